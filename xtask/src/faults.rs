@@ -1,12 +1,21 @@
 //! Faults of jobs, real and simulated, and whether ringscope names who is at fault.
 
-use anyhow::Result;
+#[path = "../../daemon/examples/faults/arguments.rs"]
+#[expect(dead_code, reason = "the suite itself uses the rest")]
+mod arguments;
 
-use crate::process::{cargo, command, root, run, target_dir};
+use anyhow::Result;
+use arguments::Arguments;
+use clap::Parser as _;
+
+use crate::process::{cargo, command, replace, root, run, target_dir};
 use crate::tools;
 
 /// Builds what the suite drives, optimized, and runs it: `daemon/examples/faults`.
 pub(crate) fn suite(arguments: &[String]) -> Result<()> {
+    let default = ["engine".to_owned()];
+    let arguments = if arguments.is_empty() { &default } else { arguments };
+    check(arguments)?;
     tools::ensure(&[tools::CC])?;
     let release = target_dir().join("release");
     run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))?;
@@ -14,13 +23,20 @@ pub(crate) fn suite(arguments: &[String]) -> Result<()> {
     let program = release.join("fault_job");
     build_job(&program)?;
     let mut suite = cargo(["run", "--release", "-p", "ringscope", "--example", "faults", "--"]);
-    let default = ["engine".to_owned()];
-    suite.args(if arguments.is_empty() { &default } else { arguments });
+    suite.args(arguments);
     suite.arg("--ringscope").arg(release.join("ringscope"));
-    if arguments.first().is_none_or(|first| first == "engine") {
+    if arguments.iter().any(|argument| argument == "engine") {
         suite.arg("--program").arg(program);
     }
-    run(&mut suite)
+    // In place of this process: who ends it ends the suite.
+    replace(&mut suite)
+}
+
+/// Before minutes go into building: a mistake ends the process with the suite's own words, and so does its help.
+fn check(arguments: &[String]) -> Result<()> {
+    let program = "cargo xtask faults --".to_owned();
+    let parsed = Arguments::try_parse_from(std::iter::once(&program).chain(arguments));
+    parsed.unwrap_or_else(|error| error.exit()).check().map_err(anyhow::Error::msg)
 }
 
 /// The job that goes wrong: a program as a user would write it, linked with the engine.
@@ -34,4 +50,36 @@ fn build_job(program: &std::path::Path) -> Result<()> {
     cc.arg(format!("-Wl,-rpath,{}", release.display())).arg("-Wl,--no-as-needed");
     cc.args(sources.iter().filter(|path| path.extension().is_some_and(|extension| extension == "c")));
     run(cc.arg("-lrsccl").arg("-o").arg(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn said(arguments: &[&str]) -> String {
+        let parsed = Arguments::try_parse_from(std::iter::once(&"faults").chain(arguments));
+        let checked = parsed.map_err(|error| error.to_string()).and_then(|parsed| parsed.check());
+        checked.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn mistakes_are_told_before_anything_is_built() {
+        assert_eq!(said(&["engine", "--faithful", "2.30", "--only", "pair_init"]), "");
+        assert_eq!(said(&["fleet", "--only", "stopped"]), "");
+        for (arguments, part) in [
+            (&["nope"][..], "unrecognized subcommand 'nope'"),
+            (&["engine", "--faithful", "2.29"], "[possible values: 2.27, 2.28, 2.30, 2.32]"),
+            (
+                &["engine", "--only", "nope"],
+                "--only nope: no fault has this in its name. Names for --only: stop, ",
+            ),
+            (&["fleet", "--only", "pair_init"], "Names for --only: stopped, "),
+            (&["engine", "--seeds", "0"], "0 is not in 1.."),
+        ] {
+            let words = said(arguments);
+            assert!(words.contains(part), "{arguments:?}: {words}");
+        }
+        assert!(said(&["engine", "--help"]).contains("pair_init"), "the help lists the names");
+    }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "the chores talk to a person")]
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,6 +33,13 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         bail!("{words} ended with {status}");
     }
     Ok(())
+}
+
+/// Runs a command in place of this process; returns only if it cannot.
+pub(crate) fn replace(command: &mut Command) -> Result<()> {
+    let words = format!("{command:?}");
+    say(&words);
+    Err(command.exec()).with_context(|| format!("cannot start {words}"))
 }
 
 /// `cargo` with these arguments, in the root.

@@ -18,6 +18,7 @@
     reason = "small numbers, and figures to be read"
 )]
 
+mod arguments;
 mod daemon;
 mod engine;
 mod fleet;
@@ -26,45 +27,21 @@ mod score;
 #[expect(dead_code, reason = "other examples use the rest")]
 mod sending;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-/// Faults of jobs, and whether ringscope names who is at fault
-#[derive(Parser)]
-struct Arguments {
-    #[command(subcommand)]
-    suite: Suite,
-    /// The binary under test; the libraries lie beside it
-    #[arg(long, global = true, default_value = "target/debug/ringscope")]
-    ringscope: PathBuf,
-    /// Random moments of each fault
-    #[arg(long, global = true, default_value_t = 3)]
-    seeds: u64,
-    /// The first of them
-    #[arg(long, global = true, default_value_t = 1)]
-    seed: u64,
-    /// Only faults whose name contains this
-    #[arg(long, global = true)]
-    only: Option<String>,
-    /// Write every trial to this file too, as JSON
-    #[arg(long, global = true)]
-    json: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum Suite {
-    /// Real processes on the engine
-    Engine(engine::Options),
-    /// Ranks that are not there
-    Fleet(fleet::Options),
-}
+use arguments::{Arguments, Suite};
+use clap::Parser as _;
+use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments).await {
+    // Whoever ends it ends its daemon and its jobs with it, and leaves no folder behind.
+    let result = tokio::select! {
+        result = run(&arguments) => result,
+        result = told_to_end() => result,
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(words) => {
@@ -75,7 +52,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: &Arguments) -> Result<bool, String> {
-    let is_wanted = |name: &str| arguments.only.as_ref().is_none_or(|part| name.contains(part.as_str()));
+    arguments.check()?;
+    let is_wanted = |name: &str| arguments.wants(name);
     let seeds = arguments.seed..arguments.seed + arguments.seeds;
     let trials = match &arguments.suite {
         Suite::Engine(options) => engine::run(options, &arguments.ringscope, seeds, is_wanted).await?,
@@ -86,4 +64,15 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
         std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(score::print(&trials))
+}
+
+/// Returns once somebody wants this process to end.
+async fn told_to_end() -> Result<bool, String> {
+    let words = |error: std::io::Error| format!("cannot hear signals: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(words)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(words)?;
+    tokio::select! {
+        _ = terminate.recv() => Err("ended by SIGTERM".to_owned()),
+        _ = interrupt.recv() => Err("ended by SIGINT".to_owned()),
+    }
 }

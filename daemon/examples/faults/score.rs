@@ -116,7 +116,7 @@ fn is_judged(kind: FindingKind) -> bool {
     )
 }
 
-/// Prints the table; false if something was missed or unjust.
+/// Prints the table; false if something was missed or unjust, or nothing was tried.
 pub(crate) fn print(trials: &[Trial]) -> bool {
     let mut rows: BTreeMap<(bool, &str), Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
@@ -152,9 +152,8 @@ fn sum_up(trials: &[Trial]) -> bool {
     let named = faults().filter(|trial| trial.named_s.is_some()).count();
     let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
     let just = faults().filter(|trial| trial.named_s.is_some() && !trial.is_unjust()).count();
-    let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     println!(
-        "\n{} faults, {} healthy twins: recall {:.3}, precision {:.3}, culprit right {:.3}",
+        "\n{} faults, {} healthy twins: recall {}, precision {}, culprit right {}",
         faults().count(),
         trials.iter().filter(|trial| trial.is_twin()).count(),
         share(named, faults().count()),
@@ -168,7 +167,12 @@ fn sum_up(trials: &[Trial]) -> bool {
             trial.said.iter().for_each(|said| println!("  {:?} {}", said.severity, said.sentence));
         }
     }
-    named == faults().count() && unjust == 0
+    named == faults().count() && unjust == 0 && !trials.is_empty()
+}
+
+/// A share of nothing is none.
+fn share(part: usize, whole: usize) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.3}", part as f64 / whole as f64) }
 }
 
 fn kinds(trials: &[&Trial]) -> String {

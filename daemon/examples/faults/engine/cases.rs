@@ -106,3 +106,14 @@ pub(crate) const CASES: [Case; 47] = [
     named("checkpoint_long", Case { within_s: 28, ..twin("checkpoint") }),
     named("busy_machine", twin("none")),
 ];
+
+/// Their names.
+pub(crate) const NAMES: [&str; CASES.len()] = {
+    let mut names = [""; CASES.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = CASES[at].name;
+        at += 1;
+    }
+    names
+};

@@ -4,35 +4,17 @@ mod cases;
 mod job;
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use ringscope_daemon::clock;
 
+use crate::arguments::{self, Engine as Options};
 use crate::daemon::Daemon;
 use crate::score::Trial;
 use cases::{CASES, Case, Guilt};
 use job::{Event, Job, Shape, Stage};
-
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// The job program, `engine/examples/fault_job`
-    #[arg(long, default_value = "target/fault_job")]
-    program: PathBuf,
-    /// Ranks of every job: a multiple of 8. Default: 4, 8 and 12 by the seed
-    #[arg(long)]
-    ranks: Option<u32>,
-    /// Trials at a time
-    #[arg(long, default_value_t = 2)]
-    parallel: usize,
-    /// The version of NCCL that the engine behaves as: 2.27, 2.28, 2.30 or 2.32
-    #[arg(long, value_name = "VERSION", default_value = "2.28")]
-    faithful: String,
-    /// Only healthy jobs, one after another for so many minutes
-    #[arg(long, value_name = "MINUTES")]
-    healthy: Option<u64>,
-}
 
 pub(crate) async fn run(
     options: &Options,
@@ -53,6 +35,9 @@ pub(crate) async fn run(
     println!("the engine behaves as NCCL {}", options.faithful);
     let wanted = || CASES.iter().filter(|case| is_wanted(case.name));
     let twins = || wanted().filter(|case| case.expected.is_empty());
+    if options.healthy.is_some() && twins().next().is_none() {
+        return Err("--healthy: --only leaves no healthy job to run".to_owned());
+    }
     let begun = clock::monotonic();
     let all: Box<dyn Iterator<Item = (&Case, u64)>> = match options.healthy {
         None => Box::new(wanted().flat_map(|case| seeds.clone().map(move |seed| (case, seed)))),
@@ -201,3 +186,6 @@ const TWIN_MOST: Duration = Duration::from_secs(90);
 const HOSTS_MAX: usize = 2;
 const ADDRESSES: usize = 240;
 const ERRORS_MAX: usize = 16;
+
+/// What `--only` takes, held to the cases.
+const _: () = assert!(arguments::are_same(&arguments::ENGINE, &cases::NAMES));

@@ -196,3 +196,14 @@ pub(crate) const CASES: [Case; 25] = [
         (12, |_, _| ()),
     ),
 ];
+
+/// Their names.
+pub(crate) const NAMES: [&str; CASES.len()] = {
+    let mut names = [""; CASES.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = CASES[at].name;
+        at += 1;
+    }
+    names
+};

@@ -11,21 +11,12 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use ringscope_daemon::clock;
 
+use crate::arguments::{self, Fleet as Options};
 use crate::daemon::Daemon;
 use crate::score::Trial;
 use crate::sending;
 use cases::{CASES, Case};
 use tell::Teller;
-
-#[derive(clap::Args)]
-pub(crate) struct Options {
-    /// Ranks of the job: a multiple of 8
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(16..=20_000))]
-    ranks: u32,
-    /// Milliseconds between two readings of an agent
-    #[arg(long, default_value_t = 1000)]
-    interval_ms: u64,
-}
 
 pub(crate) async fn run(
     options: &Options,
@@ -113,3 +104,6 @@ const AFTERWARDS: Duration = Duration::from_secs(6);
 const POLL: Duration = Duration::from_millis(100);
 /// Batches on their way at a time.
 const LANES: usize = 8;
+
+/// What `--only` takes, held to the cases.
+const _: () = assert!(arguments::are_same(&arguments::FLEET, &cases::NAMES));
