@@ -34,7 +34,7 @@ impl Config {
             dir: var_os("RINGSCOPE_DIR")
                 .filter(|dir| !dir.is_empty())
                 .map_or(DEFAULT_DIR.into(), PathBuf::from),
-            host: text("RINGSCOPE_HOST"),
+            host: host(),
             job: job(),
             run_id: text("RINGSCOPE_RUN_ID"),
             global_rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"]),
@@ -68,6 +68,11 @@ fn level() -> u32 {
         "steps" => LEVEL_STEPS,
         _ => LEVEL_COUNTERS,
     }
+}
+
+/// ringscope's engine names its logs by `RSCCL_HOST`: a host that is pretended to it is pretended here too.
+fn host() -> String {
+    Some(text("RINGSCOPE_HOST")).filter(|host| !host.is_empty()).unwrap_or_else(|| text("RSCCL_HOST"))
 }
 
 fn job() -> String {

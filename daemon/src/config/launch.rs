@@ -36,7 +36,7 @@ impl Launch {
         let in_kubernetes = env("KUBERNETES_SERVICE_HOST").is_some();
         let pod = Some(text("POD_NAME")).filter(|name| !name.is_empty() || !in_kubernetes);
         Self {
-            host: Some(text("RINGSCOPE_HOST")).filter(|host| !host.is_empty()).unwrap_or_else(host_name),
+            host: HOST.iter().map(|name| text(name)).find(|host| !host.is_empty()).unwrap_or_else(host_name),
             global_rank: number(&["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"]),
             world_size: number(&["WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]),
             local_rank: number(&["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"]),
@@ -45,6 +45,9 @@ impl Launch {
         }
     }
 }
+
+/// Who names the host. ringscope's engine names its logs by the second, which only it reads.
+const HOST: [&str; 2] = ["RINGSCOPE_HOST", "RSCCL_HOST"];
 
 #[cfg(test)]
 mod tests {
@@ -71,6 +74,8 @@ mod tests {
         let slurm = of(&[("SLURM_PROCID", "5"), ("RINGSCOPE_HOST", "node7"), ("RANK", "x")]);
         assert_eq!((slurm.global_rank, slurm.host.as_str()), (Some(5), "node7"));
         assert_eq!(of(&[("RANK", "-1")]).global_rank, None);
+        assert_eq!(of(&[("RSCCL_HOST", "host-1")]).host, "host-1");
+        assert_eq!(of(&[("RSCCL_HOST", "host-1"), ("RINGSCOPE_HOST", "node7")]).host, "node7");
         let pod = of(&[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "pod-1")]);
         assert_eq!(pod.k8s_pod, "pod-1");
         assert_eq!(of(&[("HOSTNAME", "machine")]).k8s_pod, "");
