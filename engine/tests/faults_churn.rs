@@ -322,8 +322,7 @@ fn the_plugin_was_told(case: &Case, processes: &[Process]) {
 
 /// The plugin of the newest interface that a version of NCCL knows.
 fn plugin_for(version: &str, folder: &Path) -> PathBuf {
-    let newest =
-        [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)].into_iter().find(|(name, _)| *name == version);
+    let newest = events::NEWEST.into_iter().find(|(name, _)| *name == version);
     let plugin = folder.join("plugin.so");
     events::build(&plugin, newest.unwrap().1);
     plugin

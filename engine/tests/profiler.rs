@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use std::path::PathBuf;
 
-use common::events::{Event, build, read};
+use common::events::{Event, NEWEST, build, read};
 use common::{Job, compile, folder, rank_program};
 
 /// What is run, and how its events look.
@@ -184,7 +184,7 @@ impl Recorded<'_> {
 
 #[test]
 fn as_each_version_of_nccl_all_interfaces_that_it_knows_hear_of_every_call() {
-    for (nccl, newest) in [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)] {
+    for (nccl, newest) in NEWEST {
         for version in 1..=newest {
             let settings = [("RSCCL_FAITHFUL", nccl), ("RSCCL_ALGO", "ring"), ("RSCCL_CROSS_NIC", "0")];
             let mut sent = 0;

@@ -7,10 +7,8 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::events::Event;
+use common::events::{Event, NEWEST};
 use common::told::Ranks;
-
-const VERSIONS: [(&str, u32); 4] = [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)];
 
 fn of_kind<'a>(events: &'a HashMap<u64, Event>, kind: &'a str) -> impl Iterator<Item = &'a Event> {
     events.values().filter(move |event| event.kind == kind)
@@ -18,7 +16,7 @@ fn of_kind<'a>(events: &'a HashMap<u64, Event>, kind: &'a str) -> impl Iterator<
 
 #[test]
 fn an_operation_is_over_before_its_channels_are_told_and_a_destroy_waits_for_that() {
-    for (nccl, version) in VERSIONS {
+    for (nccl, version) in NEWEST {
         let mut ranks = Ranks::start("gated", (2, version), &[("RSCCL_FAITHFUL", nccl), ("GATED", "1")]);
         ranks.all("all_reduce");
         // The plugin does not return from the first channel's beginning.
@@ -36,8 +34,8 @@ fn an_operation_is_over_before_its_channels_are_told_and_a_destroy_waits_for_tha
 
 #[test]
 fn an_abort_or_a_revoke_leaves_what_is_not_over_unstopped() {
-    let revokes = VERSIONS.into_iter().filter(|(nccl, _)| *nccl != "2.27").map(|version| (version, "revoke"));
-    for ((nccl, version), how) in VERSIONS.map(|version| (version, "abort")).into_iter().chain(revokes) {
+    let revokes = NEWEST.into_iter().filter(|(nccl, _)| *nccl != "2.27").map(|version| (version, "revoke"));
+    for ((nccl, version), how) in NEWEST.map(|version| (version, "abort")).into_iter().chain(revokes) {
         let mut ranks = Ranks::start("abort", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
         // Rank 1 never calls it.
         ranks.tell(0, "all_reduce");
@@ -75,7 +73,7 @@ fn an_abort_waits_for_a_plugin_that_does_not_return_and_for_nothing_that_it_has_
 
 #[test]
 fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
-    for (nccl, version) in VERSIONS.into_iter().filter(|(nccl, _)| *nccl != "2.30") {
+    for (nccl, version) in NEWEST.into_iter().filter(|(nccl, _)| *nccl != "2.30") {
         // With one channel, the first that begins is all.
         let settings = [("RSCCL_FAITHFUL", nccl), ("NCCL_MAX_NCHANNELS", "1")];
         let mut ranks = Ranks::start("root", (3, version), &settings);
@@ -102,7 +100,7 @@ fn a_channel_lasts_from_its_launch_until_the_data_of_a_late_rank_came() {
 
 #[test]
 fn the_progress_thread_tells_what_it_does_itself() {
-    for (nccl, version) in VERSIONS {
+    for (nccl, version) in NEWEST {
         // Two hosts, so that there are proxies. No type is 0: only the sleep (15) is told to the ranks.
         let settings = [
             ("RSCCL_FAITHFUL", nccl),
@@ -176,7 +174,7 @@ fn as_2_32_channels_that_are_too_many_are_dropped_and_nothing_waits() {
 
 #[test]
 fn a_channel_takes_the_collectives_of_a_group_in_turn() {
-    for (nccl, version) in VERSIONS {
+    for (nccl, version) in NEWEST {
         let mut ranks = Ranks::start("turns", (2, version), &[("RSCCL_FAITHFUL", nccl)]);
         ranks.all("group");
         ranks.all("sync");
@@ -205,7 +203,7 @@ const OF_RECEIVES: [u64; 3] = [10, 11, 12];
 
 #[test]
 fn steps_tell_what_they_wait_for_when_they_wait() {
-    for (nccl, version) in VERSIONS {
+    for (nccl, version) in NEWEST {
         // One ring, over two hosts: rank 0 receives from rank 3 over the network, and rank 1 sends to rank 2.
         let settings = [
             ("RSCCL_FAITHFUL", nccl),

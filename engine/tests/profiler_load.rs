@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::events::{build, read};
+use common::events::{NEWEST, build, read};
 use common::told::Ranks;
 use common::{folder, source_folder};
 
@@ -118,7 +118,7 @@ fn the_mask_is_said_from_2_30_on() {
 
 #[test]
 fn a_send_of_nothing_is_told() {
-    for (nccl, version) in [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)] {
+    for (nccl, version) in NEWEST {
         for n_ranks in [1, 2] {
             let mut ranks = Ranks::start("nothing", (n_ranks, version), &[("RSCCL_FAITHFUL", nccl)]);
             ranks.all("nothing");

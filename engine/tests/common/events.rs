@@ -5,6 +5,9 @@ use std::path::Path;
 
 use super::compile;
 
+/// The newest interface of each version of NCCL.
+pub(crate) const NEWEST: [(&str, u32); 4] = [("2.27", 4), ("2.28", 5), ("2.30", 6), ("2.32", 7)];
+
 /// An event as the plugin wrote it down.
 #[derive(Debug)]
 pub(crate) struct Event {
