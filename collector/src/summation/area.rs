@@ -9,8 +9,8 @@ use ringscope_wire::segment::summation::layout::{
     STATE_RUNNING, Service, Traffic,
 };
 
-use super::group::carrier;
-use crate::communicators;
+use crate::segment::communicators;
+use crate::summation::group::carrier;
 
 /// A group that fits is followed.
 pub(crate) fn fits(n_services: u32, n_workers: u32) -> bool {

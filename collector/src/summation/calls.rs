@@ -11,11 +11,12 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{DropReason, MAX_PRIMITIVES};
 use ringscope_wire::{Datatype, Primitive};
 
-use super::group;
-use crate::fence::{segment, ticks};
-use crate::records::{self, record, subject};
-use crate::seen::{self, Described};
-use crate::{communicators, complete, switch};
+use crate::calls::complete;
+use crate::profiler::seen;
+use crate::profiler::seen::Described;
+use crate::segment::records::{record, subject};
+use crate::segment::{communicators, records, segment, switch, ticks};
+use crate::summation::group;
 
 /// Tensors whose calls are told apart: more than a model has.
 const MAX_TENSORS: usize = 65_536;

@@ -9,9 +9,10 @@ use ringscope_wire::segment::layout::{
     MADE_BY_UNSEEN, MAX_COMMUNICATORS,
 };
 
-use super::calls;
-use crate::communicators::{self, Birth, Name, at, name_of};
-use crate::complete::close;
+use crate::calls::complete::close;
+use crate::segment::communicators;
+use crate::segment::communicators::{Birth, Name, at, name_of};
+use crate::summation::calls;
 
 /// Slot plus one of the communicator that carries the group; 0 while there is no group.
 static CARRIER: AtomicUsize = AtomicUsize::new(0);

@@ -1,0 +1,124 @@
+//! From finished channels to a closed record. Every operation is closed exactly once, by whoever moves its record from
+//! issued to completed: the thread that reports the last channel, or the issuer if that report came first.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ABORTED, DropReason, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
+    OPERATION_QUEUED, Record, STARTED_SHIFT, Segment,
+};
+
+use crate::calls::order;
+use crate::cuda_events;
+use crate::segment::handle::{Handle, NO_CHANNEL, Operation};
+use crate::segment::records::{record, subject};
+use crate::segment::{communicators, records, switch, ticks};
+
+/// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
+static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
+
+/// A task of the operation was enqueued. `n_channels` is how many it runs on; `None` if that is not known, then the
+/// operation has as many as begin. False if the record is closed or replaced: the task came too late.
+#[inline(always)]
+pub(crate) fn expect_channels(segment: &Segment, operation: Operation, n_channels: Option<u8>) -> bool {
+    let record = record(segment, operation.ticket);
+    if !operation.is(record.ticket.load(Acquire)) {
+        return false;
+    }
+    if !matches!(record.state.load(SeqCst) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
+        return false;
+    }
+    // A task that names no channel still reports one.
+    let n_channels = n_channels.map_or(0, |n_channels| u32::from(n_channels.max(1)));
+    if record.channels.fetch_add(n_channels, SeqCst) == 0 {
+        at_work(operation).store(0, Relaxed);
+    }
+    true
+}
+
+/// One channel begins; gives its handle.
+#[inline(always)]
+pub(crate) fn channel_begun(
+    segment: &Segment,
+    operation: Operation,
+    channel: u8,
+    is_counted: bool,
+) -> Handle {
+    let record = record(segment, operation.ticket);
+    if operation.is(record.ticket.load(Acquire)) {
+        if !is_counted {
+            record.channels.fetch_add(1, SeqCst);
+        }
+        if record.started.load(Relaxed) == 0 {
+            note_start(record);
+            order::begun(segment, record, close);
+        }
+    }
+    let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;
+    // Two tasks of one call may be at work on a channel: those are not told apart.
+    Handle::Channel(operation, if is_first { channel } else { NO_CHANNEL })
+}
+
+/// The first channel of the operation begins: the device has got to it. That of a proxy operation would say less, for the
+/// library makes those as soon as it has enqueued the operation.
+fn note_start(record: &Record) {
+    let since = ticks::now().saturating_sub(record.issued_ticks.load(Relaxed)) >> STARTED_SHIFT;
+    record.started.store(u32::try_from(since).unwrap_or(u32::MAX).max(1), Relaxed);
+}
+
+/// One channel of the operation has finished.
+#[inline(always)]
+pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8) {
+    let record = record(segment, operation.ticket);
+    if !operation.is(record.ticket.load(Acquire)) {
+        return;
+    }
+    if channel < 64 && at_work(operation).fetch_and(!(1 << channel), Relaxed) & 1 << channel == 0 {
+        return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
+    }
+    let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
+    if is_done(channels) && !cuda_events::is_owned(operation.ticket) {
+        close(segment, record);
+    }
+}
+
+#[inline(always)]
+fn at_work(operation: Operation) -> &'static AtomicU64 {
+    const MASK: u64 = MAX_RECORDS as u64 - 1;
+    let index = (operation.ticket & MASK) as usize;
+    &AT_WORK[index]
+}
+
+/// Whether all channels that take part have finished.
+pub(crate) fn is_done(channels: u32) -> bool {
+    channels & 0xffff != 0 && channels & 0xffff == channels >> 16
+}
+
+/// Closes an issued record and counts its operation as completed. Does nothing to a record in any other state.
+pub(crate) fn close(segment: &Segment, record: &Record) {
+    let state = record.state.load(SeqCst);
+    if state & 0xff != OPERATION_ISSUED {
+        return;
+    }
+    let (slot, primitive) = subject(record);
+    let communicator = communicators::at(segment, slot);
+    if communicator.generation.load(Relaxed) & 0xff_ffff != state >> 8 {
+        return switch::dropped(segment, DropReason::UnmatchedEvent, 1);
+    }
+    if communicator.state.load(Acquire) == COMMUNICATOR_ABORTED {
+        // Counted as failed by the abort.
+        let _ = record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed);
+        return;
+    }
+    let now = ticks::now();
+    let busy = now.saturating_sub(record.issued_ticks.load(Relaxed));
+    let bytes = records::bytes(record);
+    record.completed_ticks.store(now, Relaxed);
+    if record.state.compare_exchange(state, state & !0xff | OPERATION_COMPLETED, SeqCst, Relaxed).is_ok() {
+        let counters = &communicator.counters[primitive];
+        counters.busy_ticks.fetch_add(busy, Relaxed);
+        counters.completed_bytes.fetch_add(bytes, Relaxed);
+        counters.completed_calls.fetch_add(1, Relaxed);
+    }
+}

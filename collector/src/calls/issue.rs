@@ -1,0 +1,258 @@
+//! From a call to a record and to issued counters.
+//!
+//! A call outside a group is recorded as issued before it is forwarded, so that a crash inside the library shows it.
+//! Its counters advance after the library took it: a refused call must not stay counted. Completion may come from
+//! another thread before that, so the completed counters may for an instant be ahead of the issued ones. A call in a
+//! group is recorded as queued, and issued with its group ([`crate::calls::group`]).
+//!
+//! Issued counters and sequence numbers have one writer at a time, because the library requires calls on one
+//! communicator to be serialised by the caller: plain loads and stores, no locked instructions.
+//!
+//! What is needed after the call is derived anew where that is a load or two: what is kept has to be written to memory
+//! before the call and read after it. For the same reason [`Open`] leaves the path by value.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::fence;
+
+use ringscope_wire::Primitive;
+use ringscope_wire::segment::layout::{
+    COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS, LIVE_CALLED,
+    MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED, START_KNOWN, STATE_OFF,
+    Segment,
+};
+
+use crate::calls::call::Call;
+use crate::calls::resolve::version;
+use crate::calls::{complete, group, order};
+use crate::cuda_events;
+use crate::cuda_events::Closer;
+use crate::segment::counts::{SUCCESS, add, add_captured, add_issued, is_taken};
+use crate::segment::local::{Local, Sum};
+use crate::segment::places::place;
+use crate::segment::records::{record, refuse, what};
+use crate::segment::{communicators, pairs, segment, sequence, streams, switch, threads, ticks};
+
+/// A call that is being forwarded.
+#[derive(Clone, Copy)]
+pub(crate) struct Open {
+    segment: &'static Segment,
+    pub(crate) ticket: u64,
+    slot: usize,
+    issued_ticks: u64,
+    closer: Closer,
+}
+
+impl Open {
+    /// The copy of the library that made the communicator.
+    #[inline(always)]
+    pub(crate) fn library(&self) -> usize {
+        self.communicator().library.load(Relaxed) as usize
+    }
+
+    #[inline(always)]
+    fn communicator(&self) -> &'static Communicator {
+        communicators::at(self.segment, self.slot)
+    }
+
+    #[inline(always)]
+    fn counters(&self, call: &Call) -> &'static Counters {
+        &self.communicator().counters[call.primitive.index() & (MAX_PRIMITIVES - 1)]
+    }
+
+    /// The library will report nothing of it: one rank, or nothing to move.
+    #[inline(always)]
+    fn is_trivial(&self, call: &Call) -> bool {
+        call.count == 0 || self.communicator().n_ranks.load(Relaxed) == 1
+    }
+
+    /// What it adds to a sum of calls.
+    fn sum(&self, call: &Call) -> Sum {
+        Sum {
+            slot: self.slot,
+            primitive: call.primitive.index(),
+            closer: self.closer,
+            calls: 1,
+            bytes: call.bytes(),
+            issued_ticks: self.issued_ticks,
+            first_ticket: self.ticket,
+            end_ticket: self.ticket + 1,
+        }
+    }
+}
+
+/// Records a call that is about to be forwarded, of the function of this number.
+#[inline(always)]
+pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
+    let Some(segment) = segment() else {
+        switch::no_segment();
+        return None;
+    };
+    if !switch::is_on(segment) {
+        count_unrecorded(segment, local, call);
+        return None;
+    }
+    let Some(slot) = communicators::find(segment, local, call.comm) else {
+        segment.live.flags.fetch_or(LIVE_CALLED, Relaxed);
+        switch::dropped(segment, DropReason::UnknownCommunicator, 1);
+        return None;
+    };
+    let in_group = local.group_depth.get() > 0;
+    if in_group {
+        enter_group(local, slot);
+    }
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    let is_untold = is_untold(communicator, call.primitive);
+    let closer = cuda_events::closer(segment, local, slot, call.stream, is_untold);
+    let ends_by_order = is_untold && closer == Closer::Profiler;
+    let state = match closer {
+        Closer::Nobody => OPERATION_CAPTURED,
+        _ if in_group => OPERATION_QUEUED,
+        _ => OPERATION_ISSUED,
+    };
+    let number = count(segment, local, slot, call, closer);
+    let (ticket, record) = place(segment);
+    record.ticket.store(0, Relaxed);
+    fence(Release);
+    let issued_ticks = ticks::now();
+    record.issued_ticks.store(issued_ticks, Relaxed);
+    record.completed_ticks.store(if in_group { local.group_last.get() } else { 0 }, Relaxed);
+    record.count.store(call.count, Relaxed);
+    let counters = &communicator.counters[call.primitive.index() & (MAX_PRIMITIVES - 1)];
+    let seq_number = counters.next_seq_number.load(Relaxed);
+    record.numbers.store(seq_number & 0xffff_ffff | number.unwrap_or(0) << 32, Relaxed);
+    let flags = if number.is_some() { NUMBERED } else { 0 }
+        | if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) };
+    record.what.store(what(slot, call.primitive, call.datatype, call.op) | flags, Relaxed);
+    record.peer.store(call.peer, Relaxed);
+    record.state.store(generation << 8 | state, Relaxed);
+    record.channels.store(0, Relaxed);
+    record.started.store(0, Relaxed);
+    let stream = streams::number(local, communicator, call.stream);
+    record.place.store(stream << GROUP_BITS | sequence::group_of(local), Relaxed);
+    cuda_events::own(ticket, closer);
+    record.ticket.store(ticket + 1, Release);
+    if ends_by_order {
+        order::add(slot, ticket);
+    }
+    add(&counters.next_seq_number, 1);
+    if let Some(thread) = threads::entry(segment, local) {
+        threads::enter(thread, function, slot, generation, issued_ticks);
+    }
+    Some(Open { segment, ticket, slot, issued_ticks, closer })
+}
+
+/// The first call of a group, and the first on each communicator, are told to the group's end.
+#[inline(never)]
+fn enter_group(local: &Local, slot: usize) {
+    if local.group.get() == 0 {
+        sequence::begin_group(local);
+    }
+    local.note_group_slot(slot);
+}
+
+/// Counts the call among those of its communicator, or of its peer; gives its number there. A template is not counted.
+#[inline(always)]
+fn count(segment: &Segment, local: &Local, slot: usize, call: &Call, closer: Closer) -> Option<u64> {
+    let communicator = communicators::at(segment, slot);
+    if closer == Closer::Nobody {
+        return None;
+    }
+    if sequence::is_numbered(call.primitive) {
+        return Some(sequence::add(local, communicator, call.signature()));
+    }
+    if matches!(call.primitive, Primitive::Send | Primitive::Recv) {
+        pairs::add(segment, slot, communicator.generation.load(Relaxed), call);
+    }
+    None
+}
+
+/// While recording is switched off calls are still numbered, so that those after it have the numbers that other ranks
+/// give them.
+#[cold]
+fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
+    if segment.live.state.load(Relaxed) != STATE_OFF {
+        return;
+    }
+    let Some(slot) = communicators::find(segment, local, call.comm) else { return };
+    let in_group = local.group_depth.get() > 0;
+    if in_group {
+        enter_group(local, slot);
+    }
+    let closer = if cuda_events::is_captured(call.stream) { Closer::Nobody } else { Closer::Profiler };
+    if count(segment, local, slot, call, closer).is_some() && !in_group {
+        sequence::settle(segment, slot);
+    }
+}
+
+/// Whether the profiler tells nothing of what becomes of the communicator's calls of this primitive.
+#[inline(always)]
+fn is_untold(communicator: &Communicator, primitive: Primitive) -> bool {
+    primitive == Primitive::Broadcast
+        && primitive.is_untold_by(version(communicator.library.load(Relaxed) as usize))
+}
+
+/// [`START_KNOWN`] if the profiler tells when the operation begins on the device: it is then asked for channels.
+#[inline(always)]
+pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
+    let is_told = closer == Closer::Profiler && communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
+    if is_told { START_KNOWN } else { 0 }
+}
+
+/// The library returned `result` for the call.
+#[inline(always)]
+pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, result: i32) {
+    let in_group = local.group_depth.get() > 0;
+    let is_captured = is_captured(open);
+    if is_captured {
+        uncount(local, *open, call);
+    } else if sequence::is_numbered(call.primitive) && !in_group {
+        sequence::settle(open.segment, open.slot);
+    }
+    if !is_taken(result) {
+        refuse(record(open.segment, open.ticket), open.counters(call));
+        communicators::note_error(open.segment, open.slot, function, result);
+    } else if in_group {
+        queue(local, *open, call, is_captured);
+    } else if is_captured {
+        add_captured(open.counters(call), 1, call.bytes());
+    } else {
+        add_issued(open.counters(call), 1, call.bytes());
+        if open.is_trivial(call) {
+            complete::close(open.segment, record(open.segment, open.ticket));
+        } else if let Closer::Events(lane) = open.closer {
+            cuda_events::follow(open.segment, lane, &open.sum(call), result == SUCCESS);
+        }
+    }
+}
+
+/// The profiler has said during the call that it is a template; or it was known before, and then it was not counted.
+#[cold]
+fn uncount(local: &Local, open: Open, call: &Call) {
+    if open.closer != Closer::Nobody && sequence::is_numbered(call.primitive) {
+        sequence::take_back(local, open.communicator(), call.signature());
+        let record = record(open.segment, open.ticket);
+        record.what.fetch_and(!NUMBERED, Relaxed);
+    }
+}
+
+/// Whether the call is a template of a graph: the driver said so before it, or the profiler during it.
+#[inline(always)]
+fn is_captured(open: &Open) -> bool {
+    let record = record(open.segment, open.ticket);
+    open.closer == Closer::Nobody
+        || record.state.load(Relaxed) & 0xff == OPERATION_CAPTURED
+            && record.ticket.load(Relaxed) == open.ticket + 1
+}
+
+#[inline(never)]
+fn queue(local: &Local, open: Open, call: &Call, is_captured: bool) {
+    let mut sum = open.sum(call);
+    if is_captured {
+        sum.closer = Closer::Nobody;
+    } else if open.is_trivial(call) {
+        // Closed at the end of the group, whoever closes the rest.
+        sum.closer = Closer::Profiler;
+    }
+    group::queue(open.segment, local, &sum);
+}

@@ -1,0 +1,15 @@
+//! From calls to records and counters, whoever tells their end.
+//!
+//! * [`issue`]: a [`call`] becomes a record and, once the library has taken it, issued counters; [`group`]: the same of the
+//!   calls of a group
+//! * [`complete`]: channels finish, the last one closes the record; [`order`]: what comes after it closes it where nobody
+//!   tells
+//! * [`resolve`]: the library's own functions, found through [`scope`]
+
+pub(crate) mod call;
+pub(crate) mod complete;
+pub(crate) mod group;
+pub(crate) mod issue;
+pub(crate) mod order;
+pub(crate) mod resolve;
+pub(crate) mod scope;

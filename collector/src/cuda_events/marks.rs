@@ -1,0 +1,275 @@
+//! One event and what it confirms. A mark is filled by a caller and read by whoever asks the event, never both at once:
+//! its state says whose it is, and carries a version, so that an event which was moved between the question and the
+//! answer confirms nothing.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU16, AtomicU64};
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ABORTED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED,
+};
+
+use crate::cuda_events::Closer;
+use crate::segment::local::Sum;
+use crate::segment::{communicators, records, ticks};
+
+/// Holds nothing.
+const FREE: u64 = 0;
+/// A caller is changing it.
+const FILLING: u64 = 1;
+/// Holds calls that no event follows yet.
+const WAITING: u64 = 2;
+/// Its event is recorded behind its calls.
+const RECORDED: u64 = 3;
+/// Its calls are being counted as completed.
+const CREDITING: u64 = 4;
+const KIND_MASK: u64 = 7;
+/// The version counts in the bits above the kind.
+const VERSION_ONE: u64 = 8;
+
+/// Lane of each record plus one; 0 for those that no event closes. Beside the segment, because readers need it not.
+static OWNERS: [AtomicU16; MAX_RECORDS] = [const { AtomicU16::new(0) }; MAX_RECORDS];
+
+fn owner(ticket: u64) -> &'static AtomicU16 {
+    const MASK: u64 = MAX_RECORDS as u64 - 1;
+    let index = (ticket & MASK) as usize;
+    &OWNERS[index]
+}
+
+pub(super) fn own(ticket: u64, closer: Closer) {
+    let lane = match closer {
+        Closer::Events(lane) => u16::try_from(lane + 1).unwrap_or_default(),
+        Closer::Profiler | Closer::Nobody => 0,
+    };
+    owner(ticket).store(lane, Relaxed);
+}
+
+/// Whether the record of a ticket is closed by events, so that nobody else may.
+#[inline(always)]
+pub(crate) fn is_owned(ticket: u64) -> bool {
+    owner(ticket).load(Relaxed) != 0
+}
+
+/// What the calls of one primitive come to.
+struct Share {
+    calls: AtomicU64,
+    bytes: AtomicU64,
+    issued_ticks: AtomicU64,
+}
+
+#[expect(clippy::declare_interior_mutable_const, reason = "the initial value of each element")]
+const NO_SHARE: Share =
+    Share { calls: AtomicU64::new(0), bytes: AtomicU64::new(0), issued_ticks: AtomicU64::new(0) };
+
+/// An event and what it confirms.
+pub(super) struct Mark {
+    state: AtomicU64,
+    /// `CUevent`; 0 while it has none.
+    pub(super) event: AtomicU64,
+    /// The look of the polling thread during which it got its first call.
+    look: AtomicU64,
+    /// Its records have tickets from here ...
+    first_ticket: AtomicU64,
+    /// ... to before here.
+    end_ticket: AtomicU64,
+    shares: [Share; MAX_PRIMITIVES],
+}
+
+impl Mark {
+    pub(super) const fn new() -> Self {
+        Self {
+            state: AtomicU64::new(FREE),
+            event: AtomicU64::new(0),
+            look: AtomicU64::new(0),
+            first_ticket: AtomicU64::new(0),
+            end_ticket: AtomicU64::new(0),
+            shares: [const { NO_SHARE }; MAX_PRIMITIVES],
+        }
+    }
+
+    fn kind(&self) -> u64 {
+        self.state.load(Acquire) & KIND_MASK
+    }
+
+    fn take(&self, from: u64, to: u64) -> bool {
+        let state = self.state.load(Acquire);
+        let taken = (state & !KIND_MASK).wrapping_add(VERSION_ONE) | to;
+        state & KIND_MASK == from && self.state.compare_exchange(state, taken, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Gives a mark that is ours to the next one.
+    fn hand_on(&self, kind: u64) {
+        let state = self.state.load(Relaxed);
+        self.state.swap((state & !KIND_MASK).wrapping_add(VERSION_ONE) | kind, SeqCst);
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        self.state.load(SeqCst) & KIND_MASK == FREE
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.kind() == WAITING
+    }
+
+    /// Takes it to add to calls that no event follows yet.
+    pub(super) fn take_waiting(&self) -> bool {
+        self.take(WAITING, FILLING)
+    }
+
+    /// Takes it to move its event further on. Not `if_old`: only if it was begun during this look.
+    pub(super) fn take_recorded(&self, look: u64, if_old: bool) -> bool {
+        (if_old || self.look.load(Relaxed) == look) && self.take(RECORDED, FILLING)
+    }
+
+    /// Takes it empty.
+    pub(super) fn take_free(&self, look: u64) -> bool {
+        if self.event.load(Relaxed) == 0 || !self.take(FREE, FILLING) {
+            return false;
+        }
+        self.look.store(look, Relaxed);
+        self.first_ticket.store(u64::MAX, Relaxed);
+        self.end_ticket.store(0, Relaxed);
+        true
+    }
+
+    /// Adds calls to a mark that is ours.
+    pub(super) fn add(&self, sum: &Sum) {
+        let share = &self.shares[sum.primitive & (MAX_PRIMITIVES - 1)];
+        add(&share.calls, sum.calls);
+        add(&share.bytes, sum.bytes);
+        add(&share.issued_ticks, sum.issued_ticks);
+        self.first_ticket.store(self.first_ticket.load(Relaxed).min(sum.first_ticket), Relaxed);
+        self.end_ticket.store(self.end_ticket.load(Relaxed).max(sum.end_ticket), Relaxed);
+    }
+
+    /// Ours no more: its calls wait for an event.
+    pub(super) fn leave_waiting(&self) {
+        self.hand_on(WAITING);
+    }
+
+    /// Ours no more: its event is behind its calls.
+    pub(super) fn leave_recorded(&self) {
+        self.hand_on(RECORDED);
+    }
+
+    /// Ours no more, and empty.
+    pub(super) fn leave_free(&self) {
+        for share in &self.shares {
+            if share.calls.swap(0, Relaxed) > 0 {
+                share.bytes.store(0, Relaxed);
+                share.issued_ticks.store(0, Relaxed);
+            }
+        }
+        self.hand_on(FREE);
+    }
+
+    /// The state to name in [`Mark::take_answered`], if its event can be asked.
+    pub(super) fn recorded(&self) -> Option<u64> {
+        let state = self.state.load(SeqCst);
+        (state & KIND_MASK == RECORDED).then_some(state)
+    }
+
+    /// Takes it after its event has answered, if it has not been moved since.
+    pub(super) fn take_answered(&self, state: u64) -> bool {
+        self.state.compare_exchange(state, state & !KIND_MASK | CREDITING, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Empties it whatever it holds; false while somebody else has it.
+    pub(super) fn give_up(&self) -> bool {
+        match self.kind() {
+            FREE => true,
+            kind @ (WAITING | RECORDED) if self.take(kind, CREDITING) => {
+                self.leave_free();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts what it holds as completed now. It must be ours.
+    pub(super) fn credit(&self, segment: &Segment, lane: usize, slot: usize, generation: u32) {
+        let communicator = communicators::at(segment, slot);
+        if communicator.generation.load(Relaxed) != generation
+            || communicator.state.load(Acquire) == COMMUNICATOR_ABORTED
+        {
+            return;
+        }
+        let now = ticks::now();
+        self.close_records(segment, lane, generation, now);
+        for (share, counters) in self.shares.iter().zip(&communicator.counters) {
+            let calls = share.calls.load(Relaxed);
+            if calls > 0 {
+                // The sum of (now - issued) over the calls. It is small, so wrapping on the way does no harm.
+                let busy = calls.wrapping_mul(now).wrapping_sub(share.issued_ticks.load(Relaxed));
+                counters.busy_ticks.fetch_add(busy.cast_signed().max(0).cast_unsigned(), Relaxed);
+                counters.completed_bytes.fetch_add(share.bytes.load(Relaxed), Relaxed);
+                counters.completed_calls.fetch_add(calls, Relaxed);
+            }
+        }
+    }
+
+    /// Says in the records that their operations have completed, as far as they have not been overwritten. The counters do
+    /// not depend on them.
+    fn close_records(&self, segment: &Segment, lane: usize, generation: u32, now: u64) {
+        let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
+        let issued = generation << 8 | OPERATION_ISSUED;
+        // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
+        // is.
+        for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
+            if usize::from(owner(place).load(Relaxed)) != lane + 1 {
+                continue;
+            }
+            let record = records::record(segment, place);
+            let ticket = record.ticket.load(Acquire).wrapping_sub(1);
+            if (first..end).contains(&ticket) && record.state.load(Relaxed) == issued {
+                record.completed_ticks.store(now, Relaxed);
+                let completed = generation << 8 | OPERATION_COMPLETED;
+                let _ = record.state.compare_exchange(issued, completed, Release, Relaxed);
+            }
+        }
+    }
+
+    /// In a forked child.
+    pub(super) fn forget(&self) {
+        self.leave_free();
+        self.event.store(0, Relaxed);
+    }
+}
+
+/// Adds to a number that has one writer at a time.
+fn add(number: &AtomicU64, amount: u64) {
+    number.store(number.load(Relaxed).wrapping_add(amount), Relaxed);
+}
+
+/// In a forked child: no record is followed by events.
+pub(super) fn forget() {
+    for owner in &OWNERS {
+        owner.store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_was_moved_after_the_question_confirms_nothing() {
+        let mark = Mark::new();
+        assert!(!mark.take_free(1), "without an event it is of no use");
+        mark.event.store(0xe, Relaxed);
+        assert!(mark.take_free(1));
+        assert_eq!(mark.recorded(), None, "being filled");
+        mark.leave_recorded();
+        let asked = mark.recorded().unwrap();
+        assert!(!mark.take_recorded(2, false), "begun during an earlier look");
+        assert!(mark.take_recorded(1, false));
+        mark.leave_recorded();
+        assert!(!mark.take_answered(asked));
+        let asked = mark.recorded().unwrap();
+        assert!(mark.take_answered(asked));
+        assert!(!mark.give_up(), "being counted");
+        mark.leave_free();
+        assert!(mark.give_up() && mark.is_free());
+    }
+}

@@ -1,0 +1,238 @@
+//! Completion without the profiler: a CUDA event behind the operations of a stream, and what a captured call is.
+//!
+//! Who closes an operation is settled when it is called and never changes, so that none is counted twice: the profiler
+//! ([`crate::calls::complete`]), the events of its lane, or nobody, because it is a template in a CUDA graph.
+//!
+//! * [`lanes`]: a lane is one (communicator, stream) with a few events; stream order makes an event confirm every call
+//!   that was made on its lane before it was recorded
+//! * [`marks`]: one such event with what it will confirm, handed between the caller and the thread that asks
+//! * [`poll`]: the thread that asks
+//!
+//! Which calls get an event: each call outside a group, each outermost group end once per lane. None can be left out,
+//! because the last call of a burst must be confirmed, only its own thread may touch the stream (which may be gone a
+//! moment later), and nobody knows that it is the last. What is sampled is the *number of events*: a call that comes
+//! before the polling thread has looked again moves the lane's newest event behind itself instead of taking another. So a
+//! lane needs four, progress is seen at each look, and an idle stream ends with an event behind its last call.
+//!
+//! A call is never followed by an event while its stream captures, nor while the library is still enqueueing it on a
+//! thread of its own (`ncclInProgress`): then the event comes when `ncclCommGetAsyncError` says that it is done, or
+//! with the lane's next call.
+//!
+//! Replays of a graph are not seen here. `cudaGraphLaunch` cannot be relied on to pass an interposer: the runtime is often
+//! linked statically or reached through `cuGetProcAddress`. Where the profiler reports the runs they are counted there.
+
+pub(crate) mod driver;
+mod lanes;
+mod marks;
+mod poll;
+mod poller;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::{
+    COMPLETION_EVENTS, COMPLETION_NONE, DropReason, MAX_COMMUNICATORS, SOURCE_PLUGIN,
+};
+
+use crate::segment::local::{Local, Sum};
+use crate::segment::{communicators, segment, switch};
+
+pub(crate) use marks::is_owned;
+pub(crate) use poll::look_once;
+
+/// Who closes an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closer {
+    /// The profiler, if anybody.
+    Profiler,
+    /// The events of a lane.
+    Events(usize),
+    /// Nobody: the call is captured into a graph.
+    Nobody,
+}
+
+/// Communicators for which events have turned out not to work.
+static IS_UNFIT: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
+const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
+
+/// Whether the end of the communicator's operations is told by CUDA events now: a driver is there, events work on the
+/// communicator's device, and the profiler is not asked for channels.
+pub(crate) fn by_events(slot: usize) -> bool {
+    driver::is_ready() && segment().is_some_and(|segment| is_by_events(segment, slot))
+}
+
+fn is_by_events(segment: &Segment, slot: usize) -> bool {
+    let has_profiler = communicators::at(segment, slot).sources.load(Relaxed) & SOURCE_PLUGIN != 0;
+    let is_told = has_profiler && switch::asks_for_channels();
+    !is_told && !IS_UNFIT[slot & SLOT_MASK].load(Relaxed)
+}
+
+/// Whether events can tell completion in this process: there is a driver, and no communicator on which they failed.
+pub(crate) fn can_use_events(segment: &Segment) -> bool {
+    driver::find(segment);
+    driver::is_ready() && !IS_UNFIT.iter().any(|is_unfit| is_unfit.load(Relaxed))
+}
+
+/// The communicator of the slot is new: finds the driver, and asks it what the device can do.
+pub(crate) fn begin_communicator(segment: &Segment, slot: usize) {
+    driver::find(segment);
+    IS_UNFIT[slot & SLOT_MASK].store(false, Relaxed);
+    let communicator = communicators::at(segment, slot);
+    let device = communicator.device.load(Relaxed);
+    if !driver::is_ready() {
+        return;
+    }
+    if device >= 0 {
+        communicator.compute_capability.store(driver::compute_capability(device), Relaxed);
+    }
+    if by_events(slot) {
+        communicator.completion.store(COMPLETION_EVENTS, Relaxed);
+    }
+}
+
+/// Who will close a call on the stream, of which the profiler, where it is asked, may tell nothing (`is_untold`). Without a
+/// driver that is one load.
+#[inline(always)]
+pub(crate) fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
+    if driver::is_ready() {
+        closer_on_stream(segment, local, slot, stream, is_untold)
+    } else {
+        Closer::Profiler
+    }
+}
+
+/// Whether calls on the stream are captured into a graph, as far as there is a driver to ask.
+pub(crate) fn is_captured(stream: u64) -> bool {
+    driver::is_ready() && driver::is_capturing(stream) == Some(true)
+}
+
+/// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
+/// to tell, is still asked to.
+#[inline(never)]
+fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
+    let in_group = local.group_depth.get() > 0;
+    if in_group
+        && !is_untold
+        && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
+        && (known_slot, known_stream) == (slot, stream)
+        && (closer != Closer::Profiler || !is_by_events(segment, slot))
+    {
+        return closer;
+    }
+    let closer = match driver::is_capturing(stream) {
+        Some(true) => Closer::Nobody,
+        Some(false) if is_by_events(segment, slot) => lane(segment, local, slot, stream),
+        Some(false) if is_untold => extra_lane(segment, local, slot, stream),
+        _ => Closer::Profiler,
+    };
+    if in_group && !is_untold {
+        local.group_closer.set(Some((slot, stream, closer)));
+    }
+    closer
+}
+
+/// A lane for what the profiler does not tell, on a communicator of which it tells all else.
+fn extra_lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    let lane = lanes::find(local, slot, generation, stream).or_else(|| {
+        let device = communicator.device.load(Relaxed);
+        lanes::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
+    });
+    lane.map_or(Closer::Profiler, Closer::Events)
+}
+
+fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    if let Some(lane) = lanes::find(local, slot, generation, stream) {
+        if communicator.completion.load(Relaxed) != COMPLETION_EVENTS {
+            communicator.completion.store(COMPLETION_EVENTS, Relaxed);
+        }
+        return Closer::Events(lane);
+    }
+    match lanes::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
+        Ok(lane) if poll::start() => Closer::Events(lane),
+        Err(lanes::Refusal::TableFull) => {
+            switch::dropped(segment, DropReason::EventPoolFull, 1);
+            Closer::Profiler
+        }
+        Ok(_) | Err(lanes::Refusal::Driver) => {
+            // Nothing will tell the end of its operations, and nobody shall believe that they hang.
+            IS_UNFIT[slot & SLOT_MASK].store(true, Relaxed);
+            communicator.completion.store(COMPLETION_NONE, Relaxed);
+            switch::ask_again(segment);
+            switch::dropped(segment, DropReason::EventPoolFull, 1);
+            Closer::Profiler
+        }
+    }
+}
+
+/// Says who closes the record of a ticket. Before the record is published.
+#[inline(always)]
+pub(crate) fn own(ticket: u64, closer: Closer) {
+    if driver::is_ready() {
+        marks::own(ticket, closer);
+    }
+}
+
+/// The library took one call outside a group. An event follows it if the library has enqueued it.
+#[inline(never)]
+pub(crate) fn follow(segment: &Segment, lane: usize, sum: &Sum, is_enqueued: bool) {
+    let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
+    if !lanes::add(lane, generation, sum, is_enqueued) {
+        switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
+    }
+    if !is_enqueued {
+        lanes::defer();
+    }
+}
+
+/// The library took these calls of a group, all of one lane: they wait for the event at its end ([`end_group`]).
+pub(crate) fn add(segment: &Segment, local: &Local, lane: usize, sum: &Sum) {
+    let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
+    if lanes::add(lane, generation, sum, false) {
+        local.note_lane(lane);
+    } else {
+        switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
+    }
+}
+
+/// The outermost group has ended and its records are settled: an event goes behind each lane that it used, unless the
+/// library is still enqueueing.
+pub(crate) fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
+    for lane in local.take_lanes() {
+        if !is_enqueued {
+            lanes::defer();
+        } else if !lanes::confirm(lane) {
+            switch::dropped(segment, DropReason::EventPoolFull, 1);
+        }
+    }
+}
+
+/// The library said something of a communicator. If it `is_done` with what was in progress, events go behind that.
+pub(crate) fn progressed(slot: usize, is_done: impl Fn() -> bool) {
+    if driver::is_ready() {
+        lanes::confirm_waiting(slot, is_done);
+    }
+}
+
+/// The communicator is about to be aborted: what has completed by now counts, all else is given up. Not later: the
+/// events complete also behind kernels that an abort has thrown out.
+pub(crate) fn give_up(slot: usize) {
+    look_once();
+    lanes::drop_of(slot);
+}
+
+/// The slot gets another communicator: what the last one left unconfirmed is never counted.
+pub(crate) fn clear_slot(slot: usize) {
+    lanes::drop_of(slot);
+}
+
+/// In a forked child: lanes, events and thread are the parent's.
+pub(crate) fn forget() {
+    driver::forget();
+    lanes::forget();
+    poller::forget();
+}

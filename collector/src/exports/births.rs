@@ -1,0 +1,384 @@
+//! The functions of `nccl.h` that make communicators.
+//!
+//! Communicators are followed also while the collector is switched off, so that their calls count once it is on.
+
+#![expect(
+    unsafe_code,
+    reason = "exports C functions, calls the real ones, reads what they leave behind pointers"
+)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+
+use ringscope_wire::comm_hash::{Scheme, magic_of_grow, of_grow};
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::{
+    DropReason, LIVE_CALLED, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, MAX_COMMUNICATORS,
+    SOURCE_CALLS,
+};
+
+use crate::abi::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
+use crate::calls::resolve;
+use crate::calls::resolve::{Function, library_of, library_of_outside};
+use crate::exports::later;
+use crate::exports::lifecycle::{describe, track, wrap};
+use crate::segment::communicators::{Birth, Name};
+use crate::segment::counts::is_taken;
+use crate::segment::lineage::{Descent, Settings};
+use crate::segment::local::{Local, Pending};
+use crate::segment::map::segment_or_create;
+use crate::segment::{communicators, guard, lineage, segment, switch};
+
+wrap!(
+    ncclCommInitRank(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int),
+    |local, library = library_of_outside(), real| {
+        let forming = form(library, |_| Making::init(library, Some(&id), rank, n_ranks, None));
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(comm, n_ranks, id, rank) })
+    }
+);
+
+wrap!(
+    ncclCommInitRankConfig(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int, config: *mut c_void),
+    |local, library = library_of_outside(), real| {
+        // SAFETY: NULL or a configuration that the caller made.
+        let given = unsafe { read_config(config) };
+        let forming = form(library, |_| Making::init(library, Some(&id), rank, n_ranks, given));
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(comm, n_ranks, id, rank, config) })
+    }
+);
+
+wrap!(
+    ncclCommInitRankScalable(
+        comm: *mut Comm,
+        n_ranks: c_int,
+        rank: c_int,
+        n_ids: c_int,
+        ids: *mut UniqueId,
+        config: *mut c_void
+    ),
+    |local, library = library_of_outside(), real| {
+        // SAFETY: NULL or a configuration that the caller made.
+        let given = unsafe { read_config(config) };
+        // SAFETY: NULL or as many ids as the caller says. The first one names the communicator.
+        let id = if n_ids > 0 { unsafe { ids.as_ref() } } else { None };
+        let forming = form(library, |_| Making::init(library, id, rank, n_ranks, given));
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(comm, n_ranks, rank, n_ids, ids, config) })
+    }
+);
+
+wrap!(
+    ncclCommInitAll(comms: *mut Comm, n_devices: c_int, devices: *const c_int),
+    |local, library = library_of_outside(), real| {
+        let mut slots = [None; MAX_COMMUNICATORS];
+        let n_used = usize::try_from(n_devices).unwrap_or(0).min(MAX_COMMUNICATORS);
+        for (slot, rank) in slots[..n_used].iter_mut().zip(0..) {
+            // The id is the library's own.
+            let forming = form(library, |_| Making::init(library, None, rank, n_devices, None));
+            *slot = forming.map(|forming| forming.slot);
+        }
+        let inside = track(local, slots[0]);
+        // SAFETY: the caller's own arguments.
+        let result = unsafe { real(comms, n_devices, devices) };
+        drop(inside);
+        for (index, slot) in slots[..n_used].iter().enumerate() {
+            if let Some(slot) = *slot {
+                // SAFETY: the caller's array has `n_devices` entries.
+                guard(|| conclude(local, Forming { slot, parent: None }, unsafe { comms.add(index) }, result));
+            }
+        }
+        result
+    }
+);
+
+wrap!(
+    ncclCommSplit(parent: Comm, colour: c_int, key: c_int, comm: *mut Comm, config: *mut c_void),
+    |local, library = library_of(local, parent), real| {
+        // SAFETY: NULL or a configuration that the caller made.
+        let given = unsafe { read_config(config) };
+        let forming = parent_of(local, parent).and_then(|parent| {
+            let child = lineage::next_child(parent);
+            // A rank that gets no communicator still counts as a child.
+            if colour == SPLIT_NOCOLOR {
+                return None;
+            }
+            let descent = Descent::Split;
+            form_child(library, parent, |segment| {
+                Making::split(segment, library, parent, (child, colour), given).with_descent(segment, descent)
+            })
+        });
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(parent, colour, key, comm, config) })
+    }
+);
+
+wrap!(
+    ncclCommShrink(
+        parent: Comm,
+        excluded: *mut c_int,
+        n_excluded: c_int,
+        comm: *mut Comm,
+        config: *mut c_void,
+        flags: c_int
+    ),
+    |local, library = library_of(local, parent), real| {
+        // SAFETY: NULL or a configuration that the caller made.
+        let given = unsafe { read_config(config) };
+        let forming = parent_of(local, parent).and_then(|parent| {
+            // Without a list the library makes a split of it, and counts it.
+            let child = if excluded.is_null() { lineage::next_child(parent) } else { 0 };
+            let descent = Descent::Shrink { is_abort: flags & SHRINK_ABORT != 0 };
+            form_child(library, parent, |segment| {
+                let making = Making::split(segment, library, parent, (child, 0), given);
+                let n_ranks = communicators::at(segment, parent).n_ranks.load(Relaxed);
+                let birth = Birth {
+                    made_by: MADE_BY_SHRINK,
+                    n_ranks: n_ranks.saturating_sub(n_excluded).max(0),
+                    ..making.birth
+                };
+                Making { birth, ..making }.with_descent(segment, descent)
+            })
+        });
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(parent, excluded, n_excluded, comm, config, flags) })
+    }
+);
+
+wrap!(
+    ncclCommGrow(
+        parent: Comm,
+        n_ranks: c_int,
+        id: *const UniqueId,
+        rank: c_int,
+        comm: *mut Comm,
+        config: *mut c_void
+    ),
+    |local, library = if parent.is_null() { library_of_outside() } else { library_of(local, parent) }, real| {
+        // SAFETY: NULL or a configuration that the caller made.
+        let given = unsafe { read_config(config) };
+        // SAFETY: NULL or an id that the caller has.
+        let id = unsafe { id.as_ref() };
+        let forming = match parent_of(local, parent) {
+            Some(parent) => {
+                let child = lineage::next_child(parent);
+                form_child(library, parent, |segment| {
+                    Making::grow(id, n_ranks, given).of_parent(segment, parent, child, given.is_none())
+                })
+            }
+            // A rank that joins has no parent, and its own number.
+            None => form(library, |_| {
+                let making = Making::grow(id, n_ranks, given);
+                Making { birth: Birth { rank, ..making.birth }, ..making }
+            }),
+        };
+        // SAFETY: the caller's own arguments.
+        make(local, forming, comm, || unsafe { real(parent, n_ranks, id.map_or(std::ptr::null(), |id| id), rank, comm, config) })
+    }
+);
+
+/// What is known of a communicator when the call that makes it arrives.
+struct Making {
+    birth: Birth,
+    settings: Settings,
+    /// NCCL's `magic`, 0 if not known.
+    magic: u64,
+    /// `Communicator::shares_resources`.
+    shares: u32,
+    parent: Option<usize>,
+}
+
+impl Making {
+    fn init(
+        library: usize,
+        id: Option<&UniqueId>,
+        rank: c_int,
+        n_ranks: c_int,
+        given: Option<Given>,
+    ) -> Self {
+        let given = given.unwrap_or_default();
+        let scheme = Scheme::of_version(resolve::version(library));
+        Self {
+            birth: Birth {
+                made_by: MADE_BY_INIT,
+                rank,
+                n_ranks,
+                comm_hash: id.map_or(0, |id| scheme.of_unique_id(&id.internal)),
+                parent_hash: 0,
+                name: given.name,
+            },
+            settings: given.settings,
+            magic: id.map_or(0, magic_of),
+            shares: 0,
+            parent: None,
+        }
+    }
+
+    /// `nth` is which child of the parent it is, and the colour.
+    fn split(
+        segment: &Segment,
+        library: usize,
+        parent: usize,
+        (child, colour): (i32, i32),
+        given: Option<Given>,
+    ) -> Self {
+        let parent_hash = communicators::at(segment, parent).comm_hash.load(Relaxed);
+        let scheme = Scheme::of_version(resolve::version(library));
+        // Without the parent's hash there is none of the child.
+        let comm_hash = if parent_hash == 0 { 0 } else { scheme.of_split(parent_hash, child, colour) };
+        let name = given.map_or(Name::default(), |given| given.name);
+        Self {
+            birth: Birth { made_by: MADE_BY_SPLIT, rank: -1, n_ranks: 0, comm_hash, parent_hash, name },
+            settings: given.map_or_else(|| lineage::settings(segment, parent), |given| given.settings),
+            magic: comm_hash,
+            shares: 0,
+            parent: Some(parent),
+        }
+    }
+
+    fn grow(id: Option<&UniqueId>, n_ranks: c_int, given: Option<Given>) -> Self {
+        let magic = id.map_or(0, magic_of);
+        let comm_hash = if magic == 0 { 0 } else { of_grow(magic, n_ranks) };
+        let Given { name, settings } = given.unwrap_or_default();
+        Self {
+            birth: Birth { made_by: MADE_BY_GROW, rank: -1, n_ranks, comm_hash, parent_hash: 0, name },
+            settings,
+            magic,
+            shares: 0,
+            parent: None,
+        }
+    }
+
+    /// A grown communicator on a rank that was in the parent and keeps its number. It has resources of its own.
+    fn of_parent(self, segment: &Segment, parent: usize, child: i32, inherits: bool) -> Self {
+        let communicator = communicators::at(segment, parent);
+        let parent_magic = lineage::magic(parent);
+        let magic = match (self.magic, parent_magic) {
+            (0, 0) => 0,
+            (0, _) => magic_of_grow(parent_magic, child),
+            (given, _) => given,
+        };
+        let birth = Birth {
+            rank: communicator.rank.load(Relaxed),
+            comm_hash: if magic == 0 { 0 } else { of_grow(magic, self.birth.n_ranks) },
+            parent_hash: communicator.comm_hash.load(Relaxed),
+            ..self.birth
+        };
+        let settings = if inherits { lineage::settings(segment, parent) } else { self.settings };
+        Self { birth, settings, magic, shares: 1, parent: Some(parent) }
+    }
+
+    fn with_descent(self, segment: &Segment, descent: Descent) -> Self {
+        let shares = self.parent.map_or(0, |parent| lineage::shares_resources(segment, parent, descent));
+        Self { shares, ..self }
+    }
+}
+
+/// What the library calls `magic` is the first word of a unique id.
+fn magic_of(id: &UniqueId) -> u64 {
+    id.internal.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// A slot whose communicator is being made.
+#[derive(Clone, Copy)]
+struct Forming {
+    slot: usize,
+    parent: Option<usize>,
+}
+
+/// Takes a slot for a communicator about to be made, in a segment that is made if need be.
+fn form(library: usize, making: impl FnOnce(&Segment) -> Making) -> Option<Forming> {
+    guard(|| {
+        let Some(segment) = segment_or_create() else {
+            switch::no_segment();
+            return None;
+        };
+        segment.live.flags.fetch_or(LIVE_CALLED, Relaxed);
+        if switch::is_faulty(segment) {
+            return None;
+        }
+        let making = making(segment);
+        let slot = communicators::form(segment, &making.birth)?;
+        let communicator = communicators::at(segment, slot);
+        communicator.sources.fetch_or(SOURCE_CALLS, Relaxed);
+        communicator.library.store(u32::try_from(library).unwrap_or_default(), Relaxed);
+        communicator.shares_resources.store(making.shares, Relaxed);
+        lineage::set_magic(slot, making.magic);
+        lineage::set_settings(segment, slot, making.settings);
+        Some(Forming { slot, parent: making.parent })
+    })
+    .flatten()
+}
+
+/// The same for a child of a communicator that is followed.
+fn form_child(library: usize, parent: usize, making: impl FnOnce(&Segment) -> Making) -> Option<Forming> {
+    form(library, making).map(|forming| Forming { parent: Some(parent), ..forming })
+}
+
+fn parent_of(local: &Local, parent: Comm) -> Option<usize> {
+    guard(|| communicators::find(segment()?, local, parent as u64)).flatten()
+}
+
+/// Forwards the call and follows what becomes of the communicator.
+fn make(local: &Local, forming: Option<Forming>, comm: *mut Comm, forward: impl FnOnce() -> c_int) -> c_int {
+    local.forming.set(forming.map_or(0, |forming| forming.slot + 1));
+    let inside = track(local, forming.map(|forming| forming.slot));
+    let result = forward();
+    drop(inside);
+    local.forming.set(0);
+    if let Some(forming) = forming {
+        guard(|| {
+            if local.group_depth.get() > 0 && is_taken(result) {
+                defer(local, forming, comm);
+            } else {
+                conclude(local, forming, comm, result);
+            }
+        });
+    }
+    result
+}
+
+/// In a group the pointer is there when the group has ended.
+fn defer(local: &Local, forming: Forming, comm: *mut Comm) {
+    let Forming { slot, parent } = forming;
+    if !local.defer(Pending { comm_address: comm.expose_provenance(), slot, parent })
+        && let Some(segment) = segment()
+    {
+        communicators::release(segment, slot);
+        switch::dropped(segment, DropReason::CommunicatorTableFull, 1);
+    }
+}
+
+/// The group in which communicators were to be made has ended.
+pub(crate) fn conclude_pending(local: &Local, result: c_int) {
+    for Pending { comm_address, slot, parent } in local.take_pending() {
+        conclude(
+            local,
+            Forming { slot, parent },
+            std::ptr::with_exposed_provenance_mut(comm_address),
+            result,
+        );
+    }
+}
+
+/// The library has made the communicator, or not, or goes on making it.
+fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, result: c_int) {
+    let Some(segment) = segment() else { return };
+    if !is_taken(result) || comm.is_null() {
+        if !is_taken(result) {
+            communicators::note_error(segment, slot, local.function.get(), result);
+        }
+        return communicators::fail(segment, slot);
+    }
+    // SAFETY: the caller gave a place for the pointer, and the library has filled it.
+    let pointer = unsafe { comm.read() };
+    match (pointer.is_null(), result == SUCCESS, parent) {
+        (false, true, _) => describe(segment, slot, pointer),
+        // A communicator still being made must not be asked: the library would log a warning.
+        (false, false, _) => later::await_ready(slot),
+        (true, false, Some(parent)) => return later::await_pointer(slot, comm, parent),
+        (true, _, _) => return communicators::release(segment, slot),
+    }
+    communicators::activate(segment, slot, pointer as u64);
+}

@@ -1,0 +1,51 @@
+//! Makes the segment, at the first communicator.
+
+#![expect(unsafe_code, reason = "refers to mapped memory and registers a handler")]
+
+use std::io;
+use std::os::fd::IntoRawFd as _;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::STATE_ON;
+
+use super::config::Config;
+use super::file::Unnamed;
+use super::{fork, identity};
+use crate::calls::resolve;
+use crate::profiler;
+use crate::segment::{map, switch, ticks};
+
+static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
+
+/// A [`map::Maker`].
+pub(super) fn make() -> Option<&'static Segment> {
+    create().ok()
+}
+
+fn create() -> io::Result<&'static Segment> {
+    // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
+    std::panic::set_hook(Box::new(|_| {}));
+    if !HAS_FORK_HANDLER.swap(true, Relaxed) {
+        fork::watch();
+    }
+    profiler::note_pid();
+    let config = Config::from_env();
+    switch::begin(config.level);
+    let fixed = identity::fixed(&config, &ticks::anchor());
+    let file = Unnamed::create(&config.dir, &fixed)?;
+    let memory = file.map()?;
+    // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
+    let live = unsafe { &(*memory.as_ptr()).live };
+    live.library_version.store(resolve::library_version(), Relaxed);
+    live.n_libraries.store(resolve::n_libraries(), Relaxed);
+    live.state.store(STATE_ON, Relaxed);
+    let lock = file.publish(&config.dir, memory, fixed)?;
+    fork::keep_lock(lock.into_raw_fd());
+    // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
+    let segment = unsafe { memory.as_ref() };
+    map::set(segment);
+    switch::settle_without_segment(segment);
+    Ok(segment)
+}

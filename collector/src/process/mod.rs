@@ -1,0 +1,38 @@
+//! The life of the process: the segment made ([`create`], [`file`]), a forked child ([`fork`]), the exit. The only layer
+//! that knows all others.
+//!
+//! * [`config`] and [`identity`]: who this process is
+
+#![expect(unsafe_code, reason = "leaves functions for the start and the end of the process")]
+
+pub(crate) mod config;
+mod create;
+mod file;
+mod fork;
+mod identity;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::segment::{map, segment};
+
+/// Runs when the object is loaded: one store.
+extern "C" fn begin() {
+    map::set_maker(create::make);
+}
+
+// SAFETY: the section holds pointers to functions that may take no argument, and this takes none.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static BEGIN: extern "C" fn() = begin;
+
+/// Says that the process ended in order. Runs after the program's own exit handlers.
+extern "C" fn mark_exit() {
+    if let Some(segment) = segment() {
+        segment.live.exited.store(1, Relaxed);
+    }
+}
+
+// SAFETY: the section holds pointers to functions without arguments, and this is one.
+#[unsafe(link_section = ".fini_array")]
+#[used]
+static MARK_EXIT: extern "C" fn() = mark_exit;

@@ -1,0 +1,410 @@
+//! The profiler plugin that the program had configured: the library loads one, so the collector loads the other and
+//! passes on what that one asked for, in the words of the version that it speaks.
+
+#![expect(unsafe_code, reason = "loads and calls a foreign plugin")]
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+
+use crate::abi::nccl::SUCCESS;
+use crate::process::config;
+use crate::profiler::contexts::MAX_CONTEXTS;
+use crate::profiler::event::{Event, Text};
+use crate::profiler::layout::{
+    Args, Buffer, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, DETAIL, Descriptor, Finalize, GROUP, GROUP_API,
+    InitBlank, InitById, InitNamed, KERNEL_CH, KERNEL_LAUNCH, KERNEL_PHASE, NET_PLUGIN, P2P, P2P_API,
+    PROXY_CTRL, PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent, Version, kinds,
+};
+use crate::profiler::{pairs, v1, v2, v3, v4, v5, v6, v7};
+use crate::segment::handle::Handle;
+
+/// A foreign table of any version: what may be NULL there is an option here.
+#[repr(C)]
+struct Table {
+    name: *const c_char,
+    init: *const c_void,
+    start_event: Option<StartEvent>,
+    stop_event: Option<StopEvent>,
+    record_event_state: Option<RecordEventState>,
+    finalize: Option<Finalize>,
+}
+
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
+/// Version of that table.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+/// One of the three.
+static STATE: AtomicU32 = AtomicU32::new(NOT_LOOKED_FOR);
+const NOT_LOOKED_FOR: u32 = 0;
+const LOADING: u32 = 1;
+const LOOKED_FOR: u32 = 2;
+/// What it asks for; it may write here at any time.
+static MASK: AtomicI32 = AtomicI32::new(0);
+/// What it asked for when the library was last asked.
+static MASK_SEEN: AtomicI32 = AtomicI32::new(0);
+/// Its contexts, by the numbers of ours.
+static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
+static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
+
+/// Names of the tables, the newest first.
+const SYMBOLS: [(u32, &CStr); 7] = [
+    (7, c"ncclProfiler_v7"),
+    (6, c"ncclProfiler_v6"),
+    (5, c"ncclProfiler_v5"),
+    (4, c"ncclProfiler_v4"),
+    (3, c"ncclProfiler_v3"),
+    (2, c"ncclProfiler_v2"),
+    (1, c"ncclProfiler_v1"),
+];
+
+/// What the library said at init; zero where its version says nothing.
+pub(super) struct Init {
+    pub(super) comm_hash: u64,
+    pub(super) name: *const c_char,
+    pub(super) n_nodes: c_int,
+    pub(super) n_ranks: c_int,
+    pub(super) rank: c_int,
+    pub(super) log: *const c_void,
+}
+
+/// Whether there is such a plugin.
+#[inline(always)]
+pub(super) fn is_on() -> bool {
+    !TABLE.load(Relaxed).is_null()
+}
+
+/// What it asks for.
+pub(super) fn mask() -> u32 {
+    if !is_on() {
+        return 0;
+    }
+    let mask = MASK.load(Relaxed);
+    MASK_SEEN.store(mask, Relaxed);
+    mask.cast_unsigned()
+}
+
+fn table() -> Option<&'static Table> {
+    // SAFETY: NULL, or the table of an object that is never unloaded.
+    unsafe { TABLE.load(Acquire).as_ref() }
+}
+
+/// Tells it of a communicator, under the number of our context. It is looked for at the first one.
+pub(super) fn init(version: u32, context: usize, said: &Init) {
+    if STATE.load(Acquire) != LOOKED_FOR {
+        look_for(version);
+    }
+    let (Some(table), Some(theirs)) = (table(), CONTEXTS.get(context)) else { return };
+    let mut place = null_mut();
+    let result = call_init(table, &raw mut place, said);
+    theirs.store(place.expose_provenance(), Relaxed);
+    // A plugin that refuses a communicator hears no more of it.
+    HAS_CONTEXT[context].store(result == SUCCESS, Release);
+}
+
+fn call_init(table: &Table, place: *mut *mut c_void, said: &Init) -> c_int {
+    if table.init.is_null() {
+        return SUCCESS;
+    }
+    let mask = MASK.as_ptr();
+    match VERSION.load(Relaxed) {
+        1..=3 => {
+            // SAFETY: what `init` of these versions is.
+            let init: InitBlank = unsafe { std::mem::transmute(table.init) };
+            // SAFETY: both places are valid; the mask's for good.
+            unsafe { init(place, mask) }
+        }
+        4 => {
+            // SAFETY: what `init` of this version is.
+            let init: InitNamed = unsafe { std::mem::transmute(table.init) };
+            // SAFETY: as above; the rest is as the library gave it.
+            unsafe {
+                init(place, mask, said.name, said.comm_hash, said.n_nodes, said.n_ranks, said.rank, said.log)
+            }
+        }
+        _ => {
+            // SAFETY: what `init` of these versions is.
+            let init: InitById = unsafe { std::mem::transmute(table.init) };
+            // SAFETY: as above; the rest is as the library gave it.
+            unsafe {
+                init(place, said.comm_hash, mask, said.name, said.n_nodes, said.n_ranks, said.rank, said.log)
+            }
+        }
+    }
+}
+
+/// An event has begun: passes it on if it was asked for. The handle for the library: of both, or only ours.
+#[cold]
+#[inline(never)]
+pub(super) fn start<V: Version>(
+    context: usize,
+    descriptor: *const Descriptor,
+    kind: u64,
+    event: &Event,
+    ours: u64,
+    is_foreign: bool,
+) -> u64 {
+    let mask = MASK.load(Relaxed);
+    if mask != MASK_SEEN.load(Relaxed) {
+        crate::profiler::ask();
+    }
+    let wanted = u64::from(mask.cast_unsigned()) & askers(kind) != 0;
+    let has_context = HAS_CONTEXT.get(context).is_some_and(|has| has.load(Acquire));
+    let Some(start_event) = table().and_then(|table| table.start_event) else { return ours };
+    if !wanted || !has_context {
+        return ours;
+    }
+    let version = VERSION.load(Relaxed);
+    if kind & kinds(version) == 0 {
+        return ours;
+    }
+    let is_leaf = kind & (KERNEL_CH | PROXY_STEP | NET_PLUGIN | PROXY_CTRL) != 0;
+    let Some(pair) = pairs::take(is_leaf) else {
+        crate::profiler::dropped_for_chained();
+        return ours;
+    };
+    let buffer = match version {
+        1 => retell::<V, v1::V1>(descriptor, kind, event, is_foreign),
+        2 => retell::<V, v2::V2>(descriptor, kind, event, is_foreign),
+        3 => retell::<V, v3::V3>(descriptor, kind, event, is_foreign),
+        4 => retell::<V, v4::V4>(descriptor, kind, event, is_foreign),
+        5 => retell::<V, v5::V5>(descriptor, kind, event, is_foreign),
+        6 => retell::<V, v6::V6>(descriptor, kind, event, is_foreign),
+        _ => retell::<V, v7::V7>(descriptor, kind, event, is_foreign),
+    };
+    let mut theirs = null_mut();
+    let place = std::ptr::with_exposed_provenance_mut(CONTEXTS[context].load(Relaxed));
+    // SAFETY: its own context, a valid place, and a descriptor of its version.
+    unsafe { start_event(place, &raw mut theirs, (&raw const buffer).cast()) };
+    if theirs.is_null() {
+        pairs::give_back(pair);
+        return ours;
+    }
+    pairs::put(pair, ours, theirs.expose_provenance());
+    Handle::Pair(pair).encode()
+}
+
+/// Event types that make the library report `kind`: asked for a type, it reports what that hangs below too.
+fn askers(kind: u64) -> u64 {
+    const TRANSFERS: u64 = PROXY_OP | PROXY_STEP | NET_PLUGIN;
+    const BELOW_TASK: u64 = KERNEL_CH | KERNEL_PHASE | TRANSFERS;
+    const COPY_ENGINE: u64 = CE_COLL | CE_SYNC | CE_BATCH;
+    match kind {
+        GROUP => GROUP | COLL | P2P | BELOW_TASK,
+        COLL => COLL | BELOW_TASK,
+        P2P => P2P | BELOW_TASK,
+        PROXY_OP => TRANSFERS,
+        PROXY_STEP => PROXY_STEP | NET_PLUGIN,
+        KERNEL_CH => KERNEL_CH | KERNEL_PHASE,
+        GROUP_API => {
+            GROUP_API | COLL_API | P2P_API | KERNEL_LAUNCH | GROUP | COLL | P2P | BELOW_TASK | COPY_ENGINE
+        }
+        COLL_API => COLL_API | COLL | BELOW_TASK | COPY_ENGINE,
+        P2P_API => P2P_API | P2P | BELOW_TASK,
+        CE_COLL => COPY_ENGINE,
+        other => other,
+    }
+}
+
+/// The descriptor in the other's version, with the other's parents.
+fn retell<V: Version, W: Version>(
+    descriptor: *const Descriptor,
+    kind: u64,
+    event: &Event,
+    is_foreign: bool,
+) -> Buffer {
+    let mut buffer = Buffer([0; 17]);
+    let to = buffer.0.as_mut_ptr().wrapping_byte_add(DETAIL);
+    // SAFETY: a descriptor of version V, says the caller.
+    let Descriptor { parent, rank, .. } = unsafe { descriptor.read() };
+    // A foreign process's handle means nothing here.
+    let parent = if is_foreign { 0 } else { theirs_of(parent as u64) };
+    let length = if V::NUMBER == W::NUMBER { V::SIZE - DETAIL } else { detail_bytes(kind, W::NUMBER) };
+    let from = descriptor.cast::<u8>().wrapping_add(DETAIL);
+    // SAFETY: the detail has this length in version V too; the buffer holds the longest.
+    unsafe { from.copy_to_nonoverlapping(to.cast(), length) };
+    let mut parent_there = parent;
+    match event {
+        Event::Coll(coll) => {
+            let group = theirs_of(coll.parent_group);
+            if V::NUMBER == W::NUMBER {
+                buffer.0[13] = if V::NUMBER < 5 { buffer.0[13] } else { group as u64 };
+            } else {
+                let mut coll = *coll;
+                coll.parent_group = group as u64;
+                let there = W::Coll::from(&coll);
+                // SAFETY: the buffer is aligned as a word and holds the longest detail.
+                unsafe { to.cast::<W::Coll>().write(there) };
+            }
+            // Before version 5 a task hangs below its plan.
+            parent_there = if W::NUMBER < 5 && V::NUMBER >= 5 { group } else { parent };
+        }
+        Event::P2p(p2p) => {
+            let group = theirs_of(p2p.parent_group);
+            if V::NUMBER == W::NUMBER {
+                buffer.0[8] = if V::NUMBER < 5 { buffer.0[8] } else { group as u64 };
+            } else {
+                let mut p2p = *p2p;
+                p2p.parent_group = group as u64;
+                let there = W::P2p::from(&p2p);
+                // SAFETY: as above.
+                unsafe { to.cast::<W::P2p>().write(there) };
+            }
+            parent_there = if W::NUMBER < 5 && V::NUMBER >= 5 { group } else { parent };
+        }
+        _ => {}
+    }
+    buffer.0[0] = kind;
+    buffer.0[1] = parent_there as u64;
+    buffer.0[2] = u64::from(rank.cast_unsigned());
+    buffer
+}
+
+/// Length of the details that every version has alike, in the version that is spoken to.
+fn detail_bytes(kind: u64, version: u32) -> usize {
+    let tag = if version < 7 { 0 } else { 8 };
+    match kind {
+        PROXY_OP | CE_BATCH => 24,
+        PROXY_STEP | GROUP_API | KERNEL_LAUNCH | CE_SYNC => 8,
+        KERNEL_CH => {
+            if version < 4 {
+                8
+            } else {
+                16
+            }
+        }
+        NET_PLUGIN => 16,
+        COLL_API => 48 + tag,
+        P2P_API => 40 + tag,
+        CE_COLL => 88 + tag,
+        KERNEL_PHASE => 24,
+        _ => 0,
+    }
+}
+
+fn theirs_of(number: u64) -> usize {
+    match Handle::decode(number) {
+        Some(Handle::Pair(entry)) => pairs::get(entry).map_or(0, |(_, theirs)| theirs),
+        _ => 0,
+    }
+}
+
+/// The event has ended; gives our handle, 0 if it was not under way.
+pub(super) fn stop(pair: crate::segment::handle::Entry) -> Option<u64> {
+    let (ours, theirs) = pairs::stop(pair)?;
+    if let Some(stop_event) = table().and_then(|table| table.stop_event) {
+        // SAFETY: its own handle, ended once.
+        unsafe { stop_event(std::ptr::with_exposed_provenance_mut(theirs)) };
+    }
+    Some(ours)
+}
+
+/// A state of an event: passes it on if the other's version has it. Gives our handle.
+pub(super) fn record(
+    version: u32,
+    pair: crate::segment::handle::Entry,
+    state: c_int,
+    args: *const Args,
+) -> Option<u64> {
+    let (ours, theirs) = pairs::get(pair)?;
+    let to = VERSION.load(Relaxed);
+    if let Some(record) = table().and_then(|table| table.record_event_state)
+        && (to == version || has_state(to, state))
+    {
+        let theirs = std::ptr::with_exposed_provenance_mut(theirs);
+        if to < 4 && version >= 4 {
+            // Only the proxy thread's count is told in both; the bytes of a step no longer belong to its operation.
+            let mut words = [0_u64; 2];
+            if matches!(state, 13..=18) && !args.is_null() {
+                // SAFETY: not NULL, and the union's first word is there in every version.
+                words[0] = unsafe { (*args).trans_size } & 0xffff_ffff;
+            }
+            // SAFETY: its own handle; arguments as long as that version's.
+            unsafe { record(theirs, state, words.as_ptr().cast()) };
+        } else {
+            // SAFETY: its own handle; the arguments are alike in both versions.
+            unsafe { record(theirs, state, args) };
+        }
+    }
+    Some(ours)
+}
+
+/// Whether a plugin of an older version is told of the state, as by the library itself.
+fn has_state(version: u32, state: c_int) -> bool {
+    match version {
+        1..=3 => matches!(state, 0..=18),
+        4 => matches!(state, 8..=22),
+        5 => matches!(state, 8..=24),
+        6 => matches!(state, 8..=30),
+        _ => true,
+    }
+}
+
+/// The communicator has ended.
+pub(super) fn finalize(context: usize) {
+    let has_context = HAS_CONTEXT.get(context).is_some_and(|has| has.swap(false, AcqRel));
+    let Some(finalize) = table().and_then(|table| table.finalize).filter(|_| has_context) else { return };
+    let theirs = CONTEXTS[context].swap(0, Relaxed);
+    if theirs != 0 {
+        // SAFETY: its own context, ended once.
+        unsafe { finalize(std::ptr::with_exposed_provenance_mut(theirs)) };
+    }
+}
+
+/// Loads it, once in the life of the process. Of its tables it is the newest that the library itself could speak.
+fn look_for(version: u32) {
+    // Not on the record path: another thread's loading may be waited for.
+    while STATE.compare_exchange(NOT_LOOKED_FOR, LOADING, AcqRel, Acquire) == Err(LOADING) {
+        std::thread::yield_now();
+    }
+    if STATE.load(Acquire) == LOOKED_FOR {
+        return;
+    }
+    if let Some((number, table)) = config::chained_plugin().and_then(|name| find(&name, version)) {
+        VERSION.store(number, Relaxed);
+        TABLE.store(table, Release);
+    }
+    STATE.store(LOOKED_FOR, Release);
+}
+
+/// By the library's own rules: a path or a name as it is, a beginning of `STATIC_PLUGIN` for what is in the process
+/// already, `none`, or the middle of `libnccl-profiler-….so`.
+fn find(name: &OsStr, version: u32) -> Option<(u32, *mut Table)> {
+    let bytes = name.as_bytes();
+    if bytes.eq_ignore_ascii_case(b"none") {
+        return None;
+    }
+    if b"STATIC_PLUGIN".get(..bytes.len()).is_some_and(|start| start.eq_ignore_ascii_case(bytes)) {
+        // Ours is the first of the process.
+        return newest(libc::RTLD_NEXT, version);
+    }
+    let is_file = bytes.contains(&b'/') || bytes.starts_with(b"lib") && bytes.ends_with(b".so");
+    let long = (!is_file).then(|| [b"libnccl-profiler-", bytes, b".so"].concat());
+    let handle = [Some(bytes.to_owned()), long].into_iter().flatten().find_map(open)?;
+    newest(handle, version)
+}
+
+fn open(name: Vec<u8>) -> Option<*mut c_void> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the user names this object as one to be loaded; it is never unloaded.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    (!handle.is_null()).then_some(handle)
+}
+
+fn newest(handle: *mut c_void, version: u32) -> Option<(u32, *mut Table)> {
+    SYMBOLS.iter().filter(|(number, _)| *number <= version).find_map(|(number, symbol)| {
+        // SAFETY: an open object, and a terminated name.
+        let table = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+        (!table.is_null() && !crate::profiler::is_ours(table)).then(|| (*number, table.cast()))
+    })
+}
+
+/// In a forked child: its communicators are the parent's.
+pub(super) fn forget() {
+    for has_context in &HAS_CONTEXT {
+        has_context.store(false, Relaxed);
+    }
+}
+
+const _: () = assert!(size_of::<Table>() == 48 && size_of::<Text>() == 8);

@@ -1,0 +1,302 @@
+//! The profiler plugin: the tables by which the library finds it ([`v1`] to [`v7`]), the functions behind them, and
+//! the plugin that the program had before ([`chain`]). What events mean is said in [`crate::profiler::tasks`].
+
+#![expect(unsafe_code, reason = "called by the library with its own structures")]
+
+mod adopt;
+mod chain;
+pub(crate) mod contexts;
+pub(crate) mod event;
+pub(crate) mod layout;
+mod pairs;
+pub(crate) mod replay;
+pub(crate) mod seen;
+pub(crate) mod steps;
+mod tasks;
+mod v1;
+mod v2;
+mod v3;
+mod v4;
+mod v5;
+mod v6;
+mod v7;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+
+use ringscope_wire::segment::layout::{DropReason, LIVE_CHAINED};
+
+use self::chain::Init;
+use self::event::Event;
+use self::layout::{Args, Descriptor, STATE_SEND_DONE, STATE_SEND_WAIT, Version, decode, kind};
+use crate::abi::nccl::SUCCESS;
+use crate::calls::scope;
+use crate::profiler::adopt::Announcement;
+use crate::profiler::tasks::Speaker;
+use crate::segment::communicators::{Name, name_of};
+use crate::segment::handle::Handle;
+use crate::segment::map::segment_or_create;
+use crate::segment::{guard, local, segment, switch};
+
+/// Where the library keeps its activation mask: one place per process.
+static MASK_PLACE: AtomicPtr<c_int> = AtomicPtr::new(null_mut());
+/// What the collector itself asks for.
+static OURS: AtomicU32 = AtomicU32::new(0);
+/// Communicators between `init` and `finalize`: the mask's place is the library's while there is one.
+static N_CONTEXTS: AtomicI32 = AtomicI32::new(0);
+/// Our process id, for comparison with that of a proxy operation.
+static PID: AtomicI32 = AtomicI32::new(0);
+
+/// Asks the library for these events, and for what the other plugin asks for.
+pub(crate) fn set_mask(ours: u32) {
+    OURS.store(ours, Relaxed);
+    ask();
+}
+
+fn ask() {
+    let place = MASK_PLACE.load(Acquire);
+    if !place.is_null() {
+        let mask = (OURS.load(Relaxed) | chain::mask()).cast_signed();
+        // SAFETY: the library's own int, which lives as long as a communicator does; it expects this write.
+        unsafe { place.write_volatile(mask) };
+    }
+}
+
+/// Remembers the process id, again in each process that makes a segment.
+pub(crate) fn note_pid() {
+    PID.store(std::process::id().cast_signed(), Relaxed);
+}
+
+/// In a forked child: communicators, and the library's place for the mask, are the parent's.
+pub(crate) fn forget() {
+    MASK_PLACE.store(null_mut(), Relaxed);
+    N_CONTEXTS.store(0, Relaxed);
+    chain::forget();
+}
+
+fn is_ours(address: *mut c_void) -> bool {
+    scope::is_ours(address.addr())
+}
+
+fn dropped_for_chained() {
+    if let Some(segment) = segment() {
+        switch::dropped(segment, DropReason::ChainedEvent, 1);
+    }
+}
+
+/// `init` of versions 1 to 3, which say nothing of the communicator.
+unsafe extern "C" fn init_blank<V: Version>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
+    let said = Init {
+        comm_hash: 0,
+        name: std::ptr::null(),
+        n_nodes: 0,
+        n_ranks: 0,
+        rank: -1,
+        log: std::ptr::null(),
+    };
+    // SAFETY: the library's own places.
+    unsafe { init::<V>(context, mask, &said) }
+}
+
+/// `init` of version 4.
+unsafe extern "C" fn init_named<V: Version>(
+    context: *mut *mut c_void,
+    mask: *mut c_int,
+    name: *const c_char,
+    comm_hash: u64,
+    n_nodes: c_int,
+    n_ranks: c_int,
+    rank: c_int,
+    log: *const c_void,
+) -> c_int {
+    // SAFETY: the library's own places.
+    unsafe { init::<V>(context, mask, &Init { comm_hash, name, n_nodes, n_ranks, rank, log }) }
+}
+
+/// `init` of versions 5 and later.
+unsafe extern "C" fn init_by_id<V: Version>(
+    context: *mut *mut c_void,
+    comm_hash: u64,
+    mask: *mut c_int,
+    name: *const c_char,
+    n_nodes: c_int,
+    n_ranks: c_int,
+    rank: c_int,
+    log: *const c_void,
+) -> c_int {
+    // SAFETY: the library's own places.
+    unsafe { init::<V>(context, mask, &Init { comm_hash, name, n_nodes, n_ranks, rank, log }) }
+}
+
+/// A communicator is being made; `mask` stays the library's for good.
+///
+/// # Safety
+/// Valid places for context and mask; a name that is NULL or terminated.
+unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &Init) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text(said.name) };
+    let number = guard(|| {
+        N_CONTEXTS.fetch_add(1, AcqRel);
+        MASK_PLACE.store(mask, Relaxed);
+        let number = contexts::open(None);
+        let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment));
+        if let Some(segment) = segment {
+            let Init { comm_hash, n_nodes, n_ranks, rank, .. } = *said;
+            introduce(segment, number, V::NUMBER, &Announcement { comm_hash, n_nodes, n_ranks, rank, name });
+        } else {
+            switch::no_segment();
+        }
+        chain::init(V::NUMBER, number, said);
+        if let Some(segment) = segment.filter(|_| chain::is_on()) {
+            segment.live.flags.fetch_or(LIVE_CHAINED, Relaxed);
+        }
+        if let Some(segment) = segment {
+            switch::begin_profiler(segment, V::NUMBER);
+        } else {
+            ask();
+        }
+        number
+    });
+    let number = number.unwrap_or(contexts::UNFOLLOWED);
+    if !context.is_null() {
+        // SAFETY: the library gives a valid place for the context.
+        unsafe { context.write(std::ptr::without_provenance_mut(number)) };
+    }
+    SUCCESS
+}
+
+/// Finds the communicator's slot. Versions before 4 do not say which it is: then it is the one whose init this thread
+/// is forwarding, or its first task says it.
+fn introduce(
+    segment: &ringscope_wire::segment::Segment,
+    number: usize,
+    version: u32,
+    announced: &Announcement,
+) {
+    if announced.n_ranks > 0 {
+        let speaker = Speaker { version, context: number, parent: 0, rank: announced.rank, pid: 0 };
+        tasks::identify(segment, speaker, announced);
+    } else if let Some(forming) = local::with(|local| local.forming.get().checked_sub(1))
+        && let Some(slot) = adopt::adopt(segment, Some(forming), announced)
+    {
+        contexts::settle(number, slot);
+    }
+}
+
+unsafe extern "C" fn start_event<V: Version>(
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    descriptor: *const Descriptor,
+) -> c_int {
+    if handle.is_null() || descriptor.is_null() {
+        return SUCCESS;
+    }
+    // SAFETY: the library passes a valid descriptor of its version.
+    let number = guard(|| unsafe { begun::<V>(context.addr(), descriptor) }).unwrap_or(0);
+    let number = usize::try_from(number).unwrap_or(0);
+    // SAFETY: the library gives a valid place for the handle.
+    unsafe { handle.write(std::ptr::without_provenance_mut(number)) };
+    SUCCESS
+}
+
+/// # Safety
+/// A descriptor of version `V`.
+#[inline(always)]
+unsafe fn begun<V: Version>(context: usize, descriptor: *const Descriptor) -> u64 {
+    // SAFETY: the caller's promise.
+    let kind = unsafe { kind::<V>(descriptor) };
+    // SAFETY: the caller's promise.
+    let event = unsafe { decode::<V>(descriptor, kind) };
+    // SAFETY: the caller's promise.
+    let Descriptor { parent, rank, .. } = unsafe { descriptor.read() };
+    let pid = PID.load(Relaxed);
+    let is_chained = chain::is_on();
+    let parent = if is_chained { ours_of(parent as u64) } else { parent as u64 };
+    let speaker = Speaker { version: V::NUMBER, context, parent, rank, pid };
+    let ours = segment()
+        .filter(|segment| !switch::is_faulty(segment))
+        .and_then(|segment| tasks::start(segment, speaker, &event))
+        .map_or(0, Handle::encode);
+    if !is_chained {
+        return ours;
+    }
+    let is_foreign = matches!(&event, Event::ProxyOp(proxy) if proxy.pid != pid);
+    chain::start::<V>(context, descriptor, kind, &event, ours, is_foreign)
+}
+
+/// Our part of a handle that two plugins share.
+fn ours_of(number: u64) -> u64 {
+    match Handle::decode(number) {
+        Some(Handle::Pair(entry)) => pairs::get(entry).map_or(number, |(ours, _)| ours),
+        _ => number,
+    }
+}
+
+unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
+    guard(|| {
+        let number = handle.addr() as u64;
+        let number = match Handle::decode(number) {
+            // One that is not under way stays as it is, to be counted.
+            Some(Handle::Pair(entry)) => chain::stop(entry).unwrap_or(number),
+            _ => number,
+        };
+        let segment = segment().filter(|segment| !switch::is_faulty(segment))?;
+        tasks::stop(segment, number);
+        Some(())
+    });
+    SUCCESS
+}
+
+unsafe extern "C" fn record_event_state<V: Version>(
+    handle: *mut c_void,
+    state: c_int,
+    args: *const Args,
+) -> c_int {
+    let is_ours = state == if V::NUMBER < 4 { STATE_SEND_DONE } else { STATE_SEND_WAIT };
+    if !is_ours && !chain::is_on() {
+        return SUCCESS;
+    }
+    guard(|| {
+        let mut number = handle.addr() as u64;
+        if let Some(Handle::Pair(entry)) = Handle::decode(number) {
+            number = chain::record(V::NUMBER, entry, state, args).unwrap_or(number);
+        }
+        if is_ours && !args.is_null() {
+            // SAFETY: not NULL, and in this state it is a proxy step's or operation's.
+            let bytes = unsafe { (*args).trans_size };
+            let segment = segment().filter(|segment| !switch::is_faulty(segment))?;
+            tasks::sent(segment, number, bytes, V::NUMBER < 4);
+        }
+        Some(())
+    });
+    SUCCESS
+}
+
+unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
+    guard(|| {
+        chain::finalize(context.addr());
+        if let Some(segment) = segment().filter(|segment| !switch::is_faulty(segment)) {
+            tasks::finalize(segment, context.addr());
+        } else {
+            contexts::close(context.addr());
+        }
+        if N_CONTEXTS.fetch_sub(1, AcqRel) == 1 {
+            MASK_PLACE.store(null_mut(), Relaxed);
+        }
+    });
+    SUCCESS
+}
+
+/// A C text as the segment holds names.
+///
+/// # Safety
+/// NULL or a terminated text.
+pub(crate) unsafe fn text(text: *const c_char) -> Name {
+    if text.is_null() {
+        return Name::default();
+    }
+    // SAFETY: the caller's promise.
+    name_of(unsafe { CStr::from_ptr(text) }.to_bytes())
+}

@@ -1,0 +1,136 @@
+//! Operations that the profiler speaks of without naming their record: those whose call did not pass the collector
+//! get a record here; those whose call did, in a library too old to tell which (before version 5), are looked up.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+use ringscope_wire::segment::calls::hash::NO_OP;
+use ringscope_wire::segment::layout::{
+    MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
+    Segment,
+};
+use ringscope_wire::{Datatype, Primitive};
+
+use crate::calls::issue::start_known;
+use crate::cuda_events::Closer;
+use crate::segment::handle::Operation;
+use crate::segment::places::place;
+use crate::segment::records::{bytes, record, subject, what};
+use crate::segment::{communicators, ticks};
+
+/// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
+const MAX_SEARCH: u64 = 1024;
+
+/// Per slot: no record with an older ticket still waits for its task.
+static WAITING_FROM: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
+/// Per record: the ticket plus one for which a task was found.
+static CLAIMED: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
+
+/// An operation as the profiler describes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Described {
+    pub(crate) slot: usize,
+    pub(crate) primitive: Primitive,
+    pub(crate) count: u64,
+    pub(crate) datatype: Datatype,
+    /// Peer or root, -1 if there is none or it is not said.
+    pub(crate) peer: i32,
+}
+
+impl Described {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.count.wrapping_mul(self.datatype.size_bytes())
+    }
+}
+
+/// Records an operation whose call did not pass the collector: as issued now, or as captured into a graph. The
+/// library may speak of one communicator on several threads, so counters are added to atomically.
+pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Operation {
+    let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
+    let ticket = place_record(segment, seen, state, ticks::now());
+    let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
+    let counters = &communicators::at(segment, seen.slot).counters[primitive];
+    let (calls, sum) = if is_captured {
+        (&counters.captured_calls, &counters.captured_bytes)
+    } else {
+        (&counters.issued_calls, &counters.issued_bytes)
+    };
+    calls.fetch_add(1, Relaxed);
+    sum.fetch_add(seen.bytes(), Relaxed);
+    Operation::new(ticket, seen.slot, primitive)
+}
+
+/// Records an operation as issued at these ticks, without counting it; the record's ticket.
+pub(crate) fn write(segment: &Segment, seen: &Described, issued_ticks: u64) -> u64 {
+    place_record(segment, seen, OPERATION_ISSUED, issued_ticks)
+}
+
+fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u64) -> u64 {
+    let communicator = communicators::at(segment, seen.slot);
+    let counters = &communicator.counters[seen.primitive.index() & (MAX_PRIMITIVES - 1)];
+    let (ticket, record) = place(segment);
+    record.ticket.store(0, Relaxed);
+    fence(Release);
+    record.issued_ticks.store(issued_ticks, Relaxed);
+    record.completed_ticks.store(0, Relaxed);
+    record.count.store(seen.count, Relaxed);
+    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
+    record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
+    // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
+    let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);
+    record.what.store(what | start_known(communicator, Closer::Profiler), Relaxed);
+    record.peer.store(seen.peer, Relaxed);
+    record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
+    record.channels.store(0, Relaxed);
+    record.started.store(0, Relaxed);
+    record.place.store(0, Relaxed);
+    record.ticket.store(ticket + 1, Release);
+    ticket
+}
+
+/// The oldest operation in flight that fits and has no task yet.
+pub(crate) fn find(segment: &Segment, seen: &Described) -> Option<Operation> {
+    let next = segment.live.next_ticket.load(Acquire);
+    let waiting_from = &WAITING_FROM[seen.slot % MAX_COMMUNICATORS];
+    let mut from = waiting_from.load(Relaxed).max(next.saturating_sub(MAX_RECORDS as u64));
+    while from < next && !waits(segment, seen.slot, from) {
+        from += 1;
+    }
+    waiting_from.store(from, Relaxed);
+    let found = (from..next.min(from + MAX_SEARCH)).find(|ticket| fits(segment, seen, *ticket))?;
+    claimed(found).store(found + 1, Relaxed);
+    Some(Operation::new(found, seen.slot, seen.primitive.index()))
+}
+
+fn waits(segment: &Segment, slot: usize, ticket: u64) -> bool {
+    let record = record(segment, ticket);
+    record.ticket.load(Acquire) == ticket + 1
+        && subject(record).0 == slot
+        && matches!(record.state.load(Relaxed) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED)
+        && claimed(ticket).load(Relaxed) != ticket + 1
+}
+
+fn fits(segment: &Segment, seen: &Described, ticket: u64) -> bool {
+    let record = record(segment, ticket);
+    waits(segment, seen.slot, ticket)
+        && subject(record).1 == seen.primitive.index()
+        && bytes(record) == seen.bytes()
+        && (!matches!(seen.primitive, Primitive::Send | Primitive::Recv)
+            || record.peer.load(Relaxed) == seen.peer)
+}
+
+fn claimed(ticket: u64) -> &'static AtomicU64 {
+    const MASK: u64 = MAX_RECORDS as u64 - 1;
+    &CLAIMED[(ticket & MASK) as usize]
+}
+
+/// In a forked child: tickets begin anew.
+pub(crate) fn forget() {
+    for waiting_from in &WAITING_FROM {
+        waiting_from.store(0, Relaxed);
+    }
+    for claimed in &CLAIMED {
+        claimed.store(0, Relaxed);
+    }
+}

@@ -1,0 +1,274 @@
+//! Communicator slots: formed when an init is called, active once it succeeded, ended by destroy or abort, and used
+//! again once the agent has read the end.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
+
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
+    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_NONE, Communicator, DropReason, MAX_COMMUNICATORS,
+    Segment,
+};
+
+use crate::calls::order;
+use crate::calls::order::Close;
+use crate::cuda_events;
+use crate::segment::local::Local;
+use crate::segment::{lineage, links, pairs, sequence, switch, ticks};
+
+/// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
+static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
+/// Slots that are in use or being filled.
+static CLAIMED: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
+
+/// A slot index that is certainly within bounds.
+const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
+const _: () = assert!(MAX_COMMUNICATORS.is_power_of_two());
+
+/// What is known of a communicator when its init is called.
+pub(crate) struct Birth {
+    /// One of `layout::MADE_BY_*`.
+    pub(crate) made_by: u32,
+    /// -1 while not known.
+    pub(crate) rank: i32,
+    /// 0 while not known.
+    pub(crate) n_ranks: i32,
+    /// 0 while not known.
+    pub(crate) comm_hash: u64,
+    pub(crate) parent_hash: u64,
+    pub(crate) name: Name,
+}
+
+/// A name as the segment holds it.
+pub(crate) type Name = [u64; 8];
+
+/// A text as the segment holds names: cut to 64 bytes, NUL-padded, little-endian words.
+pub(crate) fn name_of(text: &[u8]) -> Name {
+    let mut name = Name::default();
+    let text = &text[..text.len().min(size_of::<Name>())];
+    for (word, chunk) in name.iter_mut().zip(text.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+    name
+}
+
+/// The slot's communicator.
+#[inline(always)]
+pub(crate) fn at(segment: &Segment, slot: usize) -> &Communicator {
+    &segment.communicators[slot & SLOT_MASK]
+}
+
+/// Takes a slot for a communicator whose init is being called.
+pub(crate) fn form(segment: &Segment, birth: &Birth) -> Option<usize> {
+    let slot = claim_fresh(segment).or_else(|| claim_ended(segment));
+    let Some(slot) = slot else {
+        switch::dropped(segment, DropReason::CommunicatorTableFull, 1);
+        return None;
+    };
+    fill(segment, slot, birth);
+    Some(slot)
+}
+
+fn claim_fresh(segment: &Segment) -> Option<usize> {
+    let taken = segment
+        .live
+        .n_communicators
+        .fetch_update(AcqRel, Relaxed, |used| ((used as usize) < MAX_COMMUNICATORS).then(|| used + 1));
+    let slot = taken.ok()? as usize;
+    CLAIMED[slot].compare_exchange(false, true, AcqRel, Relaxed).is_ok().then_some(slot)
+}
+
+/// A slot whose last communicator has ended, and whose end the agent has read.
+fn claim_ended(segment: &Segment) -> Option<usize> {
+    (0..MAX_COMMUNICATORS).find(|slot| {
+        let communicator = at(segment, *slot);
+        let state = communicator.state.load(Acquire);
+        let ended = matches!(
+            state,
+            COMMUNICATOR_FREE | COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED | COMMUNICATOR_FAILED
+        );
+        let read = state == COMMUNICATOR_FREE
+            || communicator.read_generation.load(Acquire) == communicator.generation.load(Relaxed);
+        ended && read && CLAIMED[*slot].compare_exchange(false, true, AcqRel, Relaxed).is_ok()
+    })
+}
+
+fn fill(segment: &Segment, slot: usize, birth: &Birth) {
+    let communicator = at(segment, slot);
+    communicator.state.store(COMMUNICATOR_FREE, Relaxed);
+    fence(Release);
+    if communicator.generation.load(Relaxed) > 0 {
+        clear_counters(communicator);
+        cuda_events::clear_slot(slot);
+        order::forget(slot);
+        links::clear(segment, slot);
+        pairs::clear(segment, slot);
+    }
+    sequence::clear(communicator);
+    communicator.error.store(0, Relaxed);
+    communicator.generation.fetch_add(1, Relaxed);
+    communicator.made_by.store(birth.made_by, Relaxed);
+    communicator.pointer.store(0, Relaxed);
+    communicator.comm_hash.store(birth.comm_hash, Relaxed);
+    communicator.parent_hash.store(birth.parent_hash, Relaxed);
+    communicator.created_ticks.store(ticks::now(), Relaxed);
+    communicator.ended_ticks.store(0, Relaxed);
+    communicator.rank.store(birth.rank, Relaxed);
+    communicator.n_ranks.store(birth.n_ranks, Relaxed);
+    communicator.n_nodes.store(0, Relaxed);
+    communicator.device.store(-1, Relaxed);
+    communicator.sources.store(0, Relaxed);
+    communicator.completion.store(COMPLETION_NONE, Relaxed);
+    communicator.compute_capability.store(0, Relaxed);
+    communicator.min_ctas.store(0, Relaxed);
+    communicator.max_ctas.store(0, Relaxed);
+    communicator.shares_resources.store(0, Relaxed);
+    communicator.library.store(0, Relaxed);
+    set_name(communicator, &birth.name);
+    lineage::clear(slot);
+    communicator.state.store(COMMUNICATOR_FORMING, Release);
+}
+
+fn clear_counters(communicator: &Communicator) {
+    for counters in &communicator.counters {
+        for counter in [
+            &counters.issued_calls,
+            &counters.issued_bytes,
+            &counters.failed_calls,
+            &counters.next_seq_number,
+            &counters.completed_calls,
+            &counters.completed_bytes,
+            &counters.busy_ticks,
+            &counters.captured_calls,
+            &counters.captured_bytes,
+            &counters.replayed_calls,
+            &counters.replayed_bytes,
+        ] {
+            counter.store(0, Relaxed);
+        }
+    }
+}
+
+pub(crate) fn set_name(communicator: &Communicator, name: &Name) {
+    for (word, value) in communicator.name.iter().zip(name) {
+        word.store(*value, Relaxed);
+    }
+}
+
+/// The init succeeded: from now on the pointer leads to the slot.
+pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
+    at(segment, slot).pointer.store(pointer, Relaxed);
+    at(segment, slot).state.store(COMMUNICATOR_ACTIVE, Release);
+    POINTERS[slot & SLOT_MASK].store(pointer, Release);
+}
+
+/// The init failed.
+pub(crate) fn fail(segment: &Segment, slot: usize) {
+    leave(segment, slot, COMMUNICATOR_FAILED);
+}
+
+/// A function of the library said that something failed. The same error again says nothing new.
+#[cold]
+pub(crate) fn note_error(segment: &Segment, slot: usize, function: u8, result: i32) {
+    let communicator = at(segment, slot);
+    let result = result.cast_unsigned();
+    if communicator.error.load(Relaxed) != result {
+        communicator.error_ticks.store(ticks::now(), Relaxed);
+        communicator.error_function.store(function.into(), Relaxed);
+        communicator.error.store(result, Release);
+    }
+}
+
+/// There is no communicator after all (`ncclCommSplit` without a colour), or no way to find it again.
+pub(crate) fn release(segment: &Segment, slot: usize) {
+    at(segment, slot).state.store(COMMUNICATOR_FREE, Release);
+    CLAIMED[slot & SLOT_MASK].store(false, Release);
+}
+
+/// The slot of a communicator that can be called.
+#[inline(always)]
+pub(crate) fn find(segment: &Segment, local: &Local, pointer: u64) -> Option<usize> {
+    let cached = local.last_slot.get() & SLOT_MASK;
+    if POINTERS[cached].load(Relaxed) == pointer && pointer != 0 {
+        return Some(cached);
+    }
+    search(segment, local, pointer)
+}
+
+#[inline(never)]
+fn search(segment: &Segment, local: &Local, pointer: u64) -> Option<usize> {
+    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    let slot = POINTERS[..used].iter().position(|known| known.load(Acquire) == pointer)?;
+    if pointer == 0 {
+        return None;
+    }
+    local.last_slot.set(slot);
+    Some(slot)
+}
+
+/// Before a destroy or abort is forwarded: the library may give the pointer to another communicator at once.
+pub(crate) fn detach(slot: usize) {
+    POINTERS[slot & SLOT_MASK].store(0, Release);
+}
+
+/// The destroy was refused: the communicator can be called again.
+pub(crate) fn reattach(slot: usize, pointer: u64) {
+    POINTERS[slot & SLOT_MASK].store(pointer, Release);
+}
+
+/// The communicator has ended, all its events have come; `close` counts what nobody else tells the end of. One that was
+/// revoked before stays aborted.
+pub(crate) fn end(segment: &Segment, slot: usize, state: u32, close: Close) {
+    if state == COMMUNICATOR_DESTROYED && !is_aborted(segment, slot) {
+        order::ended(segment, slot, close);
+    }
+    leave(segment, slot, state);
+}
+
+fn leave(segment: &Segment, slot: usize, state: u32) {
+    if !is_aborted(segment, slot) {
+        mark_ended(segment, slot, state);
+    }
+    CLAIMED[slot & SLOT_MASK].store(false, Release);
+}
+
+fn is_aborted(segment: &Segment, slot: usize) -> bool {
+    at(segment, slot).state.load(Acquire) == COMMUNICATOR_ABORTED
+}
+
+/// The communicator's operations were aborted, but it can still be shrunk or destroyed.
+pub(crate) fn revoke(segment: &Segment, slot: usize) {
+    mark_ended(segment, slot, COMMUNICATOR_ABORTED);
+}
+
+fn mark_ended(segment: &Segment, slot: usize, state: u32) {
+    let communicator = at(segment, slot);
+    if state == COMMUNICATOR_ABORTED {
+        give_up_in_flight(communicator);
+    }
+    communicator.ended_ticks.store(ticks::now(), Relaxed);
+    communicator.state.store(state, Release);
+}
+
+/// What an abort leaves in flight can never complete.
+fn give_up_in_flight(communicator: &Communicator) {
+    for counters in &communicator.counters {
+        let issued = counters.issued_calls.load(Relaxed);
+        let in_flight = issued.saturating_sub(counters.completed_calls.load(Relaxed));
+        if in_flight > 0 {
+            counters.failed_calls.fetch_add(in_flight, Relaxed);
+        }
+    }
+}
+
+/// In a forked child: none of the parent's communicators is its own.
+pub(crate) fn forget() {
+    for slot in 0..MAX_COMMUNICATORS {
+        POINTERS[slot].store(0, Relaxed);
+        CLAIMED[slot].store(false, Relaxed);
+        order::forget(slot);
+        lineage::clear(slot);
+    }
+}

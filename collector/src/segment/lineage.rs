@@ -1,0 +1,107 @@
+//! What a communicator hands down to its children: how many it has had, the number that grown ones are named after, and
+//! the settings that a child without its own takes over. Sources: NCCL `src/init.cc`, `ncclCommInitChildComm`,
+//! `ncclCommGrow`, `copyCommConfig`.
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+
+use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, MAX_COMMUNICATORS, Segment};
+
+use crate::process::config;
+use crate::segment::communicators;
+
+/// What `ncclConfig_t` says of channels. Zero and false where the program left the default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Settings {
+    pub(crate) min_ctas: i32,
+    pub(crate) max_ctas: i32,
+    /// Children of a split use this communicator's channels.
+    pub(crate) split_share: bool,
+    /// Those of a shrink.
+    pub(crate) shrink_share: bool,
+}
+
+/// How a child comes from its parent.
+#[derive(Clone, Copy)]
+pub(crate) enum Descent {
+    Split,
+    Shrink {
+        /// What the parent was doing is given up first.
+        is_abort: bool,
+    },
+}
+
+struct Line {
+    /// Splits and grows so far: NCCL's `childCount`. Shrinks do not count.
+    children: AtomicI32,
+    /// NCCL's `magic`; 0 while not known.
+    magic: AtomicU64,
+    /// `SPLIT_SHARE` and `SHRINK_SHARE`.
+    shares: AtomicU32,
+}
+
+const SPLIT_SHARE: u32 = 1;
+const SHRINK_SHARE: u32 = 2;
+const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
+
+static LINES: [Line; MAX_COMMUNICATORS] =
+    [const { Line { children: AtomicI32::new(0), magic: AtomicU64::new(0), shares: AtomicU32::new(0) } };
+        MAX_COMMUNICATORS];
+
+/// The slot gets a new communicator.
+pub(crate) fn clear(slot: usize) {
+    let line = &LINES[slot & SLOT_MASK];
+    line.children.store(0, Relaxed);
+    line.magic.store(0, Relaxed);
+    line.shares.store(0, Relaxed);
+}
+
+/// Counts one more child of the slot's communicator and gives its number, from 1 as NCCL does.
+pub(crate) fn next_child(slot: usize) -> i32 {
+    LINES[slot & SLOT_MASK].children.fetch_add(1, Relaxed).wrapping_add(1)
+}
+
+/// The number that grown children of the slot's communicator are named after; 0 if it is not known.
+pub(crate) fn magic(slot: usize) -> u64 {
+    LINES[slot & SLOT_MASK].magic.load(Relaxed)
+}
+
+pub(crate) fn set_magic(slot: usize, magic: u64) {
+    LINES[slot & SLOT_MASK].magic.store(magic, Relaxed);
+}
+
+/// The settings of the slot's communicator.
+pub(crate) fn settings(segment: &Segment, slot: usize) -> Settings {
+    let communicator = communicators::at(segment, slot);
+    let shares = LINES[slot & SLOT_MASK].shares.load(Relaxed);
+    Settings {
+        min_ctas: communicator.min_ctas.load(Relaxed),
+        max_ctas: communicator.max_ctas.load(Relaxed),
+        split_share: shares & SPLIT_SHARE != 0,
+        shrink_share: shares & SHRINK_SHARE != 0,
+    }
+}
+
+pub(crate) fn set_settings(segment: &Segment, slot: usize, settings: Settings) {
+    let communicator = communicators::at(segment, slot);
+    communicator.min_ctas.store(settings.min_ctas, Relaxed);
+    communicator.max_ctas.store(settings.max_ctas, Relaxed);
+    let split = if settings.split_share { SPLIT_SHARE } else { 0 };
+    let shrink = if settings.shrink_share { SHRINK_SHARE } else { 0 };
+    LINES[slot & SLOT_MASK].shares.store(split | shrink, Relaxed);
+}
+
+/// Whether a child shares its parent's channels, as `Communicator::shares_resources` says it: 1 no, 2 yes. The parent's
+/// settings decide, not the child's, and the environment over both.
+pub(crate) fn shares_resources(segment: &Segment, parent: usize, descent: Descent) -> u32 {
+    static OVERRIDES: OnceLock<[Option<bool>; 2]> = OnceLock::new();
+    let [split, shrink] = *OVERRIDES.get_or_init(config::shares_of_children);
+    let settings = settings(segment, parent);
+    let shares = match descent {
+        Descent::Split => split.unwrap_or(settings.split_share),
+        Descent::Shrink { is_abort } => !is_abort && shrink.unwrap_or(settings.shrink_share),
+    };
+    let is_revoked = communicators::at(segment, parent).state.load(Relaxed) == COMMUNICATOR_ABORTED;
+    if shares && !is_revoked { 2 } else { 1 }
+}

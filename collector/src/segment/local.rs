@@ -1,0 +1,279 @@
+//! What one thread remembers between calls. Constant-initialised and without destructors, so that it costs no
+//! allocation and is there until the thread's last instruction.
+
+use std::cell::Cell;
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use ringscope_wire::segment::calls::layout::Thread;
+use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
+
+use crate::cuda_events::Closer;
+use crate::segment::ticks;
+
+/// Communicator inits that one group can hold open at once; more are not counted
+/// (`DropReason::CommunicatorTableFull`). `ncclCommInitAll`-like loops make one per GPU of the process.
+pub(crate) const MAX_PENDING: usize = 64;
+
+/// A communicator whose init was called in a group: its pointer is only there when the group has ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending {
+    /// Address of the caller's `ncclComm_t`.
+    pub(crate) comm_address: usize,
+    /// Its slot.
+    pub(crate) slot: usize,
+    /// Its parent's.
+    pub(crate) parent: Option<usize>,
+}
+
+/// Distinct (communicator, primitive, stream) of one group: a process that drives eight GPUs, each with a send and a receive,
+/// has sixteen. A group with more is counted as issued before its end.
+pub(crate) const MAX_GROUP_SUMS: usize = 32;
+
+/// What the calls of a group come to for one (communicator, primitive) that are closed alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum {
+    pub(crate) slot: usize,
+    pub(crate) primitive: usize,
+    pub(crate) closer: Closer,
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+    /// Sum of the ticks at which they were called.
+    pub(crate) issued_ticks: u64,
+    /// Their tickets lie from here ...
+    pub(crate) first_ticket: u64,
+    /// ... to before here.
+    pub(crate) end_ticket: u64,
+}
+
+const NO_SUM: Sum = Sum {
+    slot: 0,
+    primitive: 0,
+    closer: Closer::Profiler,
+    calls: 0,
+    bytes: 0,
+    issued_ticks: 0,
+    first_ticket: 0,
+    end_ticket: 0,
+};
+
+pub(crate) struct Local {
+    /// This thread is inside the real library: what arrives now is the library calling itself.
+    inside: Cell<bool>,
+    /// The copy of the library that it is in, or was in last.
+    pub(crate) library: Cell<usize>,
+    /// Ticket plus one of the record whose call is being forwarded; 0 if none.
+    pub(crate) current: Cell<u64>,
+    /// Slot that the last call found.
+    pub(crate) last_slot: Cell<usize>,
+    /// Lane that the last call found.
+    pub(crate) last_lane: Cell<usize>,
+    /// Slot and stream of the group's last call, and who closes it.
+    pub(crate) group_closer: Cell<Option<(usize, u64, Closer)>>,
+    /// Lanes with calls of the group that wait for its end.
+    group_lanes: [Cell<usize>; MAX_GROUP_SUMS],
+    n_group_lanes: Cell<usize>,
+    /// Number and name of the stream that the last call found.
+    pub(crate) last_stream: Cell<(u64, u32)>,
+    /// The thread's entry in the segment, and whether it has been looked for.
+    pub(crate) thread: Cell<Option<&'static Thread>>,
+    pub(crate) has_looked_for_thread: Cell<bool>,
+    /// Function that is being forwarded, by its number; only of those that are no operation.
+    pub(crate) function: Cell<u8>,
+    /// Number of the open group, 0 while it has no call.
+    pub(crate) group: Cell<u64>,
+    /// Slots with calls in the group, by bit.
+    group_slots: [Cell<u64>; MAX_COMMUNICATORS / 64],
+    /// Open `ncclGroupStart`s.
+    pub(crate) group_depth: Cell<u32>,
+    /// Ticket plus one of the group's newest record; 0 if it has none.
+    pub(crate) group_last: Cell<u64>,
+    /// Records in the group.
+    pub(crate) group_len: Cell<usize>,
+    group_sums: [Cell<Sum>; MAX_GROUP_SUMS],
+    n_group_sums: Cell<usize>,
+    /// Slot plus one of the communicator whose init is being forwarded; 0 if none.
+    pub(crate) forming: Cell<usize>,
+    pending: [Cell<Pending>; MAX_PENDING],
+    n_pending: Cell<usize>,
+}
+
+thread_local! {
+    static LOCAL: Local = const {
+        Local {
+            inside: Cell::new(false),
+            library: Cell::new(0),
+            current: Cell::new(0),
+            last_slot: Cell::new(0),
+            last_lane: Cell::new(0),
+            group_closer: Cell::new(None),
+            last_stream: Cell::new((0, 0)),
+            thread: Cell::new(None),
+            has_looked_for_thread: Cell::new(false),
+            function: Cell::new(0),
+            group: Cell::new(0),
+            group_slots: [const { Cell::new(0) }; MAX_COMMUNICATORS / 64],
+            group_lanes: [const { Cell::new(0) }; MAX_GROUP_SUMS],
+            n_group_lanes: Cell::new(0),
+            group_depth: Cell::new(0),
+            group_last: Cell::new(0),
+            group_len: Cell::new(0),
+            group_sums: [const { Cell::new(NO_SUM) }; MAX_GROUP_SUMS],
+            n_group_sums: Cell::new(0),
+            forming: Cell::new(0),
+            pending: [const { Cell::new(Pending { comm_address: 0, slot: 0, parent: None }) }; MAX_PENDING],
+            n_pending: Cell::new(0),
+        }
+    };
+}
+
+/// Runs `f` on this thread's memory.
+#[inline(always)]
+pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
+    LOCAL.with(f)
+}
+
+/// While it lives, calls of this thread come from inside the library. Ends also when an exception passes.
+pub(crate) struct Inside<'a> {
+    local: &'a Local,
+    thread: Option<&'static Thread>,
+    is_slow: bool,
+}
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.local.inside.set(false);
+        self.local.current.set(0);
+        if let Some(thread) = self.thread {
+            let returned = if self.is_slow { ticks::now() } else { thread.entered_ticks.load(Relaxed) };
+            thread.returned_ticks.store(returned, Release);
+        }
+    }
+}
+
+impl Local {
+    #[inline(always)]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside.get()
+    }
+
+    /// Marks the thread as inside the library, on behalf of the record `current` (ticket plus one, or 0). What it entered
+    /// in its entry in the segment, if it did, ends with it.
+    #[inline(always)]
+    pub(crate) fn enter(&self, current: u64, thread: Option<&'static Thread>) -> Inside<'_> {
+        self.inside.set(true);
+        self.current.set(current);
+        Inside { local: self, thread, is_slow: false }
+    }
+
+    /// The same for a call that may take long, and has no record.
+    pub(crate) fn enter_slow(&self, thread: Option<&'static Thread>) -> Inside<'_> {
+        let mut inside = self.enter(0, thread);
+        inside.is_slow = true;
+        inside
+    }
+
+    /// Keeps a communicator's slot for the end of the group.
+    #[inline(always)]
+    pub(crate) fn note_group_slot(&self, slot: usize) {
+        if let Some(word) = self.group_slots.get(slot / 64) {
+            word.set(word.get() | 1 << (slot % 64));
+        }
+    }
+
+    /// The slots with calls in the group.
+    pub(crate) fn group_slots(&self) -> impl Iterator<Item = usize> + '_ {
+        let words = self.group_slots.iter().map(Cell::get).enumerate().filter(|(_, word)| *word != 0);
+        words.flat_map(|(at, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit)
+        })
+    }
+
+    /// Forgets them.
+    pub(crate) fn clear_group_slots(&self) {
+        self.group_slots.iter().for_each(|word| word.set(0));
+    }
+
+    /// Adds a call to its group's sums; false if there is no room.
+    pub(crate) fn add_to_group(&self, call: &Sum) -> bool {
+        let used = self.n_group_sums.get();
+        // The newest first: the calls of one communicator mostly follow each other.
+        let known = self.group_sums.iter().take(used).rev().find(|sum| {
+            let sum = sum.get();
+            sum.slot == call.slot && sum.primitive == call.primitive && sum.closer == call.closer
+        });
+        if let Some(cell) = known {
+            let sum = cell.get();
+            cell.set(Sum {
+                calls: sum.calls + call.calls,
+                bytes: sum.bytes.wrapping_add(call.bytes),
+                issued_ticks: sum.issued_ticks.wrapping_add(call.issued_ticks),
+                end_ticket: call.end_ticket,
+                ..sum
+            });
+            return true;
+        }
+        let Some(cell) = self.group_sums.get(used) else { return false };
+        cell.set(*call);
+        self.n_group_sums.set(used + 1);
+        true
+    }
+
+    /// The sums of the group.
+    pub(crate) fn group_sums(&self) -> impl Iterator<Item = Sum> + '_ {
+        self.group_sums.iter().take(self.n_group_sums.get()).map(Cell::get)
+    }
+
+    /// Forgets the group's records and sums.
+    pub(crate) fn clear_group(&self) {
+        self.group_last.set(0);
+        self.group_len.set(0);
+        self.n_group_sums.set(0);
+        self.group_closer.set(None);
+    }
+
+    /// Keeps a lane for the end of the group. One too many is confirmed with its next call.
+    pub(crate) fn note_lane(&self, lane: usize) {
+        let used = self.n_group_lanes.get();
+        if self.group_lanes.iter().take(used).any(|known| known.get() == lane) {
+            return;
+        }
+        if let Some(cell) = self.group_lanes.get(used) {
+            cell.set(lane);
+            self.n_group_lanes.set(used + 1);
+        }
+    }
+
+    /// The lanes kept for the end of the group; they are forgotten.
+    pub(crate) fn take_lanes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.group_lanes.iter().take(self.n_group_lanes.take()).map(Cell::get)
+    }
+
+    /// Keeps a communicator for the end of the group; false if there is no room.
+    pub(crate) fn defer(&self, pending: Pending) -> bool {
+        let at = self.n_pending.get();
+        let Some(cell) = self.pending.get(at) else { return false };
+        cell.set(pending);
+        self.n_pending.set(at + 1);
+        true
+    }
+
+    /// The communicators kept for the end of the group; they are forgotten.
+    pub(crate) fn take_pending(&self) -> impl Iterator<Item = Pending> + '_ {
+        self.pending.iter().take(self.n_pending.take()).map(Cell::get)
+    }
+
+    /// In a forked child: the records and slots that it remembers are the parent's.
+    pub(crate) fn forget(&self) {
+        self.current.set(0);
+        self.clear_group();
+        self.group.set(0);
+        self.clear_group_slots();
+        self.thread.set(None);
+        self.has_looked_for_thread.set(false);
+        self.n_group_lanes.set(0);
+        self.forming.set(0);
+        self.n_pending.set(0);
+    }
+}

@@ -1,0 +1,23 @@
+//! The segment as this process writes it ([`ringscope_wire::segment`] says what lies where): the mapping, slots of
+//! communicators, records and tables, and what a thread remembers of them.
+
+pub(crate) mod communicators;
+pub(crate) mod counts;
+mod guard;
+pub(crate) mod handle;
+pub(crate) mod lineage;
+pub(crate) mod links;
+pub(crate) mod local;
+pub(crate) mod map;
+pub(crate) mod pairs;
+pub(crate) mod places;
+pub(crate) mod records;
+pub(crate) mod sequence;
+pub(crate) mod streams;
+pub(crate) mod switch;
+pub(crate) mod thread_id;
+pub(crate) mod threads;
+pub(crate) mod ticks;
+
+pub(crate) use guard::guard;
+pub(crate) use map::segment;

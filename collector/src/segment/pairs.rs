@@ -1,0 +1,77 @@
+//! Calls of send and recv by communicator and peer: an open-addressed table in the segment. The calls of one communicator
+//! come one after the other, so no key is inserted twice.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::calls::hash::{check, of_pair};
+use ringscope_wire::segment::calls::layout::{MAX_PAIRS, Pair};
+use ringscope_wire::segment::layout::{DropReason, link_key};
+
+use crate::calls::call::Call;
+use crate::segment::switch;
+
+/// Entries looked at before a pair is given up: at half load a search rarely passes ten.
+const MAX_PROBES: usize = 64;
+/// Key of an entry whose communicator's slot has been used again. Readers skip it (bit 63 is 0).
+const CLEARED: u64 = 1;
+
+/// Counts one call of send or recv.
+#[inline(never)]
+pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) {
+    let Ok(peer) = u32::try_from(call.peer) else { return };
+    let slot = u16::try_from(slot).unwrap_or_default();
+    let key = link_key(generation, slot, call.primitive as u8, peer);
+    let Some(pair) = find_or_insert(segment, key) else {
+        return switch::dropped(segment, DropReason::PairTableFull, 1);
+    };
+    let calls = pair.calls.load(Relaxed) + 1;
+    let hash = of_pair(pair.hash.load(Relaxed), call.count, call.datatype);
+    pair.hash.store(hash, Relaxed);
+    pair.bytes.store(pair.bytes.load(Relaxed).wrapping_add(call.bytes()), Relaxed);
+    pair.check.store(check(calls, hash), Relaxed);
+    pair.calls.store(calls, Release);
+}
+
+fn find_or_insert(segment: &Segment, key: u64) -> Option<&Pair> {
+    let table = &segment.calls.pairs;
+    let mut cleared = None;
+    for index in indices(key) {
+        match table[index].key.load(Acquire) {
+            known if known == key => return Some(&table[index]),
+            CLEARED => cleared = cleared.or(Some(index)),
+            0 => {
+                return cleared
+                    .filter(|index| take(&table[*index], CLEARED, key))
+                    .or_else(|| indices(key).find(|index| take(&table[*index], 0, key)))
+                    .map(|index| &table[index]);
+            }
+            _ => {}
+        }
+    }
+    cleared.filter(|index| take(&table[*index], CLEARED, key)).map(|index| &table[index])
+}
+
+fn take(pair: &Pair, from: u64, key: u64) -> bool {
+    pair.key.compare_exchange(from, key, AcqRel, Relaxed).is_ok()
+}
+
+fn indices(key: u64) -> impl Iterator<Item = usize> {
+    // Fibonacci hashing; the high bits are the mixed ones.
+    let start = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let start = start as usize % MAX_PAIRS;
+    (start..start + MAX_PROBES).map(|index| index % MAX_PAIRS)
+}
+
+/// Frees the pairs of a slot that is being used again.
+pub(crate) fn clear(segment: &Segment, slot: usize) {
+    for pair in &segment.calls.pairs {
+        let key = pair.key.load(Relaxed);
+        if key >> 63 == 1 && (key >> 36 & 0xfff) as usize == slot {
+            for word in [&pair.calls, &pair.bytes, &pair.hash, &pair.check] {
+                word.store(0, Relaxed);
+            }
+            pair.key.store(CLEARED, Release);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The functions of `rsum.h` that contribute and ask for sums. The others go straight to the engine.
+
+#![expect(unsafe_code, reason = "exports C functions and calls the real ones")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use ringscope_wire::Primitive;
+
+use crate::abi::nccl::SYSTEM_ERROR;
+use crate::calls::{resolve, scope};
+use crate::segment::guard;
+use crate::summation::calls;
+
+/// What a function returns in place of a handle or a number when there is no engine behind it.
+const NONE: c_int = -1;
+
+/// The engine's function: the first copy that was called, as a process is in one group at a time.
+fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
+    let known = place.load(Acquire);
+    if !known.is_null() {
+        return Some(known);
+    }
+    let caller = scope::caller();
+    let found = scope::of_caller(caller, name, name).and_then(|scope| scope.find(name, name))?;
+    place.store(found, Release);
+    Some(found)
+}
+
+/// Per line: the signature, what is returned without an engine, and what is done around the call.
+macro_rules! wrap {
+    ($name:ident($($arg:ident: $type:ty),*), $lacks:expr, |$real:ident| $body:expr) => {
+        #[doc = concat!("`", stringify!($name), "` of rsum.h: records the call and forwards it.")]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+            let name = const {
+                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => c"",
+                }
+            };
+            let Some(found) = guard(|| real(&REAL, name)).flatten() else {
+                resolve::lacks();
+                return $lacks;
+            };
+            // SAFETY: the engine's function of this name has the signature that rsum.h gives it.
+            let $real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(found) };
+            $body
+        }
+    };
+}
+
+wrap!(
+    rsum_declare(name: *const c_char, count: u64, datatype: c_int, options: *const c_void),
+    NONE,
+    |real| {
+        // SAFETY: the caller's own arguments.
+        let tensor = unsafe { real(name, count, datatype, options) };
+        guard(|| calls::declared(tensor, count, datatype));
+        tensor
+    }
+);
+
+wrap!(
+    rsum_push_pull(tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int),
+    SYSTEM_ERROR,
+    |real| {
+        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        // SAFETY: the caller's own arguments.
+        let result = unsafe { real(tensor, send, recv, operation) };
+        guard(|| call.inspect(|call| calls::finish(call, result == 0)));
+        result
+    }
+);
+
+wrap!(
+    rsum_push_pull_async(tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int),
+    NONE,
+    |real| {
+        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        // SAFETY: the caller's own arguments.
+        let handle = unsafe { real(tensor, send, recv, operation) };
+        guard(|| call.inspect(|call| calls::finish(call, handle >= 0)));
+        handle
+    }
+);
+
+wrap!(
+    rsum_push_pull_on_stream(
+        tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int, stream: *mut c_void
+    ),
+    NONE,
+    |real| {
+        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        // SAFETY: the caller's own arguments.
+        let handle = unsafe { real(tensor, send, recv, operation, stream) };
+        guard(|| call.inspect(|call| calls::finish(call, handle >= 0)));
+        handle
+    }
+);
+
+wrap!(rsum_push_async(tensor: c_int, send: *const c_void, operation: c_int), NONE, |real| {
+    let call = guard(|| calls::begin(Primitive::Push, tensor)).flatten();
+    // SAFETY: the caller's own arguments.
+    let handle = unsafe { real(tensor, send, operation) };
+    guard(|| {
+        call.inspect(|call| {
+            calls::pushed(call, handle);
+            calls::finish(call, handle >= 0);
+        })
+    });
+    handle
+});
+
+wrap!(rsum_pull_async(push: c_int, recv: *mut c_void), SYSTEM_ERROR, |real| {
+    let call = guard(|| calls::begin_pull(push)).flatten();
+    // SAFETY: the caller's own arguments.
+    let result = unsafe { real(push, recv) };
+    guard(|| call.inspect(|call| calls::finish_pull(call, result == 0)));
+    result
+});
