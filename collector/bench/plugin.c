@@ -1,7 +1,8 @@
 /* A library that speaks version 5 of the profiler interface: per collective an implicit group, an API call, its task and
  * two channels: twelve callbacks. Answers each line on stdin with a line
  *   <ns per collective, hot> <median ns per collective at 5000 per second> <allocations> <threads>
- * so that processes with different plugins can take turns. */
+ * so that processes with different plugins can take turns. Before that it writes "ready", or on stderr why the library is no
+ * plugin that it can speak to. */
 #define _GNU_SOURCE
 #define V 5
 #include "../tests/plugin/c/abi.h"
@@ -107,12 +108,37 @@ static void one_round(void) {
   fflush(stdout);
 }
 
+/* Another version of the interface that the library offers; 0 for none. */
+static int other_version(void *object) {
+  for (int version = 9; version > 0; version--) {
+    char name[32];
+    snprintf(name, sizeof name, "ncclProfiler_v%d", version);
+    if (version != V && dlsym(object, name)) return version;
+  }
+  return 0;
+}
+
+static int is_plugin(const char *path) {
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!object) {
+    fprintf(stderr, "cannot load it: %s\n", dlerror());
+    return 0;
+  }
+  plugin = dlsym(object, "ncclProfiler_v5");
+  if (plugin) return 1;
+  int version = other_version(object);
+  if (version) fprintf(stderr, "%s: offers version %d of the profiler interface, and only version 5 is spoken here\n", path, version);
+  else fprintf(stderr, "%s: is no profiler plugin: it has no ncclProfiler_v5\n", path);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   static int mask;
-  void *object = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
-  plugin = object ? dlsym(object, "ncclProfiler_v5") : NULL;
-  if (!plugin) { fprintf(stderr, "%s\n", dlerror()); return 1; }
-  if (plugin->init(&context, 0xabc, &mask, "bench", 2, 8, 0, (void *)quiet)) { fprintf(stderr, "%s: init refused\n", argv[1]); return 2; }
+  if (argc != 2 || !is_plugin(argv[1])) return 1;
+  int refusal = plugin->init(&context, 0xabc, &mask, "bench", 2, 8, 0, (void *)quiet);
+  if (refusal) { fprintf(stderr, "%s: its init returned %d\n", argv[1], refusal); return 2; }
+  puts("ready");
+  fflush(stdout);
   for (char line[16]; fgets(line, sizeof line, stdin);) one_round();
   return 0;
 }

@@ -1,7 +1,7 @@
 //! What the profiler plugin costs a collective: one program speaks version 5 of the interface to a plugin that does
-//! nothing, to the collector, and to NVIDIA's inspector and example where their sources are given, in turns.
+//! nothing, to the collector, and to other plugins that are given as built libraries, in turns.
 //!
-//! `cargo run --release -p ringscope-collector --example bench_plugin -- [--nccl-source DIR] [--cuda-include DIR]`
+//! `cargo run --release -p ringscope-collector --example bench_plugin -- [--plugin NAME=PATH]…`; `--help` says more.
 //!
 //! A collective is an implicit group, an API call, its task and two channels: twelve callbacks. The collector runs alone, so that it writes
 //! the record too. Prints a table and one line of JSON. Exits with 1 if a target is missed.
@@ -24,24 +24,67 @@ const TARGET_HOT_NS: f64 = 150.0;
 /// The same at 5 000 collectives per second.
 const TARGET_PACED_NS: f64 = 300.0;
 
+const HELP: &str = "\
+What a profiler plugin costs a collective: the collector beside a plugin that does nothing, and beside others.
+
+Usage: cargo xtask bench plugin [-- [--plugin NAME=PATH]...]
+
+  --plugin NAME=PATH   also measure this built library, which must offer version 5 of NCCL's profiler interface
+                       (ncclProfiler_v5); can be given several times
+
+Example, with NVIDIA's inspector as its own Makefile builds it:
+  cargo xtask bench plugin -- --plugin inspector=nccl/plugins/profiler/inspector/libnccl-profiler-inspector.so";
+
 fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--help" || argument == "-h") {
+        println!("{HELP}");
+        return Ok(());
+    }
+    let others = others(&arguments)?;
     let dir = std::env::temp_dir().join(format!("ringscope-bench-plugin-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
-    let arguments: Vec<String> = std::env::args().collect();
-    let named = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).map(PathBuf::from)
-    };
-    let figures = measure(&dir, named("--nccl-source").as_deref(), named("--cuda-include").as_deref());
+    let figures = measure(&dir, others);
     std::fs::remove_dir_all(&dir)?;
     let figures = figures?;
     print(&figures);
     if is_good(&figures) { Ok(()) } else { Err("a target is missed".into()) }
 }
 
+/// A plugin by the name that it has in the table, and its library.
+type Plugin = (String, PathBuf);
+
+/// The plugins that the arguments name.
+fn others(arguments: &[String]) -> Result<Vec<Plugin>> {
+    let mut plugins: Vec<Plugin> = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let value = match argument.strip_prefix("--plugin") {
+            Some("") => rest.next().map(String::as_str),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        };
+        let Some((name, path)) = value.and_then(|value| value.split_once('=')) else {
+            return Err(
+                format!("{argument}: the arguments are --plugin NAME=PATH; --help has an example").into()
+            );
+        };
+        if name.is_empty()
+            || ["nothing", "ringscope"].contains(&name)
+            || plugins.iter().any(|(other, _)| other == name)
+        {
+            return Err(format!("--plugin {name}={path}: the table needs another name for it").into());
+        }
+        let path =
+            Path::new(path).canonicalize().map_err(|error| format!("--plugin {name}={path}: {error}"))?;
+        plugins.push((name.to_owned(), path));
+    }
+    Ok(plugins)
+}
+
 /// One plugin and its rounds.
 struct Figures {
-    name: &'static str,
+    name: String,
     rounds: Vec<Round>,
 }
 
@@ -53,18 +96,15 @@ struct Round {
     threads: f64,
 }
 
-fn measure(dir: &Path, nccl: Option<&Path>, cuda: Option<&Path>) -> Result<Vec<Figures>> {
+fn measure(dir: &Path, others: Vec<Plugin>) -> Result<Vec<Figures>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench");
     let shared = ["-shared", "-fPIC"];
     cc(dir, "driver", &[here.join("plugin.c")], &["-rdynamic", "-ldl"])?;
     cc(dir, "nothing.so", &[here.join("nothing.c")], &shared)?;
     cc(dir, "libcuda.so.1", &[here.join("cuda.c")], &shared)?;
-    let mut plugins = vec![("nothing", dir.join("nothing.so")), ("ringscope", library()?)];
-    if let Some(nccl) = nccl {
-        let folder = nccl.join("plugins/profiler");
-        plugins.push(("NVIDIA inspector", nvidia(dir, &folder.join("inspector"), cuda)?));
-        plugins.push(("NVIDIA example", nvidia(dir, &folder.join("example"), cuda)?));
-    }
+    let mut plugins =
+        vec![("nothing".to_owned(), dir.join("nothing.so")), ("ringscope".to_owned(), library()?)];
+    plugins.extend(others);
     let mut drivers = Vec::new();
     for (name, path) in plugins {
         drivers.push((Driver::start(dir, &path)?, Figures { name, rounds: Vec::with_capacity(ROUNDS) }));
@@ -78,31 +118,6 @@ fn measure(dir: &Path, nccl: Option<&Path>, cuda: Option<&Path>) -> Result<Vec<F
         }
     }
     Ok(drivers.into_iter().map(|(_, figures)| figures).collect())
-}
-
-/// Builds one of NVIDIA's plugins; what it wants of CUDA the driver has.
-fn nvidia(dir: &Path, folder: &Path, cuda: Option<&Path>) -> Result<PathBuf> {
-    let name = folder.file_name().and_then(|name| name.to_str()).ok_or("no folder")?.to_owned();
-    let mut sources: Vec<PathBuf> = std::fs::read_dir(folder)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cc"))
-        .collect();
-    if !folder.join("version.cc").exists() {
-        let version = dir.join(format!("{name}-version.cc"));
-        std::fs::write(
-            &version,
-            "extern \"C\" const char* get_git_version_info() { return \"unknown\"; }\n",
-        )?;
-        sources.push(version);
-    }
-    let output = dir.join(format!("{name}.so"));
-    let mut command = Command::new("c++");
-    command.args(["-std=c++17", "-O2", "-fPIC", "-shared", "-w", "-o"]).arg(&output);
-    command.arg("-I").arg(folder).arg("-I").arg(folder.join("nccl")).args(&sources);
-    if let Some(cuda) = cuda {
-        command.arg("-I").arg(cuda);
-    }
-    if command.status()?.success() { Ok(output) } else { Err(format!("c++ could not build {name}").into()) }
 }
 
 /// Builds the library in this example's profile folder, which is to be `release`.
@@ -146,7 +161,11 @@ impl Driver {
             .spawn()?;
         let ask = child.stdin.take().ok_or("no stdin")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
-        Ok(Self { child, ask, answers })
+        let mut driver = Self { child, ask, answers };
+        let mut line = String::new();
+        driver.answers.read_line(&mut line)?;
+        // What is wrong it has said on stderr.
+        if line.trim() == "ready" { Ok(driver) } else { Err("a plugin cannot be measured".into()) }
     }
 
     fn round(&mut self) -> Result<Round> {

@@ -11,7 +11,7 @@ use crate::tools;
 pub(crate) enum Bench {
     /// Nanoseconds that the collector adds to a call
     Collector,
-    /// Nanoseconds that the profiler plugin takes per collective; with --nccl-source beside NVIDIA's own
+    /// Nanoseconds that the profiler plugin takes per collective; `-- --plugin NAME=PATH` adds a built library, `-- --help` has an example
     Plugin,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,

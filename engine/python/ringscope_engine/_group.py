@@ -9,7 +9,7 @@ import atexit
 import ctypes
 import os
 import sys
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Iterable, Optional, TypeVar
 
 import numpy
 
@@ -118,6 +118,8 @@ class Handle(Generic[Array]):
     def __init__(self, number: int, result: Array) -> None:
         self._number: Optional[int] = number
         self._result = result
+        # Where the result is to be once it is whole; None where it is already.
+        self._into: Optional[Array] = None
 
     def poll(self) -> bool:
         """Whether the result is there, or will never be; `wait` tells which."""
@@ -141,6 +143,9 @@ class Handle(Generic[Array]):
             del held
             if code != 0:
                 raise summation_error(code)
+            if self._into is not None:
+                _put(self._result, self._into)
+                self._result, self._into = self._into, None
         return self._result
 
 
@@ -204,7 +209,15 @@ def push_pull(
 
 
 def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Handle[Array]:
-    """`broadcast` without waiting."""
+    """`broadcast` without waiting; `array` is as it was until the handle was waited for."""
+    buffer_of(array, is_written=True, is_summed=False, may_be_on_gpu=True)
+    handle = broadcast_own_async(_copied(array), root, name)
+    handle._into = array
+    return handle
+
+
+def broadcast_own_async(array: Array, root: int, name: Optional[str] = None) -> Handle[Array]:
+    """The same of an array that nobody else knows: where it fails, the array holds nothing of use."""
     refuse_asynchronous("broadcast()", "the first push_pull of a tensor gives everyone worker 0's values")
     n_workers = size()
     if not 0 <= root < max(n_workers, 1):
@@ -218,9 +231,30 @@ def broadcast_async(array: Array, root: int, name: Optional[str] = None) -> Hand
 def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:
     """Replaces `array` on all workers by what it is on worker `root`, bit for bit (signalling NaNs become quiet); `array`.
 
-    A push and pull to which the others contribute nothing. All workers call it, with arrays of one length and type.
+    A push and pull to which the others contribute nothing. All workers call it, with arrays of one length and type. Where
+    it fails, `array` is as it was.
     """
     return broadcast_async(array, root, name).wait()
+
+
+def wait_for_all(submitted: Iterable[Handle[Array]]) -> list[Array]:
+    """The results of all handles; an error of one, or of submitting them, only once nothing is under way any more."""
+    handles: list[Handle[Array]] = []
+    results: list[Array] = []
+    errors: list[Error] = []
+    try:
+        for handle in submitted:
+            handles.append(handle)
+    except Error as error:
+        errors.append(error)
+    for handle in handles:
+        try:
+            results.append(handle.wait())
+        except Error as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return results
 
 
 def is_asynchronous() -> bool:
@@ -271,6 +305,20 @@ def _push_pull(tensor: int, source: Buffer, target: Buffer, operation: int) -> i
 
 def _fill(array: Any, value: float) -> None:
     (array.detach().fill_ if hasattr(array, "data_ptr") else array.fill)(value)
+
+
+def _copied(array: Any) -> Any:
+    return array.detach().clone() if hasattr(array, "data_ptr") else array.copy()
+
+
+def _put(values: Any, into: Any) -> None:
+    """Copies; what was copied on a GPU may be used on any stream."""
+    if not hasattr(into, "data_ptr"):
+        into[...] = values
+        return
+    into.detach().copy_(values)
+    if into.device.type == "cuda":
+        sys.modules["torch"].cuda.current_stream(into.device).synchronize()
 
 
 def _leave_at_exit() -> None:

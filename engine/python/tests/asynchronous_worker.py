@@ -142,6 +142,18 @@ def refusals() -> None:
         optimizer.step()
     optimizer.settle()
     assert torch.allclose(before - layer.weight, torch.full((2, 3), 2.0 * bps.size()))
+    # Other memory of the same parameter is shared as the first was.
+    layer.weight.data = layer.weight.detach().clone()
+    optimizer.zero_grad()
+    layer(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    optimizer.settle()
+    assert torch.allclose(before - layer.weight, torch.full((2, 3), 3.0 * bps.size()))
+    late = torch.nn.Parameter(torch.ones(1))
+    refused("add_param_group() after", lambda: optimizer.add_param_group({"params": [late]}))
+    plain.add_param_group({"params": [late]})
+    late.sum().backward()
+    refused("was not there, or needed none", optimizer.step)
     bps.shutdown()
 
 

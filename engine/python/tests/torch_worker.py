@@ -232,7 +232,9 @@ def misuse() -> None:
     layer(own).sum().backward()
     refused("under way", optimizer.zero_grad)
     refused("more than 1 times before step", lambda: layer(own).sum().backward())
-    optimizer.step()
+    # What the second pass added would be in some workers' sums and not in others'.
+    refused("changed in place", optimizer.step)
+    optimizer.zero_grad()
     layer(own).sum().backward()
     optimizer.step()
 

@@ -134,11 +134,11 @@ def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None
 ) -> Handle[torch.Tensor]:
     """`broadcast` without waiting."""
-    return broadcast_async_(tensor.detach().clone(), root_rank, name)
+    return _group.broadcast_own_async(tensor.detach().clone(), root_rank, name)
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> torch.Tensor:
-    """Replaces `tensor` on all workers by what it is on worker `root_rank`, bit for bit."""
+    """Replaces `tensor` on all workers by what it is on worker `root_rank`, bit for bit; where it fails, `tensor` is as it was."""
     return broadcast_async_(tensor, root_rank, name).wait()
 
 

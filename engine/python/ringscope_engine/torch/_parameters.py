@@ -21,24 +21,23 @@ NamedTensors = Union[Mapping[str, Any], Iterable[Tuple[str, Any]]]
 def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str = PREFIX) -> None:
     """Replaces parameters and buffers by those of worker `root_rank`: `model.state_dict()` or `model.named_parameters()`.
 
-    What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names. In a group
-    that sums asynchronously they are what training begins with: once, before the first step, from worker 0.
+    What is no tensor is left as it is. Tensors need not be contiguous. All workers call it, with the same names. Where it
+    fails, all tensors are as they were; for that it holds a copy of each. In a group that sums asynchronously they are what
+    training begins with: once, before the first step, from worker 0.
     """
     items = params.items() if isinstance(params, Mapping) else params
     tensors = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
-    sent = [(name, own, own.contiguous()) for name, own in tensors if own.numel() > 0]
+    sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors if own.numel() > 0]
     # All at once: each push of what is new to the group makes all workers agree anew.
-    for name, _, copy in sent:
+    for name, copy in sent:
         _group.declare(name, copy)
-    send = _group.broadcast_async
+    send = _group.broadcast_own_async
     if _group.is_asynchronous():
         _store.declare_barrier()
         send = _store.begin_async
-    handles = [send(copy, root_rank, name) for name, _, copy in sent]
-    for handle, (_, own, copy) in zip(handles, sent):
-        handle.wait()
-        if copy.data_ptr() != own.data_ptr():
-            own.copy_(copy)
+    received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
+    for own, values in zip((own for _, own in tensors if own.numel() > 0), received):
+        own.copy_(values)
 
 
 def broadcast_optimizer_state(

@@ -13,8 +13,8 @@ import torch
 
 from .. import _group, _store
 from .._buffers import buffer_of, neutral_of
-from .._errors import Error
 from .._group import SUM, Handle
+from ._members import Members, refuse_group
 from ._parameters import PREFIX
 
 
@@ -25,9 +25,12 @@ class AsynchronousOptimizer:
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """A step of this worker alone, whose change is added to the store's parameters, which are then this worker's."""
+        self._weights.members.check(self.param_groups)  # type: ignore[attr-defined]
         self._weights.begin()
         before = self._weights.copied()
         outcome = super().step(closure)  # type: ignore[misc]
+        # A closure computes gradients that were not there before.
+        self._weights.members.check(self.param_groups)  # type: ignore[attr-defined]
         self._weights.add_change(before)
         return outcome
 
@@ -50,29 +53,39 @@ class AsynchronousOptimizer:
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Nothing to set: gradients add up here until a step is taken."""
 
+    def add_param_group(self, param_group: Any) -> None:
+        """Refused: what a step changes of parameters that come later would be each worker's own."""
+        refuse_group()
+
 
 class Weights:
     """The parameters of an optimizer, and what the store has of them."""
 
     def __init__(self, named: List[Tuple[str, torch.nn.Parameter]]) -> None:
-        self._named = [(PREFIX + name, one.detach()) for name, one in named if one.numel() > 0]
-        for priority, (name, own) in enumerate(self._named):
+        self.members = Members(named)
+        # Not their memory, which a script may replace (`parameter.data = …`).
+        self._parameters = [(PREFIX + name, one) for name, one in named if one.numel() > 0]
+        for priority, (name, own) in enumerate(self._named()):
             like = torch.empty_like(own, memory_format=torch.contiguous_format)
             _group.declare(name, like, priority=priority)
         _store.declare_barrier()
 
+    def _named(self) -> List[Tuple[str, torch.Tensor]]:
+        return [(name, one.detach()) for name, one in self._parameters]
+
     def begin(self) -> None:
         """Takes worker 0's parameters, unless `broadcast_parameters` has done so in this group."""
-        missing = [(name, own) for name, own in self._named if not _store.has_begun(name)]
-        _take((own, _store.begin_async(own.contiguous(), 0, name)) for name, own in missing)
+        missing = [(name, own) for name, own in self._named() if not _store.has_begun(name)]
+        copied = ((name, own, own.clone(memory_format=torch.contiguous_format)) for name, own in missing)
+        _take((own, _store.begin_async(copy, 0, name)) for name, own, copy in copied)
 
     def copied(self) -> List[torch.Tensor]:
         """The parameters as they are."""
-        return [own.clone(memory_format=torch.contiguous_format) for _, own in self._named]
+        return [own.clone(memory_format=torch.contiguous_format) for _, own in self._named()]
 
     def add_change(self, before: List[torch.Tensor]) -> None:
         """Adds what has changed since `before`, whose memory it uses for that, and takes what there is then."""
-        for (_, own), copy in zip(self._named, before):
+        for (_, own), copy in zip(self._named(), before):
             torch.sub(own, copy, out=copy)
         self._add(before)
 
@@ -85,7 +98,7 @@ class Weights:
 
     def _add(self, changes: List[torch.Tensor]) -> None:
         def submitted() -> Iterator[Tuple[torch.Tensor, Handle[torch.Tensor]]]:
-            for priority, ((name, own), change) in enumerate(zip(self._named, changes)):
+            for priority, ((name, own), change) in enumerate(zip(self._named(), changes)):
                 into = own if own.is_contiguous() else torch.empty_like(change)
                 yield own, _group.submit(change, into, name, SUM, priority)
 
@@ -93,20 +106,14 @@ class Weights:
 
 
 def _take(submitted: Iterable[Tuple[torch.Tensor, Handle[torch.Tensor]]]) -> None:
-    """Waits for all results, also when some fail, and puts each where it belongs."""
-    under_way, errors = [], []
-    try:
-        for one in submitted:
-            under_way.append(one)
-    except Error as error:
-        errors.append(error)
-    for own, handle in under_way:
-        try:
-            result = handle.wait()
-        except Error as error:
-            errors.append(error)
-            continue
+    """Waits for all results, also when some fail, and puts each where it belongs if none did."""
+    targets: List[torch.Tensor] = []
+
+    def handles() -> Iterator[Handle[torch.Tensor]]:
+        for own, handle in submitted:
+            targets.append(own)
+            yield handle
+
+    for own, result in zip(targets, _group.wait_for_all(handles())):
         if result.data_ptr() != own.data_ptr():
             own.copy_(result)
-    if errors:
-        raise errors[0]

@@ -1,0 +1,369 @@
+"""What the workers of the tests of what may become of gradients between two steps do; each checks its own results."""
+
+import os
+from typing import Callable, List, Tuple
+
+import ringscope_engine.torch as bps
+import torch
+from ringscope_engine import Error
+
+RATE = 0.5
+
+
+class Training:
+    """One layer, each worker's own input, and what all gradients' sum is."""
+
+    def __init__(self, name: str, passes: int = 1, op: int = bps.Average, **settings: float) -> None:
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(4, 3)
+        self.own = torch.full((2, 4), float(bps.rank() + 1))
+        named = [(f"{name}.{parameter}", tensor) for parameter, tensor in self.layer.named_parameters()]
+        self.plain = torch.optim.SGD(self.layer.parameters(), lr=RATE, **settings)
+        self.optimizer = bps.DistributedOptimizer(self.plain, named, backward_passes_per_step=passes, op=op)
+        self.before = self.weight()
+        self.sum = torch.full((3, 4), float(bps.size() * (bps.size() + 1)))
+
+    def weight(self) -> torch.Tensor:
+        return self.layer.weight.detach().clone()
+
+    def backward(self) -> None:
+        self.layer(self.own).sum().backward()
+
+    def expect_change(self, gradient: torch.Tensor) -> None:
+        """The weight has changed, since this was last called, by a step of this gradient."""
+        after = self.weight()
+        assert torch.allclose(self.before - after, RATE * gradient), (self.before - after, gradient)
+        self.before = after
+
+    def expect_plain_step(self) -> None:
+        """A step as scripts take it is one of the average."""
+        self.optimizer.zero_grad()
+        self.backward()
+        self.optimizer.step()
+        self.expect_change(self.sum / bps.size())
+
+
+def refused(words: str, call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Error as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+def under_way() -> None:
+    """What becomes of gradients that are on their way."""
+    bps.init()
+    for part in (touched, exchanged, synchronized, summed_again, sparse):
+        part()
+    bps.shutdown()
+
+
+def loops() -> None:
+    """What scripts do between steps that is right."""
+    bps.init()
+    for part in (accumulated, later_parameters, wrapped_again, decided_by_loss):
+        part()
+    bps.shutdown()
+
+
+def touched() -> None:
+    """Whatever would read or change a gradient under way is refused, does nothing, and the step is that of the average."""
+    training = Training("touched")
+    layer, weight = training.layer, training.layer.weight
+    for touch in (
+        lambda: torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.1),
+        lambda: torch.nn.utils.clip_grad_value_(layer.parameters(), 0.1),
+        # What a GradScaler does, and what it looks at before.
+        lambda: torch._foreach_mul_([parameter.grad for parameter in layer.parameters()], 0.1),
+        lambda: weight.grad.is_sparse,
+        lambda: weight.grad.mul_(2),
+        lambda: weight.grad.data.clamp_(-0.1, 0.1),
+        lambda: weight.grad.norm().item(),
+        lambda: weight.grad.numpy(),
+        lambda: weight.grad[0],
+        lambda: repr(weight.grad),
+        lambda: torch.stack([weight, weight.grad]),
+        lambda: torch.add(weight.detach(), 1, out=weight.grad),
+        # The optimizer that was wrapped, in place of the one that came of it.
+        training.plain.step,
+    ):
+        training.optimizer.zero_grad()
+        training.backward()
+        refused("between backward() and step()", touch)
+        training.optimizer.step()
+        training.expect_change(training.sum / bps.size())
+        assert type(weight.grad) is torch.Tensor and weight.grad.norm() > 0
+
+
+def exchanged() -> None:
+    """Gradients that are no longer those that were sent: no step is taken, and the next ones are right."""
+    training = Training("exchanged")
+    layer, optimizer = training.layer, training.optimizer
+
+    def doubled() -> None:
+        for gradient in held:
+            gradient.mul_(2)
+
+    def replaced() -> None:
+        layer.weight.grad = torch.ones(3, 4)
+
+    for words, exchange in (
+        ("changed in place", doubled),
+        ("replaced by another tensor", replaced),
+        ("set to None", lambda: layer.zero_grad(set_to_none=True)),
+    ):
+        training.expect_plain_step()
+        held = [parameter.grad for parameter in layer.parameters()]
+        optimizer.zero_grad(set_to_none=False)
+        training.backward()
+        exchange()
+        refused(words, optimizer.step)
+        assert training.weight().equal(training.before)
+    training.backward()
+    layer.zero_grad(set_to_none=True)
+    refused("set to None", training.backward)
+    refused("set to None", optimizer.step)
+    assert training.weight().equal(training.before)
+    training.expect_plain_step()
+    training.backward()
+    with optimizer.skip_synchronize():
+        refused("step() in skip_synchronize()", optimizer.step)
+    refused("zero_grad() between", optimizer.zero_grad)
+    refused("set_backward_passes_per_step() between", lambda: optimizer.set_backward_passes_per_step(2))
+    # What all workers can do to leave a step out.
+    optimizer.synchronize()
+    training.expect_plain_step()
+
+
+def synchronized() -> None:
+    """After `synchronize` gradients are the script's, and a step sends nothing again."""
+    for op in (bps.Average, bps.Sum):
+        training = Training(f"synchronized.{op}", op=op)
+        gradient = training.sum / (bps.size() if op == bps.Average else 1)
+        for step in (training.optimizer.step, in_skip_synchronize(training.optimizer)):
+            training.optimizer.zero_grad()
+            training.backward()
+            training.optimizer.synchronize()
+            assert torch.allclose(training.layer.weight.grad, gradient)
+            torch.nn.utils.clip_grad_value_(training.layer.parameters(), 0.25)
+            step()
+            training.expect_change(torch.full((3, 4), 0.25))
+
+
+def in_skip_synchronize(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
+    def step() -> None:
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+    return step
+
+
+def accumulated() -> None:
+    """Several passes a step: gradients are the script's until the last of them."""
+    training = Training("accumulated", passes=2)
+    average = training.sum / bps.size()
+    # Looked at and changed after the first pass.
+    training.backward()
+    training.layer.weight.grad.mul_(3)
+    training.backward()
+    refused("between backward() and step()", lambda: training.layer.weight.grad.norm())
+    training.optimizer.step()
+    training.expect_change(4 * average)
+    # The first pass is given up, by each of three means.
+    for give_up in (
+        training.optimizer.zero_grad,
+        lambda: training.layer.zero_grad(set_to_none=True),
+        lambda: training.layer.zero_grad(set_to_none=False),
+    ):
+        training.optimizer.zero_grad()
+        training.backward()
+        give_up()
+        training.backward()
+        training.optimizer.step()
+        training.expect_change(average)
+    # Two losses of one graph, and a step with fewer passes than were announced.
+    training.optimizer.zero_grad()
+    rows = training.layer(training.own)
+    rows[0].sum().backward(retain_graph=True)
+    rows[1].sum().backward()
+    training.optimizer.step()
+    training.expect_change(average)
+    training.optimizer.zero_grad()
+    training.backward()
+    training.optimizer.step()
+    training.expect_change(average)
+    # A graph of the gradients makes torch replace them instead of adding to them.
+    training.optimizer.zero_grad()
+    for _ in range(2):
+        training.layer(training.own).sum().backward(create_graph=True)
+    training.optimizer.step()
+    training.expect_change(2 * average)
+    refused("one pass or more", lambda: training.optimizer.set_backward_passes_per_step(0))
+
+
+def summed_again() -> None:
+    """With Sum, what is everyone's already would be there as often as there are workers."""
+    training = Training("summed", op=bps.Sum)
+    for again in (training.optimizer.step, training.backward):
+        training.backward()
+        training.optimizer.step()
+        training.expect_change(training.sum)
+        refused("zero_grad() before backward()", again)
+        training.optimizer.zero_grad()
+    for set_to_none in (True, False):
+        training.backward()
+        training.optimizer.step()
+        training.expect_change(training.sum)
+        training.layer.zero_grad(set_to_none=set_to_none)
+
+
+def later_parameters() -> None:
+    """Parameters that the optimizer learns of when it is wrapped already; ones that it is to leave alone from then on."""
+    training = Training("members", weight_decay=0.1, momentum=0.5)
+    layer, optimizer = training.layer, training.optimizer
+    late = {"params": [torch.nn.Parameter(torch.ones(2))]}
+    refused("add_param_group() after", lambda: optimizer.add_param_group(late))
+    assert len(optimizer.param_groups) == 1
+    training.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    layer.weight.requires_grad_(False)
+    before, bias = training.weight(), layer.bias.detach().clone()
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=True)
+        training.backward()
+        optimizer.step()
+    assert training.weight().equal(before) and not layer.bias.equal(bias)
+    layer.weight.requires_grad_(True)
+    # The same by the optimizer that was wrapped; without a gradient nothing is wrong yet.
+    training.plain.add_param_group(late)
+    optimizer.zero_grad()
+    training.backward()
+    optimizer.step()
+    late["params"][0].sum().backward()
+    training.backward()
+    refused("was not there, or needed none", optimizer.step)
+
+    frozen = torch.nn.Linear(2, 2)
+    frozen.weight.requires_grad_(False)
+    other = bps.DistributedOptimizer(torch.optim.SGD(frozen.parameters(), lr=1.0), [*frozen.named_parameters()])
+    frozen.weight.requires_grad_(True)
+    frozen(torch.ones(1, 2)).sum().backward()
+    refused("was not there, or needed none", other.step)
+    refused("is a DistributedOptimizer already", lambda: bps.DistributedOptimizer(other))
+
+
+def wrapped_again() -> None:
+    """Another optimizer of the same parameters sends their gradients from then on; the first one still may."""
+    first = Training("first")
+    first.expect_plain_step()
+    named = [(f"second.{name}", parameter) for name, parameter in first.layer.named_parameters()]
+    first.backward()
+    wrapped = lambda: bps.DistributedOptimizer(torch.optim.SGD(first.layer.parameters(), lr=RATE), named)
+    refused("step() it first", wrapped)
+    first.optimizer.synchronize()
+    second = wrapped()
+    for optimizer in (second, first.optimizer, second):
+        optimizer.zero_grad()
+        gradient = first.sum / bps.size()
+        loss = first.layer(first.own).sum()
+        if optimizer is first.optimizer:
+            for parameter, value in zip(first.layer.parameters(), torch.autograd.grad(loss, [*first.layer.parameters()])):
+                parameter.grad = value
+        else:
+            loss.backward()
+        optimizer.step()
+        first.expect_change(gradient)
+
+
+def decided_by_loss() -> None:
+    """LBFGS looks at the loss to tell whether it goes on: workers with different losses go on together."""
+    for search in (None, "strong_wolfe"):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(6, 1)
+        plain = torch.optim.LBFGS(layer.parameters(), lr=0.2, max_iter=12, line_search_fn=search)
+        optimizer = bps.DistributedOptimizer(plain, [(f"{search}.{n}", p) for n, p in layer.named_parameters()])
+        generator = torch.Generator().manual_seed(bps.rank())
+        inputs = torch.randn(20, 6, generator=generator)
+        wanted = inputs.sum(dim=1, keepdim=True) * 10 ** bps.rank()
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (layer(inputs) - wanted).square().mean()
+            loss.backward()
+            return loss
+
+        losses = [float(optimizer.step(closure)) for _ in range(5)]
+        assert losses[-1] < losses[0], losses
+        everyone = bps.push_pull(torch.tensor(losses), name=f"losses.{search}")
+        assert everyone.equal(torch.tensor(losses)), (everyone, losses)
+        for name, parameter in layer.named_parameters():
+            assert bps.broadcast(parameter, 0, f"{search}.same.{name}").equal(parameter)
+
+
+def sparse() -> None:
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters())
+    before = table.weight.detach().clone()
+    refused("make the layer's gradients dense", lambda: table(torch.tensor([1])).sum().backward())
+    refused("make the layer's gradients dense", optimizer.step)
+    assert table.weight.equal(before)
+
+
+def loss_between() -> None:
+    """A worker dies, and the others are told by something else than a step while gradients are under way."""
+    bps.init()
+    training = Training("loss")
+    training.expect_plain_step()
+    training.optimizer.zero_grad()
+    if bps.rank() == bps.size() - 1:
+        os.kill(os.getpid(), 9)
+    try:
+        training.backward()
+        bps.push_pull(torch.ones(1), name="metric")
+        raise AssertionError("nobody was lost")
+    except bps.LostProcess:
+        bps.resume()
+    bps.broadcast_parameters(training.layer.state_dict())
+    training.before, training.sum = training.weight(), torch.full((3, 4), float(bps.size() * (bps.size() + 1)))
+    training.expect_plain_step()
+    bps.shutdown()
+
+
+def broadcasts_fail() -> None:
+    """A broadcast that does not come about leaves everything as it was."""
+    bps.init()
+    rank = bps.rank()
+    own = torch.arange(6.0).reshape(2, 3) + rank
+    model, transposed = torch.nn.Linear(3, 2), (torch.ones(3, 4) * rank).t()
+    state = {**model.state_dict(), "transposed": transposed}
+    tensors = [own, own.numpy(), *state.values()]
+    before = [tensor.copy() if tensor is tensors[1] else tensor.clone() for tensor in tensors]
+    bps.broadcast(torch.ones(5), 0, "five")
+    mistakes: List[Tuple[str, Callable[[], object]]] = [
+        ("five", lambda: bps.broadcast_(own, 0, "five")),
+        ("no worker 9", lambda: bps.broadcast_(own, 9)),
+    ]
+    for words, mistake in mistakes:
+        refused(words, mistake)
+        expect_as_before(tensors, before)
+    bps.barrier()
+    if rank == bps.size() - 1:
+        os.kill(os.getpid(), 9)
+    for call in (
+        lambda: bps.broadcast_parameters(state),
+        lambda: bps.broadcast_(own, 0),
+        lambda: bps.synchronize(bps.broadcast_async_(own, 0)),
+    ):
+        try:
+            call()
+            raise AssertionError("nobody was lost")
+        except bps.LostProcess:
+            expect_as_before(tensors, before)
+
+
+def expect_as_before(tensors: list, before: list) -> None:
+    for tensor, wanted in zip(tensors, before):
+        assert torch.equal(torch.as_tensor(tensor), torch.as_tensor(wanted)), (tensor, wanted)
