@@ -11,9 +11,9 @@ export const incidentChecks = {
     const { page } = await open("hang");
     await says(page, "h1", /^Rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading \/mnt\/nfs/);
     await says(page, ".advice", /Look at \/mnt\/nfs on host-2/);
-    await says(page, ".facts", /Since \d\d:\d\d:\d\d 13 min ago/);
+    await says(page, ".facts", /Since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d 13 min ago/);
     await titled(page, /^◆ host-2/);
-    await says(page, "#incidents", /1 open incident.*Rank 5 on host-2.*since \d\d:\d\d:\d\d, for 13 min.*7 ranks wait because of it/);
+    await says(page, "#incidents", /1 open incident.*Rank 5 on host-2.*since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d, for 13 min.*7 ranks wait because of it/);
     await page.click("#incidents .message a");
     await goesTo(page, /#\/incidents\/f-rank_missing$/);
     await says(page, ".page-head", /Rank 5 on host-2.*Goes on since.*Found.*33 s after it began.*7 ranks.*host-2.*llm-7b-pretrain.*world/);
@@ -34,7 +34,7 @@ export const incidentChecks = {
     const { page } = await open("hang", { at: HANG });
     await says(page, "#culprit", /rank 5 host-2 process 20035 in no call; .*dataloader\.py:214.*system call: read.*train-00017\.tar on nfs4.*nas-3 not responding/);
     await says(page, "#timeline", /it began rank 5 is the last.*after 2\.1 s.*after 33 s.*It goes on/);
-    await has(page, "#timeline time", "title", /^\d\d:\d\d:\d\d, 1[34] min ago$/);
+    await has(page, "#timeline time", "title", /^(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d, 1[34] min ago$/);
     await says(page, "#to-do", /Look at \/mnt\/nfs.*Runbook: rank missing/);
   },
 
@@ -183,7 +183,7 @@ export const incidentChecks = {
     const { page, mock } = await open("healthy");
     mock.refuse("events", 502);
     await page.reload();
-    await says(page, ".stale-banner", /^Stale since \d\d:\d\d:\d\d .*Status 502/);
+    await says(page, ".stale-banner", /^Stale since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d .*Status 502/);
     await says(page, ".as-of", /^As of \d\d:\d\d:\d\d/);
     await page.waitForSelector(".headline.level-unknown");
   },
