@@ -4,12 +4,12 @@
 //!   calls of a group
 //! * [`complete`]: channels finish, the last one closes the record; [`order`]: what comes after it closes it where nobody
 //!   tells
-//! * [`resolve`]: the library's own functions, found through [`scope`]
+//! * [`resolve`]: the library's own functions, found through [`linker_scope`]
 
 pub(crate) mod call;
 pub(crate) mod complete;
 pub(crate) mod group;
 pub(crate) mod issue;
+pub(crate) mod linker_scope;
 pub(crate) mod order;
 pub(crate) mod resolve;
-pub(crate) mod scope;

@@ -1,7 +1,7 @@
 //! The real library's functions, found once and kept: a table for each copy of the library in the process.
 //!
 //! A call on a communicator goes to the copy that made it. Any other goes to the copy that its caller would have got
-//! without us ([`scope`]), which is asked once per calling object. Readers take no lock: a table is whole before its
+//! without us ([`linker_scope`]), which is asked once per calling object. Readers take no lock: a table is whole before its
 //! number is known.
 
 #![expect(unsafe_code, reason = "calls what the dynamic linker found")]
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use ringscope_wire::segment::layout::DropReason;
 
 use crate::abi::nccl::{Comm, SYSTEM_ERROR};
-use crate::calls::scope;
-use crate::calls::scope::Scope;
+use crate::calls::linker_scope;
+use crate::calls::linker_scope::Scope;
 use crate::segment::local::Local;
 use crate::segment::{communicators, segment, switch};
 
@@ -138,7 +138,7 @@ pub(crate) fn library_version() -> u32 {
         return version(0);
     }
     let function = Function::ncclGetVersion;
-    let scope = scope::of_caller(0, function.name(), function.profiled_name());
+    let scope = linker_scope::of_caller(0, function.name(), function.profiled_name());
     scope.and_then(|scope| scope.find(function.name(), function.profiled_name())).map_or(0, ask_version)
 }
 
@@ -159,7 +159,7 @@ fn library_of_one_of_several(local: &Local, comm: Comm) -> Option<usize> {
 
 /// The copy for a rare call without a communicator, whose wrapper does not know where it returns to.
 pub(crate) fn library_of_outside() -> Option<usize> {
-    library_of_caller(crate::segment::guard(scope::caller).unwrap_or(0))
+    library_of_caller(crate::segment::guard(linker_scope::caller).unwrap_or(0))
 }
 
 /// The copy for a call that returns to this address.
@@ -178,13 +178,13 @@ pub(crate) fn library_of_caller(caller: usize) -> Option<usize> {
 #[cold]
 fn meet(caller: usize) -> Option<usize> {
     let function = Function::ncclGetVersion;
-    let found = scope::of_caller(caller, function.name(), function.profiled_name());
+    let found = linker_scope::of_caller(caller, function.name(), function.profiled_name());
     let library = found.and_then(|found| adopt(found, function));
     let Some(library) = library else {
         lacks();
         return None;
     };
-    if let Some(object) = scope::object_at(caller)
+    if let Some(object) = linker_scope::object_at(caller)
         && let Ok(at) =
             N_CALLERS.fetch_update(AcqRel, Relaxed, |used| (used < MAX_CALLERS).then_some(used + 1))
     {
@@ -199,7 +199,7 @@ fn meet(caller: usize) -> Option<usize> {
 /// at once both write the same table.
 fn adopt(found: Scope, function: Function) -> Option<usize> {
     let probe = found.find(function.name(), function.profiled_name())?;
-    let (base, path) = scope::base_of(probe)?;
+    let (base, path) = linker_scope::base_of(probe)?;
     let taken = LIBRARIES.iter().position(|library| {
         let known = library.base.compare_exchange(null_mut(), base, AcqRel, Acquire);
         known.is_ok() || known == Err(base)
@@ -208,7 +208,7 @@ fn adopt(found: Scope, function: Function) -> Option<usize> {
     let library = &LIBRARIES[number];
     if !library.is_whole.load(Acquire) {
         // For what an interposer before the library does not have, and as a reference: it must stay loaded.
-        let object = scope::open(&path, |_| true);
+        let object = linker_scope::open(&path, |_| true);
         for (place, function) in library.functions.iter().zip(Function::ALL) {
             let (name, profiled) = (function.name(), function.profiled_name());
             let real =

@@ -3,9 +3,9 @@
 //! Who closes an operation is settled when it is called and never changes, so that none is counted twice: the profiler
 //! ([`crate::calls::complete`]), the events of its lane, or nobody, because it is a template in a CUDA graph.
 //!
-//! * [`lanes`]: a lane is one (communicator, stream) with a few events; stream order makes an event confirm every call
+//! * [`stream_events`]: a lane is one (communicator, stream) with a few events; stream order makes an event confirm every call
 //!   that was made on its lane before it was recorded
-//! * [`marks`]: one such event with what it will confirm, handed between the caller and the thread that asks
+//! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
 //! * [`poll`]: the thread that asks
 //!
 //! Which calls get an event: each call outside a group, each outermost group end once per lane. None can be left out,
@@ -22,10 +22,10 @@
 //! linked statically or reached through `cuGetProcAddress`. Where the profiler reports the runs they are counted there.
 
 pub(crate) mod driver;
-mod lanes;
-mod marks;
+mod pending_event;
 mod poll;
 mod poller;
+mod stream_events;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,7 +38,7 @@ use ringscope_wire::segment::layout::{
 use crate::segment::local::{Local, Sum};
 use crate::segment::{communicators, segment, switch};
 
-pub(crate) use marks::is_owned;
+pub(crate) use pending_event::is_owned;
 pub(crate) use poll::look_once;
 
 /// Who closes an operation.
@@ -136,9 +136,9 @@ fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, 
 fn extra_lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    let lane = lanes::find(local, slot, generation, stream).or_else(|| {
+    let lane = stream_events::find(local, slot, generation, stream).or_else(|| {
         let device = communicator.device.load(Relaxed);
-        lanes::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
+        stream_events::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
     });
     lane.map_or(Closer::Profiler, Closer::Events)
 }
@@ -146,19 +146,19 @@ fn extra_lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Clo
 fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    if let Some(lane) = lanes::find(local, slot, generation, stream) {
+    if let Some(lane) = stream_events::find(local, slot, generation, stream) {
         if communicator.completion.load(Relaxed) != COMPLETION_EVENTS {
             communicator.completion.store(COMPLETION_EVENTS, Relaxed);
         }
         return Closer::Events(lane);
     }
-    match lanes::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
+    match stream_events::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
         Ok(lane) if poll::start() => Closer::Events(lane),
-        Err(lanes::Refusal::TableFull) => {
+        Err(stream_events::Refusal::TableFull) => {
             switch::dropped(segment, DropReason::EventPoolFull, 1);
             Closer::Profiler
         }
-        Ok(_) | Err(lanes::Refusal::Driver) => {
+        Ok(_) | Err(stream_events::Refusal::Driver) => {
             // Nothing will tell the end of its operations, and nobody shall believe that they hang.
             IS_UNFIT[slot & SLOT_MASK].store(true, Relaxed);
             communicator.completion.store(COMPLETION_NONE, Relaxed);
@@ -173,7 +173,7 @@ fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
 #[inline(always)]
 pub(crate) fn own(ticket: u64, closer: Closer) {
     if driver::is_ready() {
-        marks::own(ticket, closer);
+        pending_event::own(ticket, closer);
     }
 }
 
@@ -181,18 +181,18 @@ pub(crate) fn own(ticket: u64, closer: Closer) {
 #[inline(never)]
 pub(crate) fn follow(segment: &Segment, lane: usize, sum: &Sum, is_enqueued: bool) {
     let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-    if !lanes::add(lane, generation, sum, is_enqueued) {
+    if !stream_events::add(lane, generation, sum, is_enqueued) {
         switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
     }
     if !is_enqueued {
-        lanes::defer();
+        stream_events::defer();
     }
 }
 
 /// The library took these calls of a group, all of one lane: they wait for the event at its end ([`end_group`]).
 pub(crate) fn add(segment: &Segment, local: &Local, lane: usize, sum: &Sum) {
     let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-    if lanes::add(lane, generation, sum, false) {
+    if stream_events::add(lane, generation, sum, false) {
         local.note_lane(lane);
     } else {
         switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
@@ -204,8 +204,8 @@ pub(crate) fn add(segment: &Segment, local: &Local, lane: usize, sum: &Sum) {
 pub(crate) fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
     for lane in local.take_lanes() {
         if !is_enqueued {
-            lanes::defer();
-        } else if !lanes::confirm(lane) {
+            stream_events::defer();
+        } else if !stream_events::confirm(lane) {
             switch::dropped(segment, DropReason::EventPoolFull, 1);
         }
     }
@@ -214,7 +214,7 @@ pub(crate) fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
 /// The library said something of a communicator. If it `is_done` with what was in progress, events go behind that.
 pub(crate) fn progressed(slot: usize, is_done: impl Fn() -> bool) {
     if driver::is_ready() {
-        lanes::confirm_waiting(slot, is_done);
+        stream_events::confirm_waiting(slot, is_done);
     }
 }
 
@@ -222,17 +222,17 @@ pub(crate) fn progressed(slot: usize, is_done: impl Fn() -> bool) {
 /// events complete also behind kernels that an abort has thrown out.
 pub(crate) fn give_up(slot: usize) {
     look_once();
-    lanes::drop_of(slot);
+    stream_events::drop_of(slot);
 }
 
 /// The slot gets another communicator: what the last one left unconfirmed is never counted.
 pub(crate) fn clear_slot(slot: usize) {
-    lanes::drop_of(slot);
+    stream_events::drop_of(slot);
 }
 
 /// In a forked child: lanes, events and thread are the parent's.
 pub(crate) fn forget() {
     driver::forget();
-    lanes::forget();
+    stream_events::forget();
     poller::forget();
 }

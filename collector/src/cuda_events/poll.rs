@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::cuda_events::lanes::Seen;
-use crate::cuda_events::{driver, lanes, poller};
+use crate::cuda_events::stream_events::Seen;
+use crate::cuda_events::{driver, poller, stream_events};
 use crate::segment::segment;
 
 /// Between looks while operations complete. It bounds how late a completion is seen, and how many events a lane uses.
@@ -37,9 +37,9 @@ pub(crate) fn look_once() {
         return;
     }
     if let Some(segment) = segment()
-        && lanes::any_recorded()
+        && stream_events::any_recorded()
     {
-        driver::relaxed(|| lanes::ask_all(segment));
+        driver::relaxed(|| stream_events::ask_all(segment));
     }
     poller::wait_until_outside();
 }
@@ -49,10 +49,10 @@ fn run() {
         let mut pace = Pace::default();
         while !poller::is_ending() {
             LOOK.fetch_add(1, Relaxed);
-            let seen = segment().map(lanes::ask_all).unwrap_or_default();
+            let seen = segment().map(stream_events::ask_all).unwrap_or_default();
             match pace.next(&seen) {
                 Some(pause) => std::thread::sleep(pause),
-                None => poller::sleep_until_woken(lanes::any_recorded),
+                None => poller::sleep_until_woken(stream_events::any_recorded),
             }
         }
     });

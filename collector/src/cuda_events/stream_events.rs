@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use ringscope_wire::segment::Segment;
 
 use crate::cuda_events::driver::Answer;
-use crate::cuda_events::marks::Mark;
-use crate::cuda_events::{driver, marks, poll, poller};
+use crate::cuda_events::pending_event::Mark;
+use crate::cuda_events::{driver, pending_event, poll, poller};
 use crate::segment::local::{Local, Sum};
 
 /// (communicator, stream) pairs at once. A communicator mostly has one stream.
@@ -313,5 +313,5 @@ pub(super) fn forget() {
         word.store(0, Relaxed);
     }
     MAY_WAIT.store(false, Relaxed);
-    marks::forget();
+    pending_event::forget();
 }

@@ -20,8 +20,8 @@ use ringscope_wire::segment::layout::{
 use crate::abi::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
 use crate::calls::resolve;
 use crate::calls::resolve::{Function, library_of, library_of_outside};
-use crate::exports::later;
 use crate::exports::lifecycle::{describe, track, wrap};
+use crate::exports::nonblocking;
 use crate::segment::communicators::{Birth, Name};
 use crate::segment::counts::is_taken;
 use crate::segment::lineage::{Descent, Settings};
@@ -376,8 +376,8 @@ fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, r
     match (pointer.is_null(), result == SUCCESS, parent) {
         (false, true, _) => describe(segment, slot, pointer),
         // A communicator still being made must not be asked: the library would log a warning.
-        (false, false, _) => later::await_ready(slot),
-        (true, false, Some(parent)) => return later::await_pointer(slot, comm, parent),
+        (false, false, _) => nonblocking::await_ready(slot),
+        (true, false, Some(parent)) => return nonblocking::await_pointer(slot, comm, parent),
         (true, _, _) => return communicators::release(segment, slot),
     }
     communicators::activate(segment, slot, pointer as u64);

@@ -14,7 +14,7 @@ use crate::calls::complete::close;
 use crate::calls::resolve::{Function, library_of, library_of_caller, library_of_outside};
 use crate::calls::{group, resolve};
 use crate::cuda_events;
-use crate::exports::{births, later};
+use crate::exports::{comm_init, nonblocking};
 use crate::segment::counts::is_taken;
 use crate::segment::local::{Inside, Local};
 use crate::segment::{communicators, guard, local, segment, threads};
@@ -106,11 +106,11 @@ wrap!(
                 Some(())
             });
         }
-        if result == SUCCESS && !later::is_idle() {
+        if result == SUCCESS && !nonblocking::is_idle() {
             guard(|| {
                 let segment = segment()?;
                 let slot = communicators::find(segment, local, comm as u64)?;
-                later::heard(segment, slot, said);
+                nonblocking::heard(segment, slot, said);
                 Some(())
             });
         }
@@ -188,7 +188,7 @@ macro_rules! hand_on_with_caller {
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            let caller = crate::calls::scope::caller();
+            let caller = crate::calls::linker_scope::caller();
             // SAFETY: the caller's own arguments.
             unsafe { $to($($arg,)* caller) }
         }
@@ -237,7 +237,7 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
                 if let Some(segment) = segment() {
                     group::settle(segment, local, local.function.get(), result);
                 }
-                births::conclude_pending(local, result);
+                comm_init::conclude_pending(local, result);
             });
         }
         result
@@ -263,7 +263,7 @@ unsafe extern "C-unwind" fn group_simulate_end(info: *mut c_void, caller: usize)
                 if let Some(segment) = segment() {
                     group::drop(segment, local);
                 }
-                births::conclude_pending(local, result);
+                comm_init::conclude_pending(local, result);
             });
         }
         result
@@ -391,8 +391,8 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
             if is_taken(result) {
                 cuda_events::look_once();
                 communicators::end(segment, slot, state, close);
-                if !later::is_idle() {
-                    later::abandon(segment, slot);
+                if !nonblocking::is_idle() {
+                    nonblocking::abandon(segment, slot);
                 }
             } else {
                 communicators::reattach(slot, comm as u64);

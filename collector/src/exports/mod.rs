@@ -1,10 +1,10 @@
 //! The functions of `nccl.h` that stand in front of the library's own.
 //!
 //! * [`operations`]: collectives, sends and receives
-//! * [`births`] and [`lifecycle`]: communicators, groups and registered memory
-//! * [`later`]: communicators whose init goes on after its call has returned
+//! * [`comm_init`] and [`lifecycle`]: communicators, groups and registered memory
+//! * [`nonblocking`]: communicators whose init goes on after its call has returned
 
-mod births;
-pub(crate) mod later;
+mod comm_init;
 mod lifecycle;
+pub(crate) mod nonblocking;
 mod operations;

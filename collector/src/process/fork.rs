@@ -5,7 +5,7 @@
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::exports::later;
+use crate::exports::nonblocking;
 use crate::profiler::{contexts, replay, seen, steps};
 use crate::segment::{communicators, local, map, switch};
 use crate::{cuda_events, profiler, summation};
@@ -35,7 +35,7 @@ extern "C" fn forget_parent() {
     }
     communicators::forget();
     cuda_events::forget();
-    later::forget();
+    nonblocking::forget();
     contexts::forget();
     profiler::forget();
     replay::forget();

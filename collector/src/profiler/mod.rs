@@ -32,7 +32,7 @@ use self::chain::Init;
 use self::event::Event;
 use self::layout::{Args, Descriptor, STATE_SEND_DONE, STATE_SEND_WAIT, Version, decode, kind};
 use crate::abi::nccl::SUCCESS;
-use crate::calls::scope;
+use crate::calls::linker_scope;
 use crate::profiler::adopt::Announcement;
 use crate::profiler::tasks::Speaker;
 use crate::segment::communicators::{Name, name_of};
@@ -77,7 +77,7 @@ pub(crate) fn forget() {
 }
 
 fn is_ours(address: *mut c_void) -> bool {
-    scope::is_ours(address.addr())
+    linker_scope::is_ours(address.addr())
 }
 
 fn dropped_for_chained() {

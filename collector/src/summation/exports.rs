@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use ringscope_wire::Primitive;
 
 use crate::abi::nccl::SYSTEM_ERROR;
-use crate::calls::{resolve, scope};
+use crate::calls::{linker_scope, resolve};
 use crate::segment::guard;
 use crate::summation::calls;
 
@@ -23,8 +23,8 @@ fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
     if !known.is_null() {
         return Some(known);
     }
-    let caller = scope::caller();
-    let found = scope::of_caller(caller, name, name).and_then(|scope| scope.find(name, name))?;
+    let caller = linker_scope::caller();
+    let found = linker_scope::of_caller(caller, name, name).and_then(|scope| scope.find(name, name))?;
     place.store(found, Release);
     Some(found)
 }
