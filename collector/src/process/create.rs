@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "refers to mapped memory and registers a handler")]
 
 use std::io;
-use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -35,14 +34,13 @@ fn create() -> io::Result<&'static Segment> {
     switch::begin(config.level);
     let fixed = identity::fixed(&config, &ticks::anchor());
     let file = Unnamed::create(&config.dir, &fixed)?;
-    let memory = file.map()?;
+    let memory = file.memory();
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
     let live = unsafe { &(*memory.as_ptr()).live };
     live.library_version.store(resolve::library_version(), Relaxed);
     live.n_libraries.store(resolve::n_libraries(), Relaxed);
     live.state.store(STATE_ON, Relaxed);
-    let lock = file.publish(&config.dir, memory, fixed)?;
-    fork::keep_lock(lock.into_raw_fd());
+    file.publish(&config.dir, fixed)?;
     // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
     let segment = unsafe { memory.as_ref() };
     map::set(segment);

@@ -1,19 +1,23 @@
 //! A segment's file: made without a name, filled, then given its name.
+//!
+//! The file is closed as soon as it is mapped and locked: the mapping keeps it open, and so its lock, for as long as the
+//! process lives. There is no descriptor that a program could close or a child inherit, and children do not get the
+//! mapping.
 
 #![expect(unsafe_code, reason = "maps a file")]
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::Fixed;
 
-/// Lowest number for our descriptor: out of the way of programs that count on small ones.
-const LOWEST_FD: libc::c_int = 500;
+use super::fork;
+
 /// As `/tmp`: whoever makes the folder, all users' jobs write into it, and none removes what another left.
 const DIR_MODE: u32 = 0o1777;
 /// Names tried. After an `exec` the process has the same id and start time, but it needs a segment of its own.
@@ -33,24 +37,35 @@ fn make_shared(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A segment's file under a name that no reader looks at. Dropped before it is published, it is deleted.
+/// A segment's file under a name that no reader looks at, mapped and locked. Dropped before it is published, it is
+/// deleted.
 pub(super) struct Unnamed {
-    file: File,
-    path: std::path::PathBuf,
+    path: PathBuf,
+    memory: NonNull<Segment>,
+    is_published: bool,
 }
 
 impl Drop for Unnamed {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        if !self.is_published {
+            // SAFETY: our own mapping, of that length, which nobody refers to yet.
+            unsafe { libc::munmap(self.memory.as_ptr().cast(), size_of::<Segment>()) };
+        }
     }
 }
 
 impl Unnamed {
-    /// Makes a locked file that has all its pages: a page that a full disk could not give later would be a SIGBUS.
+    /// Makes a file that has all its pages: a page that a full disk could not give later would be a SIGBUS.
     pub(super) fn create(dir: &Path, fixed: &Fixed) -> io::Result<Self> {
         make_shared(dir)?;
         // The ticks tell apart processes of one id in several containers that share the folder.
         let path = dir.join(format!(".{}-{}.new", fixed.pid, fixed.anchor_ticks));
+        // A child that is forked meanwhile has the open file too, and would keep it locked after our end.
+        fork::undisturbed(|| Self::make(path.clone()))
+    }
+
+    fn make(path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -58,45 +73,32 @@ impl Unnamed {
             .mode(0o600)
             .custom_flags(libc::O_CLOEXEC)
             .open(&path)?;
-        let unnamed = Self { file, path };
-        let length = libc::off_t::try_from(size_of::<Segment>()).map_err(io::Error::other)?;
-        // SAFETY: an open file.
-        match unsafe { libc::posix_fallocate(unnamed.file.as_raw_fd(), 0, length) } {
-            0 => {}
-            error => return Err(io::Error::from_raw_os_error(error)),
+        match map_locked(&file) {
+            Ok(memory) => Ok(Self { path, memory, is_published: false }),
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
         }
-        // SAFETY: an open file.
-        checked(unsafe { libc::flock(unnamed.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })?;
-        Ok(unnamed)
     }
 
-    /// Maps it, all zeros.
-    pub(super) fn map(&self) -> io::Result<NonNull<Segment>> {
-        let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, self.file.as_raw_fd());
-        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
-        let memory = unsafe { libc::mmap(null_mut(), size_of::<Segment>(), access, flags, fd, 0) };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    /// The segment, all zeros.
+    pub(super) const fn memory(&self) -> NonNull<Segment> {
+        self.memory
     }
 
-    /// Writes the fixed part, gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another, and
-    /// hands out its lock.
-    pub(super) fn publish(
-        self,
-        dir: &Path,
-        memory: NonNull<Segment>,
-        mut fixed: Fixed,
-    ) -> io::Result<OwnedFd> {
+    /// Writes the fixed part and gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another.
+    pub(super) fn publish(mut self, dir: &Path, mut fixed: Fixed) -> io::Result<()> {
         for _ in 0..MAX_NAMES {
             // SAFETY: `fixed` lies in the mapping.
-            let place = unsafe { &raw mut (*memory.as_ptr()).fixed };
+            let place = unsafe { &raw mut (*self.memory.as_ptr()).fixed };
             // SAFETY: writable, aligned as a page is, and nobody else refers to it yet.
             unsafe { place.write(fixed.clone()) };
             match fs::hard_link(&self.path, dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns))) {
-                Ok(()) => return move_high(&self.file),
+                Ok(()) => {
+                    self.is_published = true;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fixed.start_time_ns += 1,
                 Err(error) => return Err(error),
             }
@@ -105,15 +107,31 @@ impl Unnamed {
     }
 }
 
-/// The same open file under a high number, where that is allowed.
-fn move_high(file: &File) -> io::Result<OwnedFd> {
-    // SAFETY: an open file; it returns a new descriptor or -1.
-    let high = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, LOWEST_FD) };
-    if high < 0 {
-        return file.try_clone().map(OwnedFd::from);
+/// Gives the file its pages, maps it for this process alone, and locks it.
+fn map_locked(file: &File) -> io::Result<NonNull<Segment>> {
+    let length = libc::off_t::try_from(size_of::<Segment>()).map_err(io::Error::other)?;
+    // SAFETY: an open file.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
     }
-    // SAFETY: just made, owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(high) })
+    let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+    // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
+    let memory = unsafe { libc::mmap(null_mut(), size_of::<Segment>(), access, flags, fd, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping just made, which only children lose.
+    let alone = checked(unsafe { libc::madvise(memory, size_of::<Segment>(), libc::MADV_DONTFORK) });
+    // SAFETY: an open file.
+    let locked = alone.and_then(|()| checked(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }));
+    if let Err(error) = locked {
+        // SAFETY: the mapping just made, which nobody refers to.
+        unsafe { libc::munmap(memory, size_of::<Segment>()) };
+        return Err(error);
+    }
+    NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {

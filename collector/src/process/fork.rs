@@ -1,38 +1,72 @@
 //! What a forked child must forget: everything that it has of its parent's.
 
-#![expect(unsafe_code, reason = "registers a handler and closes a descriptor")]
+#![expect(unsafe_code, reason = "registers handlers and maps memory")]
 
-use std::sync::atomic::AtomicI32;
-use std::sync::atomic::Ordering::Relaxed;
+use std::io;
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
+
+use ringscope_wire::segment::Segment;
 
 use crate::exports::nonblocking;
 use crate::profiler::{contexts, replay, seen, steps};
-use crate::segment::{communicators, local, map, switch};
+use crate::segment::{communicators, local, map, segment, switch};
 use crate::{cuda_events, profiler, summation};
 
-/// Descriptor that holds the segment's lock; -1 if there is none.
-static LOCK: AtomicI32 = AtomicI32::new(-1);
+/// Forks of other threads that are under way.
+static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
+/// Forks so far.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How often something is done again because a child was forked meanwhile. A program that forks without a pause gets
+/// the last.
+const MAX_TRIES: u32 = 8;
+/// How often another thread's fork that is under way is looked at before it is no longer waited for: some milliseconds.
+const MAX_LOOKS: u32 = 1000;
 
 /// From now on children forget.
 pub(super) fn watch() {
-    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
-    unsafe { libc::pthread_atfork(None, None, Some(forget_parent)) };
+    // SAFETY: the handlers are functions of an object that is never unloaded (-z nodelete).
+    unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(forget_parent)) };
 }
 
-/// The descriptor holds the segment's lock for as long as the process lives.
-pub(super) fn keep_lock(descriptor: libc::c_int) {
-    LOCK.store(descriptor, Relaxed);
-}
-
-/// In a forked child: the segment, its lock and all that it holds are the parent's. Only stores and a `close`: the
-/// child of a process with threads may do no more.
-extern "C" fn forget_parent() {
-    map::forget();
-    let lock = LOCK.swap(-1, Relaxed);
-    if lock >= 0 {
-        // SAFETY: our own descriptor. Left open it would hold the parent's lock after the parent is gone.
-        unsafe { libc::close(lock) };
+/// Does something once more, and drops what came of it before, if a child was forked meanwhile.
+pub(super) fn undisturbed<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..MAX_TRIES {
+        for _ in 0..MAX_LOOKS {
+            if UNDER_WAY.load(SeqCst) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let before = FORKS.load(SeqCst);
+        let result = f()?;
+        if UNDER_WAY.load(SeqCst) == 0 && FORKS.load(SeqCst) == before {
+            return Ok(result);
+        }
     }
+    f()
+}
+
+extern "C" fn begin() {
+    UNDER_WAY.fetch_add(1, SeqCst);
+}
+
+extern "C" fn end() {
+    FORKS.fetch_add(1, SeqCst);
+    // The fork may have begun before it was watched.
+    let _ = UNDER_WAY.fetch_update(SeqCst, SeqCst, |under_way| under_way.checked_sub(1));
+}
+
+/// In a forked child: the segment and all that it holds are the parent's. Only stores and an `mmap`: the child of a
+/// process with threads may do no more.
+extern "C" fn forget_parent() {
+    UNDER_WAY.store(0, SeqCst);
+    if let Some(segment) = segment() {
+        cover(ptr::from_ref(segment));
+    }
+    map::forget();
     communicators::forget();
     cuda_events::forget();
     nonblocking::forget();
@@ -44,4 +78,18 @@ extern "C" fn forget_parent() {
     summation::group::forget();
     switch::forget();
     local::with(local::Local::forget);
+}
+
+/// The child does not have its parent's segment, but it may have been forked in the middle of a call that goes on with
+/// it: it finds zeros there, of which no page exists before it is written.
+fn cover(segment: *const Segment) {
+    let (access, length) = (libc::PROT_READ | libc::PROT_WRITE, size_of::<Segment>());
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let place = segment.cast_mut().cast();
+    // SAFETY: nothing is replaced; a kernel that does not know the flag takes another place.
+    let memory = unsafe { libc::mmap(place, length, access, flags, -1, 0) };
+    if memory != libc::MAP_FAILED && memory != place {
+        // SAFETY: the mapping just made.
+        unsafe { libc::munmap(memory, length) };
+    }
 }

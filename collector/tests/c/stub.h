@@ -83,6 +83,8 @@ void stub_fail_next(int result);
 #define STUB_EXIT_THREAD 1000
 /* As a result of an operation, init, destroy or group end: it says "waiting" and never returns. */
 #define STUB_WAIT 1001
+/* As a result of an operation: it forks and succeeds, in the child too. */
+#define STUB_FORK 1002
 /* What ncclCommGetAsyncError says from now on. */
 void stub_async_error(int error);
 /* Calls are captured into a graph, as the profiler says. */

@@ -75,6 +75,7 @@ int stub_group_starts(void) { return group_starts; }
 static int take_failure(void) {
   int result = fail_next;
   fail_next = 0;
+  if (result == STUB_FORK) return fork() < 0;
   if (result == STUB_WAIT) {
     puts("waiting");
     fflush(stdout);

@@ -50,6 +50,13 @@ pub(crate) fn calls_job(scenario: &str) -> Job {
     Job::new(command, scenario)
 }
 
+/// A scenario about the segment's file: forks, closed descriptors, deaths.
+pub(crate) fn segment_job(scenario: &str) -> Job {
+    let mut command = Command::new(programs().join("driver_segment"));
+    command.arg(scenario);
+    Job::new(command, scenario)
+}
+
 /// A scenario in the program that loads the library's user with `RTLD_LOCAL`.
 pub(crate) fn local_job(scenario: &str) -> Job {
     let mut command = Command::new(programs().join("driver_local"));
@@ -263,6 +270,7 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "driver_rsum", "scenarios_rsum.c", &[&headers, "-L.", "-l:librsccl.so", rpath]);
         compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
         compile(&dir, "driver_calls", "scenarios_calls.c", &["-L.", "-l:libnccl.so.2", rpath]);
+        compile(&dir, "driver_segment", "scenarios_segment.c", &["-L.", "-l:libnccl.so.2", rpath]);
         compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
         // Two frameworks with the library in them: an older version, in which some functions are missing.
         let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios.c");

@@ -10,6 +10,7 @@
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
+//! * [`segment`]: the segment's file and its lock
 //! * [`symbols`]: which functions it stands in front of
 
 #![expect(
@@ -28,6 +29,7 @@ mod lifetimes;
 mod newer;
 mod operations;
 mod real;
+mod segment;
 mod summation;
 mod symbols;
 mod versions;

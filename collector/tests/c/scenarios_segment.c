@@ -1,0 +1,168 @@
+/* What becomes of the segment when the program forks, closes what it finds, or ends. */
+#define _GNU_SOURCE
+#include "stub.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
+#define OK(call) CHECK((call) == 0)
+enum { FLOAT32 = 7, SUM = 0 };
+
+static ncclComm_t communicator(void) {
+  ncclUniqueId unique = {{1}};
+  ncclComm_t comm = NULL;
+  OK(ncclCommInitRank(&comm, 8, unique, 3));
+  return comm;
+}
+
+static void all_reduce(ncclComm_t comm, size_t count) { OK(ncclAllReduce(NULL, NULL, count, FLOAT32, SUM, comm, NULL)); }
+
+/* Segments whose lock somebody holds. */
+static int locked(void) {
+  const char *dir = getenv("RINGSCOPE_DIR");
+  DIR *entries = opendir(dir);
+  CHECK(entries);
+  int count = 0;
+  for (struct dirent *entry; (entry = readdir(entries));) {
+    if (!strstr(entry->d_name, ".seg")) continue;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0);
+    count += flock(fd, LOCK_SH | LOCK_NB) != 0;
+    close(fd);
+  }
+  closedir(entries);
+  return count;
+}
+
+static void await(pid_t child) {
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A rank is killed while the child that it forked lives on. */
+static void killed_rank(void) {
+  int ready[2], end[2];
+  OK(pipe(ready));
+  OK(pipe(end));
+  pid_t rank = fork();
+  if (rank == 0) {
+    all_reduce(communicator(), 1);
+    if (fork() == 0) {
+      close(end[1]);
+      CHECK(write(ready[1], "x", 1) == 1);
+      char byte;
+      _exit((int)read(end[0], &byte, 1));
+    }
+    pause();
+  }
+  char byte;
+  CHECK(read(ready[0], &byte, 1) == 1);
+  CHECK(locked() == 1);
+  OK(kill(rank, SIGKILL));
+  CHECK(waitpid(rank, NULL, 0) == rank);
+  CHECK(locked() == 0);
+}
+
+/* The program closes all that it finds, and uses the numbers again; so does its child. */
+static void closed_descriptors(void) {
+  ncclComm_t comm = communicator();
+  for (int fd = 3; fd < 1024; fd++) close(fd);
+  for (int fd = -1; fd < 600;) CHECK((fd = open("/dev/null", O_RDONLY)) >= 0);
+  pid_t child = fork();
+  if (child == 0) {
+    for (int fd = 3; fd <= 600; fd++) CHECK(fcntl(fd, F_GETFD) >= 0);
+    _exit(0);
+  }
+  await(child);
+  for (int fd = 3; fd <= 600; fd++) OK(close(fd));
+  all_reduce(comm, 1);
+  CHECK(locked() == 1);
+}
+
+/* The stub calls back in the middle of a call: the child that is forked there returns from it. */
+static void forked_in_a_call(void) {
+  ncclComm_t comm = communicator();
+  pid_t parent = getpid();
+  stub_fail_next(STUB_FORK);
+  all_reduce(comm, 1);
+  if (getpid() != parent) {
+    all_reduce(comm, 10);
+    all_reduce(communicator(), 100);
+    _exit(0);
+  }
+  int status;
+  CHECK(wait(&status) > 0 && status == 0);
+  all_reduce(comm, 2);
+}
+
+static int in_shared_memory(void *comm) {
+  all_reduce(comm, 10);
+  _exit(0);
+}
+
+/* Children that share the parent's memory until they end. */
+static void shared_memory(void) {
+  static char stack[1 << 16];
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  pid_t child = vfork();
+  if (child == 0) _exit(0);
+  await(child);
+  child = clone(in_shared_memory, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, comm);
+  await(child);
+  all_reduce(comm, 100);
+  CHECK(locked() == 1);
+}
+
+static void *in_thread(void *nothing) {
+  (void)nothing;
+  all_reduce(communicator(), 1);
+  return NULL;
+}
+
+/* Children are forked while another thread makes the first communicator; none of them keeps the lock. */
+static void forked_at_the_first_init(void) {
+  int end[2];
+  OK(pipe(end));
+  pid_t parent = fork();
+  if (parent == 0) {
+    pthread_t thread;
+    OK(pthread_create(&thread, NULL, in_thread, NULL));
+    for (int i = 0; i < 16; i++) {
+      if (fork()) continue;
+      close(end[1]);
+      char byte;
+      _exit((int)read(end[0], &byte, 1));
+    }
+    OK(pthread_join(thread, NULL));
+    _exit(0);
+  }
+  await(parent);
+  CHECK(locked() == 0);
+}
+
+#define SCENARIO(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } scenarios[] = {
+    SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
+    SCENARIO(forked_at_the_first_init),
+};
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; argc == 2 && i < sizeof scenarios / sizeof *scenarios; i++)
+    if (!strcmp(argv[1], scenarios[i].name)) { scenarios[i].run(); return 0; }
+  return 98;
+}
