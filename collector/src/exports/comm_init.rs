@@ -79,6 +79,7 @@ wrap!(
             let forming = form(library, |_| Making::init(library, None, rank, n_devices, None));
             *slot = forming.map(|forming| forming.slot);
         }
+        lineage::make_together(slots.iter().flatten().copied());
         let inside = track(local, slots[0]);
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(comms, n_devices, devices) };

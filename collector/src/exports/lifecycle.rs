@@ -15,6 +15,7 @@ use crate::calls::resolve::{Function, library_of, library_of_caller, library_of_
 use crate::calls::{group, resolve};
 use crate::cuda_events;
 use crate::exports::{comm_init, nonblocking};
+use crate::profiler::adopt;
 use crate::segment::counts::is_taken;
 use crate::segment::local::{Inside, Local};
 use crate::segment::{communicators, guard, local, segment, threads};
@@ -355,6 +356,7 @@ pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
             place.store(value, Relaxed);
         }
     }
+    adopt::look_again(segment);
     cuda_events::begin_communicator(segment, slot);
 }
 

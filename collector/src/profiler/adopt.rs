@@ -1,40 +1,271 @@
 //! Which slot the profiler's `init` speaks of, and what it tells about the communicator.
+//!
+//! A communicator made outside of a group is announced on the thread that makes it. Those of a group are announced on
+//! threads of the library's own: there hash and rank decide, as far as both sides know them. Where several communicators of
+//! the process fit, nobody guesses: the rank becomes known when the group has ended, and at the latest the first event
+//! inside a call on the communicator tells which it is.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, Communicator, MADE_BY_GROW, MADE_BY_SHRINK, MADE_BY_SPLIT,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, Communicator,
     MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, Segment,
 };
 
-use crate::segment::communicators;
-use crate::segment::communicators::{Birth, Name, at, set_name};
+use crate::profiler::contexts;
+use crate::profiler::contexts::{Announcement, Surety};
+use crate::segment::communicators::{Birth, at, set_name};
+use crate::segment::{communicators, lineage, local, switch};
 
-/// What the library says of a communicator when it initialises the plugin for it, or (before version 4) with its
-/// first task.
-pub(crate) struct Announcement {
-    /// 0 if not said.
-    pub(crate) comm_hash: u64,
-    /// 0 if not said.
-    pub(crate) n_nodes: i32,
-    /// 0 if not said.
-    pub(crate) n_ranks: i32,
-    /// -1 if not said.
-    pub(crate) rank: i32,
-    pub(crate) name: Name,
+/// Some thread binds contexts to slots. Waited for when a communicator is made, never when an event comes.
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// Turns that the first task of a communicator lets other threads have: binding takes some microseconds.
+const MAX_TRIES: usize = 1000;
+
+/// While it lives, no other thread binds.
+struct Binding;
+
+impl Binding {
+    fn wait() -> Self {
+        while IS_BUSY.swap(true, AcqRel) {
+            std::thread::yield_now();
+        }
+        Self
+    }
+
+    /// Where an event of a communicator cannot do without it, which is the first one before version 5: waits a bounded time.
+    fn wait_a_while() -> Option<Self> {
+        (0..MAX_TRIES).find_map(|_| {
+            let binding = Self::take();
+            if binding.is_none() {
+                std::thread::yield_now();
+            }
+            binding
+        })
+    }
+
+    /// On the record path: not while another thread binds.
+    fn take() -> Option<Self> {
+        (!IS_BUSY.swap(true, AcqRel)).then_some(Self)
+    }
 }
 
-/// Finds the slot and completes it. `forming` is the slot whose init this thread is forwarding: certain. Inits in a
-/// group run on threads of the library's own, there the identity decides: hash, else rank and size, else a split of
-/// which nothing is known yet.
-pub(crate) fn adopt(segment: &Segment, forming: Option<usize>, announced: &Announcement) -> Option<usize> {
-    let tests: [fn(&Communicator, &Announcement) -> bool; 3] = [has_hash, has_place, is_blank_split];
-    let slot = forming
-        .filter(|slot| claim(at(segment, *slot)))
-        .or_else(|| tests.iter().find_map(|test| first(segment, announced, *test)))?;
+impl Drop for Binding {
+    fn drop(&mut self) {
+        IS_BUSY.store(false, Release);
+    }
+}
+
+/// How well a communicator fits what was announced, the best last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// It is another one.
+    Not,
+    /// By its place; its hash, as far as the collector can know it, is another.
+    OddHash,
+    /// Nothing speaks against it.
+    Place,
+    /// By its hash; its rank is not known.
+    Hash,
+    HashAndRank,
+}
+
+fn fit(communicator: &Communicator, announced: &Announcement) -> Fit {
+    let is_made = matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE);
+    let (rank, n_ranks) = (communicator.rank.load(Relaxed), communicator.n_ranks.load(Relaxed));
+    let is_rank_known = rank >= 0 && announced.rank >= 0;
+    let differs = is_rank_known && rank != announced.rank
+        || n_ranks > 0 && announced.n_ranks > 0 && n_ranks != announced.n_ranks;
+    if !is_made || differs || communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
+        return Fit::Not;
+    }
+    match (communicator.comm_hash.load(Relaxed), announced.comm_hash) {
+        (0, _) | (_, 0) => Fit::Place,
+        (known, said) if known != said => Fit::OddHash,
+        _ if is_rank_known => Fit::HashAndRank,
+        _ => Fit::Hash,
+    }
+}
+
+fn is_claimed(communicator: &Communicator) -> bool {
+    communicator.sources.load(Acquire) & SOURCE_PLUGIN != 0
+}
+
+/// The library has announced a communicator under the context's number.
+pub(super) fn introduce(segment: &Segment, number: usize, announced: &Announcement) {
+    contexts::announce(number, announced);
+    let forming = local::with(|local| local.forming.get().checked_sub(1));
+    let _binding = Binding::wait();
+    if let Some(slot) = forming.filter(|slot| is_free_and_fits(at(segment, *slot), announced)) {
+        return bind(segment, number, slot, announced, Surety::Sure);
+    }
+    settle_unknown(segment);
+    // Inside one of our functions that takes no slot: the table of communicators is full.
+    let is_unfollowed = forming.is_none() && local::with(local::Local::is_inside);
+    let is_unknown = contexts::slot(segment, number).is_none();
+    let is_said = announced.n_ranks > 0;
+    if is_unknown && is_said && !is_unfollowed && free_and_fitting(segment, announced).next().is_none() {
+        take_unseen(segment, number, announced);
+    }
+}
+
+/// More has become known of the process's communicators.
+pub(crate) fn look_again(segment: &Segment) {
+    if contexts::unknown().next().is_some() {
+        let _binding = Binding::wait();
+        settle_unknown(segment);
+    }
+}
+
+/// Binds the contexts that only one communicator fits, as often as that makes others certain.
+fn settle_unknown(segment: &Segment) {
+    while contexts::unknown().any(|number| settle_one(segment, number)) {}
+}
+
+fn settle_one(segment: &Segment, number: usize) -> bool {
+    let Some(announced) = contexts::announced(number).filter(|announced| announced.n_ranks > 0) else {
+        return false;
+    };
+    let Best::One(slot, fit) = best(free_and_fitting(segment, &announced)) else { return false };
+    bind(segment, number, slot, &announced, surety(fit));
+    true
+}
+
+/// Of several communicators the one that fits best.
+enum Best {
+    None,
+    One(usize, Fit),
+    /// No one of them fits better than the others.
+    Several,
+}
+
+fn best(slots: impl Iterator<Item = (usize, Fit)>) -> Best {
+    let best = slots.fold(None, |best, (slot, fit)| match best {
+        Some((_, known, _)) if fit < known => best,
+        Some((first, known, n)) if fit == known => Some((first, known, n + 1)),
+        _ => Some((slot, fit, 1)),
+    });
+    match best {
+        None => Best::None,
+        Some((slot, fit, 1)) => Best::One(slot, fit),
+        Some(_) => Best::Several,
+    }
+}
+
+fn surety(fit: Fit) -> Surety {
+    if fit >= Fit::Hash { Surety::Sure } else { Surety::Likely }
+}
+
+/// The slots that no context has yet, and how well they fit.
+fn free_and_fitting(segment: &Segment, announced: &Announcement) -> impl Iterator<Item = (usize, Fit)> {
+    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    (0..used)
+        .filter(|slot| !is_claimed(at(segment, *slot)))
+        .map(|slot| (slot, fit(at(segment, slot), announced)))
+        .filter(|(_, fit)| *fit != Fit::Not)
+}
+
+fn is_free_and_fits(communicator: &Communicator, announced: &Announcement) -> bool {
+    !is_claimed(communicator) && fit(communicator, announced) != Fit::Not
+}
+
+/// An event of the context's has come inside a call on the communicator in `slot`. False if the event is of another one: a
+/// call that the library makes for itself.
+#[cold]
+pub(super) fn confirm(segment: &Segment, number: usize, slot: usize) -> bool {
+    let Some(announced) = contexts::announced(number) else {
+        // Unfollowed, or no context of ours: the call alone says which it is.
+        return true;
+    };
+    if contexts::is_sure(number) || fit(at(segment, slot), &announced) == Fit::Not {
+        return contexts::slot(segment, number) == Some(slot);
+    }
+    // While another thread binds, the call alone says which it is.
+    let Some(_binding) = Binding::take() else { return true };
+    if contexts::slot(segment, number) != Some(slot) {
+        let owner = contexts::of_slot(segment, slot);
+        if owner.is_some_and(contexts::is_sure) || owner.is_none() && is_claimed(at(segment, slot)) {
+            return false;
+        }
+        for wrong in [owner, Some(number)].into_iter().flatten() {
+            unbind(segment, wrong);
+        }
+    }
+    bind(segment, number, slot, &announced, Surety::Sure);
+    settle_unknown(segment);
+    true
+}
+
+/// A task of the context's has come: before version 5 the first event inside a call or a group of calls, before version 4 also
+/// the first to say which communicator it is. `slots` are those of the thread's call or group.
+#[cold]
+pub(super) fn find_by_task(
+    segment: &Segment,
+    number: usize,
+    told: &Announcement,
+    slots: &mut dyn Iterator<Item = usize>,
+) -> Option<usize> {
+    let known = contexts::announced(number)?;
+    let announced = if known.n_ranks > 0 { known } else { *told };
+    contexts::announce(number, &announced);
+    let bound = contexts::slot(segment, number);
+    let Some(_binding) = Binding::wait_a_while() else { return bound };
+    let rival = |slot: usize| contexts::of_slot(segment, slot).filter(|other| *other != number);
+    let in_call = slots
+        .filter(|slot| !rival(*slot).is_some_and(contexts::is_sure))
+        .map(|slot| (slot, fit(at(segment, slot), &announced)))
+        .filter(|(_, fit)| *fit != Fit::Not);
+    match best(in_call) {
+        Best::One(slot, _) => {
+            for wrong in [rival(slot), bound.map(|_| number)].into_iter().flatten() {
+                unbind(segment, wrong);
+            }
+            bind(segment, number, slot, &announced, Surety::Sure);
+            settle_unknown(segment);
+            return Some(slot);
+        }
+        Best::Several => return bound,
+        Best::None if bound.is_some() => return bound,
+        Best::None => {}
+    }
+    match best(free_and_fitting(segment, &announced)) {
+        Best::One(slot, fit) => bind(segment, number, slot, &announced, surety(fit)),
+        Best::None => take_unseen(segment, number, &announced),
+        Best::Several => {}
+    }
+    contexts::slot(segment, number)
+}
+
+/// Takes a slot for a communicator whose init did not pass the collector.
+fn take_unseen(segment: &Segment, number: usize, announced: &Announcement) {
+    let birth = Birth {
+        made_by: MADE_BY_UNSEEN,
+        rank: announced.rank,
+        n_ranks: announced.n_ranks,
+        comm_hash: announced.comm_hash,
+        parent_hash: 0,
+        name: announced.name,
+    };
+    let Some(slot) = communicators::form(segment, &birth) else { return };
+    // The profiler does not say its pointer.
+    communicators::activate(segment, slot, 0);
+    bind(segment, number, slot, announced, Surety::Sure);
+}
+
+/// The context is the slot's communicator, which is as the library says.
+fn bind(segment: &Segment, number: usize, slot: usize, announced: &Announcement, surety: Surety) {
     let communicator = at(segment, slot);
+    communicator.sources.fetch_or(SOURCE_PLUGIN, AcqRel);
     if announced.comm_hash != 0 {
         communicator.comm_hash.store(announced.comm_hash, Relaxed);
+        if surety == Surety::Sure {
+            for sibling in lineage::siblings(slot) {
+                let _ =
+                    at(segment, sibling).comm_hash.compare_exchange(0, announced.comm_hash, Relaxed, Relaxed);
+            }
+        }
     }
     if announced.n_nodes > 0 {
         communicator.n_nodes.store(announced.n_nodes, Relaxed);
@@ -46,63 +277,24 @@ pub(crate) fn adopt(segment: &Segment, forming: Option<usize>, announced: &Annou
     if announced.name[0] != 0 {
         set_name(communicator, &announced.name);
     }
-    Some(slot)
+    contexts::settle(segment, number, slot, surety);
+    switch::note_completion(communicator);
 }
 
-/// A slot for a communicator whose init did not pass the collector.
-pub(crate) fn take_unseen(segment: &Segment, announced: &Announcement) -> Option<usize> {
-    let slot = communicators::form(
-        segment,
-        &Birth {
-            made_by: MADE_BY_UNSEEN,
-            rank: announced.rank,
-            n_ranks: announced.n_ranks,
-            comm_hash: announced.comm_hash,
-            parent_hash: 0,
-            name: announced.name,
-        },
-    )?;
-    let communicator = at(segment, slot);
-    communicator.n_nodes.store(announced.n_nodes.max(0), Relaxed);
-    communicator.sources.fetch_or(SOURCE_PLUGIN, Relaxed);
-    // The profiler does not say its pointer.
-    communicators::activate(segment, slot, 0);
-    Some(slot)
+/// The context is not the communicator that it was thought to be.
+fn unbind(segment: &Segment, number: usize) {
+    if let Some(slot) = contexts::slot(segment, number) {
+        let communicator = at(segment, slot);
+        communicator.sources.fetch_and(!SOURCE_PLUGIN, AcqRel);
+        communicator.comm_hash.store(0, Relaxed);
+        communicator.n_nodes.store(0, Relaxed);
+        let _ =
+            communicator.completion.compare_exchange(COMPLETION_PROFILER, COMPLETION_NONE, AcqRel, Relaxed);
+    }
+    contexts::unsettle(number);
 }
 
-fn first(
-    segment: &Segment,
-    announced: &Announcement,
-    test: fn(&Communicator, &Announcement) -> bool,
-) -> Option<usize> {
-    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
-    (0..used).find(|slot| {
-        let communicator = at(segment, *slot);
-        test(communicator, announced) && claim(communicator)
-    })
-}
-
-/// Takes a communicator that no other `init` has spoken of.
-fn claim(communicator: &Communicator) -> bool {
-    matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE)
-        && communicator.sources.fetch_or(SOURCE_PLUGIN, AcqRel) & SOURCE_PLUGIN == 0
-}
-
-fn has_hash(communicator: &Communicator, announced: &Announcement) -> bool {
-    let rank = communicator.rank.load(Relaxed);
-    announced.comm_hash != 0
-        && communicator.comm_hash.load(Relaxed) == announced.comm_hash
-        && (rank == announced.rank || rank < 0)
-}
-
-fn has_place(communicator: &Communicator, announced: &Announcement) -> bool {
-    announced.n_ranks > 0
-        && communicator.rank.load(Relaxed) == announced.rank
-        && communicator.n_ranks.load(Relaxed) == announced.n_ranks
-}
-
-fn is_blank_split(communicator: &Communicator, announced: &Announcement) -> bool {
-    let is_child =
-        matches!(communicator.made_by.load(Relaxed), MADE_BY_SPLIT | MADE_BY_SHRINK | MADE_BY_GROW);
-    is_child && announced.n_ranks > 0 && communicator.rank.load(Relaxed) < 0
+/// In a forked child: no other thread binds.
+pub(crate) fn forget() {
+    IS_BUSY.store(false, Relaxed);
 }

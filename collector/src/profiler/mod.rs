@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "called by the library with its own structures")]
 
-mod adopt;
+pub(crate) mod adopt;
 mod chain;
 pub(crate) mod contexts;
 pub(crate) mod event;
@@ -33,12 +33,12 @@ use self::event::Event;
 use self::layout::{Args, Descriptor, STATE_SEND_DONE, STATE_SEND_WAIT, Version, decode, kind};
 use crate::abi::nccl::SUCCESS;
 use crate::calls::linker_scope;
-use crate::profiler::adopt::Announcement;
+use crate::profiler::contexts::Announcement;
 use crate::profiler::tasks::Speaker;
 use crate::segment::communicators::{Name, name_of};
 use crate::segment::handle::Handle;
 use crate::segment::map::segment_or_create;
-use crate::segment::{guard, local, segment, switch};
+use crate::segment::{guard, segment, switch};
 
 /// Where the library keeps its activation mask: one place per process.
 static MASK_PLACE: AtomicPtr<c_int> = AtomicPtr::new(null_mut());
@@ -140,11 +140,11 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
     let number = guard(|| {
         N_CONTEXTS.fetch_add(1, AcqRel);
         MASK_PLACE.store(mask, Relaxed);
-        let number = contexts::open(None);
+        let number = contexts::open();
         let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment));
         if let Some(segment) = segment {
             let Init { comm_hash, n_nodes, n_ranks, rank, .. } = *said;
-            introduce(segment, number, V::NUMBER, &Announcement { comm_hash, n_nodes, n_ranks, rank, name });
+            adopt::introduce(segment, number, &Announcement { comm_hash, n_nodes, n_ranks, rank, name });
         } else {
             switch::no_segment();
         }
@@ -165,24 +165,6 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
         unsafe { context.write(std::ptr::without_provenance_mut(number)) };
     }
     SUCCESS
-}
-
-/// Finds the communicator's slot. Versions before 4 do not say which it is: then it is the one whose init this thread
-/// is forwarding, or its first task says it.
-fn introduce(
-    segment: &ringscope_wire::segment::Segment,
-    number: usize,
-    version: u32,
-    announced: &Announcement,
-) {
-    if announced.n_ranks > 0 {
-        let speaker = Speaker { version, context: number, parent: 0, rank: announced.rank, pid: 0 };
-        tasks::identify(segment, speaker, announced);
-    } else if let Some(forming) = local::with(|local| local.forming.get().checked_sub(1))
-        && let Some(slot) = adopt::adopt(segment, Some(forming), announced)
-    {
-        contexts::settle(number, slot);
-    }
 }
 
 unsafe extern "C" fn start_event<V: Version>(

@@ -10,7 +10,7 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::calls::complete;
-use crate::profiler::adopt::Announcement;
+use crate::profiler::contexts::Announcement;
 use crate::profiler::event::{Api, Event, ProxyOp};
 use crate::profiler::seen::Described;
 use crate::profiler::{adopt, contexts, event, replay, seen, steps};
@@ -76,13 +76,17 @@ pub(crate) fn start(segment: &Segment, speaker: Speaker, event: &Event) -> Optio
 /// On the caller's thread. Inside our wrapper the record is the one being forwarded; else there is none yet.
 #[inline(always)]
 fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
-    let slot = contexts::slot(speaker.context);
+    let slot = contexts::slot(segment, speaker.context);
     let Some(ticket) = local::with(|local| local.current.get()).checked_sub(1) else {
         return start_unseen_api(segment, slot, api);
     };
     let record = records::record(segment, ticket);
+    if record.ticket.load(Acquire) != ticket + 1 {
+        // It has lost its place while its call was under way, which has been counted.
+        return None;
+    }
     let (slot_of_call, primitive) = records::subject(record);
-    if slot.is_some_and(|slot| slot != slot_of_call) {
+    if slot != Some(slot_of_call) && !adopt::confirm(segment, speaker.context, slot_of_call) {
         switch::dropped(segment, DropReason::UnmatchedEvent, 1);
         return None;
     }
@@ -188,14 +192,8 @@ fn start_nameless_task(
     (comm_hash, name): (u64, event::Text),
 ) -> Option<Handle> {
     let primitive = event::primitive(task.func)?;
-    let slot = contexts::slot(speaker.context).or_else(|| {
-        let name = communicators::name_of(name.bytes());
-        identify(
-            segment,
-            speaker,
-            &Announcement { comm_hash, n_nodes: 0, n_ranks: 0, rank: speaker.rank, name },
-        )
-    });
+    let slot = contexts::sure_slot(segment, speaker.context)
+        .or_else(|| find_by_task(segment, speaker, comm_hash, communicators::name_of(name.bytes())));
     let Some(slot) = slot else {
         switch::dropped(segment, DropReason::UnknownCommunicator, 1);
         return None;
@@ -316,22 +314,27 @@ pub(crate) fn sent(segment: &Segment, number: u64, bytes: u64, is_so_far: bool) 
     }
 }
 
-/// The slot of a communicator that the library speaks of: the one whose init is being forwarded, one that fits, or a
-/// new one if no call of its init was seen. The context is settled on it.
-pub(crate) fn identify(segment: &Segment, speaker: Speaker, announced: &Announcement) -> Option<usize> {
-    let forming = local::with(|local| local.forming.get().checked_sub(1));
-    let is_known_unfollowed =
-        local::with(local::Local::is_inside) && forming.is_none() && announced.n_ranks > 0;
-    let slot = adopt::adopt(segment, forming, announced)
-        .or_else(|| if is_known_unfollowed { None } else { adopt::take_unseen(segment, announced) })?;
-    contexts::settle(speaker.context, slot);
-    switch::note_completion(communicators::at(segment, slot));
-    Some(slot)
+/// The slot of a context that is not known for sure: on the caller's thread it is one of the call's, or of the group's.
+#[cold]
+fn find_by_task(
+    segment: &Segment,
+    speaker: Speaker,
+    comm_hash: u64,
+    name: communicators::Name,
+) -> Option<usize> {
+    let told = Announcement { comm_hash, n_nodes: 0, n_ranks: 0, rank: speaker.rank, name };
+    local::with(|local| {
+        let current = local.current.get().checked_sub(1).map(|ticket| records::record(segment, ticket));
+        match current.map(|record| records::subject(record).0) {
+            Some(slot) => adopt::find_by_task(segment, speaker.context, &told, &mut std::iter::once(slot)),
+            None => adopt::find_by_task(segment, speaker.context, &told, &mut local.group_slots()),
+        }
+    })
 }
 
 /// The library has done with a communicator. What the profiler had to tell and did not, it never will.
 pub(crate) fn finalize(segment: &Segment, context: usize) {
-    let slot = contexts::slot(context);
+    let slot = contexts::slot(segment, context);
     if !contexts::close(context) {
         return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
     }

@@ -39,15 +39,22 @@ struct Line {
     magic: AtomicU64,
     /// `SPLIT_SHARE` and `SHRINK_SHARE`.
     shares: AtomicU32,
+    /// Which `ncclCommInitAll` made it, from 1; 0 for any other call.
+    made_together: AtomicU64,
 }
 
 const SPLIT_SHARE: u32 = 1;
 const SHRINK_SHARE: u32 = 2;
 const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 
-static LINES: [Line; MAX_COMMUNICATORS] =
-    [const { Line { children: AtomicI32::new(0), magic: AtomicU64::new(0), shares: AtomicU32::new(0) } };
-        MAX_COMMUNICATORS];
+static LINES: [Line; MAX_COMMUNICATORS] = [const {
+    Line {
+        children: AtomicI32::new(0),
+        magic: AtomicU64::new(0),
+        shares: AtomicU32::new(0),
+        made_together: AtomicU64::new(0),
+    }
+}; MAX_COMMUNICATORS];
 
 /// The slot gets a new communicator.
 pub(crate) fn clear(slot: usize) {
@@ -55,6 +62,7 @@ pub(crate) fn clear(slot: usize) {
     line.children.store(0, Relaxed);
     line.magic.store(0, Relaxed);
     line.shares.store(0, Relaxed);
+    line.made_together.store(0, Relaxed);
 }
 
 /// Counts one more child of the slot's communicator and gives its number, from 1 as NCCL does.
@@ -69,6 +77,21 @@ pub(crate) fn magic(slot: usize) -> u64 {
 
 pub(crate) fn set_magic(slot: usize, magic: u64) {
     LINES[slot & SLOT_MASK].magic.store(magic, Relaxed);
+}
+
+/// The communicators of these slots are made by one `ncclCommInitAll`, so that they have one hash.
+pub(crate) fn make_together(slots: impl Iterator<Item = usize>) {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Relaxed) + 1;
+    slots.for_each(|slot| LINES[slot & SLOT_MASK].made_together.store(call, Relaxed));
+}
+
+/// The other slots of the same `ncclCommInitAll`.
+pub(crate) fn siblings(slot: usize) -> impl Iterator<Item = usize> {
+    let call = LINES[slot & SLOT_MASK].made_together.load(Relaxed);
+    let is_sibling =
+        move |other: &usize| call != 0 && *other != slot && LINES[*other].made_together.load(Relaxed) == call;
+    (0..MAX_COMMUNICATORS).filter(is_sibling)
 }
 
 /// The settings of the slot's communicator.

@@ -98,6 +98,10 @@ int stub_refused_events(void);
 int stub_mask(void);
 /* Inits return ncclInProgress; what they make is there when ncclCommGetAsyncError is asked for the second time. */
 void stub_non_blocking(int is_on);
+/* The inits of a group are announced to the profiler from the last to the first. */
+void stub_backwards(int is_on);
+/* ncclCommInitAll announces nothing before so many threads are in it. */
+void stub_meet(int n_threads);
 /* Calls that have come to this copy of the library: operations, and group starts. */
 int stub_operations(void);
 int stub_group_starts(void);

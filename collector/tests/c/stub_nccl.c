@@ -69,6 +69,10 @@ static void load(void) {
 static int is_non_blocking;
 static atomic_int operations, group_starts;
 void stub_non_blocking(int is_on) { is_non_blocking = is_on; }
+static int is_backwards, meets;
+static pthread_barrier_t meeting;
+void stub_backwards(int is_on) { is_backwards = is_on; }
+void stub_meet(int n_threads) { meets = !pthread_barrier_init(&meeting, NULL, (unsigned)n_threads); }
 int stub_operations(void) { return operations; }
 int stub_group_starts(void) { return group_starts; }
 
@@ -329,10 +333,13 @@ int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
   return make(comm, rank, n_ranks, hash_of(id), NULL);
 }
 int ncclCommInitAll(ncclComm_t *comms, int n, const int *devices) {
+  static atomic_int calls;
+  uint64_t hash = 0xa11 + 0x1000 * (uint64_t)calls++;
   (void)devices;
+  if (meets) pthread_barrier_wait(&meeting);
   for (int i = 0; i < n; i++) {
     ncclComm_t comm = calloc(1, sizeof *comm);
-    comm->rank = i; comm->n_ranks = n; comm->hash = 0xa11;
+    comm->rank = i; comm->n_ranks = n; comm->hash = hash;
     struct announcement it = {comm, NULL};
     pthread_t thread;
     pthread_create(&thread, NULL, announce_on_thread, &it);
@@ -406,11 +413,12 @@ int ncclGroupEnd(void) {
   group_error = 0;
   for (int i = 0; !error && i < n_queued; i++) launch(&queue[i]);
   for (int i = 0; !error && i < n_inits; i++) {
-    struct announcement it = {inits[i].comm, inits[i].name};
+    int at = is_backwards ? n_inits - 1 - i : i;
+    struct announcement it = {inits[at].comm, inits[at].name};
     pthread_t thread;
     pthread_create(&thread, NULL, announce_on_thread, &it);
     pthread_join(thread, NULL);
-    *inits[i].place = inits[i].comm;
+    *inits[at].place = inits[at].comm;
   }
   n_queued = n_inits = 0;
   return error;

@@ -92,6 +92,14 @@ pub(crate) fn version_job(scenario: &str, version: u32) -> Job {
     job(scenario).env("LD_LIBRARY_PATH", programs().join(format!("v{version}")))
 }
 
+/// A scenario of a process with several ranks, with a library that speaks this version of the profiler interface.
+pub(crate) fn ranks_job(scenario: &str, version: u32) -> Job {
+    let mut command = Command::new(programs().join("driver_ranks"));
+    command.arg(scenario);
+    let job = Job::new(command, &format!("{scenario}-{version}"));
+    if version == 5 { job } else { job.env("LD_LIBRARY_PATH", programs().join(format!("v{version}"))) }
+}
+
 /// Versions of the profiler interface other than the stub's usual one.
 const OTHER_VERSIONS: [u32; 6] = [1, 2, 3, 4, 6, 7];
 
@@ -271,6 +279,7 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "driver_local", "driver_local.c", &["-ldl"]);
         compile(&dir, "driver_calls", "scenarios_calls.c", &["-L.", "-l:libnccl.so.2", rpath]);
         compile(&dir, "driver_segment", "scenarios_segment.c", &["-L.", "-l:libnccl.so.2", rpath]);
+        compile(&dir, "driver_ranks", "scenarios_ranks.c", &["-L.", "-l:libnccl.so.2", rpath]);
         compile(&dir, "driver_two", "driver_two.c", &["-ldl"]);
         // Two frameworks with the library in them: an older version, in which some functions are missing.
         let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios.c");

@@ -9,6 +9,7 @@
 //! * [`versions`]: every version of the profiler interface
 //! * [`newer`]: what came to the API later, and several copies of the library
 //! * [`guest`]: what it must never do
+//! * [`ranks`]: several ranks in one process
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
 //! * [`segment`]: the segment's file and its lock
 //! * [`symbols`]: which functions it stands in front of
@@ -28,6 +29,7 @@ mod levels;
 mod lifetimes;
 mod newer;
 mod operations;
+mod ranks;
 mod real;
 mod segment;
 mod summation;

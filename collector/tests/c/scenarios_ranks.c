@@ -1,0 +1,56 @@
+/* One process that has several ranks, as a program that drives all GPUs of a host has. */
+#define _GNU_SOURCE
+#include "stub.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
+#define OK(call) CHECK((call) == 0)
+enum { FLOAT32 = 7, SUM = 0, RANKS = 4 };
+
+static void all_reduce(ncclComm_t comm, size_t count) { OK(ncclAllReduce(NULL, NULL, count, FLOAT32, SUM, comm, NULL)); }
+
+/* All ranks, and two halves of them: the library makes those of a group in any order. */
+static void splits_of_all(void) {
+  ncclComm_t all[RANKS], half[RANKS];
+  OK(ncclCommInitAll(all, RANKS, NULL));
+  stub_backwards(1);
+  OK(ncclGroupStart());
+  for (int i = 0; i < RANKS; i++) OK(ncclCommSplit(all[i], i % 2, 0, &half[i], NULL));
+  OK(ncclGroupEnd());
+  for (int i = 0; i < RANKS; i++) all_reduce(half[i], (size_t)i + 1);
+}
+
+static size_t count_of(uintptr_t thread, int rank) { return 2 * thread + (size_t)rank + 1; }
+
+static void *make_all(void *argument) {
+  uintptr_t thread = (uintptr_t)argument;
+  ncclComm_t comms[2];
+  OK(ncclCommInitAll(comms, 2, NULL));
+  if (thread % 2) OK(ncclGroupStart());
+  for (int rank = 0; rank < 2; rank++) all_reduce(comms[rank], count_of(thread, rank));
+  if (thread % 2) OK(ncclGroupEnd());
+  return NULL;
+}
+
+/* Threads that each make two ranks at the same time: nothing but their calls tells them apart. */
+static void threads_of_all(void) {
+  pthread_t threads[RANKS];
+  stub_meet(RANKS);
+  for (uintptr_t i = 0; i < RANKS; i++) OK(pthread_create(&threads[i], NULL, make_all, (void *)i));
+  for (int i = 0; i < RANKS; i++) OK(pthread_join(threads[i], NULL));
+}
+
+#define SCENARIO(name) {#name, name}
+static const struct { const char *name; void (*run)(void); } scenarios[] = {
+    SCENARIO(splits_of_all), SCENARIO(threads_of_all),
+};
+
+int main(int argc, char **argv) {
+  for (size_t i = 0; argc == 2 && i < sizeof scenarios / sizeof *scenarios; i++)
+    if (!strcmp(argv[1], scenarios[i].name)) { scenarios[i].run(); return 0; }
+  return 98;
+}

@@ -1,0 +1,49 @@
+//! Several ranks in one process: each communicator has its own events, whoever else looks like it.
+
+use std::collections::BTreeSet;
+
+use ringscope_wire::Primitive::AllReduce;
+
+use crate::harness::ranks_job;
+
+/// Those that tell the end of an operation.
+const VERSIONS: std::ops::RangeInclusive<u32> = 3..=7;
+
+#[test]
+fn splits_of_all_ranks_get_their_own_events_in_whatever_order_they_are_made() {
+    for version in VERSIONS {
+        let left = ranks_job("splits_of_all", version).succeed().only_segment();
+        assert_eq!(left.snapshot.dropped, [], "version {version}");
+        for child in 0..4 {
+            let slot = 4 + child;
+            let done = (1, 4 * (child as u64 + 1));
+            left.expect(slot, AllReduce, done, done, 0);
+            let communicator = left.communicator(slot);
+            // Ranks 0 and 2 have become the first half, 1 and 3 the second.
+            assert_eq!((communicator.rank as usize, communicator.n_ranks), (child / 2, 2));
+            if version >= 4 {
+                assert_eq!(communicator.comm_hash, 0xa11 + 0x100 * (child as u64 % 2 + 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_made_by_several_threads_at_once_are_told_apart_by_their_calls() {
+    for version in VERSIONS {
+        let left = ranks_job("threads_of_all", version).succeed().only_segment();
+        assert_eq!(left.snapshot.dropped, [], "version {version}");
+        let mut identities = BTreeSet::new();
+        for slot in 0..8 {
+            let counters = left.counters(slot, AllReduce);
+            let done = (counters.issued_calls, counters.issued_bytes);
+            left.expect(slot, AllReduce, done, done, 0);
+            let communicator = left.communicator(slot);
+            let thread = (counters.issued_bytes / 4 - 1) / 2;
+            identities.insert((thread, communicator.comm_hash));
+        }
+        // Each thread's two ranks are of one communicator, and no other thread's are.
+        let hashes: BTreeSet<_> = identities.iter().map(|(_, hash)| *hash).collect();
+        assert_eq!((identities.len(), hashes.len()), (4, 4), "version {version}: {identities:x?}");
+    }
+}
