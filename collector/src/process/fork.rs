@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use ringscope_wire::segment::Segment;
 
 use crate::exports::nonblocking;
-use crate::segment::{communicators, local, map, segment, switch};
 use crate::profiler::{adopt, contexts, replay, seen, steps};
+use crate::segment::{communicators, local, map, segment, switch};
 use crate::{cuda_events, profiler, summation};
 
 /// Forks of other threads that are under way.
