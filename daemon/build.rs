@@ -9,7 +9,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=../web/dist");
     let embed_dir = std::env::var_os("RINGSCOPE_EMBED_DIR").map(PathBuf::from);
     let mut source = String::new();
-    for (constant, file) in [("LIBRINGSCOPE", "libringscope.so"), ("LIBRSCCL", "librsccl.so")] {
+    for (constant, file) in [
+        ("LIBRINGSCOPE", "libringscope.so"),
+        ("LIBRINGSCOPE_WATCHER", "libringscope_watcher.so"),
+        ("LIBRSCCL", "librsccl.so"),
+    ] {
         let value = match &embed_dir {
             Some(dir) => embed(&dir.join(file))?,
             None => "None".to_owned(),

@@ -17,6 +17,8 @@ include!(concat!(env!("OUT_DIR"), "/embedded_libraries.rs"));
 pub enum Library {
     /// `libringscope.so`, the collector.
     Collector,
+    /// `libringscope_watcher.so`, which the collector opens beside itself where a summation group is made.
+    Watcher,
     /// `librsccl.so`, the engine; only the demo needs it.
     Engine,
 }
@@ -25,6 +27,7 @@ impl Library {
     const fn file_name(self) -> &'static str {
         match self {
             Self::Collector => "libringscope.so",
+            Self::Watcher => "libringscope_watcher.so",
             Self::Engine => "librsccl.so",
         }
     }
@@ -32,6 +35,7 @@ impl Library {
     const fn bytes(self) -> Option<&'static [u8]> {
         match self {
             Self::Collector => LIBRINGSCOPE,
+            Self::Watcher => LIBRINGSCOPE_WATCHER,
             Self::Engine => LIBRSCCL,
         }
     }
@@ -39,7 +43,16 @@ impl Library {
     const fn package(self) -> &'static str {
         match self {
             Self::Collector => "ringscope-collector",
+            Self::Watcher => "ringscope-summation-watcher",
             Self::Engine => "ringscope-engine",
+        }
+    }
+
+    /// Libraries that it looks for in its own folder.
+    const fn companions(self) -> &'static [Self] {
+        match self {
+            Self::Collector => &[Self::Watcher],
+            _ => &[],
         }
     }
 }
@@ -78,7 +91,9 @@ pub enum LibraryError {
 /// [`LibraryError`], which says what to do.
 pub fn path_of(library: Library, cache_dir: &Path) -> Result<PathBuf, LibraryError> {
     if let Some(bytes) = library.bytes() {
-        return unpack(library, bytes, cache_dir);
+        let companions = library.companions().iter();
+        let companions: Vec<_> = companions.filter_map(|one| Some((one.file_name(), one.bytes()?))).collect();
+        return unpack(library, bytes, &companions, cache_dir);
     }
     let dir = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned())).unwrap_or_default();
     let file = library.file_name();
@@ -89,16 +104,24 @@ pub fn path_of(library: Library, cache_dir: &Path) -> Result<PathBuf, LibraryErr
         .ok_or(LibraryError::Missing { file, dir, package: library.package() })
 }
 
-fn unpack(library: Library, bytes: &[u8], cache_dir: &Path) -> Result<PathBuf, LibraryError> {
-    let hash: String = Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let dir = cache_dir.join(hash);
-    let path = dir.join(library.file_name());
-    write_if_absent(&dir, &path, bytes).map_err(|source| LibraryError::Unpack {
-        file: library.file_name(),
-        dir,
-        source,
-    })?;
-    Ok(path)
+/// Puts the library last: whoever finds it finds its companions.
+fn unpack(
+    library: Library,
+    bytes: &[u8],
+    companions: &[(&str, &[u8])],
+    cache_dir: &Path,
+) -> Result<PathBuf, LibraryError> {
+    let all = companions.iter().copied().chain([(library.file_name(), bytes)]);
+    let hash = all.clone().fold(Sha256::new(), |hash, (_, bytes)| hash.chain_update(bytes)).finalize();
+    let dir = cache_dir.join(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>());
+    for (file, bytes) in all {
+        write_if_absent(&dir, &dir.join(file), bytes).map_err(|source| LibraryError::Unpack {
+            file: library.file_name(),
+            dir: dir.clone(),
+            source,
+        })?;
+    }
+    Ok(dir.join(library.file_name()))
 }
 
 /// Writes under another name and renames, so that ranks that start together never see half a library.
@@ -121,17 +144,29 @@ mod tests {
     #[test]
     fn a_library_is_unpacked_once_for_all_who_want_it() {
         let dir = tempfile::tempdir().unwrap();
-        let path = unpack(Library::Collector, b"library", dir.path()).unwrap();
+        let path = unpack(Library::Collector, b"library", &[], dir.path()).unwrap();
         let written = path.metadata().unwrap().modified().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"library");
-        assert_eq!(unpack(Library::Collector, b"library", dir.path()).unwrap(), path);
+        assert_eq!(unpack(Library::Collector, b"library", &[], dir.path()).unwrap(), path);
         assert_eq!(path.metadata().unwrap().modified().unwrap(), written);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
 
     #[test]
+    fn companions_lie_beside_their_library_and_another_one_goes_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |watcher: &[u8]| {
+            let companions = [("libringscope_watcher.so", watcher)];
+            let path = unpack(Library::Collector, b"library", &companions, dir.path()).unwrap();
+            assert_eq!(fs::read(path.with_file_name("libringscope_watcher.so")).unwrap(), watcher);
+            path
+        };
+        assert_ne!(put(b"one"), put(b"two"));
+    }
+
+    #[test]
     fn an_unwritable_cache_is_named_with_what_to_do() {
-        let error = unpack(Library::Collector, b"library", Path::new("/dev/null/cache")).unwrap_err();
+        let error = unpack(Library::Collector, b"library", &[], Path::new("/dev/null/cache")).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("/dev/null/cache/") && text.contains("--cache-dir"), "{text}");
     }

@@ -1,5 +1,5 @@
 //! Members of summation groups killed under ringscope: what the engine's own test asks of the others, and that the daemon names
-//! the dead one. It needs what `cargo build -p ringscope-engine -p ringscope-collector` builds.
+//! the dead one. It needs what `cargo build -p ringscope-engine -p ringscope-collector -p ringscope-summation-watcher` builds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -6,5 +6,6 @@ pub mod batch;
 pub mod comm_hash;
 pub mod primitive;
 pub mod segment;
+pub mod watcher;
 
 pub use primitive::{Datatype, Primitive};

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::ValueEnum;
 
+use crate::build::COLLECTOR;
 use crate::process::cargo;
 use crate::tools;
 
@@ -60,7 +61,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             example("ringscope-engine", "bench_summation", arguments)
         }
         Bench::Observer => {
-            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
+            crate::process::run(cargo(["build", "--release"]).args(COLLECTOR))?;
             let arguments: Vec<String> =
                 std::iter::once("observer".to_owned()).chain(arguments.iter().cloned()).collect();
             example("ringscope-engine", "bench_summation", &arguments)

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{cargo, root, run, say, target_dir};
 
-/// Builds `target/dist/ringscope` with both shared libraries inside.
+/// Builds `target/dist/ringscope` with the shared libraries inside.
 pub(crate) fn dist() -> Result<()> {
     let path = binary()?;
     say(&format!("{} is the whole installation", path.display()));
@@ -23,7 +23,7 @@ pub(crate) fn demo(arguments: &[String]) -> Result<()> {
     Err(error).with_context(|| format!("cannot execute {}", ringscope.display()))
 }
 
-/// The release binary with both shared libraries beside it, as every chore but [`binary`] builds it: it is compiled once for
+/// The release binary with the shared libraries beside it, as every chore but [`binary`] builds it: it is compiled once for
 /// all of them. In a folder of its own, so that a build does not replace what a demo runs.
 pub(crate) fn beside() -> Result<PathBuf> {
     libraries()?;
@@ -35,7 +35,7 @@ pub(crate) fn beside() -> Result<PathBuf> {
     Ok(folder.join("ringscope"))
 }
 
-/// The release binary with both shared libraries inside; they lie beside it too.
+/// The release binary with the shared libraries inside; they lie beside it too.
 pub(crate) fn binary() -> Result<PathBuf> {
     libraries()?;
     let dist = target_dir().join("dist");
@@ -50,7 +50,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
 }
 
 fn libraries() -> Result<()> {
-    run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))
+    run(cargo(["build", "--release", "-p", "ringscope-engine"]).args(COLLECTOR))
 }
 
 /// Copies a file of the release into a folder. A running demo keeps the old file open: it is replaced, not written into.
@@ -62,4 +62,6 @@ fn put(name: &str, folder: &Path) -> Result<()> {
     fs::rename(&fresh, &path).with_context(|| format!("cannot replace {}", path.display()))
 }
 
-const LIBRARIES: [&str; 2] = ["libringscope.so", "librsccl.so"];
+/// What `cargo build` is told to build of the collector: with what it opens beside itself.
+pub(crate) const COLLECTOR: [&str; 4] = ["-p", "ringscope-collector", "-p", "ringscope-summation-watcher"];
+pub(crate) const LIBRARIES: [&str; 3] = ["libringscope.so", "libringscope_watcher.so", "librsccl.so"];

@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 
+use crate::build::COLLECTOR;
 use crate::process::{self, cargo};
 
 /// What to kill, and how often.
@@ -42,7 +43,7 @@ impl Chaos {
         let profile = self.release.then_some("--release");
         let mut build = cargo(["build", "-p", "ringscope-engine"]);
         if self.summation {
-            build.args(["-p", "ringscope", "-p", "ringscope-collector"]);
+            build.args(["-p", "ringscope"]).args(COLLECTOR);
         }
         process::run(build.args(profile))?;
         let mut test = cargo(["test", "-p", package, "--test", name]);

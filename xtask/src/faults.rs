@@ -8,6 +8,7 @@ use anyhow::Result;
 use arguments::Arguments;
 use clap::Parser as _;
 
+use crate::build::COLLECTOR;
 use crate::process::{cargo, command, replace, root, run, target_dir};
 use crate::tools;
 
@@ -18,7 +19,7 @@ pub(crate) fn suite(arguments: &[String]) -> Result<()> {
     check(arguments)?;
     tools::ensure(&[tools::CC])?;
     let release = target_dir().join("release");
-    run(&mut cargo(["build", "--release", "-p", "ringscope-collector", "-p", "ringscope-engine"]))?;
+    run(cargo(["build", "--release", "-p", "ringscope-engine"]).args(COLLECTOR))?;
     run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
     let program = release.join("fault_job");
     build_job(&program)?;

@@ -20,7 +20,7 @@ pub(crate) fn make(out: Option<PathBuf>) -> Result<()> {
         fs::remove_dir_all(&out).with_context(|| format!("cannot remove the old {}", out.display()))?;
     }
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
-    for name in ["ringscope", "libringscope.so", "librsccl.so"] {
+    for name in build::LIBRARIES.into_iter().chain(["ringscope"]) {
         put(&dist.join(name), &out)?;
     }
     put(&target_dir().join("release/ringscope-sumd"), &out)?;

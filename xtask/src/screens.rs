@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::build::COLLECTOR;
 use crate::process::{cargo, command, root, run, target_dir};
 use crate::{test, tools};
 
@@ -25,8 +26,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
 fn node<'a>(script: &str, arguments: impl Iterator<Item = &'a String>) -> Result<()> {
     tools::ensure(&[tools::CHROMIUM, tools::NPM])?;
     test::build_web()?;
-    let packages = ["-p", "ringscope", "-p", "ringscope-collector", "-p", "ringscope-engine"];
-    run(cargo(["build", "--release"]).args(packages))?;
+    run(cargo(["build", "--release", "-p", "ringscope", "-p", "ringscope-engine"]).args(COLLECTOR))?;
     run(&mut cargo(["build", "--release", "-p", "ringscope", "--example", "simulate"]))?;
     let mut node = command("node", [script]);
     node.args(arguments).current_dir(root().join("web"));

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use ringscope_wire::Primitive;
+use ringscope_wire::watcher::{Call, Watcher};
 
 use crate::abi::nccl::SYSTEM_ERROR;
 use crate::calls::{linker_scope, resolve};
 use crate::segment::guard;
-use crate::summation::calls;
+use crate::summation::watcher::{watcher, watcher_or_open};
 
 /// What a function returns in place of a handle or a number when there is no engine behind it.
 const NONE: c_int = -1;
@@ -27,6 +28,19 @@ fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
     let found = linker_scope::of_caller(caller, name, name).and_then(|scope| scope.find(name, name))?;
     place.store(found, Release);
     Some(found)
+}
+
+/// A call that contributes is about to be forwarded. What the watcher does lets no panic out.
+fn contribute(primitive: Primitive, tensor: c_int) -> Option<(&'static Watcher, Call)> {
+    let watcher = watcher()?;
+    Some((watcher, (watcher.contribute)(primitive as u8, tensor)))
+}
+
+/// The call was taken, or refused.
+fn finish(call: Option<(&'static Watcher, Call)>, is_taken: bool) {
+    if let Some((watcher, call)) = call {
+        (watcher.finish)(&raw const call, is_taken);
+    }
 }
 
 /// Per line: the signature, what is returned without an engine, and what is done around the call.
@@ -59,7 +73,10 @@ wrap!(
     |real| {
         // SAFETY: the caller's own arguments.
         let tensor = unsafe { real(name, count, datatype, options) };
-        guard(|| calls::declared(tensor, count, datatype));
+        // Whoever has declared a tensor is in a group, or about to make it.
+        if tensor >= 0 {
+            guard(|| watcher_or_open().map(|watcher| (watcher.declared)(tensor, count, datatype)));
+        }
         tensor
     }
 );
@@ -68,10 +85,10 @@ wrap!(
     rsum_push_pull(tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int),
     SYSTEM_ERROR,
     |real| {
-        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        let call = contribute(Primitive::PushPull, tensor);
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(tensor, send, recv, operation) };
-        guard(|| call.inspect(|call| calls::finish(call, result == 0)));
+        finish(call, result == 0);
         result
     }
 );
@@ -80,10 +97,10 @@ wrap!(
     rsum_push_pull_async(tensor: c_int, send: *const c_void, recv: *mut c_void, operation: c_int),
     NONE,
     |real| {
-        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        let call = contribute(Primitive::PushPull, tensor);
         // SAFETY: the caller's own arguments.
         let handle = unsafe { real(tensor, send, recv, operation) };
-        guard(|| call.inspect(|call| calls::finish(call, handle >= 0)));
+        finish(call, handle >= 0);
         handle
     }
 );
@@ -94,31 +111,29 @@ wrap!(
     ),
     NONE,
     |real| {
-        let call = guard(|| calls::begin(Primitive::PushPull, tensor)).flatten();
+        let call = contribute(Primitive::PushPull, tensor);
         // SAFETY: the caller's own arguments.
         let handle = unsafe { real(tensor, send, recv, operation, stream) };
-        guard(|| call.inspect(|call| calls::finish(call, handle >= 0)));
+        finish(call, handle >= 0);
         handle
     }
 );
 
 wrap!(rsum_push_async(tensor: c_int, send: *const c_void, operation: c_int), NONE, |real| {
-    let call = guard(|| calls::begin(Primitive::Push, tensor)).flatten();
+    let call = contribute(Primitive::Push, tensor);
     // SAFETY: the caller's own arguments.
     let handle = unsafe { real(tensor, send, operation) };
-    guard(|| {
-        call.inspect(|call| {
-            calls::pushed(call, handle);
-            calls::finish(call, handle >= 0);
-        })
-    });
+    if let Some((watcher, call)) = call {
+        (watcher.pushed)(&raw const call, handle);
+    }
+    finish(call, handle >= 0);
     handle
 });
 
 wrap!(rsum_pull_async(push: c_int, recv: *mut c_void), SYSTEM_ERROR, |real| {
-    let call = guard(|| calls::begin_pull(push)).flatten();
+    let call = watcher().map(|watcher| (watcher, (watcher.ask)(push)));
     // SAFETY: the caller's own arguments.
     let result = unsafe { real(push, recv) };
-    guard(|| call.inspect(|call| calls::finish_pull(call, result == 0)));
+    finish(call, result == 0);
     result
 });

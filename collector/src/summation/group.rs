@@ -1,18 +1,21 @@
-//! The group that the process is in: which communicator carries it, and what becomes of its open calls at its end.
+//! The group that the process is in: which communicator carries it.
+
+#![expect(unsafe_code, reason = "functions that the watcher calls")]
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_NONE, COMPLETION_PROFILER, MADE_BY_SUMMATION,
-    MADE_BY_UNSEEN, MAX_COMMUNICATORS,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_NONE, COMPLETION_PROFILER, DropReason,
+    MADE_BY_SUMMATION, MADE_BY_UNSEEN, MAX_COMMUNICATORS,
 };
+use ringscope_wire::watcher::{Carrier, JOINED_AGAIN, JOINED_NEW, JOINED_SECOND, Joined};
 
 use crate::calls::complete::close;
-use crate::segment::communicators;
 use crate::segment::communicators::{Birth, Name, at, name_of};
-use crate::summation::calls;
+use crate::segment::{communicators, guard, segment, switch};
+use crate::summation::watcher;
 
 /// Slot plus one of the communicator that carries the group; 0 while there is no group.
 static CARRIER: AtomicUsize = AtomicUsize::new(0);
@@ -21,59 +24,64 @@ static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// The group's number; 0 while there is none.
 static GROUP: AtomicU64 = AtomicU64::new(0);
 
-/// What is said of a group's communicator.
-#[derive(Clone, Copy)]
-pub(crate) struct Carrier {
-    /// The group's number, which is the communicator's hash.
-    pub(crate) group: u64,
-    /// `ncclComm_t`.
-    pub(crate) pointer: u64,
-    pub(crate) rank: u32,
-    pub(crate) n_ranks: u32,
-}
-
-/// What a beginning is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beginning {
-    /// Of a group that was not there before.
-    New,
-    /// Of the present group, with more tensors.
-    Again,
-    /// Of another one while the present one has not ended.
-    Second,
-}
-
 /// The slot that carries the group, while there is one.
 #[inline(always)]
 pub(crate) fn carrier() -> Option<usize> {
     CARRIER.load(Acquire).checked_sub(1)
 }
 
-/// A group begins.
-pub(crate) fn begin(segment: &Segment, carrier: &Carrier) -> Beginning {
-    match GROUP.compare_exchange(0, carrier.group, AcqRel, Acquire) {
+/// [`ringscope_wire::watcher::Collector::join`]
+///
+/// # Safety
+/// NULL, or a structure that is valid during the call.
+pub(super) unsafe extern "C" fn join(carrier: *const Carrier) -> Joined {
+    // SAFETY: the caller's promise.
+    let carrier = unsafe { carrier.as_ref() };
+    guard(|| segment().zip(carrier).map(|(segment, carrier)| begin(segment, carrier)))
+        .flatten()
+        .unwrap_or(Joined { beginning: JOINED_SECOND, communicator: 0 })
+}
+
+fn begin(segment: &Segment, carrier: &Carrier) -> Joined {
+    let beginning = match GROUP.compare_exchange(0, carrier.group, AcqRel, Acquire) {
         Ok(_) => {
             let slot = find(segment, carrier).or_else(|| form(segment, carrier));
             CARRIER.store(slot.map_or(0, |slot| slot + 1), Release);
-            keep(segment);
-            Beginning::New
+            told_by_engine(segment);
+            JOINED_NEW
         }
-        Err(present) if present == carrier.group => Beginning::Again,
-        Err(_) => Beginning::Second,
-    }
+        Err(present) if present == carrier.group => JOINED_AGAIN,
+        Err(_) => JOINED_SECOND,
+    };
+    let communicator = self::carrier()
+        .map_or(0, |slot| u64::from(at(segment, slot).generation.load(Relaxed)) << 16 | slot as u64);
+    Joined { beginning, communicator }
+}
+
+/// [`ringscope_wire::watcher::Collector::keep`]
+pub(super) extern "C" fn keep() {
+    guard(|| segment().map(told_by_engine));
 }
 
 /// The engine tells when operations of the group end, whatever the profiler is asked for: said again and again, because a
 /// change of level takes it back.
-pub(crate) fn keep(segment: &Segment) {
+fn told_by_engine(segment: &Segment) {
     if let Some(slot) = carrier() {
         at(segment, slot).completion.store(COMPLETION_PROFILER, Relaxed);
     }
 }
 
-/// The group has ended: what is open has failed.
-pub(crate) fn end(segment: &Segment) {
-    calls::fail_all(segment);
+/// [`ringscope_wire::watcher::Collector::leave`]
+pub(super) extern "C" fn leave() {
+    guard(|| segment().map(end));
+}
+
+/// [`ringscope_wire::watcher::Collector::too_large`]
+pub(super) extern "C" fn too_large() {
+    guard(|| segment().map(|segment| switch::dropped(segment, DropReason::SummationGroupTooLarge, 1)));
+}
+
+fn end(segment: &Segment) {
     GROUP.store(0, Release);
     let Some(slot) = CARRIER.swap(0, AcqRel).checked_sub(1) else { return };
     at(segment, slot).completion.store(COMPLETION_NONE, Relaxed);
@@ -128,5 +136,5 @@ pub(crate) fn forget() {
     CARRIER.store(0, Relaxed);
     IS_OURS.store(false, Relaxed);
     GROUP.store(0, Relaxed);
-    calls::forget();
+    watcher::forget();
 }

@@ -1,12 +1,12 @@
-//! The summation service, as it is called ([`exports`] stands in front of `rsum.h`) and as its engine tells of it
-//! ([`observer`] is the watcher of `rsum_observer.h`, whose structures [`layout`] has).
+//! The summation service: [`exports`] stands in front of `rsum.h`, and [`observer`] is what the engine knows as the watcher of
+//! `rsum_observer.h`. Which calls are open and what the engine's words mean is known to a library of its own, which
+//! [`watcher`] opens where a group is made; here is what that one cannot have:
 //!
-//! A process is in one group at a time, and the group's own thread tells of it: [`area`] has one writer. Callers are any
-//! threads: [`calls`] is a table without locks.
+//! * [`group`]: the communicator that carries the group
+//! * [`records`]: records of its calls
 
-pub(crate) mod area;
-pub(crate) mod calls;
 mod exports;
 pub(crate) mod group;
-mod layout;
 mod observer;
+mod records;
+mod watcher;

@@ -1,284 +1,88 @@
-//! What the engine tells of the group that the process is in. On the group's own thread: what it hands over is read and
-//! left in the segment.
+//! What the engine finds under the name of a watcher: passes on what it tells, as long as there is a segment and nothing is at
+//! fault. All but the first runs on the group's own thread.
 
-#![expect(unsafe_code, reason = "reads the engine's structures")]
+#![expect(unsafe_code, reason = "a table that the engine reads, and pointers that are passed on")]
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::Ordering::Relaxed;
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::from_ref;
 
+use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::DropReason;
-use ringscope_wire::segment::summation::layout::{
-    Area, KEY_CLASSES, MAX_SERVICES, MAX_STAGES, MAX_STALENESS, MAX_WAITS, MAX_WORKERS, STATE_FAILED,
-    STATE_LEFT, STATE_SUSPENDED, Service, Traffic, Wait,
-};
+use ringscope_wire::segment::summation::layout::Area;
 
 use crate::segment::map::segment_or_create;
-use crate::segment::{guard, segment, switch, ticks};
-use crate::summation::area::set_text;
-use crate::summation::group::{Beginning, Carrier};
-use crate::summation::layout::{END_FAILED, END_SUSPENDED, ROLE_WORKER};
-use crate::summation::{area, calls, group, layout};
+use crate::segment::{guard, segment, switch};
+use crate::summation::watcher::{watcher, watcher_or_open};
 
-/// The watcher, found by the engine by this name.
+/// `rsumObserver_v1_t` of rsum_observer.h. The structures are known to the watcher.
+#[repr(C)]
+struct Table {
+    name: *const c_char,
+    begin: unsafe extern "C" fn(*mut *mut c_void, *const c_void) -> c_int,
+    sample: unsafe extern "C" fn(*mut c_void, *const c_void),
+    round: unsafe extern "C" fn(*mut c_void, *const c_void),
+    finished: unsafe extern "C" fn(*mut c_void, *const c_void),
+    end: unsafe extern "C" fn(*mut c_void, c_int, c_int, *const c_char),
+}
+
+// SAFETY: never written; the name is static.
+unsafe impl Sync for Table {}
+
+/// Found by the engine by this name.
 #[unsafe(no_mangle)]
-static rsumObserver_v1: layout::Table =
-    layout::Table { name: c"ringscope".as_ptr(), begin, sample, round, finished, end };
+static rsumObserver_v1: Table = Table { name: c"ringscope".as_ptr(), begin, sample, round, finished, end };
 
-/// [`begin`]'s answers.
-const FOLLOWED: c_int = 0;
+/// [`begin`]'s answer: the group is not followed.
 const DECLINED: c_int = 1;
 
-unsafe extern "C" fn begin(_: *mut *mut c_void, told: *const layout::Group) -> c_int {
-    // SAFETY: by the interface, NULL or a group that is valid during the call.
-    let Some(told) = (unsafe { told.as_ref() }) else { return DECLINED };
-    guard(|| {
+unsafe extern "C" fn begin(_: *mut *mut c_void, group: *const c_void) -> c_int {
+    let ready = guard(|| {
         let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment))?;
-        if !area::fits(told.n_services, told.n_workers) {
-            switch::dropped(segment, DropReason::SummationGroupTooLarge, 1);
-            return None;
+        let watcher = watcher_or_open();
+        if watcher.is_none() {
+            switch::dropped(segment, DropReason::NoSummationWatcher, 1);
         }
-        let is_worker = told.role == ROLE_WORKER;
-        let carrier = Carrier {
-            group: told.group,
-            pointer: told.comm,
-            rank: if is_worker { told.index } else { told.n_workers.saturating_add(told.index) },
-            n_ranks: told.n_workers.saturating_add(told.n_servers),
-        };
-        let beginning = group::begin(segment, &carrier);
-        if beginning == Beginning::Second {
-            return None;
-        }
-        let is_new = beginning == Beginning::New;
-        area::write(segment, |area| {
-            area::begin(area, segment, is_new, is_worker, ticks::monotonic_ns());
-            // SAFETY: the engine's own lists, as long as it says.
-            unsafe { describe(area, told) };
-        });
-        Some(FOLLOWED)
-    })
-    .flatten()
-    .unwrap_or(DECLINED)
+        Some((watcher?, area(segment)))
+    });
+    let Some((watcher, area)) = ready.flatten() else { return DECLINED };
+    // SAFETY: the area is never unmapped; by the interface, NULL or a group that is valid during the call.
+    unsafe { (watcher.begin)(area, group) }
 }
 
-unsafe extern "C" fn sample(_: *mut c_void, told: *const layout::Sample) {
-    // SAFETY: by the interface, NULL or a sample that is valid during the call.
-    let Some(told) = (unsafe { told.as_ref() }) else { return };
-    guard(|| {
-        let segment = segment().filter(|segment| switch::is_on(segment))?;
-        group::keep(segment);
-        // SAFETY: the engine's own lists, as long as it says.
-        area::write(segment, |area| unsafe { note(area, told) });
-        Some(())
-    });
+unsafe extern "C" fn sample(_: *mut c_void, sample: *const c_void) {
+    let segment = guard(|| segment().filter(|segment| switch::is_on(segment))).flatten();
+    if let Some((segment, watcher)) = segment.zip(watcher()) {
+        // SAFETY: the area is never unmapped; by the interface, NULL or a sample that is valid during the call.
+        unsafe { (watcher.sample)(area(segment), sample) };
+    }
 }
 
-unsafe extern "C" fn round(_: *mut c_void, told: *const layout::Round) {
-    // SAFETY: by the interface, NULL or a result that is valid during the call.
-    let Some(told) = (unsafe { told.as_ref() }) else { return };
-    guard(|| {
-        let segment = segment().filter(|segment| switch::is_on(segment))?;
-        area::add(
-            segment,
-            &area::Result {
-                key: told.key,
-                round: told.round,
-                fingerprint: told.fingerprint,
-                is_made: told.made != 0,
-                contributors: told.contributors,
-                last_arriver: told.last_arriver,
-                spread_ns: told.spread_ns,
-                took_ns: told.took_ns,
-                at_ns: told.now_ns,
-            },
-        );
-        Some(())
-    });
+unsafe extern "C" fn round(_: *mut c_void, round: *const c_void) {
+    let segment = guard(|| segment().filter(|segment| switch::is_on(segment))).flatten();
+    if let Some((segment, watcher)) = segment.zip(watcher()) {
+        // SAFETY: the area is never unmapped; by the interface, NULL or a result that is valid during the call.
+        unsafe { (watcher.round)(area(segment), round) };
+    }
 }
 
-unsafe extern "C" fn finished(_: *mut c_void, told: *const layout::Finished) {
-    // SAFETY: by the interface, NULL or valid during the call.
-    let Some(told) = (unsafe { told.as_ref() }) else { return };
-    guard(|| {
-        let segment = segment().filter(|segment| !switch::is_faulty(segment))?;
-        let took_ns = told.now_ns.saturating_sub(told.submitted_ns);
-        let took_ticks = ticks::of_duration(&segment.fixed, took_ns);
-        calls::ended(segment, told.tensor, told.bytes, took_ticks, told.result == 0);
-        Some(())
-    });
+unsafe extern "C" fn finished(_: *mut c_void, finished: *const c_void) {
+    if segment().is_some_and(|segment| !switch::is_faulty(segment))
+        && let Some(watcher) = watcher()
+    {
+        // SAFETY: by the interface, NULL or valid during the call.
+        unsafe { (watcher.finished)(finished) };
+    }
 }
 
 unsafe extern "C" fn end(_: *mut c_void, how: c_int, lost_rank: c_int, why: *const c_char) {
-    // SAFETY: by the interface, NULL or a terminated text.
-    let why = if why.is_null() { c"" } else { unsafe { CStr::from_ptr(why) } };
-    guard(|| {
-        let segment = segment().filter(|segment| !switch::is_faulty(segment))?;
-        area::write(segment, |area| {
-            let state = match how {
-                END_SUSPENDED => STATE_SUSPENDED,
-                END_FAILED => STATE_FAILED,
-                _ => STATE_LEFT,
-            };
-            area.group.state.store(state, Relaxed);
-            area.group.ended_ns.store(ticks::monotonic_ns(), Relaxed);
-            area.group.lost_rank.store(lost_rank, Relaxed);
-            set_text(&area.group.failure, why.to_bytes());
-        });
-        group::end(segment);
-        Some(())
-    });
-}
-
-/// # Safety
-/// A group as the interface has it.
-unsafe fn describe(area: &Area, told: &layout::Group) {
-    let group = &area.group;
-    group.index.store(told.index, Relaxed);
-    group.n_workers.store(told.n_workers, Relaxed);
-    group.n_servers.store(told.n_servers, Relaxed);
-    group.asynchronous.store(told.asynchronous, Relaxed);
-    group.n_services.store(told.n_services, Relaxed);
-    group.group.store(told.group, Relaxed);
-    group.session.store(told.session, Relaxed);
-    group.membership_epoch.store(told.membership_epoch, Relaxed);
-    group.placement_epoch.store(told.placement_epoch, Relaxed);
-    group.staleness_bound.store(told.staleness_bound, Relaxed);
-    group.n_tensors.store(told.n_tensors, Relaxed);
-    group.n_parts.store(told.n_parts, Relaxed);
-    group.model_bytes.store(told.model_bytes, Relaxed);
-    group.partition_bytes.store(told.partition_bytes, Relaxed);
-    // SAFETY: the caller's promise.
-    let services = unsafe { list(told.services, told.n_services, MAX_SERVICES) };
-    for (place, service) in area.services.iter().zip(services) {
-        // SAFETY: the caller's promise.
-        unsafe { describe_service(place, service) };
-    }
-    // SAFETY: the caller's promise.
-    let hosts = unsafe { list(told.worker_hosts, told.n_workers, MAX_WORKERS) };
-    for (place, host) in area.workers.iter().zip(hosts) {
-        // SAFETY: the caller's promise.
-        set_text(&place.host, unsafe { bytes(*host) });
+    let segment = segment().filter(|segment| !switch::is_faulty(segment));
+    if let Some((segment, watcher)) = segment.zip(watcher()) {
+        // SAFETY: the area is never unmapped; by the interface, NULL or a terminated text.
+        unsafe { (watcher.end)(area(segment), how, lost_rank, why) };
     }
 }
 
-/// # Safety
-/// A service as the interface has it.
-unsafe fn describe_service(place: &Service, told: &layout::Service) {
-    place.rank.store(told.rank, Relaxed);
-    place.optimal_share_ppm.store(told.optimal_share_ppm, Relaxed);
-    place.share_ppm.store(told.share_ppm, Relaxed);
-    place.owned_bytes.store(told.owned_bytes, Relaxed);
-    place.predicted_sent_bytes.store(told.predicted_sent_bytes, Relaxed);
-    place.predicted_received_bytes.store(told.predicted_received_bytes, Relaxed);
-    // SAFETY: the caller's promise.
-    set_text(&place.host, unsafe { bytes(told.host) });
-}
-
-/// # Safety
-/// A sample as the interface has it.
-unsafe fn note(area: &Area, told: &layout::Sample) {
-    let group = &area.group;
-    group.sampled_ns.store(told.now_ns, Relaxed);
-    group.credits_used_bytes.store(told.credits_used_bytes, Relaxed);
-    group.credit_bytes.store(told.credit_bytes, Relaxed);
-    group.credits_waited_ns.store(told.credits_waited_ns, Relaxed);
-    group.finished_rounds.store(told.finished_rounds, Relaxed);
-    group.given_up_rounds.store(told.given_up_rounds, Relaxed);
-    group.refused.store(told.refused, Relaxed);
-    group.summed_bytes.store(told.summed_bytes, Relaxed);
-    group.summing_ns.store(told.summing_ns, Relaxed);
-    // SAFETY: the caller's promise.
-    let stages = unsafe { list(told.stages, told.n_stages, MAX_STAGES) };
-    group.n_stages.store(len(stages), Relaxed);
-    for (place, stage) in area.stages.iter().zip(stages) {
-        // SAFETY: the caller's promise.
-        set_text(&place.name, unsafe { bytes(stage.name) });
-        place.waiting_parts.store(stage.waiting_parts, Relaxed);
-        place.running_parts.store(stage.running_parts, Relaxed);
-        place.entered_parts.store(stage.entered_parts, Relaxed);
-        place.left_parts.store(stage.left_parts, Relaxed);
-        place.waited_ns.store(stage.waited_ns, Relaxed);
-        place.worked_ns.store(stage.worked_ns, Relaxed);
-        place.longest_wait_ns.store(stage.longest_wait_ns, Relaxed);
-    }
-    let n_traffic = told.n_services.saturating_mul(CLASSES);
-    // SAFETY: the caller's promise.
-    let traffic = unsafe { list(told.traffic, n_traffic, MAX_SERVICES * KEY_CLASSES) };
-    let places = area.services.iter().flat_map(|service| &service.traffic);
-    places.zip(traffic).for_each(|(place, traffic)| note_traffic(place, traffic));
-    // SAFETY: the caller's promise.
-    let contributors = unsafe { list(told.contributors, told.n_contributors, MAX_WORKERS) };
-    for (place, one) in area.workers.iter().zip(contributors) {
-        place.contributions.store(one.contributions, Relaxed);
-        place.bytes.store(one.bytes, Relaxed);
-        place.last_arrivals.store(one.last_arrivals, Relaxed);
-        place.late_ns.store(one.late_ns, Relaxed);
-        place.last_arrival_ns.store(one.last_arrival_ns, Relaxed);
-        place.unanswered.store(one.unanswered, Relaxed);
-        place.unanswered_bytes.store(one.unanswered_bytes, Relaxed);
-    }
-    // SAFETY: the caller's promise.
-    let waits = unsafe { list(told.waits, told.n_waits, MAX_WAITS) };
-    group.n_waits.store(len(waits), Relaxed);
-    for (place, wait) in area.waits.iter().zip(waits) {
-        // SAFETY: the caller's promise.
-        unsafe { note_wait(place, wait) };
-    }
-    let n_staleness = u32::try_from(told.n_staleness).unwrap_or(u32::MAX);
-    // SAFETY: the caller's promise.
-    let staleness = unsafe { list(told.staleness, n_staleness, MAX_STALENESS) };
-    group.n_staleness.store(len(staleness), Relaxed);
-    area.staleness.iter().zip(staleness).for_each(|(place, pulls)| place.store(*pulls, Relaxed));
-}
-
-fn note_traffic(place: &Traffic, told: &layout::Traffic) {
-    place.push_issued_bytes.store(told.push_issued_bytes, Relaxed);
-    place.push_completed_bytes.store(told.push_completed_bytes, Relaxed);
-    place.pull_issued_bytes.store(told.pull_issued_bytes, Relaxed);
-    place.pull_completed_bytes.store(told.pull_completed_bytes, Relaxed);
-    place.local_bytes.store(told.local_bytes, Relaxed);
-}
-
-/// # Safety
-/// A wait as the interface has it.
-unsafe fn note_wait(place: &Wait, told: &layout::Wait) {
-    place.key.store(told.key, Relaxed);
-    place.for_push.store(told.for_push, Relaxed);
-    place.round.store(told.round, Relaxed);
-    place.first_arrival_ns.store(told.first_arrival_ns, Relaxed);
-    // SAFETY: the caller's promise.
-    set_text(&place.tensor, unsafe { bytes(told.tensor) });
-    let mut words = [0_u64; MAX_WORKERS / 64];
-    // SAFETY: the caller's promise.
-    for worker in unsafe { list(told.workers, told.n_workers, MAX_WORKERS) } {
-        if let Some(word) = words.get_mut(*worker as usize / 64) {
-            *word |= 1 << (worker % 64);
-        }
-    }
-    place.workers.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
-}
-
-const CLASSES: u32 = 3;
-const _: () = assert!(CLASSES as usize == KEY_CLASSES);
-
-/// The entries of a list, at most `max`.
-///
-/// # Safety
-/// NULL, or `n` entries.
-unsafe fn list<'a, T>(first: *const T, n: u32, max: usize) -> &'a [T] {
-    if first.is_null() || n == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(first, (n as usize).min(max)) }
-}
-
-/// # Safety
-/// NULL or a terminated text.
-unsafe fn bytes<'a>(text: *const c_char) -> &'a [u8] {
-    // SAFETY: the caller's promise.
-    if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
-}
-
-fn len<T>(entries: &[T]) -> u32 {
-    u32::try_from(entries.len()).unwrap_or(u32::MAX)
+/// Where the watcher writes.
+fn area(segment: &'static Segment) -> *const Area {
+    from_ref(&segment.summation)
 }

@@ -46,6 +46,15 @@ static void every_primitive(void) {
   CHECK(stub_refused_events() == 0);
 }
 
+/* No summation group: its watcher is not there. */
+static void no_watcher(void) {
+  every_primitive();
+  char line[4096];
+  FILE* maps = fopen("/proc/self/maps", "r");
+  while (fgets(line, sizeof line, maps)) CHECK(!strstr(line, "/libringscope_watcher.so"));
+  fclose(maps);
+}
+
 static void newer_primitives(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
   OK(ncclAlltoAll(NULL, NULL, 10, FLOAT32, comm, NULL));
@@ -549,7 +558,7 @@ static void untold_broadcasts(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
+    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),

@@ -6,7 +6,7 @@ use ringscope_wire::segment::read::Communicator;
 use ringscope_wire::segment::summation::layout::{ROLE_WORKER, STATE_FAILED, STATE_LEFT, STATE_RUNNING};
 use ringscope_wire::segment::summation::read::{Group, Summation};
 
-use crate::harness::{Left, library, summation_job};
+use crate::harness::{Left, compile, job, library, programs, summation_job};
 
 fn left_by(scenario: &str) -> Left {
     summation_job(scenario).env("RSUM_OBSERVER", library()).succeed().only_segment()
@@ -117,6 +117,44 @@ fn a_group_that_does_not_fit_is_counted_and_not_followed() {
     let left = job.succeed().only_segment();
     assert_eq!(left.snapshot.dropped, [(layout::DropReason::SummationGroupTooLarge, 1)]);
     assert_eq!((&left.snapshot.summation, left.snapshot.communicators.len()), (&Summation::None, 0));
+}
+
+#[test]
+fn a_child_that_makes_a_group_of_its_own_begins_with_none_of_its_parents_calls() {
+    let job = summation_job("child_group").env("RSUM_OBSERVER", library()).succeed();
+    let mut left = job.segments();
+    assert_eq!(left.len(), 2);
+    left.sort_by_key(|one| group(one).group);
+    left[0].expect(0, PushPull, (3, 1200), (2, 800), 0);
+    left[1].expect(0, PushPull, (2, 800), (2, 800), 0);
+    assert_eq!((group(&left[0]).group, group(&left[1]).group), (77, 78));
+}
+
+#[test]
+fn a_process_without_a_group_never_has_the_watcher_in_memory() {
+    let left = job("no_watcher").env("RSUM_OBSERVER", library()).succeed().only_segment();
+    assert_eq!(left.snapshot.dropped, []);
+}
+
+#[test]
+fn a_group_is_not_followed_and_counted_where_the_watcher_is_missing_or_another() {
+    for name in ["missing", "no-library", "other"] {
+        let folder = programs().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let collector = folder.join("libringscope.so");
+        std::fs::copy(library(), &collector).unwrap();
+        match name {
+            "no-library" => std::fs::write(folder.join("libringscope_watcher.so"), "text").unwrap(),
+            "other" => {
+                compile(&folder, "libringscope_watcher.so", "other_watcher.c", &["-shared", "-fPIC"]);
+            }
+            _ => {}
+        }
+        let job = summation_job("calls").env("LD_PRELOAD", &collector).env("RSUM_OBSERVER", &collector);
+        let left = job.without("NCCL_PROFILER_PLUGIN").succeed().only_segment();
+        assert_eq!(left.snapshot.dropped, [(layout::DropReason::NoSummationWatcher, 1)], "{name}");
+        assert_eq!((&left.snapshot.summation, left.records.len()), (&Summation::None, 0), "{name}");
+    }
 }
 
 #[test]

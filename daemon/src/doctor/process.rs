@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, SOURCE_CALLS, SOURCE_PLUGIN};
+use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, DropReason, SOURCE_CALLS, SOURCE_PLUGIN};
 use ringscope_wire::segment::read::{Communicator, Snapshot};
 
 use super::environment::is_collector;
@@ -33,8 +33,9 @@ struct Process {
 pub(super) fn judge(pid: u32) -> io::Result<Report> {
     let process = Process::read(pid)?;
     let mut advice = Vec::new();
-    let sources =
+    let mut sources =
         vec![process.calls(&mut advice), process.completion(&mut advice), process.rings(&mut advice)];
+    sources.extend(process.summation(&mut advice));
     Ok(Report::new(format!("process {pid}"), process.copies, sources, advice))
 }
 
@@ -236,6 +237,19 @@ impl Process {
         } else {
             source(Sees::Unknown, format!("{} says nothing yet", log.display()))
         }
+    }
+
+    /// A summation group that nobody follows; nothing of other processes.
+    fn summation(&self, advice: &mut Vec<String>) -> Option<Source> {
+        let dropped = &self.segment.as_ref()?.dropped;
+        dropped.iter().find(|(reason, _)| *reason == DropReason::NoSummationWatcher)?;
+        advice.push(
+            "put the libringscope_watcher.so of the same ringscope beside the libringscope.so that the job loads, or use \
+             `ringscope run`"
+                .to_owned(),
+        );
+        let why = "the collector finds no libringscope_watcher.so of its version beside it".to_owned();
+        Some(Source { source: "summation", sees: Sees::No, why })
     }
 }
 

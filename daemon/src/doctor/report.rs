@@ -48,7 +48,7 @@ pub struct Copy {
 /// One of ringscope's sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// `calls`, `completion`, `rings`.
+    /// `calls`, `completion`, `rings`; `summation` where a group is not seen.
     pub source: &'static str,
     /// Whether it sees.
     pub sees: Sees,

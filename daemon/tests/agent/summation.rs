@@ -1,5 +1,5 @@
 //! A summation group of real processes, from its calls to what the agent says of it. It needs what
-//! `cargo build -p ringscope-engine -p ringscope-collector` builds.
+//! `cargo build -p ringscope-engine -p ringscope-collector -p ringscope-summation-watcher` builds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn built(name: &str) -> PathBuf {
     let here = std::env::current_exe().expect("a path");
     let folders = here.ancestors().skip(1).take(2);
     let found = folders.map(|folder| folder.join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("no {name}: cargo build -p ringscope-engine -p ringscope-collector"))
+    found.unwrap_or_else(|| panic!("no {name}: see the head of this file"))
 }
 
 /// A worker, which does so many rounds.

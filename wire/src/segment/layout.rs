@@ -198,8 +198,8 @@ pub enum DropReason {
     ChainedEvent = 12,
     /// A summation group of more services or workers than the segment has room for: it is not followed.
     SummationGroupTooLarge = 13,
-    /// A call of the summation service that could not be followed to its end: too many were open at once.
-    SummationTableFull = 14,
+    /// A summation group that nobody follows: `libringscope_watcher.so` is not beside the collector, or not of its version.
+    NoSummationWatcher = 14,
     /// A call of send or recv whose peer found no place among the pairs: it is counted, but not by peer.
     PairTableFull = 15,
 }
@@ -221,7 +221,7 @@ impl DropReason {
         Self::NoLibrary,
         Self::ChainedEvent,
         Self::SummationGroupTooLarge,
-        Self::SummationTableFull,
+        Self::NoSummationWatcher,
         Self::PairTableFull,
     ];
 
@@ -243,7 +243,7 @@ impl DropReason {
             Self::NoLibrary => "no_library",
             Self::ChainedEvent => "chained_event",
             Self::SummationGroupTooLarge => "summation_group_too_large",
-            Self::SummationTableFull => "summation_table_full",
+            Self::NoSummationWatcher => "no_summation_watcher",
             Self::PairTableFull => "pair_table_full",
         }
     }

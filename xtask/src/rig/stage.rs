@@ -11,6 +11,7 @@ use super::confine;
 use super::daemon::Daemon;
 use super::network::{Network, host_name};
 use super::report::Report;
+use crate::build::COLLECTOR;
 use crate::process::{cargo, root, run, say, target_dir};
 
 /// Which build runs.
@@ -34,7 +35,7 @@ pub(crate) fn build(build: Build, with: With) -> Result<PathBuf> {
         cargo.arg("--release");
     }
     if with.ringscope {
-        cargo.args(["-p", "ringscope", "-p", "ringscope-collector"]);
+        cargo.args(["-p", "ringscope"]).args(COLLECTOR);
     }
     if with.summation {
         cargo.args(["--example", SUMMING, "--example", PLACEMENT]);

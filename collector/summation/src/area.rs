@@ -3,14 +3,10 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::summation::layout::{
     Area, Group, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_FAILED,
     STATE_RUNNING, Service, Traffic,
 };
-
-use crate::segment::communicators;
-use crate::summation::group::carrier;
 
 /// A group that fits is followed.
 pub(crate) fn fits(n_services: u32, n_workers: u32) -> bool {
@@ -18,8 +14,7 @@ pub(crate) fn fits(n_services: u32, n_workers: u32) -> bool {
 }
 
 /// Runs `write` while readers take nothing.
-pub(crate) fn write(segment: &Segment, write: impl FnOnce(&Area)) {
-    let area = &segment.summation;
+pub(crate) fn write(area: &Area, write: impl FnOnce(&Area)) {
     let sequence = area.sequence.load(Relaxed) | 1;
     area.sequence.store(sequence, Relaxed);
     fence(Release);
@@ -27,8 +22,8 @@ pub(crate) fn write(segment: &Segment, write: impl FnOnce(&Area)) {
     area.sequence.store(sequence + 1, Release);
 }
 
-/// The state of a group that begins. With `is_new` all that was of the one before is cleared.
-pub(crate) fn begin(area: &Area, segment: &Segment, is_new: bool, is_worker: bool, now_ns: u64) {
+/// The state of a group that begins; the `communicator` carries it. With `is_new` all that was of the one before is cleared.
+pub(crate) fn begin(area: &Area, is_new: bool, is_worker: bool, communicator: u64, now_ns: u64) {
     let group = &area.group;
     if is_new {
         if group.state.load(Relaxed) == STATE_FAILED {
@@ -41,10 +36,7 @@ pub(crate) fn begin(area: &Area, segment: &Segment, is_new: bool, is_worker: boo
     }
     group.state.store(STATE_RUNNING, Relaxed);
     group.role.store(if is_worker { ROLE_WORKER } else { ROLE_SERVER }, Relaxed);
-    let local_id = carrier().map_or(0, |slot| {
-        u64::from(communicators::at(segment, slot).generation.load(Relaxed)) << 16 | slot as u64
-    });
-    group.communicator.store(local_id, Relaxed);
+    group.communicator.store(communicator, Relaxed);
 }
 
 fn clear(area: &Area) {
@@ -158,8 +150,7 @@ pub(crate) struct Result {
 }
 
 /// Adds a result to the ring.
-pub(crate) fn add(segment: &Segment, result: &Result) {
-    let area = &segment.summation;
+pub(crate) fn add(area: &Area, result: &Result) {
     let ticket = area.next_ticket.load(Relaxed);
     let Some(place) = area.rounds.get(usize::try_from(ticket % MAX_ROUNDS as u64).unwrap_or(0)) else {
         return;
