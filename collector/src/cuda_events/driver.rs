@@ -170,7 +170,7 @@ pub(crate) enum Answer {
     Never,
 }
 
-/// Asks an event. Only inside of [`relaxed`], or it may invalidate a capture of the program's.
+/// Asks an event. Only after [`relax_thread`], or it may invalidate a capture of the program's.
 pub(crate) fn query(event: u64, context: u64) -> Answer {
     // SAFETY: an event of ours, which is never destroyed.
     let mut result = unsafe { cuEventQuery(event) };
@@ -196,6 +196,13 @@ pub(crate) fn relaxed<R>(f: impl FnOnce() -> R) -> R {
         unsafe { cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     }
     result
+}
+
+/// From now on this thread's calls cannot disturb a capture.
+pub(crate) fn relax_thread() {
+    let mut mode = CAPTURE_RELAXED;
+    // SAFETY: a valid place, which gets the mode that was.
+    unsafe { cuThreadExchangeStreamCaptureMode(&raw mut mode) };
 }
 
 /// Compute capability of a device times ten, 0 if the driver does not say.

@@ -6,7 +6,8 @@
 //! * [`stream_events`]: a lane is one (communicator, stream) with a few events; stream order makes an event confirm every call
 //!   that was made on its lane before it was recorded
 //! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
-//! * [`poll`]: the thread that asks
+//! * [`poll`]: the thread that asks; nobody else ever does, because the driver may hold whoever asks
+//! * [`abort`] and [`ending`]: what still counts of a communicator that is aborted, or destroyed
 //!
 //! Which calls get an event: each call outside a group, each outermost group end once per lane. None can be left out,
 //! because the last call of a burst must be confirmed, only its own thread may touch the stream (which may be gone a
@@ -21,7 +22,9 @@
 //! Replays of a graph are not seen here. `cudaGraphLaunch` cannot be relied on to pass an interposer: the runtime is often
 //! linked statically or reached through `cuGetProcAddress`. Where the profiler reports the runs they are counted there.
 
+pub(crate) mod abort;
 pub(crate) mod driver;
+mod ending;
 mod pending_event;
 mod poll;
 mod poller;
@@ -39,7 +42,6 @@ use crate::segment::local::{Local, Sum};
 use crate::segment::{communicators, segment, switch};
 
 pub(crate) use pending_event::is_owned;
-pub(crate) use poll::look_once;
 
 /// Who closes an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,16 +220,15 @@ pub(crate) fn progressed(slot: usize, is_done: impl Fn() -> bool) {
     }
 }
 
-/// The communicator is about to be aborted: what has completed by now counts, all else is given up. Not later: the
-/// events complete also behind kernels that an abort has thrown out.
-pub(crate) fn give_up(slot: usize) {
-    look_once();
-    stream_events::drop_of(slot);
+/// The communicator has been destroyed; false if nothing of it is left to ask for, and the caller marks its end.
+pub(crate) fn end_later(slot: usize) -> bool {
+    driver::is_ready() && ending::leave(slot)
 }
 
 /// The slot gets another communicator: what the last one left unconfirmed is never counted.
 pub(crate) fn clear_slot(slot: usize) {
     stream_events::drop_of(slot);
+    abort::forget(slot);
 }
 
 /// In a forked child: lanes, events and thread are the parent's.
@@ -235,4 +236,6 @@ pub(crate) fn forget() {
     driver::forget();
     stream_events::forget();
     poller::forget();
+    ending::forget();
+    (0..MAX_COMMUNICATORS).for_each(abort::forget);
 }

@@ -3,7 +3,7 @@
 //! answer confirms nothing.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU16, AtomicU64};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
@@ -25,6 +25,8 @@ const RECORDED: u64 = 3;
 /// Its calls are being counted as completed.
 const CREDITING: u64 = 4;
 const KIND_MASK: u64 = 7;
+/// Times that an abort looks whether the polling thread is done counting, which calls nobody: at most some 50 us.
+const MAX_SPINS: u32 = 2_000;
 /// The version counts in the bits above the kind.
 const VERSION_ONE: u64 = 8;
 
@@ -68,7 +70,7 @@ pub(super) struct Mark {
     /// `CUevent`; 0 while it has none.
     pub(super) event: AtomicU64,
     /// The look of the polling thread during which it got its first call.
-    look: AtomicU64,
+    look: AtomicU32,
     /// Its records have tickets from here ...
     first_ticket: AtomicU64,
     /// ... to before here.
@@ -81,7 +83,7 @@ impl Mark {
         Self {
             state: AtomicU64::new(FREE),
             event: AtomicU64::new(0),
-            look: AtomicU64::new(0),
+            look: AtomicU32::new(0),
             first_ticket: AtomicU64::new(0),
             end_ticket: AtomicU64::new(0),
             shares: [const { NO_SHARE }; MAX_PRIMITIVES],
@@ -112,18 +114,22 @@ impl Mark {
         self.kind() == WAITING
     }
 
+    pub(super) fn is_unanswered(&self) -> bool {
+        matches!(self.kind(), RECORDED | CREDITING)
+    }
+
     /// Takes it to add to calls that no event follows yet.
     pub(super) fn take_waiting(&self) -> bool {
         self.take(WAITING, FILLING)
     }
 
     /// Takes it to move its event further on. Not `if_old`: only if it was begun during this look.
-    pub(super) fn take_recorded(&self, look: u64, if_old: bool) -> bool {
+    pub(super) fn take_recorded(&self, look: u32, if_old: bool) -> bool {
         (if_old || self.look.load(Relaxed) == look) && self.take(RECORDED, FILLING)
     }
 
     /// Takes it empty.
-    pub(super) fn take_free(&self, look: u64) -> bool {
+    pub(super) fn take_free(&self, look: u32) -> bool {
         if self.event.load(Relaxed) == 0 || !self.take(FREE, FILLING) {
             return false;
         }
@@ -175,16 +181,22 @@ impl Mark {
         self.state.compare_exchange(state, state & !KIND_MASK | CREDITING, AcqRel, Relaxed).is_ok()
     }
 
-    /// Empties it whatever it holds; false while somebody else has it.
+    /// Empties it whatever it holds, unless a caller is filling it: that one may sit in the driver for as long as a kernel
+    /// hangs, and finds its lane gone afterwards. What is just being counted is counted to its end, which takes some
+    /// microseconds, within limits.
     pub(super) fn give_up(&self) -> bool {
-        match self.kind() {
-            FREE => true,
-            kind @ (WAITING | RECORDED) if self.take(kind, CREDITING) => {
-                self.leave_free();
-                true
+        for _ in 0..MAX_SPINS {
+            match self.kind() {
+                FREE => return true,
+                kind @ (WAITING | RECORDED) if self.take(kind, CREDITING) => {
+                    self.leave_free();
+                    return true;
+                }
+                FILLING => return false,
+                _ => std::hint::spin_loop(),
             }
-            _ => false,
         }
+        false
     }
 
     /// Counts what it holds as completed now. It must be ours.

@@ -2,12 +2,10 @@
 //! that takes long, waiting for a wake when there is nothing. It never enters the library and takes nothing from callers
 //! but marks.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::cuda_events::stream_events::Seen;
-use crate::cuda_events::{driver, poller, stream_events};
+use crate::cuda_events::{driver, ending, poller, stream_events};
 use crate::segment::segment;
 
 /// Between looks while operations complete. It bounds how late a completion is seen, and how many events a lane uses.
@@ -18,44 +16,25 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// cost the caller a system call each.
 const IDLE_LOOKS: u32 = 250;
 
-/// Looks so far.
-static LOOK: AtomicU64 = AtomicU64::new(0);
-
-/// The number of the look to come.
-pub(super) fn look() -> u64 {
-    LOOK.load(Relaxed)
-}
-
 /// Starts the thread if need be; false if it cannot be.
 pub(super) fn start() -> bool {
     poller::start(run)
 }
 
-/// Looks once, on the thread that needs to know now. What the polling thread is just counting is counted then too.
-pub(crate) fn look_once() {
-    if !driver::is_ready() || !poller::is_started() {
-        return;
-    }
-    if let Some(segment) = segment()
-        && stream_events::any_recorded()
-    {
-        driver::relaxed(|| stream_events::ask_all(segment));
-    }
-    poller::wait_until_outside();
-}
-
 fn run() {
-    driver::relaxed(|| {
-        let mut pace = Pace::default();
-        while !poller::is_ending() {
-            LOOK.fetch_add(1, Relaxed);
-            let seen = segment().map(stream_events::ask_all).unwrap_or_default();
-            match pace.next(&seen) {
-                Some(pause) => std::thread::sleep(pause),
-                None => poller::sleep_until_woken(stream_events::any_recorded),
-            }
-        }
-    });
+    // For good: a thread of ours is never in another mode.
+    poller::unless_ending(driver::relax_thread);
+    let mut pace = Pace::default();
+    while !poller::is_ending() {
+        let seen = poller::look_once(|| {
+            let Some(segment) = segment() else { return Seen::default() };
+            let is_last = poller::is_leaving();
+            let seen = stream_events::ask_all(segment);
+            ending::settle(segment, is_last);
+            seen
+        });
+        poller::pause(pace.next(&seen), || stream_events::any_recorded() || ending::any());
+    }
 }
 
 /// How long to pause between looks.

@@ -1,29 +1,45 @@
 //! The one thread of ours: how it is started, put to sleep and kept out of the driver when the process ends. What it does
-//! is [`crate::cuda_events`]'s business.
+//! is [`crate::cuda_events`]'s business. Nobody ever waits for it while it is in the driver, which may hold it for as long
+//! as a kernel hangs.
 
 #![expect(unsafe_code, reason = "waits on a futex, blocks signals, registers a handler")]
 
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::Duration;
 
 use crate::segment::guard;
 
-/// 1 while the thread waits to be woken.
-static ASLEEP: AtomicU32 = AtomicU32::new(0);
+/// What the thread does, one of the three constants below.
+static STATE: AtomicU32 = AtomicU32::new(AWAKE);
+const AWAKE: u32 = 0;
+/// It waits for the next look, and only who is in a hurry wakes it.
+const PAUSED: u32 = 1;
+/// It waits until there is something to do.
+const ASLEEP: u32 = 2;
+
+/// The next pause is skipped.
+static HURRY: AtomicBool = AtomicBool::new(false);
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
 static HAS_EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+/// The process is ending: there is one more look.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 /// The process is ending: the driver must not be called any more.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Threads that are asking an event, or counting what it confirmed.
-static N_INSIDE: AtomicU32 = AtomicU32::new(0);
+/// Counts where a call of the driver begins and where it ends: odd inside.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+/// Looks begun, and ended; they wrap.
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Enough for a query; the driver's own need is small.
 const STACK_BYTES: usize = 256 << 10;
-/// Times that a caller looks whether nobody asks an event any more, giving up its turn in between. One that stays away
-/// longer sits in a driver that does not answer.
-const MAX_TRIES: u32 = 10_000;
+/// How long the end of the process waits for the last look, if that is not held up in the driver: that many times ...
+const MAX_WAITS: u32 = 20;
+/// ... so long. A call of the driver takes about 1 us, and one that takes longer than this is held up.
+const WAIT: Duration = Duration::from_millis(1);
 
 /// Starts the thread if there is none; false if it cannot be.
 pub(crate) fn start(work: fn()) -> bool {
@@ -46,7 +62,7 @@ pub(crate) fn start(work: fn()) -> bool {
     let started = thread.spawn(move || {
         guard(work);
     });
-    // SAFETY: the mask that was.
+    // SAFETY: the mask that was, which the call above has filled.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
     if started.is_err() {
         IS_STARTED.store(false, Relaxed);
@@ -54,74 +70,129 @@ pub(crate) fn start(work: fn()) -> bool {
     started.is_ok()
 }
 
-/// Asks an event and counts what it confirms, unless the process is ending.
-pub(crate) fn unless_ending<R>(f: impl FnOnce() -> R) -> Option<R> {
-    N_INSIDE.fetch_add(1, SeqCst);
-    let result = (!IS_ENDING.load(SeqCst)).then(f);
-    N_INSIDE.fetch_sub(1, SeqCst);
-    result
+/// Whether a look is still to come.
+pub(crate) fn can_look() -> bool {
+    IS_STARTED.load(Relaxed) && !IS_LEAVING.load(SeqCst)
 }
 
-pub(crate) fn is_started() -> bool {
-    IS_STARTED.load(Relaxed)
+pub(crate) fn is_leaving() -> bool {
+    IS_LEAVING.load(SeqCst)
 }
 
 pub(crate) fn is_ending() -> bool {
-    IS_ENDING.load(Relaxed)
+    IS_ENDING.load(SeqCst)
 }
 
-/// Waits until [`wake`], unless `has_work` says that there is something to do.
-pub(crate) fn sleep_until_woken(has_work: impl FnOnce() -> bool) {
-    ASLEEP.store(1, SeqCst);
-    if !has_work() {
-        // SAFETY: waits while the word is 1. An early return is harmless: the caller looks again.
-        unsafe {
-            libc::syscall(libc::SYS_futex, &raw const ASLEEP, FUTEX_WAIT, 1, null_mut::<libc::timespec>())
-        };
+/// On the thread: calls the driver, unless the process is ending.
+pub(crate) fn unless_ending<R>(f: impl FnOnce() -> R) -> Option<R> {
+    CALLS.fetch_add(1, SeqCst);
+    let result = (!IS_ENDING.load(SeqCst)).then(f);
+    CALLS.fetch_add(1, SeqCst);
+    result
+}
+
+/// The number of the look to come.
+pub(crate) fn look() -> u32 {
+    BEGUN.load(Relaxed)
+}
+
+/// On the thread: looks once.
+pub(crate) fn look_once<R>(f: impl FnOnce() -> R) -> R {
+    BEGUN.fetch_add(1, SeqCst);
+    let result = f();
+    ENDED.fetch_add(1, SeqCst);
+    if is_leaving() {
+        wake_all(&ENDED);
     }
-    ASLEEP.store(0, SeqCst);
+    result
 }
 
-/// Wakes the thread if it waits. The work must have been made visible before, in sequential consistency.
+/// On the thread: waits for so long, or (`None`) until [`wake`]; not if somebody is in a [`hurry`], or `has_work` where
+/// nobody would wake it.
+pub(crate) fn pause(limit: Option<Duration>, has_work: impl FnOnce() -> bool) {
+    let state = if limit.is_some() { PAUSED } else { ASLEEP };
+    STATE.store(state, SeqCst);
+    if !HURRY.swap(false, SeqCst) && (limit.is_some() || !has_work()) {
+        wait(&STATE, state, limit);
+    }
+    STATE.store(AWAKE, SeqCst);
+}
+
+/// Wakes the thread if it sleeps. The work must have been made visible before, in sequential consistency.
 #[inline(always)]
 pub(crate) fn wake() {
-    if ASLEEP.load(SeqCst) != 0 {
+    if STATE.load(SeqCst) == ASLEEP {
         wake_now();
     }
 }
 
+/// Has the thread look at once. A system call that waits for nobody.
+#[cold]
+pub(crate) fn hurry() {
+    HURRY.store(true, SeqCst);
+    wake_now();
+}
+
 #[cold]
 fn wake_now() {
-    if ASLEEP.swap(0, SeqCst) != 0 {
-        // SAFETY: only an address of ours is named.
-        unsafe { libc::syscall(libc::SYS_futex, &raw const ASLEEP, FUTEX_WAKE, 1) };
+    if STATE.swap(AWAKE, SeqCst) != AWAKE {
+        wake_all(&STATE);
     }
 }
 
-/// `FUTEX_WAIT_PRIVATE` and `FUTEX_WAKE_PRIVATE`.
-const FUTEX_WAIT: libc::c_int = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-const FUTEX_WAKE: libc::c_int = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-
-/// At exit: a last look at what has completed, then the driver is left alone, which is about to end too.
-extern "C" fn leave_driver() {
-    guard(crate::cuda_events::look_once);
-    IS_ENDING.store(true, SeqCst);
-    wait_until_outside();
+/// Waits while the word has this value, and no longer than `limit`. It may return early.
+fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or_default(),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(null(), std::ptr::from_ref);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a word of ours, and NULL or a time that lives until the call returns.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, limit) };
 }
 
-/// Waits until nobody is asking an event, within limits. Not on the record path.
-pub(crate) fn wait_until_outside() {
-    for _ in 0..MAX_TRIES {
-        if N_INSIDE.load(SeqCst) == 0 {
+fn wake_all(word: &AtomicU32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a word of ours, which the kernel only takes as an address.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, libc::c_int::MAX) };
+}
+
+/// At exit: the thread looks once more at what has completed, then the driver is left alone, which is about to end too.
+extern "C" fn leave_driver() {
+    IS_LEAVING.store(true, SeqCst);
+    if IS_STARTED.load(Relaxed) {
+        let begun = BEGUN.load(SeqCst);
+        hurry();
+        // A look that begins from now on.
+        wait_while(|| ENDED.load(SeqCst).wrapping_sub(begun).cast_signed() <= 0);
+        IS_ENDING.store(true, SeqCst);
+        wait_while(|| CALLS.load(SeqCst) % 2 == 1);
+    }
+    IS_ENDING.store(true, SeqCst);
+}
+
+/// Waits while `f`, within limits, and not for a thread that is held up in the driver.
+fn wait_while(f: impl Fn() -> bool) {
+    for _ in 0..MAX_WAITS {
+        let (calls, ended) = (CALLS.load(SeqCst), ENDED.load(SeqCst));
+        if !f() {
             return;
         }
-        std::thread::yield_now();
+        wait(&ENDED, ended, Some(WAIT));
+        if calls % 2 == 1 && CALLS.load(SeqCst) == calls {
+            return;
+        }
     }
 }
 
 /// In a forked child: the thread is the parent's.
 pub(crate) fn forget() {
     IS_STARTED.store(false, Relaxed);
-    N_INSIDE.store(0, Relaxed);
-    ASLEEP.store(0, Relaxed);
+    for word in [&CALLS, &BEGUN, &ENDED, &STATE] {
+        word.store(0, Relaxed);
+    }
+    for flag in [&HURRY, &IS_LEAVING, &IS_ENDING] {
+        flag.store(false, Relaxed);
+    }
 }

@@ -9,7 +9,7 @@ use ringscope_wire::segment::Segment;
 
 use crate::cuda_events::driver::Answer;
 use crate::cuda_events::pending_event::Mark;
-use crate::cuda_events::{driver, pending_event, poll, poller};
+use crate::cuda_events::{abort, driver, pending_event, poller};
 use crate::segment::local::{Local, Sum};
 
 /// (communicator, stream) pairs at once. A communicator mostly has one stream.
@@ -41,6 +41,13 @@ static USED: [AtomicU64; MAX_LANES / 64] = [const { AtomicU64::new(0) }; MAX_LAN
 /// Some mark may be waiting for the library's progress: nearly always false.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
 
+/// What a mark was before it was taken.
+enum Taken {
+    Free,
+    Waiting,
+    Recorded,
+}
+
 /// Why there is no lane.
 pub(super) enum Refusal {
     /// All lanes near the place are busy.
@@ -69,23 +76,35 @@ impl Lane {
         self.owner.load(SeqCst) as usize == slot + 1 && self.generation.load(Relaxed) == generation
     }
 
+    /// The communicator that has it.
+    fn slot(&self) -> Option<usize> {
+        match self.owner.load(SeqCst) {
+            0 | CHANGING => None,
+            owner => Some(owner as usize - 1),
+        }
+    }
+
     fn newest(&self) -> &Mark {
         &self.marks[self.newest.load(Relaxed) & (MARKS - 1)]
     }
 
-    /// A mark to add to: the newest while it waits or was begun during this look, else a free one; else one that is
-    /// recorded, whose calls are then confirmed with the new ones.
-    fn take(&self) -> Option<&Mark> {
-        let look = poll::look();
+    /// A mark to add to, and what it was: the newest while it waits or was begun during this look, else a free one; else
+    /// one that is recorded, whose calls are then confirmed with the new ones.
+    fn take(&self) -> Option<(&Mark, Taken)> {
+        let look = poller::look();
         let newest = self.newest();
-        if newest.take_waiting() || newest.take_recorded(look, false) {
-            return Some(newest);
+        if newest.take_waiting() {
+            return Some((newest, Taken::Waiting));
+        }
+        if newest.take_recorded(look, false) {
+            return Some((newest, Taken::Recorded));
         }
         if let Some(index) = (0..MARKS).find(|index| self.marks[*index].take_free(look)) {
             self.newest.store(index, Relaxed);
-            return Some(&self.marks[index]);
+            return Some((&self.marks[index], Taken::Free));
         }
-        std::iter::once(newest).chain(&self.marks).find(|mark| mark.take_recorded(look, true))
+        let recorded = std::iter::once(newest).chain(&self.marks).find(|mark| mark.take_recorded(look, true));
+        recorded.map(|mark| (mark, Taken::Recorded))
     }
 
     /// Records the event of a mark that is ours; it waits if the driver refuses.
@@ -183,13 +202,18 @@ pub(super) fn add(lane: usize, generation: u32, sum: &Sum, is_enqueued: bool) ->
     if !lane.belongs_to(sum.slot, generation) {
         return true;
     }
-    let Some(mark) = lane.take() else { return false };
-    // Again: from here on nobody can take the lane away.
-    let is_ours = lane.belongs_to(sum.slot, generation);
-    if is_ours {
-        mark.add(sum);
+    let Some((mark, taken)) = lane.take() else { return false };
+    // Again: from here on nobody else can have the lane, though an abort can take it from this communicator.
+    if !lane.belongs_to(sum.slot, generation) {
+        match taken {
+            Taken::Free => mark.leave_free(),
+            Taken::Waiting => mark.leave_waiting(),
+            Taken::Recorded => mark.leave_recorded(),
+        }
+        return true;
     }
-    if is_ours && is_enqueued {
+    mark.add(sum);
+    if is_enqueued {
         return lane.record(mark);
     }
     mark.leave_waiting();
@@ -243,17 +267,16 @@ pub(super) struct Seen {
     pub(super) completed: usize,
 }
 
-/// Asks every recorded event, and counts what is confirmed. Only while this thread cannot disturb a capture.
+/// Asks every recorded event, and counts what is confirmed. On the polling thread alone.
 pub(super) fn ask_all(segment: &Segment) -> Seen {
     let mut seen = Seen::default();
     for index in used() {
-        let lane = &LANES[index];
-        for mark in &lane.marks {
+        for mark in &LANES[index].marks {
             let Some(state) = mark.recorded() else { continue };
-            match poller::unless_ending(|| ask(segment, index, mark, state)) {
-                Some(true) => seen.completed += 1,
-                Some(false) => seen.still_pending += 1,
-                None => {}
+            if ask(segment, index, mark, state) {
+                seen.completed += 1;
+            } else {
+                seen.still_pending += 1;
             }
         }
     }
@@ -263,13 +286,19 @@ pub(super) fn ask_all(segment: &Segment) -> Seen {
 /// Asks one event; whether that settled what it stood for.
 fn ask(segment: &Segment, index: usize, mark: &Mark, state: u64) -> bool {
     let lane = &LANES[index];
-    let answer = driver::query(mark.event.load(Relaxed), lane.context.load(Relaxed));
-    if answer == Answer::NotYet || !mark.take_answered(state) {
+    let (event, context) = (mark.event.load(Relaxed), lane.context.load(Relaxed));
+    let answer = poller::unless_ending(|| driver::query(event, context)).unwrap_or(Answer::NotYet);
+    if answer == Answer::NotYet {
         return false;
     }
-    // A failed context completes nothing any more: what it held stays in flight, as it is.
+    let slot = lane.slot();
+    if slot.is_some_and(|slot| !abort::counts_now(segment, slot)) || !mark.take_answered(state) {
+        return false;
+    }
+    // A failed context completes nothing any more: what it held stays in flight, as it is. The lane may have been taken
+    // from its communicator just now, but has no other one before this mark is free.
     if answer == Answer::Done
-        && let Some(slot) = (lane.owner.load(Acquire) as usize).checked_sub(1)
+        && let Some(slot) = lane.slot()
     {
         mark.credit(segment, index, slot, lane.generation.load(Relaxed));
     }
@@ -282,8 +311,15 @@ pub(super) fn any_recorded() -> bool {
     used().any(|index| LANES[index].marks.iter().any(|mark| mark.recorded().is_some()))
 }
 
-/// Takes the lanes of a slot from it, with all that they hold. Waits for a mark that is just being counted or filled, which
-/// takes a moment only.
+/// Whether an event of the slot's is still to answer, or is just being counted.
+pub(super) fn has_recorded(slot: usize) -> bool {
+    used().map(|index| &LANES[index]).any(|lane| {
+        lane.owner.load(Acquire) as usize == slot + 1 && lane.marks.iter().any(Mark::is_unanswered)
+    })
+}
+
+/// Takes the lanes of a slot from it, with all that they hold. A mark that a caller is just filling stays his: he finds
+/// the lane gone, and until he has left it nobody else gets the lane.
 pub(super) fn drop_of(slot: usize) {
     for lane in used().map(|index| &LANES[index]) {
         let owner = lane.owner.load(Acquire);
@@ -293,9 +329,7 @@ pub(super) fn drop_of(slot: usize) {
             continue;
         }
         for mark in &lane.marks {
-            while !mark.give_up() {
-                std::thread::yield_now();
-            }
+            mark.give_up();
         }
         lane.owner.store(0, SeqCst);
     }

@@ -14,6 +14,7 @@ use crate::calls::complete::close;
 use crate::calls::resolve::{Function, library_of, library_of_caller, library_of_outside};
 use crate::calls::{group, resolve};
 use crate::cuda_events;
+use crate::cuda_events::abort;
 use crate::exports::{comm_init, nonblocking};
 use crate::profiler::adopt;
 use crate::segment::counts::is_taken;
@@ -62,17 +63,19 @@ wrap!(ncclCommAbort(comm: Comm), |local, library = library_of(local, comm), real
 });
 
 wrap!(ncclCommRevoke(comm: Comm, flags: c_int), |local, library = library_of(local, comm), real| {
-    guard(|| {
-        cuda_events::give_up(communicators::find(segment()?, local, comm as u64)?);
-        Some(())
-    });
+    let slot = slot_of(local, comm);
+    if let Some(slot) = slot {
+        guard(|| abort::begin(slot));
+    }
     // SAFETY: the caller's own arguments.
     let result = inside(local, comm, || unsafe { real(comm, flags) });
-    if is_taken(result) {
-        guard(|| {
-            let segment = segment()?;
-            communicators::revoke(segment, communicators::find(segment, local, comm as u64)?);
-            Some(())
+    if let Some(slot) = slot {
+        guard(|| match segment() {
+            Some(segment) if is_taken(result) => {
+                abort::done(slot);
+                communicators::revoke(segment, slot);
+            }
+            _ => abort::refused(slot),
         });
     }
     result
@@ -373,34 +376,44 @@ fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
     (result == SUCCESS).then_some(value)
 }
 
-/// Forwards a destroy or abort. The end is marked after it: it waits for operations, whose events come during it.
+/// Forwards a destroy or abort. Before the library has it, nothing waits and nobody asks the driver: behind a hung kernel
+/// that may hold whoever asks until the abort has come through.
 fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int) -> c_int {
-    let slot = guard(|| {
-        let segment = segment()?;
-        let slot = communicators::find(segment, local, comm as u64)?;
-        communicators::detach(slot);
-        if state == COMMUNICATOR_ABORTED {
-            cuda_events::give_up(slot);
-        }
-        Some((segment, slot))
-    });
-    let slot = slot.flatten();
-    let inside = track(local, slot.map(|(_, slot)| slot));
+    let slot = slot_of(local, comm);
+    if let Some(slot) = slot {
+        guard(|| {
+            communicators::detach(slot);
+            if state == COMMUNICATOR_ABORTED {
+                abort::begin(slot);
+            }
+        });
+    }
+    let inside = track(local, slot);
     let result = forward();
     drop(inside);
-    if let Some((segment, slot)) = slot {
+    if let Some((slot, segment)) = slot.zip(segment()) {
         guard(|| {
             if is_taken(result) {
-                cuda_events::look_once();
-                communicators::end(segment, slot, state, close);
-                if !nonblocking::is_idle() {
-                    nonblocking::abandon(segment, slot);
-                }
+                finished(segment, slot, state);
             } else {
+                abort::refused(slot);
                 communicators::reattach(slot, comm as u64);
                 communicators::note_error(segment, slot, local.function.get(), result);
             }
         });
     }
     result
+}
+
+/// The end is marked after the call: it waits for operations, whose events come during it.
+fn finished(segment: &Segment, slot: usize, state: u32) {
+    if !nonblocking::is_idle() {
+        nonblocking::abandon(segment, slot);
+    }
+    if state == COMMUNICATOR_ABORTED {
+        abort::done(slot);
+    } else if cuda_events::end_later(slot) {
+        return;
+    }
+    communicators::end(segment, slot, state, close);
 }

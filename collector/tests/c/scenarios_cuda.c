@@ -229,9 +229,49 @@ static void destroyed(void) {
   DRIVER(stub_hold, true);
   for (int i = 0; i < 3; i++) all_reduce(comm, stream);
   DRIVER(stub_hold, false);
-  OK(ncclCommDestroy(comm));
-  CHECK(completed(ALL_REDUCE) == 3);
+  OK(ncclCommDestroy(comm)); /* asks for no event itself: they are asked later, and the last at exit */
 }
+
+/* A kernel hangs, and the launch queue behind it is full: a training thread waits in the library (odd room: in the driver, for the
+ * event behind its call), with the driver's lock or without. */
+static ncclComm_t hung_comm;
+static volatile bool is_over;
+static void *train(void *stream) {
+  while (!is_over) ncclAllReduce(NULL, NULL, 1, INT8, SUM, hung_comm, stream);
+  return NULL;
+}
+
+static pthread_t hang(int room, bool with_lock) {
+  pthread_t id;
+  is_over = false;
+  hung_comm = comm_of(1);
+  DRIVER(stub_hold, true);
+  DRIVER(stub_bound_queue, room, with_lock);
+  OK(pthread_create(&id, NULL, train, DRIVER(stub_stream)));
+  UNTIL(DRIVER(stub_is_full));
+  alarm(10);
+  return id;
+}
+
+static void each_hang(int (*leave)(ncclComm_t)) {
+  for (int room = 20; room < 22; room++)
+    for (int with_lock = 0; with_lock < 2; with_lock++) {
+      pthread_t id = hang(room, with_lock);
+      is_over = true; /* what is called now is the last */
+      OK(leave(hung_comm));
+      DRIVER(stub_unhang);
+      OK(pthread_join(id, NULL));
+      DRIVER(stub_hold, false);
+    }
+}
+
+static int revoke_it(ncclComm_t comm) { return ncclCommRevoke(comm, 0); }
+static void hung_abort(void) { each_hang(ncclCommAbort); }
+static void hung_revoke(void) { each_hang(revoke_it); }
+static void hung_destroy(void) { each_hang(ncclCommDestroy); }
+static void hung_exit(void) { hang(20, false); }
+static void hung_exit_locked(void) { hang(20, true); }
+static void hung_exit_in_driver(void) { hang(21, true); }
 
 static void *many_calls(void *comm) {
   stream_t streams[2] = {DRIVER(stub_stream), DRIVER(stub_stream)};
@@ -288,7 +328,9 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(in_order), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
-    SCENARIO(threads_with_events), SCENARIO(bare), SCENARIO(no_allocation_with_events),
+    SCENARIO(threads_with_events), SCENARIO(bare),
+    SCENARIO(hung_abort), SCENARIO(hung_revoke), SCENARIO(hung_destroy), SCENARIO(hung_exit), SCENARIO(hung_exit_locked),
+    SCENARIO(hung_exit_in_driver), SCENARIO(no_allocation_with_events),
 };
 
 int run_scenario(const char *name);

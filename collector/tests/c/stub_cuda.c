@@ -20,9 +20,48 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct stub_stream *of(stream_t stream) { return (uintptr_t)stream <= 2 ? &legacy : stream; }
 
+/* The launch queue: once it is bounded nothing leaves it before stub_unhang, as behind a hung kernel, and whoever puts something on
+ * it when it is full waits, on demand with the lock that a query wants. */
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER, driver_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t queue_moved = PTHREAD_COND_INITIALIZER;
+static int depth, n_queued;
+static bool is_bounded;
+static atomic_bool takes_lock, is_full;
+
+void stub_bound_queue(int room, bool with_lock) {
+  takes_lock = with_lock;
+  pthread_mutex_lock(&queue_lock);
+  depth = room;
+  n_queued = 0;
+  is_bounded = true;
+  is_full = false;
+  pthread_mutex_unlock(&queue_lock);
+}
+void stub_unhang(void) {
+  pthread_mutex_lock(&queue_lock);
+  is_bounded = is_full = false;
+  pthread_cond_broadcast(&queue_moved);
+  pthread_mutex_unlock(&queue_lock);
+}
+bool stub_is_full(void) { return is_full; }
+static void put_on_queue(void) {
+  bool has_lock = takes_lock;
+  if (has_lock) pthread_mutex_lock(&driver_lock);
+  pthread_mutex_lock(&queue_lock);
+  while (is_bounded && n_queued >= depth) {
+    is_full = true;
+    pthread_cond_wait(&queue_moved, &queue_lock);
+  }
+  n_queued++;
+  pthread_mutex_unlock(&queue_lock);
+  if (has_lock) pthread_mutex_unlock(&driver_lock);
+}
+
 stream_t stub_stream(void) { return calloc(1, sizeof(struct stub_stream)); }
 void stub_launch(stream_t stream) {
-  if (!of(stream)->captures) of(stream)->launched++;
+  if (of(stream)->captures) return;
+  put_on_queue();
+  of(stream)->launched++;
 }
 void stub_hold(bool how) { holds = how; }
 void stub_finish(stream_t stream, int n) { of(stream)->finished = n; }
@@ -49,6 +88,7 @@ int cuEventRecord(struct event *event, stream_t stream) {
   n_records++;
   if (of(stream)->captures) { n_sins++; is_invalid = true; return CAPTURE_UNSUPPORTED; }
   if (refuses_record) { refuses_record = false; return INVALID_HANDLE; }
+  put_on_queue();
   pthread_mutex_lock(&lock);
   event->stream = of(stream);
   event->position = of(stream)->launched;
@@ -57,6 +97,10 @@ int cuEventRecord(struct event *event, stream_t stream) {
 }
 int cuEventQuery(struct event *event) {
   n_calls++;
+  if (takes_lock) {
+    pthread_mutex_lock(&driver_lock);
+    pthread_mutex_unlock(&driver_lock);
+  }
   if (mode != RELAXED) {
     n_sins++;
     if (n_captures) { is_invalid = true; return CAPTURE_UNSUPPORTED; }

@@ -15,6 +15,12 @@ void stub_finish(stream_t, int n);
 /* Captures the stream in global mode until stub_end_capture, which says whether the capture is still valid. */
 void stub_begin_capture(stream_t);
 bool stub_end_capture(stream_t);
+/* From now on the launch queue has so much room and nothing leaves it: whoever puts work or an event on a full one waits, and if
+ * `with_lock` every query with him; until stub_unhang. */
+void stub_bound_queue(int room, bool with_lock);
+void stub_unhang(void);
+/* Somebody waits. */
+bool stub_is_full(void);
 /* From now on cuEventCreate (cuEventRecord once) fails. */
 void stub_refuse_events(void);
 void stub_refuse_record(void);

@@ -9,6 +9,7 @@ enum { SUCCESS = 0, IN_PROGRESS = 7, MAX_QUEUE = 65536, DEVICE = 3 };
 struct stub_comm { int rank, n_ranks, is_non_blocking, n_pending; cudaStream_t pending[64]; };
 
 static void (*launch)(cudaStream_t);
+static void (*unhang)(void);
 static int is_loaded, next_is_non_blocking, fail_next;
 static _Thread_local int depth, n_queued, group_failed;
 static _Thread_local struct { ncclComm_t comm; cudaStream_t stream; } *queue;
@@ -46,6 +47,7 @@ int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
   if (!is_loaded) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     launch = driver ? (void (*)(cudaStream_t))dlsym(driver, "stub_launch") : NULL;
+    unhang = driver ? (void (*)(void))dlsym(driver, "stub_unhang") : NULL;
     is_loaded = 1;
   }
   *comm = calloc(1, sizeof **comm);
@@ -56,7 +58,9 @@ int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
   return SUCCESS;
 }
 int ncclCommDestroy(ncclComm_t comm) { free(comm); return SUCCESS; }
-int ncclCommAbort(ncclComm_t comm) { (void)comm; return SUCCESS; }
+/* The hung kernel leaves. */
+int ncclCommAbort(ncclComm_t comm) { (void)comm; if (unhang) unhang(); return SUCCESS; }
+int ncclCommRevoke(ncclComm_t comm, int flags) { (void)flags; return ncclCommAbort(comm); }
 int ncclCommGetAsyncError(ncclComm_t comm, int *state) { *state = comm->n_pending ? IN_PROGRESS : SUCCESS; return SUCCESS; }
 int ncclGroupStart(void) { depth++; return SUCCESS; }
 int ncclGroupEnd(void) {

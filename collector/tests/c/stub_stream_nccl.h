@@ -10,6 +10,7 @@ typedef struct { char internal[128]; } ncclUniqueId;
 int ncclCommInitRank(ncclComm_t *, int, ncclUniqueId, int);
 int ncclCommDestroy(ncclComm_t);
 int ncclCommAbort(ncclComm_t);
+int ncclCommRevoke(ncclComm_t, int);
 int ncclCommGetAsyncError(ncclComm_t, int *);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);

@@ -3,8 +3,8 @@
 
 use ringscope_wire::Primitive::{AllReduce, Recv, Send};
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMPLETION_EVENTS, COMPLETION_NONE, DropReason, LIVE_DRIVER, MAX_RECORDS,
-    OPERATION_CAPTURED, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_NONE, DropReason,
+    LIVE_DRIVER, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
 };
 
 use crate::harness::{Left, cuda_job};
@@ -153,8 +153,26 @@ fn an_abort_gives_up_what_its_events_would_confirm() {
 }
 
 #[test]
-fn a_destroy_looks_before_the_communicator_is_gone() {
-    left_by("destroyed").expect(0, AllReduce, (3, 3), (3, 3), 0);
+fn a_communicator_that_was_destroyed_ends_when_its_events_have_answered() {
+    let left = left_by("destroyed");
+    left.expect(0, AllReduce, (3, 3), (3, 3), 0);
+    assert_eq!(left.communicator(0).state, COMMUNICATOR_DESTROYED);
+}
+
+#[test]
+fn an_abort_reaches_the_library_although_the_driver_holds_whoever_asks() {
+    for scenario in ["hung_abort", "hung_revoke"] {
+        let left = left_by(scenario);
+        let aborted = left.snapshot.communicators.iter().filter(|c| c.state == COMMUNICATOR_ABORTED);
+        assert_eq!(aborted.count(), 4, "{scenario}");
+    }
+}
+
+#[test]
+fn neither_a_destroy_nor_the_exit_waits_for_a_driver_that_does_not_answer() {
+    for scenario in ["hung_destroy", "hung_exit", "hung_exit_locked", "hung_exit_in_driver"] {
+        left_by(scenario);
+    }
 }
 
 #[test]
