@@ -318,7 +318,13 @@ fn form_child(library: usize, parent: usize, making: impl FnOnce(&Segment) -> Ma
 }
 
 fn parent_of(local: &Local, parent: Comm) -> Option<usize> {
-    guard(|| communicators::find(segment()?, local, parent as u64)).flatten()
+    guard(|| {
+        if !nonblocking::is_idle() {
+            nonblocking::meet(local, parent);
+        }
+        communicators::find(segment()?, local, parent as u64)
+    })
+    .flatten()
 }
 
 /// Forwards the call and follows what becomes of the communicator.
@@ -372,13 +378,14 @@ fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, r
         }
         return communicators::fail(segment, slot);
     }
-    // SAFETY: the caller gave a place for the pointer, and the library has filled it.
+    // SAFETY: the caller gave a place for the pointer, and the call (or the end of its group) in which the library has
+    // filled it has not returned to him yet.
     let pointer = unsafe { comm.read() };
     match (pointer.is_null(), result == SUCCESS, parent) {
         (false, true, _) => describe(segment, slot, pointer),
         // A communicator still being made must not be asked: the library would log a warning.
         (false, false, _) => nonblocking::await_ready(slot),
-        (true, false, Some(parent)) => return nonblocking::await_pointer(slot, comm, parent),
+        (true, false, Some(parent)) => return nonblocking::await_child(slot, parent),
         (true, _, _) => return communicators::release(segment, slot),
     }
     communicators::activate(segment, slot, pointer as u64);

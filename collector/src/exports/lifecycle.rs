@@ -111,12 +111,7 @@ wrap!(
             });
         }
         if result == SUCCESS && !nonblocking::is_idle() {
-            guard(|| {
-                let segment = segment()?;
-                let slot = communicators::find(segment, local, comm as u64)?;
-                nonblocking::heard(segment, slot, said);
-                Some(())
-            });
+            guard(|| segment().map(|segment| nonblocking::heard(segment, local, comm, said)));
         }
         result
     }
@@ -363,7 +358,8 @@ pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
     cuda_events::begin_communicator(segment, slot);
 }
 
-fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
+/// What one of the functions that tell a number of a communicator says.
+pub(crate) fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
     let real = resolve::real(function, library);
     if real.is_null() {
         return None;
@@ -401,6 +397,9 @@ fn finish(local: &Local, comm: Comm, state: u32, forward: impl FnOnce() -> c_int
                 communicators::note_error(segment, slot, local.function.get(), result);
             }
         });
+    }
+    if slot.is_none() && is_taken(result) && !nonblocking::is_idle() {
+        guard(|| segment().map(nonblocking::ended_unknown));
     }
     result
 }

@@ -1,10 +1,9 @@
 //! Communicators whose init goes on after its call has returned `ncclInProgress` (`ncclConfig_t.blocking` is 0).
 //!
-//! The library must not be asked about such a communicator, and the pointer to a split one is not even there, until it
-//! says so: the program polls `ncclCommGetAsyncError` of the new communicator (an init) or of its parent (a split), and the
-//! first answer that is not `ncclInProgress` is the moment at which both are in place and the program does not know yet.
-
-#![expect(unsafe_code, reason = "reads the caller's pointers")]
+//! The library must not be asked about such a communicator until it says that it is done with it: the program polls
+//! `ncclCommGetAsyncError` of the new communicator (an init) or of its parent (a split). The pointer to a split one is not even
+//! there before, and where the library writes it is the program's own memory, which may be gone a moment after: it is never
+//! read later. So a child is met when the program names it, in its first operation or when its state is asked for.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -14,28 +13,28 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 use crate::abi::nccl::{Comm, IN_PROGRESS, SUCCESS};
-use crate::calls::resolve::Function;
-use crate::exports::lifecycle::describe;
-use crate::segment::communicators;
+use crate::calls::resolve::{Function, library_of};
+use crate::exports::lifecycle::{ask, describe};
+use crate::segment::local::Local;
+use crate::segment::{communicators, segment};
 
 /// What is awaited of a slot.
 struct Wait {
     /// One of the constants below.
     kind: AtomicU8,
-    /// Where the library will put the pointer.
-    place: AtomicUsize,
     parent: AtomicUsize,
 }
 
 const NOTHING: u8 = 0;
 /// The pointer is known; rank, size and device are asked for when it can be.
 const READY: u8 = 1;
-/// The pointer will be in its place when the parent is done.
-const POINTER: u8 = 2;
+/// The parent is not done with the child yet.
+const FORMING: u8 = 2;
+/// The child is there, and the program will name it some day.
+const MADE: u8 = 3;
 
-static WAITS: [Wait; MAX_COMMUNICATORS] = [const {
-    Wait { kind: AtomicU8::new(NOTHING), place: AtomicUsize::new(0), parent: AtomicUsize::new(0) }
-}; MAX_COMMUNICATORS];
+static WAITS: [Wait; MAX_COMMUNICATORS] =
+    [const { Wait { kind: AtomicU8::new(NOTHING), parent: AtomicUsize::new(0) } }; MAX_COMMUNICATORS];
 /// How many there are: mostly none, and then nothing is searched.
 static N_WAITS: AtomicUsize = AtomicUsize::new(0);
 
@@ -44,12 +43,11 @@ pub(crate) fn await_ready(slot: usize) {
     await_kind(slot, READY);
 }
 
-/// The pointer to the slot's communicator will be at `place` when `parent` is done.
-pub(crate) fn await_pointer(slot: usize, place: *mut Comm, parent: usize) {
+/// The slot's communicator is a child of `parent` whose pointer the program has not been given yet.
+pub(crate) fn await_child(slot: usize, parent: usize) {
     let Some(wait) = WAITS.get(slot) else { return };
-    wait.place.store(place.expose_provenance(), Relaxed);
     wait.parent.store(parent, Relaxed);
-    await_kind(slot, POINTER);
+    await_kind(slot, FORMING);
 }
 
 fn await_kind(slot: usize, kind: u8) {
@@ -60,50 +58,93 @@ fn await_kind(slot: usize, kind: u8) {
 }
 
 /// Whether anything is awaited at all.
+#[inline(always)]
 pub(crate) fn is_idle() -> bool {
     N_WAITS.load(Acquire) == 0
 }
 
-/// The library has said how far the slot's communicator is.
-pub(crate) fn heard(segment: &Segment, slot: usize, progress: c_int) {
+/// The library has said how far a communicator is.
+pub(crate) fn heard(segment: &Segment, local: &Local, comm: Comm, progress: c_int) {
     if progress == IN_PROGRESS {
         return;
     }
-    if take(slot, READY) && progress == SUCCESS {
-        let pointer = communicators::at(segment, slot).pointer.load(Relaxed);
-        describe(segment, slot, pointer_of(pointer));
+    if progress == SUCCESS {
+        meet(local, comm);
     }
-    for (child, wait) in WAITS.iter().enumerate() {
-        if wait.parent.load(Relaxed) == slot && take(child, POINTER) {
-            arrive(segment, child, wait, progress);
+    let Some(slot) = communicators::find(segment, local, comm as u64) else { return };
+    if take(slot, READY) && progress == SUCCESS {
+        describe(segment, slot, comm);
+    }
+    for child in children_of(slot) {
+        if progress == SUCCESS {
+            let _ = WAITS[child].kind.compare_exchange(FORMING, MADE, AcqRel, Relaxed);
+        } else if take(child, FORMING) {
+            communicators::note_error(segment, child, Function::ncclCommGetAsyncError.number(), progress);
+            communicators::fail(segment, child);
         }
     }
 }
 
-fn arrive(segment: &Segment, child: usize, wait: &Wait, progress: c_int) {
-    if progress != SUCCESS {
-        communicators::note_error(segment, child, Function::ncclCommGetAsyncError.number(), progress);
-        return communicators::fail(segment, child);
+/// The program names a communicator that it takes to be ready. If it is not known, it may be a child that is awaited: one
+/// about which all that is known is what the library says of this pointer. Where several are, none is taken.
+#[cold]
+pub(crate) fn meet(local: &Local, comm: Comm) {
+    let Some(segment) = segment().filter(|_| !comm.is_null()) else { return };
+    if communicators::find(segment, local, comm as u64).is_some() {
+        return;
     }
-    let place: *mut Comm = std::ptr::with_exposed_provenance_mut(wait.place.load(Relaxed));
-    // SAFETY: the program gave the place to the library, which has written it and says so in the answer that the
-    // program has yet to see: it cannot have taken it back.
-    let pointer = unsafe { place.read() };
-    if pointer.is_null() {
-        return communicators::release(segment, child);
+    let Some(library) = library_of(local, comm) else { return };
+    let _inside = local.enter(0, None);
+    let rank = ask(Function::ncclCommUserRank, library, comm);
+    let Some((rank, n_ranks)) = rank.zip(ask(Function::ncclCommCount, library, comm)) else { return };
+    let fits = |slot: &usize| {
+        let communicator = communicators::at(segment, *slot);
+        communicator.library.load(Relaxed) as usize == library
+            && can_be(communicator.rank.load(Relaxed), rank, -1)
+            && can_be(communicator.n_ranks.load(Relaxed), n_ranks, 0)
+            && is_child(*slot)
+    };
+    let mut candidates = (0..MAX_COMMUNICATORS).filter(fits);
+    if let (Some(child), None) = (candidates.next(), candidates.next())
+        && (take(child, FORMING) || take(child, MADE))
+    {
+        describe(segment, child, comm);
+        communicators::activate(segment, child, comm as u64);
     }
-    describe(segment, child, pointer);
-    communicators::activate(segment, child, pointer as u64);
 }
 
-/// The slot's communicator ends: nothing more will come of it.
+/// A communicator has ended that was not known: if it can only have been this child, that needs its slot no more.
+#[cold]
+pub(crate) fn ended_unknown(segment: &Segment) {
+    let mut made = (0..MAX_COMMUNICATORS).filter(|slot| is_child(*slot));
+    if let (Some(child), None) = (made.next(), made.next())
+        && take(child, MADE)
+    {
+        communicators::release(segment, child);
+    }
+}
+
+fn is_child(slot: usize) -> bool {
+    matches!(WAITS[slot].kind.load(Acquire), FORMING | MADE)
+}
+
+fn can_be(known: i32, said: i32, unknown: i32) -> bool {
+    known == unknown || known == said
+}
+
+/// The slot's communicator ends. Of what it is still making nothing comes any more.
 pub(crate) fn abandon(segment: &Segment, slot: usize) {
     take(slot, READY);
-    for (child, wait) in WAITS.iter().enumerate() {
-        if wait.parent.load(Relaxed) == slot && take(child, POINTER) {
-            communicators::release(segment, child);
-        }
+    for child in children_of(slot).filter(|child| take(*child, FORMING)) {
+        communicators::release(segment, child);
     }
+}
+
+fn children_of(parent: usize) -> impl Iterator<Item = usize> {
+    (0..MAX_COMMUNICATORS).filter(move |child| {
+        let wait = &WAITS[*child];
+        wait.kind.load(Acquire) == FORMING && wait.parent.load(Relaxed) == parent
+    })
 }
 
 fn take(slot: usize, kind: u8) -> bool {
@@ -114,10 +155,6 @@ fn take(slot: usize, kind: u8) -> bool {
         N_WAITS.fetch_sub(1, AcqRel);
     }
     taken
-}
-
-fn pointer_of(number: u64) -> Comm {
-    std::ptr::with_exposed_provenance_mut(usize::try_from(number).unwrap_or_default())
 }
 
 /// In a forked child: the parent's.

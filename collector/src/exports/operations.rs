@@ -14,6 +14,7 @@ use crate::abi::nccl::{Comm, Stream};
 use crate::calls::call::Call;
 use crate::calls::resolve::Function;
 use crate::calls::{issue, resolve};
+use crate::exports::nonblocking;
 use crate::segment::local::Local;
 use crate::segment::{guard, local};
 
@@ -77,6 +78,9 @@ fn around(function: Function, call: Call, comm: Comm, forward: impl FnOnce(*mut 
     if local.is_inside() {
         let real = resolve::real(function, local.library.get());
         return if real.is_null() { resolve::lacks() } else { forward(real) };
+    }
+    if !nonblocking::is_idle() {
+        guard(|| nonblocking::meet(local, comm));
     }
     let open = guard(|| issue::begin(local, &call, function.number())).flatten();
     let real = if resolve::is_single() {

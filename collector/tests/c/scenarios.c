@@ -143,6 +143,43 @@ static void non_blocking(void) {
   OK(ncclCommAbort(comm)); /* and nobody will ever know the child */
 }
 
+static void until_done(ncclComm_t comm) {
+  int error;
+  do OK(ncclCommGetAsyncError(comm, &error)); while (error == 7);
+  OK(error);
+}
+
+/* A program that takes a child out of where the library has put it, and that memory is gone when it asks for the parent. */
+static ncclComm_t split_in_passing(ncclComm_t parent, int color) {
+  ncclComm_t *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(place != MAP_FAILED);
+  CHECK(ncclCommSplit(parent, color, 0, place, NULL) == 7);
+  stub_split_is_done(parent);
+  ncclComm_t child = *place;
+  OK(munmap(place, 4096));
+  until_done(parent);
+  return child;
+}
+
+static void passing_place(void) {
+  ncclUniqueId id = {{1}}, other_id = {{2}};
+  ncclComm_t comm, other, lost;
+  stub_non_blocking(1);
+  CHECK(ncclCommInitRank(&comm, 8, id, 6) == 7);
+  CHECK(ncclCommInitRank(&other, 8, other_id, 6) == 7);
+  until_done(comm);
+  until_done(other);
+  ncclComm_t child = split_in_passing(comm, 1), second = split_in_passing(child, 2);
+  all_reduce(child, 3);
+  OK(ncclCommDestroy(comm));
+  until_done(second);
+  all_reduce(second, 5);
+  /* Which of two that are alike this is, nobody can tell. */
+  lost = split_in_passing(other, 1);
+  split_in_passing(other, 2);
+  all_reduce(lost, 7);
+}
+
 /* One of several copies of the library in the process: each gets the calls of its own communicators and users. */
 static void copy(void) {
   int before = stub_operations(), groups = stub_group_starts();
@@ -558,7 +595,7 @@ static void untold_broadcasts(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking),
+    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),

@@ -102,6 +102,8 @@ void stub_non_blocking(int is_on);
 void stub_backwards(int is_on);
 /* ncclCommInitAll announces nothing before so many threads are in it. */
 void stub_meet(int n_threads);
+/* The child that is being split from the communicator is there, before the parent was asked. */
+void stub_split_is_done(ncclComm_t parent);
 /* Calls that have come to this copy of the library: operations, and group starts. */
 int stub_operations(void);
 int stub_group_starts(void);

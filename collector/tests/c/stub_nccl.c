@@ -312,6 +312,13 @@ int ncclCommCount(ncclComm_t comm, int *n) { return ask(comm, n, comm->n_ranks);
 int ncclCommUserRank(ncclComm_t comm, int *rank) { return ask(comm, rank, comm->rank); }
 int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, comm->rank); }
 
+/* On a thread of the library's own, in one that is real. */
+void stub_split_is_done(ncclComm_t parent) {
+  parent->polls = parent->child->polls = 0;
+  *parent->place = parent->child;
+  parent->child = NULL;
+}
+
 int ncclCommGetAsyncError(ncclComm_t comm, int *error) {
   if (async_error) { *error = async_error; return SUCCESS; }
   *error = comm->polls > 0 && comm->polls++ < 3 ? 7 : SUCCESS;

@@ -129,6 +129,29 @@ fn a_communicator_that_does_not_block_is_described_when_it_is_ready() {
 }
 
 #[test]
+fn where_the_library_has_put_a_child_is_never_read_later() {
+    for profiler in [true, false] {
+        let job = job("passing_place");
+        let job = if profiler { job } else { job.without("NCCL_PROFILER_PLUGIN") };
+        let left = job.succeed().only_segment();
+        let children: Vec<_> = left
+            .snapshot
+            .communicators
+            .iter()
+            .enumerate()
+            .filter(|(_, c)| c.made_by == MADE_BY_SPLIT)
+            .collect();
+        let known = children.iter().map(|(_, c)| (c.state, c.rank, c.n_ranks)).collect::<Vec<_>>();
+        assert_eq!(known[..2], [(COMMUNICATOR_ACTIVE, 3, 4), (COMMUNICATOR_ACTIVE, 1, 2)]);
+        for ((slot, _), bytes) in children.iter().zip([12, 20]) {
+            let issued = left.counters(*slot, AllReduce);
+            assert_eq!((issued.issued_calls, issued.issued_bytes), (1, bytes));
+        }
+        assert_eq!(left.snapshot.dropped, [(DropReason::UnknownCommunicator, 1)]);
+    }
+}
+
+#[test]
 fn each_copy_of_the_library_gets_its_own_calls() {
     let users = ["libframework.so", "libstatic_old.so", "libstatic_new.so"];
     let left = several_job("copy", &users).without("NCCL_PROFILER_PLUGIN").succeed().only_segment();
