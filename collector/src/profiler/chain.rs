@@ -18,7 +18,7 @@ use crate::profiler::layout::{
     InitBlank, InitById, InitNamed, KERNEL_CH, KERNEL_LAUNCH, KERNEL_PHASE, NET_PLUGIN, P2P, P2P_API,
     PROXY_CTRL, PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent, Version, kinds,
 };
-use crate::profiler::{pairs, v1, v2, v3, v4, v5, v6, v7};
+use crate::profiler::{masks, pairs, v1, v2, v3, v4, v5, v6, v7};
 use crate::segment::handle::Handle;
 
 /// A foreign table of any version: what may be NULL there is an option here.
@@ -147,7 +147,7 @@ pub(super) fn start<V: Version>(
 ) -> u64 {
     let mask = MASK.load(Relaxed);
     if mask != MASK_SEEN.load(Relaxed) {
-        crate::profiler::ask();
+        masks::ask();
     }
     let wanted = u64::from(mask.cast_unsigned()) & askers(kind) != 0;
     let has_context = HAS_CONTEXT.get(context).is_some_and(|has| has.load(Acquire));

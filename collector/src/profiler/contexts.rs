@@ -46,6 +46,8 @@ struct Context {
     n_ranks: AtomicI32,
     rank: AtomicI32,
     name: [AtomicU64; 8],
+    /// The place of its library's mask ([`crate::profiler::masks`]).
+    mask: AtomicUsize,
 }
 
 const IS_SURE: u64 = 1 << 31;
@@ -59,6 +61,7 @@ static CONTEXTS: [Context; MAX_CONTEXTS] = [const {
         n_ranks: AtomicI32::new(0),
         rank: AtomicI32::new(-1),
         name: [const { AtomicU64::new(0) }; 8],
+        mask: AtomicUsize::new(0),
     }
 }; MAX_CONTEXTS];
 /// One more than the highest number that was ever given.
@@ -67,16 +70,23 @@ static N_CONTEXTS: AtomicUsize = AtomicUsize::new(0);
 /// What the library has as its context, never 0: without one it would not call `finalize`.
 pub(crate) const UNFOLLOWED: usize = MAX_CONTEXTS + 1;
 
-/// Takes a context; gives the number for the library. [`UNFOLLOWED`] if there is no room.
-pub(crate) fn open() -> usize {
+/// Takes a context, of a library whose mask `enter_mask` keeps; gives the number for the library. [`UNFOLLOWED`] if there is
+/// no room.
+pub(super) fn open(enter_mask: impl FnOnce() -> usize) -> usize {
     let taken = CONTEXTS
         .iter()
         .position(|context| context.is_used.compare_exchange(false, true, AcqRel, Acquire).is_ok());
     let Some(index) = taken else { return UNFOLLOWED };
     CONTEXTS[index].bound.store(0, Release);
     CONTEXTS[index].rank.store(-1, Relaxed);
+    CONTEXTS[index].mask.store(enter_mask(), Relaxed);
     N_CONTEXTS.fetch_max(index + 1, AcqRel);
     index + 1
+}
+
+/// The place of the mask of the context's library, once.
+pub(super) fn take_mask(number: usize) -> usize {
+    of(number).map_or(0, |context| context.mask.swap(0, AcqRel))
 }
 
 fn of(number: usize) -> Option<&'static Context> {

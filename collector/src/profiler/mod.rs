@@ -8,6 +8,7 @@ mod chain;
 pub(crate) mod contexts;
 pub(crate) mod event;
 pub(crate) mod layout;
+mod masks;
 mod pairs;
 pub(crate) mod replay;
 pub(crate) mod seen;
@@ -22,9 +23,8 @@ mod v6;
 mod v7;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::layout::{DropReason, LIVE_CHAINED};
 
@@ -40,28 +40,12 @@ use crate::segment::handle::Handle;
 use crate::segment::map::segment_or_create;
 use crate::segment::{guard, segment, switch};
 
-/// Where the library keeps its activation mask: one place per process.
-static MASK_PLACE: AtomicPtr<c_int> = AtomicPtr::new(null_mut());
-/// What the collector itself asks for.
-static OURS: AtomicU32 = AtomicU32::new(0);
-/// Communicators between `init` and `finalize`: the mask's place is the library's while there is one.
-static N_CONTEXTS: AtomicI32 = AtomicI32::new(0);
 /// Our process id, for comparison with that of a proxy operation.
 static PID: AtomicI32 = AtomicI32::new(0);
 
 /// Asks the library for these events, and for what the other plugin asks for.
 pub(crate) fn set_mask(ours: u32) {
-    OURS.store(ours, Relaxed);
-    ask();
-}
-
-fn ask() {
-    let place = MASK_PLACE.load(Acquire);
-    if !place.is_null() {
-        let mask = (OURS.load(Relaxed) | chain::mask()).cast_signed();
-        // SAFETY: the library's own int, which lives as long as a communicator does; it expects this write.
-        unsafe { place.write_volatile(mask) };
-    }
+    masks::ask_for(ours);
 }
 
 /// Remembers the process id, again in each process that makes a segment.
@@ -69,10 +53,9 @@ pub(crate) fn note_pid() {
     PID.store(std::process::id().cast_signed(), Relaxed);
 }
 
-/// In a forked child: communicators, and the library's place for the mask, are the parent's.
+/// In a forked child: communicators, and the library's places for its masks, are the parent's.
 pub(crate) fn forget() {
-    MASK_PLACE.store(null_mut(), Relaxed);
-    N_CONTEXTS.store(0, Relaxed);
+    masks::forget();
     chain::forget();
 }
 
@@ -130,7 +113,7 @@ unsafe extern "C" fn init_by_id<V: Version>(
     unsafe { init::<V>(context, mask, &Init { comm_hash, name, n_nodes, n_ranks, rank, log }) }
 }
 
-/// A communicator is being made; `mask` stays the library's for good.
+/// A communicator is being made; `mask` is the library's until its `finalize`.
 ///
 /// # Safety
 /// Valid places for context and mask; a name that is NULL or terminated.
@@ -138,9 +121,7 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
     // SAFETY: the caller's promise.
     let name = unsafe { text(said.name) };
     let number = guard(|| {
-        N_CONTEXTS.fetch_add(1, AcqRel);
-        MASK_PLACE.store(mask, Relaxed);
-        let number = contexts::open();
+        let number = contexts::open(|| masks::enter(mask));
         let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment));
         if let Some(segment) = segment {
             let Init { comm_hash, n_nodes, n_ranks, rank, .. } = *said;
@@ -155,7 +136,7 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
         if let Some(segment) = segment {
             switch::begin_profiler(segment, V::NUMBER);
         } else {
-            ask();
+            masks::ask();
         }
         number
     });
@@ -258,14 +239,12 @@ unsafe extern "C" fn record_event_state<V: Version>(
 
 unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     guard(|| {
+        masks::leave(contexts::take_mask(context.addr()));
         chain::finalize(context.addr());
         if let Some(segment) = segment().filter(|segment| !switch::is_faulty(segment)) {
             tasks::finalize(segment, context.addr());
         } else {
             contexts::close(context.addr());
-        }
-        if N_CONTEXTS.fetch_sub(1, AcqRel) == 1 {
-            MASK_PLACE.store(null_mut(), Relaxed);
         }
     });
     SUCCESS

@@ -35,6 +35,21 @@ pub(crate) fn job_with(version: u32, plugin: &Path, scenario: &str) -> Job {
     Job::new(version, plugin, scenario)
 }
 
+/// A scenario of a program with two copies of a library that speaks version 5.
+pub(crate) fn copies_job(scenario: &str) -> Job {
+    let mut job = Job::new(5, &library(), scenario);
+    let mut command = Command::new(programs().join("copies"));
+    command.arg(library()).arg(scenario);
+    for copy in ["copy_a.so", "copy_b.so"] {
+        command.arg(programs().join(copy));
+    }
+    for (name, value) in job.command.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    job.command = command;
+    job
+}
+
 /// The plugin of this version that writes down what it hears.
 pub(crate) fn guest(version: u32) -> PathBuf {
     programs().join(format!("guest{version}.so"))
@@ -152,6 +167,10 @@ fn programs() -> &'static Path {
             cc(&dir, version, &format!("host{version}"), "host.c", &["-pthread", "-ldl"]);
             cc(&dir, version, &format!("guest{version}.so"), "guest.c", &["-shared", "-fPIC"]);
         }
+        for copy in ["copy_a.so", "copy_b.so"] {
+            cc(&dir, 5, copy, "copy.c", &["-shared", "-fPIC", "-ldl"]);
+        }
+        cc(&dir, 5, "copies", "copies.c", &["-pthread", "-ldl"]);
         dir
     })
 }

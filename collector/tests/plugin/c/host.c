@@ -1,16 +1,13 @@
 /* A collective library that does nothing but speak version V of the profiler interface to the plugin named first. */
 #define _GNU_SOURCE
 #include "abi.h"
+#include "control.h"
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
 
 struct comm { void *context; uint64_t hash; int rank; };
 static table *plugin;
@@ -283,15 +280,6 @@ static void nonsense(void) {
   end(&comm);
 }
 
-static void control(uint32_t word) {
-  char pattern[512];
-  glob_t found;
-  snprintf(pattern, sizeof pattern, "%s/*.seg", getenv("RINGSCOPE_DIR"));
-  CHECK(glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc == 1);
-  int file = open(found.gl_pathv[0], O_RDWR);
-  CHECK(pwrite(file, &word, sizeof word, atol(getenv("CONTROL_OFFSET"))) == sizeof word);
-  close(file);
-}
 /* Says the mask at each word of control. */
 static void levels(void) {
   struct comm comm = make(0xabc, 1);

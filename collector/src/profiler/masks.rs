@@ -1,0 +1,109 @@
+//! Where each copy of the library keeps its activation mask, from its first communicator's `init` to its last one's
+//! `finalize`: after that the copy may be unloaded.
+
+#![expect(unsafe_code, reason = "writes the library's masks")]
+
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+use crate::profiler::chain;
+
+/// Places that are known at once: NCCL has one in each copy, and a process two or three copies. A place too many is told
+/// the mask of its `init` and no change.
+const MAX_PLACES: usize = 64;
+
+struct Place {
+    /// NULL if the entry is free.
+    mask: AtomicPtr<c_int>,
+    /// Communicators between `init` and `finalize`.
+    n_contexts: AtomicUsize,
+}
+
+static PLACES: [Place; MAX_PLACES] =
+    [const { Place { mask: AtomicPtr::new(null_mut()), n_contexts: AtomicUsize::new(0) } }; MAX_PLACES];
+/// What the collector itself asks for.
+static OURS: AtomicU32 = AtomicU32::new(0);
+/// Some thread enters, leaves or writes. An event that changes the mask never waits for it: see [`IS_STALE`].
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+/// The masks are to be written once more, by whoever is busy now.
+static IS_STALE: AtomicBool = AtomicBool::new(false);
+
+/// A communicator of the library that keeps its mask here begins. The number of the place for [`leave`], 0 if there is none.
+pub(super) fn enter(mask: *mut c_int) -> usize {
+    if mask.is_null() {
+        return 0;
+    }
+    wait();
+    let known = PLACES.iter().position(|place| place.mask.load(Relaxed) == mask);
+    let index = known.or_else(|| PLACES.iter().position(|place| place.mask.load(Relaxed).is_null()));
+    if let Some(index) = index {
+        PLACES[index].mask.store(mask, Relaxed);
+        PLACES[index].n_contexts.fetch_add(1, Relaxed);
+    } else {
+        write(mask);
+    }
+    release();
+    index.map_or(0, |index| index + 1)
+}
+
+/// A communicator of the place has ended.
+pub(super) fn leave(number: usize) {
+    let Some(place) = PLACES.get(number.wrapping_sub(1)) else { return };
+    wait();
+    if place.n_contexts.fetch_sub(1, Relaxed) == 1 {
+        place.mask.store(null_mut(), Relaxed);
+    }
+    release();
+}
+
+/// Asks all copies for these events, and for what the other plugin asks for.
+pub(super) fn ask_for(ours: u32) {
+    OURS.store(ours, Relaxed);
+    ask();
+}
+
+/// Asks them again: the other plugin asks for something else.
+pub(super) fn ask() {
+    IS_STALE.store(true, SeqCst);
+    write_stale();
+}
+
+/// Before the flag is looked at, the thread that is busy has either let go or will look at the flag itself.
+fn write_stale() {
+    while IS_STALE.load(SeqCst) && !IS_BUSY.swap(true, SeqCst) {
+        IS_STALE.store(false, SeqCst);
+        PLACES.iter().map(|place| place.mask.load(Relaxed)).filter(|mask| !mask.is_null()).for_each(write);
+        IS_BUSY.store(false, SeqCst);
+    }
+}
+
+fn write(mask: *mut c_int) {
+    let asked = (OURS.load(Relaxed) | chain::mask()).cast_signed();
+    // SAFETY: the library's own int, which is there while one of its communicators is between `init` and `finalize`, and
+    // only whoever is busy takes it from the table; the library expects this write at any time.
+    unsafe { mask.write_volatile(asked) };
+}
+
+/// Where a communicator begins or ends another thread is waited for: it writes some integers.
+fn wait() {
+    while IS_BUSY.swap(true, AcqRel) {
+        std::thread::yield_now();
+    }
+}
+
+fn release() {
+    IS_BUSY.store(false, SeqCst);
+    write_stale();
+}
+
+/// In a forked child: the library's communicators are the parent's.
+pub(super) fn forget() {
+    for place in &PLACES {
+        place.mask.store(null_mut(), Relaxed);
+        place.n_contexts.store(0, Relaxed);
+    }
+    IS_BUSY.store(false, Relaxed);
+    IS_STALE.store(false, Relaxed);
+}
