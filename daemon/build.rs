@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (constant, file) in [
         ("LIBRINGSCOPE", "libringscope.so"),
         ("LIBRINGSCOPE_WATCHER", "libringscope_watcher.so"),
+        ("LIBRINGSCOPE_PRELOAD", "libringscope_preload.so"),
         ("LIBRSCCL", "librsccl.so"),
     ] {
         let value = match &embed_dir {

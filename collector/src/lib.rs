@@ -1,7 +1,7 @@
 //! The collector, `libringscope.so`: a guest in somebody else's training process.
 //!
-//! It is preloaded, so that its `ncclX` run before the library's, and the same object is the library's profiler
-//! plugin. What it sees it leaves in the process's segment ([`ringscope_wire::segment`]). On the record path it never
+//! `libringscope_preload.so` (`collector/preload`) is preloaded and opens it at the first call, so that its `ncclX` run before
+//! the library's; it may be preloaded itself too. The same object is the library's profiler plugin. What it sees it leaves in the process's segment ([`ringscope_wire::segment`]). On the record path it never
 //! allocates, locks, blocks or calls the system; nowhere does it write output or let a panic reach C.
 //!
 //! Its layers, each of which knows only those before it:

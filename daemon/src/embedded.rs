@@ -19,6 +19,8 @@ pub enum Library {
     Collector,
     /// `libringscope_watcher.so`, which the collector opens beside itself where a summation group is made.
     Watcher,
+    /// `libringscope_preload.so`, which is preloaded and opens the collector.
+    Preload,
     /// `librsccl.so`, the engine; only the demo needs it.
     Engine,
 }
@@ -28,6 +30,7 @@ impl Library {
         match self {
             Self::Collector => "libringscope.so",
             Self::Watcher => "libringscope_watcher.so",
+            Self::Preload => "libringscope_preload.so",
             Self::Engine => "librsccl.so",
         }
     }
@@ -36,6 +39,7 @@ impl Library {
         match self {
             Self::Collector => LIBRINGSCOPE,
             Self::Watcher => LIBRINGSCOPE_WATCHER,
+            Self::Preload => LIBRINGSCOPE_PRELOAD,
             Self::Engine => LIBRSCCL,
         }
     }
@@ -44,6 +48,7 @@ impl Library {
         match self {
             Self::Collector => "ringscope-collector",
             Self::Watcher => "ringscope-summation-watcher",
+            Self::Preload => "ringscope-preload",
             Self::Engine => "ringscope-engine",
         }
     }

@@ -62,6 +62,8 @@ fn put(name: &str, folder: &Path) -> Result<()> {
     fs::rename(&fresh, &path).with_context(|| format!("cannot replace {}", path.display()))
 }
 
-/// What `cargo build` is told to build of the collector: with what it opens beside itself.
-pub(crate) const COLLECTOR: [&str; 4] = ["-p", "ringscope-collector", "-p", "ringscope-summation-watcher"];
-pub(crate) const LIBRARIES: [&str; 3] = ["libringscope.so", "libringscope_watcher.so", "librsccl.so"];
+/// What `cargo build` is told to build of the collector: with what opens it, and what it opens beside itself.
+pub(crate) const COLLECTOR: [&str; 6] =
+    ["-p", "ringscope-collector", "-p", "ringscope-preload", "-p", "ringscope-summation-watcher"];
+pub(crate) const LIBRARIES: [&str; 4] =
+    ["libringscope.so", "libringscope_preload.so", "libringscope_watcher.so", "librsccl.so"];

@@ -1,16 +1,17 @@
 //! What the dynamic linker knows: who called, and which copy of the library the caller would have got without us.
 //!
-//! A caller's own scope is asked in the linker's order: first what is loaded for everybody behind us (`RTLD_NEXT`; another
-//! interposer may come first, as it should); then the caller's object and what it needs (`dlopen(RTLD_LOCAL)`, as
+//! A caller's own scope is asked in the linker's order: first what is loaded for everybody behind us (`RTLD_NEXT`, or what
+//! comes behind the object that was preloaded and opened us; another interposer may come first, as it should); then the caller's object and what it needs (`dlopen(RTLD_LOCAL)`, as
 //! `import torch` does; a copy linked into the caller statically); then the known sonames; then any loaded object that
 //! exports `pncclX`. The order within a scope that was opened with several copies is taken to be the caller's own.
 
 #![expect(unsafe_code, reason = "asks the dynamic linker and the unwinder")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 /// Libraries that speak the API, in the order in which they are asked.
 const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"librsccl.so"];
@@ -28,7 +29,7 @@ impl Scope {
     /// The function of this name, of which `profiled` is the other name; never one of ours.
     pub(crate) fn find(self, name: &CStr, profiled: &CStr) -> Option<*mut c_void> {
         match self {
-            Self::Next => lookup(libc::RTLD_NEXT, name),
+            Self::Next => lookup(libc::RTLD_NEXT, name).or_else(|| behind_preload(name)),
             Self::Object(handle) => lookup(handle, profiled).or_else(|| lookup(handle, name)),
         }
     }
@@ -67,7 +68,52 @@ pub(crate) fn open(object: &CStr, has: impl Fn(&Scope) -> bool) -> Option<Scope>
 fn lookup(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a pseudo-handle or one from dlopen, and a terminated name.
     let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    (!found.is_null() && !is_ours(found.addr()) && !is_preloads(found)).then_some(found)
+}
+
+/// A function of the object that is preloaded (`collector/preload`), found once.
+struct OfPreload {
+    name: &'static CStr,
+    place: AtomicPtr<c_void>,
+}
+
+impl OfPreload {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, place: AtomicPtr::new(null_mut()) }
+    }
+
+    fn find(&self) -> Option<*mut c_void> {
+        let known = self.place.load(Acquire);
+        if !known.is_null() {
+            return Some(known);
+        }
+        // SAFETY: a pseudo-handle and a terminated name.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) };
+        self.place.store(found, Release);
+        (!found.is_null()).then_some(found)
+    }
+}
+
+static NEXT: OfPreload = OfPreload::new(c"ringscope_preload_next");
+static HOLDS: OfPreload = OfPreload::new(c"ringscope_preload_holds");
+
+/// What comes behind the object that is preloaded: behind us comes nothing, if it has opened us.
+fn behind_preload(name: &CStr) -> Option<*mut c_void> {
+    let next = NEXT.find()?;
+    // SAFETY: its signature in `preload.c`.
+    let next: unsafe extern "C" fn(*const c_char) -> *mut c_void = unsafe { std::mem::transmute(next) };
+    // SAFETY: a terminated name.
+    let found = unsafe { next(name.as_ptr()) };
     (!found.is_null() && !is_ours(found.addr())).then_some(found)
+}
+
+/// Whether this is one of the functions that lead to ours.
+fn is_preloads(found: *mut c_void) -> bool {
+    let Some(holds) = HOLDS.find() else { return false };
+    // SAFETY: its signature in `preload.c`.
+    let holds: unsafe extern "C" fn(*const c_void) -> c_int = unsafe { std::mem::transmute(holds) };
+    // SAFETY: any address may be asked for.
+    unsafe { holds(found) != 0 }
 }
 
 /// Where the object that holds an address is loaded, and its path.

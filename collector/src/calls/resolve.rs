@@ -17,7 +17,7 @@ use crate::abi::nccl::{Comm, SYSTEM_ERROR};
 use crate::calls::linker_scope;
 use crate::calls::linker_scope::Scope;
 use crate::segment::local::Local;
-use crate::segment::{communicators, segment, switch};
+use crate::segment::{communicators, guard, segment, switch, uncancelled};
 
 macro_rules! functions {
     ($($name:ident)*) => {
@@ -159,7 +159,7 @@ fn library_of_one_of_several(local: &Local, comm: Comm) -> Option<usize> {
 
 /// The copy for a rare call without a communicator, whose wrapper does not know where it returns to.
 pub(crate) fn library_of_outside() -> Option<usize> {
-    library_of_caller(crate::segment::guard(linker_scope::caller).unwrap_or(0))
+    library_of_caller(guard(linker_scope::caller).unwrap_or(0))
 }
 
 /// The copy for a call that returns to this address.
@@ -171,7 +171,7 @@ pub(crate) fn library_of_caller(caller: usize) -> Option<usize> {
             return Some(known.library.load(Relaxed));
         }
     }
-    crate::segment::guard(|| meet(caller)).flatten()
+    guard(|| uncancelled(|| meet(caller))).flatten()
 }
 
 /// Finds the copy of a caller that is not known yet, and remembers both.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use ringscope_wire::segment::Segment;
 
-use super::guard;
+use super::{guard, uncancelled};
 
 static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
 /// Some thread is making the segment.
@@ -42,7 +42,7 @@ pub(crate) fn segment_or_create() -> Option<&'static Segment> {
     while BUSY.swap(true, AcqRel) {
         std::thread::yield_now();
     }
-    let segment = segment().or_else(|| guard(make).flatten());
+    let segment = segment().or_else(|| guard(|| uncancelled(make)).flatten());
     BUSY.store(false, Release);
     segment
 }

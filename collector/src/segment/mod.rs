@@ -19,5 +19,5 @@ pub(crate) mod thread_id;
 pub(crate) mod threads;
 pub(crate) mod ticks;
 
-pub(crate) use guard::guard;
+pub(crate) use guard::{guard, uncancelled};
 pub(crate) use map::segment;

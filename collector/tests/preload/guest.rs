@@ -8,7 +8,7 @@ use std::process::Command;
 use ringscope_wire::Primitive::{AllReduce, Recv};
 use ringscope_wire::segment::layout::STATE_FAULT;
 
-use crate::harness::{Job, assert_good, job, left_by, library, summation_job};
+use crate::harness::{Job, assert_good, job, left_by, library, preload, summation_job};
 
 #[test]
 fn the_record_path_makes_no_system_call() {
@@ -96,7 +96,7 @@ fn with_a_full_folder(mut job: Job, scenario: &str) {
         .arg(program)
         .arg(scenario)
         .envs(environment)
-        .env("PRELOAD", library())
+        .env("PRELOAD", preload())
         .output()
         .expect("unshare: apt-get install util-linux");
     assert_good(&output);

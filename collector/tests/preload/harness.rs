@@ -129,6 +129,11 @@ pub(crate) fn library() -> PathBuf {
     found.expect("cargo builds libringscope.so before this test").canonicalize().unwrap()
 }
 
+/// What is preloaded and opens the library under test.
+pub(crate) fn preload() -> &'static Path {
+    Path::new(ringscope_preload::OBJECT)
+}
+
 impl Job {
     /// A program that runs as it is.
     pub(crate) fn of(program: &Path, name: &str) -> Self {
@@ -143,7 +148,8 @@ impl Job {
         command
             .env_clear()
             .env("LD_LIBRARY_PATH", programs())
-            .env("LD_PRELOAD", library())
+            .env("LD_PRELOAD", preload())
+            .env("RINGSCOPE_COLLECTOR", library())
             .env("NCCL_PROFILER_PLUGIN", library())
             .env("CONTROL_OFFSET", read::control_offset().to_string())
             .env("READ_GENERATION_OFFSET", read::read_generation_offset(1).to_string())

@@ -8,6 +8,7 @@
 //! * [`levels`]: the profiler or the events, as the level has it
 //! * [`versions`]: every version of the profiler interface
 //! * [`newer`]: what came to the API later, and several copies of the library
+//! * [`loading`]: what is preloaded loads everywhere and opens the library where it can
 //! * [`guest`]: what it must never do
 //! * [`ranks`]: several ranks in one process
 //! * [`real`]: the same with NVIDIA's library, which has no GPU here
@@ -27,6 +28,7 @@ mod guest;
 mod harness;
 mod levels;
 mod lifetimes;
+mod loading;
 mod newer;
 mod operations;
 mod ranks;

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, LIVE_CALLED, SOURCE_CALLS};
 
-use crate::harness::{Job, compile, library};
+use crate::harness::{Job, compile, preload};
 use crate::symbols::{exported_by, hooked};
 
 /// The library of a version, which `cargo xtask` keeps in the build folder.
@@ -56,10 +56,10 @@ fn check(version: &str, number: u32) {
     assert_eq!(preloaded, bare);
     assert!(bare.contains(&format!("version 0 {number}")), "{bare}");
     assert!(bare.contains("ncclAllReduce: 4"), "an invalid argument: {bare}");
-    let ours = library().file_name().unwrap().to_str().unwrap().to_owned();
+    let ours = preload().file_name().unwrap().to_str().unwrap().to_owned();
     let before: BTreeSet<String> =
         owners.iter().filter(|(_, object)| *object == ours).map(|(symbol, _)| symbol.clone()).collect();
-    assert_eq!(before, called, "each of these, and no other, is the collector's");
+    assert_eq!(before, called, "each of these, and no other, leads to the collector's");
     assert_eq!(owners.len(), exported.len());
     // The program itself, and those of its children that made communicators.
     let segments = job.segments();

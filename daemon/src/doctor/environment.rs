@@ -65,6 +65,11 @@ impl Inherited {
     }
 }
 
+/// Whether a path is that of what `ringscope run` preloads.
+pub(super) fn is_preload(path: &OsStr) -> bool {
+    std::path::Path::new(path).file_name().is_some_and(|name| name == "libringscope_preload.so")
+}
+
 /// Whether a path is the collector's.
 pub(super) fn is_collector(path: &OsStr) -> bool {
     std::path::Path::new(path).file_name().is_some_and(|name| name == "libringscope.so")

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, DropReason, SOURCE_CALLS, SOURCE_PLUGIN};
 use ringscope_wire::segment::read::{Communicator, Snapshot};
 
-use super::environment::is_collector;
+use super::environment::{is_collector, is_preload};
 use super::report::{Copy, Report, Sees, Source};
 use super::segment;
 use crate::program::{Object, is_nccl};
@@ -21,6 +21,8 @@ struct Process {
     pid: u32,
     environment: BTreeMap<Vec<u8>, Vec<u8>>,
     copies: Vec<Copy>,
+    /// What opens the collector at the first call.
+    has_preload: bool,
     has_collector: bool,
     has_shim: bool,
     /// Objects with a copy that nobody can get between.
@@ -54,6 +56,7 @@ impl Process {
             pid,
             environment,
             copies: Vec::new(),
+            has_preload: false,
             has_collector: false,
             has_shim: false,
             hidden: Vec::new(),
@@ -69,6 +72,10 @@ impl Process {
 
     fn take(&mut self, proc: &Path, file: &str) {
         let (name, is_deleted) = file.strip_suffix(" (deleted)").map_or((file, false), |name| (name, true));
+        if is_preload(OsStr::new(name)) {
+            self.has_preload = true;
+            return;
+        }
         if is_collector(OsStr::new(name)) {
             self.has_collector = true;
             return;
@@ -76,9 +83,8 @@ impl Process {
         // As the process sees it, which may be in a container.
         let path = proc.join("root").join(name.trim_start_matches('/'));
         let object = Object::read(&path).ok().filter(|_| !is_deleted);
-        let needs_collector =
-            |object: &Object| object.needed.iter().any(|name| is_collector(OsStr::new(name)));
-        if object.as_ref().is_some_and(needs_collector) && name.ends_with(shim::SONAME) {
+        let needs_preload = |object: &Object| object.needed.iter().any(|name| is_preload(OsStr::new(name)));
+        if object.as_ref().is_some_and(needs_preload) && name.ends_with(shim::SONAME) {
             self.has_shim = true;
             return;
         }
@@ -128,13 +134,16 @@ impl Process {
         let source = |sees, why: String| Source { source: "calls", sees, why };
         let is_preloaded = self.names_collector("LD_PRELOAD");
         if !self.has_collector {
+            if self.has_preload {
+                return self.unopened(advice);
+            }
             if is_preloaded {
                 advice.push(
                     "see what it wrote first: the dynamic linker says why it cannot preload (a static or setuid program, a file \
                      that is not there)"
                         .to_owned(),
                 );
-                return source(Sees::No, "LD_PRELOAD names the collector, but it is not loaded".to_owned());
+                return source(Sees::No, "LD_PRELOAD names ringscope, but it is not loaded".to_owned());
             }
             if self.names_collector("NCCL_PROFILER_PLUGIN") {
                 advice.push(ASK_AGAIN.to_owned());
@@ -158,6 +167,32 @@ impl Process {
         let why = self.unseen(is_preloaded, advice);
         let sees = if seen == 0 { Sees::No } else { Sees::Partly };
         source(sees, format!("{} of {n} communicators are used past the collector: {why}", n - seen))
+    }
+
+    /// What was preloaded has not opened the collector.
+    fn unopened(&self, advice: &mut Vec<String>) -> Source {
+        let collector = self.path("RINGSCOPE_COLLECTOR");
+        let is_there = collector.as_ref().is_some_and(|path| {
+            let path = path.strip_prefix("/").unwrap_or(path);
+            PathBuf::from(format!("/proc/{}/root", self.pid)).join(path).exists()
+        });
+        let (sees, why, advised) = match collector {
+            Some(_) if is_there => {
+                (Sees::Unknown, "the collector is opened at the first call of NCCL".to_owned(), ASK_AGAIN)
+            }
+            Some(path) => (
+                Sees::No,
+                format!("the process cannot see {}", path.display()),
+                "mount it into the container, or name another folder with --cache-dir",
+            ),
+            None => (
+                Sees::No,
+                "RINGSCOPE_COLLECTOR is not set".to_owned(),
+                "start it with `ringscope run -- CMD`",
+            ),
+        };
+        advice.push(advised.to_owned());
+        Source { source: "calls", sees, why }
     }
 
     /// Why calls go past the collector, and what to do.
@@ -315,6 +350,7 @@ mod tests {
             pid: 42,
             environment: environment.collect(),
             copies: vec![copy],
+            has_preload: false,
             has_collector,
             has_shim: false,
             hidden: Vec::new(),
@@ -325,7 +361,7 @@ mod tests {
 
     #[test]
     fn who_is_launched_and_has_no_communicator_yet_is_told_to_wait() {
-        let preloaded = ("LD_PRELOAD", "/opt/ringscope/libringscope.so");
+        let preloaded = ("LD_PRELOAD", "/opt/ringscope/libringscope_preload.so");
         let plugin = ("NCCL_PROFILER_PLUGIN", "/opt/ringscope/libringscope.so");
         let log = ("NCCL_DEBUG_FILE", "/tmp/nowhere-42/nccl-id-%h-%p.log");
         let check = |of: Process, sees: Sees, why: &str, advised: &str| {
@@ -343,11 +379,19 @@ mod tests {
         check(launched, Sees::Unknown, "the collector is loaded, no communicator yet", again);
         let plugin_only = process(&[plugin, log], false);
         check(plugin_only, Sees::Unknown, "NCCL loads the plugin with the first communicator", again);
+        let with_preload = |of: Process| Process { pid: std::process::id(), has_preload: true, ..of };
+        let own = std::env::current_exe().unwrap().display().to_string();
+        let waits = with_preload(process(&[preloaded, ("RINGSCOPE_COLLECTOR", &own)], false));
+        check(waits, Sees::Unknown, "the collector is opened at the first call of NCCL", again);
+        let blind = with_preload(process(&[preloaded, ("RINGSCOPE_COLLECTOR", "/nowhere/x.so")], false));
+        check(blind, Sees::No, "the process cannot see /nowhere/x.so", "mount it into the container");
+        let alone = with_preload(process(&[preloaded], false));
+        check(alone, Sees::No, "RINGSCOPE_COLLECTOR is not set", "start it with `ringscope run");
         let refused = process(&[preloaded], false);
         check(
             refused,
             Sees::No,
-            "LD_PRELOAD names the collector, but it is not loaded",
+            "LD_PRELOAD names ringscope, but it is not loaded",
             "see what it wrote first",
         );
         let unknown = process(&[], false);

@@ -42,7 +42,7 @@ pub struct RunArgs {
     /// Folder for segments and logs; the agent of this host must be given the same
     #[arg(long, env = "RINGSCOPE_DIR", default_value = "/dev/shm/ringscope")]
     dir: PathBuf,
-    /// Folder to unpack the collector into. Default: $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
+    /// Folder to unpack the libraries into. Default: $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
     #[arg(long, env = "RINGSCOPE_CACHE_DIR")]
     cache_dir: Option<PathBuf>,
     /// How much to ask the library for from the start: counters, channels or steps
@@ -166,6 +166,7 @@ pub fn run(args: &RunArgs) -> RunError {
 fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let cache = args.cache_dir();
     let collector = embedded::path_of(Library::Collector, &cache)?;
+    let preload = embedded::path_of(Library::Preload, &cache)?;
     let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
     let (program, arguments) =
         args.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
@@ -174,14 +175,14 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
     let shim = match &args.shim {
-        Some(real) => Some(shim::prepare(Path::new(real), &args.command, &libraries, &collector, &cache)?),
+        Some(real) => Some(shim::prepare(Path::new(real), &args.command, &libraries, &preload, &cache)?),
         None => None,
     };
     if !args.plugin_only {
-        let ours: Vec<&Path> = std::iter::once(collector.as_path())
-            .chain(shim.as_ref().map(|shim| shim.path.as_path()))
-            .collect();
-        command.env("LD_PRELOAD", preload(&ours, args.inherited.ld_preload.as_deref())?);
+        let ours: Vec<&Path> =
+            std::iter::once(preload.as_path()).chain(shim.as_ref().map(|shim| shim.path.as_path())).collect();
+        command.env("LD_PRELOAD", preloaded(&ours, args.inherited.ld_preload.as_deref())?);
+        command.env("RINGSCOPE_COLLECTOR", &collector);
     }
     if let Some(Shim { real, .. }) = &shim {
         command.env("RINGSCOPE_NCCL", real);
@@ -212,8 +213,8 @@ fn prepare_dir(dir: &Path) -> io::Result<PathBuf> {
     dir.canonicalize()
 }
 
-/// The collector is named by its path, not as `STATIC_PLUGIN`: the path means the same object where it is preloaded, and
-/// still works in a child whose `LD_PRELOAD` somebody has taken away.
+/// The collector is named by its path, not as `STATIC_PLUGIN`: the path means the same object that is opened at the first
+/// call, and still works in a child whose `LD_PRELOAD` somebody has taken away.
 ///
 /// The library would have loaded the user's plugin, or a `libnccl-profiler.so` of the loader's path: the collector does
 /// in its place.
@@ -283,9 +284,9 @@ impl RunArgs {
     }
 }
 
-/// Ours first: what the collector wraps must not be wrapped by others before it. What an outer run has put there already
+/// Ours first: the collector's functions must not be called by others' in front of them. What an outer run has put there already
 /// is not put there twice.
-fn preload(ours: &[&Path], inherited: Option<&OsStr>) -> Result<OsString, RunError> {
+fn preloaded(ours: &[&Path], inherited: Option<&OsStr>) -> Result<OsString, RunError> {
     let mut preload = OsString::new();
     for path in ours {
         if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {

@@ -1,9 +1,10 @@
 //! A stand-in for the collective library's name: a shared object without code or symbols, `SONAME libnccl.so.2`, that
-//! needs the collector first and the real library second.
+//! needs `libringscope_preload.so` first and the real library second.
 //!
 //! Preloaded, it is what every later `libnccl.so.2` means, in `DT_NEEDED` and in `dlopen`. Whoever looks a function up
-//! in it finds the collector's, and what the collector does not define in the real library: so callers by `dlsym` and
-//! `ctypes`, and libraries loaded with `RTLD_DEEPBIND`, are seen, which `LD_PRELOAD` of the collector alone misses.
+//! in it finds the one that leads to the collector's, and what the collector does not have in the real library: so callers
+//! by `dlsym` and `ctypes`, and libraries loaded with `RTLD_DEEPBIND`, are seen, which `libringscope_preload.so` alone
+//! misses.
 //!
 //! Why not a hook of `dlsym`: it would put our code into every `dlsym` of every process of the job, has to keep the
 //! caller's return address for `RTLD_NEXT` in assembly for each processor, and still misses `RTLD_DEEPBIND`, whose
@@ -76,7 +77,7 @@ pub fn prepare(
     real: &Path,
     words: &[OsString],
     libraries: &Libraries,
-    collector: &Path,
+    preload: &Path,
     cache: &Path,
 ) -> Result<Shim, ShimError> {
     let real = if real.as_os_str().is_empty() {
@@ -90,7 +91,7 @@ pub fn prepare(
     }
     let real = real.canonicalize().map_err(|source| ShimError::Write { path: real.clone(), source })?;
     let bytes =
-        image(object.machine, collector, &real).map_err(|error| ShimError::Format(error.to_string()))?;
+        image(object.machine, preload, &real).map_err(|error| ShimError::Format(error.to_string()))?;
     let hash: String = Sha256::digest(&bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let path = cache.join(hash).join(SONAME);
     write(&path, &bytes).map_err(|source| ShimError::Write { path: path.clone(), source })?;
@@ -122,7 +123,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The bytes of the file: headers, an empty symbol table with its hash, names, the dynamic table. One writable segment,
 /// for older loaders write into the dynamic table; no stack that may be executed.
-fn image(machine: u16, collector: &Path, real: &Path) -> Result<Vec<u8>, object::write::Error> {
+fn image(machine: u16, preload: &Path, real: &Path) -> Result<Vec<u8>, object::write::Error> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(Endianness::Little, true, &mut bytes);
     writer.reserve_file_header();
@@ -131,7 +132,7 @@ fn image(machine: u16, collector: &Path, real: &Path) -> Result<Vec<u8>, object:
     let symbols = writer.reserve_dynsym();
     let hash = writer.reserve_hash(1, 1);
     let needed = [
-        writer.add_dynamic_string(collector.as_os_str().as_bytes()),
+        writer.add_dynamic_string(preload.as_os_str().as_bytes()),
         writer.add_dynamic_string(real.as_os_str().as_bytes()),
     ];
     let soname = writer.add_dynamic_string(SONAME.as_bytes());
@@ -223,12 +224,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for machine in [elf::EM_X86_64, elf::EM_AARCH64] {
             let path = dir.path().join("shim");
-            fs::write(&path, image(machine.0, Path::new("/c/libringscope.so"), Path::new("/r/lib")).unwrap())
-                .unwrap();
+            fs::write(
+                &path,
+                image(machine.0, Path::new("/c/libringscope_preload.so"), Path::new("/r/lib")).unwrap(),
+            )
+            .unwrap();
             let shim = Object::read(&path).unwrap();
             assert_eq!(shim.machine, machine.0);
             assert_eq!(shim.soname.as_deref(), Some("libnccl.so.2"));
-            assert_eq!(shim.needed, ["/c/libringscope.so", "/r/lib"]);
+            assert_eq!(shim.needed, ["/c/libringscope_preload.so", "/r/lib"]);
             assert!(shim.exported.is_empty() && fs::metadata(&path).unwrap().len() < 2048);
         }
     }

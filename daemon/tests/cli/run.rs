@@ -43,16 +43,17 @@ fn the_folder_that_it_makes_is_for_all_users() {
 #[test]
 fn the_command_gets_the_collector_and_a_private_log() {
     let dir = TempDir::new("run-env");
-    let script = "echo $LD_PRELOAD; echo $NCCL_PROFILER_PLUGIN; echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS; \
+    let script = "echo $LD_PRELOAD; echo $NCCL_PROFILER_PLUGIN $RINGSCOPE_COLLECTOR; echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS; \
                   echo $NCCL_DEBUG_FILE; echo $RINGSCOPE_DIR $RINGSCOPE_JOB";
     let mut command = run(&dir, script);
     command.env("LD_PRELOAD", "libm.so.6").env("RINGSCOPE_JOB", "llama");
     let (code, stdout, stderr) = end(&mut command);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "nothing is said when nothing is odd");
     let lines: Vec<&str> = stdout.lines().collect();
-    let collector = lines[1];
-    assert!(collector.ends_with("/libringscope.so"), "{stdout}");
-    assert_eq!(lines[0], format!("{collector}:libm.so.6"), "the collector first");
+    let (collector, named) = lines[1].split_once(' ').unwrap();
+    assert!(collector.ends_with("/libringscope.so") && named == collector, "{stdout}");
+    let preload = collector.replace("libringscope.so", "libringscope_preload.so");
+    assert_eq!(lines[0], format!("{preload}:libm.so.6"), "ours first");
     assert_eq!(lines[2], "INFO INIT,GRAPH,ENV");
     assert!(lines[3].starts_with(&format!("{}/nccl-", dir.display())), "{stdout}");
     assert!(lines[3].ends_with("-%h-%p.log"), "{stdout}");

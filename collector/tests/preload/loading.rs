@@ -1,0 +1,126 @@
+//! What is preloaded loads into every program at next to no cost, opens the collector where that can be, and leads to the
+//! program's own functions everywhere else.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use object::elf::{DT_INIT, DT_INIT_ARRAY, DT_NEEDED, DT_TEXTREL, DT_VERNEED, PT_TLS, STT_GNU_IFUNC};
+use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _};
+use object::{Object as _, ObjectSymbol as _};
+
+use crate::harness::{Job, assert_good, compile, library, preload, programs};
+
+/// More would no longer be "a few kilobytes".
+const MAX_PRELOAD_BYTES: usize = 32 * 1024;
+
+/// Names of functions in a file that others may find.
+fn exported(file: &Path) -> BTreeSet<String> {
+    let bytes = std::fs::read(file).unwrap();
+    let object = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    let defined = object.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    defined.map(|symbol| symbol.name().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_is_preloaded_needs_nothing_and_does_nothing_when_it_is_loaded() {
+    let bytes = std::fs::read(preload()).unwrap();
+    assert!(bytes.len() <= MAX_PRELOAD_BYTES, "{} bytes", bytes.len());
+    let object = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    let endian = object.endian();
+    let headers = object.elf_program_headers();
+    assert!(headers.iter().all(|header| header.p_type(endian) != PT_TLS), "no memory of threads");
+    let entries = headers.iter().find_map(|header| header.dynamic(endian, &*bytes).unwrap()).unwrap();
+    let tags: Vec<_> = entries.iter().map(|entry| entry.d_tag(endian)).collect();
+    for (tag, what) in [
+        (DT_NEEDED, "needs a library"),
+        (DT_VERNEED, "needs a version"),
+        (DT_INIT, "has code that runs when it is loaded"),
+        (DT_INIT_ARRAY, "has constructors"),
+        (DT_TEXTREL, "writes into its code"),
+    ] {
+        assert!(!tags.contains(&tag), "it {what}");
+    }
+    for symbol in object.dynamic_symbols() {
+        assert!(symbol.is_definition() || symbol.is_weak() || symbol.name() == Ok(""), "{:?}", symbol.name());
+        assert_ne!(symbol.elf_symbol().st_type(), STT_GNU_IFUNC, "{:?}", symbol.name());
+    }
+}
+
+#[test]
+fn it_exports_what_leads_to_the_collectors_functions_and_two_answers_for_the_collector() {
+    let collectors = exported(&library());
+    let is_call = |name: &&String| !name.starts_with("ncclProfiler_v") && *name != "rsumObserver_v1";
+    let mut expected: BTreeSet<String> = collectors.iter().filter(is_call).cloned().collect();
+    expected.extend(["ringscope_preload_holds", "ringscope_preload_next"].map(str::to_owned));
+    assert_eq!(exported(preload()), expected, "left: preloaded, right: the collector's");
+}
+
+/// The folder of the loading tests' programs, made once.
+fn built() -> &'static Path {
+    static BUILT: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    BUILT.get_or_init(|| {
+        let dir = programs().join("loading");
+        std::fs::create_dir_all(&dir).unwrap();
+        let rpath = "-Wl,-rpath,$ORIGIN";
+        let library = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"];
+        compile(&dir, "libnccl.so.2", "loading_nccl.c", &library);
+        compile(&dir, "program", "loading.c", &["-L.", "-l:libnccl.so.2", rpath]);
+        compile(&dir, "early", "loading.c", &["-DEARLY", "-L.", "-l:libnccl.so.2", rpath]);
+        dir
+    })
+}
+
+/// One of the programs, in one of its ways.
+fn job(program: &str, way: &str) -> Job {
+    let mut job = Job::of(&built().join(program), &format!("{program}-{way}")).without("LD_LIBRARY_PATH");
+    job.command().arg(way);
+    job
+}
+
+/// Runs it to its good end; the number of processes that left a segment.
+fn n_segments(job: Job) -> usize {
+    job.succeed().segments().len()
+}
+
+#[test]
+fn a_program_without_the_library_goes_on_untouched() {
+    let mut job = Job::of(Path::new("/bin/true"), "true");
+    assert_good(&job.command().output().unwrap());
+    assert!(!job.dir.exists());
+}
+
+#[test]
+fn the_first_call_opens_the_collector_from_wherever_it_comes() {
+    for way in ["plain", "threads", "child", "cancelled"] {
+        assert_eq!(n_segments(job("program", way)), 1, "{way}");
+    }
+    assert_eq!(n_segments(job("early", "early")), 1, "a constructor");
+}
+
+#[test]
+fn the_collector_may_be_preloaded_itself() {
+    for way in ["plain", "threads", "child"] {
+        assert_eq!(n_segments(job("program", way).env("LD_PRELOAD", library())), 1, "{way}");
+        let both = format!("{}:{}", preload().display(), library().display());
+        assert_eq!(n_segments(job("program", way).env("LD_PRELOAD", both)), 1, "both, {way}");
+        let both = format!("{}:{}", library().display(), preload().display());
+        assert_eq!(n_segments(job("program", way).env("LD_PRELOAD", both)), 1, "the other way, {way}");
+    }
+}
+
+#[test]
+fn without_a_collector_calls_go_to_the_programs_own_library() {
+    for way in ["plain", "threads", "child", "cancelled"] {
+        let missing = job("program", way).env("RINGSCOPE_COLLECTOR", "/nowhere/libringscope.so");
+        assert_eq!(n_segments(missing), 0, "missing, {way}");
+        assert_eq!(n_segments(job("program", way).without("RINGSCOPE_COLLECTOR")), 0, "not named, {way}");
+        let other = job("program", way).env("RINGSCOPE_COLLECTOR", built().join("libnccl.so.2"));
+        assert_eq!(n_segments(other), 0, "something else, {way}");
+        let relative = library().file_name().unwrap().to_owned();
+        assert_eq!(
+            n_segments(job("program", way).env("RINGSCOPE_COLLECTOR", relative)),
+            0,
+            "relative, {way}"
+        );
+    }
+}
