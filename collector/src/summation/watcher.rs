@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use ringscope_wire::watcher::{Collector, FILE_NAME, SYMBOL, Start, VERSION, Watcher};
 
-use crate::segment::{switch, ticks};
+use crate::segment::{segment, switch, ticks};
 use crate::summation::{group, records};
 
 /// What the watcher may ask for.
@@ -49,6 +49,8 @@ pub(super) fn watcher() -> Option<&'static Watcher> {
 
 /// The watcher; opened now if it is not yet. Not for the path of a call.
 pub(super) fn watcher_or_open() -> Option<&'static Watcher> {
+    // A child that has not called yet forgets its parent's watcher by this.
+    let _ = segment();
     if let Some(watcher) = watcher() {
         return Some(watcher);
     }

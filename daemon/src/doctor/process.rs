@@ -37,7 +37,8 @@ pub(super) fn judge(pid: u32) -> io::Result<Report> {
     let mut advice = Vec::new();
     let mut sources =
         vec![process.calls(&mut advice), process.completion(&mut advice), process.rings(&mut advice)];
-    sources.extend(process.summation(&mut advice));
+    let dropped = process.segment.as_ref().map_or(&[][..], |segment| &segment.dropped);
+    sources.extend(summation(dropped, &mut advice));
     Ok(Report::new(format!("process {pid}"), process.copies, sources, advice))
 }
 
@@ -273,19 +274,18 @@ impl Process {
             source(Sees::Unknown, format!("{} says nothing yet", log.display()))
         }
     }
+}
 
-    /// A summation group that nobody follows; nothing of other processes.
-    fn summation(&self, advice: &mut Vec<String>) -> Option<Source> {
-        let dropped = &self.segment.as_ref()?.dropped;
-        dropped.iter().find(|(reason, _)| *reason == DropReason::NoSummationWatcher)?;
-        advice.push(
-            "put the libringscope_watcher.so of the same ringscope beside the libringscope.so that the job loads, or use \
-             `ringscope run`"
-                .to_owned(),
-        );
-        let why = "the collector finds no libringscope_watcher.so of its version beside it".to_owned();
-        Some(Source { source: "summation", sees: Sees::No, why })
-    }
+/// A summation group that nobody follows; nothing of other processes.
+fn summation(dropped: &[(DropReason, u64)], advice: &mut Vec<String>) -> Option<Source> {
+    dropped.iter().find(|(reason, _)| *reason == DropReason::NoSummationWatcher)?;
+    advice.push(
+        "put the libringscope_watcher.so of the same ringscope beside the libringscope.so that the job loads, or use \
+         `ringscope run`"
+            .to_owned(),
+    );
+    let why = "the collector finds no libringscope_watcher.so of its version beside it".to_owned();
+    Some(Source { source: "summation", sees: Sees::No, why })
 }
 
 /// Files with code in a process, each once. Source: proc(5), `maps`.
@@ -396,6 +396,15 @@ mod tests {
         );
         let unknown = process(&[], false);
         check(unknown, Sees::No, "the collector is not in the process", "start it with `ringscope run");
+    }
+
+    #[test]
+    fn a_summation_group_without_its_watcher_is_told_what_to_do() {
+        let mut advice = Vec::new();
+        assert_eq!(summation(&[(DropReason::Panic, 1)], &mut advice), None);
+        let found = summation(&[(DropReason::NoSummationWatcher, 2)], &mut advice).unwrap();
+        assert_eq!((found.source, found.sees), ("summation", Sees::No));
+        assert!(advice.len() == 1 && advice[0].starts_with("put the libringscope_watcher.so"), "{advice:?}");
     }
 
     #[test]
