@@ -9,6 +9,7 @@ mod example;
 mod faults;
 mod fuzz;
 mod gpu_bundle;
+mod harm;
 mod nccl;
 mod peers;
 mod process;
@@ -93,6 +94,8 @@ enum Command {
     },
     /// Kill ranks of the engine at random moments, during init too: no hang, no wrong result, nothing left behind
     Chaos(chaos::Chaos),
+    /// Programs that a collector could hang, stop or slow, bare and with it, as a table; fails if one is not as bare
+    Harm(harm::Args),
     /// Start up to 1024 ranks of the engine on this machine, as processes and as threads: they begin, sum, split into groups of
     /// eight, sum in them and end. Prints what that takes
     Scale(scale::Scale),
@@ -155,6 +158,7 @@ fn main() -> ExitCode {
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
         Command::Chaos(chaos) => chaos.run(),
+        Command::Harm(args) => harm::run(&args),
         Command::Scale(scale) => scale.run(),
         Command::Faults { arguments } => faults::suite(&arguments),
         Command::Simulate { arguments } => bench::example("ringscope-engine", "simulate", &arguments),

@@ -3,11 +3,12 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{dashboards, nccl, python, rig, tools};
+use crate::{dashboards, harm, nccl, python, rig, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
         tools::CC,
+        tools::MUSL_GCC,
         tools::IP,
         tools::NFT,
         tools::POSTGRES,
@@ -28,6 +29,7 @@ pub(crate) fn run_all() -> Result<()> {
     run(&mut cargo(["build", "--workspace", "--locked"]))?;
     run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;
     python::test_package()?;
+    harm::test()?;
     rig::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))?;

@@ -36,6 +36,11 @@ pub(crate) const NPM: Tool = Tool { program: "npm", folders: &[], apt_package: "
 pub(crate) const CC: Tool = Tool { program: "cc", folders: &[], apt_package: "gcc" };
 /// A C++ compiler, for the peers whose API is C++.
 pub(crate) const CXX: Tool = Tool { program: "c++", folders: &[], apt_package: "g++" };
+/// A C compiler for the C library musl.
+pub(crate) const MUSL_GCC: Tool = Tool { program: "musl-gcc", folders: &[], apt_package: "musl-tools" };
+/// debootstrap, for the root of an older Debian.
+pub(crate) const DEBOOTSTRAP: Tool =
+    Tool { program: "debootstrap", folders: &["/usr/sbin"], apt_package: "debootstrap" };
 /// Open MPI's launcher.
 pub(crate) const MPIRUN: Tool = Tool { program: "mpirun", folders: &[], apt_package: "openmpi-bin" };
 /// Open MPI's compiler; its package brings the headers.

@@ -5,7 +5,7 @@
 //! last process in them: nothing is left behind, whatever ended the run.
 
 mod accounts;
-mod clock;
+pub(crate) mod clock;
 mod confine;
 mod daemon;
 mod engine;

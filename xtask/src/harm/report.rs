@@ -1,0 +1,84 @@
+//! The table, as lines for people or JSON for programs.
+
+#![expect(clippy::print_stdout, reason = "the table is what stdout is for")]
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::case::{Row, Verdict};
+use super::command::Ended;
+
+/// What became of a row.
+pub(super) struct Line<'a> {
+    row: &'a Row,
+    verdict: Verdict,
+}
+
+impl<'a> Line<'a> {
+    /// A row that could not be run is not as bare.
+    pub(super) fn of(row: &'a Row, verdict: Result<Verdict>) -> Self {
+        let verdict = verdict.unwrap_or_else(|error| Verdict {
+            differences: vec![format!("cannot be run: {error:#}")],
+            ..Verdict::default()
+        });
+        Self { row, verdict }
+    }
+
+    pub(super) fn is_same(&self) -> bool {
+        self.verdict.differences.is_empty()
+    }
+
+    pub(super) fn print(&self, is_json: bool) {
+        if is_json {
+            return println!("{}", self.json());
+        }
+        let Verdict { bare, with, differences, .. } = &self.verdict;
+        let verdict =
+            if self.is_same() { "same".to_owned() } else { format!("differs: {}", differences.join("; ")) };
+        println!(
+            "{:<22} {:>18}  {:>18}  {verdict}{}",
+            self.row.name,
+            short(bare),
+            short(with),
+            figures(bare, with)
+        );
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let Verdict { bare, with, differences, .. } = &self.verdict;
+        let side = |ended: &Ended| json!({ "status": ended.status, "seconds": ended.seconds, "figures": ended.figures });
+        json!({
+            "name": self.row.name,
+            "bare": side(bare),
+            "with": side(with),
+            "same": self.is_same(),
+            "differences": differences,
+        })
+    }
+}
+
+/// The head of the table.
+pub(super) fn head(is_json: bool) {
+    if !is_json {
+        println!("{:<22} {:>18}  {:>18}  verdict", "row", "bare", "with");
+    }
+}
+
+/// A row by name.
+pub(super) fn name(row: &Row) {
+    let quick = if row.is_quick { "quick" } else { "" };
+    println!("{:<22} {quick:<6} {}", row.name, row.about);
+}
+
+fn short(ended: &Ended) -> String {
+    if ended.status.is_empty() { "-".to_owned() } else { format!("{} {:.2} s", ended.status, ended.seconds) }
+}
+
+/// Each figure bare and with.
+fn figures(bare: &Ended, with: &Ended) -> String {
+    let one = |(name, with): (&String, &f64)| match bare.figures.get(name) {
+        Some(bare) => format!("  {name} {bare:.4} / {with:.4}"),
+        None => format!("  {name} {with:.4}"),
+    };
+    with.figures.iter().map(one).collect()
+}
