@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "loads and calls a foreign plugin")]
 
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize
 use crate::abi::nccl::SUCCESS;
 use crate::process::config;
 use crate::profiler::contexts::MAX_CONTEXTS;
-use crate::profiler::event::{Event, Text};
 use crate::profiler::layout::{
-    Args, Buffer, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, DETAIL, Descriptor, Finalize, GROUP, GROUP_API,
-    InitBlank, InitById, InitNamed, KERNEL_CH, KERNEL_LAUNCH, KERNEL_PHASE, NET_PLUGIN, P2P, P2P_API,
-    PROXY_CTRL, PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent, Version, kinds,
+    Args, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, Descriptor, Finalize, GROUP, GROUP_API, InitBlank,
+    InitById, InitNamed, KERNEL_CH, KERNEL_LAUNCH, KERNEL_PHASE, NET_PLUGIN, P2P, P2P_API, PROXY_CTRL,
+    PROXY_OP, PROXY_STEP, RecordEventState, StartEvent, StopEvent,
 };
-use crate::profiler::{masks, pairs, v1, v2, v3, v4, v5, v6, v7};
+use crate::profiler::retell::retell;
+use crate::profiler::versions::{VERSIONS, Version};
+use crate::profiler::{masks, pairs};
 use crate::segment::handle::Handle;
 
 /// A foreign table of any version: what may be NULL there is an option here.
@@ -47,17 +48,6 @@ static MASK_SEEN: AtomicI32 = AtomicI32::new(0);
 /// Its contexts, by the numbers of ours.
 static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
 static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
-
-/// Names of the tables, the newest first.
-const SYMBOLS: [(u32, &CStr); 7] = [
-    (7, c"ncclProfiler_v7"),
-    (6, c"ncclProfiler_v6"),
-    (5, c"ncclProfiler_v5"),
-    (4, c"ncclProfiler_v4"),
-    (3, c"ncclProfiler_v3"),
-    (2, c"ncclProfiler_v2"),
-    (1, c"ncclProfiler_v1"),
-];
 
 /// What the library said at init; zero where its version says nothing.
 pub(super) struct Init {
@@ -135,13 +125,16 @@ fn call_init(table: &Table, place: *mut *mut c_void, said: &Init) -> c_int {
 }
 
 /// An event has begun: passes it on if it was asked for. The handle for the library: of both, or only ours.
+///
+/// # Safety
+/// A descriptor of this version and kind.
 #[cold]
 #[inline(never)]
-pub(super) fn start<V: Version>(
+pub(super) unsafe fn start(
+    version: &Version,
     context: usize,
     descriptor: *const Descriptor,
     kind: u64,
-    event: &Event,
     ours: u64,
     is_foreign: bool,
 ) -> u64 {
@@ -152,11 +145,8 @@ pub(super) fn start<V: Version>(
     let wanted = u64::from(mask.cast_unsigned()) & askers(kind) != 0;
     let has_context = HAS_CONTEXT.get(context).is_some_and(|has| has.load(Acquire));
     let Some(start_event) = table().and_then(|table| table.start_event) else { return ours };
-    if !wanted || !has_context {
-        return ours;
-    }
-    let version = VERSION.load(Relaxed);
-    if kind & kinds(version) == 0 {
+    let to = spoken();
+    if !wanted || !has_context || kind & to.kinds == 0 {
         return ours;
     }
     let is_leaf = kind & (KERNEL_CH | PROXY_STEP | NET_PLUGIN | PROXY_CTRL) != 0;
@@ -164,15 +154,8 @@ pub(super) fn start<V: Version>(
         crate::profiler::dropped_for_chained();
         return ours;
     };
-    let buffer = match version {
-        1 => retell::<V, v1::V1>(descriptor, kind, event, is_foreign),
-        2 => retell::<V, v2::V2>(descriptor, kind, event, is_foreign),
-        3 => retell::<V, v3::V3>(descriptor, kind, event, is_foreign),
-        4 => retell::<V, v4::V4>(descriptor, kind, event, is_foreign),
-        5 => retell::<V, v5::V5>(descriptor, kind, event, is_foreign),
-        6 => retell::<V, v6::V6>(descriptor, kind, event, is_foreign),
-        _ => retell::<V, v7::V7>(descriptor, kind, event, is_foreign),
-    };
+    // SAFETY: the caller's promise; the other's version is not newer, and has this kind.
+    let buffer = unsafe { retell(descriptor, (version, to), kind, is_foreign, theirs_of) };
     let mut theirs = null_mut();
     let place = std::ptr::with_exposed_provenance_mut(CONTEXTS[context].load(Relaxed));
     // SAFETY: its own context, a valid place, and a descriptor of its version.
@@ -183,6 +166,12 @@ pub(super) fn start<V: Version>(
     }
     pairs::put(pair, ours, theirs.expose_provenance());
     Handle::Pair(pair).encode()
+}
+
+/// The version that it speaks.
+fn spoken() -> &'static Version {
+    let newest = VERSIONS.len() - 1;
+    &VERSIONS[(VERSION.load(Relaxed) as usize).wrapping_sub(1).min(newest)]
 }
 
 /// Event types that make the library report `kind`: asked for a type, it reports what that hangs below too.
@@ -204,82 +193,6 @@ fn askers(kind: u64) -> u64 {
         P2P_API => P2P_API | P2P | BELOW_TASK,
         CE_COLL => COPY_ENGINE,
         other => other,
-    }
-}
-
-/// The descriptor in the other's version, with the other's parents.
-fn retell<V: Version, W: Version>(
-    descriptor: *const Descriptor,
-    kind: u64,
-    event: &Event,
-    is_foreign: bool,
-) -> Buffer {
-    let mut buffer = Buffer([0; 17]);
-    let to = buffer.0.as_mut_ptr().wrapping_byte_add(DETAIL);
-    // SAFETY: a descriptor of version V, says the caller.
-    let Descriptor { parent, rank, .. } = unsafe { descriptor.read() };
-    // A foreign process's handle means nothing here.
-    let parent = if is_foreign { 0 } else { theirs_of(parent as u64) };
-    let length = if V::NUMBER == W::NUMBER { V::SIZE - DETAIL } else { detail_bytes(kind, W::NUMBER) };
-    let from = descriptor.cast::<u8>().wrapping_add(DETAIL);
-    // SAFETY: the detail has this length in version V too; the buffer holds the longest.
-    unsafe { from.copy_to_nonoverlapping(to.cast(), length) };
-    let mut parent_there = parent;
-    match event {
-        Event::Coll(coll) => {
-            let group = theirs_of(coll.parent_group);
-            if V::NUMBER == W::NUMBER {
-                buffer.0[13] = if V::NUMBER < 5 { buffer.0[13] } else { group as u64 };
-            } else {
-                let mut coll = *coll;
-                coll.parent_group = group as u64;
-                let there = W::Coll::from(&coll);
-                // SAFETY: the buffer is aligned as a word and holds the longest detail.
-                unsafe { to.cast::<W::Coll>().write(there) };
-            }
-            // Before version 5 a task hangs below its plan.
-            parent_there = if W::NUMBER < 5 && V::NUMBER >= 5 { group } else { parent };
-        }
-        Event::P2p(p2p) => {
-            let group = theirs_of(p2p.parent_group);
-            if V::NUMBER == W::NUMBER {
-                buffer.0[8] = if V::NUMBER < 5 { buffer.0[8] } else { group as u64 };
-            } else {
-                let mut p2p = *p2p;
-                p2p.parent_group = group as u64;
-                let there = W::P2p::from(&p2p);
-                // SAFETY: as above.
-                unsafe { to.cast::<W::P2p>().write(there) };
-            }
-            parent_there = if W::NUMBER < 5 && V::NUMBER >= 5 { group } else { parent };
-        }
-        _ => {}
-    }
-    buffer.0[0] = kind;
-    buffer.0[1] = parent_there as u64;
-    buffer.0[2] = u64::from(rank.cast_unsigned());
-    buffer
-}
-
-/// Length of the details that every version has alike, in the version that is spoken to.
-fn detail_bytes(kind: u64, version: u32) -> usize {
-    let tag = if version < 7 { 0 } else { 8 };
-    match kind {
-        PROXY_OP | CE_BATCH => 24,
-        PROXY_STEP | GROUP_API | KERNEL_LAUNCH | CE_SYNC => 8,
-        KERNEL_CH => {
-            if version < 4 {
-                8
-            } else {
-                16
-            }
-        }
-        NET_PLUGIN => 16,
-        COLL_API => 48 + tag,
-        P2P_API => 40 + tag,
-        CE_COLL => 88 + tag,
-        KERNEL_PHASE => 24,
-        _ => 0,
     }
 }
 
@@ -308,12 +221,12 @@ pub(super) fn record(
     args: *const Args,
 ) -> Option<u64> {
     let (ours, theirs) = pairs::get(pair)?;
-    let to = VERSION.load(Relaxed);
+    let to = spoken();
     if let Some(record) = table().and_then(|table| table.record_event_state)
-        && (to == version || has_state(to, state))
+        && (to.number == version || (to.states.0..=to.states.1).contains(&state))
     {
         let theirs = std::ptr::with_exposed_provenance_mut(theirs);
-        if to < 4 && version >= 4 {
+        if to.number < 4 && version >= 4 {
             // Only the proxy thread's count is told in both; the bytes of a step no longer belong to its operation.
             let mut words = [0_u64; 2];
             if matches!(state, 13..=18) && !args.is_null() {
@@ -328,17 +241,6 @@ pub(super) fn record(
         }
     }
     Some(ours)
-}
-
-/// Whether a plugin of an older version is told of the state, as by the library itself.
-fn has_state(version: u32, state: c_int) -> bool {
-    match version {
-        1..=3 => matches!(state, 0..=18),
-        4 => matches!(state, 8..=22),
-        5 => matches!(state, 8..=24),
-        6 => matches!(state, 8..=30),
-        _ => true,
-    }
 }
 
 /// The communicator has ended.
@@ -393,10 +295,10 @@ fn open(name: Vec<u8>) -> Option<*mut c_void> {
 }
 
 fn newest(handle: *mut c_void, version: u32) -> Option<(u32, *mut Table)> {
-    SYMBOLS.iter().filter(|(number, _)| *number <= version).find_map(|(number, symbol)| {
+    VERSIONS.iter().rev().filter(|known| known.number <= version).find_map(|known| {
         // SAFETY: an open object, and a terminated name.
-        let table = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
-        (!table.is_null() && !crate::profiler::is_ours(table)).then(|| (*number, table.cast()))
+        let table = unsafe { libc::dlsym(handle, known.symbol.as_ptr()) };
+        (!table.is_null() && !crate::profiler::is_ours(table)).then(|| (known.number, table.cast()))
     })
 }
 
@@ -407,4 +309,4 @@ pub(super) fn forget() {
     }
 }
 
-const _: () = assert!(size_of::<Table>() == 48 && size_of::<Text>() == 8);
+const _: () = assert!(size_of::<Table>() == 48);

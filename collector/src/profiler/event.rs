@@ -1,5 +1,4 @@
-//! What the library tells a profiler plugin, whatever version of the interface it speaks: one event that has every
-//! field of every version, so that a newer one can be retold in an older one's words.
+//! What the library tells a profiler plugin, whatever version of the interface it speaks.
 
 #![expect(unsafe_code, reason = "reads the library's texts")]
 
@@ -87,40 +86,18 @@ pub(crate) fn datatype(word: Word) -> Datatype {
     })
 }
 
-/// The word as version 1 numbers it, if it does.
-pub(super) fn number(word: Word, words: &[&[u8]]) -> u8 {
-    match word {
-        Word::Number(number) => number,
-        Word::Text(text) => words
-            .iter()
-            .position(|known| *known == text.bytes())
-            .and_then(|at| u8::try_from(at).ok())
-            .unwrap_or(0),
-    }
-}
-
 /// One collective of a plan.
 #[derive(Clone, Copy)]
 pub(crate) struct Coll {
     /// commName and commHash, which versions 4 and later say at init instead.
     pub(crate) name: Text,
     pub(crate) comm_hash: u64,
-    pub(super) seq_number: u64,
     pub(crate) func: Word,
-    pub(super) send: usize,
-    pub(super) recv: usize,
-    pub(crate) count: usize,
+    pub(crate) count: u64,
     pub(crate) root: i32,
     pub(crate) datatype: Word,
     /// Channels that take part; versions before 4 only know how many may.
     pub(crate) n_channels: u8,
-    pub(super) n_warps: u8,
-    pub(super) algorithm: Word,
-    pub(super) protocol: Word,
-    pub(super) parent_group: u64,
-    pub(super) kernel_variant: usize,
-    pub(super) is_symmetric: u8,
-    pub(super) user_tag: u64,
 }
 
 /// One send or receive of a plan.
@@ -129,21 +106,18 @@ pub(crate) struct P2p {
     pub(crate) name: Text,
     pub(crate) comm_hash: u64,
     pub(crate) func: Word,
-    pub(super) buffer: usize,
     pub(crate) datatype: Word,
-    pub(crate) count: usize,
+    pub(crate) count: u64,
     pub(crate) peer: i32,
     /// Not known before version 4.
     pub(crate) n_channels: u8,
-    pub(super) parent_group: u64,
-    pub(super) user_tag: u64,
 }
 
 /// A call of the API, of a collective or of a send or receive.
 #[derive(Clone, Copy)]
 pub(crate) struct Api {
     pub(crate) func: Word,
-    pub(crate) count: usize,
+    pub(crate) count: u64,
     pub(crate) datatype: Word,
     /// -1 for a send or receive.
     pub(crate) root: i32,

@@ -1,11 +1,12 @@
 //! What the versions of the profiler interface have in common: event types, the table, a descriptor's head and the
-//! structures that never changed. Layouts: NCCL `src/include/plugin/profiler/profiler_v*.h`, v7 from 2.32.3.
+//! structures that never changed. What differs is in [`crate::profiler::versions`].
 
 #![expect(unsafe_code, reason = "reads and writes structures by their offsets")]
 
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::profiler::event::{Api, Coll, Event, P2p, ProxyOp, Text, Word};
+use crate::profiler::versions::{Version, coll, p2p};
 
 pub(crate) const GROUP: u64 = 0x1;
 pub(crate) const COLL: u64 = 0x2;
@@ -91,25 +92,30 @@ pub(super) struct Args {
     pub(super) trans_size: u64,
 }
 
-/// The longest descriptor, to be filled for a plugin of another version.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Buffer(pub(super) [u64; 17]);
-
-/// Structures of integers and texts: every pattern of bytes is one.
+/// Integers and texts, of which every pattern of bytes is one: what a field or a detail may be.
 ///
 /// # Safety
-/// No field may be a bool, an enum, a reference or a pointer other than [`Text`]; no more than 112 bytes long.
-pub(super) unsafe trait Detail: Copy {}
+/// No part of it may be a bool, an enum, a reference or a pointer other than [`Text`].
+pub(super) unsafe trait Plain: Copy {
+    /// What is said where a version does not have the field.
+    const ABSENT: Self;
+}
 
-/// One version of the interface.
-pub(super) trait Version {
-    const NUMBER: u32;
-    /// `sizeof` its descriptor.
-    const SIZE: usize;
-    /// `coll` and `p2p` of its descriptor.
-    type Coll: Detail + Into<Coll> + for<'a> From<&'a Coll>;
-    type P2p: Detail + Into<P2p> + for<'a> From<&'a P2p>;
+// SAFETY: an integer.
+unsafe impl Plain for u8 {
+    const ABSENT: Self = 0;
+}
+// SAFETY: an integer.
+unsafe impl Plain for i32 {
+    const ABSENT: Self = 0;
+}
+// SAFETY: an integer.
+unsafe impl Plain for u64 {
+    const ABSENT: Self = 0;
+}
+// SAFETY: a text.
+unsafe impl Plain for Text {
+    const ABSENT: Self = Self::NULL;
 }
 
 #[derive(Clone, Copy)]
@@ -133,91 +139,125 @@ pub(super) struct P2pApi {
     pub(super) is_captured: u8,
 }
 
-/// A single word, as the smallest details are.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct OneWord(pub(super) u64);
-
-// SAFETY: integers and texts.
-unsafe impl Detail for CollApi {}
-// SAFETY: as above.
-unsafe impl Detail for P2pApi {}
-// SAFETY: as above.
-unsafe impl Detail for ProxyOp {}
-// SAFETY: as above.
-unsafe impl Detail for OneWord {}
-
 /// The type of the event.
 ///
 /// # Safety
-/// A descriptor of version `V`.
+/// A descriptor of this version.
 #[inline(always)]
-pub(super) unsafe fn kind<V: Version>(descriptor: *const Descriptor) -> u64 {
+pub(super) unsafe fn kind(descriptor: *const Descriptor, version: &Version) -> u64 {
     // SAFETY: the caller's promise.
     let kind = unsafe { (*descriptor).kind };
-    if V::NUMBER < 5 { kind & 0xff } else { kind }
+    if version.number < 5 { kind & 0xff } else { kind }
+}
+
+/// A field of a descriptor; absent where the offset is 0.
+///
+/// # Safety
+/// A descriptor in which a `T` lies at this offset, if it is not 0.
+#[inline(always)]
+pub(super) unsafe fn read<T: Plain>(descriptor: *const Descriptor, offset: u8) -> T {
+    if offset == 0 {
+        return T::ABSENT;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { descriptor.wrapping_byte_add(offset.into()).cast::<T>().read() }
+}
+
+/// The detail of a descriptor, of a type that is the same in every version.
+///
+/// # Safety
+/// A descriptor in whose union a `T` lies, made of integers and texts.
+#[inline(always)]
+unsafe fn detail<T: Copy>(descriptor: *const Descriptor) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { descriptor.wrapping_byte_add(DETAIL).cast::<T>().read() }
 }
 
 /// # Safety
-/// A descriptor in which a `T` lies at this offset.
+/// A descriptor in which a word of this version lies at the offset.
 #[inline(always)]
-pub(super) unsafe fn at<T: Detail>(descriptor: *const Descriptor, offset: usize) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { descriptor.wrapping_byte_add(offset).cast::<T>().read() }
-}
-
-/// Event types that a version has.
-pub(super) const fn kinds(version: u32) -> u64 {
-    match version {
-        0..=2 => 0x3f,
-        3 | 4 => 0xff,
-        5 => 0xfff,
-        6 => 0x7fff,
-        _ => 0xffff,
+unsafe fn word(descriptor: *const Descriptor, offset: u8, version: &Version) -> Word {
+    if version.number == 1 {
+        // SAFETY: the caller's promise.
+        Word::Number(unsafe { read(descriptor, offset) })
+    } else {
+        // SAFETY: the caller's promise.
+        Word::Text(unsafe { read(descriptor, offset) })
     }
 }
 
 /// What a descriptor says.
 ///
 /// # Safety
-/// A descriptor of version `V`.
+/// A descriptor of this version.
 #[inline(always)]
-pub(super) unsafe fn decode<V: Version>(descriptor: *const Descriptor, kind: u64) -> Event {
-    if kind & kinds(V::NUMBER) == 0 || !kind.is_power_of_two() {
+pub(super) unsafe fn decode(descriptor: *const Descriptor, kind: u64, version: &Version) -> Event {
+    if kind & version.kinds == 0 || !kind.is_power_of_two() {
         return Event::Unknown;
     }
     match kind {
-        COLL => {
-            // SAFETY: the kind says which member is set.
-            Event::Coll(unsafe { at::<V::Coll>(descriptor, DETAIL) }.into())
-        }
-        P2P => {
-            // SAFETY: the kind says which member is set.
-            Event::P2p(unsafe { at::<V::P2p>(descriptor, DETAIL) }.into())
-        }
-        PROXY_OP => {
-            // SAFETY: the kind says which member is set.
-            Event::ProxyOp(unsafe { at(descriptor, DETAIL) })
-        }
+        // SAFETY: the kind says which member is set.
+        COLL => Event::Coll(unsafe { decode_coll(descriptor, version) }),
+        // SAFETY: the same.
+        P2P => Event::P2p(unsafe { decode_p2p(descriptor, version) }),
+        // SAFETY: the same.
+        PROXY_OP => Event::ProxyOp(unsafe { detail(descriptor) }),
         PROXY_STEP => Event::ProxyStep,
-        KERNEL_CH => {
-            // SAFETY: the kind says which member is set.
-            let channel = unsafe { at::<OneWord>(descriptor, DETAIL) }.0.to_le_bytes()[0];
-            Event::KernelCh(channel)
-        }
+        // SAFETY: the same.
+        KERNEL_CH => Event::KernelCh(unsafe { detail(descriptor) }),
         GROUP_API => Event::GroupApi,
-        COLL_API => {
-            // SAFETY: the kind says which member is set.
-            let api: CollApi = unsafe { at(descriptor, DETAIL) };
-            Event::CollApi(api.into())
-        }
-        P2P_API => {
-            // SAFETY: the kind says which member is set.
-            let api: P2pApi = unsafe { at(descriptor, DETAIL) };
-            Event::P2pApi(api.into())
-        }
+        // SAFETY: the same.
+        COLL_API => Event::CollApi(unsafe { detail::<CollApi>(descriptor) }.into()),
+        // SAFETY: the same.
+        P2P_API => Event::P2pApi(unsafe { detail::<P2pApi>(descriptor) }.into()),
         CE_COLL => Event::CeColl,
         _ => Event::Other,
+    }
+}
+
+/// # Safety
+/// A descriptor of a collective, in this version.
+#[inline(always)]
+unsafe fn decode_coll(descriptor: *const Descriptor, version: &Version) -> Coll {
+    let at = &version.coll;
+    Coll {
+        // SAFETY: the table says where the field is.
+        name: unsafe { read(descriptor, at[coll::NAME]) },
+        // SAFETY: the same.
+        comm_hash: unsafe { read(descriptor, at[coll::HASH]) },
+        // SAFETY: the same.
+        func: unsafe { word(descriptor, at[coll::FUNC], version) },
+        // SAFETY: the same.
+        count: unsafe { read(descriptor, at[coll::COUNT]) },
+        // SAFETY: the same.
+        root: unsafe { read(descriptor, at[coll::ROOT]) },
+        // SAFETY: the same.
+        datatype: unsafe { word(descriptor, at[coll::DATATYPE], version) },
+        // SAFETY: the same.
+        n_channels: unsafe { read(descriptor, at[coll::CHANNELS]) },
+    }
+}
+
+/// # Safety
+/// A descriptor of a send or receive, in this version.
+#[inline(always)]
+unsafe fn decode_p2p(descriptor: *const Descriptor, version: &Version) -> P2p {
+    let at = &version.p2p;
+    P2p {
+        // SAFETY: the table says where the field is.
+        name: unsafe { read(descriptor, at[p2p::NAME]) },
+        // SAFETY: the same.
+        comm_hash: unsafe { read(descriptor, at[p2p::HASH]) },
+        // SAFETY: the same.
+        func: unsafe { word(descriptor, at[p2p::FUNC], version) },
+        // SAFETY: the same.
+        count: unsafe { read(descriptor, at[p2p::COUNT]) },
+        // SAFETY: the same.
+        peer: unsafe { read(descriptor, at[p2p::PEER]) },
+        // SAFETY: the same.
+        datatype: unsafe { word(descriptor, at[p2p::DATATYPE], version) },
+        // SAFETY: the same.
+        n_channels: unsafe { read(descriptor, at[p2p::CHANNELS]) },
     }
 }
 
@@ -226,7 +266,7 @@ impl From<CollApi> for Api {
     fn from(api: CollApi) -> Self {
         Self {
             func: Word::Text(api.func),
-            count: api.count,
+            count: api.count as u64,
             datatype: Word::Text(api.datatype),
             root: api.root,
             is_captured: api.is_captured != 0,
@@ -239,7 +279,7 @@ impl From<P2pApi> for Api {
     fn from(api: P2pApi) -> Self {
         Self {
             func: Word::Text(api.func),
-            count: api.count,
+            count: api.count as u64,
             datatype: Word::Text(api.datatype),
             root: -1,
             is_captured: api.is_captured != 0,
@@ -257,34 +297,5 @@ const _: () = {
     assert!(size_of::<P2pApi>() + DETAIL == 64);
     assert!(offset_of!(ProxyOp, channel) + DETAIL == 28 && offset_of!(ProxyOp, peer) + DETAIL == 32);
     assert!(offset_of!(ProxyOp, n_steps) + DETAIL == 36 && offset_of!(ProxyOp, is_send) + DETAIL == 44);
-    assert!(size_of::<Table<InitBlank>>() == 48 && size_of::<Buffer>() == 136);
+    assert!(size_of::<Table<InitBlank>>() == 48);
 };
-
-/// Numbers of version 1, by their text in later versions.
-pub(super) const FUNCS: &[&[u8]] =
-    &[b"Broadcast", b"Reduce", b"AllGather", b"ReduceScatter", b"AllReduce", b"SendRecv", b"Send", b"Recv"];
-pub(super) const ALGORITHMS: &[&[u8]] =
-    &[b"TREE", b"RING", b"COLLNET_DIRECT", b"COLLNET_CHAIN", b"NVLS", b"NVLS_TREE", b"PAT"];
-pub(super) const PROTOCOLS: &[&[u8]] = &[b"LL", b"LL128", b"SIMPLE"];
-pub(super) const DATATYPES: &[&[u8]] = &[
-    b"ncclInt8",
-    b"Unknown",
-    b"ncclInt32",
-    b"ncclUint32",
-    b"ncclInt64",
-    b"ncclUint64",
-    b"ncclFloat16",
-    b"ncclFloat32",
-    b"ncclFloat64",
-    b"ncclBfloat16",
-    b"ncclFloat8e4m3",
-    b"ncclFloat8e5m2",
-];
-
-/// The text of a word: version 1, which has numbers, is never retold in another version's words.
-pub(super) fn text(word: Word) -> Text {
-    match word {
-        Word::Text(text) => text,
-        Word::Number(_) => Text::NULL,
-    }
-}

@@ -1,5 +1,5 @@
-//! The profiler plugin: the tables by which the library finds it ([`v1`] to [`v7`]), the functions behind them, and
-//! the plugin that the program had before ([`chain`]). What events mean is said in [`crate::profiler::tasks`].
+//! The profiler plugin: the tables by which the library finds it, the functions behind them for each version
+//! ([`versions`]), and the plugin that the program had before ([`chain`]). What events mean is said in [`crate::profiler::tasks`].
 
 #![expect(unsafe_code, reason = "called by the library with its own structures")]
 
@@ -11,16 +11,11 @@ pub(crate) mod layout;
 mod masks;
 mod pairs;
 pub(crate) mod replay;
+mod retell;
 pub(crate) mod seen;
 pub(crate) mod steps;
 mod tasks;
-mod v1;
-mod v2;
-mod v3;
-mod v4;
-mod v5;
-mod v6;
-mod v7;
+mod versions;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
@@ -30,7 +25,10 @@ use ringscope_wire::segment::layout::{DropReason, LIVE_CHAINED};
 
 use self::chain::Init;
 use self::event::Event;
-use self::layout::{Args, Descriptor, STATE_SEND_DONE, STATE_SEND_WAIT, Version, decode, kind};
+use self::layout::{
+    Args, Descriptor, InitBlank, InitById, InitNamed, STATE_SEND_DONE, STATE_SEND_WAIT, Table, decode, kind,
+};
+use self::versions::version;
 use crate::abi::nccl::SUCCESS;
 use crate::calls::linker_scope;
 use crate::profiler::contexts::Announcement;
@@ -39,6 +37,31 @@ use crate::segment::communicators::{Name, name_of};
 use crate::segment::handle::Handle;
 use crate::segment::map::segment_or_create;
 use crate::segment::{guard, segment, switch};
+
+/// Defines the tables of the plugin, which the library finds by their names: an `init` for each version.
+macro_rules! tables {
+    ($($symbol:ident: $Init:ident = $init:ident::<$version:literal>;)*) => {$(
+        #[unsafe(no_mangle)]
+        static $symbol: Table<$Init> = Table {
+            name: c"ringscope".as_ptr(),
+            init: $init::<$version>,
+            start_event: start_event::<$version>,
+            stop_event,
+            record_event_state: record_event_state::<$version>,
+            finalize,
+        };
+    )*};
+}
+
+tables! {
+    ncclProfiler_v1: InitBlank = init_blank::<1>;
+    ncclProfiler_v2: InitBlank = init_blank::<2>;
+    ncclProfiler_v3: InitBlank = init_blank::<3>;
+    ncclProfiler_v4: InitNamed = init_named::<4>;
+    ncclProfiler_v5: InitById = init_by_id::<5>;
+    ncclProfiler_v6: InitById = init_by_id::<6>;
+    ncclProfiler_v7: InitById = init_by_id::<7>;
+}
 
 /// Our process id, for comparison with that of a proxy operation.
 static PID: AtomicI32 = AtomicI32::new(0);
@@ -70,7 +93,7 @@ fn dropped_for_chained() {
 }
 
 /// `init` of versions 1 to 3, which say nothing of the communicator.
-unsafe extern "C" fn init_blank<V: Version>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
+unsafe extern "C" fn init_blank<const V: usize>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
     let said = Init {
         comm_hash: 0,
         name: std::ptr::null(),
@@ -84,7 +107,7 @@ unsafe extern "C" fn init_blank<V: Version>(context: *mut *mut c_void, mask: *mu
 }
 
 /// `init` of version 4.
-unsafe extern "C" fn init_named<V: Version>(
+unsafe extern "C" fn init_named<const V: usize>(
     context: *mut *mut c_void,
     mask: *mut c_int,
     name: *const c_char,
@@ -99,7 +122,7 @@ unsafe extern "C" fn init_named<V: Version>(
 }
 
 /// `init` of versions 5 and later.
-unsafe extern "C" fn init_by_id<V: Version>(
+unsafe extern "C" fn init_by_id<const V: usize>(
     context: *mut *mut c_void,
     comm_hash: u64,
     mask: *mut c_int,
@@ -117,7 +140,7 @@ unsafe extern "C" fn init_by_id<V: Version>(
 ///
 /// # Safety
 /// Valid places for context and mask; a name that is NULL or terminated.
-unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &Init) -> c_int {
+unsafe fn init<const V: usize>(context: *mut *mut c_void, mask: *mut c_int, said: &Init) -> c_int {
     // SAFETY: the caller's promise.
     let name = unsafe { text(said.name) };
     let number = guard(|| {
@@ -129,12 +152,12 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
         } else {
             switch::no_segment();
         }
-        chain::init(V::NUMBER, number, said);
+        chain::init(version::<V>().number, number, said);
         if let Some(segment) = segment.filter(|_| chain::is_on()) {
             segment.live.flags.fetch_or(LIVE_CHAINED, Relaxed);
         }
         if let Some(segment) = segment {
-            switch::begin_profiler(segment, V::NUMBER);
+            switch::begin_profiler(segment, version::<V>().number);
         } else {
             masks::ask();
         }
@@ -148,7 +171,7 @@ unsafe fn init<V: Version>(context: *mut *mut c_void, mask: *mut c_int, said: &I
     SUCCESS
 }
 
-unsafe extern "C" fn start_event<V: Version>(
+unsafe extern "C" fn start_event<const V: usize>(
     context: *mut c_void,
     handle: *mut *mut c_void,
     descriptor: *const Descriptor,
@@ -167,17 +190,17 @@ unsafe extern "C" fn start_event<V: Version>(
 /// # Safety
 /// A descriptor of version `V`.
 #[inline(always)]
-unsafe fn begun<V: Version>(context: usize, descriptor: *const Descriptor) -> u64 {
+unsafe fn begun<const V: usize>(context: usize, descriptor: *const Descriptor) -> u64 {
     // SAFETY: the caller's promise.
-    let kind = unsafe { kind::<V>(descriptor) };
+    let kind = unsafe { kind(descriptor, version::<V>()) };
     // SAFETY: the caller's promise.
-    let event = unsafe { decode::<V>(descriptor, kind) };
+    let event = unsafe { decode(descriptor, kind, version::<V>()) };
     // SAFETY: the caller's promise.
     let Descriptor { parent, rank, .. } = unsafe { descriptor.read() };
     let pid = PID.load(Relaxed);
     let is_chained = chain::is_on();
     let parent = if is_chained { ours_of(parent as u64) } else { parent as u64 };
-    let speaker = Speaker { version: V::NUMBER, context, parent, rank, pid };
+    let speaker = Speaker { version: version::<V>().number, context, parent, rank, pid };
     let ours = segment()
         .filter(|segment| !switch::is_faulty(segment))
         .and_then(|segment| tasks::start(segment, speaker, &event))
@@ -186,7 +209,8 @@ unsafe fn begun<V: Version>(context: usize, descriptor: *const Descriptor) -> u6
         return ours;
     }
     let is_foreign = matches!(&event, Event::ProxyOp(proxy) if proxy.pid != pid);
-    chain::start::<V>(context, descriptor, kind, &event, ours, is_foreign)
+    // SAFETY: the caller's promise.
+    unsafe { chain::start(version::<V>(), context, descriptor, kind, ours, is_foreign) }
 }
 
 /// Our part of a handle that two plugins share.
@@ -212,25 +236,25 @@ unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     SUCCESS
 }
 
-unsafe extern "C" fn record_event_state<V: Version>(
+unsafe extern "C" fn record_event_state<const V: usize>(
     handle: *mut c_void,
     state: c_int,
     args: *const Args,
 ) -> c_int {
-    let is_ours = state == if V::NUMBER < 4 { STATE_SEND_DONE } else { STATE_SEND_WAIT };
+    let is_ours = state == if version::<V>().number < 4 { STATE_SEND_DONE } else { STATE_SEND_WAIT };
     if !is_ours && !chain::is_on() {
         return SUCCESS;
     }
     guard(|| {
         let mut number = handle.addr() as u64;
         if let Some(Handle::Pair(entry)) = Handle::decode(number) {
-            number = chain::record(V::NUMBER, entry, state, args).unwrap_or(number);
+            number = chain::record(version::<V>().number, entry, state, args).unwrap_or(number);
         }
         if is_ours && !args.is_null() {
             // SAFETY: not NULL, and in this state it is a proxy step's or operation's.
             let bytes = unsafe { (*args).trans_size };
             let segment = segment().filter(|segment| !switch::is_faulty(segment))?;
-            tasks::sent(segment, number, bytes, V::NUMBER < 4);
+            tasks::sent(segment, number, bytes, version::<V>().number < 4);
         }
         Some(())
     });

@@ -115,8 +115,7 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, api: &Api) -> Option
         return None;
     };
     let datatype = event::datatype(api.datatype);
-    let seen =
-        Described { slot, primitive, count: api.count as u64, datatype, peer: peer(primitive, api.root) };
+    let seen = Described { slot, primitive, count: api.count, datatype, peer: peer(primitive, api.root) };
     let operation = seen::add(segment, &seen, api.is_captured);
     if api.is_captured {
         return Some(replay::template(segment, slot, primitive.index(), seen.bytes()));
@@ -133,7 +132,7 @@ fn peer(primitive: ringscope_wire::Primitive, root: i32) -> i32 {
 /// How a task's descriptor names its operation.
 struct Task {
     func: event::Word,
-    count: usize,
+    count: u64,
     datatype: event::Word,
     peer: i32,
 }
@@ -204,7 +203,7 @@ fn start_nameless_task(
     }
     let datatype = event::datatype(task.datatype);
     let peer = peer(primitive, task.peer);
-    let seen = Described { slot, primitive, count: task.count as u64, datatype, peer };
+    let seen = Described { slot, primitive, count: task.count, datatype, peer };
     let n_known = (speaker.version >= FIRST_WITH_CHANNEL_COUNTS).then_some(n_channels);
     if communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
         if !switch::is_on(segment) {
