@@ -17,7 +17,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("calls/complete.rs", "cuda_events"),
     ("calls/group.rs", "cuda_events"),
     ("calls/issue.rs", "cuda_events"),
-    ("profiler/chain.rs", "process"),
     ("segment/communicators.rs", "calls"),
     ("segment/communicators.rs", "cuda_events"),
     ("segment/lineage.rs", "process"),

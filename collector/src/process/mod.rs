@@ -13,11 +13,13 @@ mod identity;
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::profiler::chain;
 use crate::segment::{map, segment};
 
-/// Runs when the object is loaded: one store.
+/// Runs when the object is loaded: two stores.
 extern "C" fn begin() {
     map::set_maker(create::make);
+    chain::set_name(config::chained_plugin);
 }
 
 // SAFETY: the section holds pointers to functions that may take no argument, and this takes none.

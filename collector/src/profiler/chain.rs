@@ -3,14 +3,13 @@
 
 #![expect(unsafe_code, reason = "loads and calls a foreign plugin")]
 
-use std::ffi::{CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 
 use crate::abi::nccl::SUCCESS;
-use crate::process::config;
 use crate::profiler::contexts::MAX_CONTEXTS;
 use crate::profiler::layout::{
     Args, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, Descriptor, Finalize, GROUP, GROUP_API, InitBlank,
@@ -48,6 +47,27 @@ static MASK_SEEN: AtomicI32 = AtomicI32::new(0);
 /// Its contexts, by the numbers of ours.
 static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
 static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
+
+/// A [`Name`], NULL before the process layer has left it.
+static NAME: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Gives the plugin that the program had configured, if there is one.
+pub(crate) type Name = fn() -> Option<OsString>;
+
+/// Leaves the function that knows the plugin's name: this layer reads no settings.
+pub(crate) fn set_name(name: Name) {
+    NAME.store(name as *mut (), Release);
+}
+
+fn name() -> Option<OsString> {
+    let name = NAME.load(Acquire);
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: only `set_name` writes here.
+    let name: Name = unsafe { std::mem::transmute(name) };
+    name()
+}
 
 /// What the library said at init; zero where its version says nothing.
 pub(super) struct Init {
@@ -263,7 +283,7 @@ fn look_for(version: u32) {
     if STATE.load(Acquire) == LOOKED_FOR {
         return;
     }
-    if let Some((number, table)) = config::chained_plugin().and_then(|name| find(&name, version)) {
+    if let Some((number, table)) = name().and_then(|name| find(&name, version)) {
         VERSION.store(number, Relaxed);
         TABLE.store(table, Release);
     }

@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "called by the library with its own structures")]
 
 pub(crate) mod adopt;
-mod chain;
+pub(crate) mod chain;
 pub(crate) mod contexts;
 pub(crate) mod event;
 pub(crate) mod layout;
