@@ -12,6 +12,8 @@ use crate::tools;
 pub(crate) enum Bench {
     /// Nanoseconds that the collector adds to a call
     Collector,
+    /// Per cent of a core that the thread takes which asks CUDA events; `-- LIBRARY` measures another build
+    Poller,
     /// Nanoseconds that the profiler plugin takes per collective; `-- --plugin NAME=PATH` adds a built library, `-- --help` has an example
     Plugin,
     /// Samples per second that the daemon accepts, and what they cost
@@ -38,6 +40,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
             example("ringscope-collector", "bench_collector", arguments)
         }
+        Bench::Poller => example("ringscope-collector", "bench_poller", arguments),
         Bench::Plugin => {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
             example("ringscope-collector", "bench_plugin", arguments)

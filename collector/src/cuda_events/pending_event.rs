@@ -71,6 +71,8 @@ pub(super) struct Mark {
     pub(super) event: AtomicU64,
     /// The look of the polling thread during which it got its first call.
     look: AtomicU32,
+    /// Which of the events recorded on its stream this is.
+    pub(super) position: AtomicU32,
     /// Its records have tickets from here ...
     first_ticket: AtomicU64,
     /// ... to before here.
@@ -84,6 +86,7 @@ impl Mark {
             state: AtomicU64::new(FREE),
             event: AtomicU64::new(0),
             look: AtomicU32::new(0),
+            position: AtomicU32::new(0),
             first_ticket: AtomicU64::new(0),
             end_ticket: AtomicU64::new(0),
             shares: [const { NO_SHARE }; MAX_PRIMITIVES],

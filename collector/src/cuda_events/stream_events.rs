@@ -32,12 +32,16 @@ struct Lane {
     context: AtomicU64,
     /// The mark that was begun last.
     newest: AtomicUsize,
+    /// Events recorded so far; it wraps.
+    n_recorded: AtomicU32,
     marks: [Mark; MARKS],
 }
 
 static LANES: [Lane; MAX_LANES] = [const { Lane::new() }; MAX_LANES];
 /// Lanes that have been used, one bit each, so that a look passes over the rest.
 static USED: [AtomicU64; MAX_LANES / 64] = [const { AtomicU64::new(0) }; MAX_LANES / 64];
+/// Where the polling thread goes on.
+static NEXT_ASKED: AtomicUsize = AtomicUsize::new(0);
 /// Some mark may be waiting for the library's progress: nearly always false.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
 
@@ -64,6 +68,7 @@ impl Lane {
             stream: AtomicU64::new(0),
             context: AtomicU64::new(0),
             newest: AtomicUsize::new(0),
+            n_recorded: AtomicU32::new(0),
             marks: [const { Mark::new() }; MARKS],
         }
     }
@@ -82,6 +87,14 @@ impl Lane {
             0 | CHANGING => None,
             owner => Some(owner as usize - 1),
         }
+    }
+
+    /// The recorded mark whose event comes first on the stream, and its state.
+    fn oldest_recorded(&self) -> Option<(&Mark, u64)> {
+        let latest = self.n_recorded.load(Relaxed);
+        let recorded = self.marks.iter().filter_map(|mark| mark.recorded().map(|state| (mark, state)));
+        // Signed: one may have been recorded just now.
+        recorded.max_by_key(|(mark, _)| latest.wrapping_sub(mark.position.load(Relaxed)).cast_signed())
     }
 
     fn newest(&self) -> &Mark {
@@ -111,6 +124,9 @@ impl Lane {
     fn record(&self, mark: &Mark) -> bool {
         let (event, stream) = (mark.event.load(Relaxed), self.stream.load(Relaxed));
         if driver::record(event, stream, self.context.load(Relaxed)) {
+            let position = self.n_recorded.load(Relaxed).wrapping_add(1);
+            self.n_recorded.store(position, Relaxed);
+            mark.position.store(position, Relaxed);
             mark.leave_recorded();
             poller::wake();
             return true;
@@ -260,26 +276,36 @@ fn used() -> impl Iterator<Item = usize> {
     })
 }
 
-/// What a look at all lanes found.
+/// What a look found.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) still_pending: usize,
     pub(super) completed: usize,
 }
 
-/// Asks every recorded event, and counts what is confirmed. On the polling thread alone.
-pub(super) fn ask_all(segment: &Segment) -> Seen {
+/// Asks the oldest event of each lane, and when it has answered the next, and counts what is confirmed: on one stream none is
+/// complete before an older one. No more than `max_queries`; the next look goes on with the lane where this one ended. On
+/// the polling thread alone.
+pub(super) fn ask_oldest(segment: &Segment, max_queries: usize) -> Seen {
+    let from = NEXT_ASKED.load(Relaxed);
     let mut seen = Seen::default();
-    for index in used() {
-        for mark in &LANES[index].marks {
-            let Some(state) = mark.recorded() else { continue };
-            if ask(segment, index, mark, state) {
-                seen.completed += 1;
-            } else {
-                seen.still_pending += 1;
+    for index in used().filter(|index| *index >= from).chain(used().filter(|index| *index < from)) {
+        let lane = &LANES[index];
+        let n_marks = lane.marks.iter().filter(|mark| mark.recorded().is_some()).count();
+        for _ in 0..n_marks {
+            let Some((mark, state)) = lane.oldest_recorded() else { break };
+            if seen.completed + seen.still_pending >= max_queries {
+                NEXT_ASKED.store(index, Relaxed);
+                return seen;
             }
+            if !ask(segment, index, mark, state) {
+                seen.still_pending += 1;
+                break;
+            }
+            seen.completed += 1;
         }
     }
+    NEXT_ASKED.store(0, Relaxed);
     seen
 }
 

@@ -43,6 +43,25 @@ static void in_order(void) {
   CHECK(DRIVER(stub_n_sins) == 0);
 }
 
+/* Four events, each begun during another look, and the oldest not complete. */
+static void oldest_only(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 4; i++) {
+    all_reduce(comm, stream);
+    int asked = DRIVER(stub_n_queries);
+    UNTIL(DRIVER(stub_n_queries) > asked + 2);
+  }
+  CHECK(DRIVER(stub_n_creates) == 4);
+  CHECK(DRIVER(stub_n_useless) == 0);
+  DRIVER(stub_finish, stream, 2);
+  UNTIL(completed(ALL_REDUCE) == 2);
+  DRIVER(stub_finish, stream, 4);
+  UNTIL(completed(ALL_REDUCE) == 4);
+  CHECK(DRIVER(stub_n_useless) == 0);
+}
+
 static void two_streams(void) {
   ncclComm_t comm = comm_of(1);
   stream_t a = DRIVER(stub_stream), b = NULL; /* the legacy stream */
@@ -325,7 +344,7 @@ static void no_allocation_with_events(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(in_order), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
+    SCENARIO(in_order), SCENARIO(oldest_only), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
     SCENARIO(threads_with_events), SCENARIO(bare),

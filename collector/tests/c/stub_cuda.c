@@ -9,12 +9,12 @@
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900,
        GLOBAL = 0, RELAXED = 2, CONTEXT = 0xc0de };
 
-struct stub_stream { atomic_int launched, finished, captures; };
+struct stub_stream { atomic_int launched, finished, captures, refused; };
 struct event { struct stub_stream *stream; int position; };
 
 static struct stub_stream legacy;
 static atomic_bool holds, refuses_events, refuses_record, is_invalid;
-static atomic_int n_captures, n_creates, n_records, n_queries, n_calls, n_sins;
+static atomic_int n_captures, n_creates, n_records, n_queries, n_calls, n_sins, n_useless;
 static _Thread_local int mode = GLOBAL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -74,6 +74,7 @@ int stub_n_records(void) { return n_records; }
 int stub_n_queries(void) { return n_queries; }
 int stub_n_calls(void) { return n_calls; }
 int stub_n_sins(void) { return n_sins; }
+int stub_n_useless(void) { return n_useless; }
 
 int cuEventCreate(struct event **event, unsigned flags) {
   n_calls++;
@@ -109,6 +110,11 @@ int cuEventQuery(struct event *event) {
   bool is_done = !holds || !event->stream || event->stream->finished >= event->position;
   pthread_mutex_unlock(&lock);
   n_queries++;
+  if (event->stream) {
+    struct stub_stream *stream = event->stream;
+    n_useless += stream->finished < stream->refused && event->position > stream->refused;
+    if (!is_done) stream->refused = event->position;
+  }
   return is_done ? SUCCESS : NOT_READY;
 }
 int cuStreamIsCapturing(stream_t stream, int *status) { n_calls++; *status = of(stream)->captures; return SUCCESS; }

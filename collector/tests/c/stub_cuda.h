@@ -27,4 +27,6 @@ void stub_refuse_record(void);
 int stub_n_creates(void), stub_n_records(void), stub_n_queries(void), stub_n_calls(void);
 /* Queries by threads that were not in relaxed mode, and events recorded into a capture. */
 int stub_n_sins(void);
+/* Queries for an event although an older one of its stream had been found pending and nothing had moved. */
+int stub_n_useless(void);
 #endif

@@ -37,6 +37,11 @@ fn an_event_confirms_what_was_called_before_it() {
 }
 
 #[test]
+fn of_each_stream_the_oldest_event_alone_is_asked() {
+    left_by("oldest_only").expect(0, AllReduce, (4, 4), (4, 4), 0);
+}
+
+#[test]
 fn streams_complete_each_for_itself() {
     let left = left_by("two_streams");
     left.expect(0, AllReduce, (1, 1), (1, 1), 0);
