@@ -77,7 +77,14 @@ functions! {
     cuCtxGetDevice = c"cuCtxGetDevice" (device: *mut c_int);
     cuDeviceGet = c"cuDeviceGet" (device: *mut c_int, ordinal: c_int);
     cuDeviceGetAttribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
+    cuCtxGetId = c"cuCtxGetId" (context: u64, id: *mut u64);
 }
+
+/// Those that a driver need not have.
+const OPTIONAL: &[&CStr] = &[
+    // Since 12.0.
+    c"cuCtxGetId",
+];
 
 /// Whether events can be used.
 #[inline(always)]
@@ -97,7 +104,7 @@ pub(crate) fn find(segment: &Segment) {
         let is_fit = NAMES.iter().zip(&TABLE).all(|(name, place)| {
             // SAFETY: a handle from dlopen and a terminated name.
             place.store(unsafe { libc::dlsym(handle, name.as_ptr()) }, Relaxed);
-            !place.load(Relaxed).is_null()
+            !place.load(Relaxed).is_null() || OPTIONAL.contains(name)
         });
         STATE.store(if is_fit { READY } else { UNFIT }, Release);
     }
@@ -136,6 +143,14 @@ pub(crate) fn context_of(stream: u64, device: i32) -> Option<u64> {
     (device < 0 || current == device).then_some(context)
 }
 
+/// What tells a context from another that has its place after a reset of the device; 0 if the driver does not say.
+pub(crate) fn context_id(context: u64) -> u64 {
+    let mut id = 0;
+    // SAFETY: a handle that was a context's, which the driver tells from others, and a valid place for the answer.
+    let result = unsafe { cuCtxGetId(context, &raw mut id) };
+    if result == SUCCESS { id } else { 0 }
+}
+
 /// A new event in the context; 0 if the driver gives none.
 pub(crate) fn create_event(context: u64) -> u64 {
     let mut event = 0;
@@ -166,13 +181,17 @@ pub(crate) fn record(event: u64, stream: u64, context: u64) -> bool {
 pub(crate) enum Answer {
     Done,
     NotYet,
-    /// It will never say: its context is gone or has failed.
+    /// It will never say: its context is gone (the device was reset) or has failed.
     Never,
 }
 
-/// Asks an event. Only after [`relax_thread`], or it may invalidate a capture of the program's.
-pub(crate) fn query(event: u64, context: u64) -> Answer {
-    // SAFETY: an event of ours, which is never destroyed.
+/// Asks an event of a context with this id, unless that is gone: the event is then freed memory. Only after
+/// [`relax_thread`], or it may invalidate a capture of the program's.
+pub(crate) fn query(event: u64, context: u64, id: u64) -> Answer {
+    if id != 0 && context_id(context) != id {
+        return Answer::Never;
+    }
+    // SAFETY: an event of ours, which is never destroyed, in a context that was there just now.
     let mut result = unsafe { cuEventQuery(event) };
     if result == INVALID_CONTEXT {
         // SAFETY: as above.

@@ -171,6 +171,12 @@ fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     }
 }
 
+/// No event tells the end of these calls of a communicator.
+#[cold]
+fn lose(segment: &Segment, _slot: usize, calls: u64) {
+    switch::dropped(segment, DropReason::EventPoolFull, calls);
+}
+
 /// Says who closes the record of a ticket. Before the record is published.
 #[inline(always)]
 pub(crate) fn own(ticket: u64, closer: Closer) {

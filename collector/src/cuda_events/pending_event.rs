@@ -202,6 +202,11 @@ impl Mark {
         false
     }
 
+    /// Calls that it holds.
+    pub(super) fn n_calls(&self) -> u64 {
+        self.shares.iter().map(|share| share.calls.load(Relaxed)).sum()
+    }
+
     /// Counts what it holds as completed now. It must be ours.
     pub(super) fn credit(&self, segment: &Segment, lane: usize, slot: usize, generation: u32) {
         let communicator = communicators::at(segment, slot);

@@ -18,6 +18,8 @@ const MAX_LANES: usize = 512;
 const MAX_PROBES: usize = 16;
 /// Events of a lane: the one that moves, and some on the way so that progress is seen while it moves.
 const MARKS: usize = 4;
+/// [`Lane::context_id`] of a lane whose events are not to be used any more: no context's.
+const GONE: u64 = u64::MAX;
 /// Fewer than two could both be in the hands of the polling thread when a caller needs one.
 const MIN_EVENTS: usize = 2;
 /// [`Lane::owner`] while the lane changes hands.
@@ -30,6 +32,8 @@ struct Lane {
     stream: AtomicU64,
     /// `CUcontext` of the events, 0 before they are made.
     context: AtomicU64,
+    /// [`driver::context_id`] of it then: its events are gone with it, and must not be named to the driver any more.
+    context_id: AtomicU64,
     /// The mark that was begun last.
     newest: AtomicUsize,
     /// Events recorded so far; it wraps.
@@ -67,6 +71,7 @@ impl Lane {
             generation: AtomicU32::new(0),
             stream: AtomicU64::new(0),
             context: AtomicU64::new(0),
+            context_id: AtomicU64::new(0),
             newest: AtomicUsize::new(0),
             n_recorded: AtomicU32::new(0),
             marks: [const { Mark::new() }; MARKS],
@@ -192,7 +197,7 @@ fn seize(lane: &Lane, context: u64, may: impl Fn(u32) -> bool) -> bool {
         return false;
     }
     let known = lane.context.load(Relaxed);
-    let fits = known == 0 || known == context;
+    let fits = known == 0 || known == context || lane.context_id.load(Relaxed) == GONE;
     // A caller that has the lane takes a mark, then looks at the owner; here it is the other way round.
     if fits && lane.marks.iter().all(Mark::is_free) {
         return true;
@@ -202,6 +207,11 @@ fn seize(lane: &Lane, context: u64, may: impl Fn(u32) -> bool) -> bool {
 }
 
 fn make_events(lane: &Lane, context: u64) -> bool {
+    let id = driver::context_id(context);
+    if lane.context_id.swap(id, Relaxed) != id {
+        // Those of a context that is gone have ended with it.
+        lane.marks.iter().for_each(|mark| mark.event.store(0, Relaxed));
+    }
     lane.context.store(context, Relaxed);
     for mark in &lane.marks {
         if mark.event.load(Relaxed) == 0 {
@@ -313,23 +323,41 @@ pub(super) fn ask_oldest(segment: &Segment, max_queries: usize) -> Seen {
 fn ask(segment: &Segment, index: usize, mark: &Mark, state: u64) -> bool {
     let lane = &LANES[index];
     let (event, context) = (mark.event.load(Relaxed), lane.context.load(Relaxed));
-    let answer = poller::unless_ending(|| driver::query(event, context)).unwrap_or(Answer::NotYet);
+    let id = lane.context_id.load(Relaxed);
+    let answer = poller::unless_ending(|| driver::query(event, context, id)).unwrap_or(Answer::NotYet);
     if answer == Answer::NotYet {
         return false;
+    }
+    if answer == Answer::Never {
+        lose(segment, lane);
+        return true;
     }
     let slot = lane.slot();
     if slot.is_some_and(|slot| !abort::counts_now(segment, slot)) || !mark.take_answered(state) {
         return false;
     }
-    // A failed context completes nothing any more: what it held stays in flight, as it is. The lane may have been taken
-    // from its communicator just now, but has no other one before this mark is free.
-    if answer == Answer::Done
-        && let Some(slot) = lane.slot()
-    {
+    // The lane may have been taken from its communicator just now, but has no other one before this mark is free.
+    if let Some(slot) = lane.slot() {
         mark.credit(segment, index, slot, lane.generation.load(Relaxed));
     }
     mark.leave_free();
     true
+}
+
+/// The context of the lane is gone or has failed: what it held stays in flight, and nobody can tell. The communicator's
+/// next call gets another lane, if there is a context.
+fn lose(segment: &Segment, lane: &Lane) {
+    lane.context_id.store(GONE, Relaxed);
+    let calls = lane.marks.iter().map(Mark::n_calls).sum();
+    let slot = lane.slot();
+    if let Some(slot) = slot.filter(|slot| take_away(lane, *slot)) {
+        super::lose(segment, slot, calls);
+    } else {
+        // A mark that was being filled when the communicator lost the lane.
+        for mark in &lane.marks {
+            mark.give_up();
+        }
+    }
 }
 
 /// Whether any event is to be asked.
@@ -348,17 +376,20 @@ pub(super) fn has_recorded(slot: usize) -> bool {
 /// the lane gone, and until he has left it nobody else gets the lane.
 pub(super) fn drop_of(slot: usize) {
     for lane in used().map(|index| &LANES[index]) {
-        let owner = lane.owner.load(Acquire);
-        if owner as usize != slot + 1
-            || lane.owner.compare_exchange(owner, CHANGING, SeqCst, Relaxed).is_err()
-        {
-            continue;
-        }
-        for mark in &lane.marks {
-            mark.give_up();
-        }
-        lane.owner.store(0, SeqCst);
+        take_away(lane, slot);
     }
+}
+
+fn take_away(lane: &Lane, slot: usize) -> bool {
+    let owner = lane.owner.load(Acquire);
+    if owner as usize != slot + 1 || lane.owner.compare_exchange(owner, CHANGING, SeqCst, Relaxed).is_err() {
+        return false;
+    }
+    for mark in &lane.marks {
+        mark.give_up();
+    }
+    lane.owner.store(0, SeqCst);
+    true
 }
 
 /// In a forked child: the events are the parent's, and so are the calls that they would confirm.

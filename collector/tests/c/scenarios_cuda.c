@@ -251,6 +251,33 @@ static void destroyed(void) {
   OK(ncclCommDestroy(comm)); /* asks for no event itself: they are asked later, and the last at exit */
 }
 
+/* Calls of which no event tells the end. */
+static uint64_t dropped_events(void) {
+  return *(volatile uint64_t *)(segment() + atol(getenv("DROPPED_EVENTS_OFFSET")));
+}
+
+/* The device is reset while an event is pending; what is made afterwards is followed as before. */
+static void reset(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  all_reduce(comm, stream);
+  UNTIL(completed(ALL_REDUCE) == 1);
+  DRIVER(stub_hold, true);
+  all_reduce(comm, stream);
+  all_reduce(comm, stream);
+  DRIVER(stub_reset);
+  UNTIL(dropped_events() == 2);
+  DRIVER(stub_hold, false);
+  OK(ncclCommAbort(comm));
+  comm = comm_of(2);
+  for (int i = 0; i < 3; i++) all_reduce(comm, stream);
+}
+
+static void reset_seen(void) {
+  reset();
+  CHECK(DRIVER(stub_n_stale) == 0);
+}
+
 /* A kernel hangs, and the launch queue behind it is full: a training thread waits in the library (odd room: in the driver, for the
  * event behind its call), with the driver's lock or without. */
 static ncclComm_t hung_comm;
@@ -348,7 +375,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
     SCENARIO(threads_with_events), SCENARIO(bare),
-    SCENARIO(hung_abort), SCENARIO(hung_revoke), SCENARIO(hung_destroy), SCENARIO(hung_exit), SCENARIO(hung_exit_locked),
+    SCENARIO(reset), SCENARIO(reset_seen), SCENARIO(hung_abort), SCENARIO(hung_revoke), SCENARIO(hung_destroy), SCENARIO(hung_exit), SCENARIO(hung_exit_locked),
     SCENARIO(hung_exit_in_driver), SCENARIO(no_allocation_with_events),
 };
 

@@ -6,11 +6,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+static atomic_int context_id = 7, n_stale;
+void stub_reset(void) { context_id++; }
+int stub_n_stale(void) { return n_stale; }
+
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900,
        GLOBAL = 0, RELAXED = 2, CONTEXT = 0xc0de };
 
 struct stub_stream { atomic_int launched, finished, captures, refused; };
-struct event { struct stub_stream *stream; int position; };
+struct event { struct stub_stream *stream; int position, context_id; };
 
 static struct stub_stream legacy;
 static atomic_bool holds, refuses_events, refuses_record, is_invalid;
@@ -82,11 +86,13 @@ int cuEventCreate(struct event **event, unsigned flags) {
   if (refuses_events) return OUT_OF_MEMORY;
   n_creates++;
   *event = calloc(1, sizeof **event);
+  (*event)->context_id = context_id;
   return SUCCESS;
 }
 int cuEventRecord(struct event *event, stream_t stream) {
   n_calls++;
   n_records++;
+  if (event->context_id != context_id) { n_stale++; return INVALID_HANDLE; }
   if (of(stream)->captures) { n_sins++; is_invalid = true; return CAPTURE_UNSUPPORTED; }
   if (refuses_record) { refuses_record = false; return INVALID_HANDLE; }
   put_on_queue();
@@ -98,6 +104,7 @@ int cuEventRecord(struct event *event, stream_t stream) {
 }
 int cuEventQuery(struct event *event) {
   n_calls++;
+  if (event->context_id != context_id) { n_stale++; return INVALID_HANDLE; }
   if (takes_lock) {
     pthread_mutex_lock(&driver_lock);
     pthread_mutex_unlock(&driver_lock);
@@ -132,6 +139,9 @@ static _Thread_local uintptr_t current;
 int cuCtxGetCurrent(uintptr_t *context) { n_calls++; *context = current; return SUCCESS; }
 int cuCtxPushCurrent_v2(uintptr_t context) { n_calls++; current = context; return context == CONTEXT ? SUCCESS : INVALID; }
 int cuCtxPopCurrent_v2(uintptr_t *context) { n_calls++; *context = current; current = 0; return SUCCESS; }
+#ifndef STUB_WITHOUT_ID
+int cuCtxGetId(uintptr_t context, uint64_t *id) { n_calls++; *id = context_id; return context == CONTEXT ? SUCCESS : INVALID; }
+#endif
 int cuCtxGetDevice(int *device) { n_calls++; *device = 3; return current == CONTEXT ? SUCCESS : 201; }
 int cuDeviceGet(int *device, int ordinal) { n_calls++; *device = ordinal; return SUCCESS; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {

@@ -21,6 +21,10 @@ void stub_bound_queue(int room, bool with_lock);
 void stub_unhang(void);
 /* Somebody waits. */
 bool stub_is_full(void);
+/* As cudaDeviceReset: all events are gone, the next context has the handle of this one. */
+void stub_reset(void);
+/* Calls that named an event which was gone. */
+int stub_n_stale(void);
 /* From now on cuEventCreate (cuEventRecord once) fails. */
 void stub_refuse_events(void);
 void stub_refuse_record(void);

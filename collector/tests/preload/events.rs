@@ -165,6 +165,16 @@ fn a_communicator_that_was_destroyed_ends_when_its_events_have_answered() {
 }
 
 #[test]
+fn after_a_reset_of_the_device_its_events_are_left_alone_and_new_ones_tell() {
+    for (scenario, driver) in [("reset_seen", "cuda-driver"), ("reset", "cuda-driver-11")] {
+        let left = cuda_job(scenario, driver).succeed().only_segment();
+        left.expect(0, AllReduce, (3, 3), (1, 1), 2);
+        left.expect(1, AllReduce, (3, 3), (3, 3), 0);
+        assert_eq!(left.snapshot.dropped, [(DropReason::EventPoolFull, 2)]);
+    }
+}
+
+#[test]
 fn an_abort_reaches_the_library_although_the_driver_holds_whoever_asks() {
     for scenario in ["hung_abort", "hung_revoke"] {
         let left = left_by(scenario);

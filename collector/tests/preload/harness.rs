@@ -72,6 +72,7 @@ pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
     Job::new(command, scenario)
         .env("LD_LIBRARY_PATH", programs().join(driver))
         .env("COUNTERS_OFFSET", counters_offset())
+        .env("DROPPED_EVENTS_OFFSET", dropped_events_offset().to_string())
         .without("NCCL_PROFILER_PLUGIN")
 }
 
@@ -105,6 +106,11 @@ const OTHER_VERSIONS: [u32; 6] = [1, 2, 3, 4, 6, 7];
 
 fn counters_offset() -> String {
     (offset_of!(Segment, communicators) + offset_of!(layout::Communicator, counters)).to_string()
+}
+
+fn dropped_events_offset() -> usize {
+    let dropped = offset_of!(Segment, live) + offset_of!(layout::Live, dropped);
+    dropped + layout::DropReason::EventPoolFull as usize * size_of::<u64>()
 }
 
 /// A scenario in each of these objects, which one program loads with `RTLD_LOCAL`.
@@ -294,11 +300,13 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "libstatic_old.so", "stub_nccl.c", &old);
         let new = ["-shared", "-fPIC", "-DSTUB_VERSION=23203", scenarios];
         compile(&dir, "libstatic_new.so", "stub_nccl.c", &new);
-        for folder in ["cuda", "cuda-driver", "cuda-driver-old"] {
+        for folder in ["cuda", "cuda-driver", "cuda-driver-11", "cuda-driver-old"] {
             std::fs::create_dir_all(dir.join(folder)).unwrap();
         }
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
         compile(&dir, "cuda-driver/libcuda.so.1", "stub_cuda.c", &shared);
+        let without_id = [&shared[..], &["-DSTUB_WITHOUT_ID"]].concat();
+        compile(&dir, "cuda-driver-11/libcuda.so.1", "stub_cuda.c", &without_id);
         compile(
             &dir,
             "cuda-driver-old/libcuda.so.1",
