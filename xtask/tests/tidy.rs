@@ -55,6 +55,7 @@ fn crates_depend_only_in_the_allowed_direction() {
         ("ringscope-wire", [].as_slice()),
         ("ringscope-collector", &["ringscope-wire"]),
         ("ringscope-summation-watcher", &["ringscope-wire"]),
+        ("ringscope-glibc", &[]),
         ("ringscope-preload", &[]),
         ("ringscope-collective", &[]),
         ("ringscope-summation", &["ringscope-collective"]),

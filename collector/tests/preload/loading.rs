@@ -46,6 +46,35 @@ fn what_is_preloaded_needs_nothing_and_does_nothing_when_it_is_loaded() {
     }
 }
 
+/// The versions of glibc's that a library needs.
+fn glibc_versions(library: &Path) -> Vec<String> {
+    let bytes = std::fs::read(library).unwrap();
+    let object = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+    let (endian, sections) = (object.endian(), object.elf_section_table());
+    let (mut libraries, link) = sections.gnu_verneed(endian, &*bytes).unwrap().unwrap();
+    let strings = sections.strings(endian, &*bytes, link).unwrap();
+    let mut versions = Vec::new();
+    while let Some((_, mut names)) = libraries.next().unwrap() {
+        while let Some(name) = names.next().unwrap() {
+            let name = std::str::from_utf8(name.name(endian, strings).unwrap()).unwrap();
+            versions.extend(name.strip_prefix("GLIBC_").map(str::to_owned));
+        }
+    }
+    versions
+}
+
+#[test]
+fn the_collector_and_its_watcher_run_on_a_glibc_of_2012() {
+    for name in ["libringscope.so", "libringscope_watcher.so"] {
+        let versions = glibc_versions(&library().with_file_name(name));
+        assert!(!versions.is_empty(), "{name}");
+        for version in versions {
+            let numbers: Vec<u32> = version.split('.').map(|number| number.parse().unwrap()).collect();
+            assert!(numbers <= vec![2, 17], "{name} needs GLIBC_{version}");
+        }
+    }
+}
+
 #[test]
 fn it_exports_what_leads_to_the_collectors_functions_and_two_answers_for_the_collector() {
     let collectors = exported(&library());
