@@ -8,12 +8,14 @@
 //! * [`special`]: rows that are more than one program
 //! * [`debian`]: an older system
 //! * [`report`]: the table for people and programs
+//! * [`schedules`]: random programs
 
 mod case;
 mod command;
 mod debian;
 mod facts;
 mod report;
+mod schedules;
 mod special;
 mod stage;
 mod table;
@@ -28,11 +30,15 @@ use stage::Stage;
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:
   cargo xtask harm                        all rows, some minutes
   cargo xtask harm --only abort-queue     one of them
-  cargo xtask harm --quick --json         what `cargo xtask test` runs, for a program")]
+  cargo xtask harm --quick --json         what `cargo xtask test` runs, for a program
+  cargo xtask harm schedules --seeds 10000")]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Only rows whose name begins so; may be given several times
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -40,10 +46,10 @@ pub(crate) struct Args {
     #[arg(long)]
     quick: bool,
     /// The collector to run with, a libringscope.so [default: built here]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", global = true)]
     collector: Option<PathBuf>,
     /// Build it optimized, for figures
-    #[arg(long, conflicts_with = "collector")]
+    #[arg(long, conflicts_with = "collector", global = true)]
     release: bool,
     /// Print one JSON object for each row
     #[arg(long)]
@@ -53,15 +59,32 @@ pub(crate) struct Args {
     list: bool,
 }
 
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    /// Random schedules of threads, forks, communicators, copies of the library and levels, bare and with the collector
+    Schedules(schedules::Schedules),
+}
+
 /// What `cargo xtask test` runs.
 pub(crate) fn test() -> Result<()> {
-    let quick =
-        Args { only: Vec::new(), quick: true, collector: None, release: false, json: false, list: false };
+    let quick = Args {
+        what: None,
+        only: Vec::new(),
+        quick: true,
+        collector: None,
+        release: false,
+        json: false,
+        list: false,
+    };
     run(&quick)
 }
 
 /// Runs the rows that were asked for; fails if one differs from bare.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(What::Schedules(schedules)) = &args.what {
+        let stage = Stage::build(args.collector.as_deref(), args.release, schedules.sanitizer())?;
+        return schedules.run(&stage);
+    }
     let rows: Vec<&Row> = table::rows().filter(|row| is_wanted(row, args)).collect();
     if rows.is_empty() {
         bail!(
@@ -73,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rows.iter().for_each(|row| report::name(row));
         return Ok(());
     }
-    let stage = Stage::build(args.collector.as_deref(), args.release)?;
+    let stage = Stage::build(args.collector.as_deref(), args.release, None)?;
     report::head(args.json);
     let mut n_different = 0;
     for row in &rows {

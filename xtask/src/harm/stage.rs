@@ -1,7 +1,9 @@
 //! Builds the programs when they are asked for, and knows the collector.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, bail};
@@ -10,8 +12,18 @@ use ringscope_wire::segment::read;
 use super::case::{Folder, Place, Program};
 use crate::process::{cargo, root, run, target_dir};
 
+/// What C programs and stubs are built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Sanitizer {
+    /// Races
+    Thread,
+    /// Reads and writes of memory that is not the program's
+    Address,
+}
+
 /// What rows run on.
 pub(super) struct Stage {
+    sanitizer: Option<Sanitizer>,
     /// The profiler plugin.
     library: PathBuf,
     /// What is preloaded.
@@ -20,12 +32,18 @@ pub(super) struct Stage {
     built: PathBuf,
     /// Folder of the compiled programs.
     programs: PathBuf,
+    /// What was compiled by this run.
+    compiled: Mutex<BTreeSet<String>>,
     n_folders: AtomicU32,
 }
 
 impl Stage {
     /// Builds the collector, unless there is one, and the engine.
-    pub(super) fn build(collector: Option<&Path>, is_optimized: bool) -> Result<Self> {
+    pub(super) fn build(
+        collector: Option<&Path>,
+        is_optimized: bool,
+        sanitizer: Option<Sanitizer>,
+    ) -> Result<Self> {
         let profile = is_optimized.then_some("--release");
         let built = target_dir().join(if is_optimized { "release" } else { "debug" });
         let mut build = cargo(["build", "--quiet", "-p", "ringscope-engine"]);
@@ -40,9 +58,17 @@ impl Stage {
             library.canonicalize().with_context(|| format!("no collector {}", library.display()))?;
         let preload = library.with_file_name(PRELOAD);
         let preloaded = if preload.exists() { preload } else { library.clone() };
-        let programs = target_dir().join("harm/programs");
+        let programs = target_dir().join("harm").join(sanitizer.map_or("programs", Sanitizer::name));
         std::fs::create_dir_all(&programs)?;
-        let stage = Self { library, preloaded, built, programs, n_folders: AtomicU32::new(0) };
+        let stage = Self {
+            sanitizer,
+            library,
+            preloaded,
+            built,
+            programs,
+            compiled: Mutex::default(),
+            n_folders: AtomicU32::new(0),
+        };
         stage.build_stubs()?;
         Ok(stage)
     }
@@ -56,8 +82,10 @@ impl Stage {
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-ldl"];
         self.compile("stub/libnccl.so.2", "stub_nccl.c", &shared)?;
         // Without a name of their own, so that the linker takes them for other libraries.
-        for copy in ["stub/libfirst.so", "stub/libsecond.so"] {
-            self.compile(copy, "stub_nccl.c", &["-shared", "-fPIC", "-ldl"])?;
+        for copy in ["libfirst.so", "libsecond.so"] {
+            self.compile(&format!("stub/{copy}"), "stub_nccl.c", &["-shared", "-fPIC", "-ldl"])?;
+            let over_gpu = ["-shared", "-fPIC", "-ldl", "-Wl,--no-as-needed", "-Lgpu", "-l:libcuda.so.1"];
+            self.compile(&format!("gpu/{copy}"), "stub_nccl.c", &over_gpu)?;
         }
         let over_gpu = [&shared[..], &["-Wl,--no-as-needed", "-Lgpu", "-l:libcuda.so.1"]].concat();
         self.compile("gpu/libnccl.so.2", "stub_nccl.c", &over_gpu)
@@ -88,6 +116,22 @@ impl Stage {
         let mut command = Command::new("env");
         command.arg(format!("LD_LIBRARY_PATH={}", self.library_path(program)?));
         command.args(self.collector_settings(segments)).arg(self.program(program)?);
+        Ok(command)
+    }
+
+    /// A program, bare or with the collector, under the sanitizer that it was built with, if any.
+    pub(super) fn sanitized(&self, program: Program, segments: Option<&Path>) -> Result<Command> {
+        // Without random addresses: older thread sanitizers do not know all of today's.
+        let mut command = Command::new(if self.sanitizer.is_some() { "setarch" } else { "env" });
+        if self.sanitizer.is_some() {
+            command.args(["-R", "env"]);
+        }
+        command.arg(format!("LD_LIBRARY_PATH={}", self.library_path(program)?));
+        command.args([TSAN_OPTIONS, ASAN_OPTIONS]);
+        if let Some(segments) = segments {
+            command.args(self.collector_settings(segments));
+        }
+        command.arg(self.program(program)?);
         Ok(command)
     }
 
@@ -150,8 +194,12 @@ impl Stage {
             Program::Gpu(name) => ("gpu", name),
             Program::Engine(name) => ("engine", name),
         };
-        std::fs::create_dir_all(self.programs.join(folder))?;
         let output = format!("{folder}/{name}");
+        let mut compiled = self.compiled.lock().map_err(|_| anyhow::anyhow!("a compilation panicked"))?;
+        if !compiled.insert(output.clone()) {
+            return Ok(self.programs.join(output));
+        }
+        std::fs::create_dir_all(self.programs.join(folder))?;
         let (headers, libraries) =
             (format!("-I{}", root().join("engine/include").display()), format!("-L{}", self.built.display()));
         let arguments: &[&str] = match program {
@@ -183,6 +231,7 @@ impl Stage {
         let done = Command::new(compiler)
             .current_dir(&self.programs)
             .args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o", output])
+            .args(self.sanitizer.map(Sanitizer::argument))
             .arg(sources().join(source))
             .args(arguments)
             .output()
@@ -215,10 +264,27 @@ impl Stage {
 fn settings(preloaded: &Path, library: &Path, segments: &Path) -> Vec<String> {
     vec![
         format!("LD_PRELOAD={}", preloaded.display()),
+        format!("RINGSCOPE_COLLECTOR={}", library.display()),
         format!("NCCL_PROFILER_PLUGIN={}", library.display()),
         format!("RINGSCOPE_DIR={}", segments.display()),
         format!("CONTROL_OFFSET={}", read::control_offset()),
     ]
+}
+
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "programs-thread",
+            Self::Address => "programs-address",
+        }
+    }
+
+    fn argument(self) -> &'static str {
+        match self {
+            Self::Thread => "-fsanitize=thread",
+            Self::Address => "-fsanitize=address",
+        }
+    }
 }
 
 fn sources() -> PathBuf {
@@ -226,6 +292,10 @@ fn sources() -> PathBuf {
 }
 
 /// What makes the collector.
-const PACKAGES: [&str; 1] = ["ringscope-collector"];
+const PACKAGES: [&str; 2] = ["ringscope-collector", "ringscope-preload"];
 /// What is preloaded, beside the collector.
 const PRELOAD: &str = "libringscope_preload.so";
+/// A child of several threads goes on; a report ends the process.
+const TSAN_OPTIONS: &str = "TSAN_OPTIONS=die_after_fork=0:exitcode=66:halt_on_error=1";
+/// The collector comes before its library in the order of loading.
+const ASAN_OPTIONS: &str = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:exitcode=66";

@@ -10,16 +10,24 @@
 
 #define API __attribute__((visibility("default")))
 enum { SUCCESS = 0, NOT_READY = 600, CONTEXT = 0xc0de };
-struct event { double due_us; };
+struct event { _Atomic double due_us; };
 
 static pthread_mutex_t driver = PTHREAD_MUTEX_INITIALIZER, queue = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
-static int used, depth, is_hung, holds_lock, busy_us;
+static atomic_int is_hung; /* an event is asked for without a lock */
+static int used, depth, holds_lock, busy_us;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_long n_queries, n_records;
 
 API long gpu_queries(void) { return atomic_load(&n_queries); }
 API long gpu_records(void) { return atomic_load(&n_records); }
+
+/* What other threads held at a fork, nobody holds in the child. */
+static void renew(void) {
+  pthread_mutex_init(&driver, NULL);
+  pthread_mutex_init(&queue, NULL);
+}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, renew); }
 
 static int setting(const char *name, int otherwise) {
   const char *value = getenv(name);

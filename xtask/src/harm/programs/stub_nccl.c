@@ -1,7 +1,7 @@
 /* A library with NCCL's C API that communicates with nobody. Calls are pushed on the stub GPU where there is one
  * (stub_cuda.c); a call on a communicator that is none is refused, as NCCL does by a magic number. STUB_PROFILER=1: it speaks
  * version 5 of the profiler interface, and loads and closes the plugin with the first and the last communicator.
- * Splits do not block: the child is there 50 ms later (STUB_SPLIT_NOW=1: at once). */
+ * Splits do not block: the child is there 5 ms later (STUB_SPLIT_NOW=1: at once). */
 #define _GNU_SOURCE
 #define V 5
 #include "../../../../collector/tests/plugin/c/abi.h"
@@ -28,6 +28,13 @@ static table *profiler;
 static struct comm *ended; /* the next one gets the address of the one that ended last */
 static int n_with_profiler, mask;
 static _Thread_local int depth;
+
+/* What other threads held at a fork, nobody holds in the child. */
+static void renew(void) {
+  pthread_mutex_init(&lock, NULL);
+  ended = NULL;
+}
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, renew); }
 
 static int setting(const char *name) {
   const char *value = getenv(name);
@@ -134,7 +141,7 @@ API int ncclCommInitAll(struct comm **comms, int n, const int *devices) {
 }
 static void *split_later(void *argument) {
   struct comm *parent = argument;
-  usleep(50000);
+  usleep(5000);
   *parent->place = make(parent->n, parent->rank, parent->hash + 1);
   atomic_store(&parent->state, SUCCESS);
   return NULL;
