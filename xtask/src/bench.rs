@@ -28,6 +28,8 @@ pub(crate) enum Bench {
     Collective,
     /// Bytes that a summation service sums per second, and push-pulls over loopback beside iperf3; `-- --help` has options
     Summation,
+    /// Microseconds that the Python package adds to a training step for each gradient that nobody may touch
+    Python,
     /// What ringscope costs a step of the summation service: events times their cost, beside the step; `-- --help` has options
     Observer,
     /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
@@ -68,6 +70,10 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             let arguments: Vec<String> =
                 std::iter::once("observer".to_owned()).chain(arguments.iter().cloned()).collect();
             example("ringscope-engine", "bench_summation", &arguments)
+        }
+        Bench::Python => {
+            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-engine"]))?;
+            crate::python::bench(arguments)
         }
         Bench::Page => crate::screens::bench(arguments),
     }

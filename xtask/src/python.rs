@@ -53,6 +53,14 @@ pub(crate) fn test_package() -> Result<()> {
     run(test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
 }
 
+/// What the package adds to a training step, with the library that was built for release.
+pub(crate) fn bench(arguments: &[String]) -> Result<()> {
+    let mut bench = Command::new(with_torch()?);
+    bench.arg(root().join("engine/python/bench/stand_in.py")).args(arguments);
+    bench.env("RSCCL_LIBRARY", target_dir().join("release/librsccl.so"));
+    run(bench.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
+}
+
 fn interpreter() -> Option<PathBuf> {
     let has_both = |program: &str| {
         let mut import = Command::new(program);

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use ringscope_wire::watcher::{Collector, FILE_NAME, SYMBOL, Start, VERSION, Watcher};
 
-use crate::segment::{segment, switch, ticks};
+use crate::segment::{segment, switch, ticks, uncancelled};
 use crate::summation::{group, records};
 
 /// What the watcher may ask for.
@@ -77,7 +77,7 @@ fn start() -> Option<Start> {
         return None;
     }
     let known = START.load(Acquire);
-    let start = if known.is_null() { open().unwrap_or(null_mut()) } else { known };
+    let start = if known.is_null() { uncancelled(open).unwrap_or(null_mut()) } else { known };
     if start.is_null() {
         IS_MISSING.store(true, Release);
         return None;
