@@ -249,10 +249,12 @@ impl Events {
     }
 }
 
-/// `libringscope.so` beside the folder of this program.
+/// `libringscope.so` beside the folder of this program. Without the file that it opens beside itself nobody would watch.
 fn built() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|error| error.to_string())?;
-    let library = here.parent().and_then(Path::parent).map(|folder| folder.join("libringscope.so"));
-    let library = library.filter(|library| library.exists());
-    library.ok_or_else(|| "libringscope.so is not built: `cargo xtask bench observer` builds it".to_owned())
+    let folder = here.parent().and_then(Path::parent).ok_or("this program lies in no folder")?;
+    match ["libringscope_watcher.so", "libringscope.so"].map(|file| folder.join(file)) {
+        [watcher, library] if watcher.exists() && library.exists() => Ok(library),
+        _ => Err("libringscope.so or libringscope_watcher.so is not built: `cargo xtask bench observer` builds them".to_owned()),
+    }
 }
