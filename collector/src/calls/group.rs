@@ -56,8 +56,8 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
     }
     // After the records: what an event confirms has been issued.
     for sum in local.group_sums().filter(|_| is_taken) {
-        if let Closer::Events(lane) = sum.closer {
-            cuda_events::add(segment, local, lane, &sum);
+        if let Closer::Events(stream_events) = sum.closer {
+            cuda_events::add(segment, local, stream_events, &sum);
         }
     }
     local.clear_group();

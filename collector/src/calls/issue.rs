@@ -220,8 +220,8 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
         add_issued(open.counters(call), 1, call.bytes());
         if open.is_trivial(call) {
             complete::close(open.segment, record(open.segment, open.ticket));
-        } else if let Closer::Events(lane) = open.closer {
-            cuda_events::follow(open.segment, lane, &open.sum(call), result == SUCCESS);
+        } else if let Closer::Events(stream_events) = open.closer {
+            cuda_events::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
         }
     }
 }

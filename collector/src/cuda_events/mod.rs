@@ -1,28 +1,29 @@
 //! Completion without the profiler: a CUDA event behind the operations of a stream, and what a captured call is.
 //!
 //! Who closes an operation is settled when it is called and never changes, so that none is counted twice: the profiler
-//! ([`crate::calls::complete`]), the events of its lane, or nobody, because it is a template in a CUDA graph.
+//! ([`crate::calls::complete`]), the events of its stream, or nobody, because it is a template in a CUDA graph.
 //!
-//! * [`stream_events`]: a lane is one (communicator, stream) with a few events; stream order makes an event confirm every call
-//!   that was made on its lane before it was recorded
+//! * [`stream_events`]: the few events of one (communicator, stream); stream order makes an event confirm every call that was made
+//!   there before it was recorded
 //! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
-//! * [`poll`]: the thread that asks; nobody else ever does, because the driver may hold whoever asks
+//! * [`poll`], [`poller`] and [`ask`]: the thread that asks, and what; nobody else ever does, because the driver may hold whoever asks
 //! * [`abort`] and [`ending`]: what still counts of a communicator that is aborted, or destroyed
 //!
-//! Which calls get an event: each call outside a group, each outermost group end once per lane. None can be left out,
+//! Which calls get an event: each call outside a group, each outermost group end once per stream. None can be left out,
 //! because the last call of a burst must be confirmed, only its own thread may touch the stream (which may be gone a
 //! moment later), and nobody knows that it is the last. What is sampled is the *number of events*: a call that comes
-//! before the polling thread has looked again moves the lane's newest event behind itself instead of taking another. So a
-//! lane needs four, progress is seen at each look, and an idle stream ends with an event behind its last call.
+//! before the polling thread has looked again moves the stream's newest event behind itself instead of taking another. So a
+//! stream needs four, progress is seen at each look, and an idle stream ends with an event behind its last call.
 //!
 //! A call is never followed by an event while its stream captures, nor while the library is still enqueueing it on a
 //! thread of its own (`ncclInProgress`): then the event comes when `ncclCommGetAsyncError` says that it is done, or
-//! with the lane's next call.
+//! with the stream's next call.
 //!
 //! Replays of a graph are not seen here. `cudaGraphLaunch` cannot be relied on to pass an interposer: the runtime is often
 //! linked statically or reached through `cuGetProcAddress`. Where the profiler reports the runs they are counted there.
 
 pub(crate) mod abort;
+mod ask;
 pub(crate) mod driver;
 mod ending;
 mod pending_event;
@@ -48,7 +49,7 @@ pub(crate) use pending_event::is_owned;
 pub(crate) enum Closer {
     /// The profiler, if anybody.
     Profiler,
-    /// The events of a lane.
+    /// The events of its stream: their index in [`stream_events`].
     Events(usize),
     /// Nobody: the call is captured into a graph.
     Nobody,
@@ -124,8 +125,8 @@ fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, 
     }
     let closer = match driver::is_capturing(stream) {
         Some(true) => Closer::Nobody,
-        Some(false) if is_by_events(segment, slot) => lane(segment, local, slot, stream),
-        Some(false) if is_untold => extra_lane(segment, local, slot, stream),
+        Some(false) if is_by_events(segment, slot) => events_of(segment, local, slot, stream),
+        Some(false) if is_untold => extra_events_of(segment, local, slot, stream),
         _ => Closer::Profiler,
     };
     if in_group && !is_untold {
@@ -134,28 +135,28 @@ fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, 
     closer
 }
 
-/// A lane for what the profiler does not tell, on a communicator of which it tells all else.
-fn extra_lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+/// Events for what the profiler does not tell, on a communicator of which it tells all else.
+fn extra_events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    let lane = stream_events::find(local, slot, generation, stream).or_else(|| {
+    let events = stream_events::find(local, slot, generation, stream).or_else(|| {
         let device = communicator.device.load(Relaxed);
         stream_events::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
     });
-    lane.map_or(Closer::Profiler, Closer::Events)
+    events.map_or(Closer::Profiler, Closer::Events)
 }
 
-fn lane(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    if let Some(lane) = stream_events::find(local, slot, generation, stream) {
+    if let Some(events) = stream_events::find(local, slot, generation, stream) {
         if communicator.completion.load(Relaxed) != COMPLETION_EVENTS {
             communicator.completion.store(COMPLETION_EVENTS, Relaxed);
         }
-        return Closer::Events(lane);
+        return Closer::Events(events);
     }
     match stream_events::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
-        Ok(lane) if poll::start() => Closer::Events(lane),
+        Ok(events) if poll::start() => Closer::Events(events),
         Err(stream_events::Refusal::TableFull) => {
             switch::dropped(segment, DropReason::EventPoolFull, 1);
             Closer::Profiler
@@ -187,9 +188,9 @@ pub(crate) fn own(ticket: u64, closer: Closer) {
 
 /// The library took one call outside a group. An event follows it if the library has enqueued it.
 #[inline(never)]
-pub(crate) fn follow(segment: &Segment, lane: usize, sum: &Sum, is_enqueued: bool) {
+pub(crate) fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool) {
     let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-    if !stream_events::add(lane, generation, sum, is_enqueued) {
+    if !stream_events::add(events, generation, sum, is_enqueued) {
         switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
     }
     if !is_enqueued {
@@ -197,23 +198,23 @@ pub(crate) fn follow(segment: &Segment, lane: usize, sum: &Sum, is_enqueued: boo
     }
 }
 
-/// The library took these calls of a group, all of one lane: they wait for the event at its end ([`end_group`]).
-pub(crate) fn add(segment: &Segment, local: &Local, lane: usize, sum: &Sum) {
+/// The library took these calls of a group, all of one stream: they wait for the event at its end ([`end_group`]).
+pub(crate) fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum) {
     let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-    if stream_events::add(lane, generation, sum, false) {
-        local.note_lane(lane);
+    if stream_events::add(events, generation, sum, false) {
+        local.note_stream_events(events);
     } else {
         switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
     }
 }
 
-/// The outermost group has ended and its records are settled: an event goes behind each lane that it used, unless the
+/// The outermost group has ended and its records are settled: an event goes behind each stream that it used, unless the
 /// library is still enqueueing.
 pub(crate) fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
-    for lane in local.take_lanes() {
+    for events in local.take_stream_events() {
         if !is_enqueued {
             stream_events::defer();
-        } else if !stream_events::confirm(lane) {
+        } else if !stream_events::confirm(events) {
             switch::dropped(segment, DropReason::EventPoolFull, 1);
         }
     }
@@ -237,7 +238,7 @@ pub(crate) fn clear_slot(slot: usize) {
     abort::forget(slot);
 }
 
-/// In a forked child: lanes, events and thread are the parent's.
+/// In a forked child: events and thread are the parent's.
 pub(crate) fn forget() {
     driver::forget();
     stream_events::forget();

@@ -1,4 +1,4 @@
-//! One event and what it confirms. A mark is filled by a caller and read by whoever asks the event, never both at once:
+//! One event and what it confirms. It is filled by a caller and read by the polling thread, never both at once:
 //! its state says whose it is, and carries a version, so that an event which was moved between the question and the
 //! answer confirms nothing.
 
@@ -40,11 +40,11 @@ fn owner(ticket: u64) -> &'static AtomicU16 {
 }
 
 pub(super) fn own(ticket: u64, closer: Closer) {
-    let lane = match closer {
-        Closer::Events(lane) => u16::try_from(lane + 1).unwrap_or_default(),
+    let events = match closer {
+        Closer::Events(events) => u16::try_from(events + 1).unwrap_or_default(),
         Closer::Profiler | Closer::Nobody => 0,
     };
-    owner(ticket).store(lane, Relaxed);
+    owner(ticket).store(events, Relaxed);
 }
 
 /// Whether the record of a ticket is closed by events, so that nobody else may.
@@ -65,10 +65,10 @@ const NO_SHARE: Share =
     Share { calls: AtomicU64::new(0), bytes: AtomicU64::new(0), issued_ticks: AtomicU64::new(0) };
 
 /// An event and what it confirms.
-pub(super) struct Mark {
+pub(super) struct PendingEvent {
     state: AtomicU64,
     /// `CUevent`; 0 while it has none.
-    pub(super) event: AtomicU64,
+    pub(super) handle: AtomicU64,
     /// The look of the polling thread during which it got its first call.
     look: AtomicU32,
     /// Which of the events recorded on its stream this is.
@@ -80,11 +80,11 @@ pub(super) struct Mark {
     shares: [Share; MAX_PRIMITIVES],
 }
 
-impl Mark {
+impl PendingEvent {
     pub(super) const fn new() -> Self {
         Self {
             state: AtomicU64::new(FREE),
-            event: AtomicU64::new(0),
+            handle: AtomicU64::new(0),
             look: AtomicU32::new(0),
             position: AtomicU32::new(0),
             first_ticket: AtomicU64::new(0),
@@ -103,7 +103,7 @@ impl Mark {
         state & KIND_MASK == from && self.state.compare_exchange(state, taken, SeqCst, Relaxed).is_ok()
     }
 
-    /// Gives a mark that is ours to the next one.
+    /// Gives one that is ours to the next.
     fn hand_on(&self, kind: u64) {
         let state = self.state.load(Relaxed);
         self.state.swap((state & !KIND_MASK).wrapping_add(VERSION_ONE) | kind, SeqCst);
@@ -133,7 +133,7 @@ impl Mark {
 
     /// Takes it empty.
     pub(super) fn take_free(&self, look: u32) -> bool {
-        if self.event.load(Relaxed) == 0 || !self.take(FREE, FILLING) {
+        if self.handle.load(Relaxed) == 0 || !self.take(FREE, FILLING) {
             return false;
         }
         self.look.store(look, Relaxed);
@@ -142,7 +142,7 @@ impl Mark {
         true
     }
 
-    /// Adds calls to a mark that is ours.
+    /// Adds calls to one that is ours.
     pub(super) fn add(&self, sum: &Sum) {
         let share = &self.shares[sum.primitive & (MAX_PRIMITIVES - 1)];
         add(&share.calls, sum.calls);
@@ -173,7 +173,7 @@ impl Mark {
         self.hand_on(FREE);
     }
 
-    /// The state to name in [`Mark::take_answered`], if its event can be asked.
+    /// The state to name in [`PendingEvent::take_answered`], if its event can be asked.
     pub(super) fn recorded(&self) -> Option<u64> {
         let state = self.state.load(SeqCst);
         (state & KIND_MASK == RECORDED).then_some(state)
@@ -185,7 +185,7 @@ impl Mark {
     }
 
     /// Empties it whatever it holds, unless a caller is filling it: that one may sit in the driver for as long as a kernel
-    /// hangs, and finds its lane gone afterwards. What is just being counted is counted to its end, which takes some
+    /// hangs, and finds that its stream's events have no owner afterwards. What is just being counted is counted to its end, which takes some
     /// microseconds, within limits.
     pub(super) fn give_up(&self) -> bool {
         for _ in 0..MAX_SPINS {
@@ -208,7 +208,7 @@ impl Mark {
     }
 
     /// Counts what it holds as completed now. It must be ours.
-    pub(super) fn credit(&self, segment: &Segment, lane: usize, slot: usize, generation: u32) {
+    pub(super) fn credit(&self, segment: &Segment, events: usize, slot: usize, generation: u32) {
         let communicator = communicators::at(segment, slot);
         if communicator.generation.load(Relaxed) != generation
             || communicator.state.load(Acquire) == COMMUNICATOR_ABORTED
@@ -216,7 +216,7 @@ impl Mark {
             return;
         }
         let now = ticks::now();
-        self.close_records(segment, lane, generation, now);
+        self.close_records(segment, events, generation, now);
         for (share, counters) in self.shares.iter().zip(&communicator.counters) {
             let calls = share.calls.load(Relaxed);
             if calls > 0 {
@@ -231,13 +231,13 @@ impl Mark {
 
     /// Says in the records that their operations have completed, as far as they have not been overwritten. The counters do
     /// not depend on them.
-    fn close_records(&self, segment: &Segment, lane: usize, generation: u32, now: u64) {
+    fn close_records(&self, segment: &Segment, events: usize, generation: u32, now: u64) {
         let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
         let issued = generation << 8 | OPERATION_ISSUED;
         // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
         // is.
         for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
-            if usize::from(owner(place).load(Relaxed)) != lane + 1 {
+            if usize::from(owner(place).load(Relaxed)) != events + 1 {
                 continue;
             }
             let record = records::record(segment, place);
@@ -253,7 +253,7 @@ impl Mark {
     /// In a forked child.
     pub(super) fn forget(&self) {
         self.leave_free();
-        self.event.store(0, Relaxed);
+        self.handle.store(0, Relaxed);
     }
 }
 
@@ -275,21 +275,21 @@ mod tests {
 
     #[test]
     fn an_event_that_was_moved_after_the_question_confirms_nothing() {
-        let mark = Mark::new();
-        assert!(!mark.take_free(1), "without an event it is of no use");
-        mark.event.store(0xe, Relaxed);
-        assert!(mark.take_free(1));
-        assert_eq!(mark.recorded(), None, "being filled");
-        mark.leave_recorded();
-        let asked = mark.recorded().unwrap();
-        assert!(!mark.take_recorded(2, false), "begun during an earlier look");
-        assert!(mark.take_recorded(1, false));
-        mark.leave_recorded();
-        assert!(!mark.take_answered(asked));
-        let asked = mark.recorded().unwrap();
-        assert!(mark.take_answered(asked));
-        assert!(!mark.give_up(), "being counted");
-        mark.leave_free();
-        assert!(mark.give_up() && mark.is_free());
+        let pending = PendingEvent::new();
+        assert!(!pending.take_free(1), "without an event it is of no use");
+        pending.handle.store(0xe, Relaxed);
+        assert!(pending.take_free(1));
+        assert_eq!(pending.recorded(), None, "being filled");
+        pending.leave_recorded();
+        let asked = pending.recorded().unwrap();
+        assert!(!pending.take_recorded(2, false), "begun during an earlier look");
+        assert!(pending.take_recorded(1, false));
+        pending.leave_recorded();
+        assert!(!pending.take_answered(asked));
+        let asked = pending.recorded().unwrap();
+        assert!(pending.take_answered(asked));
+        assert!(!pending.give_up(), "being counted");
+        pending.leave_free();
+        assert!(pending.give_up() && pending.is_free());
     }
 }

@@ -1,16 +1,16 @@
-//! The thread that asks the events: started with the first lane, often looking while something is under way, rarely while
+//! The thread that asks the events: started with the first event, often looking while something is under way, rarely while
 //! that takes long, waiting for a wake when there is nothing. It never enters the library and takes nothing from callers
-//! but marks. It may take half a percent of a core, and nobody waits for what it finds, so its looks are few.
+//! but pending events. It may take half a percent of a core, and nobody waits for what it finds, so its looks are few.
 
 use std::time::Duration;
 
-use crate::cuda_events::stream_events::Seen;
-use crate::cuda_events::{driver, ending, poller, stream_events};
+use crate::cuda_events::ask::Seen;
+use crate::cuda_events::{ask, driver, ending, poller, stream_events};
 use crate::segment::segment;
 
 /// After a wake.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// Between looks while operations complete. It bounds how late a completion is seen, and how many events a lane uses.
+/// Between looks while operations complete. It bounds how late a completion is seen, and how many events a stream uses.
 const STEADY: Duration = Duration::from_millis(5);
 /// Between looks while nothing completes (a hang, say): costs nothing, and is still soon for a screen.
 const LONGEST: Duration = Duration::from_millis(32);
@@ -34,7 +34,7 @@ fn run() {
             let Some(segment) = segment() else { return Seen::default() };
             let is_last = poller::is_leaving();
             let max_queries = if is_last { usize::MAX } else { MAX_QUERIES };
-            let seen = stream_events::ask_oldest(segment, max_queries);
+            let seen = ask::oldest(segment, max_queries);
             ending::settle(segment, is_last);
             seen
         });

@@ -66,13 +66,13 @@ pub(crate) struct Local {
     pub(crate) current: Cell<u64>,
     /// Slot that the last call found.
     pub(crate) last_slot: Cell<usize>,
-    /// Lane that the last call found.
-    pub(crate) last_lane: Cell<usize>,
+    /// Stream events that the last call found.
+    pub(crate) last_stream_events: Cell<usize>,
     /// Slot and stream of the group's last call, and who closes it.
     pub(crate) group_closer: Cell<Option<(usize, u64, Closer)>>,
-    /// Lanes with calls of the group that wait for its end.
-    group_lanes: [Cell<usize>; MAX_GROUP_SUMS],
-    n_group_lanes: Cell<usize>,
+    /// Stream events with calls of the group that wait for its end.
+    group_stream_events: [Cell<usize>; MAX_GROUP_SUMS],
+    n_group_stream_events: Cell<usize>,
     /// Number and name of the stream that the last call found.
     pub(crate) last_stream: Cell<(u64, u32)>,
     /// The thread's entry in the segment, and whether it has been looked for.
@@ -105,7 +105,7 @@ thread_local! {
             library: Cell::new(0),
             current: Cell::new(0),
             last_slot: Cell::new(0),
-            last_lane: Cell::new(0),
+            last_stream_events: Cell::new(0),
             group_closer: Cell::new(None),
             last_stream: Cell::new((0, 0)),
             thread: Cell::new(None),
@@ -113,8 +113,8 @@ thread_local! {
             function: Cell::new(0),
             group: Cell::new(0),
             group_slots: [const { Cell::new(0) }; MAX_COMMUNICATORS / 64],
-            group_lanes: [const { Cell::new(0) }; MAX_GROUP_SUMS],
-            n_group_lanes: Cell::new(0),
+            group_stream_events: [const { Cell::new(0) }; MAX_GROUP_SUMS],
+            n_group_stream_events: Cell::new(0),
             group_depth: Cell::new(0),
             group_last: Cell::new(0),
             group_len: Cell::new(0),
@@ -233,21 +233,21 @@ impl Local {
         self.group_closer.set(None);
     }
 
-    /// Keeps a lane for the end of the group. One too many is confirmed with its next call.
-    pub(crate) fn note_lane(&self, lane: usize) {
-        let used = self.n_group_lanes.get();
-        if self.group_lanes.iter().take(used).any(|known| known.get() == lane) {
+    /// Keeps stream events for the end of the group. One too many is confirmed with its next call.
+    pub(crate) fn note_stream_events(&self, stream_events: usize) {
+        let used = self.n_group_stream_events.get();
+        if self.group_stream_events.iter().take(used).any(|known| known.get() == stream_events) {
             return;
         }
-        if let Some(cell) = self.group_lanes.get(used) {
-            cell.set(lane);
-            self.n_group_lanes.set(used + 1);
+        if let Some(cell) = self.group_stream_events.get(used) {
+            cell.set(stream_events);
+            self.n_group_stream_events.set(used + 1);
         }
     }
 
-    /// The lanes kept for the end of the group; they are forgotten.
-    pub(crate) fn take_lanes(&self) -> impl Iterator<Item = usize> + '_ {
-        self.group_lanes.iter().take(self.n_group_lanes.take()).map(Cell::get)
+    /// The stream events kept for the end of the group; they are forgotten.
+    pub(crate) fn take_stream_events(&self) -> impl Iterator<Item = usize> + '_ {
+        self.group_stream_events.iter().take(self.n_group_stream_events.take()).map(Cell::get)
     }
 
     /// Keeps a communicator for the end of the group; false if there is no room.
@@ -272,7 +272,7 @@ impl Local {
         self.clear_group_slots();
         self.thread.set(None);
         self.has_looked_for_thread.set(false);
-        self.n_group_lanes.set(0);
+        self.n_group_stream_events.set(0);
         self.forming.set(0);
         self.n_pending.set(0);
     }
