@@ -20,7 +20,8 @@ use ringscope_wire::segment::layout::{
 use crate::abi::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
 use crate::calls::resolve;
 use crate::calls::resolve::{Function, library_of, library_of_outside};
-use crate::exports::lifecycle::{describe, track, wrap};
+use crate::exports::describe::describe;
+use crate::exports::forward::{track, wrap};
 use crate::exports::nonblocking;
 use crate::segment::communicators::{Birth, Name};
 use crate::segment::counts::is_taken;

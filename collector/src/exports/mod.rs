@@ -1,10 +1,16 @@
 //! The functions of `nccl.h` that stand in front of the library's own.
 //!
 //! * [`operations`]: collectives, sends and receives
-//! * [`comm_init`] and [`lifecycle`]: communicators, groups and registered memory
+//! * [`groups`], [`memory`]: what brackets them, and registered memory
+//! * [`comm_init`], [`lifecycle`]: communicators made and ended
 //! * [`nonblocking`]: communicators whose init goes on after its call has returned
+//! * [`forward`], [`describe`]: what the wrappers share
 
 mod comm_init;
+mod describe;
+mod forward;
+mod groups;
 mod lifecycle;
+mod memory;
 pub(crate) mod nonblocking;
 mod operations;

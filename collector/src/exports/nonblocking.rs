@@ -14,7 +14,7 @@ use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 use crate::abi::nccl::{Comm, IN_PROGRESS, SUCCESS};
 use crate::calls::resolve::{Function, library_of};
-use crate::exports::lifecycle::{ask, describe};
+use crate::exports::describe::{ask, describe};
 use crate::segment::local::Local;
 use crate::segment::{communicators, segment};
 

@@ -1,0 +1,46 @@
+//! What the library itself says of a communicator.
+
+#![expect(unsafe_code, reason = "calls functions of the library")]
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
+
+use ringscope_wire::segment::Segment;
+
+use crate::abi::nccl::{Comm, SUCCESS};
+use crate::calls::resolve;
+use crate::calls::resolve::Function;
+use crate::cuda_events;
+use crate::profiler::adopt;
+use crate::segment::communicators;
+
+/// Asks the library for what the call did not say.
+pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
+    let communicator = communicators::at(segment, slot);
+    let library = communicator.library.load(Relaxed) as usize;
+    for (function, place) in [
+        (Function::ncclCommUserRank, &communicator.rank),
+        (Function::ncclCommCount, &communicator.n_ranks),
+        (Function::ncclCommCuDevice, &communicator.device),
+    ] {
+        if let Some(value) = ask(function, library, comm) {
+            place.store(value, Relaxed);
+        }
+    }
+    adopt::look_again(segment);
+    cuda_events::begin_communicator(segment, slot);
+}
+
+/// What one of the functions that tell a number of a communicator says.
+pub(crate) fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
+    let real = resolve::real(function, library);
+    if real.is_null() {
+        return None;
+    }
+    // SAFETY: the three functions asked here have this signature.
+    let real: unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int = unsafe { std::mem::transmute(real) };
+    let mut value = 0;
+    // SAFETY: a communicator that the library has made, and a valid place for the answer.
+    let result = unsafe { real(comm, &raw mut value) };
+    (result == SUCCESS).then_some(value)
+}
