@@ -39,9 +39,11 @@ pub(super) fn oldest(segment: &Segment, max_queries: usize) -> Seen {
             }
             if !ask(segment, index, pending, state) {
                 seen.still_pending += 1;
+                events.n_stuck.fetch_add(1, Relaxed);
                 break;
             }
             seen.completed += 1;
+            events.n_stuck.store(0, Relaxed);
         }
     }
     NEXT.store(0, Relaxed);

@@ -167,10 +167,11 @@ pub(crate) fn create_event(context: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn record(event: u64, stream: u64, context: u64) -> bool {
     let result = if stream <= LAST_SPECIAL_STREAM {
-        // SAFETY: an event of ours.
+        // SAFETY: an event of ours, and a stream that each context has.
         within(context, || unsafe { cuEventRecord(event, stream) })
     } else {
-        // SAFETY: an event of ours and the caller's own stream, during its call.
+        // SAFETY: an event of ours, and a stream that is there: the call on it, the end of its group, or the answer that the
+        // library is done with it has not returned to the program yet.
         unsafe { cuEventRecord(event, stream) }
     };
     result == SUCCESS

@@ -221,9 +221,12 @@ pub(crate) fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
 }
 
 /// The library said something of a communicator. If it `is_done` with what was in progress, events go behind that.
-pub(crate) fn progressed(slot: usize, is_done: impl Fn() -> bool) {
+pub(crate) fn progressed(segment: &Segment, slot: usize, is_done: impl Fn() -> bool) {
     if driver::is_ready() {
-        stream_events::confirm_waiting(slot, is_done);
+        let n_left = stream_events::confirm_waiting(slot, is_done);
+        if n_left > 0 {
+            lose(segment, slot, n_left);
+        }
     }
 }
 

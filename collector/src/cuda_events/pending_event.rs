@@ -22,6 +22,9 @@ const FILLING: u64 = 1;
 const WAITING: u64 = 2;
 /// Its event is recorded behind its calls.
 const RECORDED: u64 = 3;
+/// Holds calls that no event follows, for it was refused: their stream may be gone by now, and only the next call that is
+/// made on it shows that it is not.
+const LEFT: u64 = 5;
 /// Its calls are being counted as completed.
 const CREDITING: u64 = 4;
 const KIND_MASK: u64 = 7;
@@ -63,6 +66,14 @@ struct Share {
 #[expect(clippy::declare_interior_mutable_const, reason = "the initial value of each element")]
 const NO_SHARE: Share =
     Share { calls: AtomicU64::new(0), bytes: AtomicU64::new(0), issued_ticks: AtomicU64::new(0) };
+
+/// What a pending event was before it was taken.
+pub(super) enum Taken {
+    Free,
+    Waiting,
+    Left,
+    Recorded,
+}
 
 /// An event and what it confirms.
 pub(super) struct PendingEvent {
@@ -121,9 +132,27 @@ impl PendingEvent {
         matches!(self.kind(), RECORDED | CREDITING)
     }
 
-    /// Takes it to add to calls that no event follows yet.
+    /// Takes it to record its event behind calls that the library has just enqueued.
     pub(super) fn take_waiting(&self) -> bool {
         self.take(WAITING, FILLING)
+    }
+
+    /// Takes it to add to what is without an event, for a call on the stream.
+    pub(super) fn take_without_event(&self) -> Option<Taken> {
+        if self.take(WAITING, FILLING) {
+            return Some(Taken::Waiting);
+        }
+        self.take(LEFT, FILLING).then_some(Taken::Left)
+    }
+
+    /// Ours no more, and as it was.
+    pub(super) fn give_back(&self, taken: Taken) {
+        match taken {
+            Taken::Free => self.leave_free(),
+            Taken::Waiting => self.leave_waiting(),
+            Taken::Left => self.leave_left(),
+            Taken::Recorded => self.leave_recorded(),
+        }
     }
 
     /// Takes it to move its event further on. Not `if_old`: only if it was begun during this look.
@@ -155,6 +184,11 @@ impl PendingEvent {
     /// Ours no more: its calls wait for an event.
     pub(super) fn leave_waiting(&self) {
         self.hand_on(WAITING);
+    }
+
+    /// Ours no more: its calls have no event, and wait for the next call on their stream.
+    pub(super) fn leave_left(&self) {
+        self.hand_on(LEFT);
     }
 
     /// Ours no more: its event is behind its calls.
@@ -191,7 +225,7 @@ impl PendingEvent {
         for _ in 0..MAX_SPINS {
             match self.kind() {
                 FREE => return true,
-                kind @ (WAITING | RECORDED) if self.take(kind, CREDITING) => {
+                kind @ (WAITING | LEFT | RECORDED) if self.take(kind, CREDITING) => {
                     self.leave_free();
                     return true;
                 }

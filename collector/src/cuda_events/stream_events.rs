@@ -5,7 +5,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::cuda_events::pending_event::PendingEvent;
+use crate::cuda_events::pending_event::{PendingEvent, Taken};
 use crate::cuda_events::{driver, pending_event, poller};
 use crate::segment::local::{Local, Sum};
 
@@ -17,6 +17,8 @@ const MAX_PROBES: usize = 16;
 const N_EVENTS: usize = 4;
 /// [`StreamEvents::context_id`] of those that are not to be used any more: no context's.
 pub(super) const GONE: u64 = u64::MAX;
+/// Looks in which the oldest event of a stream was found pending before that seems to hang: some 80 ms.
+const STUCK_LOOKS: u32 = 20;
 /// Fewer than two could both be in the hands of the polling thread when a caller needs one.
 const MIN_EVENTS: usize = 2;
 /// [`StreamEvents::owner`] while they change hands.
@@ -36,6 +38,8 @@ pub(super) struct StreamEvents {
     newest: AtomicUsize,
     /// Events recorded so far; it wraps.
     n_recorded: AtomicU32,
+    /// Looks since the oldest has been found pending and no other has answered.
+    pub(super) n_stuck: AtomicU32,
     pub(super) pending: [PendingEvent; N_EVENTS],
 }
 
@@ -44,13 +48,6 @@ static ALL: [StreamEvents; MAX_STREAMS] = [const { StreamEvents::new() }; MAX_ST
 static USED: [AtomicU64; MAX_STREAMS / 64] = [const { AtomicU64::new(0) }; MAX_STREAMS / 64];
 /// Some may be waiting for the library's progress: nearly always false.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
-
-/// What a pending event was before it was taken.
-enum Taken {
-    Free,
-    Waiting,
-    Recorded,
-}
 
 /// Why there are no events for a stream.
 pub(super) enum Refusal {
@@ -70,6 +67,7 @@ impl StreamEvents {
             context_id: AtomicU64::new(0),
             newest: AtomicUsize::new(0),
             n_recorded: AtomicU32::new(0),
+            n_stuck: AtomicU32::new(0),
             pending: [const { PendingEvent::new() }; N_EVENTS],
         }
     }
@@ -108,8 +106,8 @@ impl StreamEvents {
     fn take(&self) -> Option<(&PendingEvent, Taken)> {
         let look = poller::look();
         let newest = self.newest();
-        if newest.take_waiting() {
-            return Some((newest, Taken::Waiting));
+        if let Some(taken) = newest.take_without_event() {
+            return Some((newest, taken));
         }
         if newest.take_recorded(look, false) {
             return Some((newest, Taken::Recorded));
@@ -123,7 +121,7 @@ impl StreamEvents {
         recorded.map(|pending| (pending, Taken::Recorded))
     }
 
-    /// Records the event of a pending event that is ours; it waits if the driver refuses.
+    /// Records the event of one that is ours; it is left to the next call on the stream if the driver refuses.
     fn record(&self, pending: &PendingEvent) -> bool {
         let (event, stream) = (pending.handle.load(Relaxed), self.stream.load(Relaxed));
         if driver::record(event, stream, self.context.load(Relaxed)) {
@@ -134,7 +132,7 @@ impl StreamEvents {
             poller::wake();
             return true;
         }
-        pending.leave_waiting();
+        pending.leave_left();
         false
     }
 }
@@ -182,6 +180,7 @@ pub(super) fn open(
     }
     events.generation.store(generation, Relaxed);
     events.stream.store(stream, Relaxed);
+    events.n_stuck.store(0, Relaxed);
     USED[index / 64].fetch_or(1 << (index % 64), Relaxed);
     events.owner.store(u32::try_from(slot + 1).unwrap_or_default(), SeqCst);
     local.last_stream_events.set(index);
@@ -234,11 +233,7 @@ pub(super) fn add(events: usize, generation: u32, sum: &Sum, is_enqueued: bool) 
     let Some((pending, taken)) = events.take() else { return false };
     // Again: from here on nobody else can have them, though an abort can take them from this communicator.
     if !events.belongs_to(sum.slot, generation) {
-        match taken {
-            Taken::Free => pending.leave_free(),
-            Taken::Waiting => pending.leave_waiting(),
-            Taken::Recorded => pending.leave_recorded(),
-        }
+        pending.give_back(taken);
         return true;
     }
     pending.add(sum);
@@ -262,24 +257,34 @@ pub(super) fn defer() {
 }
 
 /// Records events behind what waits on any stream of the communicator, if the library `is_done` with it. It is asked after
-/// the pending events have been taken: what was called later is not in them.
-pub(super) fn confirm_waiting(slot: usize, is_done: impl Fn() -> bool) {
+/// the pending events have been taken: what was called later is not in them. Not behind an operation that seems to hang,
+/// where recording may wait for it: this is the thread that would abort it. Returns how many calls are left without one.
+pub(super) fn confirm_waiting(slot: usize, is_done: impl Fn() -> bool) -> u64 {
     if !MAY_WAIT.swap(false, SeqCst) {
-        return;
+        return 0;
     }
-    for events in used().map(|index| at(index)) {
+    let mut n_left = 0;
+    for events in used().map(at) {
         let is_its = events.owner.load(Acquire) as usize == slot + 1;
         for pending in events.pending.iter().filter(|pending| is_its && pending.take_waiting()) {
-            if is_done() && driver::is_capturing(events.stream.load(Relaxed)) == Some(false) {
-                events.record(pending);
-            } else {
+            let calls = pending.n_calls();
+            if !is_done() {
                 pending.leave_waiting();
+            } else if events.n_stuck.load(Relaxed) >= STUCK_LOOKS {
+                // Once the program knows that the library is done with it, the stream may be gone.
+                pending.leave_left();
+                n_left += calls;
+            } else if driver::is_capturing(events.stream.load(Relaxed)) != Some(false) {
+                pending.leave_waiting();
+            } else if !events.record(pending) {
+                n_left += calls;
             }
         }
     }
-    if used().any(|index| ALL[index].pending.iter().any(PendingEvent::is_waiting)) {
+    if used().any(|index| at(index).pending.iter().any(PendingEvent::is_waiting)) {
         defer();
     }
+    n_left
 }
 
 /// The indices of those that have been used.
@@ -297,7 +302,7 @@ pub(super) fn any_recorded() -> bool {
 
 /// Whether an event of the slot's is still to answer, or is just being counted.
 pub(super) fn has_recorded(slot: usize) -> bool {
-    used().map(|index| at(index)).any(|events| {
+    used().map(at).any(|events| {
         events.owner.load(Acquire) as usize == slot + 1
             && events.pending.iter().any(PendingEvent::is_unanswered)
     })
@@ -306,7 +311,7 @@ pub(super) fn has_recorded(slot: usize) -> bool {
 /// Takes its events from a slot, with all that they hold. One that a caller is just filling stays his: he finds that they
 /// are taken, and until he has left it nobody else gets them.
 pub(super) fn drop_of(slot: usize) {
-    for events in used().map(|index| at(index)) {
+    for events in used().map(at) {
         take_away(events, slot);
     }
 }

@@ -68,7 +68,7 @@ wrap!(
                 let segment = segment()?;
                 let slot = communicators::find(segment, local, comm as u64)?;
                 // What was in progress is on its stream once the library says so.
-                cuda_events::progressed(slot, || {
+                cuda_events::progressed(segment, slot, || {
                     let mut state = IN_PROGRESS;
                     // SAFETY: the communicator that was just asked about, and a valid place for the answer.
                     let result = quietly(local, || unsafe { real(comm, &raw mut state) });

@@ -144,6 +144,34 @@ static void in_progress(void) {
   UNTIL(completed(SEND) == 2);
 }
 
+/* The thread that asks for the state is the one that would abort: behind what hangs it records nothing. */
+static void hung_in_progress(void) {
+  int state = 0;
+  stub_next_is_non_blocking();
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  for (int i = 0; i < 2; i++) {
+    CHECK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream) == 7);
+    stub_progress(comm);
+    OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(DRIVER(stub_n_records) == 1);
+    int asked = DRIVER(stub_n_queries);
+    UNTIL(DRIVER(stub_n_queries) > asked + 30);
+  }
+  DRIVER(stub_finish, stream, 1);
+  UNTIL(completed(ALL_REDUCE) == 1);
+  /* The stream may be gone: nothing is recorded before another call is made on it. */
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(DRIVER(stub_n_records) == 1);
+  CHECK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream) == 7);
+  stub_progress(comm);
+  OK(ncclCommGetAsyncError(comm, &state));
+  CHECK(DRIVER(stub_n_records) == 2);
+  DRIVER(stub_finish, stream, 3);
+  UNTIL(completed(ALL_REDUCE) == 3);
+}
+
 static void capture(void) {
   ncclComm_t comm = comm_of(1), other = comm_of(2);
   stream_t captured = DRIVER(stub_stream), plain = DRIVER(stub_stream);
@@ -375,7 +403,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
     SCENARIO(threads_with_events), SCENARIO(bare),
-    SCENARIO(reset), SCENARIO(reset_seen), SCENARIO(hung_abort), SCENARIO(hung_revoke), SCENARIO(hung_destroy), SCENARIO(hung_exit), SCENARIO(hung_exit_locked),
+    SCENARIO(hung_in_progress), SCENARIO(reset), SCENARIO(reset_seen), SCENARIO(hung_abort), SCENARIO(hung_revoke), SCENARIO(hung_destroy), SCENARIO(hung_exit), SCENARIO(hung_exit_locked),
     SCENARIO(hung_exit_in_driver), SCENARIO(no_allocation_with_events),
 };
 

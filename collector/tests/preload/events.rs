@@ -75,6 +75,13 @@ fn what_is_in_progress_gets_its_event_when_the_program_learns_that_it_is_done() 
 }
 
 #[test]
+fn asking_for_the_state_records_nothing_behind_what_hangs() {
+    let left = left_by("hung_in_progress");
+    left.expect(0, AllReduce, (3, 3), (3, 3), 0);
+    assert_eq!(left.snapshot.dropped, [(DropReason::EventPoolFull, 1)]);
+}
+
+#[test]
 fn a_captured_call_is_a_template_and_no_capture_is_disturbed() {
     let left = left_by("capture");
     left.expect(0, AllReduce, (1, 1), (1, 1), 1);
