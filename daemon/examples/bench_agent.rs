@@ -194,7 +194,7 @@ impl Writer {
         put(offset_of!(Record, completed_ticks), &(2000 + ticket).to_le_bytes());
         put(offset_of!(Record, count), &256_u64.to_le_bytes());
         put(offset_of!(Record, numbers), &ticket.to_le_bytes());
-        put(offset_of!(Record, what), &(u32::try_from(slot).expect("few") << 24 | 7).to_le_bytes());
+        put(offset_of!(Record, what), &(u32::try_from(slot).expect("few") << 20 | 7).to_le_bytes());
         put(offset_of!(Record, state), &(state | 1 << 8).to_le_bytes());
         self.write(record_at(ticket), &record);
     }

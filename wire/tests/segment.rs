@@ -24,7 +24,7 @@ use sample::{golden, hex_dump, segment};
 
 #[test]
 fn the_bytes_are_those_of_version_5() {
-    golden("segment-v5.hex", &hex_dump(&segment()));
+    golden("segment-v6.hex", &hex_dump(&segment()));
 }
 
 fn identity() -> Identity {
@@ -86,6 +86,7 @@ fn a_sample_reads_as_written() {
             shares_resources: None,
             library: 0,
             error: Some(Failure { result: 6, function: "ncclCommGetAsyncError", ticks: 7_000 }),
+            lost: layout::LOST_CUDA_EVENT,
             sequence: Some(Sequence { calls: 130, hash: 0xca11, n_marks: 2 }),
             counters: vec![(Primitive::ReduceScatter, counters)],
         }]
@@ -300,11 +301,11 @@ fn every_error_says_what_is_wrong() {
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
             with(8, &[4]),
-            "segment version 4, but this agent reads version 5: use the agent and the collector of one release".into(),
+            "segment version 4, but this agent reads version 6: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),
-        (with(n_communicators, &[1, 1]), "segment is corrupt: 257 communicators, at most 256 fit".into()),
+        (with(n_communicators, &[1, 16]), "segment is corrupt: 4097 communicators, at most 4096 fit".into()),
     ];
     for (bytes, expected) in cases {
         assert_eq!(snapshot(&mut bytes.as_slice()).unwrap_err().to_string(), expected);

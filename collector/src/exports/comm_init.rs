@@ -13,8 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ringscope_wire::comm_hash::{Scheme, magic_of_grow, of_grow};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    DropReason, LIVE_CALLED, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, MAX_COMMUNICATORS,
-    SOURCE_CALLS,
+    DropReason, LIVE_CALLED, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, SOURCE_CALLS,
 };
 
 use crate::abi::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
@@ -70,11 +69,14 @@ wrap!(
     }
 );
 
+/// Communicators of one `ncclCommInitAll` that are followed: it makes one per device.
+const MAX_INIT_ALL: usize = 128;
+
 wrap!(
     ncclCommInitAll(comms: *mut Comm, n_devices: c_int, devices: *const c_int),
     |local, library = library_of_outside(), real| {
-        let mut slots = [None; MAX_COMMUNICATORS];
-        let n_used = usize::try_from(n_devices).unwrap_or(0).min(MAX_COMMUNICATORS);
+        let mut slots = [None; MAX_INIT_ALL];
+        let n_used = usize::try_from(n_devices).unwrap_or(0).min(MAX_INIT_ALL);
         for (slot, rank) in slots[..n_used].iter_mut().zip(0..) {
             // The id is the library's own.
             let forming = form(library, |_| Making::init(library, None, rank, n_devices, None));

@@ -134,6 +134,9 @@ fn can_be(known: i32, said: i32, unknown: i32) -> bool {
 
 /// The slot's communicator ends. Of what it is still making nothing comes any more.
 pub(crate) fn abandon(segment: &Segment, slot: usize) {
+    if is_idle() {
+        return;
+    }
     take(slot, READY);
     for child in children_of(slot).filter(|child| take(*child, FORMING)) {
         communicators::release(segment, child);
@@ -159,6 +162,9 @@ fn take(slot: usize, kind: u8) -> bool {
 
 /// In a forked child: the parent's.
 pub(crate) fn forget() {
+    if is_idle() {
+        return;
+    }
     for wait in &WAITS {
         wait.kind.store(NOTHING, Relaxed);
     }

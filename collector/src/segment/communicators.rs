@@ -1,25 +1,20 @@
 //! Communicator slots: formed when an init is called, active once it succeeded, ended by destroy or abort, and used
-//! again once the agent has read the end.
+//! again ([`crate::segment::slots`]). Found by their pointer ([`crate::segment::pointers`]).
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, fence};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
-    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_NONE, Communicator, DropReason, MAX_COMMUNICATORS,
-    Segment,
+    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_NONE, Communicator, MAX_COMMUNICATORS, Segment,
 };
 
 use crate::calls::order;
 use crate::calls::order::Close;
 use crate::cuda_events;
-use crate::segment::local::Local;
-use crate::segment::{lineage, links, pairs, sequence, switch, ticks};
+use crate::segment::{lineage, links, pairs, pointers, sequence, slots, ticks};
 
-/// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
-static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
-/// Slots that are in use or being filled.
-static CLAIMED: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
+pub(crate) use pointers::{detach, find, reattach};
 
 /// A slot index that is certainly within bounds.
 const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
@@ -62,37 +57,9 @@ pub(crate) fn at(segment: &Segment, slot: usize) -> &Communicator {
 
 /// Takes a slot for a communicator whose init is being called.
 pub(crate) fn form(segment: &Segment, birth: &Birth) -> Option<usize> {
-    let slot = claim_fresh(segment).or_else(|| claim_ended(segment));
-    let Some(slot) = slot else {
-        switch::dropped(segment, DropReason::CommunicatorTableFull, 1);
-        return None;
-    };
+    let slot = slots::claim(segment)?;
     fill(segment, slot, birth);
     Some(slot)
-}
-
-fn claim_fresh(segment: &Segment) -> Option<usize> {
-    let taken = segment
-        .live
-        .n_communicators
-        .fetch_update(AcqRel, Relaxed, |used| ((used as usize) < MAX_COMMUNICATORS).then(|| used + 1));
-    let slot = taken.ok()? as usize;
-    CLAIMED[slot].compare_exchange(false, true, AcqRel, Relaxed).is_ok().then_some(slot)
-}
-
-/// A slot whose last communicator has ended, and whose end the agent has read.
-fn claim_ended(segment: &Segment) -> Option<usize> {
-    (0..MAX_COMMUNICATORS).find(|slot| {
-        let communicator = at(segment, *slot);
-        let state = communicator.state.load(Acquire);
-        let ended = matches!(
-            state,
-            COMMUNICATOR_FREE | COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED | COMMUNICATOR_FAILED
-        );
-        let read = state == COMMUNICATOR_FREE
-            || communicator.read_generation.load(Acquire) == communicator.generation.load(Relaxed);
-        ended && read && CLAIMED[*slot].compare_exchange(false, true, AcqRel, Relaxed).is_ok()
-    })
 }
 
 fn fill(segment: &Segment, slot: usize, birth: &Birth) {
@@ -108,6 +75,7 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     }
     sequence::clear(communicator);
     communicator.error.store(0, Relaxed);
+    communicator.lost.store(0, Relaxed);
     communicator.generation.fetch_add(1, Relaxed);
     communicator.made_by.store(birth.made_by, Relaxed);
     communicator.pointer.store(0, Relaxed);
@@ -161,7 +129,7 @@ pub(crate) fn set_name(communicator: &Communicator, name: &Name) {
 pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
     at(segment, slot).pointer.store(pointer, Relaxed);
     at(segment, slot).state.store(COMMUNICATOR_ACTIVE, Release);
-    POINTERS[slot & SLOT_MASK].store(pointer, Release);
+    reattach(slot, pointer);
 }
 
 /// The init failed.
@@ -184,38 +152,12 @@ pub(crate) fn note_error(segment: &Segment, slot: usize, function: u8, result: i
 /// There is no communicator after all (`ncclCommSplit` without a colour), or no way to find it again.
 pub(crate) fn release(segment: &Segment, slot: usize) {
     at(segment, slot).state.store(COMMUNICATOR_FREE, Release);
-    CLAIMED[slot & SLOT_MASK].store(false, Release);
+    slots::give_back(slot);
 }
 
-/// The slot of a communicator that can be called.
-#[inline(always)]
-pub(crate) fn find(segment: &Segment, local: &Local, pointer: u64) -> Option<usize> {
-    let cached = local.last_slot.get() & SLOT_MASK;
-    if POINTERS[cached].load(Relaxed) == pointer && pointer != 0 {
-        return Some(cached);
-    }
-    search(segment, local, pointer)
-}
-
-#[inline(never)]
-fn search(segment: &Segment, local: &Local, pointer: u64) -> Option<usize> {
-    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
-    let slot = POINTERS[..used].iter().position(|known| known.load(Acquire) == pointer)?;
-    if pointer == 0 {
-        return None;
-    }
-    local.last_slot.set(slot);
-    Some(slot)
-}
-
-/// Before a destroy or abort is forwarded: the library may give the pointer to another communicator at once.
-pub(crate) fn detach(slot: usize) {
-    POINTERS[slot & SLOT_MASK].store(0, Release);
-}
-
-/// The destroy was refused: the communicator can be called again.
-pub(crate) fn reattach(slot: usize, pointer: u64) {
-    POINTERS[slot & SLOT_MASK].store(pointer, Release);
+/// How many slots were ever used: those from there on are zero.
+pub(crate) fn n_used(segment: &Segment) -> usize {
+    (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS)
 }
 
 /// The communicator has ended, all its events have come; `close` counts what nobody else tells the end of. One that was
@@ -231,7 +173,7 @@ fn leave(segment: &Segment, slot: usize, state: u32) {
     if !is_aborted(segment, slot) {
         mark_ended(segment, slot, state);
     }
-    CLAIMED[slot & SLOT_MASK].store(false, Release);
+    slots::give_back(slot);
 }
 
 fn is_aborted(segment: &Segment, slot: usize) -> bool {
@@ -265,9 +207,8 @@ fn give_up_in_flight(communicator: &Communicator) {
 
 /// In a forked child: none of the parent's communicators is its own.
 pub(crate) fn forget() {
-    for slot in 0..MAX_COMMUNICATORS {
-        POINTERS[slot].store(0, Relaxed);
-        CLAIMED[slot].store(false, Relaxed);
+    pointers::forget();
+    for slot in slots::forget() {
         order::forget(slot);
         lineage::clear(slot);
     }

@@ -55,17 +55,18 @@ pub(crate) struct Operation {
 /// Channel of an event that is not told apart from others.
 pub(crate) const NO_CHANNEL: u8 = 0xff;
 
-/// Tickets are compared in so many bits: a handle would have to outlive 10¹² calls to be taken for another.
-pub(crate) const TICKET_BITS: u32 = 40;
-const CHANNEL_SHIFT: u32 = TICKET_BITS;
-const PRIMITIVE_SHIFT: u32 = CHANNEL_SHIFT + 8;
-const SLOT_SHIFT: u32 = PRIMITIVE_SHIFT + 4;
-const KIND_SHIFT: u32 = SLOT_SHIFT + 8;
+/// Tickets are compared in so many bits: a handle would have to outlive 6 · 10¹⁰ calls to be taken for another.
+pub(crate) const TICKET_BITS: u32 = 36;
+const PRIMITIVE_SHIFT: u32 = TICKET_BITS;
+const CHANNEL_SHIFT: u32 = PRIMITIVE_SHIFT + 4;
+const SLOT_SHIFT: u32 = CHANNEL_SHIFT + 8;
+const SLOT_MASK: u64 = MAX_COMMUNICATORS as u64 - 1;
+const KIND_SHIFT: u32 = SLOT_SHIFT + 12;
 const GENERATION_SHIFT: u32 = 16;
 
 const _: () = {
     assert!(KIND_SHIFT == 60);
-    assert!(MAX_COMMUNICATORS <= 256 && MAX_PRIMITIVES <= 16 && MAX_LINKS <= 1 << 16);
+    assert!(MAX_COMMUNICATORS <= 1 << 12 && MAX_PRIMITIVES <= 16 && MAX_LINKS <= 1 << 16);
 };
 
 impl Handle {
@@ -141,7 +142,7 @@ impl Operation {
     #[inline(always)]
     fn encode(self, kind: u64, channel: u8) -> u64 {
         kind << KIND_SHIFT
-            | (self.slot as u64 & 0xff) << SLOT_SHIFT
+            | (self.slot as u64 & SLOT_MASK) << SLOT_SHIFT
             | (self.primitive as u64 & 0xf) << PRIMITIVE_SHIFT
             | u64::from(channel) << CHANNEL_SHIFT
             | self.ticket
@@ -151,7 +152,7 @@ impl Operation {
     fn decode(number: u64) -> Self {
         Self {
             ticket: number & ((1 << TICKET_BITS) - 1),
-            slot: (number >> SLOT_SHIFT & 0xff) as usize,
+            slot: (number >> SLOT_SHIFT & SLOT_MASK) as usize,
             primitive: (number >> PRIMITIVE_SHIFT & 0xf) as usize,
         }
     }
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_handle_survives_the_way_through_the_library() {
-        let operation = Operation { ticket: (1 << TICKET_BITS) - 1, slot: 255, primitive: 13 };
+        let operation =
+            Operation { ticket: (1 << TICKET_BITS) - 1, slot: MAX_COMMUNICATORS - 1, primitive: 13 };
         let entry = Entry { index: 0xffff, generation: u32::MAX };
         for handle in [
             Handle::Api(operation),
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_knows_its_record_for_ten_to_the_twelfth_calls() {
+    fn an_operation_knows_its_record_for_billions_of_calls() {
         let ticket = (7 << TICKET_BITS) + 5;
         let operation = Operation::new(ticket, 0, 0);
         assert!(operation.is(ticket + 1));

@@ -64,7 +64,10 @@ pub(crate) fn count(segment: &Segment, index: usize, bytes: u64) {
 
 /// Frees the links of a slot that is being used again; their last values have been read.
 pub(crate) fn clear(segment: &Segment, slot: usize) {
-    for link in &segment.links {
+    let regions = segment.live.link_regions.load(Relaxed);
+    let is_used = |region: &(usize, _)| regions >> region.0 & 1 != 0;
+    for link in segment.links.chunks(LINKS_PER_REGION).enumerate().filter(is_used).flat_map(|region| region.1)
+    {
         let key = link.key.load(Relaxed);
         if key >> 63 == 1 && (key >> 36 & 0xfff) as usize == slot {
             link.sent_bytes.store(0, Relaxed);

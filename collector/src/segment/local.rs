@@ -5,11 +5,9 @@ use std::cell::Cell;
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use ringscope_wire::segment::calls::layout::Thread;
-use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
-
 use crate::cuda_events::Closer;
 use crate::segment::ticks;
+use ringscope_wire::segment::calls::layout::Thread;
 
 /// Communicator inits that one group can hold open at once; more are not counted
 /// (`DropReason::CommunicatorTableFull`). `ncclCommInitAll`-like loops make one per GPU of the process.
@@ -25,6 +23,12 @@ pub(crate) struct Pending {
     /// Its parent's.
     pub(crate) parent: Option<usize>,
 }
+
+/// A [`Pending`] in less room: address, slot, and the parent's slot plus one or 0.
+type Deferred = (usize, u16, u16);
+
+/// Communicators of one group that are remembered. Those of a group with more are looked for among all.
+const MAX_GROUP_SLOTS: usize = 64;
 
 /// Distinct (communicator, primitive, stream) of one group: a process that drives eight GPUs, each with a send and a receive,
 /// has sixteen. A group with more is counted as issued before its end.
@@ -71,7 +75,7 @@ pub(crate) struct Local {
     /// Slot and stream of the group's last call, and who closes it.
     pub(crate) group_closer: Cell<Option<(usize, u64, Closer)>>,
     /// Stream events with calls of the group that wait for its end.
-    group_stream_events: [Cell<usize>; MAX_GROUP_SUMS],
+    group_stream_events: [Cell<u16>; MAX_GROUP_SUMS],
     n_group_stream_events: Cell<usize>,
     /// Number and name of the stream that the last call found.
     pub(crate) last_stream: Cell<(u64, u32)>,
@@ -82,8 +86,10 @@ pub(crate) struct Local {
     pub(crate) function: Cell<u8>,
     /// Number of the open group, 0 while it has no call.
     pub(crate) group: Cell<u64>,
-    /// Slots with calls in the group, by bit.
-    group_slots: [Cell<u64>; MAX_COMMUNICATORS / 64],
+    /// Slots with calls in the group.
+    group_slots: [Cell<u16>; MAX_GROUP_SLOTS],
+    /// How many there are; more than fit if some were not remembered.
+    n_group_slots: Cell<usize>,
     /// Open `ncclGroupStart`s.
     pub(crate) group_depth: Cell<u32>,
     /// Ticket plus one of the group's newest record; 0 if it has none.
@@ -94,7 +100,7 @@ pub(crate) struct Local {
     n_group_sums: Cell<usize>,
     /// Slot plus one of the communicator whose init is being forwarded; 0 if none.
     pub(crate) forming: Cell<usize>,
-    pending: [Cell<Pending>; MAX_PENDING],
+    pending: [Cell<Deferred>; MAX_PENDING],
     n_pending: Cell<usize>,
 }
 
@@ -112,7 +118,8 @@ thread_local! {
             has_looked_for_thread: Cell::new(false),
             function: Cell::new(0),
             group: Cell::new(0),
-            group_slots: [const { Cell::new(0) }; MAX_COMMUNICATORS / 64],
+            group_slots: [const { Cell::new(0) }; MAX_GROUP_SLOTS],
+            n_group_slots: Cell::new(0),
             group_stream_events: [const { Cell::new(0) }; MAX_GROUP_SUMS],
             n_group_stream_events: Cell::new(0),
             group_depth: Cell::new(0),
@@ -121,7 +128,7 @@ thread_local! {
             group_sums: [const { Cell::new(NO_SUM) }; MAX_GROUP_SUMS],
             n_group_sums: Cell::new(0),
             forming: Cell::new(0),
-            pending: [const { Cell::new(Pending { comm_address: 0, slot: 0, parent: None }) }; MAX_PENDING],
+            pending: [const { Cell::new((0, 0, 0)) }; MAX_PENDING],
             n_pending: Cell::new(0),
         }
     };
@@ -177,22 +184,30 @@ impl Local {
     /// Keeps a communicator's slot for the end of the group.
     #[inline(always)]
     pub(crate) fn note_group_slot(&self, slot: usize) {
-        if let Some(word) = self.group_slots.get(slot / 64) {
-            word.set(word.get() | 1 << (slot % 64));
+        let used = self.n_group_slots.get();
+        // The newest first: the calls of one communicator mostly follow each other.
+        if self.group_slots().rev().any(|known| known == slot) {
+            return;
         }
+        if let Some(cell) = self.group_slots.get(used) {
+            cell.set(u16::try_from(slot).unwrap_or_default());
+        }
+        self.n_group_slots.set(used + 1);
     }
 
-    /// The slots with calls in the group.
-    pub(crate) fn group_slots(&self) -> impl Iterator<Item = usize> + '_ {
-        let words = self.group_slots.iter().map(Cell::get).enumerate().filter(|(_, word)| *word != 0);
-        words.flat_map(|(at, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit)
-        })
+    /// The slots with calls in the group, as far as they are remembered.
+    pub(crate) fn group_slots(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        self.group_slots.iter().take(self.n_group_slots.get()).map(|slot| usize::from(slot.get()))
+    }
+
+    /// Whether these are all.
+    pub(crate) fn has_all_group_slots(&self) -> bool {
+        self.n_group_slots.get() <= MAX_GROUP_SLOTS
     }
 
     /// Forgets them.
     pub(crate) fn clear_group_slots(&self) {
-        self.group_slots.iter().for_each(|word| word.set(0));
+        self.n_group_slots.set(0);
     }
 
     /// Adds a call to its group's sums; false if there is no room.
@@ -236,32 +251,38 @@ impl Local {
     /// Keeps stream events for the end of the group. One too many is confirmed with its next call.
     pub(crate) fn note_stream_events(&self, stream_events: usize) {
         let used = self.n_group_stream_events.get();
-        if self.group_stream_events.iter().take(used).any(|known| known.get() == stream_events) {
+        if self.group_stream_events.iter().take(used).any(|known| usize::from(known.get()) == stream_events) {
             return;
         }
         if let Some(cell) = self.group_stream_events.get(used) {
-            cell.set(stream_events);
+            cell.set(u16::try_from(stream_events).unwrap_or_default());
             self.n_group_stream_events.set(used + 1);
         }
     }
 
     /// The stream events kept for the end of the group; they are forgotten.
     pub(crate) fn take_stream_events(&self) -> impl Iterator<Item = usize> + '_ {
-        self.group_stream_events.iter().take(self.n_group_stream_events.take()).map(Cell::get)
+        self.group_stream_events.iter().take(self.n_group_stream_events.take()).map(|kept| kept.get().into())
     }
 
     /// Keeps a communicator for the end of the group; false if there is no room.
     pub(crate) fn defer(&self, pending: Pending) -> bool {
         let at = self.n_pending.get();
         let Some(cell) = self.pending.get(at) else { return false };
-        cell.set(pending);
+        let narrow = |slot: usize| u16::try_from(slot).unwrap_or_default();
+        let parent = pending.parent.map_or(0, |parent| narrow(parent + 1));
+        cell.set((pending.comm_address, narrow(pending.slot), parent));
         self.n_pending.set(at + 1);
         true
     }
 
     /// The communicators kept for the end of the group; they are forgotten.
     pub(crate) fn take_pending(&self) -> impl Iterator<Item = Pending> + '_ {
-        self.pending.iter().take(self.n_pending.take()).map(Cell::get)
+        self.pending.iter().take(self.n_pending.take()).map(|cell| {
+            let (comm_address, slot, parent) = cell.get();
+            let parent = usize::from(parent).checked_sub(1);
+            Pending { comm_address, slot: slot.into(), parent }
+        })
     }
 
     /// In a forked child: the records and slots that it remembers are the parent's.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::hash::{check, of_pair};
 use ringscope_wire::segment::calls::layout::{MAX_PAIRS, Pair};
-use ringscope_wire::segment::layout::{DropReason, link_key};
+use ringscope_wire::segment::layout::{DropReason, PAIRS_PER_REGION, link_key};
 
 use crate::calls::call::Call;
 use crate::segment::switch;
@@ -35,6 +35,10 @@ pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) 
 
 fn find_or_insert(segment: &Segment, key: u64) -> Option<&Pair> {
     let table = &segment.calls.pairs;
+    let take = |index: usize, from: u64| {
+        segment.live.pair_regions.fetch_or(1 << (index / PAIRS_PER_REGION), Relaxed);
+        table[index].key.compare_exchange(from, key, AcqRel, Relaxed).is_ok()
+    };
     let mut cleared = None;
     for index in indices(key) {
         match table[index].key.load(Acquire) {
@@ -42,18 +46,14 @@ fn find_or_insert(segment: &Segment, key: u64) -> Option<&Pair> {
             CLEARED => cleared = cleared.or(Some(index)),
             0 => {
                 return cleared
-                    .filter(|index| take(&table[*index], CLEARED, key))
-                    .or_else(|| indices(key).find(|index| take(&table[*index], 0, key)))
+                    .filter(|index| take(*index, CLEARED))
+                    .or_else(|| indices(key).find(|index| take(*index, 0)))
                     .map(|index| &table[index]);
             }
             _ => {}
         }
     }
-    cleared.filter(|index| take(&table[*index], CLEARED, key)).map(|index| &table[index])
-}
-
-fn take(pair: &Pair, from: u64, key: u64) -> bool {
-    pair.key.compare_exchange(from, key, AcqRel, Relaxed).is_ok()
+    cleared.filter(|index| take(*index, CLEARED)).map(|index| &table[index])
 }
 
 fn indices(key: u64) -> impl Iterator<Item = usize> {
@@ -65,7 +65,11 @@ fn indices(key: u64) -> impl Iterator<Item = usize> {
 
 /// Frees the pairs of a slot that is being used again.
 pub(crate) fn clear(segment: &Segment, slot: usize) {
-    for pair in &segment.calls.pairs {
+    let regions = segment.live.pair_regions.load(Relaxed);
+    let is_used = |region: &(usize, _)| regions >> region.0 & 1 != 0;
+    for pair in
+        segment.calls.pairs.chunks(PAIRS_PER_REGION).enumerate().filter(is_used).flat_map(|region| region.1)
+    {
         let key = pair.key.load(Relaxed);
         if key >> 63 == 1 && (key >> 36 & 0xfff) as usize == slot {
             for word in [&pair.calls, &pair.bytes, &pair.hash, &pair.check] {

@@ -3,8 +3,9 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use ringscope_wire::segment::layout::{
-    Counters, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED,
-    OPERATION_QUEUED, Record, Segment,
+    Counters, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_FAILED,
+    OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT,
+    WHAT_SLOT_SHIFT,
 };
 use ringscope_wire::{Datatype, Primitive};
 
@@ -19,14 +20,16 @@ pub(crate) fn record(segment: &Segment, ticket: u64) -> &Record {
 /// Communicator slot and index of the primitive, within bounds whatever stands in the record.
 pub(crate) fn subject(record: &Record) -> (usize, usize) {
     let what = record.what.load(Relaxed);
-    ((what >> 24) as usize, (what >> 8) as usize & (MAX_PRIMITIVES - 1))
+    ((what >> WHAT_SLOT_SHIFT) as usize, (what >> WHAT_PRIMITIVE_SHIFT) as usize & (MAX_PRIMITIVES - 1))
 }
 
 #[inline(always)]
 pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8, op: u8) -> u32 {
-    u32::try_from(slot & 0xff).unwrap_or_default() << 24
-        | u32::from(op) << 16
-        | (primitive as u32) << 8
+    #[expect(clippy::cast_possible_truncation, reason = "a slot has 12 bits")]
+    let slot = (slot & (MAX_COMMUNICATORS - 1)) as u32;
+    slot << WHAT_SLOT_SHIFT
+        | u32::from(op & 0xf) << WHAT_OP_SHIFT
+        | (primitive as u32) << WHAT_PRIMITIVE_SHIFT
         | u32::from(datatype)
 }
 

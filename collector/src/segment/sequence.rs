@@ -117,28 +117,37 @@ pub(crate) fn group_of(local: &Local) -> u32 {
 /// The outermost group has ended.
 pub(crate) fn end_group(segment: &Segment, local: &Local) {
     let group = local.group.take();
-    for slot in local.group_slots() {
+    each_of_group(segment, local, |slot| {
         let communicator = communicators::at(segment, slot);
         let (from, to) = (communicator.group_calls.load(Relaxed), communicator.calls.load(Relaxed));
         if communicator.group.load(Relaxed) == group && from / CALLS_PER_MARK != to / CALLS_PER_MARK {
             mark(segment, slot);
         }
-    }
+    });
     local.clear_group_slots();
 }
 
 /// The outermost group has ended and launches nothing: its calls never were.
 pub(crate) fn drop_group(segment: &Segment, local: &Local) {
     let group = local.group.take();
-    for slot in local.group_slots() {
+    each_of_group(segment, local, |slot| {
         let communicator = communicators::at(segment, slot);
         if communicator.group.load(Relaxed) == group {
             let (calls, hash) =
                 (communicator.group_calls.load(Relaxed), communicator.group_hash.load(Relaxed));
             publish(communicator, calls, hash);
         }
-    }
+    });
     local.clear_group_slots();
+}
+
+/// The slots with calls in the thread's group, and others too if it has more than the thread remembers.
+pub(crate) fn each_of_group(segment: &Segment, local: &Local, f: impl FnMut(usize)) {
+    if local.has_all_group_slots() {
+        local.group_slots().for_each(f);
+    } else {
+        (0..communicators::n_used(segment)).for_each(f);
+    }
 }
 
 /// A slot gets another communicator.

@@ -360,7 +360,7 @@ static void lifetimes(void) {
 }
 
 static void many_communicators(void) {
-  for (int i = 0; i < 300; i++) all_reduce(comm_of(1, 8, 0), 1);
+  for (int i = 0; i < 4140; i++) all_reduce(comm_of(1, 8, 0), 1);
 }
 
 /* The agent's side of the segment. */
@@ -387,11 +387,31 @@ static volatile uint32_t *word(const char *offset_variable) {
   return (uint32_t *)(segment() + atol(getenv(offset_variable)));
 }
 
+/* More communicators than there are slots, one after the other, and no agent. */
+static void communicators_made_and_destroyed(void) {
+  for (int i = 0; i < 10000; i++) {
+    ncclComm_t comm = comm_of(1, 8, 0);
+    all_reduce(comm, 1);
+    OK(ncclCommDestroy(comm));
+  }
+}
+
+/* A group with calls on more communicators than a thread remembers. */
+static void wide_group(void) {
+  ncclComm_t comms[200];
+  for (int i = 0; i < 200; i++) comms[i] = comm_of(1, 8, 0);
+  for (int call = 0; call < 64; call++) {
+    OK(ncclGroupStart());
+    for (int i = 0; i < 200; i++) all_reduce(comms[i], 1);
+    OK(ncclGroupEnd());
+  }
+}
+
 /* The agent has read the end of the second communicator, not of the others. */
 static void slots_used_again(void) {
-  ncclComm_t comms[256];
+  static ncclComm_t comms[4096];
   stub_network(5, 1, 1000);
-  for (int i = 0; i < 256; i++) comms[i] = comm_of(1, 8, 0);
+  for (int i = 0; i < 4096; i++) comms[i] = comm_of(1, 8, 0);
   for (int i = 0; i < 3; i++) {
     all_reduce(comms[i], 1);
     OK(ncclCommDestroy(comms[i]));
@@ -399,7 +419,7 @@ static void slots_used_again(void) {
   *word("READ_GENERATION_OFFSET") = 1;
   stub_network(6, 1, 10);
   all_reduce(comm_of(2, 4, 1), 5);
-  all_reduce(comm_of(3, 4, 1), 7); /* no room */
+  all_reduce(comm_of(3, 4, 1), 7); /* in the place of the first */
 }
 
 /* Calls from several threads on one communicator, which they must serialise. */
@@ -599,7 +619,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
     SCENARIO(untold_broadcasts),
 };
 

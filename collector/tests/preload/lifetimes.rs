@@ -73,7 +73,7 @@ fn a_communicator_ends_as_it_is_ended() {
 #[test]
 fn communicators_beyond_the_table_are_counted_as_dropped() {
     let left = left_by("many_communicators");
-    assert_eq!(left.snapshot.communicators.len(), 256);
+    assert_eq!(left.snapshot.communicators.len(), 4096);
     assert_eq!(
         left.snapshot.dropped,
         [(DropReason::CommunicatorTableFull, 44), (DropReason::UnknownCommunicator, 44)]
@@ -86,15 +86,40 @@ fn a_slot_is_used_again_once_its_end_has_been_read() {
     let again = left.communicator(1);
     assert_eq!((again.generation, again.state, again.n_ranks), (2, COMMUNICATOR_ACTIVE, 4));
     left.expect(1, AllReduce, (1, 20), (1, 20), 0);
-    assert_eq!(left.communicator(0).generation, 1);
+    let unread = left.communicator(0);
+    assert_eq!((unread.generation, unread.state), (2, COMMUNICATOR_ACTIVE), "the one that ended first");
+    left.expect(0, AllReduce, (1, 28), (1, 28), 0);
+    assert_eq!(left.communicator(2).generation, 1);
     let mut links: Vec<_> =
         left.snapshot.links.iter().map(|l| (l.communicator, l.generation, l.peer)).collect();
     links.sort_unstable();
-    assert_eq!(links, [(0, 1, 5), (1, 2, 6), (2, 1, 5)], "the old one's link is gone");
-    assert_eq!(
-        left.snapshot.dropped,
-        [(DropReason::CommunicatorTableFull, 1), (DropReason::UnknownCommunicator, 1)]
-    );
+    assert_eq!(links, [(0, 2, 6), (1, 2, 6), (2, 1, 5)], "the old ones' links are gone");
+    assert_eq!(left.snapshot.dropped, [(DropReason::CommunicatorNotRead, 1)]);
+}
+
+#[test]
+fn ten_thousand_communicators_without_an_agent_are_counted_or_counted_as_lost() {
+    let left = left_by("communicators_made_and_destroyed");
+    let communicators = &left.snapshot.communicators;
+    assert_eq!(communicators.len(), 4096);
+    let made: u32 = communicators.iter().map(|communicator| communicator.generation).sum();
+    assert_eq!(made, 10_000);
+    for communicator in communicators {
+        left.expect(communicator.slot.into(), AllReduce, (1, 4), (1, 4), 0);
+    }
+    assert_eq!(left.snapshot.dropped, [(DropReason::CommunicatorNotRead, 10_000 - 4096)]);
+}
+
+#[test]
+fn a_group_may_have_calls_on_any_number_of_communicators() {
+    let left = left_by("wide_group");
+    assert_eq!(left.snapshot.communicators.len(), 200);
+    for communicator in &left.snapshot.communicators {
+        left.expect(communicator.slot.into(), AllReduce, (64, 256), (64, 256), 0);
+        let sequence = communicator.sequence.unwrap();
+        assert_eq!((sequence.calls, sequence.n_marks), (64, 1), "the 64th call ends a group with a mark");
+    }
+    assert_eq!(left.snapshot.dropped, []);
 }
 
 #[test]

@@ -54,5 +54,11 @@ pub(super) fn hiding(dropped: &Dropped) -> u64 {
 }
 
 /// `wire::segment::layout::DropReason`s that hide calls.
-const HIDING: [&str; 5] =
-    ["communicator_table_full", "unknown_communicator", "panic", "no_segment", "no_library"];
+const HIDING: [&str; 6] = [
+    "communicator_table_full",
+    "communicator_not_read",
+    "unknown_communicator",
+    "panic",
+    "no_segment",
+    "no_library",
+];

@@ -9,16 +9,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
-/// Version of this layout. A reader refuses any other.
-pub const VERSION: u32 = 5;
-/// Communicators that one process can have at once. A slot is used again once its last state has been read.
-pub const MAX_COMMUNICATORS: usize = 256;
+/// Version of this layout. A reader refuses any other. Since 6 there is room for 4096 communicators in place of 256, and a
+/// record's [`Record::what`] has 12 bits for the slot.
+pub const VERSION: u32 = 6;
+/// Communicators that one process can have at once. A slot is used again once its last state has been read, or where no
+/// other is left.
+pub const MAX_COMMUNICATORS: usize = 4096;
 /// Counter blocks per communicator, of which [`crate::Primitive::ALL`] are in use.
 pub const MAX_PRIMITIVES: usize = 16;
 /// Distinct (communicator, primitive, peer) whose network bytes are counted apart.
 pub const MAX_LINKS: usize = 4096;
 /// Links of one region: the table is read region by region, and most jobs have few links.
 pub const LINKS_PER_REGION: usize = MAX_LINKS / 64;
+/// Regions of the table of pairs, likewise.
+pub const PAIRS_PER_REGION: usize = super::calls::layout::MAX_PAIRS / 64;
 /// Operation records kept: the newest. A power of two.
 pub const MAX_RECORDS: usize = 16_384;
 /// Bytes at the start of the file for [`Fixed`] and [`Live`].
@@ -104,7 +108,7 @@ pub struct Live {
     /// Version of the profiler interface through which the library speaks to the collector, 0 while it does not.
     pub profiler_version: AtomicU32,
     /// Events dropped, by [`DropReason`].
-    pub dropped: [AtomicU64; 16],
+    pub dropped: [AtomicU64; MAX_REASONS],
     /// How much the collector asks the library for now: one of the `LEVEL_*`, 0 while nothing has been asked.
     pub level: AtomicU32,
     /// The `LIVE_*` bits that hold.
@@ -118,6 +122,8 @@ pub struct Live {
     /// Regions of the link table that were ever used: bit `i` stands for the [`LINKS_PER_REGION`] links from
     /// `i * LINKS_PER_REGION` on. Set before the first key of the region, never cleared: a reader skips the others.
     pub link_regions: AtomicU64,
+    /// The same of the table of pairs and its [`PAIRS_PER_REGION`].
+    pub pair_regions: AtomicU64,
     /// Ticks at which the collector was switched off, or switched itself off; 0 while it is on.
     pub off_since_ticks: AtomicU64,
     /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
@@ -125,7 +131,9 @@ pub struct Live {
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
 
-const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 200) / 8;
+/// Room for reasons in [`Live::dropped`].
+pub const MAX_REASONS: usize = 23;
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 264) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record, at the level that the process was started with.
@@ -202,11 +210,13 @@ pub enum DropReason {
     NoSummationWatcher = 14,
     /// A call of send or recv whose peer found no place among the pairs: it is counted, but not by peer.
     PairTableFull = 15,
+    /// A communicator that had ended and whose end nobody had read when its slot was used again.
+    CommunicatorNotRead = 16,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -223,6 +233,7 @@ impl DropReason {
         Self::SummationGroupTooLarge,
         Self::NoSummationWatcher,
         Self::PairTableFull,
+        Self::CommunicatorNotRead,
     ];
 
     /// The word used in labels and in JSON.
@@ -245,6 +256,7 @@ impl DropReason {
             Self::SummationGroupTooLarge => "summation_group_too_large",
             Self::NoSummationWatcher => "no_summation_watcher",
             Self::PairTableFull => "pair_table_full",
+            Self::CommunicatorNotRead => "communicator_not_read",
         }
     }
 }
@@ -302,7 +314,8 @@ pub struct Communicator {
     pub error_ticks: AtomicU64,
     /// Function that said so: its number ([`super::calls::layout::FUNCTIONS`]).
     pub error_function: AtomicU32,
-    _pad: AtomicU32,
+    /// The `LOST_*` bits that hold: why it is not known of all its operations whether they are over. They stay.
+    pub lost: AtomicU32,
     /// Collective calls so far, whatever has become of them.
     pub calls: AtomicU64,
     /// Hash over their signatures ([`super::calls::hash`]).
@@ -358,6 +371,13 @@ pub const COMPLETION_NONE: u32 = 0;
 pub const COMPLETION_PROFILER: u32 = 1;
 /// [`Communicator::completion`]: a CUDA event behind the operations of a stream tells it for all before it.
 pub const COMPLETION_EVENTS: u32 = 2;
+
+/// [`Communicator::lost`]: the record of an operation in flight was overwritten by newer ones.
+pub const LOST_RECORD: u32 = 1;
+/// [`Communicator::lost`]: no CUDA event could be recorded behind an operation.
+pub const LOST_CUDA_EVENT: u32 = 2;
+/// [`Communicator::lost`]: the profiler's events of an operation could not be followed.
+pub const LOST_PROFILER_EVENT: u32 = 4;
 
 /// Counters of one (communicator, primitive). Issued and completed lie in different cache lines because different
 /// threads write them.
@@ -440,7 +460,7 @@ pub struct Record {
     /// Counts the calls of this (communicator, primitive) from 0 (low 32 bits, the low half), and the collective calls of
     /// the communicator (low 32 bits, the high half; nothing where the primitive is not numbered).
     pub numbers: AtomicU64,
-    /// `communicator << 24 | flags << 20 | op << 16 | primitive << 8 | datatype`; flags: [`START_KNOWN`], [`NUMBERED`],
+    /// `communicator << 20 | flags << 16 | op << 12 | primitive << 8 | datatype`; flags: [`START_KNOWN`], [`NUMBERED`],
     /// [`ENDS_BY_ORDER`].
     pub what: AtomicU32,
     /// Peer of send and recv, root of rooted collectives, else -1.
@@ -457,13 +477,19 @@ pub struct Record {
     pub place: AtomicU32,
 }
 
+/// [`Record::what`] from here up: the communicator's slot.
+pub const WHAT_SLOT_SHIFT: u32 = 20;
+/// [`Record::what`] from here up: the reduction, in 4 bits.
+pub const WHAT_OP_SHIFT: u32 = 12;
+/// [`Record::what`] from here up: the primitive, in 4 bits.
+pub const WHAT_PRIMITIVE_SHIFT: u32 = 8;
 /// [`Record::what`]: something would tell that the operation has started.
-pub const START_KNOWN: u32 = 1 << 23;
+pub const START_KNOWN: u32 = 1 << 19;
 /// [`Record::what`]: it has a number among the collective calls.
-pub const NUMBERED: u32 = 1 << 22;
+pub const NUMBERED: u32 = 1 << 18;
 /// [`Record::what`]: nobody tells when it is over but what begins after it on its stream, so one that is in flight may have
 /// ended long ago.
-pub const ENDS_BY_ORDER: u32 = 1 << 21;
+pub const ENDS_BY_ORDER: u32 = 1 << 17;
 /// [`Record::started`] counts so many ticks as one: about a microsecond, over hours.
 pub const STARTED_SHIFT: u32 = 12;
 /// Bits of [`Record::place`] that are the group's.
@@ -487,7 +513,9 @@ const _: () = {
     assert!(size_of::<Communicator>() == 256 + 128 * MAX_PRIMITIVES);
     assert!(size_of::<Link>() == 32);
     assert!(size_of::<Record>() == 64);
-    assert!(MAX_COMMUNICATORS <= 256);
+    assert!(MAX_COMMUNICATORS <= 1 << (32 - WHAT_SLOT_SHIFT));
+    assert!(MAX_PRIMITIVES <= 16);
+    assert!(size_of::<Segment>().is_multiple_of(64));
     assert!(MAX_RECORDS.is_power_of_two());
     assert!(std::mem::offset_of!(Segment, live) == LIVE_OFFSET);
     assert!(std::mem::offset_of!(Segment, communicators) == HEADER_BYTES);

@@ -13,7 +13,8 @@ use super::clock::ClockAnchor;
 use super::layout::{
     Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS, LINKS_PER_REGION,
     Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout,
-    START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION,
+    START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT,
+    WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
@@ -196,6 +197,8 @@ pub struct Communicator {
     pub library: u32,
     /// The last error that was heard of, if any.
     pub error: Option<Failure>,
+    /// `layout::LOST_*` bits.
+    pub lost: u32,
     /// Its collective calls; `None` while they are being written.
     pub sequence: Option<Sequence>,
     /// Counters of the primitives that were ever called.
@@ -493,20 +496,30 @@ fn communicators<S: Source>(source: &mut S, n_slots: usize) -> Result<Vec<Commun
         .collect())
 }
 
-/// The links of the regions whose bit is set; neighbours in one read.
-fn links<S: Source>(source: &mut S, mut regions: u64) -> Result<Vec<Link>, S::Error> {
-    let mut links = Vec::new();
+/// The links of the regions whose bit is set.
+fn links<S: Source>(source: &mut S, regions: u64) -> Result<Vec<Link>, S::Error> {
+    let region_bytes = LINKS_PER_REGION * size_of::<LinkLayout>();
+    let bytes = used_regions(source, offset_of!(Segment, links), regions, region_bytes)?;
+    Ok(bytes.chunks_exact(size_of::<LinkLayout>()).filter_map(link).collect())
+}
+
+/// The bytes of a table's regions whose bit is set, one after the other; neighbours in one read.
+pub(super) fn used_regions<S: Source>(
+    source: &mut S,
+    table: usize,
+    mut regions: u64,
+    region_bytes: usize,
+) -> Result<Vec<u8>, S::Error> {
     let mut bytes = Vec::new();
     while regions != 0 {
         let first = regions.trailing_zeros();
         let run = (regions >> first).trailing_ones();
-        bytes.resize(run as usize * LINKS_PER_REGION * size_of::<LinkLayout>(), 0);
-        let at = first as usize * LINKS_PER_REGION * size_of::<LinkLayout>();
-        source.read_at((offset_of!(Segment, links) + at) as u64, &mut bytes)?;
-        links.extend(bytes.chunks_exact(size_of::<LinkLayout>()).filter_map(link));
+        let before = bytes.len();
+        bytes.resize(before + run as usize * region_bytes, 0);
+        source.read_at((table + first as usize * region_bytes) as u64, &mut bytes[before..])?;
         regions &= u64::MAX.checked_shl(first + run).unwrap_or(0);
     }
-    Ok(links)
+    Ok(bytes)
 }
 
 fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
@@ -546,6 +559,7 @@ fn communicator(slot: usize, raw: CommunicatorLayout) -> Option<Communicator> {
             function: function(raw.error_function.into_inner()),
             ticks: raw.error_ticks.into_inner(),
         }),
+        lost: raw.lost.into_inner(),
         sequence: Sequence::of(
             raw.calls.into_inner(),
             raw.calls_hash.into_inner(),
@@ -605,14 +619,14 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let started = u64::from(raw.started.into_inner()) << STARTED_SHIFT;
     Some(Record {
         ticket: raw.ticket.into_inner().checked_sub(1)?,
-        communicator: (what >> 24) as u16,
+        communicator: (what >> WHAT_SLOT_SHIFT) as u16,
         generation: state >> 8,
-        primitive: Primitive::from_index((what >> 8 & 0xff) as u8)?,
+        primitive: Primitive::from_index((what >> WHAT_PRIMITIVE_SHIFT & 0xf) as u8)?,
         datatype,
         state: state & 0xff,
         seq_number: (numbers & 0xffff_ffff) as u32,
         call_number: (what & NUMBERED != 0).then_some((numbers >> 32) as u32),
-        op: Some((what >> 16 & 0xf) as u8).filter(|op| *op != NO_OP),
+        op: Some((what >> WHAT_OP_SHIFT & 0xf) as u8).filter(|op| *op != NO_OP),
         stream: place >> GROUP_BITS,
         group: place & ((1 << GROUP_BITS) - 1),
         bytes: count.wrapping_mul(datatype.size_bytes()),

@@ -29,6 +29,7 @@ pub(crate) fn segment() -> Vec<u8> {
     put(&mut bytes, live + offset_of!(Live, next_ticket), &1_u64.to_le_bytes());
     write_communicator(&mut bytes, offset_of!(Segment, communicators));
     put(&mut bytes, live + offset_of!(Live, link_regions), &1_u64.to_le_bytes());
+    put(&mut bytes, live + offset_of!(Live, pair_regions), &1_u64.to_le_bytes());
     let link = offset_of!(Segment, links) + 5 * size_of::<Link>();
     put(&mut bytes, link + offset_of!(Link, key), &layout::link_key(1, 0, 4, 4).to_le_bytes());
     put(&mut bytes, link + offset_of!(Link, sent_bytes), &7168_u64.to_le_bytes());
@@ -74,6 +75,7 @@ fn write_communicator(bytes: &mut [u8], at: usize) {
     put(bytes, at + offset_of!(Communicator, error), &6_u32.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, error_ticks), &7_000_u64.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, error_function), &16_u32.to_le_bytes());
+    put(bytes, at + offset_of!(Communicator, lost), &layout::LOST_CUDA_EVENT.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, calls), &130_u64.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, calls_hash), &0xca11_u64.to_le_bytes());
     put(bytes, at + offset_of!(Communicator, calls_check), &hash::check(130, 0xca11).to_le_bytes());
@@ -91,7 +93,11 @@ fn write_record(bytes: &mut [u8], at: usize) {
     put(bytes, at + offset_of!(Record, count), &1024_u64.to_le_bytes());
     put(bytes, at + offset_of!(Record, numbers), &(9_u64 << 32 | 1).to_le_bytes());
     let flags = layout::NUMBERED | layout::START_KNOWN;
-    put(bytes, at + offset_of!(Record, what), &(flags | 2 << 16 | 4 << 8 | 7).to_le_bytes());
+    put(
+        bytes,
+        at + offset_of!(Record, what),
+        &(flags | 2 << layout::WHAT_OP_SHIFT | 4 << 8 | 7).to_le_bytes(),
+    );
     put(bytes, at + offset_of!(Record, started), &3_u32.to_le_bytes());
     put(bytes, at + offset_of!(Record, place), &(6_u32 << layout::GROUP_BITS | 5).to_le_bytes());
     put(bytes, at + offset_of!(Record, peer), &(-1_i32).to_le_bytes());

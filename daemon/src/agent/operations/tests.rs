@@ -203,7 +203,7 @@ fn the_oldest_of_each_communicator_is_told_however_many_another_has() {
         ring.call();
     }
     let other = ring.call();
-    ring.word(other, offset_of!(layout::Record, what), 3 << 24, 4);
+    ring.word(other, offset_of!(layout::Record, what), 3 << layout::WHAT_SLOT_SHIFT, 4);
     ring.call();
     let told = reader.read(&ring);
     assert_eq!(told.len(), MAX_IN_FLIGHT);
@@ -243,7 +243,7 @@ fn on_streams(calls: &[(u32, u32)]) -> Ring {
 fn a_call_whose_end_nobody_tells_is_in_flight_as_long_as_it_holds_back_another_one() {
     const UNTOLD: u32 = layout::ENDS_BY_ORDER;
     const TOLD: u32 = layout::START_KNOWN;
-    const OTHER_COMMUNICATOR: u32 = 1 << 24;
+    const OTHER_COMMUNICATOR: u32 = 1 << layout::WHAT_SLOT_SHIFT;
     let read = |calls: &[(u32, u32)]| Reader::default().read(&on_streams(calls));
     assert_eq!(read(&[(1, UNTOLD), (1, TOLD), (1, TOLD)]), [0, 1, 2]);
     assert_eq!(

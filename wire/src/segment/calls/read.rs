@@ -4,8 +4,10 @@ use std::mem::offset_of;
 
 use zerocopy::FromBytes;
 
-use super::super::layout::{Communicator as CommunicatorLayout, MAX_COMMUNICATORS, Segment};
-use super::super::read::{Source, read_one};
+use super::super::layout::{
+    Communicator as CommunicatorLayout, Live, MAX_COMMUNICATORS, PAIRS_PER_REGION, Segment,
+};
+use super::super::read::{Source, read_one, used_regions};
 use super::hash::check;
 use super::layout::{Area, FUNCTIONS, MARKS, Mark as MarkLayout, Pair as PairLayout, Thread as ThreadLayout};
 use crate::Primitive;
@@ -138,8 +140,9 @@ pub fn marks<S: Source>(source: &mut S, slot: u16, from: u64) -> Result<(Vec<Mar
 /// # Errors
 /// The source's own.
 pub fn pairs<S: Source>(source: &mut S) -> Result<Vec<Pair>, S::Error> {
-    let mut bytes = vec![0; size_of::<PairLayout>() * super::layout::MAX_PAIRS];
-    source.read_at((offset_of!(Segment, calls) + offset_of!(Area, pairs)) as u64, &mut bytes)?;
+    let regions: u64 = read_one(source, offset_of!(Segment, live) + offset_of!(Live, pair_regions))?;
+    let table = offset_of!(Segment, calls) + offset_of!(Area, pairs);
+    let bytes = used_regions(source, table, regions, size_of::<PairLayout>() * PAIRS_PER_REGION)?;
     Ok(bytes.chunks_exact(size_of::<PairLayout>()).filter_map(pair).collect())
 }
 
