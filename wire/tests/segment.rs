@@ -13,7 +13,7 @@ use ringscope_wire::segment::calls::layout as calls_layout;
 use ringscope_wire::segment::calls::read::{Mark, Pair, Sequence, Thread, marks, pairs};
 use ringscope_wire::segment::layout::{self, COMMUNICATOR_ACTIVE, DropReason, OPERATION_ISSUED};
 use ringscope_wire::segment::read::{Communicator, Counters, Failure, Identity, Link, Record, Records};
-use ringscope_wire::segment::read::{control_offset, read_generation_offset, records, snapshot};
+use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, records, snapshot};
 use ringscope_wire::segment::summation::layout::{self as summation_layout, Area, MAX_ROUNDS, MAX_WORKERS};
 use ringscope_wire::segment::summation::read::{
     Group, Round, Rounds, Service, Stage, Summation, Traffic, Wait, Worker, rounds,
@@ -134,7 +134,8 @@ fn records_read_as_written_and_others_are_named() {
     };
     assert_eq!(read, Records { records: vec![record], ..Records::default() });
     // Ticket 1 is not written; of those before the newest 16384 nothing is left.
-    assert_eq!(records(&mut bytes.as_slice(), 0, 2).unwrap().torn, [1]);
+    let unwritten = records(&mut bytes.as_slice(), 0, 2).unwrap();
+    assert_eq!((unwritten.torn, unwritten.unused), (vec![], vec![1]));
     let later = records(&mut bytes.as_slice(), 1, 16_384 + 5).unwrap();
     assert_eq!((later.overwritten, later.records.len()), (4, 0));
     assert_eq!(records(&mut bytes.as_slice(), 7, 3).unwrap(), Records::default());
@@ -314,6 +315,40 @@ fn every_error_says_what_is_wrong() {
     let cut = &good[..end - 1];
     let error = records(&mut &cut[..], 16_383, 16_384).unwrap_err();
     assert_eq!(error, SegmentError::Truncated { found: end as u64 - 1, needed: end as u64 });
+}
+
+/// Bytes that another process changes after the first reading.
+struct Changing<'a> {
+    now: &'a [u8],
+    then: &'a [u8],
+}
+
+impl Source for Changing<'_> {
+    type Error = SegmentError;
+
+    fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), SegmentError> {
+        let mut source = std::mem::replace(&mut self.now, self.then);
+        source.read_at(offset, buffer)
+    }
+}
+
+#[test]
+fn a_record_that_was_replaced_between_its_ends_is_refused() {
+    let now = segment();
+    let at = |field: usize| offset_of!(Segment, records) + field;
+    let read = |field: usize, byte: u8| {
+        let mut then = now.clone();
+        then[at(field)] = byte;
+        records(&mut Changing { now: &now, then: &then }, 0, 1).unwrap()
+    };
+    type Field = layout::Record;
+    // The ticket is the same at both ends of the copy, and the count is another call's.
+    assert_eq!(read(offset_of!(Field, count), 9).torn, [0]);
+    assert_eq!(read(offset_of!(Field, place) + 1, 9).torn, [0]);
+    assert_eq!(read(offset_of!(Field, ticket) + 7, 0x80).torn, [0], "being written at the second reading");
+    // What changes while the operation runs is taken as it is.
+    assert_eq!(read(offset_of!(Field, channels), 5).records[0].channels_expected, 5);
+    assert_eq!(read(offset_of!(Field, state), 3).records[0].state, 3);
 }
 
 #[test]

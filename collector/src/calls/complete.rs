@@ -3,16 +3,17 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, DropReason, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
-    OPERATION_QUEUED, Record, STARTED_SHIFT, Segment,
+    Record, STARTED_SHIFT, Segment,
 };
 
 use crate::calls::order;
 use crate::cuda_events;
 use crate::segment::handle::{Handle, NO_CHANNEL, Operation};
-use crate::segment::records::{record, subject};
+use crate::segment::records::{change, generation, is_in_flight, kind, record, state_of, subject};
 use crate::segment::{communicators, records, switch, ticks};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
@@ -26,7 +27,7 @@ pub(crate) fn expect_channels(segment: &Segment, operation: Operation, n_channel
     if !operation.is(record.ticket.load(Acquire)) {
         return false;
     }
-    if !matches!(record.state.load(SeqCst) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
+    if !is_in_flight(record.state.load(SeqCst)) {
         return false;
     }
     // A task that names no channel still reports one.
@@ -71,7 +72,8 @@ fn note_start(record: &Record) {
 #[inline(always)]
 pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8) {
     let record = record(segment, operation.ticket);
-    if !operation.is(record.ticket.load(Acquire)) {
+    let found = record.ticket.load(Acquire);
+    if !operation.is(found) {
         return;
     }
     if channel < 64 && at_work(operation).fetch_and(!(1 << channel), Relaxed) & 1 << channel == 0 {
@@ -79,7 +81,7 @@ pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8)
     }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
     if is_done(channels) && !cuda_events::is_owned(operation.ticket) {
-        close(segment, record);
+        close(segment, found.wrapping_sub(1));
     }
 }
 
@@ -95,27 +97,32 @@ pub(crate) fn is_done(channels: u32) -> bool {
     channels & 0xffff != 0 && channels & 0xffff == channels >> 16
 }
 
-/// Closes an issued record and counts its operation as completed. Does nothing to a record in any other state.
-pub(crate) fn close(segment: &Segment, record: &Record) {
-    let state = record.state.load(SeqCst);
-    if state & 0xff != OPERATION_ISSUED {
+/// Counts the operation of the ticket as completed, if it is issued and its record is still there.
+pub(crate) fn close(segment: &Segment, ticket: u64) {
+    let record = record(segment, ticket);
+    let Some(state) = state_of(record, ticket).filter(|state| kind(*state) == OPERATION_ISSUED) else {
         return;
-    }
+    };
     let (slot, primitive) = subject(record);
     let communicator = communicators::at(segment, slot);
-    if communicator.generation.load(Relaxed) & 0xff_ffff != state >> 8 {
+    if communicator.generation.load(Relaxed) & 0xff_ffff != generation(state) {
         return switch::dropped(segment, DropReason::UnmatchedEvent, 1);
     }
     if communicator.state.load(Acquire) == COMMUNICATOR_ABORTED {
         // Counted as failed by the abort.
-        let _ = record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed);
+        change(record, state, OPERATION_FAILED);
         return;
     }
     let now = ticks::now();
     let busy = now.saturating_sub(record.issued_ticks.load(Relaxed));
     let bytes = records::bytes(record);
+    // All of that is of this ticket, or nothing is counted.
+    fence(Acquire);
+    if record.ticket.load(Relaxed) != ticket + 1 {
+        return;
+    }
     record.completed_ticks.store(now, Relaxed);
-    if record.state.compare_exchange(state, state & !0xff | OPERATION_COMPLETED, SeqCst, Relaxed).is_ok() {
+    if change(record, state, OPERATION_COMPLETED) {
         let counters = &communicator.counters[primitive];
         counters.busy_ticks.fetch_add(busy, Relaxed);
         counters.completed_bytes.fetch_add(bytes, Relaxed);

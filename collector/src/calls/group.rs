@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use ringscope_wire::segment::layout::{
-    MAX_PRIMITIVES, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment,
+    MAX_PRIMITIVES, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Segment,
 };
 
 use crate::calls::complete;
@@ -16,7 +16,7 @@ use crate::cuda_events;
 use crate::cuda_events::Closer;
 use crate::segment::counts::{IN_PROGRESS, add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
-use crate::segment::records::{record, subject};
+use crate::segment::records::{change, kind, record, state_of, subject};
 use crate::segment::{communicators, sequence};
 
 /// The library took a call of an open group.
@@ -92,7 +92,7 @@ fn settle_chain(segment: &Segment, local: &Local, is_taken: bool) -> bool {
             return false;
         }
         next = record.completed_ticks.load(Relaxed);
-        settle_one(segment, record, is_taken);
+        settle_one(segment, ticket, is_taken);
     }
     true
 }
@@ -102,27 +102,26 @@ fn settle_chain(segment: &Segment, local: &Local, is_taken: bool) -> bool {
 #[cold]
 fn settle_remaining(segment: &Segment, local: &Local, is_taken: bool) {
     for record in &segment.records {
-        let is_queued = record.state.load(Relaxed) & 0xff == OPERATION_QUEUED;
+        let is_queued = kind(record.state.load(Relaxed)) == OPERATION_QUEUED;
         if is_queued && local.group_sums().any(|sum| (sum.slot, sum.primitive) == subject(record)) {
-            settle_one(segment, record, is_taken);
+            settle_one(segment, record.ticket.load(Acquire).wrapping_sub(1), is_taken);
         }
     }
 }
 
-fn settle_one(segment: &Segment, record: &Record, is_taken: bool) {
+fn settle_one(segment: &Segment, ticket: u64, is_taken: bool) {
+    let record = record(segment, ticket);
+    let Some(queued) = state_of(record, ticket) else { return };
     record.completed_ticks.store(0, Relaxed);
-    let queued = record.state.load(Relaxed);
-    if is_taken && queued & 0xff == OPERATION_CAPTURED {
+    if is_taken && kind(queued) == OPERATION_CAPTURED {
         return;
     }
-    let settled = queued & !0xff | if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED };
     // Against `complete::channel_done`: it counts a channel, then looks at the state; here the state changes, then
     // the channels are looked at. In sequential consistency at least one of the two sees the other.
-    let _ = record.state.compare_exchange(queued, settled, SeqCst, SeqCst);
+    change(record, queued, if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED });
     let n_ranks = communicators::at(segment, subject(record).0).n_ranks.load(Relaxed);
     let is_trivial = record.count.load(Relaxed) == 0 || n_ranks == 1;
-    let ticket = record.ticket.load(Relaxed).wrapping_sub(1);
     if is_trivial || complete::is_done(record.channels.load(SeqCst)) && !cuda_events::is_owned(ticket) {
-        complete::close(segment, record);
+        complete::close(segment, ticket);
     }
 }

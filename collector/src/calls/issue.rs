@@ -16,9 +16,9 @@ use std::sync::atomic::fence;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::{
-    COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS, LIVE_CALLED,
-    MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED, START_KNOWN, STATE_OFF,
-    Segment,
+    BEING_WRITTEN, COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS,
+    LIVE_CALLED, MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
+    START_KNOWN, STATE_OFF, Segment,
 };
 
 use crate::calls::call::Call;
@@ -29,8 +29,8 @@ use crate::cuda_events::Closer;
 use crate::segment::counts::{SUCCESS, add, add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
 use crate::segment::places::place;
-use crate::segment::records::{record, refuse, what};
-use crate::segment::{communicators, pairs, segment, sequence, streams, switch, threads, ticks};
+use crate::segment::records::{kind, record, refuse, what};
+use crate::segment::{communicators, pairs, records, segment, sequence, streams, switch, threads, ticks};
 
 /// A call that is being forwarded.
 #[derive(Clone, Copy)]
@@ -74,6 +74,7 @@ impl Open {
             calls: 1,
             bytes: call.bytes(),
             issued_ticks: self.issued_ticks,
+            last_ticks: self.issued_ticks,
             first_ticket: self.ticket,
             end_ticket: self.ticket + 1,
         }
@@ -111,8 +112,8 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
         _ => OPERATION_ISSUED,
     };
     let number = count(segment, local, slot, call, closer);
-    let (ticket, record) = place(segment);
-    record.ticket.store(0, Relaxed);
+    let (ticket, record) = place(segment, local);
+    record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
     fence(Release);
     let issued_ticks = ticks::now();
     record.issued_ticks.store(issued_ticks, Relaxed);
@@ -125,7 +126,7 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
         | if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) };
     record.what.store(what(slot, call.primitive, call.datatype, call.op) | flags, Relaxed);
     record.peer.store(call.peer, Relaxed);
-    record.state.store(generation << 8 | state, Relaxed);
+    record.state.store(records::state(generation, ticket, state), Relaxed);
     record.channels.store(0, Relaxed);
     record.started.store(0, Relaxed);
     let stream = streams::number(local, communicator, call.stream);
@@ -210,7 +211,7 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
         sequence::settle(open.segment, open.slot);
     }
     if !is_taken(result) {
-        refuse(record(open.segment, open.ticket), open.counters(call));
+        refuse(open.segment, open.ticket, open.counters(call));
         communicators::note_error(open.segment, open.slot, function, result);
     } else if in_group {
         queue(local, *open, call, is_captured);
@@ -219,7 +220,7 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
     } else {
         add_issued(open.counters(call), 1, call.bytes());
         if open.is_trivial(call) {
-            complete::close(open.segment, record(open.segment, open.ticket));
+            complete::close(open.segment, open.ticket);
         } else if let Closer::Events(stream_events) = open.closer {
             cuda_events::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
         }
@@ -232,7 +233,9 @@ fn uncount(local: &Local, open: Open, call: &Call) {
     if open.closer != Closer::Nobody && sequence::is_numbered(call.primitive) {
         sequence::take_back(local, open.communicator(), call.signature());
         let record = record(open.segment, open.ticket);
-        record.what.fetch_and(!NUMBERED, Relaxed);
+        if record.ticket.load(Relaxed) == open.ticket + 1 {
+            record.what.fetch_and(!NUMBERED, Relaxed);
+        }
     }
 }
 
@@ -241,7 +244,7 @@ fn uncount(local: &Local, open: Open, call: &Call) {
 fn is_captured(open: &Open) -> bool {
     let record = record(open.segment, open.ticket);
     open.closer == Closer::Nobody
-        || record.state.load(Relaxed) & 0xff == OPERATION_CAPTURED
+        || kind(record.state.load(Relaxed)) == OPERATION_CAPTURED
             && record.ticket.load(Relaxed) == open.ticket + 1
 }
 

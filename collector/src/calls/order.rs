@@ -4,83 +4,110 @@
 //! ([`ringscope_wire::Primitive::is_untold_by`]). Where there is a CUDA driver such a call is followed by events like those of
 //! a communicator without a profiler ([`crate::cuda_events`]). Where there is none, an operation that begins later on the same
 //! stream shows that the broadcast is over, and so does the communicator's end.
+//!
+//! Those of a communicator form a chain from the newest to the oldest. Who settles it takes it off, and puts back what
+//! stays open.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    ENDS_BY_ORDER, GROUP_BITS, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED, OPERATION_QUEUED, Record,
+    ENDS_BY_ORDER, GROUP_BITS, LOST_RECORD, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED, Record,
 };
 
-use crate::segment::records::{record, subject};
+use crate::segment::communicators;
+use crate::segment::records::{is_in_flight, kind, record, state_of, subject};
 
-/// Records that are looked through at once for those before a call. What lies further back is not counted as completed.
-const MAX_LOOKED_AT: u64 = MAX_RECORDS as u64 / 4;
+/// What counts the operation of a ticket as completed.
+pub(crate) type Close = fn(&Segment, u64);
 
-/// What counts the operation of a record as completed.
-pub(crate) type Close = fn(&Segment, &Record);
-
-/// By slot, one more than the first ticket that may be open; 0 if none is.
-static FIRST: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
+/// By slot, one more than the ticket of its newest call that may be open; 0 if none is.
+static NEWEST: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
+/// By record of such a call, the same of the one before it in the chain.
+static OLDER: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
 const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 const GROUP_MASK: u32 = (1 << GROUP_BITS) - 1;
 
 /// The record of the ticket is to be closed by what comes after it.
 pub(crate) fn add(slot: usize, ticket: u64) {
-    let _ = FIRST[slot & SLOT_MASK].compare_exchange(0, ticket + 1, SeqCst, Relaxed);
+    let newest = &NEWEST[slot & SLOT_MASK];
+    let mut known = newest.load(Relaxed);
+    loop {
+        older(ticket).store(known, Relaxed);
+        match newest.compare_exchange_weak(known, ticket + 1, AcqRel, Relaxed) {
+            Ok(_) => return,
+            Err(found) => known = found,
+        }
+    }
+}
+
+fn older(ticket: u64) -> &'static AtomicU64 {
+    const MASK: u64 = MAX_RECORDS as u64 - 1;
+    let index = (ticket & MASK) as usize;
+    &OLDER[index]
 }
 
 /// The operation of this record has begun, so what was called before it on its stream is over.
 #[inline(always)]
 pub(crate) fn begun(segment: &Segment, later: &Record, close: Close) {
     let (slot, _) = subject(later);
-    if FIRST[slot & SLOT_MASK].load(Relaxed) != 0 {
-        let place = later.place.load(Relaxed);
-        let ticket = later.ticket.load(Relaxed).wrapping_sub(1);
-        // Calls of one group run at the same time; stream 0 is one that is not known.
-        let is_before = |earlier: u32| {
-            let stream = place >> GROUP_BITS;
-            stream != 0 && earlier >> GROUP_BITS == stream && (earlier != place || earlier & GROUP_MASK == 0)
-        };
-        settle(segment, slot, ticket, close, &is_before);
+    if NEWEST[slot & SLOT_MASK].load(Relaxed) != 0 {
+        begun_after(segment, slot, later, close);
     }
+}
+
+#[inline(never)]
+fn begun_after(segment: &Segment, slot: usize, later: &Record, close: Close) {
+    let (place, issued_ticks) = (later.place.load(Relaxed), later.issued_ticks.load(Relaxed));
+    let stream = place >> GROUP_BITS;
+    // Calls of one group run at the same time; stream 0 is one that is not known.
+    settle(segment, slot, close, &|record| {
+        let earlier = record.place.load(Relaxed);
+        stream != 0
+            && earlier >> GROUP_BITS == stream
+            && (earlier != place || earlier & GROUP_MASK == 0)
+            && record.issued_ticks.load(Relaxed) < issued_ticks
+    });
 }
 
 /// The communicator has been destroyed, which waits for all that was called on it.
 pub(crate) fn ended(segment: &Segment, slot: usize, close: Close) {
-    settle(segment, slot, segment.live.next_ticket.load(Relaxed), close, &|_| true);
-    FIRST[slot & SLOT_MASK].store(0, Relaxed);
+    settle(segment, slot, close, &|_| true);
+    forget(slot);
 }
 
-#[inline(never)]
-fn settle(segment: &Segment, slot: usize, end: u64, close: Close, is_before: &dyn Fn(u32) -> bool) {
-    let known = FIRST[slot & SLOT_MASK].load(SeqCst);
-    let Some(first) = known.checked_sub(1) else { return };
-    let mut left = 0;
-    for ticket in first.max(end.saturating_sub(MAX_LOOKED_AT))..end {
+fn settle(segment: &Segment, slot: usize, close: Close, is_before: &dyn Fn(&Record) -> bool) {
+    let mut next = NEWEST[slot & SLOT_MASK].swap(0, AcqRel);
+    for _ in 0..MAX_RECORDS {
+        let Some(ticket) = next.checked_sub(1) else { return };
         let record = record(segment, ticket);
-        if record.ticket.load(Acquire) != ticket + 1 || !is_open(record, slot) {
+        if record.ticket.load(Acquire) != next {
+            // Overwritten, and the way to those before it with it.
+            return communicators::lose(segment, slot, LOST_RECORD);
+        }
+        next = older(ticket).load(Relaxed);
+        if !is_open(record, ticket, slot) {
             continue;
         }
-        if record.state.load(SeqCst) & 0xff == OPERATION_ISSUED && is_before(record.place.load(Relaxed)) {
-            close(segment, record);
-        } else if left == 0 {
-            left = ticket + 1;
+        if kind(record.state.load(SeqCst)) == OPERATION_ISSUED && is_before(record) {
+            close(segment, ticket);
+        } else {
+            add(slot, ticket);
         }
     }
-    // Not 0, for a call may have been added meanwhile, which comes after `end`.
-    let next = if left == 0 { end + 1 } else { left };
-    let _ = FIRST[slot & SLOT_MASK].compare_exchange(known, next, SeqCst, Relaxed);
 }
 
-fn is_open(record: &Record, slot: usize) -> bool {
+fn is_open(record: &Record, ticket: u64, slot: usize) -> bool {
     record.what.load(Relaxed) & ENDS_BY_ORDER != 0
         && subject(record).0 == slot
-        && matches!(record.state.load(SeqCst) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED)
+        && state_of(record, ticket).is_some_and(is_in_flight)
 }
 
 /// The slot gets another communicator, or this is a forked child.
 pub(crate) fn forget(slot: usize) {
-    FIRST[slot & SLOT_MASK].store(0, Relaxed);
+    let newest = &NEWEST[slot & SLOT_MASK];
+    if newest.load(Relaxed) != 0 {
+        newest.store(0, Relaxed);
+    }
 }

@@ -158,7 +158,7 @@ fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Clos
     match stream_events::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
         Ok(events) if poll::start() => Closer::Events(events),
         Err(stream_events::Refusal::TableFull) => {
-            switch::dropped(segment, DropReason::EventPoolFull, 1);
+            lose(segment, slot, 1);
             Closer::Profiler
         }
         Ok(_) | Err(stream_events::Refusal::Driver) => {
@@ -174,8 +174,9 @@ fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Clos
 
 /// No event tells the end of these calls of a communicator.
 #[cold]
-fn lose(segment: &Segment, _slot: usize, calls: u64) {
+fn lose(segment: &Segment, slot: usize, calls: u64) {
     switch::dropped(segment, DropReason::EventPoolFull, calls);
+    communicators::lose_events(segment, slot);
 }
 
 /// Says who closes the record of a ticket. Before the record is published.
@@ -191,7 +192,7 @@ pub(crate) fn own(ticket: u64, closer: Closer) {
 pub(crate) fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool) {
     let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
     if !stream_events::add(events, generation, sum, is_enqueued) {
-        switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
+        lose(segment, sum.slot, sum.calls);
     }
     if !is_enqueued {
         stream_events::defer();
@@ -204,7 +205,7 @@ pub(crate) fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum) {
     if stream_events::add(events, generation, sum, false) {
         local.note_stream_events(events);
     } else {
-        switch::dropped(segment, DropReason::EventPoolFull, sum.calls);
+        lose(segment, sum.slot, sum.calls);
     }
 }
 

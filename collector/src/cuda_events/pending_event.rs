@@ -2,7 +2,7 @@
 //! its state says whose it is, and carries a version, so that an event which was moved between the question and the
 //! answer confirms nothing.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
@@ -86,8 +86,10 @@ pub(super) struct PendingEvent {
     pub(super) position: AtomicU32,
     /// Its records have tickets from here ...
     first_ticket: AtomicU64,
-    /// ... to before here.
+    /// ... to before here. Where several threads call, others' lie between them: those called after its last one.
     end_ticket: AtomicU64,
+    /// Ticks of the call that came last.
+    last_ticks: AtomicU64,
     shares: [Share; MAX_PRIMITIVES],
 }
 
@@ -100,6 +102,7 @@ impl PendingEvent {
             position: AtomicU32::new(0),
             first_ticket: AtomicU64::new(0),
             end_ticket: AtomicU64::new(0),
+            last_ticks: AtomicU64::new(0),
             shares: [const { NO_SHARE }; MAX_PRIMITIVES],
         }
     }
@@ -168,6 +171,7 @@ impl PendingEvent {
         self.look.store(look, Relaxed);
         self.first_ticket.store(u64::MAX, Relaxed);
         self.end_ticket.store(0, Relaxed);
+        self.last_ticks.store(0, Relaxed);
         true
     }
 
@@ -179,6 +183,7 @@ impl PendingEvent {
         add(&share.issued_ticks, sum.issued_ticks);
         self.first_ticket.store(self.first_ticket.load(Relaxed).min(sum.first_ticket), Relaxed);
         self.end_ticket.store(self.end_ticket.load(Relaxed).max(sum.end_ticket), Relaxed);
+        self.last_ticks.store(self.last_ticks.load(Relaxed).max(sum.last_ticks), Relaxed);
     }
 
     /// Ours no more: its calls wait for an event.
@@ -267,7 +272,7 @@ impl PendingEvent {
     /// not depend on them.
     fn close_records(&self, segment: &Segment, events: usize, generation: u32, now: u64) {
         let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
-        let issued = generation << 8 | OPERATION_ISSUED;
+        let last_ticks = self.last_ticks.load(Relaxed);
         // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
         // is.
         for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
@@ -276,10 +281,12 @@ impl PendingEvent {
             }
             let record = records::record(segment, place);
             let ticket = record.ticket.load(Acquire).wrapping_sub(1);
-            if (first..end).contains(&ticket) && record.state.load(Relaxed) == issued {
+            let issued = records::state(generation, ticket, OPERATION_ISSUED);
+            let is_confirmed =
+                (first..end).contains(&ticket) && record.issued_ticks.load(Relaxed) <= last_ticks;
+            if is_confirmed && record.state.load(Relaxed) == issued {
                 record.completed_ticks.store(now, Relaxed);
-                let completed = generation << 8 | OPERATION_COMPLETED;
-                let _ = record.state.compare_exchange(issued, completed, Release, Relaxed);
+                records::change(record, issued, OPERATION_COMPLETED);
             }
         }
     }

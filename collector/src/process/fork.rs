@@ -11,7 +11,7 @@ use ringscope_wire::segment::Segment;
 
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, contexts, replay, seen, steps};
-use crate::segment::{communicators, local, map, segment, switch};
+use crate::segment::{communicators, local, map, places, segment, switch};
 use crate::{cuda_events, profiler, summation};
 
 /// Forks of other threads that are under way.
@@ -71,6 +71,7 @@ extern "C" fn forget_parent() {
     cuda_events::forget();
     nonblocking::forget();
     adopt::forget();
+    places::forget();
     contexts::forget();
     profiler::forget();
     replay::forget();

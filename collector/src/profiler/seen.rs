@@ -7,7 +7,7 @@ use std::sync::atomic::fence;
 
 use ringscope_wire::segment::calls::hash::NO_OP;
 use ringscope_wire::segment::layout::{
-    MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
+    BEING_WRITTEN, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED,
     Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
@@ -16,8 +16,8 @@ use crate::calls::issue::start_known;
 use crate::cuda_events::Closer;
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
-use crate::segment::records::{bytes, record, subject, what};
-use crate::segment::{communicators, ticks};
+use crate::segment::records::{bytes, is_in_flight, record, subject, what};
+use crate::segment::{communicators, local, records, ticks};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
 const MAX_SEARCH: u64 = 1024;
@@ -69,8 +69,8 @@ pub(crate) fn write(segment: &Segment, seen: &Described, issued_ticks: u64) -> u
 fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u64) -> u64 {
     let communicator = communicators::at(segment, seen.slot);
     let counters = &communicator.counters[seen.primitive.index() & (MAX_PRIMITIVES - 1)];
-    let (ticket, record) = place(segment);
-    record.ticket.store(0, Relaxed);
+    let (ticket, record) = local::with(|local| place(segment, local));
+    record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
     fence(Release);
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
@@ -81,7 +81,8 @@ fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u
     let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);
     record.what.store(what | start_known(communicator, Closer::Profiler), Relaxed);
     record.peer.store(seen.peer, Relaxed);
-    record.state.store(communicator.generation.load(Relaxed) << 8 | state, Relaxed);
+    let generation = communicator.generation.load(Relaxed);
+    record.state.store(records::state(generation, ticket, state), Relaxed);
     record.channels.store(0, Relaxed);
     record.started.store(0, Relaxed);
     record.place.store(0, Relaxed);
@@ -107,7 +108,7 @@ fn waits(segment: &Segment, slot: usize, ticket: u64) -> bool {
     let record = record(segment, ticket);
     record.ticket.load(Acquire) == ticket + 1
         && subject(record).0 == slot
-        && matches!(record.state.load(Relaxed) & 0xff, OPERATION_QUEUED | OPERATION_ISSUED)
+        && is_in_flight(record.state.load(Relaxed))
         && claimed(ticket).load(Relaxed) != ticket + 1
 }
 

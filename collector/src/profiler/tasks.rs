@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMPLETION_PROFILER, DropReason, MADE_BY_UNSEEN,
-    MAX_PRIMITIVES, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
+    MAX_PRIMITIVES, OPERATION_CAPTURED,
 };
 
 use crate::calls::complete;
@@ -95,9 +95,9 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
         if LAST_TEMPLATE.replace(ticket + 1) == ticket + 1 {
             return None;
         }
-        let state = record.state.load(Relaxed);
-        if matches!(state & 0xff, OPERATION_QUEUED | OPERATION_ISSUED) {
-            record.state.store(state & !0xff | OPERATION_CAPTURED, Relaxed);
+        let state = records::state_of(record, ticket);
+        if let Some(state) = state.filter(|state| records::is_in_flight(*state)) {
+            records::change(record, state, OPERATION_CAPTURED);
         }
         return Some(replay::template(segment, slot_of_call, primitive, records::bytes(record)));
     }

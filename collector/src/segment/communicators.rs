@@ -6,7 +6,8 @@ use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
-    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_NONE, Communicator, MAX_COMMUNICATORS, Segment,
+    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_EVENTS, COMPLETION_NONE, Communicator,
+    LOST_CUDA_EVENT, LOST_PROFILER_EVENT, MAX_COMMUNICATORS, Segment,
 };
 
 use crate::calls::order;
@@ -147,6 +148,20 @@ pub(crate) fn note_error(segment: &Segment, slot: usize, function: u8, result: i
         communicator.error_function.store(function.into(), Relaxed);
         communicator.error.store(result, Release);
     }
+}
+
+/// It will not be known of all operations of the communicator whether they are over, for this reason: one of `LOST_*`.
+/// That stays, and nobody shall believe that they hang.
+#[cold]
+pub(crate) fn lose(segment: &Segment, slot: usize, reason: u32) {
+    at(segment, slot).lost.fetch_or(reason, Relaxed);
+}
+
+/// The same where what was to tell it is lost: CUDA events, or the profiler's.
+#[cold]
+pub(crate) fn lose_events(segment: &Segment, slot: usize) {
+    let is_cuda = at(segment, slot).completion.load(Relaxed) == COMPLETION_EVENTS;
+    lose(segment, slot, if is_cuda { LOST_CUDA_EVENT } else { LOST_PROFILER_EVENT });
 }
 
 /// There is no communicator after all (`ncclCommSplit` without a colour), or no way to find it again.

@@ -44,6 +44,8 @@ pub(crate) struct Sum {
     pub(crate) bytes: u64,
     /// Sum of the ticks at which they were called.
     pub(crate) issued_ticks: u64,
+    /// Ticks of the last.
+    pub(crate) last_ticks: u64,
     /// Their tickets lie from here ...
     pub(crate) first_ticket: u64,
     /// ... to before here.
@@ -57,6 +59,7 @@ const NO_SUM: Sum = Sum {
     calls: 0,
     bytes: 0,
     issued_ticks: 0,
+    last_ticks: 0,
     first_ticket: 0,
     end_ticket: 0,
 };
@@ -68,6 +71,8 @@ pub(crate) struct Local {
     pub(crate) library: Cell<usize>,
     /// Ticket plus one of the record whose call is being forwarded; 0 if none.
     pub(crate) current: Cell<u64>,
+    /// The ticket after the one that was used last; where a block begins there, it has no more ([`super::places`]).
+    pub(crate) next_ticket: Cell<u64>,
     /// Slot that the last call found.
     pub(crate) last_slot: Cell<usize>,
     /// Stream events that the last call found.
@@ -110,6 +115,7 @@ thread_local! {
             inside: Cell::new(false),
             library: Cell::new(0),
             current: Cell::new(0),
+            next_ticket: Cell::new(0),
             last_slot: Cell::new(0),
             last_stream_events: Cell::new(0),
             group_closer: Cell::new(None),
@@ -224,6 +230,7 @@ impl Local {
                 calls: sum.calls + call.calls,
                 bytes: sum.bytes.wrapping_add(call.bytes),
                 issued_ticks: sum.issued_ticks.wrapping_add(call.issued_ticks),
+                last_ticks: call.last_ticks,
                 end_ticket: call.end_ticket,
                 ..sum
             });
@@ -288,6 +295,7 @@ impl Local {
     /// In a forked child: the records and slots that it remembers are the parent's.
     pub(crate) fn forget(&self) {
         self.current.set(0);
+        self.next_ticket.set(0);
         self.clear_group();
         self.group.set(0);
         self.clear_group_slots();

@@ -1,12 +1,26 @@
-//! Where among the records a new one goes.
+//! Where among the records a new one goes. A thread gets the tickets of a block at once, so that it does not meet others at
+//! each call.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use ringscope_wire::segment::layout::{COMMUNICATOR_ACTIVE, COMPLETION_NONE, DropReason, Record, Segment};
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ACTIVE, COMPLETION_NONE, DropReason, LOST_RECORD, MAX_RECORDS, RECORDS_PER_BLOCK, Record,
+    Segment,
+};
 
 use crate::cuda_events;
-use crate::segment::records::{is_in_flight, record, subject};
+use crate::segment::local::Local;
+use crate::segment::records::{generation, is_in_flight, record, subject};
 use crate::segment::{communicators, switch};
+
+const BLOCK: u64 = RECORDS_PER_BLOCK as u64;
+const N_BLOCKS: usize = MAX_RECORDS / RECORDS_PER_BLOCK;
+
+/// By block, the first ticket of those that its places were given for last.
+static GIVEN: [AtomicU64; N_BLOCKS] = [const { AtomicU64::new(0) }; N_BLOCKS];
+/// Each call gets the next ticket, whichever thread makes it.
+static IN_ORDER: AtomicBool = AtomicBool::new(false);
 
 /// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
 const MAX_PLACES: usize = 4;
@@ -14,26 +28,82 @@ const MAX_PLACES: usize = 4;
 /// A place for a new record, by preference one whose operation is over. A ticket that is passed over never gets a
 /// record: a reader finds the older one there.
 #[inline(always)]
-pub(crate) fn place(segment: &Segment) -> (u64, &Record) {
-    let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+pub(crate) fn place<'a>(segment: &'a Segment, local: &Local) -> (u64, &'a Record) {
+    let ticket = next_ticket(segment, local);
     let place = record(segment, ticket);
     if is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place) {
-        return another_place(segment);
+        return another_place(segment, local);
     }
     (ticket, place)
 }
 
+#[inline(always)]
+fn next_ticket(segment: &Segment, local: &Local) -> u64 {
+    let ticket = local.next_ticket.get();
+    let is_ours = given(ticket).load(Relaxed) == first_of_block(ticket);
+    if !is_ours || ticket.is_multiple_of(BLOCK) {
+        return next_block(segment, local);
+    }
+    local.next_ticket.set(ticket + 1);
+    ticket
+}
+
+/// The thread has no tickets left, or others have got their places.
 #[cold]
-fn another_place(segment: &Segment) -> (u64, &Record) {
+fn next_block(segment: &Segment, local: &Local) -> u64 {
+    if IN_ORDER.load(Relaxed) {
+        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+        local.next_ticket.set(0);
+        return ticket;
+    }
+    loop {
+        let first = segment.live.next_ticket.fetch_add(BLOCK, Relaxed);
+        // A lap of the others may have passed meanwhile.
+        if given(first).fetch_max(first, AcqRel) <= first {
+            local.next_ticket.set(first + 1);
+            return first;
+        }
+    }
+}
+
+#[inline(always)]
+fn first_of_block(ticket: u64) -> u64 {
+    ticket & !(BLOCK - 1)
+}
+
+#[inline(always)]
+fn given(ticket: u64) -> &'static AtomicU64 {
+    const MASK: u64 = N_BLOCKS as u64 - 1;
+    let index = ((ticket / BLOCK) & MASK) as usize;
+    &GIVEN[index]
+}
+
+/// From now on tickets tell the order of the calls of all threads: the profiler is of a version that names no records, and
+/// what it tells of is looked for in that order.
+pub(crate) fn keep_order() {
+    if !IN_ORDER.swap(true, AcqRel) {
+        GIVEN.iter().for_each(|given| given.store(u64::MAX, Relaxed));
+    }
+}
+
+/// In a forked child: tickets begin anew.
+pub(crate) fn forget() {
+    IN_ORDER.store(false, Relaxed);
+    GIVEN.iter().for_each(|given| given.store(0, Relaxed));
+}
+
+#[cold]
+fn another_place<'a>(segment: &'a Segment, local: &Local) -> (u64, &'a Record) {
     let mut tries = 2;
     loop {
-        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+        let ticket = next_ticket(segment, local);
         let place = record(segment, ticket);
         let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
         if !is_busy || tries == MAX_PLACES {
             // What events confirm is counted without its record.
             if is_busy && !cuda_events::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
                 switch::dropped(segment, DropReason::RecordOverwritten, 1);
+                communicators::lose(segment, subject(place).0, LOST_RECORD);
             }
             return (ticket, place);
         }
@@ -46,6 +116,6 @@ fn another_place(segment: &Segment) -> (u64, &Record) {
 fn is_followed(segment: &Segment, record: &Record) -> bool {
     let communicator = communicators::at(segment, subject(record).0);
     communicator.completion.load(Relaxed) != COMPLETION_NONE
-        && communicator.generation.load(Relaxed) & 0xff_ffff == record.state.load(Relaxed) >> 8
+        && communicator.generation.load(Relaxed) & 0xff_ffff == generation(record.state.load(Relaxed))
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
 }

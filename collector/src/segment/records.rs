@@ -1,11 +1,14 @@
 //! The ring of records: which is a ticket's, and what it says.
+//!
+//! A record's place may be given to a newer call at any time. Who changes the state of an operation names its ticket, and
+//! changes nothing if the place is another's by then: the state has the lap of its ticket in it.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 use ringscope_wire::segment::layout::{
-    Counters, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_FAILED,
-    OPERATION_ISSUED, OPERATION_QUEUED, Record, Segment, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT,
-    WHAT_SLOT_SHIFT,
+    Counters, LAP_BITS, LAP_SHIFT, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED,
+    OPERATION_FAILED, OPERATION_ISSUED, OPERATION_MASK, OPERATION_QUEUED, Record, Segment, WHAT_OP_SHIFT,
+    WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use ringscope_wire::{Datatype, Primitive};
 
@@ -40,19 +43,64 @@ pub(crate) fn bytes(record: &Record) -> u64 {
     record.count.load(Relaxed).wrapping_mul(datatype.size_bytes())
 }
 
+/// The state of the ticket's record: one of the `OPERATION_*`, with what tells it from that of another record.
+#[inline(always)]
+pub(crate) fn state(generation: u32, ticket: u64, kind: u32) -> u32 {
+    generation << 8 | lap(ticket) | kind
+}
+
+#[inline(always)]
+fn lap(ticket: u64) -> u32 {
+    const MASK: u64 = (1 << LAP_BITS) - 1;
+    (((ticket / MAX_RECORDS as u64) & MASK) as u32) << LAP_SHIFT
+}
+
+/// The `OPERATION_*` of a state.
+#[inline(always)]
+pub(crate) fn kind(state: u32) -> u32 {
+    state & OPERATION_MASK
+}
+
+/// Low 24 bits of the communicator's generation in a state.
+#[inline(always)]
+pub(crate) fn generation(state: u32) -> u32 {
+    state >> 8
+}
+
+/// The state of the ticket's record; `None` if its place is another's, or is being given to another.
+#[inline(always)]
+pub(crate) fn state_of(record: &Record, ticket: u64) -> Option<u32> {
+    let state = record.state.load(SeqCst);
+    let is_its = record.ticket.load(Acquire) == ticket + 1 && state & LAP_MASK == lap(ticket);
+    is_its.then_some(state)
+}
+
+const LAP_MASK: u32 = ((1 << LAP_BITS) - 1) << LAP_SHIFT;
+
+/// Moves a record from this state on; false if it is in another one by now, or another's.
+#[inline(always)]
+pub(crate) fn change(record: &Record, state: u32, kind: u32) -> bool {
+    record.state.compare_exchange(state, state & !OPERATION_MASK | kind, SeqCst, SeqCst).is_ok()
+}
+
 /// Whether a record in this state has been called and is not over.
 #[inline(always)]
 pub(crate) fn is_in_flight(state: u32) -> bool {
-    matches!(state & 0xff, OPERATION_QUEUED | OPERATION_ISSUED)
+    matches!(kind(state), OPERATION_QUEUED | OPERATION_ISSUED)
 }
 
-/// The library refused the operation.
+/// The library refused the operation of the ticket, which counts whatever has become of its record.
 #[cold]
-pub(crate) fn refuse(record: &Record, counters: &Counters) {
-    let state = record.state.load(Relaxed);
-    if (is_in_flight(state) || state & 0xff == OPERATION_CAPTURED)
-        && record.state.compare_exchange(state, state & !0xff | OPERATION_FAILED, SeqCst, Relaxed).is_ok()
-    {
+pub(crate) fn refuse(segment: &Segment, ticket: u64, counters: &Counters) {
+    let record = record(segment, ticket);
+    let is_refused = match state_of(record, ticket) {
+        Some(state) if is_in_flight(state) || kind(state) == OPERATION_CAPTURED => {
+            change(record, state, OPERATION_FAILED)
+        }
+        Some(_) => false,
+        None => true,
+    };
+    if is_refused {
         counters.failed_calls.fetch_add(1, Relaxed);
     }
 }

@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
-use crate::segment::ticks;
+use crate::segment::{places, ticks};
 use crate::{cuda_events, profiler};
 
 /// Calls made while there was no segment; handed to the segment once there is one.
@@ -33,6 +33,9 @@ const TASKS: u32 = bits(COLL | P2P | COLL_API | P2P_API | CE_COLL);
 const CHANNELS: u32 = bits(KERNEL_CH);
 /// Also each network step, and so bytes per link.
 const STEPS: u32 = bits(PROXY_OP | PROXY_STEP);
+
+/// From this version on the library says for which call an event is.
+const NAMES_RECORDS: u32 = 5;
 
 /// Event types as the library's activation mask has them.
 #[expect(clippy::cast_possible_truncation, reason = "the mask is an int, and there are 16 event types")]
@@ -72,6 +75,9 @@ pub(crate) fn begin(level: u32) {
 /// The library has begun to speak this version of the profiler interface, or speaks it to one more communicator.
 pub(crate) fn begin_profiler(segment: &Segment, version: u32) {
     VERSION.store(version, Relaxed);
+    if version < NAMES_RECORDS {
+        places::keep_order();
+    }
     segment.live.profiler_version.store(version, Relaxed);
     OBEYED.store(segment.live.control.load(Relaxed), Relaxed);
     obey(segment);

@@ -61,7 +61,7 @@ fn count(segment: &Segment, ticket: u64, is_taken: bool) {
         counters.issued_calls.fetch_add(1, Relaxed);
         counters.issued_bytes.fetch_add(records::bytes(record), Relaxed);
     } else if record.ticket.load(Acquire) == ticket + 1 {
-        records::refuse(record, counters);
+        records::refuse(segment, ticket, counters);
     }
 }
 
@@ -71,9 +71,9 @@ fn end(segment: &Segment, ticket: u64, is_good: bool) {
         return switch::dropped(segment, DropReason::RecordOverwritten, 1);
     }
     if is_good {
-        complete::close(segment, record);
+        complete::close(segment, ticket);
     } else {
-        records::refuse(record, counters(segment, record));
+        records::refuse(segment, ticket, counters(segment, record));
     }
 }
 

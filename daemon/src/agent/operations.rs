@@ -21,10 +21,6 @@ const SLOW_PAIR_NS: u64 = 1_000_000_000;
 /// Records read although they are closed, to read two open ones at once.
 const MAX_GAP: u64 = 64;
 
-/// Readings for which a ticket without a record is looked at again: its writer has taken it and not begun, or it was
-/// passed over for the operation in its place. Its writer needs nanoseconds, unless it is not scheduled.
-const MAX_LOOKS: u8 = 8;
-
 /// What has been read of a process's records.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
@@ -32,7 +28,7 @@ pub(super) struct Operations {
     cursor: Option<u64>,
     /// Those looked at that may still change. Each has a place among the records, which bounds their number.
     open: BTreeMap<u64, Open>,
-    /// Newest completed operation by communicator, with its ticket.
+    /// Newest completed operation by communicator, with the ticks at which it was called.
     last_completed: BTreeMap<u64, (u64, batch::Operation)>,
     /// Those completed since they were last asked for, by ticket; `None` at a level that keeps none.
     history: Option<BTreeMap<u64, batch::Operation>>,
@@ -56,8 +52,8 @@ enum Open {
     EndsByOrder(batch::Operation),
     /// Being written, or never finished.
     Torn,
-    /// Not begun at the last readings, of which this is the number; most likely passed over for good.
-    NotBegun(u8),
+    /// Without a record so far: its thread has got it and not used it, or it was passed over for the operation in its place.
+    NotBegun,
 }
 
 impl Operations {
@@ -69,6 +65,10 @@ impl Operations {
         clock: Clock,
         losses: &mut Losses,
     ) -> Result<(), S::Error> {
+        // A place is given to newer tickets after so many.
+        self.open.retain(|ticket, open| {
+            !matches!(open, Open::NotBegun) || ticket.saturating_add(MAX_RECORDS as u64) >= next_ticket
+        });
         for (from, to) in self.open_runs() {
             let found = records(source, from, to)?;
             self.take_open(from, to, found, clock);
@@ -153,7 +153,7 @@ impl Operations {
             self.open.iter().filter_map(|(ticket, open)| match open {
                 Open::InFlight(operation) => Some((*ticket, *operation)),
                 Open::EndsByOrder(operation) => holding.contains(ticket).then_some((*ticket, *operation)),
-                Open::Torn | Open::NotBegun(_) => None,
+                Open::Torn | Open::NotBegun => None,
             })
         };
         if in_flight().nth(MAX_IN_FLIGHT).is_none() {
@@ -204,15 +204,13 @@ impl Operations {
         }
         for ticket in found.torn {
             // In the place of an operation in flight it is a newer record that is being written.
-            if let Some(Open::Torn | Open::NotBegun(_)) = before.remove(&ticket) {
+            if let Some(Open::Torn | Open::NotBegun) = before.remove(&ticket) {
                 self.open.insert(ticket, Open::Torn);
             }
         }
-        for (ticket, _) in found.older {
-            if let Some(Open::NotBegun(looks)) = before.remove(&ticket)
-                && looks < MAX_LOOKS
-            {
-                self.open.insert(ticket, Open::NotBegun(looks + 1));
+        for ticket in found.older.into_iter().map(|(ticket, _)| ticket).chain(found.unused) {
+            if let Some(Open::NotBegun) = before.remove(&ticket) {
+                self.open.insert(ticket, Open::NotBegun);
             }
         }
     }
@@ -222,12 +220,13 @@ impl Operations {
         // Newest first: of those completed only the newest is kept, and most are never looked at again.
         found.records.iter().rev().for_each(|record| self.take(record, None, clock));
         self.open.extend(found.torn.into_iter().map(|ticket| (ticket, Open::Torn)));
+        self.open.extend(found.unused.into_iter().map(|ticket| (ticket, Open::NotBegun)));
         for (ticket, older) in found.older {
             // It may have been in flight since before this agent started, or have come and stayed between two readings.
             if !self.open.contains_key(&older.ticket) {
                 self.take(&older, None, clock);
             }
-            self.open.insert(ticket, Open::NotBegun(0));
+            self.open.insert(ticket, Open::NotBegun);
         }
     }
 
@@ -252,7 +251,7 @@ impl Operations {
             OPERATION_COMPLETED => {
                 let local_id = local_id(record);
                 let last = self.last_completed.get(&local_id);
-                let is_last = last.is_none_or(|(ticket, _)| *ticket <= record.ticket);
+                let is_last = last.is_none_or(|(ticks, _)| *ticks <= record.issued_ticks);
                 if !is_last && self.history.is_none() {
                     return;
                 }
@@ -262,7 +261,7 @@ impl Operations {
                     history.insert(record.ticket, operation);
                 }
                 if is_last {
-                    self.last_completed.insert(local_id, (record.ticket, operation));
+                    self.last_completed.insert(local_id, (record.issued_ticks, operation));
                 }
             }
             _ => {}

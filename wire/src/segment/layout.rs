@@ -25,6 +25,10 @@ pub const LINKS_PER_REGION: usize = MAX_LINKS / 64;
 pub const PAIRS_PER_REGION: usize = super::calls::layout::MAX_PAIRS / 64;
 /// Operation records kept: the newest. A power of two.
 pub const MAX_RECORDS: usize = 16_384;
+/// Tickets that a thread gets at once.
+pub const RECORDS_PER_BLOCK: usize = 64;
+/// [`Record::ticket`]: the rest of the record is not to be read.
+pub const BEING_WRITTEN: u64 = 1 << 63;
 /// Bytes at the start of the file for [`Fixed`] and [`Live`].
 pub const HEADER_BYTES: usize = 4096;
 
@@ -126,7 +130,8 @@ pub struct Live {
     pub pair_regions: AtomicU64,
     /// Ticks at which the collector was switched off, or switched itself off; 0 while it is on.
     pub off_since_ticks: AtomicU64,
-    /// Ticket that the next record gets. Not every earlier one has a record: see [`Record`]. Alone in its cache line.
+    /// Ticket from which the next thread gets some. Not every earlier one has a record: see [`Record`]. Alone in its
+    /// cache line.
     pub next_ticket: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
@@ -440,15 +445,19 @@ pub const fn link_key(generation: u32, communicator: u16, primitive: u8, peer: u
 
 /// One operation. Ticket `t` lies at index `t % MAX_RECORDS`.
 ///
+/// A thread gets [`RECORDS_PER_BLOCK`] tickets at once and uses them one after the other, so that threads do not meet at a
+/// counter: tickets tell the order of one thread's calls, not of those of several, and some may not be used for long. A
+/// thread that comes back to its tickets when their places have been given to another one drops them.
+///
 /// A new record passes over up to three places whose operation is still in flight, so that a hang stays readable
 /// however much comes after it. The tickets passed over never get a record: the older one stands in their place.
 ///
-/// A writer sets `ticket` to 0, fills the rest and stores `t + 1` with Release: a reader that finds any other number
-/// at both ends of its copy has a record that was being replaced.
+/// A writer sets `ticket` to `t + 1` with [`BEING_WRITTEN`], fills the rest and stores `t + 1` with Release. A reader reads
+/// twice: where what does not change in a record has changed, it was being replaced.
 #[derive(FromBytes, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Record {
-    /// Ticket plus one; 0 while being written.
+    /// Ticket plus one, with [`BEING_WRITTEN`] while it is; 0 where there never was a record, or it does not count.
     pub ticket: AtomicU64,
     /// Ticks at which the call was made.
     pub issued_ticks: AtomicU64,
@@ -465,7 +474,8 @@ pub struct Record {
     pub what: AtomicU32,
     /// Peer of send and recv, root of rooted collectives, else -1.
     pub peer: AtomicI32,
-    /// One of the `OPERATION_*` states, plus the low 24 bits of the communicator slot's generation shifted left by 8.
+    /// `generation << 8 | lap << 3 | state`: the low 24 bits of the communicator slot's generation, the low [`LAP_BITS`] of
+    /// the ticket's lap (`ticket / MAX_RECORDS`), and one of the `OPERATION_*` states.
     pub state: AtomicU32,
     /// Channels that take part (low 16 bits) and that have finished (high 16 bits).
     pub channels: AtomicU32,
@@ -497,6 +507,12 @@ pub const GROUP_BITS: u32 = 20;
 /// Highest number of a stream.
 pub const MAX_STREAM: u32 = (1 << (32 - GROUP_BITS)) - 1;
 
+/// [`Record::state`]: bits that are the `OPERATION_*` state.
+pub const OPERATION_MASK: u32 = (1 << LAP_SHIFT) - 1;
+/// [`Record::state`]: where the lap is, which tells a record from the one that had its place before.
+pub const LAP_SHIFT: u32 = 3;
+/// [`Record::state`]: bits of the lap.
+pub const LAP_BITS: u32 = 5;
 /// [`Record::state`]: called inside a group that has not ended.
 pub const OPERATION_QUEUED: u32 = 1;
 /// [`Record::state`]: handed to the library. A call outside a group is so from the start.

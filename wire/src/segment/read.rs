@@ -11,10 +11,10 @@ use super::calls::layout::MAX_THREADS;
 use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
 use super::layout::{
-    Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS, LINKS_PER_REGION,
-    Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED, Record as RecordLayout,
-    START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT,
-    WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
+    BEING_WRITTEN, Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS,
+    LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED,
+    OPERATION_MASK, Record as RecordLayout, START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER,
+    TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
@@ -315,9 +315,11 @@ pub struct Records {
     pub overwritten: u64,
     /// Tickets whose record was being written during the read, or never was finished.
     pub torn: Vec<u64>,
+    /// Tickets whose place has not held any record so far.
+    pub unused: Vec<u64>,
     /// Tickets whose place holds the record of an older one, with that record. As a rule the older operation was in
-    /// flight and the ticket was passed over: it will never have a record. Else its writer has taken the ticket and not
-    /// begun to write: that call has not been forwarded yet.
+    /// flight and the ticket was passed over: it will never have a record. Else it is of those that a thread has got and
+    /// not used, which it may do at any time.
     pub older: Vec<(u64, Record)>,
 }
 
@@ -385,12 +387,20 @@ pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records,
     while ticket < to {
         let index = usize::try_from(ticket % MAX_RECORDS as u64).unwrap_or_default();
         let run = usize::try_from(to - ticket).unwrap_or(MAX_RECORDS).min(MAX_RECORDS - index);
-        let mut bytes = vec![0; run * size_of::<RecordLayout>()];
         let offset = offset_of!(Segment, records) + index * size_of::<RecordLayout>();
-        source.read_at(offset as u64, &mut bytes)?;
-        for (at, chunk) in bytes.chunks_exact(size_of::<RecordLayout>()).enumerate() {
+        let [first, second] = [&mut vec![0; run * size_of::<RecordLayout>()], &mut Vec::new()];
+        source.read_at(offset as u64, first)?;
+        second.resize(first.len(), 0);
+        source.read_at(offset as u64, second)?;
+        let twice =
+            first.chunks_exact(size_of::<RecordLayout>()).zip(second.chunks_exact(size_of::<RecordLayout>()));
+        for (at, (first, second)) in twice.enumerate() {
             let wanted = ticket + at as u64;
-            match record(chunk) {
+            if is_unused(first) && is_unused(second) {
+                found.unused.push(wanted);
+                continue;
+            }
+            match record(second).filter(|_| is_same(first, second)) {
                 Some(record) if record.ticket == wanted => found.records.push(record),
                 Some(record) if record.ticket > wanted => found.overwritten += 1,
                 Some(record) if (wanted - record.ticket).is_multiple_of(MAX_RECORDS as u64) => {
@@ -404,6 +414,23 @@ pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records,
         ticket += run as u64;
     }
     Ok(found)
+}
+
+fn is_unused(record: &[u8]) -> bool {
+    let at = offset_of!(RecordLayout, ticket);
+    record[at..at + 8] == [0; 8]
+}
+
+/// Whether two readings are of one record: what is written once is the same in both.
+fn is_same(first: &[u8], second: &[u8]) -> bool {
+    /// From where to where it is written once. Of the state, the generation.
+    const WRITTEN_ONCE: [(usize, usize); 4] = [
+        (offset_of!(RecordLayout, ticket), offset_of!(RecordLayout, completed_ticks)),
+        (offset_of!(RecordLayout, count), offset_of!(RecordLayout, state)),
+        (offset_of!(RecordLayout, state) + 1, offset_of!(RecordLayout, channels)),
+        (offset_of!(RecordLayout, place), size_of::<RecordLayout>()),
+    ];
+    WRITTEN_ONCE.iter().all(|(from, to)| first[*from..*to] == second[*from..*to])
 }
 
 /// Tickets from `from` to before `oldest` that had the place of a record that still stands there: its own, and those
@@ -618,12 +645,12 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let datatype = crate::Datatype((what & 0xff) as u8);
     let started = u64::from(raw.started.into_inner()) << STARTED_SHIFT;
     Some(Record {
-        ticket: raw.ticket.into_inner().checked_sub(1)?,
+        ticket: Some(raw.ticket.into_inner()).filter(|ticket| ticket & BEING_WRITTEN == 0)?.checked_sub(1)?,
         communicator: (what >> WHAT_SLOT_SHIFT) as u16,
         generation: state >> 8,
         primitive: Primitive::from_index((what >> WHAT_PRIMITIVE_SHIFT & 0xf) as u8)?,
         datatype,
-        state: state & 0xff,
+        state: state & OPERATION_MASK,
         seq_number: (numbers & 0xffff_ffff) as u32,
         call_number: (what & NUMBERED != 0).then_some((numbers >> 32) as u32),
         op: Some((what >> WHAT_OP_SHIFT & 0xf) as u8).filter(|op| *op != NO_OP),
@@ -636,7 +663,8 @@ fn record(bytes: &[u8]) -> Option<Record> {
         start_known: what & START_KNOWN != 0,
         ends_by_order: what & ENDS_BY_ORDER != 0,
         started_ticks: Some(issued_ticks.saturating_add(started)).filter(|_| started > 0),
-        completed_ticks: Some(completed_ticks).filter(|_| state & 0xff == super::layout::OPERATION_COMPLETED),
+        completed_ticks: Some(completed_ticks)
+            .filter(|_| state & OPERATION_MASK == super::layout::OPERATION_COMPLETED),
         channels_done: (channels >> 16) as u16,
         channels_expected: (channels & 0xffff) as u16,
     })

@@ -19,7 +19,13 @@ pub(super) fn holding(
     let mut holding = BTreeSet::new();
     // By stream what may hold back the next one.
     let mut before: BTreeMap<u32, Before> = BTreeMap::new();
-    for (ticket, open) in open {
+    let mut in_order: Vec<(&u64, &Open)> = open.iter().collect();
+    // Tickets tell the order of one thread's calls alone.
+    in_order.sort_by_key(|(_, open)| match open {
+        Open::InFlight(operation) | Open::EndsByOrder(operation) => operation.issued_at_ns,
+        Open::Torn | Open::NotBegun => u64::MAX,
+    });
+    for (ticket, open) in in_order {
         match open {
             Open::EndsByOrder(operation) if operation.stream != 0 => {
                 let one = Before { ticket: *ticket, operation, is_any: false };
@@ -55,8 +61,10 @@ impl Before<'_> {
     /// Whether one that was called after it on its stream is.
     fn is_over(&self, last_completed: &BTreeMap<u64, (u64, batch::Operation)>) -> bool {
         let mut last = last_completed.values();
-        last.any(|(ticket, last)| {
-            *ticket > self.ticket && last.stream == self.operation.stream && self.is_before(last)
+        last.any(|(_, last)| {
+            last.issued_at_ns > self.operation.issued_at_ns
+                && last.stream == self.operation.stream
+                && self.is_before(last)
         })
     }
 
