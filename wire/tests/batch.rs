@@ -189,6 +189,7 @@ fn communicator() -> batch::Communicator {
         error_at_ns: Some(11),
         warnings: Vec::new(),
         graphs: None,
+        completion_lost: "no event".into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is counted and recorded.
 
 use ringscope_wire::Primitive::{AllReduce, Broadcast, Recv, Reduce, Send};
-use ringscope_wire::segment::layout::{DropReason, MAX_RECORDS, RECORDS_PER_BLOCK};
+use ringscope_wire::segment::layout::{DropReason, LOST_RECORD, MAX_RECORDS, RECORDS_PER_BLOCK};
 use ringscope_wire::segment::layout::{OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_QUEUED};
 use ringscope_wire::segment::read::{Counters, Record};
 use ringscope_wire::{Datatype, Primitive};
@@ -174,6 +174,7 @@ fn the_newest_records_are_kept_and_the_lost_ones_counted() {
     let Counters { issued_calls, completed_calls, .. } = left.counters(0, Send);
     assert_eq!((issued_calls, completed_calls), (20_000, 20_000 - lost));
     assert_eq!(left.snapshot.dropped, [(DropReason::RecordOverwritten, lost)]);
+    assert_eq!(left.communicator(0).lost, LOST_RECORD, "nobody shall take them to be in flight for ever");
     // One operation stayed in flight while all others passed it: its record was left in its place.
     left.expect(0, Reduce, (1, 1), (1, 1), 0);
     let passed_over = |record: &&Record| record.primitive == Reduce;

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, MADE_BY_GROW, MADE_BY_INIT,
-    MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS, SOURCE_PLUGIN,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, LOST_CUDA_EVENT, LOST_PROFILER_EVENT,
+    LOST_RECORD, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS,
+    SOURCE_PLUGIN,
 };
 use ringscope_wire::segment::read::Communicator;
 
@@ -60,6 +61,7 @@ pub(super) fn communicator(
         completion: batch::Completion::try_from(slot.completion.cast_signed().saturating_add(1))
             .unwrap_or_default()
             .into(),
+        completion_lost: completion_lost(slot.lost),
         compute_capability: slot.compute_capability,
         shares_resources: slot.shares_resources,
         error: slot.error.map(|error| error.result),
@@ -99,6 +101,17 @@ pub(super) fn of_log(facts: &CommunicatorFacts, log: Option<&Path>) -> batch::Co
         evidence: facts.evidence_in(&file).take(MAX_EVIDENCE).collect(),
         ..batch::Communicator::default()
     }
+}
+
+/// Why nobody will know of all operations whether they are over; empty where that is not so.
+fn completion_lost(lost: u32) -> String {
+    const REASONS: [(u32, &str); 3] = [
+        (LOST_RECORD, "newer calls have overwritten the record of one in flight"),
+        (LOST_CUDA_EVENT, "no CUDA event could be recorded behind one"),
+        (LOST_PROFILER_EVENT, "the profiler's events of one could not be followed"),
+    ];
+    let reasons = REASONS.iter().filter(|(bit, _)| lost & bit != 0).map(|(_, reason)| *reason);
+    reasons.collect::<Vec<_>>().join(", and ")
 }
 
 /// The function that made it, where the log does not name its variant. Of one that only the profiler spoke of nothing

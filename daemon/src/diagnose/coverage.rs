@@ -175,12 +175,15 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
             lack("plugin_silent", silent_plugin(rank), false);
         }
         if !rank.knows_completion() {
-            lack(
-                "completion_unknown",
+            let lost = &rank.facts.completion_lost;
+            let text = if lost.is_empty() {
                 "nothing tells when operations complete, so completed counts stay at what was last known: it takes \
-                 the library's profiler (NCCL 2.23 or newer) or a CUDA driver",
-                false,
-            );
+                 the library's profiler (NCCL 2.23 or newer) or a CUDA driver"
+                    .to_owned()
+            } else {
+                format!("of some operations it is not known whether they are over: {lost}")
+            };
+            lack("completion_unknown", &text, false);
         }
     }
     if is_alone {

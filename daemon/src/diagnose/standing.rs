@@ -81,6 +81,8 @@ pub struct Calls {
     pub completed: u64,
     /// Whether anything tells that calls complete.
     pub completion_known: bool,
+    /// Of some calls it will never be known whether they are over, though it was to be told.
+    pub completion_lost: bool,
     /// Time since the newest completion. Absent: none, or not known.
     pub completed_ago: Option<Duration>,
     /// Age of the oldest call that is open, init included. Absent: none is.
@@ -98,6 +100,7 @@ impl Calls {
             (0, _) => other.completion_known,
             _ => self.completion_known && other.completion_known,
         };
+        self.completion_lost |= other.completion_lost;
         self.issued = self.issued.saturating_add(other.issued);
         self.completed = self.completed.saturating_add(other.completed);
         self.completed_ago = [self.completed_ago, other.completed_ago].into_iter().flatten().min();
@@ -241,6 +244,10 @@ fn of_calls(calls: &Calls) -> Standing {
     let stands = calls.stands_for.filter(|_| calls.is_recent());
     match (calls.open_for, calls.completed_ago) {
         (None, _) if calls.issued == 0 => healthy("nothing was asked of the library yet".to_owned()),
+        _ if calls.completion_lost => unknown(
+            "of some of its calls it is not known whether they are over: the collector lost what was to tell it"
+                .to_owned(),
+        ),
         _ if calls.issued > 0 && !calls.completion_known => unknown(
             "nothing tells when its calls complete; that needs the profiler interface of NCCL 2.23 or newer, or CUDA events"
                 .to_owned(),

@@ -31,6 +31,7 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
             line(&mut communicator.name);
             line(&mut communicator.gpu);
             line(&mut communicator.log_version);
+            line(&mut communicator.completion_lost);
             line(&mut communicator.made_by);
             if communicator.channel_settings.keys().any(|name| !is_clean(name)) {
                 communicator.channel_settings.retain(|name, _| is_clean(name));
@@ -159,6 +160,7 @@ mod tests {
         process.communicators = vec![Communicator {
             made_by: odd(),
             log_version: odd(),
+            completion_lost: odd(),
             channel_settings: [(odd(), 1), ("NCCL_MAX_NCHANNELS".to_owned(), 2)].into(),
             rings: vec![RingPosition { recv_nic: odd(), ..RingPosition::default() }],
             evidence: vec![Evidence { fact: odd(), file: odd(), line: 3, text: odd() }],
@@ -172,6 +174,7 @@ mod tests {
             &process.log_lacks[0],
             &communicator.made_by,
             &communicator.log_version,
+            &communicator.completion_lost,
             &communicator.rings[0].recv_nic,
             &proof.fact,
             &proof.file,

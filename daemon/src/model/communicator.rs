@@ -191,11 +191,12 @@ impl RankRef<'_> {
             || !self.local.links.is_empty()
     }
 
-    /// Whether something tells when its operations complete. One rank alone completes them as it issues them.
+    /// Whether something tells when its operations complete, of all of them. One rank alone completes them as it issues them.
     #[must_use]
     pub fn knows_completion(&self) -> bool {
-        self.facts.n_ranks == 1
-            || matches!(self.facts.completion, batch::Completion::Profiler | batch::Completion::Events)
+        let is_told =
+            matches!(self.facts.completion, batch::Completion::Profiler | batch::Completion::Events);
+        self.facts.n_ranks == 1 || is_told && self.facts.completion_lost.is_empty()
     }
 
     /// When this rank's part ended.

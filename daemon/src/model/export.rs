@@ -127,6 +127,7 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
             log: facts.sources.log,
         }),
         completion: facts.completion.into(),
+        completion_lost: facts.completion_lost.to_string(),
         compute_capability: facts.compute_capability,
         ring_bw_intra: facts.ring_bw_intra,
         ring_bw_inter: facts.ring_bw_inter,

@@ -34,6 +34,8 @@ pub struct Facts {
     pub settings: BTreeMap<Name, i64>,
     pub sources: Sources,
     pub completion: Completion,
+    /// Why it will not be known of all its operations whether they are over; empty where it will.
+    pub completion_lost: Name,
     pub compute_capability: Option<u32>,
     pub ring_bw_intra: Option<f64>,
     pub ring_bw_inter: Option<f64>,
@@ -165,6 +167,7 @@ impl Facts {
             settings: settings(&told.channel_settings, word),
             sources: Sources { calls: sources.calls, plugin: sources.plugin, log: sources.log },
             completion: Completion::try_from(told.completion).unwrap_or_default(),
+            completion_lost: word.names.intern(&told.completion_lost),
             compute_capability: told.compute_capability,
             // What is no number is not equal to itself and would be news for ever.
             ring_bw_intra: told.ring_bw_intra.filter(|bw| bw.is_finite()),
@@ -224,6 +227,7 @@ impl Facts {
                 Completion::Unspecified => older.completion,
                 told => told,
             },
+            completion_lost: named(self.completion_lost, older.completion_lost),
             compute_capability: self.compute_capability.or(older.compute_capability),
             ring_bw_intra: self.ring_bw_intra.or(older.ring_bw_intra),
             ring_bw_inter: self.ring_bw_inter.or(older.ring_bw_inter),

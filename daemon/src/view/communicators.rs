@@ -113,7 +113,11 @@ fn rank(
         ring_bw_inter: facts.ring_bw_inter,
         gpu_direct: over_network().next().map(|_| over_network().all(|place| place.gpu_direct)),
         sources: sources.into_iter().filter(|(_, told)| *told).map(|(word, _)| word.to_owned()).collect(),
-        completion: completion(facts.completion),
+        completion: if facts.completion_lost.is_empty() {
+            completion(facts.completion)
+        } else {
+            api::Completion::Unknown
+        },
         level: match collector.level {
             batch::Level::Unspecified => None,
             batch::Level::Counters => Some("counters".to_owned()),
@@ -150,7 +154,9 @@ fn summary(
         }
         name = name.or_else(|| text(&rank.facts.name));
         n_nodes = n_nodes.max(rank.facts.n_nodes);
-        completions.insert(rank.facts.completion as i32);
+        let is_lost = !rank.facts.completion_lost.is_empty();
+        let told = if is_lost { batch::Completion::Unspecified } else { rank.facts.completion };
+        completions.insert(told as i32);
         bytes.add(&bandwidth::bytes(&rank, now));
     }
     let channels = diagnosis.channels(known, model);

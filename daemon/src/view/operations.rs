@@ -103,6 +103,9 @@ fn op_label(op: u32) -> &'static str {
 /// Whether an operation that was issued and has not completed is still open, or only nobody tells of its end. Imported
 /// dumps say of each operation whether it has completed.
 fn is_end_known(rank: &RankRef<'_>) -> bool {
+    if !rank.facts.completion_lost.is_empty() {
+        return false;
+    }
     match rank.facts.completion {
         batch::Completion::Profiler | batch::Completion::Events => true,
         batch::Completion::None => false,

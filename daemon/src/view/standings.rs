@@ -240,7 +240,11 @@ impl<'a> Standings<'a> {
     }
 
     fn calls(&self, rank: &RankRef<'_>) -> Calls {
-        let mut calls = Calls { completion_known: rank.knows_completion(), ..Calls::default() };
+        let mut calls = Calls {
+            completion_known: rank.knows_completion(),
+            completion_lost: !rank.facts.completion_lost.is_empty(),
+            ..Calls::default()
+        };
         for counted in rank.local.counters().values() {
             calls.issued = calls.issued.saturating_add(counted.totals().issued_calls);
             calls.completed = calls.completed.saturating_add(counted.totals().completed_calls);

@@ -6,7 +6,7 @@ use ringscope_wire::Primitive;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::hash::check;
 use ringscope_wire::segment::calls::layout::{Area, Mark, Pair, Thread, call_word};
-use ringscope_wire::segment::layout::{Communicator, Live, OPERATION_ISSUED, VERSION, link_key};
+use ringscope_wire::segment::layout::{Communicator, LOST_RECORD, Live, OPERATION_ISSUED, VERSION, link_key};
 
 use crate::daemon::{Answer, FakeDaemon, key};
 use crate::segment::{ANCHOR_TICKS, ANCHOR_WALL_NS, SegmentWriter};
@@ -45,6 +45,7 @@ fn waits(segment: &SegmentWriter) {
 
 fn with_a_pair(segment: &SegmentWriter) {
     let at = offset_of!(Area, pairs);
+    segment.write(offset_of!(Segment, live) + offset_of!(Live, pair_regions), &1_u64.to_le_bytes());
     area(segment, at + offset_of!(Pair, calls), 2);
     area(segment, at + offset_of!(Pair, check), check(2, 0));
     area(segment, at + offset_of!(Pair, key), link_key(1, 0, 5, 6));
@@ -80,6 +81,7 @@ async fn what_a_rank_called_and_waits_in_arrives() {
         (Some(6), "ncclCommGetAsyncError")
     );
     assert_eq!(communicator.error_at_ns, Some(ANCHOR_WALL_NS + 7));
+    assert_eq!(communicator.completion_lost, "");
     assert!(process.pairs.is_empty(), "no send hangs, and nobody asked");
 
     // Only what is new: no mark again.
@@ -88,6 +90,11 @@ async fn what_a_rank_called_and_waits_in_arrives() {
     let process = &batch.processes[0];
     assert_eq!((process.sequences[0].calls, process.sequences[0].marks.len()), (66, 0));
     assert!(process.communicators.is_empty() && process.open_calls.len() == 1);
+    // Of an operation that nobody will tell the end of, as soon as the collector knows it.
+    slot(&segment, offset_of!(Communicator, lost), &LOST_RECORD.to_le_bytes());
+    let batch = daemon.until_batch(Answer::Take, |batch| !batch.processes[0].communicators.is_empty()).await;
+    let told = &batch.processes[0].communicators[0].completion_lost;
+    assert_eq!(told, "newer calls have overwritten the record of one in flight");
     // Unless it may have been lost.
     daemon.answer(Answer::ResendAll);
     segment.calls(0, Primitive::AllReduce, 1, 1);

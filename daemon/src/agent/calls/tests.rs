@@ -179,6 +179,7 @@ fn an_operation_that_was_seen_inside_returned_when_it_was_not_any_more() {
 #[test]
 fn calls_by_peer_are_told_of_those_that_are_asked_for() {
     let mut stage = Stage::new();
+    stage.put(offset_of!(Segment, live) + offset_of!(Live, pair_regions), 1, 8);
     for (index, (generation, peer)) in [(1, 7), (1, 2), (2, 9)].into_iter().enumerate() {
         let at = offset_of!(Area, pairs) + index * size_of::<Pair>();
         stage.area(at + offset_of!(Pair, key), link_key(generation, 0, 5, peer));

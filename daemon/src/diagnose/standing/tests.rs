@@ -87,6 +87,15 @@ fn a_call_is_not_well_because_another_communicator_goes_on() {
 }
 
 #[test]
+fn a_call_whose_end_the_collector_lost_is_not_in_flight_for_ever() {
+    let mut lost = well();
+    lost.calls.issued = 10;
+    lost.calls.completion_lost = true;
+    lost.calls.stands_for = Some(s(3_600));
+    check(&lost, Condition::Unknown, "the collector lost what was to tell it");
+}
+
+#[test]
 fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
     let silent = Evidence { life: RankState::Stale, silent: s(840), ..well() };
     check(&silent, Condition::Unknown, "nothing heard of it for 14 min");
