@@ -6,14 +6,14 @@ use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
-    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_EVENTS, COMPLETION_NONE, Communicator,
+    COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_EVENTS, COMPLETION_NONE, Communicator, DropReason,
     LOST_CUDA_EVENT, LOST_PROFILER_EVENT, MAX_COMMUNICATORS, Segment,
 };
 
 use crate::calls::order;
 use crate::calls::order::Close;
 use crate::cuda_events;
-use crate::segment::{lineage, links, pairs, pointers, sequence, slots, ticks};
+use crate::segment::{lineage, links, pairs, pointers, sequence, slots, switch, ticks};
 
 pub(crate) use pointers::{detach, find, reattach};
 
@@ -126,8 +126,14 @@ pub(crate) fn set_name(communicator: &Communicator, name: &Name) {
     }
 }
 
-/// The init succeeded: from now on the pointer leads to the slot.
+/// The init succeeded: from now on the pointer leads to the slot. The communicator that it led to before has been
+/// destroyed, unseen: the library gives a pointer to one at a time.
 pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
+    if let Some(replaced) = pointers::slot_of(segment, pointer).filter(|replaced| *replaced != slot) {
+        detach(replaced);
+        leave(segment, replaced, COMMUNICATOR_DESTROYED);
+        switch::dropped(segment, DropReason::CommunicatorReplaced, 1);
+    }
     at(segment, slot).pointer.store(pointer, Relaxed);
     at(segment, slot).state.store(COMMUNICATOR_ACTIVE, Release);
     reattach(slot, pointer);

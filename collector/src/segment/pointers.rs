@@ -35,17 +35,22 @@ pub(crate) fn find(segment: &Segment, local: &Local, pointer: u64) -> Option<usi
 
 #[inline(never)]
 fn search(segment: &Segment, local: &Local, pointer: u64) -> Option<usize> {
+    let slot = slot_of(segment, pointer)?;
+    local.last_slot.set(slot);
+    Some(slot)
+}
+
+/// The same, of whatever thread asks.
+pub(crate) fn slot_of(segment: &Segment, pointer: u64) -> Option<usize> {
     if pointer == 0 {
         return None;
     }
     let places = places(pointer);
     let hinted = places.map(|place| usize::from(HINTS[place].load(Relaxed)).wrapping_sub(1) & SLOT_MASK);
-    let slot = hinted
+    hinted
         .into_iter()
         .find(|slot| POINTERS[*slot].load(Acquire) == pointer)
-        .or_else(|| search_all(segment, pointer, places, hinted))?;
-    local.last_slot.set(slot);
-    Some(slot)
+        .or_else(|| search_all(segment, pointer, places, hinted))
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "stub.h"
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -407,6 +408,22 @@ static void wide_group(void) {
   }
 }
 
+/* Destroys that pass the collector, and new communicators at the same addresses. */
+static void unseen_destroy(void) {
+  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+  CHECK(library);
+  int (*destroy)(ncclComm_t) = (int (*)(ncclComm_t))dlsym(library, "ncclCommDestroy");
+  CHECK(destroy);
+  ncclComm_t comms[16];
+  for (int i = 0; i < 16; i++) comms[i] = comm_of(1, 8, 0);
+  for (int i = 0; i < 16; i++) all_reduce(comms[i], 1);
+  for (int i = 0; i < 16; i++) OK(destroy(comms[i]));
+  for (int i = 0; i < 16; i++) {
+    ncclComm_t comm = comm_of(2, 4, 1);
+    for (int j = 0; j < 10; j++) all_reduce(comm, 2);
+  }
+}
+
 /* The agent has read the end of the second communicator, not of the others. */
 static void slots_used_again(void) {
   static ncclComm_t comms[4096];
@@ -619,7 +636,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
     SCENARIO(untold_broadcasts),
 };
 

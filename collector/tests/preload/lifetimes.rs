@@ -98,6 +98,24 @@ fn a_slot_is_used_again_once_its_end_has_been_read() {
 }
 
 #[test]
+fn a_pointer_belongs_to_the_communicator_that_got_it_last() {
+    let left = left_by("unseen_destroy");
+    let pointer = |slot: usize| left.communicator(slot).pointer;
+    let replaced: Vec<usize> =
+        (0..16).filter(|slot| (16..32).any(|later| pointer(later) == pointer(*slot))).collect();
+    assert!(!replaced.is_empty(), "the library gave no pointer twice");
+    for slot in &replaced {
+        assert_eq!(left.communicator(*slot).state, COMMUNICATOR_DESTROYED);
+    }
+    for slot in 0..16 {
+        left.expect(slot, AllReduce, (1, 4), (1, 4), 0);
+        left.expect(16 + slot, AllReduce, (10, 80), (10, 80), 0);
+        assert_eq!(left.communicator(16 + slot).state, COMMUNICATOR_ACTIVE);
+    }
+    assert_eq!(left.snapshot.dropped, [(DropReason::CommunicatorReplaced, replaced.len() as u64)]);
+}
+
+#[test]
 fn ten_thousand_communicators_without_an_agent_are_counted_or_counted_as_lost() {
     let left = left_by("communicators_made_and_destroyed");
     let communicators = &left.snapshot.communicators;

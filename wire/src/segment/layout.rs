@@ -217,11 +217,13 @@ pub enum DropReason {
     PairTableFull = 15,
     /// A communicator that had ended and whose end nobody had read when its slot was used again.
     CommunicatorNotRead = 16,
+    /// A communicator whose end nobody saw: the library has given its pointer to another one.
+    CommunicatorReplaced = 17,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -239,6 +241,7 @@ impl DropReason {
         Self::NoSummationWatcher,
         Self::PairTableFull,
         Self::CommunicatorNotRead,
+        Self::CommunicatorReplaced,
     ];
 
     /// The word used in labels and in JSON.
@@ -262,6 +265,7 @@ impl DropReason {
             Self::NoSummationWatcher => "no_summation_watcher",
             Self::PairTableFull => "pair_table_full",
             Self::CommunicatorNotRead => "communicator_not_read",
+            Self::CommunicatorReplaced => "communicator_replaced",
         }
     }
 }

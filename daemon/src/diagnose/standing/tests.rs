@@ -134,7 +134,7 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
     check(
         &other,
         Condition::Unknown,
-        "its collector writes segments of version 4, this agent reads 5; restart",
+        "its collector writes segments of version 4, this agent reads 6; restart",
     );
     let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
     check(&gloo, Condition::Unknown, "no call of NCCL so far");
