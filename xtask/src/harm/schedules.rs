@@ -59,7 +59,7 @@ impl Schedules {
                     return Ok(());
                 }
                 let found = batch(stage, program, first, BATCH.min(from + n - first))?;
-                found.iter().for_each(|line| say(line));
+                found.iter().take(MAX_LINES).for_each(|line| say(line));
                 wrong.lock().map_err(|_| anyhow::anyhow!("a worker has panicked"))?.extend(found);
             }
         };
@@ -121,8 +121,10 @@ fn lines(
 }
 
 /// Seeds for which a program is started.
-const BATCH: u64 = 25;
+const BATCH: u64 = 10;
+/// Lines of a batch that are shown: a sanitizer says much.
+const MAX_LINES: usize = 20;
 /// Beside each other: bare and with are compared, not timed.
-const WORKERS: usize = 4;
+const WORKERS: usize = 2;
 /// A batch in which every seed hangs.
-const LIMIT_S: f64 = 25.0 * 31.0;
+const LIMIT_S: f64 = 10.0 * 31.0;

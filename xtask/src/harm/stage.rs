@@ -295,7 +295,7 @@ fn sources() -> PathBuf {
 const PACKAGES: [&str; 2] = ["ringscope-collector", "ringscope-preload"];
 /// What is preloaded, beside the collector.
 const PRELOAD: &str = "libringscope_preload.so";
-/// A child of several threads goes on; a report ends the process.
-const TSAN_OPTIONS: &str = "TSAN_OPTIONS=die_after_fork=0:exitcode=66:halt_on_error=1";
+/// A child of several threads goes on, and does not end those that it has lost; a report ends the process.
+const TSAN_OPTIONS: &str = "TSAN_OPTIONS=die_after_fork=0:report_thread_leaks=0:exitcode=66:halt_on_error=1";
 /// The collector comes before its library in the order of loading.
 const ASAN_OPTIONS: &str = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0:exitcode=66";

@@ -55,7 +55,7 @@ static ncclComm_t split(struct thread *t, ncclComm_t parent) {
   ncclComm_t *place = malloc(64);
   int result = ncclCommSplit(parent, below(&t->random, 3) - 1, 0, place, NULL), state = IN_PROGRESS;
   told(t, result);
-  while (result == IN_PROGRESS && !*(ncclComm_t volatile *)place) sched_yield();
+  while (result == IN_PROGRESS && !__atomic_load_n(place, __ATOMIC_ACQUIRE)) sched_yield();
   ncclComm_t child = result == IN_PROGRESS || result == 0 ? *place : NULL;
   memset(place, 0x41, 64);
   free(place);

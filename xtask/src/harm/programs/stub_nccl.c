@@ -30,8 +30,8 @@ static int n_with_profiler, mask;
 static _Thread_local int depth;
 
 /* What other threads held at a fork, nobody holds in the child. */
-static void renew(void) {
-  pthread_mutex_init(&lock, NULL);
+__attribute__((no_sanitize("thread"))) static void renew(void) {
+  lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   ended = NULL;
 }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, renew); }
@@ -142,7 +142,7 @@ API int ncclCommInitAll(struct comm **comms, int n, const int *devices) {
 static void *split_later(void *argument) {
   struct comm *parent = argument;
   usleep(5000);
-  *parent->place = make(parent->n, parent->rank, parent->hash + 1);
+  __atomic_store_n(parent->place, make(parent->n, parent->rank, parent->hash + 1), __ATOMIC_RELEASE);
   atomic_store(&parent->state, SUCCESS);
   return NULL;
 }
