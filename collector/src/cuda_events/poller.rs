@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
-use crate::segment::guard;
+use crate::segment::{guard, own};
 
 /// What the thread does, one of the three constants below.
 static STATE: AtomicU32 = AtomicU32::new(AWAKE);
@@ -160,6 +160,10 @@ fn wake_all(word: &AtomicU32) {
 
 /// At exit: the thread looks once more at what has completed, then the driver is left alone, which is about to end too.
 extern "C" fn leave_driver() {
+    // The thread of a child that has not called is its parent's.
+    if !own::is_ours() {
+        return;
+    }
     IS_LEAVING.store(true, SeqCst);
     if IS_STARTED.load(Relaxed) {
         let begun = BEGUN.load(SeqCst);

@@ -43,6 +43,7 @@ fn create() -> io::Result<&'static Segment> {
     file.publish(&config.dir, fixed)?;
     // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
     let segment = unsafe { memory.as_ref() };
+    fork::note_mapped(memory.as_ptr());
     map::set(segment);
     switch::settle_without_segment(segment);
     Ok(segment)

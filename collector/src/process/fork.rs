@@ -4,18 +4,20 @@
 
 use std::io;
 use std::ptr;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use ringscope_wire::segment::Segment;
 
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, contexts, replay, seen, steps};
-use crate::segment::{communicators, local, map, places, segment, switch};
+use crate::segment::{communicators, local, own, places, switch};
 use crate::{cuda_events, profiler, summation};
 
 /// Forks of other threads that are under way.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
+/// Where this process's segment lies, for its children.
+static MAPPED: AtomicPtr<Segment> = AtomicPtr::new(ptr::null_mut());
 /// Forks so far.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -25,10 +27,15 @@ const MAX_TRIES: u32 = 8;
 /// How often another thread's fork that is under way is looked at before it is no longer waited for: some milliseconds.
 const MAX_LOOKS: u32 = 1000;
 
-/// From now on children forget.
+/// From now on children know that they are children, also where the kernel does not tell them ([`own`]).
 pub(super) fn watch() {
     // SAFETY: the handlers are functions of an object that is never unloaded (-z nodelete).
-    unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(forget_parent)) };
+    unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(begin_child)) };
+}
+
+/// The segment lies here: children find zeros in its place.
+pub(super) fn note_mapped(segment: *mut Segment) {
+    MAPPED.store(segment, Relaxed);
 }
 
 /// Does something once more, and drops what came of it before, if a child was forked meanwhile.
@@ -59,14 +66,18 @@ extern "C" fn end() {
     let _ = UNDER_WAY.fetch_update(SeqCst, SeqCst, |under_way| under_way.checked_sub(1));
 }
 
-/// In a forked child: the segment and all that it holds are the parent's. Only stores and an `mmap`: the child of a
-/// process with threads may do no more.
-extern "C" fn forget_parent() {
+/// In a forked child. Most children never call: all else is forgotten when it does.
+extern "C" fn begin_child() {
     UNDER_WAY.store(0, SeqCst);
-    if let Some(segment) = segment() {
-        cover(ptr::from_ref(segment));
-    }
-    map::forget();
+    cover();
+    own::forget();
+    local::with(local::Local::forget);
+}
+
+/// In a forked child that calls: all that it has is the parent's. A [`own::set_forget`].
+pub(super) fn forget_parent() {
+    // For one that was not forked by the C library.
+    cover();
     communicators::forget();
     cuda_events::forget();
     nonblocking::forget();
@@ -84,10 +95,14 @@ extern "C" fn forget_parent() {
 
 /// The child does not have its parent's segment, but it may have been forked in the middle of a call that goes on with
 /// it: it finds zeros there, of which no page exists before it is written.
-fn cover(segment: *const Segment) {
+fn cover() {
+    let segment = MAPPED.swap(ptr::null_mut(), Relaxed);
+    if segment.is_null() {
+        return;
+    }
     let (access, length) = (libc::PROT_READ | libc::PROT_WRITE, size_of::<Segment>());
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    let place = segment.cast_mut().cast();
+    let place = segment.cast();
     // SAFETY: nothing is replaced; a kernel that does not know the flag takes another place.
     let memory = unsafe { libc::mmap(place, length, access, flags, -1, 0) };
     if memory != libc::MAP_FAILED && memory != place {

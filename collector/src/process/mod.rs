@@ -14,12 +14,13 @@ mod identity;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::profiler::chain;
-use crate::segment::{map, segment};
+use crate::segment::{map, own};
 
-/// Runs when the object is loaded: two stores.
+/// Runs when the object is loaded: three stores.
 extern "C" fn begin() {
     map::set_maker(create::make);
     chain::set_name(config::chained_plugin);
+    own::set_forget(fork::forget_parent);
 }
 
 // SAFETY: the section holds pointers to functions that may take no argument, and this takes none.
@@ -29,7 +30,7 @@ static BEGIN: extern "C" fn() = begin;
 
 /// Says that the process ended in order. Runs after the program's own exit handlers.
 extern "C" fn mark_exit() {
-    if let Some(segment) = segment() {
+    if let Some(segment) = map::existing() {
         segment.live.exited.store(1, Relaxed);
     }
 }

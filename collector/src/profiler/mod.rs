@@ -36,7 +36,7 @@ use crate::profiler::tasks::Speaker;
 use crate::segment::communicators::{Name, name_of};
 use crate::segment::handle::Handle;
 use crate::segment::map::segment_or_create;
-use crate::segment::{guard, segment, switch};
+use crate::segment::{guard, own, segment, switch};
 
 /// Defines the tables of the plugin, which the library finds by their names: an `init` for each version.
 macro_rules! tables {
@@ -144,6 +144,7 @@ unsafe fn init<const V: usize>(context: *mut *mut c_void, mask: *mut c_int, said
     // SAFETY: the caller's promise.
     let name = unsafe { text(said.name) };
     let number = guard(|| {
+        own::settle();
         let number = contexts::open(|| masks::enter(mask));
         let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment));
         if let Some(segment) = segment {

@@ -4,16 +4,14 @@
 #![expect(unsafe_code, reason = "refers to mapped memory")]
 
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use ringscope_wire::segment::Segment;
 
-use super::{guard, uncancelled};
+use super::own::OWN;
+use super::{guard, own, uncancelled};
 
-static SEGMENT: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
-/// Some thread is making the segment.
-static BUSY: AtomicBool = AtomicBool::new(false);
 /// A [`Maker`], NULL before the process layer has left it.
 static MAKER: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
@@ -25,10 +23,22 @@ pub(crate) fn set_maker(maker: Maker) {
     MAKER.store(maker as *mut (), Release);
 }
 
-/// The segment, if this process has one.
+/// The segment, if this process has one. A child that calls for the first time forgets its parent's.
 #[inline(always)]
 pub(crate) fn segment() -> Option<&'static Segment> {
-    let segment = SEGMENT.load(Acquire);
+    existing().or_else(absent)
+}
+
+#[cold]
+fn absent() -> Option<&'static Segment> {
+    own::settle();
+    existing()
+}
+
+/// The same, which leaves a child as it is: where a process ends, or forks.
+#[inline(always)]
+pub(crate) fn existing() -> Option<&'static Segment> {
+    let segment = OWN.segment.load(Acquire);
     // SAFETY: null, or a whole mapping that is never unmapped; all that changes in it is atomic.
     unsafe { segment.as_ref() }
 }
@@ -39,11 +49,11 @@ pub(crate) fn segment_or_create() -> Option<&'static Segment> {
         return Some(segment);
     }
     // Not on the record path: another thread's creation may be waited for.
-    while BUSY.swap(true, AcqRel) {
+    while OWN.is_busy.swap(true, AcqRel) {
         std::thread::yield_now();
     }
     let segment = segment().or_else(|| guard(|| uncancelled(make)).flatten());
-    BUSY.store(false, Release);
+    OWN.is_busy.store(false, Release);
     segment
 }
 
@@ -59,11 +69,5 @@ fn make() -> Option<&'static Segment> {
 
 /// The process has this segment from now on: whole, mapped, and never unmapped.
 pub(crate) fn set(segment: &'static Segment) {
-    SEGMENT.store(std::ptr::from_ref(segment).cast_mut(), Release);
-}
-
-/// In a forked child: the segment is the parent's.
-pub(crate) fn forget() {
-    SEGMENT.store(null_mut(), Release);
-    BUSY.store(false, Relaxed);
+    OWN.segment.store(std::ptr::from_ref(segment).cast_mut(), Release);
 }

@@ -9,6 +9,7 @@ pub(crate) mod lineage;
 pub(crate) mod links;
 pub(crate) mod local;
 pub(crate) mod map;
+pub(crate) mod own;
 pub(crate) mod pairs;
 pub(crate) mod places;
 mod pointers;

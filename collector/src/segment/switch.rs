@@ -2,7 +2,7 @@
 //! much as the level needs, switches itself off on a fault, counts what is dropped.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
@@ -12,11 +12,9 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
+use crate::segment::own::OWN;
 use crate::segment::{places, ticks};
 use crate::{cuda_events, profiler};
-
-/// Calls made while there was no segment; handed to the segment once there is one.
-static WITHOUT_SEGMENT: AtomicU64 = AtomicU64::new(0);
 
 /// The control word that was last obeyed; no control word at first.
 static OBEYED: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -187,20 +185,19 @@ pub(crate) fn dropped(segment: &Segment, reason: DropReason, events: u64) {
 /// Counts a call that could not be recorded for want of a segment.
 #[cold]
 pub(crate) fn no_segment() {
-    WITHOUT_SEGMENT.fetch_add(1, Relaxed);
+    OWN.without_segment.fetch_add(1, Relaxed);
 }
 
 /// Moves what was counted without a segment into the new one.
 pub(crate) fn settle_without_segment(segment: &Segment) {
-    let calls = WITHOUT_SEGMENT.swap(0, Relaxed);
+    let calls = OWN.without_segment.swap(0, Relaxed);
     if calls > 0 {
         dropped(segment, DropReason::NoSegment, calls);
     }
 }
 
-/// In a forked child: what the parent lost is not the child's.
+/// In a forked child: what the parent's library was asked for is not the child's.
 pub(crate) fn forget() {
-    WITHOUT_SEGMENT.store(0, Relaxed);
     OBEYED.store(u32::MAX, Relaxed);
     VERSION.store(0, Relaxed);
     ASKED.store(0, Relaxed);

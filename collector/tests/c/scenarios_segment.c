@@ -155,10 +155,53 @@ static void forked_at_the_first_init(void) {
   CHECK(locked() == 0);
 }
 
+static long dirty_kilobytes(void) {
+  FILE *file = fopen("/proc/self/smaps_rollup", "r");
+  char line[256];
+  long dirty = -1;
+  while (fgets(line, sizeof line, file))
+    if (!strncmp(line, "Private_Dirty:", 14)) dirty = atol(line + 14);
+  fclose(file);
+  return dirty;
+}
+
+static long dirty_of_a_child(void) {
+  long *dirty = mmap(NULL, sizeof *dirty, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid_t child = fork();
+  if (child == 0) {
+    *dirty = dirty_kilobytes();
+    _exit(0);
+  }
+  await(child);
+  return *dirty;
+}
+
+/* A child that does nothing has hardly more memory of its own than it would have without the collector. */
+static void idle_child(void) {
+  long before = dirty_of_a_child();
+  ncclComm_t comm = communicator();
+  for (int i = 0; i < 1000; i++) all_reduce(comm, 1);
+  CHECK(dirty_of_a_child() <= before + 50);
+}
+
+/* A child that the C library knows nothing of. */
+static void raw_child(void) {
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+  if (child == 0) {
+    all_reduce(comm, 10);
+    all_reduce(communicator(), 100);
+    _exit(0);
+  }
+  await(child);
+  all_reduce(comm, 1);
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
-    SCENARIO(forked_at_the_first_init),
+    SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child),
 };
 
 int main(int argc, char **argv) {

@@ -26,6 +26,21 @@ fn a_child_that_returns_from_its_parents_call_goes_on() {
 }
 
 #[test]
+fn a_child_that_calls_nothing_has_hardly_a_page_of_its_own() {
+    segment_job("idle_child").succeed();
+}
+
+#[test]
+fn a_child_made_without_the_c_library_has_a_segment_of_its_own() {
+    let job = segment_job("raw_child").succeed();
+    let mut segments = job.segments();
+    segments.sort_by_key(|left| left.snapshot.next_ticket);
+    let [child, parent] = &segments[..] else { panic!("{} segments", segments.len()) };
+    parent.expect(0, AllReduce, (2, 8), (2, 8), 0);
+    child.expect(0, AllReduce, (1, 400), (1, 400), 0);
+}
+
+#[test]
 fn children_that_share_the_memory_take_nothing_from_the_parent() {
     let left = segment_job("shared_memory").succeed().only_segment();
     left.expect(0, AllReduce, (3, 444), (3, 444), 0);

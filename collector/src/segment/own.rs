@@ -1,0 +1,103 @@
+//! What is this process's own: a page that a forked child finds full of zeros, as the kernel wipes it (`MADV_WIPEONFORK`)
+//! or, where the kernel cannot, as [`forget`] does.
+//!
+//! So a child learns that it is one from the first call that it makes, and only then forgets what it has of its parent's
+//! ([`settle`]): most children never call, and have not a page of their own to pay for. A child that shares its parent's
+//! memory (`vfork`) finds the page as it is, and takes nothing away.
+
+#![expect(unsafe_code, reason = "advises the kernel on a page, calls a function kept as a pointer")]
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+
+use ringscope_wire::segment::Segment;
+
+/// The page. Elsewhere than on x86-64 pages may be larger than 4 KiB.
+#[repr(C)]
+#[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(align(65536)))]
+pub(super) struct Own {
+    pub(super) segment: AtomicPtr<Segment>,
+    /// Some thread is making the segment.
+    pub(super) is_busy: AtomicBool,
+    /// Calls made while there was no segment; handed to the segment once there is one.
+    pub(super) without_segment: AtomicU64,
+    /// [`NEW`], [`SETTLING`] or [`OURS`].
+    state: AtomicU32,
+}
+
+pub(super) static OWN: Own = Own {
+    segment: AtomicPtr::new(null_mut()),
+    is_busy: AtomicBool::new(false),
+    without_segment: AtomicU64::new(0),
+    state: AtomicU32::new(NEW),
+};
+
+/// Nobody has called yet; what there is may be the parent's.
+const NEW: u32 = 0;
+/// A thread is forgetting what is the parent's.
+const SETTLING: u32 = 1;
+/// What there is is this process's.
+const OURS: u32 = 2;
+
+/// This process, or one that it was forked from, has called: there may be something to forget.
+static HAS_CALLED: AtomicBool = AtomicBool::new(false);
+/// A function that forgets what the layers behind this one have of the parent's, NULL before the process layer has left it.
+static FORGET: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Leaves the function that forgets what is the parent's. It does no more than store: the child of a process with threads
+/// may do no more. It must not ask for the segment.
+pub(crate) fn set_forget(forget: fn()) {
+    FORGET.store(forget as *mut (), Release);
+}
+
+/// Whether this process itself has called. In a child that has not nothing is its own: at its end there is nothing to do.
+pub(crate) fn is_ours() -> bool {
+    OWN.state.load(Acquire) == OURS
+}
+
+/// Forgets what is the parent's, if this is a child and nobody has done it. Before anything is kept in a static that a
+/// child must not inherit.
+#[inline(always)]
+pub(crate) fn settle() {
+    if !is_ours() {
+        settle_now();
+    }
+}
+
+#[cold]
+fn settle_now() {
+    while let Err(state) = OWN.state.compare_exchange(NEW, SETTLING, AcqRel, Acquire) {
+        if state == OURS {
+            return;
+        }
+        // Another thread stores some thousand words.
+        std::thread::yield_now();
+    }
+    if HAS_CALLED.swap(true, Relaxed) {
+        forget_inherited();
+    } else {
+        // The kernel keeps it for the children's children.
+        // SAFETY: whole pages of our own. Where the kernel cannot, `forget` is called in the child.
+        unsafe { libc::madvise((&raw const OWN).cast_mut().cast(), size_of::<Own>(), libc::MADV_WIPEONFORK) };
+    }
+    OWN.state.store(OURS, Release);
+}
+
+fn forget_inherited() {
+    let forget = FORGET.load(Acquire);
+    if !forget.is_null() {
+        // SAFETY: only `set_forget` writes here.
+        let forget: fn() = unsafe { std::mem::transmute(forget) };
+        forget();
+    }
+}
+
+/// In a forked child: as if the kernel had wiped the page.
+pub(crate) fn forget() {
+    OWN.segment.store(null_mut(), Relaxed);
+    OWN.is_busy.store(false, Relaxed);
+    OWN.without_segment.store(0, Relaxed);
+    OWN.state.store(NEW, Release);
+}
