@@ -11,10 +11,16 @@ use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_STEP
 /// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
 const DEFAULT_DIR: &str = "/dev/shm/ringscope";
 
+/// What all segments of a folder may take, if `RINGSCOPE_BUDGET_MIB` does not say: 512 processes with some communicators
+/// each. Never more than a quarter of the file system.
+const DEFAULT_BUDGET_MIB: u64 = 256;
+
 /// The settings of one process. Empty texts and `None` mean: not said.
 pub(crate) struct Config {
     /// Folder for the segment.
     pub(crate) dir: PathBuf,
+    /// What all segments of the folder may take.
+    pub(crate) budget_bytes: u64,
     pub(crate) host: String,
     pub(crate) job: String,
     pub(crate) run_id: String,
@@ -34,6 +40,7 @@ impl Config {
             dir: var_os("RINGSCOPE_DIR")
                 .filter(|dir| !dir.is_empty())
                 .map_or(DEFAULT_DIR.into(), PathBuf::from),
+            budget_bytes: budget_bytes(),
             host: host(),
             job: job(),
             run_id: text("RINGSCOPE_RUN_ID"),
@@ -68,6 +75,10 @@ fn level() -> u32 {
         "steps" => LEVEL_STEPS,
         _ => LEVEL_COUNTERS,
     }
+}
+
+fn budget_bytes() -> u64 {
+    text("RINGSCOPE_BUDGET_MIB").trim().parse().unwrap_or(DEFAULT_BUDGET_MIB).saturating_mul(1 << 20)
 }
 
 /// ringscope's engine names its logs by `RSCCL_HOST`: a host that is pretended to it is pretended here too.

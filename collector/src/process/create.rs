@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::STATE_ON;
 
 use super::config::Config;
 use super::file::Unnamed;
-use super::{fork, identity};
+use super::{bus_error, file, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler;
 use crate::segment::{map, switch, ticks};
@@ -33,6 +33,11 @@ fn create() -> io::Result<&'static Segment> {
     let config = Config::from_env();
     switch::begin(config.level);
     let fixed = identity::fixed(&config, &ticks::anchor());
+    file::make_shared(&config.dir)?;
+    if let Err(refusal) = folder::check(&config.dir, config.budget_bytes) {
+        folder::leave_marker(&config.dir, refusal, &fixed);
+        return Err(refusal.into());
+    }
     let file = Unnamed::create(&config.dir, &fixed)?;
     let memory = file.memory();
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
@@ -43,6 +48,7 @@ fn create() -> io::Result<&'static Segment> {
     file.publish(&config.dir, fixed)?;
     // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
     let segment = unsafe { memory.as_ref() };
+    bus_error::watch();
     fork::note_mapped(memory.as_ptr());
     map::set(segment);
     switch::settle_without_segment(segment);

@@ -17,6 +17,7 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::Fixed;
 
 use super::fork;
+use crate::segment::{places, room};
 
 /// As `/tmp`: whoever makes the folder, all users' jobs write into it, and none removes what another left.
 const DIR_MODE: u32 = 0o1777;
@@ -24,7 +25,7 @@ const DIR_MODE: u32 = 0o1777;
 const MAX_NAMES: u64 = 16;
 
 /// Makes the folder, unless it is there: one that somebody else made keeps the mode that he gave it.
-fn make_shared(dir: &Path) -> io::Result<()> {
+pub(super) fn make_shared(dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -56,9 +57,8 @@ impl Drop for Unnamed {
 }
 
 impl Unnamed {
-    /// Makes a file that has all its pages: a page that a full disk could not give later would be a SIGBUS.
+    /// Makes a file as long as a segment, which has but the pages that every process needs ([`room`]).
     pub(super) fn create(dir: &Path, fixed: &Fixed) -> io::Result<Self> {
-        make_shared(dir)?;
         // The ticks tell apart processes of one id in several containers that share the folder.
         let path = dir.join(format!(".{}-{}.new", fixed.pid, fixed.anchor_ticks));
         // A child that is forked meanwhile has the open file too, and would keep it locked after our end.
@@ -107,31 +107,42 @@ impl Unnamed {
     }
 }
 
-/// Gives the file its pages, maps it for this process alone, and locks it.
+/// Gives the file its length and its first pages, maps it for this process alone, and locks it.
 fn map_locked(file: &File) -> io::Result<NonNull<Segment>> {
     let length = libc::off_t::try_from(size_of::<Segment>()).map_err(io::Error::other)?;
     // SAFETY: an open file.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
-        0 => {}
-        error => return Err(io::Error::from_raw_os_error(error)),
-    }
+    checked(unsafe { libc::ftruncate(file.as_raw_fd(), length) })?;
     let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
-    let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
     // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
-    let memory = unsafe { libc::mmap(null_mut(), size_of::<Segment>(), access, flags, fd, 0) };
+    let memory = unsafe { libc::mmap(null_mut(), size_of::<Segment>(), access, libc::MAP_SHARED, fd, 0) };
     if memory == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the mapping just made, which only children lose.
     let alone = checked(unsafe { libc::madvise(memory, size_of::<Segment>(), libc::MADV_DONTFORK) });
+    // SAFETY: the whole mapping, in which zeros are valid.
+    let filled = alone.and_then(|()| fill(unsafe { &*memory.cast::<Segment>() }));
     // SAFETY: an open file.
-    let locked = alone.and_then(|()| checked(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }));
+    let locked = filled.and_then(|()| checked(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }));
     if let Err(error) = locked {
         // SAFETY: the mapping just made, which nobody refers to.
         unsafe { libc::munmap(memory, size_of::<Segment>()) };
         return Err(error);
     }
     NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// Has the pages given that every process needs: the head, the first threads, a communicator, the first records. In this
+/// order, so that a file system with room for little holds what tells most.
+fn fill(segment: &Segment) -> io::Result<()> {
+    room::begin();
+    let is_given = room::ensure(segment, &segment.fixed)
+        && room::ensure(segment, &segment.live)
+        && room::ensure(segment, &segment.calls.threads[0])
+        && room::ensure(segment, &segment.communicators[0])
+        && room::ensure(segment, &segment.calls.marks[0])
+        && places::begin(segment);
+    if is_given { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {

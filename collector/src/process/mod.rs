@@ -1,13 +1,15 @@
-//! The life of the process: the segment made ([`create`], [`file`]), a forked child ([`fork`]), the exit. The only layer
-//! that knows all others.
+//! The life of the process: the segment made ([`create`], [`file`], [`folder`]) and caught where it has no page
+//! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others.
 //!
 //! * [`config`] and [`identity`]: who this process is
 
 #![expect(unsafe_code, reason = "leaves functions for the start and the end of the process")]
 
+mod bus_error;
 pub(crate) mod config;
 mod create;
 mod file;
+mod folder;
 mod fork;
 mod identity;
 

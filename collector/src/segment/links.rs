@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use ringscope_wire::segment::layout::{DropReason, LINKS_PER_REGION, MAX_LINKS, Segment, link_key};
 
 use crate::segment::handle::Operation;
-use crate::segment::{communicators, switch};
+use crate::segment::{communicators, room, switch};
 
 /// Entries looked at before a link is given up: at half load a search rarely passes ten.
 const MAX_PROBES: usize = 256;
@@ -19,7 +19,9 @@ pub(crate) fn find_or_insert(segment: &Segment, operation: Operation, peer: u32)
     let slot = u16::try_from(operation.slot).ok()?;
     let primitive = u8::try_from(operation.primitive).ok()?;
     let key = link_key(generation, slot, primitive, peer);
-    let found = probe(segment, key);
+    let first = indices(key).next()?;
+    let has_room = room::ensure(segment, &segment.links[first]);
+    let found = has_room.then(|| probe(segment, key)).flatten();
     if found.is_none() {
         switch::dropped(segment, DropReason::LinkTableFull, 1);
     }

@@ -14,6 +14,7 @@ pub(crate) mod pairs;
 pub(crate) mod places;
 mod pointers;
 pub(crate) mod records;
+pub(crate) mod room;
 pub(crate) mod sequence;
 mod slots;
 pub(crate) mod streams;

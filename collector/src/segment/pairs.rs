@@ -9,7 +9,7 @@ use ringscope_wire::segment::calls::layout::{MAX_PAIRS, Pair};
 use ringscope_wire::segment::layout::{DropReason, PAIRS_PER_REGION, link_key};
 
 use crate::calls::call::Call;
-use crate::segment::switch;
+use crate::segment::{room, switch};
 
 /// Entries looked at before a pair is given up: at half load a search rarely passes ten.
 const MAX_PROBES: usize = 64;
@@ -35,6 +35,9 @@ pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) 
 
 fn find_or_insert(segment: &Segment, key: u64) -> Option<&Pair> {
     let table = &segment.calls.pairs;
+    if !room::ensure(segment, &table[indices(key).next()?]) {
+        return None;
+    }
     let take = |index: usize, from: u64| {
         segment.live.pair_regions.fetch_or(1 << (index / PAIRS_PER_REGION), Relaxed);
         table[index].key.compare_exchange(from, key, AcqRel, Relaxed).is_ok()

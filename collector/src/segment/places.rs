@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
 use crate::cuda_events;
 use crate::segment::local::Local;
 use crate::segment::records::{generation, is_in_flight, record, subject};
-use crate::segment::{communicators, switch};
+use crate::segment::{communicators, room, switch};
 
 const BLOCK: u64 = RECORDS_PER_BLOCK as u64;
 const N_BLOCKS: usize = MAX_RECORDS / RECORDS_PER_BLOCK;
@@ -21,6 +21,9 @@ const N_BLOCKS: usize = MAX_RECORDS / RECORDS_PER_BLOCK;
 static GIVEN: [AtomicU64; N_BLOCKS] = [const { AtomicU64::new(0) }; N_BLOCKS];
 /// Each call gets the next ticket, whichever thread makes it.
 static IN_ORDER: AtomicBool = AtomicBool::new(false);
+
+/// Blocks that every process has from the beginning: 4096 records, 256 KiB.
+const FIRST_BLOCKS: usize = 64;
 
 /// Places tried for a record before an operation in flight loses its own: the longest hang is what a user asks for.
 const MAX_PLACES: usize = 4;
@@ -52,18 +55,34 @@ fn next_ticket(segment: &Segment, local: &Local) -> u64 {
 #[cold]
 fn next_block(segment: &Segment, local: &Local) -> u64 {
     if IN_ORDER.load(Relaxed) {
-        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
         local.next_ticket.set(0);
-        return ticket;
+        loop {
+            let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+            if room::ensure_or_skip(segment, record(segment, ticket)) {
+                return ticket;
+            }
+            segment.live.next_ticket.fetch_max(first_of_block(ticket) + BLOCK, Relaxed);
+        }
     }
+    // It ends: the first block of each lap has its page.
     loop {
         let first = segment.live.next_ticket.fetch_add(BLOCK, Relaxed);
+        if !room::ensure_or_skip(segment, record(segment, first)) {
+            continue;
+        }
         // A lap of the others may have passed meanwhile.
         if given(first).fetch_max(first, AcqRel) <= first {
             local.next_ticket.set(first + 1);
             return first;
         }
     }
+}
+
+/// Has the file system give pages for the first records. False if it has none even for one block. Each later block is asked
+/// for when a call first gets there: once in a process's life that call makes a system call.
+pub(crate) fn begin(segment: &Segment) -> bool {
+    let firsts = (0..FIRST_BLOCKS).map(|block| &segment.records[block * RECORDS_PER_BLOCK]);
+    firsts.take_while(|first| room::ensure(segment, *first)).count() > 0
 }
 
 #[inline(always)]

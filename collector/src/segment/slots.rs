@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use ringscope_wire::segment::layout::{COMMUNICATOR_FREE, DropReason, MAX_COMMUNICATORS, Segment};
 
-use crate::segment::{communicators, switch};
+use crate::segment::{communicators, room, switch};
 
 /// Slots that are used before any is used again: what comes late of an ended communicator mostly meets no other.
 const FIRST_USES: usize = 64;
@@ -39,11 +39,22 @@ pub(crate) fn give_back(slot: usize) {
 }
 
 fn claim_fresh(segment: &Segment) -> Option<usize> {
+    let next = communicators::n_used(segment);
+    if next < MAX_COMMUNICATORS && !has_room(segment, next) {
+        return None;
+    }
     let may_use = |used: u32| ((used as usize) < MAX_COMMUNICATORS).then(|| used + 1);
     let taken = segment.live.n_communicators.fetch_update(AcqRel, Relaxed, may_use);
     let slot = taken.ok()?;
     N_USED.fetch_max(u64::from(slot) + 1, Relaxed);
-    Some(slot as usize)
+    // Not the one asked for above if another thread took that meanwhile. Left alone without room, it reads as free.
+    has_room(segment, slot as usize).then_some(slot as usize)
+}
+
+/// Whether the file system gives the pages of the slot.
+fn has_room(segment: &Segment, slot: usize) -> bool {
+    room::ensure(segment, communicators::at(segment, slot))
+        && room::ensure(segment, &segment.calls.marks[slot & SLOT_MASK])
 }
 
 /// The slot that ended first, if somebody has read its end.

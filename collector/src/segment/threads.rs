@@ -6,7 +6,7 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::layout::{MAX_THREADS, Thread, call_word};
 
 use crate::segment::local::{Inside, Local};
-use crate::segment::{communicators, segment, switch, thread_id, ticks};
+use crate::segment::{communicators, room, segment, switch, thread_id, ticks};
 
 /// The entry of this thread, if it has one.
 #[inline(always)]
@@ -60,7 +60,8 @@ fn take_fresh(segment: &'static Segment, own: u32) -> Option<&'static Thread> {
         .live
         .n_threads
         .fetch_update(AcqRel, Relaxed, |used| ((used as usize) < MAX_THREADS).then(|| used + 1));
-    let thread = segment.calls.threads.get(taken.ok()? as usize)?;
+    let thread =
+        segment.calls.threads.get(taken.ok()? as usize).filter(|thread| room::ensure(segment, *thread))?;
     thread.thread.store(own, Release);
     Some(thread)
 }

@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::DropReason;
 use ringscope_wire::segment::summation::layout::Area;
 
 use crate::segment::map::segment_or_create;
-use crate::segment::{guard, segment, switch};
+use crate::segment::{guard, room, segment, switch};
 use crate::summation::watcher::{watcher, watcher_or_open};
 
 /// `rsumObserver_v1_t` of rsum_observer.h. The structures are known to the watcher.
@@ -42,7 +42,12 @@ unsafe extern "C" fn begin(_: *mut *mut c_void, group: *const c_void) -> c_int {
         if watcher.is_none() {
             switch::dropped(segment, DropReason::NoSummationWatcher, 1);
         }
-        Some((watcher?, area(segment)))
+        let watcher = watcher?;
+        if !room::ensure(segment, &segment.summation) {
+            switch::dropped(segment, DropReason::SummationGroupTooLarge, 1);
+            return None;
+        }
+        Some((watcher, area(segment)))
     });
     let Some((watcher, area)) = ready.flatten() else { return DECLINED };
     // SAFETY: the area is never unmapped; by the interface, NULL or a group that is valid during the call.

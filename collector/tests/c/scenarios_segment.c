@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -198,10 +199,107 @@ static void raw_child(void) {
   all_reduce(comm, 1);
 }
 
+/* The path of the only segment. */
+static const char *segment_path(void) {
+  static char path[4096];
+  const char *dir = getenv("RINGSCOPE_DIR");
+  DIR *entries = opendir(dir);
+  CHECK(entries);
+  for (struct dirent *entry; (entry = readdir(entries));)
+    if (strstr(entry->d_name, ".seg")) snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+  closedir(entries);
+  return path;
+}
+
+/* Somebody cuts the segment of a process that runs. */
+static void cut_segment(void) {
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  OK(truncate(segment_path(), 0));
+  for (int i = 0; i < 1000; i++) all_reduce(comm, 1);
+  ncclComm_t other = communicator();
+  all_reduce(other, 1);
+  OK(ncclCommDestroy(comm));
+  pid_t child = fork();
+  if (child == 0) {
+    all_reduce(communicator(), 1);
+    exit(0);
+  }
+  await(child);
+}
+
+/* A page of the program's own that is not there. */
+static volatile char *missing_page(void) {
+  int fd = open(getenv("RINGSCOPE_DIR"), O_TMPFILE | O_RDWR, 0600);
+  CHECK(fd >= 0);
+  volatile char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(page != MAP_FAILED);
+  return page;
+}
+
+static volatile char *missing;
+static volatile int caught;
+
+static void on_bus_error(int signal, siginfo_t *info, void *context) {
+  (void)context;
+  sigset_t blocked;
+  OK(sigprocmask(SIG_BLOCK, NULL, &blocked));
+  CHECK(signal == SIGBUS && info->si_addr == (void *)missing);
+  CHECK(sigismember(&blocked, SIGBUS) && sigismember(&blocked, SIGUSR1));
+  CHECK(mmap((void *)missing, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == missing);
+  caught++;
+}
+
+/* The program handles its own bus errors, and has it so that a process ends by them where it does not. */
+static void own_bus_error(void) {
+  struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+  sigaddset(&action.sa_mask, SIGUSR1);
+  pid_t child = fork();
+  if (child == 0) {
+    all_reduce(communicator(), 1);
+    *missing_page() = 1;
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+  child = fork();
+  if (child == 0) {
+    all_reduce(communicator(), 1);
+    raise(SIGBUS);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
+  OK(sigaction(SIGBUS, &action, NULL));
+  ncclComm_t comm = communicator();
+  missing = missing_page();
+  *missing = 1;
+  CHECK(caught == 1 && *missing == 1);
+  sigset_t blocked;
+  OK(sigprocmask(SIG_BLOCK, NULL, &blocked));
+  CHECK(!sigismember(&blocked, SIGBUS));
+  all_reduce(comm, 1);
+}
+
+/* Files may not be as long as a segment. */
+static void short_files(void) {
+  struct rlimit limit = {1000 << 10, 1000 << 10};
+  OK(setrlimit(RLIMIT_FSIZE, &limit));
+  all_reduce(communicator(), 1);
+}
+
+static void one_call(void) { all_reduce(communicator(), 1); }
+
+static void many_calls(void) {
+  ncclComm_t comms[4];
+  for (int i = 0; i < 4; i++) comms[i] = communicator();
+  for (int i = 0; i < 100000; i++) all_reduce(comms[i % 4], 1);
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
-    SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child),
+    SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child), SCENARIO(cut_segment),
+    SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(one_call), SCENARIO(many_calls),
 };
 
 int main(int argc, char **argv) {

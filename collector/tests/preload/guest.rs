@@ -13,8 +13,8 @@ use crate::harness::{Job, assert_good, job, left_by, library, preload, summation
 #[test]
 fn the_record_path_makes_no_system_call() {
     let left = left_by("no_system_call");
-    left.expect(0, AllReduce, (25_001, 100_004), (25_001, 100_004), 0);
-    left.expect(1, Recv, (25_000, 25_000), (25_000, 25_000), 0);
+    left.expect(0, AllReduce, (50_000, 200_000), (50_000, 200_000), 0);
+    left.expect(1, Recv, (25_001, 25_001), (25_001, 25_001), 0);
 }
 
 #[test]
@@ -72,18 +72,21 @@ fn a_folder_that_cannot_be_written_does_not_touch_the_job() {
 
 #[test]
 fn a_full_disk_does_not_touch_the_job() {
-    with_a_full_folder(job("every_primitive"), "every_primitive");
+    for size in ["4k", "16k", "64k", "256k"] {
+        with_a_full_folder(job("every_primitive"), "every_primitive", size);
+    }
 }
 
 #[test]
 fn a_full_disk_does_not_touch_a_summation_group() {
-    with_a_full_folder(summation_job("lost").env("RSUM_OBSERVER", library()), "lost");
+    with_a_full_folder(summation_job("lost").env("RSUM_OBSERVER", library()), "lost", "64k");
 }
 
-/// The job, in a mount namespace of its own, whose file system for segments has 64 KiB.
-fn with_a_full_folder(mut job: Job, scenario: &str) {
+/// The job, in a mount namespace of its own, whose file system for segments is that large.
+fn with_a_full_folder(mut job: Job, scenario: &str, size: &str) {
     std::fs::create_dir_all(&job.dir).unwrap();
-    let script = r#"mount -t tmpfs -o size=64k tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR""#;
+    let script =
+        r#"mount -t tmpfs -o size=$SIZE tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1""#;
     let program = job.command().get_program().to_owned();
     let environment: Vec<_> = job
         .command()
@@ -97,6 +100,7 @@ fn with_a_full_folder(mut job: Job, scenario: &str) {
         .arg(scenario)
         .envs(environment)
         .env("PRELOAD", preload())
+        .env("SIZE", size)
         .output()
         .expect("unshare: apt-get install util-linux");
     assert_good(&output);

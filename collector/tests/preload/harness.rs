@@ -189,6 +189,7 @@ impl Job {
     pub(crate) fn segments(&self) -> Vec<Left> {
         let mut paths: Vec<PathBuf> = std::fs::read_dir(&self.dir)
             .map_or(vec![], |dir| dir.map(|entry| entry.unwrap().path()).collect());
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
         paths.sort();
         paths.iter().map(|path| read_segment(path)).collect()
     }

@@ -1,8 +1,74 @@
 //! The segment's file and its lock: what forks, closed descriptors and a death do to them.
 
-use ringscope_wire::Primitive::AllReduce;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
-use crate::harness::segment_job;
+use ringscope_wire::Primitive::AllReduce;
+use ringscope_wire::segment::layout::{MAX_RECORDS, Record};
+
+use crate::harness::{Job, segment_job};
+
+/// What lies in the folder, without what tells one process from another.
+fn left_in(dir: &Path) -> Vec<String> {
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut names: Vec<String> = (std::fs::read_dir(dir).unwrap())
+        .map(|entry| {
+            name(entry.unwrap()).trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// Bytes of memory that the job's only segment takes.
+fn taken_by(job: &Job) -> u64 {
+    let files = std::fs::read_dir(&job.dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+    files.map(|metadata| metadata.blocks() * 512).sum()
+}
+
+#[test]
+fn a_segment_takes_as_much_memory_as_is_in_use() {
+    let job = segment_job("one_call").succeed();
+    let taken = taken_by(&job);
+    assert!(taken <= 320 << 10, "{taken} bytes for a communicator with one call");
+    job.only_segment().expect(0, AllReduce, (1, 4), (1, 4), 0);
+    let taken = taken_by(&segment_job("many_calls").succeed());
+    assert!(taken <= MAX_FEW_COMMUNICATORS, "{taken} bytes for four communicators with 100 000 calls");
+}
+
+/// All records, and what else few communicators use.
+const MAX_FEW_COMMUNICATORS: u64 = (size_of::<Record>() * MAX_RECORDS) as u64 + (128 << 10);
+
+#[test]
+fn a_segment_that_is_cut_ends_nothing() {
+    segment_job("cut_segment").succeed();
+}
+
+#[test]
+fn bus_errors_of_the_program_are_its_own() {
+    segment_job("own_bus_error").succeed();
+}
+
+#[test]
+fn a_process_that_may_not_have_long_files_goes_on_without_a_segment() {
+    let job = segment_job("short_files").succeed();
+    assert_eq!(left_in(&job.dir), [".refused-file-size"]);
+}
+
+#[test]
+fn no_segment_lies_on_a_disk() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{}", std::process::id()));
+    segment_job("one_call").env("RINGSCOPE_DIR", &dir).succeed();
+    let left = left_in(&dir);
+    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(left, [".refused-on-disk"], "the build folder is expected to lie on a disk");
+}
+
+#[test]
+fn segments_have_a_budget() {
+    let job = segment_job("one_call").env("RINGSCOPE_BUDGET_MIB", "0").succeed();
+    assert_eq!(left_in(&job.dir), [".refused-budget"]);
+}
 
 #[test]
 fn a_killed_rank_is_seen_to_be_dead_while_its_child_lives() {
@@ -34,7 +100,7 @@ fn a_child_that_calls_nothing_has_hardly_a_page_of_its_own() {
 fn a_child_made_without_the_c_library_has_a_segment_of_its_own() {
     let job = segment_job("raw_child").succeed();
     let mut segments = job.segments();
-    segments.sort_by_key(|left| left.snapshot.next_ticket);
+    segments.sort_by_key(|left| left.counters(0, AllReduce).issued_calls);
     let [child, parent] = &segments[..] else { panic!("{} segments", segments.len()) };
     parent.expect(0, AllReduce, (2, 8), (2, 8), 0);
     child.expect(0, AllReduce, (1, 400), (1, 400), 0);

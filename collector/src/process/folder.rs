@@ -1,0 +1,126 @@
+//! Whether one more segment may lie in the folder, and what is left there where it may not.
+//!
+//! A segment is written as memory is. So its file must be in memory: on a disk a write waits for the disk, and where that
+//! is frozen the job's own thread would wait with it.
+
+#![expect(unsafe_code, reason = "asks the system about limits and file systems")]
+
+use std::ffi::CString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::Fixed;
+
+/// `f_type` of the file systems that are memory. Source: `linux/magic.h`.
+const TMPFS: u32 = 0x0102_1994;
+const HUGETLBFS: u32 = 0x9584_58f6;
+
+/// Why a segment was refused. Its word is part of the marker's name, which the agent reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The folder lies on a disk.
+    OnDisk,
+    /// The process may not have files of that length (`RLIMIT_FSIZE`): to try would end it.
+    FileSize,
+    /// The segments of the folder have the memory that they may have.
+    Budget,
+}
+
+impl Refusal {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::OnDisk => "on-disk",
+            Self::FileSize => "file-size",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// Whether a segment may be made in the folder, which exists; `budget_bytes` is what all of it may take.
+pub(super) fn check(dir: &Path, budget_bytes: u64) -> Result<(), Refusal> {
+    if !is_memory(dir) {
+        return Err(Refusal::OnDisk);
+    }
+    if file_size_limit() < size_of::<Segment>() as u64 {
+        return Err(Refusal::FileSize);
+    }
+    let budget = budget_bytes.min(size(dir) / MAX_SHARE);
+    if taken(dir, budget) >= budget { Err(Refusal::Budget) } else { Ok(()) }
+}
+
+/// The share of a file system that segments may take: what else lies in it is the job's.
+const MAX_SHARE: u64 = 4;
+
+/// Leaves word for the agent: `.refused-<why>-<pid>-<start time>`. Where that cannot be, nothing is said.
+pub(super) fn leave_marker(dir: &Path, refusal: Refusal, fixed: &Fixed) {
+    let name = format!(".refused-{}-{}-{}", refusal.word(), fixed.pid, fixed.start_time_ns);
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name));
+}
+
+fn is_memory(dir: &Path) -> bool {
+    let Ok(path) = CString::new(dir.as_os_str().as_bytes()) else { return false };
+    let mut stat = MaybeUninit::<libc::statfs>::uninit();
+    // SAFETY: a terminated path and a valid place for the answer.
+    if unsafe { libc::statfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: filled by the call that succeeded.
+    let kind = unsafe { stat.assume_init() }.f_type;
+    // The field is of another width and sign on each architecture; the numbers have 32 bits.
+    matches!(u32::try_from(kind & 0xffff_ffff), Ok(TMPFS | HUGETLBFS))
+}
+
+/// Bytes of the file system; without a limit where it has none.
+fn size(dir: &Path) -> u64 {
+    let Ok(path) = CString::new(dir.as_os_str().as_bytes()) else { return u64::MAX };
+    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: a terminated path and a valid place for the answer.
+    if unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
+        return u64::MAX;
+    }
+    // SAFETY: filled by the call that succeeded.
+    let stat = unsafe { stat.assume_init() };
+    match stat.f_blocks.saturating_mul(stat.f_frsize) {
+        0 => u64::MAX,
+        bytes => bytes,
+    }
+}
+
+/// Bytes that the folder's segments take, counted no further than to the limit.
+fn taken(dir: &Path, limit: u64) -> u64 {
+    let mut bytes = 0_u64;
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let is_segment = entry.path().extension().is_some_and(|extension| extension == "seg");
+        let Ok(metadata) = entry.metadata() else { continue };
+        if is_segment && metadata.is_file() {
+            bytes = bytes.saturating_add(metadata.blocks().saturating_mul(BLOCK_BYTES));
+        }
+        if bytes >= limit {
+            break;
+        }
+    }
+    bytes
+}
+
+/// Unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+
+fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid place for the answer.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::other(refusal.word())
+    }
+}
