@@ -22,7 +22,7 @@ const CALLBACKS: f64 = 12.0;
 /// What a collective may cost above the plugin that does nothing, without pause, nanoseconds.
 const TARGET_HOT_NS: f64 = 100.0;
 /// The same at 5 000 collectives per second.
-const TARGET_PACED_NS: f64 = 300.0;
+const TARGET_PACED_NS: f64 = 200.0;
 
 const HELP: &str = "\
 What a profiler plugin costs a collective: the collector beside a plugin that does nothing, and beside others.

@@ -14,6 +14,8 @@ use ringscope_wire::{Datatype, Primitive};
 
 use crate::calls::issue::start_known;
 use crate::cuda_events::Closer;
+use crate::segment::counts;
+use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
 use crate::segment::records::{bytes, is_in_flight, record, subject, what};
@@ -44,20 +46,18 @@ impl Described {
     }
 }
 
-/// Records an operation whose call did not pass the collector: as issued now, or as captured into a graph. The
-/// library may speak of one communicator on several threads, so counters are added to atomically.
+/// Records an operation whose call did not pass the collector: as issued now, or as captured into a graph. The calls of one
+/// communicator come one after the other, as the library demands of the program.
 pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Operation {
     let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
     let ticket = place_record(segment, seen, state, ticks::now());
     let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
     let counters = &communicators::at(segment, seen.slot).counters[primitive];
-    let (calls, sum) = if is_captured {
-        (&counters.captured_calls, &counters.captured_bytes)
+    if is_captured {
+        add_captured(counters, 1, seen.bytes());
     } else {
-        (&counters.issued_calls, &counters.issued_bytes)
-    };
-    calls.fetch_add(1, Relaxed);
-    sum.fetch_add(seen.bytes(), Relaxed);
+        add_issued(counters, 1, seen.bytes());
+    }
     Operation::new(ticket, seen.slot, primitive)
 }
 
@@ -75,7 +75,8 @@ fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
     record.count.store(seen.count, Relaxed);
-    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
+    let seq_number = counters.next_seq_number.load(Relaxed);
+    counts::add(&counters.next_seq_number, 1);
     record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
     // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
     let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);

@@ -1,6 +1,7 @@
 //! What the collector makes of the profiler's events: one place for all versions of the interface.
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use ringscope_wire::segment::Segment;
@@ -38,8 +39,8 @@ const FIRST_WITH_CALLS: u32 = 5;
 const FIRST_WITH_CHANNEL_COUNTS: u32 = 4;
 
 thread_local! {
-    /// A group of this thread's is open: what the library plans now was called now, or is being captured.
-    static IN_GROUP: Cell<bool> = const { Cell::new(false) };
+    /// A group of this thread's is open and has captured calls: what the library plans now is being captured.
+    static IN_CAPTURE: Cell<bool> = const { Cell::new(false) };
     /// Ticket plus one of the record that this thread last made a template of.
     static LAST_TEMPLATE: Cell<u64> = const { Cell::new(0) };
 }
@@ -60,10 +61,7 @@ pub(crate) fn start(segment: &Segment, speaker: Speaker, event: &Event) -> Optio
         Event::KernelCh(channel) => start_channel(segment, speaker, *channel),
         Event::ProxyOp(proxy) => start_proxy(segment, speaker, *proxy),
         Event::ProxyStep => start_step(segment, speaker),
-        Event::GroupApi => {
-            IN_GROUP.set(true);
-            Some(Handle::Group)
-        }
+        Event::GroupApi => Some(Handle::Group),
         // Its end is only told by CUDA events: the record that its call made stays in flight until one.
         Event::CeColl | Event::Other => None,
         Event::Unknown => {
@@ -78,7 +76,7 @@ pub(crate) fn start(segment: &Segment, speaker: Speaker, event: &Event) -> Optio
 fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
     let slot = contexts::slot(segment, speaker.context);
     let Some(ticket) = local::with(|local| local.current.get()).checked_sub(1) else {
-        return start_unseen_api(segment, slot, api);
+        return start_unseen_api(segment, slot, speaker.parent, api);
     };
     let record = records::record(segment, ticket);
     if record.ticket.load(Acquire) != ticket + 1 {
@@ -91,6 +89,7 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
         return None;
     }
     if api.is_captured {
+        begin_capture(speaker.parent);
         // The parts of one all-to-all are one template.
         if LAST_TEMPLATE.replace(ticket + 1) == ticket + 1 {
             return None;
@@ -105,7 +104,7 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
 }
 
 #[inline(never)]
-fn start_unseen_api(segment: &Segment, slot: Option<usize>, api: &Api) -> Option<Handle> {
+fn start_unseen_api(segment: &Segment, slot: Option<usize>, parent: u64, api: &Api) -> Option<Handle> {
     if !switch::is_on(segment) {
         return None;
     }
@@ -118,6 +117,7 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, api: &Api) -> Option
     let seen = Described { slot, primitive, count: api.count, datatype, peer: peer(primitive, api.root) };
     let operation = seen::add(segment, &seen, api.is_captured);
     if api.is_captured {
+        begin_capture(parent);
         return Some(replay::template(segment, slot, primitive.index(), seen.bytes()));
     }
     Some(Handle::Api(operation))
@@ -161,8 +161,25 @@ fn start_task(
     }
 }
 
+/// Some call was captured in a group: until then the end of a group need not look for it.
+static HAS_CAPTURED: AtomicBool = AtomicBool::new(false);
+
+/// A call below this parent is captured: as long as its group is open, tasks of templates are no runs.
+fn begin_capture(parent: u64) {
+    if Handle::decode(parent) == Some(Handle::Group) {
+        HAS_CAPTURED.store(true, Relaxed);
+        IN_CAPTURE.set(true);
+    }
+}
+
+fn end_capture() {
+    if HAS_CAPTURED.load(Relaxed) {
+        IN_CAPTURE.set(false);
+    }
+}
+
 fn is_calling() -> bool {
-    IN_GROUP.get() || local::with(local::Local::is_inside)
+    IN_CAPTURE.get() || local::with(local::Local::is_inside)
 }
 
 #[inline(always)]
@@ -285,7 +302,7 @@ pub(crate) fn stop(segment: &Segment, number: u64) {
         Some(Handle::Channel(operation, channel)) => complete::channel_done(segment, operation, channel),
         Some(Handle::RunChannel(entry, _)) => replay::channel_done(segment, entry),
         Some(Handle::Step(entry)) => steps::stop(segment, entry),
-        Some(Handle::Group) => IN_GROUP.set(false),
+        Some(Handle::Group) => end_capture(),
         Some(
             Handle::Api(_)
             | Handle::Task(_)
