@@ -241,6 +241,10 @@ fn start_nameless_task(
             replay::run_of(segment, slot, primitive.index(), seen.bytes(), n_channels)
         };
     }
+    if !switch::is_on(segment) {
+        // Its call has not been recorded either.
+        return None;
+    }
     switch::dropped(segment, DropReason::UnmatchedEvent, 1);
     None
 }

@@ -1,9 +1,10 @@
 //! Whether the collector counts: obeys the control word, asks for as
 //! much as the level needs, switches itself off on a fault, counts what is dropped.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use ringscope_wire::segment::calls::layout::MAX_THREADS;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
     CONTROL_COUNTERS, CONTROL_OFF, CONTROL_RAISED, CONTROL_STEPS, Communicator, DropReason, LEVEL_CHANNELS,
@@ -13,17 +14,26 @@ use ringscope_wire::segment::layout::{
 
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::segment::own::OWN;
-use crate::segment::{places, ticks};
+use crate::segment::{local, places, ticks};
 use crate::{cuda_events, profiler};
 
-/// The control word that was last obeyed; no control word at first.
-static OBEYED: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The control word that has been obeyed to the end; no control word at first.
+static OBEYED: AtomicU32 = AtomicU32::new(NO_CONTROL);
+/// The control word that was last heard of.
+static HEARD: AtomicU32 = AtomicU32::new(NO_CONTROL);
+const NO_CONTROL: u32 = u32::MAX;
 /// The level that the process was started with.
 static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
 /// Version of the profiler interface that the library speaks, 0 while it does not.
 static VERSION: AtomicU32 = AtomicU32::new(0);
-/// What the library was last asked for.
+/// What the library is asked for.
 static ASKED: AtomicU32 = AtomicU32::new(0);
+/// The library is still asked for more than that, for the sake of calls that were begun before.
+static IS_LOWERING: AtomicBool = AtomicBool::new(false);
+/// How often it has been looked whether those calls are over.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+/// After so many the library is asked for less all the same: some thread does not come back.
+const MAX_LOOKS: u32 = 1000;
 
 /// Calls and tasks: what every level needs.
 const TASKS: u32 = bits(COLL | P2P | COLL_API | P2P_API | CE_COLL);
@@ -51,23 +61,59 @@ pub(crate) fn is_on(segment: &Segment) -> bool {
     live.state.load(Relaxed) == STATE_ON
 }
 
-/// Brings state and level in line with the control word. A fault is final.
+/// Brings state and level in line with the control word. A fault is final. Calls come here again until the library is
+/// asked for no more than that.
 #[cold]
 fn obey(segment: &Segment) {
     let live = &segment.live;
     let control = live.control.load(Relaxed);
-    OBEYED.store(control, Relaxed);
-    let (from, to) = if control == CONTROL_OFF { (STATE_ON, STATE_OFF) } else { (STATE_OFF, STATE_ON) };
-    if live.state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
-        live.off_since_ticks.store(if to == STATE_OFF { ticks::now() } else { 0 }, Relaxed);
+    if HEARD.swap(control, AcqRel) != control {
+        let (from, to) = if control == CONTROL_OFF { (STATE_ON, STATE_OFF) } else { (STATE_OFF, STATE_ON) };
+        // Switched on, no call may be recorded before the library is asked to tell of it.
+        if to == STATE_ON && live.state.load(Relaxed) == from {
+            ask(segment, to);
+        }
+        if live.state.compare_exchange(from, to, AcqRel, Relaxed).is_ok() {
+            live.off_since_ticks.store(if to == STATE_OFF { ticks::now() } else { 0 }, Relaxed);
+        }
+        ask(segment, live.state.load(Relaxed));
     }
-    ask(segment);
+    if lower(segment) {
+        OBEYED.store(control, Relaxed);
+    }
+}
+
+/// The library is asked for less once no other thread is in a call that was begun while more was asked for: the library
+/// settles during the call what it tells of it. True if it is done.
+fn lower(segment: &Segment) -> bool {
+    if !IS_LOWERING.load(Acquire) {
+        return true;
+    }
+    let looks = LOOKS.fetch_add(1, Relaxed);
+    let is_alone = segment.live.n_threads.load(Acquire) <= 1;
+    // At the first look a thread may be on its way into a call, having seen what was asked for before.
+    if !is_alone && (looks == 0 || looks < MAX_LOOKS && is_another_inside(segment)) {
+        return false;
+    }
+    if IS_LOWERING.swap(false, AcqRel) {
+        profiler::set_mask(ASKED.load(Acquire));
+    }
+    true
+}
+
+fn is_another_inside(segment: &Segment) -> bool {
+    let used = (segment.live.n_threads.load(Acquire) as usize).min(MAX_THREADS);
+    let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
+    segment.calls.threads[..used].iter().any(|thread| {
+        own != Some(std::ptr::from_ref(thread))
+            && thread.returned_ticks.load(Acquire) < thread.entered_ticks.load(Acquire)
+    })
 }
 
 /// A new segment, for a process that starts with this level.
 pub(crate) fn begin(level: u32) {
     START_LEVEL.store(level, Relaxed);
-    OBEYED.store(u32::MAX, Relaxed);
+    disobey();
 }
 
 /// The library has begun to speak this version of the profiler interface, or speaks it to one more communicator.
@@ -77,12 +123,18 @@ pub(crate) fn begin_profiler(segment: &Segment, version: u32) {
         places::keep_order();
     }
     segment.live.profiler_version.store(version, Relaxed);
-    OBEYED.store(segment.live.control.load(Relaxed), Relaxed);
+    disobey();
     obey(segment);
 }
 
-/// Asks the library for the events that state and level need.
-fn ask(segment: &Segment) {
+/// The control word is to be obeyed anew.
+fn disobey() {
+    HEARD.store(NO_CONTROL, Relaxed);
+    OBEYED.store(NO_CONTROL, Relaxed);
+}
+
+/// Asks the library for the events that this state and the level need; for less than before only later ([`lower`]).
+fn ask(segment: &Segment, state: u32) {
     let (version, live) = (VERSION.load(Relaxed), &segment.live);
     if version == 0 {
         return;
@@ -93,7 +145,7 @@ fn ask(segment: &Segment) {
         CONTROL_STEPS | CONTROL_RAISED => LEVEL_STEPS,
         _ => START_LEVEL.load(Relaxed),
     };
-    let asked = match live.state.load(Relaxed) {
+    let asked = match state {
         STATE_ON => match level {
             LEVEL_STEPS => TASKS | CHANNELS | STEPS,
             LEVEL_CHANNELS => TASKS | CHANNELS,
@@ -106,8 +158,14 @@ fn ask(segment: &Segment) {
     };
     live.level.store(level, Relaxed);
     // In this order: a call of another thread that relies on the profiler from now on finds the library asked already.
-    profiler::set_mask(asked);
+    let before = ASKED.load(Acquire);
+    let left = if IS_LOWERING.load(Acquire) { bits(u64::MAX) } else { before };
+    profiler::set_mask(asked | before);
     ASKED.store(asked, Release);
+    if left & !asked != 0 {
+        LOOKS.store(0, Relaxed);
+        IS_LOWERING.store(true, Release);
+    }
     each(segment, note_completion);
 }
 
@@ -118,7 +176,8 @@ fn is_told_by_events(segment: &Segment) -> bool {
 
 /// Events have turned out not to work for a communicator, or the driver has been found: what to ask for may be another.
 pub(crate) fn ask_again(segment: &Segment) {
-    ask(segment);
+    disobey();
+    obey(segment);
 }
 
 fn has_unseen(segment: &Segment) -> bool {
@@ -173,6 +232,7 @@ pub(crate) fn fault() {
         dropped(segment, DropReason::Panic, 1);
     }
     ASKED.store(0, Relaxed);
+    IS_LOWERING.store(false, Relaxed);
     profiler::set_mask(0);
 }
 
@@ -198,7 +258,8 @@ pub(crate) fn settle_without_segment(segment: &Segment) {
 
 /// In a forked child: what the parent's library was asked for is not the child's.
 pub(crate) fn forget() {
-    OBEYED.store(u32::MAX, Relaxed);
+    disobey();
     VERSION.store(0, Relaxed);
     ASKED.store(0, Relaxed);
+    IS_LOWERING.store(false, Relaxed);
 }

@@ -1,13 +1,10 @@
 /* One process that has several ranks, as a program that drives all GPUs of a host has. */
 #define _GNU_SOURCE
+#include "../plugin/c/control.h"
 #include "stub.h"
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CHECK(what) do { if (!(what)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); exit(99); } } while (0)
 #define OK(call) CHECK((call) == 0)
 enum { FLOAT32 = 7, SUM = 0, RANKS = 4 };
 
@@ -44,9 +41,37 @@ static void threads_of_all(void) {
   for (int i = 0; i < RANKS; i++) OK(pthread_join(threads[i], NULL));
 }
 
+static void *call_twice(void *comm) {
+  all_reduce(comm, 1);
+  stub_fail_next(STUB_PAUSE);
+  all_reduce(comm, 2);
+  return NULL;
+}
+
+/* While one thread is in a call that it made when calls were followed, another one turns that off, and on again. */
+static void off_while_calling(void) {
+  enum { ON = 2, OFF = 1 };
+  ncclComm_t comms[2];
+  pthread_t thread;
+  OK(ncclCommInitAll(comms, 2, NULL));
+  all_reduce(comms[0], 1);
+  OK(pthread_create(&thread, NULL, call_twice, comms[1]));
+  stub_await_pause();
+  control(OFF);
+  for (int i = 0; i < 4; i++) all_reduce(comms[0], 1);
+  CHECK(stub_mask() != 0);
+  stub_go_on();
+  OK(pthread_join(thread, NULL));
+  all_reduce(comms[0], 1);
+  CHECK(stub_mask() == 0);
+  control(ON);
+  all_reduce(comms[0], 1);
+  CHECK(stub_mask() != 0);
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(splits_of_all), SCENARIO(threads_of_all),
+    SCENARIO(splits_of_all), SCENARIO(threads_of_all), SCENARIO(off_while_calling),
 };
 
 int main(int argc, char **argv) {

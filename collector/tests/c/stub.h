@@ -85,6 +85,11 @@ void stub_fail_next(int result);
 #define STUB_WAIT 1001
 /* As a result of an operation: it forks and succeeds, in the child too. */
 #define STUB_FORK 1002
+/* As a result of an operation: it goes on when it is told to, and only then looks at the mask. */
+#define STUB_PAUSE 1002
+/* Returns when an operation has paused. */
+void stub_await_pause(void);
+void stub_go_on(void);
 /* What ncclCommGetAsyncError says from now on. */
 void stub_async_error(int error);
 /* Calls are captured into a graph, as the profiler says. */

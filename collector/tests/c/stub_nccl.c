@@ -76,9 +76,27 @@ void stub_meet(int n_threads) { meets = !pthread_barrier_init(&meeting, NULL, (u
 int stub_operations(void) { return operations; }
 int stub_group_starts(void) { return group_starts; }
 
+static pthread_mutex_t pause_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t pause_changed = PTHREAD_COND_INITIALIZER;
+static int pauses;
+static void set_pause(int from, int to) {
+  pthread_mutex_lock(&pause_lock);
+  while (pauses != from) pthread_cond_wait(&pause_changed, &pause_lock);
+  pauses = to;
+  pthread_cond_broadcast(&pause_changed);
+  pthread_mutex_unlock(&pause_lock);
+}
+void stub_await_pause(void) { set_pause(1, 2); }
+void stub_go_on(void) { set_pause(2, 3); }
+
 static int take_failure(void) {
   int result = fail_next;
   fail_next = 0;
+  if (result == STUB_PAUSE) {
+    set_pause(0, 1);
+    set_pause(3, 0);
+    return SUCCESS;
+  }
   if (result == STUB_FORK) return fork() < 0;
   if (result == STUB_WAIT) {
     puts("waiting");

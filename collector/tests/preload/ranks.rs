@@ -47,3 +47,13 @@ fn ranks_made_by_several_threads_at_once_are_told_apart_by_their_calls() {
         assert_eq!((identities.len(), hashes.len()), (4, 4), "version {version}: {identities:x?}");
     }
 }
+
+#[test]
+fn a_call_is_followed_to_its_end_whoever_turns_that_off_meanwhile() {
+    for version in VERSIONS {
+        let left = ranks_job("off_while_calling", version).succeed().only_segment();
+        left.expect(0, AllReduce, (2, 8), (2, 8), 0);
+        left.expect(1, AllReduce, (2, 12), (2, 12), 0);
+        assert_eq!(left.snapshot.dropped, [], "version {version}");
+    }
+}
