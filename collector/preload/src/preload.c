@@ -20,6 +20,14 @@ extern WEAK void *__libc_dlsym(void *handle, const char *name);
 extern WEAK char *secure_getenv(const char *name);
 extern WEAK const char *gnu_get_libc_version(void);
 extern WEAK int pthread_setcancelstate(int state, int *old);
+extern WEAK int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object);
+struct time {
+    long s, ns;
+};
+extern WEAK int getpid(void);
+/* Since 2.32. */
+extern WEAK char __libc_single_threaded;
+extern WEAK int nanosleep(const struct time *length, struct time *rest);
 
 /* The same in glibc and musl, on all machines. */
 enum { RTLD_LAZY = 1, RTLD_NOW = 2, RTLD_NOLOAD = 4 };
@@ -142,14 +150,74 @@ EXPORT void *ringscope_preload_next(const char *name) {
     return found && !ringscope_preload_holds(found) ? found : 0;
 }
 
+static int hold_cancellation(void) {
+    int state = 0;
+    if (pthread_setcancelstate) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+static void release_cancellation(int state) {
+    if (pthread_setcancelstate) pthread_setcancelstate(state, &state);
+}
+
+/* Threads that are opening the collector now, the process that they are of, and that there is none for good. */
+static int n_opening, opening_pid, is_none;
+/* Forks that are under way. */
+static int n_forking;
+
+static void wait_a_millisecond(void) {
+    static const struct time a_millisecond = {0, 1000000};
+    if (nanosleep) nanosleep(&a_millisecond, 0);
+}
+
+/* A child that is made while another thread opens the collector has half of it, and locks that nobody gives back: the fork
+ * waits until it is open, which takes about a millisecond. Not for ever, for the thread may wait for what the forking one
+ * holds. */
+enum { MAX_WAITS = 100 };
+static void wait_for(const int *others) {
+    for (int i = 0; i < MAX_WAITS && __atomic_load_n(others, __ATOMIC_SEQ_CST) != 0; i++) wait_a_millisecond();
+}
+
+static void before_fork(void) {
+    int state = hold_cancellation();
+    __atomic_add_fetch(&n_forking, 1, __ATOMIC_SEQ_CST);
+    wait_for(&n_opening);
+    release_cancellation(state);
+}
+
+static void after_fork(void) { __atomic_sub_fetch(&n_forking, 1, __ATOMIC_SEQ_CST); }
+static void in_child(void) { n_forking = 0; }
+
+/* A fork that has begun before is not seen: it is given the time to end. */
+static void watch_forks(void) {
+    static int is_watching;
+    if (!__register_atfork || __atomic_exchange_n(&is_watching, 1, __ATOMIC_ACQ_REL)) return;
+    __register_atfork(before_fork, after_fork, in_child, 0);
+    if (!&__libc_single_threaded || !__libc_single_threaded) wait_a_millisecond();
+}
+
+/* Whether this is a child that was made in the middle of an opening all the same. */
+static int has_half(void) {
+    return __atomic_load_n(&n_opening, __ATOMIC_ACQUIRE) != 0 && __atomic_load_n(&opening_pid, __ATOMIC_ACQUIRE) != getpid();
+}
+
 /* The collector; opened by the first who asks, or found to be none for good. */
 static void *collector(void) {
-    static int is_none;
     /* A program of another C library, or with more rights than its user, gets none. */
-    if (__atomic_load_n(&is_none, __ATOMIC_ACQUIRE) || !gnu_get_libc_version || !secure_getenv || !know_linker()) return 0;
+    if (__atomic_load_n(&is_none, __ATOMIC_ACQUIRE) || !gnu_get_libc_version || !secure_getenv || !getpid) return 0;
+    if (has_half() || !know_linker()) return 0;
     const char *path = secure_getenv("RINGSCOPE_COLLECTOR");
-    /* Threads that race get the same handle. It is never closed. */
-    void *opened = path && *path == '/' ? linker.open(path, RTLD_NOW) : 0;
+    void *opened = 0;
+    if (path && *path == '/') {
+        watch_forks();
+        __atomic_store_n(&opening_pid, getpid(), __ATOMIC_RELEASE);
+        __atomic_add_fetch(&n_opening, 1, __ATOMIC_ACQ_REL);
+        /* Threads that race get the same handle. It is never closed. */
+        opened = linker.open(path, RTLD_NOW);
+        __atomic_sub_fetch(&n_opening, 1, __ATOMIC_SEQ_CST);
+        /* What waited knows nothing of the collector's own handlers: it ends before the collector is called. */
+        wait_for(&n_forking);
+    }
     if (!opened) __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
     return opened;
 }
@@ -186,9 +254,8 @@ static const void *find_uncancelled(struct function *function, const void *calle
 
 /* Where a call of this function goes that returns to `caller`. A thread that is to be cancelled is not in here. */
 HIDDEN __attribute__((used)) const void *find(struct function *function, const void *caller) {
-    int state = 0;
-    if (pthread_setcancelstate) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    int state = hold_cancellation();
     const void *found = find_uncancelled(function, caller);
-    if (pthread_setcancelstate) pthread_setcancelstate(state, &state);
+    release_cancellation(state);
     return found;
 }

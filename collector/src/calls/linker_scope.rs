@@ -7,11 +7,12 @@
 
 #![expect(unsafe_code, reason = "asks the dynamic linker and the unwinder")]
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 /// Libraries that speak the API, in the order in which they are asked.
 const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"librsccl.so"];
@@ -137,48 +138,78 @@ pub(crate) struct Object {
     name: CString,
 }
 
-struct Search {
-    address: usize,
-    found: Option<Object>,
+/// What the linker publishes of a loaded object. Source: `link.h`, `struct link_map`.
+#[repr(C)]
+struct LinkMap {
+    base: usize,
+    name: *const c_char,
+    dynamic: *const c_void,
+    next: *mut LinkMap,
+    previous: *mut LinkMap,
 }
 
-/// The object that has code or data at this address.
+unsafe extern "C" {
+    fn dladdr1(
+        address: *const c_void,
+        info: *mut libc::Dl_info,
+        more: *mut *mut c_void,
+        flags: c_int,
+    ) -> c_int;
+}
+
+/// For `dladdr1`: the answer is a [`LinkMap`]. Source: `dlfcn.h`.
+const RTLD_DL_LINKMAP: c_int = 2;
+
+/// The object that has code or data at this address. Not by `dl_iterate_phdr`, whose lock a child inherits as it was when
+/// another thread of its parent held it; that of `dladdr` a fork makes anew.
 pub(crate) fn object_at(address: usize) -> Option<Object> {
-    let mut search = Search { address, found: None };
-    // SAFETY: `examine` is called with the pointer given here, before this returns.
-    unsafe { libc::dl_iterate_phdr(Some(examine), (&raw mut search).cast()) };
-    search.found
+    let address: *const c_void = std::ptr::with_exposed_provenance(address);
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut map = null_mut();
+    // SAFETY: valid places for the answers; any address may be asked for.
+    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
+    // SAFETY: all zero is a valid Dl_info.
+    let info = unsafe { info.assume_init() };
+    // SAFETY: NULL, or of the object that the caller is in, which stays loaded meanwhile.
+    let name = unsafe { map.cast::<LinkMap>().as_ref() }.filter(|_| found != 0)?.name;
+    let (start, end) = range_at(info.dli_fbase)?;
+    // SAFETY: NULL or the linker's own text, which lives as long as the object. The program itself has no name.
+    let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
+    Some(Object { start, end, name: name.to_owned() })
 }
 
-unsafe extern "C" fn examine(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: `object_at` passes its Search, which nothing else uses meanwhile.
-    let search = unsafe { &mut *search.cast::<Search>() };
-    // SAFETY: the linker passes a valid record ...
-    let info = unsafe { &*info };
-    if info.dlpi_phdr.is_null() {
-        return 0;
+/// From the first byte of an object to its last, by its headers: they lie where it begins.
+fn range_at(start: *mut c_void) -> Option<(usize, usize)> {
+    // SAFETY: the linker says that an object is mapped here, and one begins with its first page.
+    let file = unsafe { start.cast::<libc::Elf64_Ehdr>().as_ref() }?;
+    if file.e_ident[..4] != *b"\x7fELF" {
+        return None;
     }
-    // SAFETY: ... with as many headers as it says ...
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let base = usize::try_from(info.dlpi_addr).unwrap_or_default();
-    let mut range: Option<(usize, usize)> = None;
-    for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-        let start = base.wrapping_add(usize::try_from(header.p_vaddr).unwrap_or_default());
-        let end = start.wrapping_add(usize::try_from(header.p_memsz).unwrap_or_default());
-        range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
-    }
-    let Some((start, end)) = range.filter(|(start, end)| (*start..*end).contains(&search.address)) else {
-        return 0;
-    };
-    // SAFETY: ... and NULL or a terminated name, valid during the call.
-    let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-    search.found = Some(Object { start, end, name: name.to_owned() });
-    1
+    let headers = start.addr().checked_add(usize::try_from(file.e_phoff).ok()?)?;
+    let headers: *const libc::Elf64_Phdr = std::ptr::with_exposed_provenance(headers);
+    // SAFETY: an object's headers are in its first page, as many as it says.
+    let headers = unsafe { std::slice::from_raw_parts(headers, usize::from(file.e_phnum)) };
+    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let first = loaded().map(|header| header.p_vaddr).min()?;
+    let last = loaded().map(|header| header.p_vaddr.saturating_add(header.p_memsz)).max()?;
+    let len = usize::try_from(last.saturating_sub(first)).ok()?;
+    Some((start.addr(), start.addr().saturating_add(len)))
+}
+
+/// This process is a forked child: [`all_objects`] might wait for ever.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// In a forked child: what is asked under a lock that it may have inherited is asked no more.
+pub(crate) fn forget() {
+    IS_CHILD.store(true, Relaxed);
 }
 
 /// Names of all loaded objects but the program itself. They are only listed under the linker's lock, and asked later.
 fn all_objects() -> Vec<CString> {
     let mut names: Vec<CString> = Vec::new();
+    if IS_CHILD.load(Relaxed) {
+        return names;
+    }
     // SAFETY: `list` is called with the pointer given here, before this returns.
     unsafe { libc::dl_iterate_phdr(Some(list), (&raw mut names).cast()) };
     names
@@ -199,19 +230,31 @@ unsafe extern "C" fn list(info: *mut libc::dl_phdr_info, _: usize, names: *mut c
     0
 }
 
-/// First and last address of our own object, found once.
-static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+unsafe extern "C" {
+    /// The first byte of our own object, and the one behind its last: the linker that makes it puts them there.
+    #[link_name = "__ehdr_start"]
+    static OWN_START: u8;
+    #[link_name = "_end"]
+    static OWN_END: u8;
+}
 
 pub(crate) fn is_ours(address: usize) -> bool {
-    let [start, end] = &OWN;
-    if end.load(Relaxed) == 0 {
-        let own: fn(usize) -> bool = is_ours;
-        if let Some(object) = object_at((own as *const ()).addr()) {
-            start.store(object.start, Relaxed);
-            end.store(object.end, Relaxed);
-        }
-    }
-    (start.load(Relaxed)..end.load(Relaxed)).contains(&address)
+    ((&raw const OWN_START).addr()..(&raw const OWN_END).addr()).contains(&address)
+}
+
+thread_local! {
+    /// Where the exported function that this thread is in will return to; 0 if it has not said.
+    static CALLER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A function says where it will return to.
+pub(crate) extern "C" fn remember_caller(address: usize) {
+    CALLER.set(address);
+}
+
+/// What the function that this thread is in has said: good for once.
+pub(crate) fn remembered_caller() -> usize {
+    CALLER.take()
 }
 
 unsafe extern "C-unwind" {
@@ -223,7 +266,8 @@ unsafe extern "C-unwind" {
 }
 
 /// The address in the caller's code to which the exported function that this thread is in will return; 0 if there is
-/// no telling. About a microsecond: not for the record path.
+/// no telling. About a microsecond: not for the record path. The unwinder may take the linker's lock, which a forked child
+/// may have inherited: not for what a first call does.
 pub(crate) fn caller() -> usize {
     let mut caller = 0_usize;
     // SAFETY: `visit` is called with the pointer given here, before this returns.

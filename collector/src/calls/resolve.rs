@@ -16,6 +16,7 @@ use ringscope_wire::segment::layout::DropReason;
 use crate::abi::nccl::{Comm, SYSTEM_ERROR};
 use crate::calls::linker_scope;
 use crate::calls::linker_scope::Scope;
+use crate::segment::forks::between_forks;
 use crate::segment::local::Local;
 use crate::segment::{communicators, guard, segment, switch, uncancelled};
 
@@ -154,12 +155,12 @@ fn library_of_one_of_several(local: &Local, comm: Comm) -> Option<usize> {
         let slot = communicators::find(segment, local, comm as u64)?;
         Some(communicators::at(segment, slot).library.load(Relaxed) as usize)
     });
-    known.or_else(library_of_outside)
+    known.or_else(|| library_of_caller(guard(linker_scope::caller).unwrap_or(0)))
 }
 
-/// The copy for a rare call without a communicator, whose wrapper does not know where it returns to.
+/// The copy for a call without a communicator, whose wrapper has said where it returns to.
 pub(crate) fn library_of_outside() -> Option<usize> {
-    library_of_caller(guard(linker_scope::caller).unwrap_or(0))
+    library_of_caller(linker_scope::remembered_caller())
 }
 
 /// The copy for a call that returns to this address.
@@ -171,7 +172,7 @@ pub(crate) fn library_of_caller(caller: usize) -> Option<usize> {
             return Some(known.library.load(Relaxed));
         }
     }
-    guard(|| uncancelled(|| meet(caller))).flatten()
+    guard(|| uncancelled(|| between_forks(|| meet(caller)))).flatten()
 }
 
 /// Finds the copy of a caller that is not known yet, and remembers both.

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::LIVE_DRIVER;
 
+use crate::segment::forks::between_forks;
+
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// `CUDA_ERROR_NOT_READY`.
@@ -95,22 +97,26 @@ pub(crate) fn is_ready() -> bool {
 /// Looks for the driver, where none has been found so far. Not on the record path.
 pub(crate) fn find(segment: &Segment) {
     if STATE.load(Acquire) == UNKNOWN {
-        // SAFETY: with RTLD_NOLOAD nothing is loaded, no code of others runs.
-        let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            return;
-        }
-        // The reference is kept: a driver that goes away would take the functions with it.
-        let is_fit = NAMES.iter().zip(&TABLE).all(|(name, place)| {
-            // SAFETY: a handle from dlopen and a terminated name.
-            place.store(unsafe { libc::dlsym(handle, name.as_ptr()) }, Relaxed);
-            !place.load(Relaxed).is_null() || OPTIONAL.contains(name)
-        });
-        STATE.store(if is_fit { READY } else { UNFIT }, Release);
+        between_forks(ask_linker);
     }
     if is_ready() {
         segment.live.flags.fetch_or(LIVE_DRIVER, Relaxed);
     }
+}
+
+fn ask_linker() {
+    // SAFETY: with RTLD_NOLOAD nothing is loaded, no code of others runs.
+    let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return;
+    }
+    // The reference is kept: a driver that goes away would take the functions with it.
+    let is_fit = NAMES.iter().zip(&TABLE).all(|(name, place)| {
+        // SAFETY: a handle from dlopen and a terminated name.
+        place.store(unsafe { libc::dlsym(handle, name.as_ptr()) }, Relaxed);
+        !place.load(Relaxed).is_null() || OPTIONAL.contains(name)
+    });
+    STATE.store(if is_fit { READY } else { UNFIT }, Release);
 }
 
 /// In a forked child: the parent's driver cannot be used there.

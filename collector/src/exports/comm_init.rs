@@ -19,6 +19,7 @@ use ringscope_wire::segment::layout::{
 use crate::abi::nccl::{Comm, Given, SHRINK_ABORT, SPLIT_NOCOLOR, SUCCESS, UniqueId, read_config};
 use crate::calls::resolve;
 use crate::calls::resolve::{Function, library_of, library_of_outside};
+use crate::exports::called::wrap_called;
 use crate::exports::describe::describe;
 use crate::exports::forward::{track, wrap};
 use crate::exports::nonblocking;
@@ -29,7 +30,7 @@ use crate::segment::local::{Local, Pending};
 use crate::segment::map::segment_or_create;
 use crate::segment::{communicators, guard, lineage, segment, switch};
 
-wrap!(
+wrap_called!(
     ncclCommInitRank(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int),
     |local, library = library_of_outside(), real| {
         let forming = form(library, |_| Making::init(library, Some(&id), rank, n_ranks, None));
@@ -38,7 +39,7 @@ wrap!(
     }
 );
 
-wrap!(
+wrap_called!(
     ncclCommInitRankConfig(comm: *mut Comm, n_ranks: c_int, id: UniqueId, rank: c_int, config: *mut c_void),
     |local, library = library_of_outside(), real| {
         // SAFETY: NULL or a configuration that the caller made.
@@ -49,7 +50,7 @@ wrap!(
     }
 );
 
-wrap!(
+wrap_called!(
     ncclCommInitRankScalable(
         comm: *mut Comm,
         n_ranks: c_int,
@@ -72,7 +73,7 @@ wrap!(
 /// Communicators of one `ncclCommInitAll` that are followed: it makes one per device.
 const MAX_INIT_ALL: usize = 128;
 
-wrap!(
+wrap_called!(
     ncclCommInitAll(comms: *mut Comm, n_devices: c_int, devices: *const c_int),
     |local, library = library_of_outside(), real| {
         let mut slots = [None; MAX_INIT_ALL];
@@ -150,7 +151,7 @@ wrap!(
     }
 );
 
-wrap!(
+wrap_called!(
     ncclCommGrow(
         parent: Comm,
         n_ranks: c_int,

@@ -15,26 +15,29 @@ macro_rules! wrap {
         #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            crate::segment::local::with(|$local| {
-                let is_inside = $local.is_inside();
-                let library = if is_inside { Some($local.library.get()) } else { $which };
-                let real = library.map_or(std::ptr::null_mut(), |library| {
-                    resolve::real(Function::$name, library)
-                });
-                let Some($library) = library.filter(|_| !real.is_null()) else {
-                    return resolve::lacks();
-                };
-                // SAFETY: the library's function of this name has the signature that nccl.h gives it.
-                let $real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
-                if is_inside {
-                    // SAFETY: the caller's own arguments.
-                    return unsafe { $real($($arg),*) };
-                }
-                $local.library.set($library);
-                $local.function.set(Function::$name.number());
-                $body
-            })
+            crate::exports::forward::wrap!(@body $name($($arg: $type),*), |$local, $library = $which, $real| $body)
         }
+    };
+    (@body $name:ident($($arg:ident: $type:ty),*), |$local:ident, $library:ident = $which:expr, $real:ident| $body:expr) => {
+        crate::segment::local::with(|$local| {
+            let is_inside = $local.is_inside();
+            let library = if is_inside { Some($local.library.get()) } else { $which };
+            let real = library.map_or(std::ptr::null_mut(), |library| {
+                resolve::real(Function::$name, library)
+            });
+            let Some($library) = library.filter(|_| !real.is_null()) else {
+                return resolve::lacks();
+            };
+            // SAFETY: the library's function of this name has the signature that nccl.h gives it.
+            let $real: unsafe extern "C-unwind" fn($($type),*) -> c_int = unsafe { std::mem::transmute(real) };
+            if is_inside {
+                // SAFETY: the caller's own arguments.
+                return unsafe { $real($($arg),*) };
+            }
+            $local.library.set($library);
+            $local.function.set(Function::$name.number());
+            $body
+        })
     };
 }
 pub(crate) use wrap;

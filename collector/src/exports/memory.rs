@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::abi::nccl::{Comm, SUCCESS, Stream};
 use crate::calls::resolve;
 use crate::calls::resolve::{Function, library_of, library_of_outside};
+use crate::exports::called::wrap_called;
 use crate::exports::forward::{inside, wrap};
 use crate::segment::local::Local;
 use crate::segment::segment;
@@ -29,7 +30,7 @@ wrap!(
     }
 );
 
-wrap!(
+wrap_called!(
     ncclMemAlloc(place: *mut *mut c_void, size: usize),
     |local, library = library_of_outside(), real| {
         // SAFETY: the caller's own arguments.

@@ -4,8 +4,9 @@
 //! * [`groups`], [`memory`]: what brackets them, and registered memory
 //! * [`comm_init`], [`lifecycle`]: communicators made and ended
 //! * [`nonblocking`]: communicators whose init goes on after its call has returned
-//! * [`forward`], [`describe`]: what the wrappers share
+//! * [`forward`], [`called`], [`describe`]: what the wrappers share
 
+mod called;
 mod comm_init;
 mod describe;
 mod forward;

@@ -1,9 +1,8 @@
 //! Makes the segment, at the first communicator.
 
-#![expect(unsafe_code, reason = "refers to mapped memory and registers a handler")]
+#![expect(unsafe_code, reason = "refers to mapped memory")]
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::Segment;
@@ -16,8 +15,6 @@ use crate::calls::resolve;
 use crate::profiler;
 use crate::segment::{map, switch, ticks};
 
-static HAS_FORK_HANDLER: AtomicBool = AtomicBool::new(false);
-
 /// A [`map::Maker`].
 pub(super) fn make() -> Option<&'static Segment> {
     create().ok()
@@ -26,9 +23,6 @@ pub(super) fn make() -> Option<&'static Segment> {
 fn create() -> io::Result<&'static Segment> {
     // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
     std::panic::set_hook(Box::new(|_| {}));
-    if !HAS_FORK_HANDLER.swap(true, Relaxed) {
-        fork::watch();
-    }
     profiler::note_pid();
     let config = Config::from_env();
     switch::begin(config.level);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use ringscope_wire::segment::Segment;
 
+use crate::calls::linker_scope;
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, contexts, replay, seen, steps};
 use crate::segment::{communicators, local, own, places, switch};
@@ -80,6 +81,7 @@ pub(super) fn forget_parent() {
     cover();
     communicators::forget();
     cuda_events::forget();
+    linker_scope::forget();
     nonblocking::forget();
     adopt::forget();
     places::forget();

@@ -16,10 +16,13 @@ mod identity;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::profiler::chain;
-use crate::segment::{map, own};
+use crate::segment::{forks, map, own};
 
-/// Runs when the object is loaded: three stores.
+/// Runs when the object is loaded: handlers of forks, and three stores.
 extern "C" fn begin() {
+    fork::watch();
+    // Later ones run first: a fork is only counted as under way once it waits for nobody.
+    forks::watch();
     map::set_maker(create::make);
     chain::set_name(config::chained_plugin);
     own::set_forget(fork::forget_parent);
