@@ -1,11 +1,14 @@
 /* Times calls of ncclAllReduce through the PLT. One round: a batch timed as a whole (for the median), then calls timed
  * one by one (for the tail). Answers each line on stdin with a line
  *   <ns per call of the batch> <p50, p99, p99.9 of single calls, timer subtracted, ns> <allocations>
- * so that two of these processes, with and without the collector, can take turns. */
+ * so that two of these processes, with and without the collector, can take turns. The argument: `many`, calls on 200
+ * communicators in turns; `two`, a second thread calls on its own one all the time; `rss`, prints the resident memory of 32
+ * ranks on 32 threads, in kB, and ends. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,12 +49,46 @@ static uint64_t now_ns(void) {
   return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-enum { BATCH = 200000, SINGLES = 20000 };
-static void *comm, *stream = &comm;
+enum { BATCH = 200000, SINGLES = 20000, MANY = 200, RANKS = 32, CALLS_OF_RANK = 20000 };
+static void *comms[MANY], *stream = &comms;
+static int n_comms = 1, next_comm;
 static uint32_t singles[SINGLES];
 static double ns_per_tick;
 
-static inline void call(void) { ncclAllReduce(NULL, NULL, 1024, 7, 0, comm, stream); }
+static inline void call(void) {
+  ncclAllReduce(NULL, NULL, 1024, 7, 0, comms[next_comm], stream);
+  if (++next_comm == n_comms) next_comm = 0;
+}
+
+static void *make(int id) {
+  ncclUniqueId unique = {{(char)id}};
+  void *comm = NULL;
+  if (ncclCommInitRank(&comm, 8, unique, 0) != 0) exit(1);
+  return comm;
+}
+
+static void *call_for_ever(void *comm) {
+  for (;;) ncclAllReduce(NULL, NULL, 1024, 7, 0, comm, stream);
+  return NULL;
+}
+
+static void *rank(void *id) {
+  void *comm = make((int)(long)id);
+  for (int i = 0; i < CALLS_OF_RANK; i++) ncclAllReduce(NULL, NULL, 1024, 7, 0, comm, &comm);
+  return NULL;
+}
+
+/* What is resident once 32 ranks have called. */
+static void print_resident(void) {
+  pthread_t threads[RANKS];
+  for (long i = 0; i < RANKS; i++) pthread_create(&threads[i], NULL, rank, (void *)i);
+  for (int i = 0; i < RANKS; i++) pthread_join(threads[i], NULL);
+  char line[256];
+  FILE *status = fopen("/proc/self/status", "r");
+  while (status && fgets(line, sizeof line, status))
+    if (!strncmp(line, "VmRSS:", 6)) printf("%ld\n", atol(line + 6));
+  exit(0);
+}
 
 static int ascending(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -97,7 +134,8 @@ static void without_system_calls(void) {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
   };
   struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
-  call();
+  /* Once round the records: where they lie is asked of the system once. */
+  for (int i = 0; i < BATCH / 10; i++) call();
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
   for (int i = 0; i < 1000000; i++) call();
@@ -105,10 +143,13 @@ static void without_system_calls(void) {
 }
 
 int main(int argc, char **argv) {
-  ncclUniqueId id = {{1}};
   /* As NCCL does at its first communicator; the collector itself loads no driver. */
   if (argc > 1 && !strcmp(argv[1], "events") && !dlopen("libcuda.so.1", RTLD_NOW)) return 2;
-  if (ncclCommInitRank(&comm, 8, id, 0) != 0) return 1;
+  if (argc > 1 && !strcmp(argv[1], "rss")) print_resident();
+  if (argc > 1 && !strcmp(argv[1], "many")) n_comms = MANY;
+  for (int i = 0; i < n_comms; i++) comms[i] = make(1);
+  pthread_t other;
+  if (argc > 1 && !strcmp(argv[1], "two")) pthread_create(&other, NULL, call_for_ever, make(2));
   uint64_t start = now_ns(), start_ticks = ticks();
   while (now_ns() - start < 50000000) {}
   ns_per_tick = (double)(now_ns() - start) / (double)(ticks() - start_ticks);

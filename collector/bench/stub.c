@@ -1,13 +1,13 @@
 /* The cheapest library there can be: a call that returns. What remains of the time is the way to it. */
 #define API __attribute__((visibility("default")))
 typedef struct { char internal[128]; } ncclUniqueId;
-static int comms[16];
+static int comms[512];
 
 API int ncclGetVersion(int *version) { *version = 22809; return 0; }
 API int ncclCommInitRank(void **comm, int n_ranks, ncclUniqueId id, int rank) {
-  static int used;
+  static int used; /* of threads too: each gets its own */
   (void)n_ranks; (void)id; (void)rank;
-  *comm = &comms[used++ % 16];
+  *comm = &comms[__atomic_fetch_add(&used, 1, __ATOMIC_RELAXED) % 512];
   return 0;
 }
 API int ncclCommCount(void *comm, int *n) { (void)comm; *n = 8; return 0; }
