@@ -84,7 +84,7 @@ void stub_fail_next(int result);
 /* As a result of an operation, init, destroy or group end: it says "waiting" and never returns. */
 #define STUB_WAIT 1001
 /* As a result of an operation: it forks and succeeds, in the child too. */
-#define STUB_FORK 1002
+#define STUB_FORK 1003
 /* As a result of an operation: it goes on when it is told to, and only then looks at the mask. */
 #define STUB_PAUSE 1002
 /* Returns when an operation has paused. */
