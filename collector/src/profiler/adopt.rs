@@ -48,7 +48,8 @@ impl Binding {
 
     /// On the record path: not while another thread binds.
     fn take() -> Option<Self> {
-        (!IS_BUSY.swap(true, AcqRel)).then_some(Self)
+        // Not `then_some`: what is made and dropped would let go for whoever is busy.
+        (!IS_BUSY.swap(true, AcqRel)).then(|| Self)
     }
 }
 
@@ -95,9 +96,10 @@ fn is_claimed(communicator: &Communicator) -> bool {
 
 /// The library has announced a communicator under the context's number.
 pub(super) fn introduce(segment: &Segment, number: usize, announced: &Announcement) {
-    contexts::announce(number, announced);
     let forming = local::with(|local| local.forming.get().checked_sub(1));
     let _binding = Binding::wait();
+    // Only now: whoever binds must not find half of it.
+    contexts::announce(number, announced);
     if let Some(slot) = forming.filter(|slot| is_free_and_fits(at(segment, *slot), announced)) {
         return bind(segment, number, slot, announced, Surety::Sure);
     }

@@ -77,7 +77,6 @@ pub(super) fn open(enter_mask: impl FnOnce() -> usize) -> usize {
         .iter()
         .position(|context| context.is_used.compare_exchange(false, true, AcqRel, Acquire).is_ok());
     let Some(index) = taken else { return UNFOLLOWED };
-    CONTEXTS[index].bound.store(0, Release);
     CONTEXTS[index].rank.store(-1, Relaxed);
     CONTEXTS[index].mask.store(enter_mask(), Relaxed);
     N_CONTEXTS.fetch_max(index + 1, AcqRel);
@@ -175,6 +174,7 @@ fn used() -> impl Iterator<Item = (usize, &'static Context)> {
 pub(crate) fn close(number: usize) -> bool {
     let Some(context) = CONTEXTS.get(number.wrapping_sub(1)) else { return number == UNFOLLOWED };
     context.bound.store(0, Release);
+    context.n_ranks.store(0, Release);
     context.is_used.swap(false, AcqRel)
 }
 
@@ -182,6 +182,7 @@ pub(crate) fn close(number: usize) -> bool {
 pub(crate) fn forget() {
     for context in CONTEXTS.iter().take(N_CONTEXTS.load(Relaxed)) {
         context.bound.store(0, Release);
+        context.n_ranks.store(0, Release);
         context.is_used.store(false, Release);
     }
     N_CONTEXTS.store(0, Relaxed);
