@@ -35,7 +35,7 @@ impl Binding {
         Self
     }
 
-    /// Where an event of a communicator cannot do without it, which is the first one before version 5: waits a bounded time.
+    /// For the first events of a communicator, which say which it is: waits a bounded time.
     fn wait_a_while() -> Option<Self> {
         (0..MAX_TRIES).find_map(|_| {
             let binding = Self::take();
@@ -46,7 +46,7 @@ impl Binding {
         })
     }
 
-    /// On the record path: not while another thread binds.
+    /// Not while another thread binds.
     fn take() -> Option<Self> {
         // Not `then_some`: what is made and dropped would let go for whoever is busy.
         (!IS_BUSY.swap(true, AcqRel)).then(|| Self)
@@ -184,8 +184,8 @@ pub(super) fn confirm(segment: &Segment, number: usize, slot: usize) -> bool {
     if contexts::is_sure(number) || fit(at(segment, slot), &announced) == Fit::Not {
         return contexts::slot(segment, number) == Some(slot);
     }
-    // While another thread binds, the call alone says which it is.
-    let Some(_binding) = Binding::take() else { return true };
+    // While another thread binds and does not end, the call alone says which it is.
+    let Some(_binding) = Binding::wait_a_while() else { return true };
     if contexts::slot(segment, number) != Some(slot) {
         let owner = contexts::of_slot(segment, slot);
         if owner.is_some_and(contexts::is_sure) || owner.is_none() && is_claimed(at(segment, slot)) {
