@@ -1,8 +1,9 @@
 //! The collector, `libringscope.so`: a guest in somebody else's training process.
 //!
 //! `libringscope_preload.so` (`collector/preload`) is preloaded and opens it at the first call, so that its `ncclX` run before
-//! the library's; it may be preloaded itself too. The same object is the library's profiler plugin. What it sees it leaves in the process's segment ([`ringscope_wire::segment`]). On the record path it never
-//! allocates, locks, blocks or calls the system; nowhere does it write output or let a panic reach C.
+//! the library's; it may be preloaded itself too. The same object is the library's profiler plugin. What it sees it leaves
+//! in the process's segment ([`ringscope_wire::segment`]). On the record path it never allocates, locks or blocks, and calls
+//! the system only for pages that no record has had yet; nowhere does it write output or let a panic reach C.
 //!
 //! Its layers, each of which knows only those before it:
 //!
