@@ -253,7 +253,9 @@ async fn what_run_has_started_is_told_until_it_ends() {
     // Beside a collector that nobody loads.
     let program = host.root.path().join("ringscope");
     copy(&program);
-    std::fs::write(host.root.path().join("libringscope.so"), "").expect("write");
+    for library in ["libringscope.so", "libringscope_preload.so", "libringscope_watcher.so"] {
+        std::fs::write(host.root.path().join(library), "").expect("write");
+    }
     let mut child = Command::new(&program)
         .args(["run", "--plugin-only", "--job", "gloo", "--dir"])
         .arg(host.dir())

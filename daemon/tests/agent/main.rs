@@ -40,21 +40,24 @@ const SLOT_0: u64 = 1 << 16;
 /// A host: its folder of segments and its agent's state.
 struct Host {
     root: TempDir,
+    /// In memory: collectors leave segments nowhere else.
+    _memory: TempDir,
     config: AgentConfig,
 }
 
 impl Host {
     fn new(url: &str) -> Self {
         let root = tempfile::tempdir().expect("folder");
+        let memory = tempfile::tempdir_in("/dev/shm").expect("folder");
         let mut config = AgentConfig::new(url, root.path().join("state"));
-        config.dir = root.path().join("segments");
+        config.dir = memory.path().join("segments");
         config.interval = Duration::from_millis(5);
         config.host = "machine1".to_owned();
         config.hardware_interval = Duration::ZERO;
         config.kernel_log = None;
         config.look = Some(env!("CARGO_BIN_EXE_ringscope").into());
         std::fs::create_dir(&config.dir).expect("folder");
-        Self { root, config }
+        Self { root, _memory: memory, config }
     }
 
     fn dir(&self) -> &Path {
