@@ -341,7 +341,8 @@ async fn settle(client: &Client) -> Result<(), DemoError> {
     }
 }
 
-/// Where the demo keeps its files; removed with it unless the user named it.
+/// Where the demo keeps its files; removed with it unless the user named it. Segments lie in memory alone, and the library's
+/// logs beside them: of a folder that the user named they are kept in `logs`.
 struct Folder {
     path: PathBuf,
     segment_dir: PathBuf,
@@ -352,8 +353,7 @@ impl Folder {
     fn open(work_dir: Option<&Path>) -> Result<Self, DemoError> {
         let name = format!("ringscope-demo-{}", std::process::id());
         let path = work_dir.map_or_else(|| std::env::temp_dir().join(&name), Path::to_owned);
-        let segment_dir =
-            work_dir.map_or_else(|| Path::new("/dev/shm").join(&name), |dir| dir.join("segments"));
+        let segment_dir = Path::new("/dev/shm").join(&name);
         for dir in [&path, &segment_dir] {
             std::fs::create_dir_all(dir).map_err(io_error(&format!("making {}", dir.display())))?;
         }
@@ -382,12 +382,25 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // Best effort: what is left is in the system's temporary folders.
         if self.temporary {
-            // Best effort: what is left is in the system's temporary folders.
             let _ = std::fs::remove_dir_all(&self.path);
-            let _ = std::fs::remove_dir_all(&self.segment_dir);
+        } else {
+            let _ = keep_logs(&self.segment_dir, &self.path.join("logs"));
+        }
+        let _ = std::fs::remove_dir_all(&self.segment_dir);
+    }
+}
+
+fn keep_logs(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end == "log")) {
+            std::fs::copy(&path, to.join(name))?;
         }
     }
+    Ok(())
 }
 
 fn serve_args(args: &DemoArgs, folder: &Folder) -> ServeArgs {
