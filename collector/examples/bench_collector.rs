@@ -36,7 +36,7 @@ const TARGET_EVENTS_NS: f64 = 100.0;
 const TARGET_P99_NS: f64 = 100.0;
 
 fn main() -> Result<()> {
-    let dir = std::path::Path::new("/dev/shm").join(format!("ringscope-bench-{}", std::process::id()));
+    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let figures = measure(&dir);
     std::fs::remove_dir_all(&dir)?;

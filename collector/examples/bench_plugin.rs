@@ -42,7 +42,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let others = others(&arguments)?;
-    let dir = std::path::Path::new("/dev/shm").join(format!("ringscope-bench-plugin-{}", std::process::id()));
+    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-plugin-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let figures = measure(&dir, others);
     std::fs::remove_dir_all(&dir)?;

@@ -22,7 +22,7 @@ const LOADS: [(u32, u32); 6] = [(1, 1000), (8, 1000), (64, 1000), (1, 100), (64,
 fn main() -> Result<()> {
     let library =
         std::env::args().nth(1).map_or_else(library, |path| Ok(PathBuf::from(path).canonicalize()?))?;
-    let dir = std::path::Path::new("/dev/shm").join(format!("ringscope-bench-poller-{}", std::process::id()));
+    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-poller-{}", std::process::id()));
     std::fs::create_dir_all(&dir)?;
     let measured = measure(&dir, &library);
     std::fs::remove_dir_all(&dir)?;
