@@ -89,9 +89,9 @@ pub(crate) fn make_together(slots: impl Iterator<Item = usize>) {
 /// The other slots of the same `ncclCommInitAll`.
 pub(crate) fn siblings(slot: usize) -> impl Iterator<Item = usize> {
     let call = LINES[slot & SLOT_MASK].made_together.load(Relaxed);
-    let is_sibling =
-        move |other: &usize| call != 0 && *other != slot && LINES[*other].made_together.load(Relaxed) == call;
-    (0..MAX_COMMUNICATORS).filter(is_sibling)
+    let is_sibling = move |other: &usize| *other != slot && LINES[*other].made_together.load(Relaxed) == call;
+    let last = if call == 0 { 0 } else { MAX_COMMUNICATORS };
+    (0..last).filter(is_sibling)
 }
 
 /// The settings of the slot's communicator.

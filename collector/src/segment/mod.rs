@@ -3,6 +3,7 @@
 
 pub(crate) mod communicators;
 pub(crate) mod counts;
+mod ended;
 pub(crate) mod forks;
 mod guard;
 pub(crate) mod handle;
