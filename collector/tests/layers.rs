@@ -12,17 +12,10 @@ const LAYERS: [&str; 8] =
 
 /// Imports upwards that are still there: file and the layer that it knows.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    ("abi/nccl.rs", "profiler"),
-    ("abi/nccl.rs", "segment"),
-    ("calls/complete.rs", "cuda_events"),
     ("calls/group.rs", "cuda_events"),
     ("calls/issue.rs", "cuda_events"),
     ("segment/communicators.rs", "calls"),
     ("segment/communicators.rs", "cuda_events"),
-    ("segment/lineage.rs", "process"),
-    ("segment/local.rs", "cuda_events"),
-    ("segment/pairs.rs", "calls"),
-    ("segment/places.rs", "cuda_events"),
     ("segment/switch.rs", "cuda_events"),
     ("segment/switch.rs", "profiler"),
 ];

@@ -4,10 +4,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::offset_of;
-
-use crate::profiler::text;
-use crate::segment::communicators::Name;
-use crate::segment::lineage::Settings;
+use std::ptr::null;
 
 /// `ncclComm_t`.
 pub(crate) type Comm = *mut c_void;
@@ -19,7 +16,7 @@ pub(crate) const SUCCESS: c_int = 0;
 /// `ncclSystemError`: what a wrapper returns when there is no library behind it.
 pub(crate) const SYSTEM_ERROR: c_int = 2;
 
-/// `ncclInProgress`: a communicator that does not block goes on by itself.
+/// `ncclInProgress`: the library has taken the call and goes on by itself, of a communicator that does not block.
 pub(crate) const IN_PROGRESS: c_int = 7;
 /// `NCCL_SPLIT_NOCOLOR`.
 pub(crate) const SPLIT_NOCOLOR: c_int = -1;
@@ -72,18 +69,21 @@ const _: () = {
     assert!(offset_of!(Config, shrink_share) == 64);
 };
 
-/// What a `ncclConfig_t` says.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Given {
-    pub(crate) name: Name,
-    pub(crate) settings: Settings,
+/// What a `ncclConfig_t` says. Zero, NULL and false where the program left the default.
+pub(crate) struct Said {
+    /// The program's own text.
+    pub(crate) name: *const c_char,
+    pub(crate) min_ctas: c_int,
+    pub(crate) max_ctas: c_int,
+    pub(crate) split_share: bool,
+    pub(crate) shrink_share: bool,
 }
 
 /// Reads a configuration; none if the caller gave none, or something else.
 ///
 /// # Safety
 /// NULL or a `ncclConfig_t` as its own `size` says.
-pub(crate) unsafe fn read_config(config: *const c_void) -> Option<Given> {
+pub(crate) unsafe fn read_config(config: *const c_void) -> Option<Said> {
     if config.is_null() {
         return None;
     }
@@ -105,15 +105,12 @@ pub(crate) unsafe fn read_config(config: *const c_void) -> Option<Given> {
     let name = has_name.then(|| unsafe {
         config.wrapping_byte_add(offset_of!(Config, comm_name)).cast::<*const c_char>().read()
     });
-    Some(Given {
-        // SAFETY: NULL or a terminated text, says nccl.h.
-        name: name.map_or(Name::default(), |name| unsafe { text(name) }),
-        settings: Settings {
-            min_ctas: int(offset_of!(Config, min_ctas)),
-            max_ctas: int(offset_of!(Config, max_ctas)),
-            split_share: int(offset_of!(Config, split_share)) != 0,
-            shrink_share: int(offset_of!(Config, shrink_share)) != 0,
-        },
+    Some(Said {
+        name: name.unwrap_or(null()),
+        min_ctas: int(offset_of!(Config, min_ctas)),
+        max_ctas: int(offset_of!(Config, max_ctas)),
+        split_share: int(offset_of!(Config, split_share)) != 0,
+        shrink_share: int(offset_of!(Config, shrink_share)) != 0,
     })
 }
 
@@ -122,7 +119,7 @@ mod tests {
     use super::*;
 
     /// A configuration as a program of 2.32 compiles it, of which it claims to have `size` bytes.
-    fn read(size: usize, magic: c_uint) -> Option<Given> {
+    fn read(size: usize, magic: c_uint) -> Option<Said> {
         let config = Config {
             size,
             magic,
@@ -131,7 +128,7 @@ mod tests {
             cga_cluster_size: UNDEFINED,
             min_ctas: 3,
             max_ctas: UNDEFINED,
-            net_name: std::ptr::null(),
+            net_name: null(),
             split_share: 1,
             traffic_class: UNDEFINED,
             comm_name: c"world".as_ptr(),
@@ -155,10 +152,10 @@ mod tests {
             (72, 3, true, true, true),
         ];
         for (size, min_ctas, split_share, has_name, shrink_share) in expected {
-            let Given { name, settings } = read(size, CONFIG_MAGIC).unwrap();
-            assert_eq!((settings.min_ctas, settings.max_ctas), (min_ctas, 0), "{size}");
-            assert_eq!((settings.split_share, settings.shrink_share), (split_share, shrink_share), "{size}");
-            assert_eq!(name[0] != 0, has_name, "{size}");
+            let said = read(size, CONFIG_MAGIC).unwrap();
+            assert_eq!((said.min_ctas, said.max_ctas), (min_ctas, 0), "{size}");
+            assert_eq!((said.split_share, said.shrink_share), (split_share, shrink_share), "{size}");
+            assert_eq!(!said.name.is_null(), has_name, "{size}");
         }
     }
 
@@ -166,6 +163,6 @@ mod tests {
     fn what_is_no_configuration_says_nothing() {
         assert!(read(72, 0).is_none());
         // SAFETY: NULL.
-        assert!(unsafe { read_config(std::ptr::null()) }.is_none());
+        assert!(unsafe { read_config(null()) }.is_none());
     }
 }

@@ -11,10 +11,9 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::calls::order;
-use crate::cuda_events;
 use crate::segment::handle::{Handle, NO_CHANNEL, Operation};
 use crate::segment::records::{change, generation, is_in_flight, kind, record, state_of, subject};
-use crate::segment::{communicators, records, switch, ticks};
+use crate::segment::{closers, communicators, records, switch, ticks};
 
 /// Channels of each record's operation that are at work now, by bit; so that a channel that stops twice counts once.
 static AT_WORK: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
@@ -80,7 +79,7 @@ pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8)
         return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
     }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
-    if is_done(channels) && !cuda_events::is_owned(operation.ticket) {
+    if is_done(channels) && !closers::is_owned(operation.ticket) {
         close(segment, found.wrapping_sub(1));
     }
 }

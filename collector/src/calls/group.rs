@@ -11,13 +11,14 @@ use ringscope_wire::segment::layout::{
     MAX_PRIMITIVES, OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_QUEUED, Segment,
 };
 
+use crate::abi::nccl::IN_PROGRESS;
 use crate::calls::complete;
 use crate::cuda_events;
-use crate::cuda_events::Closer;
-use crate::segment::counts::{IN_PROGRESS, add_captured, add_issued, is_taken};
+use crate::segment::closers::Closer;
+use crate::segment::counts::{add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
 use crate::segment::records::{change, kind, record, state_of, subject};
-use crate::segment::{communicators, sequence};
+use crate::segment::{closers, communicators, sequence};
 
 /// The library took a call of an open group.
 pub(crate) fn queue(segment: &Segment, local: &Local, call: &Sum) {
@@ -121,7 +122,7 @@ fn settle_one(segment: &Segment, ticket: u64, is_taken: bool) {
     change(record, queued, if is_taken { OPERATION_ISSUED } else { OPERATION_FAILED });
     let n_ranks = communicators::at(segment, subject(record).0).n_ranks.load(Relaxed);
     let is_trivial = record.count.load(Relaxed) == 0 || n_ranks == 1;
-    if is_trivial || complete::is_done(record.channels.load(SeqCst)) && !cuda_events::is_owned(ticket) {
+    if is_trivial || complete::is_done(record.channels.load(SeqCst)) && !closers::is_owned(ticket) {
         complete::close(segment, ticket);
     }
 }

@@ -21,16 +21,19 @@ use ringscope_wire::segment::layout::{
     START_KNOWN, STATE_OFF, Segment,
 };
 
+use crate::abi::nccl::SUCCESS;
 use crate::calls::call::Call;
 use crate::calls::resolve::version;
 use crate::calls::{complete, group, order};
 use crate::cuda_events;
-use crate::cuda_events::Closer;
-use crate::segment::counts::{SUCCESS, add, add_captured, add_issued, is_taken};
+use crate::segment::closers::Closer;
+use crate::segment::counts::{add, add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
 use crate::segment::places::place;
 use crate::segment::records::{kind, record, refuse, what};
-use crate::segment::{communicators, pairs, records, segment, sequence, streams, switch, threads, ticks};
+use crate::segment::{
+    closers, communicators, pairs, records, segment, sequence, streams, switch, threads, ticks,
+};
 
 /// A call that is being forwarded.
 #[derive(Clone, Copy)]
@@ -131,7 +134,7 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     record.started.store(0, Relaxed);
     let stream = streams::number(local, communicator, call.stream);
     record.place.store(stream << GROUP_BITS | sequence::group_of(local), Relaxed);
-    cuda_events::own(ticket, closer);
+    closers::own(ticket, closer);
     record.ticket.store(ticket + 1, Release);
     if ends_by_order {
         order::add(slot, ticket);
@@ -163,7 +166,7 @@ fn count(segment: &Segment, local: &Local, slot: usize, call: &Call, closer: Clo
         return Some(sequence::add(local, communicator, call.signature()));
     }
     if matches!(call.primitive, Primitive::Send | Primitive::Recv) {
-        pairs::add(segment, slot, communicator.generation.load(Relaxed), call);
+        pairs::add(segment, slot, communicator.generation.load(Relaxed), call.signature());
     }
     None
 }

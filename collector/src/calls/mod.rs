@@ -3,11 +3,12 @@
 //! * [`issue`]: a [`call`] becomes a record and, once the library has taken it, issued counters; [`group`]: the same of the
 //!   calls of a group
 //! * [`complete`]: channels finish, the last one closes the record; [`order`]: what comes after it closes it where nobody
-//!   tells
+//!   tells; [`ending`]: what is closed with its communicator
 //! * [`resolve`]: the library's own functions, found through [`linker_scope`]
 
 pub(crate) mod call;
 pub(crate) mod complete;
+pub(crate) mod ending;
 pub(crate) mod group;
 pub(crate) mod issue;
 pub(crate) mod linker_scope;

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{COMMUNICATOR_DESTROYED, MAX_COMMUNICATORS};
 
-use crate::calls::complete::close;
+use crate::calls::ending;
 use crate::cuda_events::{poller, stream_events};
-use crate::segment::communicators;
 
 /// Looks after which a communicator ends all the same, with what is left in flight: about a second.
 const MAX_LOOKS: u32 = 100;
@@ -47,7 +46,7 @@ pub(super) fn settle(segment: &Segment, is_last: bool) {
             stream_events::drop_of(slot);
             looks.store(0, SeqCst);
             N_ENDING.fetch_sub(1, SeqCst);
-            communicators::end(segment, slot, COMMUNICATOR_DESTROYED, close);
+            ending::end(segment, slot, COMMUNICATOR_DESTROYED);
         }
     }
 }

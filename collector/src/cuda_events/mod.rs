@@ -39,21 +39,9 @@ use ringscope_wire::segment::layout::{
     COMPLETION_EVENTS, COMPLETION_NONE, DropReason, MAX_COMMUNICATORS, SOURCE_PLUGIN,
 };
 
+use crate::segment::closers::Closer;
 use crate::segment::local::{Local, Sum};
 use crate::segment::{communicators, segment, switch};
-
-pub(crate) use pending_event::is_owned;
-
-/// Who closes an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closer {
-    /// The profiler, if anybody.
-    Profiler,
-    /// The events of its stream: their index in [`stream_events`].
-    Events(usize),
-    /// Nobody: the call is captured into a graph.
-    Nobody,
-}
 
 /// Communicators for which events have turned out not to work.
 static IS_UNFIT: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
@@ -177,14 +165,6 @@ fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Clos
 fn lose(segment: &Segment, slot: usize, calls: u64) {
     switch::dropped(segment, DropReason::EventPoolFull, calls);
     communicators::lose_events(segment, slot);
-}
-
-/// Says who closes the record of a ticket. Before the record is published.
-#[inline(always)]
-pub(crate) fn own(ticket: u64, closer: Closer) {
-    if driver::is_ready() {
-        pending_event::own(ticket, closer);
-    }
 }
 
 /// The library took one call outside a group. An event follows it if the library has enqueued it.

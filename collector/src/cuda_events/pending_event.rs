@@ -3,16 +3,15 @@
 //! answer confirms nothing.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED,
 };
 
-use crate::cuda_events::Closer;
 use crate::segment::local::Sum;
-use crate::segment::{communicators, records, ticks};
+use crate::segment::{closers, communicators, records, ticks};
 
 /// Holds nothing.
 const FREE: u64 = 0;
@@ -32,29 +31,6 @@ const KIND_MASK: u64 = 7;
 const MAX_SPINS: u32 = 2_000;
 /// The version counts in the bits above the kind.
 const VERSION_ONE: u64 = 8;
-
-/// Lane of each record plus one; 0 for those that no event closes. Beside the segment, because readers need it not.
-static OWNERS: [AtomicU16; MAX_RECORDS] = [const { AtomicU16::new(0) }; MAX_RECORDS];
-
-fn owner(ticket: u64) -> &'static AtomicU16 {
-    const MASK: u64 = MAX_RECORDS as u64 - 1;
-    let index = (ticket & MASK) as usize;
-    &OWNERS[index]
-}
-
-pub(super) fn own(ticket: u64, closer: Closer) {
-    let events = match closer {
-        Closer::Events(events) => u16::try_from(events + 1).unwrap_or_default(),
-        Closer::Profiler | Closer::Nobody => 0,
-    };
-    owner(ticket).store(events, Relaxed);
-}
-
-/// Whether the record of a ticket is closed by events, so that nobody else may.
-#[inline(always)]
-pub(crate) fn is_owned(ticket: u64) -> bool {
-    owner(ticket).load(Relaxed) != 0
-}
 
 /// What the calls of one primitive come to.
 struct Share {
@@ -276,7 +252,7 @@ impl PendingEvent {
         // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
         // is.
         for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
-            if usize::from(owner(place).load(Relaxed)) != events + 1 {
+            if !closers::is_owned_by(place, events) {
                 continue;
             }
             let record = records::record(segment, place);
@@ -301,13 +277,6 @@ impl PendingEvent {
 /// Adds to a number that has one writer at a time.
 fn add(number: &AtomicU64, amount: u64) {
     number.store(number.load(Relaxed).wrapping_add(amount), Relaxed);
-}
-
-/// In a forked child: no record is followed by events.
-pub(super) fn forget() {
-    for owner in &OWNERS {
-        owner.store(0, Relaxed);
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::cuda_events::pending_event::{PendingEvent, Taken};
-use crate::cuda_events::{driver, pending_event, poller};
+use crate::cuda_events::{driver, poller};
 use crate::segment::local::{Local, Sum};
 
 /// (communicator, stream) pairs at once. A communicator mostly has one stream.
@@ -342,5 +342,4 @@ pub(super) fn forget() {
         word.store(0, Relaxed);
     }
     MAY_WAIT.store(false, Relaxed);
-    pending_event::forget();
 }

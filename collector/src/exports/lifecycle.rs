@@ -8,9 +8,8 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED};
 
 use crate::abi::nccl::{Comm, IN_PROGRESS, SUCCESS};
-use crate::calls::complete::close;
-use crate::calls::resolve;
 use crate::calls::resolve::{Function, library_of};
+use crate::calls::{ending, resolve};
 use crate::cuda_events;
 use crate::cuda_events::abort;
 use crate::exports::forward::{inside, note_error, quietly, slot_of, track, wrap};
@@ -126,5 +125,5 @@ fn finished(segment: &Segment, slot: usize, state: u32) {
     } else if cuda_events::end_later(slot) {
         return;
     }
-    communicators::end(segment, slot, state, close);
+    ending::end(segment, slot, state);
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`operations`]: collectives, sends and receives
 //! * [`groups`], [`memory`]: what brackets them, and registered memory
-//! * [`comm_init`], [`lifecycle`]: communicators made and ended
+//! * [`comm_init`], [`lifecycle`]: communicators made and ended; [`making`]: what the call that makes one says of it
 //! * [`nonblocking`]: communicators whose init goes on after its call has returned
 //! * [`forward`], [`called`], [`describe`]: what the wrappers share
 
@@ -12,6 +12,7 @@ mod describe;
 mod forward;
 mod groups;
 mod lifecycle;
+mod making;
 mod memory;
 pub(crate) mod nonblocking;
 mod operations;

@@ -32,6 +32,9 @@ pub(crate) struct Config {
     pub(crate) log_file: String,
     /// How much to ask the library for at start: one of `layout::LEVEL_*`.
     pub(crate) level: u32,
+    /// Whether children share their parent's channels, where that is decided over the program's configuration: splits,
+    /// shrinks.
+    pub(crate) shares_of_children: [Option<bool>; 2],
 }
 
 impl Config {
@@ -51,13 +54,13 @@ impl Config {
             k8s_pod: pod(),
             log_file: text("NCCL_DEBUG_FILE"),
             level: level(),
+            shares_of_children: shares_of_children(),
         }
     }
 }
 
-/// Whether children share their parent's channels, where the environment decides over the program's configuration:
-/// splits, shrinks.
-pub(crate) fn shares_of_children() -> [Option<bool>; 2] {
+/// As NCCL itself reads it, once, at the first communicator.
+fn shares_of_children() -> [Option<bool>; 2] {
     ["NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_COMM_SHRINK_SHARE_RESOURCES"]
         .map(|name| number(&[name]).map(|number| number != 0))
 }

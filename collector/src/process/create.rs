@@ -13,7 +13,7 @@ use super::file::Unnamed;
 use super::{bus_error, file, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler;
-use crate::segment::{map, switch, ticks};
+use crate::segment::{lineage, map, switch, ticks};
 
 /// A [`map::Maker`].
 pub(super) fn make() -> Option<&'static Segment> {
@@ -26,6 +26,7 @@ fn create() -> io::Result<&'static Segment> {
     profiler::note_pid();
     let config = Config::from_env();
     switch::begin(config.level);
+    lineage::begin(config.shares_of_children);
     let fixed = identity::fixed(&config, &ticks::anchor());
     file::make_shared(&config.dir)?;
     if let Err(refusal) = folder::check(&config.dir, config.budget_bytes) {

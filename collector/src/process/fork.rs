@@ -12,7 +12,7 @@ use ringscope_wire::segment::Segment;
 use crate::calls::linker_scope;
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, contexts, replay, seen, steps};
-use crate::segment::{communicators, local, own, places, switch};
+use crate::segment::{closers, communicators, local, own, places, switch};
 use crate::{cuda_events, profiler, summation};
 
 /// Forks of other threads that are under way.
@@ -79,6 +79,7 @@ extern "C" fn begin_child() {
 pub(super) fn forget_parent() {
     // For one that was not forked by the C library.
     cover();
+    closers::forget();
     communicators::forget();
     cuda_events::forget();
     linker_scope::forget();

@@ -8,7 +8,7 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 use crate::segment::communicators;
-use crate::segment::communicators::Name;
+use crate::segment::names::Name;
 
 /// Communicators that can have a context at once: more than slots, for those that only another plugin follows.
 pub(crate) const MAX_CONTEXTS: usize = 2 * MAX_COMMUNICATORS;

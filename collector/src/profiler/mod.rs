@@ -17,7 +17,7 @@ pub(crate) mod steps;
 mod tasks;
 mod versions;
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,9 +33,9 @@ use crate::abi::nccl::SUCCESS;
 use crate::calls::linker_scope;
 use crate::profiler::contexts::Announcement;
 use crate::profiler::tasks::Speaker;
-use crate::segment::communicators::{Name, name_of};
 use crate::segment::handle::Handle;
 use crate::segment::map::segment_or_create;
+use crate::segment::names::name_of_c;
 use crate::segment::{guard, own, segment, switch};
 
 /// Defines the tables of the plugin, which the library finds by their names: an `init` for each version.
@@ -142,7 +142,7 @@ unsafe extern "C" fn init_by_id<const V: usize>(
 /// Valid places for context and mask; a name that is NULL or terminated.
 unsafe fn init<const V: usize>(context: *mut *mut c_void, mask: *mut c_int, said: &Init) -> c_int {
     // SAFETY: the caller's promise.
-    let name = unsafe { text(said.name) };
+    let name = unsafe { name_of_c(said.name) };
     let number = guard(|| {
         own::settle();
         let number = contexts::open(|| masks::enter(mask));
@@ -273,16 +273,4 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
         }
     });
     SUCCESS
-}
-
-/// A C text as the segment holds names.
-///
-/// # Safety
-/// NULL or a terminated text.
-pub(crate) unsafe fn text(text: *const c_char) -> Name {
-    if text.is_null() {
-        return Name::default();
-    }
-    // SAFETY: the caller's promise.
-    name_of(unsafe { CStr::from_ptr(text) }.to_bytes())
 }

@@ -13,7 +13,7 @@ use ringscope_wire::segment::layout::{
 use ringscope_wire::{Datatype, Primitive};
 
 use crate::calls::issue::start_known;
-use crate::cuda_events::Closer;
+use crate::segment::closers::Closer;
 use crate::segment::counts;
 use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;

@@ -10,12 +10,13 @@ use ringscope_wire::segment::layout::{
     MAX_PRIMITIVES, OPERATION_CAPTURED,
 };
 
-use crate::calls::complete;
+use crate::calls::{complete, ending};
 use crate::profiler::contexts::Announcement;
 use crate::profiler::event::{Api, Event, ProxyOp};
 use crate::profiler::seen::Described;
 use crate::profiler::{adopt, contexts, event, replay, seen, steps};
 use crate::segment::handle::{Handle, Operation};
+use crate::segment::names::{Name, name_of};
 use crate::segment::{communicators, links, local, records, switch};
 
 /// Who speaks, and below what.
@@ -209,7 +210,7 @@ fn start_nameless_task(
 ) -> Option<Handle> {
     let primitive = event::primitive(task.func)?;
     let slot = contexts::sure_slot(segment, speaker.context)
-        .or_else(|| find_by_task(segment, speaker, comm_hash, communicators::name_of(name.bytes())));
+        .or_else(|| find_by_task(segment, speaker, comm_hash, name_of(name.bytes())));
     let Some(slot) = slot else {
         switch::dropped(segment, DropReason::UnknownCommunicator, 1);
         return None;
@@ -336,12 +337,7 @@ pub(crate) fn sent(segment: &Segment, number: u64, bytes: u64, is_so_far: bool) 
 
 /// The slot of a context that is not known for sure: on the caller's thread it is one of the call's, or of the group's.
 #[cold]
-fn find_by_task(
-    segment: &Segment,
-    speaker: Speaker,
-    comm_hash: u64,
-    name: communicators::Name,
-) -> Option<usize> {
+fn find_by_task(segment: &Segment, speaker: Speaker, comm_hash: u64, name: Name) -> Option<usize> {
     let told = Announcement { comm_hash, n_nodes: 0, n_ranks: 0, rank: speaker.rank, name };
     local::with(|local| {
         let current = local.current.get().checked_sub(1).map(|ticket| records::record(segment, ticket));
@@ -371,7 +367,7 @@ pub(crate) fn finalize(segment: &Segment, context: usize) {
     let never_stopped = if is_told { in_flight } else { 0 };
     if communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
         let state = if never_stopped > 0 { COMMUNICATOR_ABORTED } else { COMMUNICATOR_DESTROYED };
-        communicators::end(segment, slot, state, complete::close);
+        ending::end(segment, slot, state);
         if never_stopped > 0 {
             switch::dropped(segment, DropReason::EventOutOfOrder, never_stopped);
         }

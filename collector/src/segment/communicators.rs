@@ -11,8 +11,8 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::calls::order;
-use crate::calls::order::Close;
 use crate::cuda_events;
+use crate::segment::names::Name;
 use crate::segment::{lineage, links, pairs, pointers, sequence, slots, switch, ticks};
 
 pub(crate) use pointers::{detach, find, reattach};
@@ -33,21 +33,6 @@ pub(crate) struct Birth {
     pub(crate) comm_hash: u64,
     pub(crate) parent_hash: u64,
     pub(crate) name: Name,
-}
-
-/// A name as the segment holds it.
-pub(crate) type Name = [u64; 8];
-
-/// A text as the segment holds names: cut to 64 bytes, NUL-padded, little-endian words.
-pub(crate) fn name_of(text: &[u8]) -> Name {
-    let mut name = Name::default();
-    let text = &text[..text.len().min(size_of::<Name>())];
-    for (word, chunk) in name.iter_mut().zip(text.chunks(8)) {
-        let mut padded = [0; 8];
-        padded[..chunk.len()].copy_from_slice(chunk);
-        *word = u64::from_le_bytes(padded);
-    }
-    name
 }
 
 /// The slot's communicator.
@@ -131,7 +116,7 @@ pub(crate) fn set_name(communicator: &Communicator, name: &Name) {
 pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
     if let Some(replaced) = pointers::slot_of(segment, pointer).filter(|replaced| *replaced != slot) {
         detach(replaced);
-        leave(segment, replaced, COMMUNICATOR_DESTROYED);
+        end(segment, replaced, COMMUNICATOR_DESTROYED);
         switch::dropped(segment, DropReason::CommunicatorReplaced, 1);
     }
     at(segment, slot).pointer.store(pointer, Relaxed);
@@ -141,7 +126,7 @@ pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
 
 /// The init failed.
 pub(crate) fn fail(segment: &Segment, slot: usize) {
-    leave(segment, slot, COMMUNICATOR_FAILED);
+    end(segment, slot, COMMUNICATOR_FAILED);
 }
 
 /// A function of the library said that something failed. The same error again says nothing new.
@@ -181,23 +166,16 @@ pub(crate) fn n_used(segment: &Segment) -> usize {
     (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS)
 }
 
-/// The communicator has ended, all its events have come; `close` counts what nobody else tells the end of. One that was
-/// revoked before stays aborted.
-pub(crate) fn end(segment: &Segment, slot: usize, state: u32, close: Close) {
-    if state == COMMUNICATOR_DESTROYED && !is_aborted(segment, slot) {
-        order::ended(segment, slot, close);
-    }
-    leave(segment, slot, state);
-}
-
-fn leave(segment: &Segment, slot: usize, state: u32) {
+/// The communicator has ended, and all its events have come. One that was revoked before stays aborted.
+pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
     if !is_aborted(segment, slot) {
         mark_ended(segment, slot, state);
     }
     slots::give_back(slot);
 }
 
-fn is_aborted(segment: &Segment, slot: usize) -> bool {
+/// Whether its operations were aborted.
+pub(crate) fn is_aborted(segment: &Segment, slot: usize) -> bool {
     at(segment, slot).state.load(Acquire) == COMMUNICATOR_ABORTED
 }
 

@@ -5,10 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::layout::Counters;
 
-/// `ncclSuccess`.
-pub(crate) const SUCCESS: i32 = 0;
-/// `ncclInProgress`: taken, and being enqueued on a thread of the library's own.
-pub(crate) const IN_PROGRESS: i32 = 7;
+use crate::abi::nccl::{IN_PROGRESS, SUCCESS};
 
 /// Whether a result means that the library took the call.
 #[inline(always)]

@@ -2,13 +2,11 @@
 //! the settings that a child without its own takes over. Sources: NCCL `src/init.cc`, `ncclCommInitChildComm`,
 //! `ncclCommGrow`, `copyCommConfig`.
 
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, MAX_COMMUNICATORS, Segment};
 
-use crate::process::config;
 use crate::segment::communicators;
 
 /// What `ncclConfig_t` says of channels. Zero and false where the program left the default.
@@ -55,6 +53,26 @@ static LINES: [Line; MAX_COMMUNICATORS] = [const {
         made_together: AtomicU64::new(0),
     }
 }; MAX_COMMUNICATORS];
+
+/// What the environment says of splits and of shrinks, over every program: one of the constants below.
+static OVERRIDES: [AtomicU8; 2] = [const { AtomicU8::new(NOT_SAID) }; 2];
+const NOT_SAID: u8 = 0;
+const NO: u8 = 1;
+const YES: u8 = 2;
+
+/// A new segment, for a process whose environment says this of splits and of shrinks.
+pub(crate) fn begin(shares_of_children: [Option<bool>; 2]) {
+    for (place, said) in OVERRIDES.iter().zip(shares_of_children) {
+        place.store(said.map_or(NOT_SAID, |shares| if shares { YES } else { NO }), Relaxed);
+    }
+}
+
+fn said(place: &AtomicU8) -> Option<bool> {
+    match place.load(Relaxed) {
+        NOT_SAID => None,
+        said => Some(said == YES),
+    }
+}
 
 /// The slot gets a new communicator.
 pub(crate) fn clear(slot: usize) {
@@ -118,8 +136,7 @@ pub(crate) fn set_settings(segment: &Segment, slot: usize, settings: Settings) {
 /// Whether a child shares its parent's channels, as `Communicator::shares_resources` says it: 1 no, 2 yes. The parent's
 /// settings decide, not the child's, and the environment over both.
 pub(crate) fn shares_resources(segment: &Segment, parent: usize, descent: Descent) -> u32 {
-    static OVERRIDES: OnceLock<[Option<bool>; 2]> = OnceLock::new();
-    let [split, shrink] = *OVERRIDES.get_or_init(config::shares_of_children);
+    let [split, shrink] = [&OVERRIDES[0], &OVERRIDES[1]].map(said);
     let settings = settings(segment, parent);
     let shares = match descent {
         Descent::Split => split.unwrap_or(settings.split_share),

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use crate::cuda_events::Closer;
+use crate::segment::closers::Closer;
 use crate::segment::ticks;
 use ringscope_wire::segment::calls::layout::Thread;
 

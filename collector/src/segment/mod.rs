@@ -1,6 +1,7 @@
 //! The segment as this process writes it ([`ringscope_wire::segment`] says what lies where): the mapping, slots of
 //! communicators, records and tables, and what a thread remembers of them.
 
+pub(crate) mod closers;
 pub(crate) mod communicators;
 pub(crate) mod counts;
 mod ended;
@@ -11,6 +12,7 @@ pub(crate) mod lineage;
 pub(crate) mod links;
 pub(crate) mod local;
 pub(crate) mod map;
+pub(crate) mod names;
 pub(crate) mod own;
 pub(crate) mod pairs;
 pub(crate) mod places;

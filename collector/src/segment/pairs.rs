@@ -3,12 +3,12 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use ringscope_wire::Datatype;
 use ringscope_wire::segment::Segment;
-use ringscope_wire::segment::calls::hash::{check, of_pair};
+use ringscope_wire::segment::calls::hash::{Signature, check, of_pair};
 use ringscope_wire::segment::calls::layout::{MAX_PAIRS, Pair};
 use ringscope_wire::segment::layout::{DropReason, PAIRS_PER_REGION, link_key};
 
-use crate::calls::call::Call;
 use crate::segment::{room, switch};
 
 /// Entries looked at before a pair is given up: at half load a search rarely passes ten.
@@ -16,10 +16,10 @@ const MAX_PROBES: usize = 64;
 /// Key of an entry whose communicator's slot has been used again. Readers skip it (bit 63 is 0).
 const CLEARED: u64 = 1;
 
-/// Counts one call of send or recv.
+/// Counts one call of send or recv, of which the signature's root is the peer.
 #[inline(never)]
-pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) {
-    let Ok(peer) = u32::try_from(call.peer) else { return };
+pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: Signature) {
+    let Ok(peer) = u32::try_from(call.root) else { return };
     let slot = u16::try_from(slot).unwrap_or_default();
     let key = link_key(generation, slot, call.primitive as u8, peer);
     let Some(pair) = find_or_insert(segment, key) else {
@@ -28,7 +28,8 @@ pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: &Call) 
     let calls = pair.calls.load(Relaxed) + 1;
     let hash = of_pair(pair.hash.load(Relaxed), call.count, call.datatype);
     pair.hash.store(hash, Relaxed);
-    pair.bytes.store(pair.bytes.load(Relaxed).wrapping_add(call.bytes()), Relaxed);
+    let bytes = call.count.wrapping_mul(Datatype(call.datatype).size_bytes());
+    pair.bytes.store(pair.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
     pair.check.store(check(calls, hash), Relaxed);
     pair.calls.store(calls, Release);
 }

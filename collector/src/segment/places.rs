@@ -9,10 +9,9 @@ use ringscope_wire::segment::layout::{
     Segment,
 };
 
-use crate::cuda_events;
 use crate::segment::local::Local;
 use crate::segment::records::{generation, is_in_flight, record, subject};
-use crate::segment::{communicators, room, switch};
+use crate::segment::{closers, communicators, room, switch};
 
 const BLOCK: u64 = RECORDS_PER_BLOCK as u64;
 const N_BLOCKS: usize = MAX_RECORDS / RECORDS_PER_BLOCK;
@@ -120,7 +119,7 @@ fn another_place<'a>(segment: &'a Segment, local: &Local) -> (u64, &'a Record) {
         let is_busy = is_in_flight(place.state.load(Relaxed)) && is_followed(segment, place);
         if !is_busy || tries == MAX_PLACES {
             // What events confirm is counted without its record.
-            if is_busy && !cuda_events::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
+            if is_busy && !closers::is_owned(place.ticket.load(Relaxed).wrapping_sub(1)) {
                 switch::dropped(segment, DropReason::RecordOverwritten, 1);
                 communicators::lose(segment, subject(place).0, LOST_RECORD);
             }

@@ -12,8 +12,9 @@ use ringscope_wire::segment::layout::{
 };
 use ringscope_wire::watcher::{Carrier, JOINED_AGAIN, JOINED_NEW, JOINED_SECOND, Joined};
 
-use crate::calls::complete::close;
-use crate::segment::communicators::{Birth, Name, at, name_of};
+use crate::calls::ending;
+use crate::segment::communicators::{Birth, at};
+use crate::segment::names::{Name, name_of};
 use crate::segment::{communicators, guard, segment, switch};
 use crate::summation::watcher;
 
@@ -87,7 +88,7 @@ fn end(segment: &Segment) {
     at(segment, slot).completion.store(COMPLETION_NONE, Relaxed);
     if IS_OURS.swap(false, Relaxed) {
         communicators::detach(slot);
-        communicators::end(segment, slot, COMMUNICATOR_DESTROYED, close);
+        ending::end(segment, slot, COMMUNICATOR_DESTROYED);
     }
 }
 
