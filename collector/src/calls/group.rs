@@ -13,7 +13,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::abi::nccl::IN_PROGRESS;
 use crate::calls::complete;
-use crate::cuda_events;
+use crate::calls::follower::Follower;
 use crate::segment::closers::Closer;
 use crate::segment::counts::{add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
@@ -21,9 +21,9 @@ use crate::segment::records::{change, kind, record, state_of, subject};
 use crate::segment::{closers, communicators, sequence};
 
 /// The library took a call of an open group.
-pub(crate) fn queue(segment: &Segment, local: &Local, call: &Sum) {
+pub(crate) fn queue<F: Follower>(segment: &Segment, local: &Local, call: &Sum) {
     if !local.add_to_group(call) {
-        settle_sums(segment, local, true);
+        settle_sums::<F>(segment, local, true);
         local.add_to_group(call);
     }
     local.group_last.set(call.end_ticket);
@@ -31,17 +31,17 @@ pub(crate) fn queue(segment: &Segment, local: &Local, call: &Sum) {
 }
 
 /// The outermost group has ended: its calls are issued, or failed all together.
-pub(crate) fn settle(segment: &Segment, local: &Local, function: u8, result: i32) {
+pub(crate) fn settle<F: Follower>(segment: &Segment, local: &Local, function: u8, result: i32) {
     if !is_taken(result) {
         let slots = local.group_slots();
         slots.for_each(|slot| communicators::note_error(segment, slot, function, result));
     }
     sequence::end_group(segment, local);
-    settle_sums(segment, local, is_taken(result));
-    cuda_events::end_group(segment, local, result != IN_PROGRESS);
+    settle_sums::<F>(segment, local, is_taken(result));
+    F::end_group(segment, local, result != IN_PROGRESS);
 }
 
-fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
+fn settle_sums<F: Follower>(segment: &Segment, local: &Local, is_taken: bool) {
     for sum in local.group_sums() {
         let counters = &communicators::at(segment, sum.slot).counters[sum.primitive & (MAX_PRIMITIVES - 1)];
         if !is_taken {
@@ -58,7 +58,7 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
     // After the records: what an event confirms has been issued.
     for sum in local.group_sums().filter(|_| is_taken) {
         if let Closer::Events(stream_events) = sum.closer {
-            cuda_events::add(segment, local, stream_events, &sum);
+            F::add(segment, local, stream_events, &sum);
         }
     }
     local.clear_group();
@@ -66,7 +66,7 @@ fn settle_sums(segment: &Segment, local: &Local, is_taken: bool) {
 
 /// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
 /// numbers stay used.
-pub(crate) fn drop(segment: &Segment, local: &Local) {
+pub(crate) fn drop<F: Follower>(segment: &Segment, local: &Local) {
     sequence::drop_group(segment, local);
     let mut next = local.group_last.get();
     for _ in 0..local.group_len.get() {
@@ -80,7 +80,7 @@ pub(crate) fn drop(segment: &Segment, local: &Local) {
         record.state.store(0, Release);
     }
     local.clear_group();
-    cuda_events::end_group(segment, local, true);
+    F::end_group(segment, local, true);
 }
 
 /// Settles the group's records from the newest to the oldest; false if one of them has been overwritten.

@@ -23,9 +23,9 @@ use ringscope_wire::segment::layout::{
 
 use crate::abi::nccl::SUCCESS;
 use crate::calls::call::Call;
+use crate::calls::follower::Follower;
 use crate::calls::resolve::version;
 use crate::calls::{complete, group, order};
-use crate::cuda_events;
 use crate::segment::closers::Closer;
 use crate::segment::counts::{add, add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
@@ -86,13 +86,13 @@ impl Open {
 
 /// Records a call that is about to be forwarded, of the function of this number.
 #[inline(always)]
-pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
+pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Option<Open> {
     let Some(segment) = segment() else {
         switch::no_segment();
         return None;
     };
     if !switch::is_on(segment) {
-        count_unrecorded(segment, local, call);
+        count_unrecorded::<F>(segment, local, call);
         return None;
     }
     let Some(slot) = communicators::find(segment, local, call.comm) else {
@@ -107,7 +107,7 @@ pub(crate) fn begin(local: &Local, call: &Call, function: u8) -> Option<Open> {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
     let is_untold = is_untold(communicator, call.primitive);
-    let closer = cuda_events::closer(segment, local, slot, call.stream, is_untold);
+    let closer = F::closer(segment, local, slot, call.stream, is_untold);
     let ends_by_order = is_untold && closer == Closer::Profiler;
     let state = match closer {
         Closer::Nobody => OPERATION_CAPTURED,
@@ -174,7 +174,7 @@ fn count(segment: &Segment, local: &Local, slot: usize, call: &Call, closer: Clo
 /// While recording is switched off calls are still numbered, so that those after it have the numbers that other ranks
 /// give them.
 #[cold]
-fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
+fn count_unrecorded<F: Follower>(segment: &Segment, local: &Local, call: &Call) {
     if segment.live.state.load(Relaxed) != STATE_OFF {
         return;
     }
@@ -183,7 +183,7 @@ fn count_unrecorded(segment: &Segment, local: &Local, call: &Call) {
     if in_group {
         enter_group(local, slot);
     }
-    let closer = if cuda_events::is_captured(call.stream) { Closer::Nobody } else { Closer::Profiler };
+    let closer = if F::is_captured(call.stream) { Closer::Nobody } else { Closer::Profiler };
     if count(segment, local, slot, call, closer).is_some() && !in_group {
         sequence::settle(segment, slot);
     }
@@ -205,7 +205,7 @@ pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
 
 /// The library returned `result` for the call.
 #[inline(always)]
-pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, result: i32) {
+pub(crate) fn finish<F: Follower>(local: &Local, open: &Open, call: &Call, function: u8, result: i32) {
     let in_group = local.group_depth.get() > 0;
     let is_captured = is_captured(open);
     if is_captured {
@@ -217,7 +217,7 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
         refuse(open.segment, open.ticket, open.counters(call));
         communicators::note_error(open.segment, open.slot, function, result);
     } else if in_group {
-        queue(local, *open, call, is_captured);
+        queue::<F>(local, *open, call, is_captured);
     } else if is_captured {
         add_captured(open.counters(call), 1, call.bytes());
     } else {
@@ -225,7 +225,7 @@ pub(crate) fn finish(local: &Local, open: &Open, call: &Call, function: u8, resu
         if open.is_trivial(call) {
             complete::close(open.segment, open.ticket);
         } else if let Closer::Events(stream_events) = open.closer {
-            cuda_events::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
+            F::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
         }
     }
 }
@@ -252,7 +252,7 @@ fn is_captured(open: &Open) -> bool {
 }
 
 #[inline(never)]
-fn queue(local: &Local, open: Open, call: &Call, is_captured: bool) {
+fn queue<F: Follower>(local: &Local, open: Open, call: &Call, is_captured: bool) {
     let mut sum = open.sum(call);
     if is_captured {
         sum.closer = Closer::Nobody;
@@ -260,5 +260,5 @@ fn queue(local: &Local, open: Open, call: &Call, is_captured: bool) {
         // Closed at the end of the group, whoever closes the rest.
         sum.closer = Closer::Profiler;
     }
-    group::queue(open.segment, local, &sum);
+    group::queue::<F>(open.segment, local, &sum);
 }

@@ -8,7 +8,7 @@ use ringscope_wire::segment::Segment;
 use crate::cuda_events::driver::Answer;
 use crate::cuda_events::pending_event::PendingEvent;
 use crate::cuda_events::stream_events::StreamEvents;
-use crate::cuda_events::{abort, driver, poller, stream_events};
+use crate::cuda_events::{abort, driver, fit, poller, stream_events};
 
 /// Where the next look goes on.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -82,7 +82,7 @@ fn lose(segment: &Segment, events: &StreamEvents) {
     let calls = events.pending.iter().map(PendingEvent::n_calls).sum();
     let slot = events.slot();
     if let Some(slot) = slot.filter(|slot| stream_events::take_away(events, *slot)) {
-        super::lose(segment, slot, calls);
+        fit::lose(segment, slot, calls);
     } else {
         // One was being filled when the communicator lost them.
         for pending in &events.pending {

@@ -10,7 +10,7 @@ use ringscope_wire::segment::Segment;
 use crate::abi::nccl::{Comm, SUCCESS};
 use crate::calls::resolve;
 use crate::calls::resolve::Function;
-use crate::cuda_events;
+use crate::cuda_events::fit;
 use crate::profiler::adopt;
 use crate::segment::communicators;
 
@@ -28,7 +28,7 @@ pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
         }
     }
     adopt::look_again(segment);
-    cuda_events::begin_communicator(segment, slot);
+    fit::begin_communicator(segment, slot);
 }
 
 /// What one of the functions that tell a number of a communicator says.

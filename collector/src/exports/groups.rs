@@ -8,6 +8,7 @@ use std::ptr::null_mut;
 use crate::abi::nccl::SUCCESS;
 use crate::calls::resolve::{Function, library_of_caller};
 use crate::calls::{group, resolve};
+use crate::cuda_events::follow::CudaEvents;
 use crate::exports::comm_init;
 use crate::exports::forward::{inside, quietly};
 use crate::segment::local::Local;
@@ -79,7 +80,7 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    group::settle(segment, local, local.function.get(), result);
+                    group::settle::<CudaEvents>(segment, local, local.function.get(), result);
                 }
                 comm_init::conclude_pending(local, result);
             });
@@ -105,7 +106,7 @@ unsafe extern "C-unwind" fn group_simulate_end(info: *mut c_void, caller: usize)
         if leave_group(local) {
             guard(|| {
                 if let Some(segment) = segment() {
-                    group::drop(segment, local);
+                    group::drop::<CudaEvents>(segment, local);
                 }
                 comm_init::conclude_pending(local, result);
             });

@@ -10,8 +10,7 @@ use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROY
 use crate::abi::nccl::{Comm, IN_PROGRESS, SUCCESS};
 use crate::calls::resolve::{Function, library_of};
 use crate::calls::{ending, resolve};
-use crate::cuda_events;
-use crate::cuda_events::abort;
+use crate::cuda_events::{abort, follow};
 use crate::exports::forward::{inside, note_error, quietly, slot_of, track, wrap};
 use crate::exports::nonblocking;
 use crate::segment::counts::is_taken;
@@ -67,7 +66,7 @@ wrap!(
                 let segment = segment()?;
                 let slot = communicators::find(segment, local, comm as u64)?;
                 // What was in progress is on its stream once the library says so.
-                cuda_events::progressed(segment, slot, || {
+                follow::progressed(segment, slot, || {
                     let mut state = IN_PROGRESS;
                     // SAFETY: the communicator that was just asked about, and a valid place for the answer.
                     let result = quietly(local, || unsafe { real(comm, &raw mut state) });
@@ -122,7 +121,7 @@ fn finished(segment: &Segment, slot: usize, state: u32) {
     }
     if state == COMMUNICATOR_ABORTED {
         abort::done(slot);
-    } else if cuda_events::end_later(slot) {
+    } else if follow::end_later(slot) {
         return;
     }
     ending::end(segment, slot, state);

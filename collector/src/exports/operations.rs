@@ -14,6 +14,7 @@ use crate::abi::nccl::{Comm, Stream};
 use crate::calls::call::Call;
 use crate::calls::resolve::Function;
 use crate::calls::{issue, resolve};
+use crate::cuda_events::follow::CudaEvents;
 use crate::exports::nonblocking;
 use crate::segment::local::Local;
 use crate::segment::{guard, local};
@@ -82,7 +83,7 @@ fn around(function: Function, call: Call, comm: Comm, forward: impl FnOnce(*mut 
     if !nonblocking::is_idle() {
         guard(|| nonblocking::meet(local, comm));
     }
-    let open = guard(|| issue::begin(local, &call, function.number())).flatten();
+    let open = guard(|| issue::begin::<CudaEvents>(local, &call, function.number())).flatten();
     let real = if resolve::is_single() {
         local.library.set(0);
         resolve::real(function, 0)
@@ -97,7 +98,7 @@ fn around(function: Function, call: Call, comm: Comm, forward: impl FnOnce(*mut 
     let result = if real.is_null() { resolve::lacks() } else { forward(real) };
     drop(inside);
     if let Some(open) = open {
-        guard(|| issue::finish(local, &open, &call, function.number(), result));
+        guard(|| issue::finish::<CudaEvents>(local, &open, &call, function.number(), result));
     }
     result
 }

@@ -13,6 +13,7 @@ use super::file::Unnamed;
 use super::{bus_error, file, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler;
+use crate::profiler::asked;
 use crate::segment::{lineage, map, switch, ticks};
 
 /// A [`map::Maker`].
@@ -25,7 +26,8 @@ fn create() -> io::Result<&'static Segment> {
     std::panic::set_hook(Box::new(|_| {}));
     profiler::note_pid();
     let config = Config::from_env();
-    switch::begin(config.level);
+    switch::disobey();
+    asked::begin(config.level);
     lineage::begin(config.shares_of_children);
     let fixed = identity::fixed(&config, &ticks::anchor());
     file::make_shared(&config.dir)?;

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use ringscope_wire::segment::Segment;
 
-use crate::calls::linker_scope;
+use crate::calls::{linker_scope, order};
+use crate::cuda_events::follow;
 use crate::exports::nonblocking;
-use crate::profiler::{adopt, contexts, replay, seen, steps};
+use crate::profiler::{adopt, asked, contexts, replay, seen, steps};
 use crate::segment::{closers, communicators, local, own, places, switch};
-use crate::{cuda_events, profiler, summation};
+use crate::{profiler, summation};
 
 /// Forks of other threads that are under way.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
@@ -80,8 +81,8 @@ pub(super) fn forget_parent() {
     // For one that was not forked by the C library.
     cover();
     closers::forget();
-    communicators::forget();
-    cuda_events::forget();
+    communicators::forget().for_each(order::forget);
+    follow::forget();
     linker_scope::forget();
     nonblocking::forget();
     adopt::forget();
@@ -92,7 +93,8 @@ pub(super) fn forget_parent() {
     seen::forget();
     steps::forget();
     summation::group::forget();
-    switch::forget();
+    switch::disobey();
+    asked::forget();
     local::with(local::Local::forget);
 }
 

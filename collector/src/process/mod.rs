@@ -15,10 +15,12 @@ mod identity;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::profiler::chain;
-use crate::segment::{forks, map, own};
+use crate::calls::order;
+use crate::cuda_events::follow;
+use crate::profiler::{asked, chain};
+use crate::segment::{communicators, forks, map, own, switch};
 
-/// Runs when the object is loaded: handlers of forks, and three stores.
+/// Runs when the object is loaded: handlers of forks, and what layers before this one need of those behind them.
 extern "C" fn begin() {
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
@@ -26,6 +28,14 @@ extern "C" fn begin() {
     map::set_maker(create::make);
     chain::set_name(config::chained_plugin);
     own::set_forget(fork::forget_parent);
+    communicators::set_clear(clear_slot);
+    switch::set_asker(asked::ASKER);
+}
+
+/// The slot gets another communicator.
+fn clear_slot(slot: usize) {
+    follow::clear_slot(slot);
+    order::forget(slot);
 }
 
 // SAFETY: the section holds pointers to functions that may take no argument, and this takes none.

@@ -13,10 +13,10 @@ use ringscope_wire::segment::layout::{
     MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, Segment,
 };
 
-use crate::profiler::contexts;
 use crate::profiler::contexts::{Announcement, Surety};
+use crate::profiler::{asked, contexts};
 use crate::segment::communicators::{Birth, at, set_name};
-use crate::segment::{communicators, lineage, local, switch};
+use crate::segment::{communicators, lineage, local};
 
 /// Some thread binds contexts to slots. Waited for when a communicator is made, never when an event comes.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
@@ -280,7 +280,7 @@ fn bind(segment: &Segment, number: usize, slot: usize, announced: &Announcement,
         set_name(communicator, &announced.name);
     }
     contexts::settle(segment, number, slot, surety);
-    switch::note_completion(communicator);
+    asked::note_completion(communicator);
 }
 
 /// The context is not the communicator that it was thought to be.

@@ -6,6 +6,7 @@
 use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 
@@ -48,25 +49,14 @@ static MASK_SEEN: AtomicI32 = AtomicI32::new(0);
 static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
 static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
 
-/// A [`Name`], NULL before the process layer has left it.
-static NAME: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static NAME: OnceLock<Name> = OnceLock::new();
 
 /// Gives the plugin that the program had configured, if there is one.
 pub(crate) type Name = fn() -> Option<OsString>;
 
 /// Leaves the function that knows the plugin's name: this layer reads no settings.
 pub(crate) fn set_name(name: Name) {
-    NAME.store(name as *mut (), Release);
-}
-
-fn name() -> Option<OsString> {
-    let name = NAME.load(Acquire);
-    if name.is_null() {
-        return None;
-    }
-    // SAFETY: only `set_name` writes here.
-    let name: Name = unsafe { std::mem::transmute(name) };
-    name()
+    let _ = NAME.set(name);
 }
 
 /// What the library said at init; zero where its version says nothing.
@@ -283,7 +273,7 @@ fn look_for(version: u32) {
     if STATE.load(Acquire) == LOOKED_FOR {
         return;
     }
-    if let Some((number, table)) = name().and_then(|name| find(&name, version)) {
+    if let Some((number, table)) = NAME.get().and_then(|name| name()).and_then(|name| find(&name, version)) {
         VERSION.store(number, Relaxed);
         TABLE.store(table, Release);
     }

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "called by the library with its own structures")]
 
 pub(crate) mod adopt;
+pub(crate) mod asked;
 pub(crate) mod chain;
 pub(crate) mod contexts;
 pub(crate) mod event;
@@ -65,11 +66,6 @@ tables! {
 
 /// Our process id, for comparison with that of a proxy operation.
 static PID: AtomicI32 = AtomicI32::new(0);
-
-/// Asks the library for these events, and for what the other plugin asks for.
-pub(crate) fn set_mask(ours: u32) {
-    masks::ask_for(ours);
-}
 
 /// Remembers the process id, again in each process that makes a segment.
 pub(crate) fn note_pid() {
@@ -158,7 +154,7 @@ unsafe fn init<const V: usize>(context: *mut *mut c_void, mask: *mut c_int, said
             segment.live.flags.fetch_or(LIVE_CHAINED, Relaxed);
         }
         if let Some(segment) = segment {
-            switch::begin_profiler(segment, version::<V>().number);
+            asked::begin_version(segment, version::<V>().number);
         } else {
             masks::ask();
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use ringscope_wire::segment::layout::{DropReason, MAX_PRIMITIVES, Segment};
 
+use crate::cuda_events::fit;
 use crate::segment::handle::{Entry, Handle, NO_CHANNEL};
 use crate::segment::{communicators, switch, ticks};
 
@@ -62,7 +63,7 @@ pub(crate) fn template(segment: &Segment, slot: usize, primitive: usize, bytes: 
     let index = NEXT_TEMPLATE.fetch_add(1, Relaxed) % MAX_TEMPLATES;
     let template = &TEMPLATES[index];
     let generation = template.generation.fetch_add(1, AcqRel).wrapping_add(1);
-    let has_channels = if switch::asks_for_channels() { HAS_CHANNELS } else { 0 };
+    let has_channels = if fit::profiler_tells() { HAS_CHANNELS } else { 0 };
     template.subject.store(subject(slot, primitive) | has_channels, Relaxed);
     template.communicator.store(communicators::at(segment, slot).generation.load(Relaxed), Relaxed);
     template.bytes.store(bytes, Release);
@@ -92,7 +93,7 @@ pub(crate) fn run_of(
     n_channels: u8,
 ) -> Option<Handle> {
     let communicator = communicators::at(segment, slot).generation.load(Relaxed);
-    let n_channels = if switch::asks_for_channels() { n_channels } else { 0 };
+    let n_channels = if fit::profiler_tells() { n_channels } else { 0 };
     begin(segment, subject(slot, primitive), communicator, bytes, n_channels)
 }
 

@@ -1,6 +1,8 @@
 //! Communicator slots: formed when an init is called, active once it succeeded, ended by destroy or abort, and used
 //! again ([`crate::segment::slots`]). Found by their pointer ([`crate::segment::pointers`]).
 
+use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
@@ -10,8 +12,6 @@ use ringscope_wire::segment::layout::{
     LOST_CUDA_EVENT, LOST_PROFILER_EVENT, MAX_COMMUNICATORS, Segment,
 };
 
-use crate::calls::order;
-use crate::cuda_events;
 use crate::segment::names::Name;
 use crate::segment::{lineage, links, pairs, pointers, sequence, slots, switch, ticks};
 
@@ -41,6 +41,14 @@ pub(crate) fn at(segment: &Segment, slot: usize) -> &Communicator {
     &segment.communicators[slot & SLOT_MASK]
 }
 
+/// Clears what the layers behind this one have by slot.
+static CLEAR_BEHIND: OnceLock<fn(usize)> = OnceLock::new();
+
+/// Leaves the function that clears what the layers behind this one have of a slot, which is used again.
+pub(crate) fn set_clear(clear: fn(usize)) {
+    let _ = CLEAR_BEHIND.set(clear);
+}
+
 /// Takes a slot for a communicator whose init is being called.
 pub(crate) fn form(segment: &Segment, birth: &Birth) -> Option<usize> {
     let slot = slots::claim(segment)?;
@@ -54,8 +62,9 @@ fn fill(segment: &Segment, slot: usize, birth: &Birth) {
     fence(Release);
     if communicator.generation.load(Relaxed) > 0 {
         clear_counters(communicator);
-        cuda_events::clear_slot(slot);
-        order::forget(slot);
+        if let Some(clear) = CLEAR_BEHIND.get() {
+            clear(slot);
+        }
         links::clear(segment, slot);
         pairs::clear(segment, slot);
     }
@@ -204,11 +213,10 @@ fn give_up_in_flight(communicator: &Communicator) {
     }
 }
 
-/// In a forked child: none of the parent's communicators is its own.
-pub(crate) fn forget() {
+/// In a forked child: none of the parent's communicators is its own. Gives the slots that the parent used.
+pub(crate) fn forget() -> Range<usize> {
     pointers::forget();
-    for slot in slots::forget() {
-        order::forget(slot);
-        lineage::clear(slot);
-    }
+    let used = slots::forget();
+    used.clone().for_each(lineage::clear);
+    used
 }

@@ -3,8 +3,7 @@
 
 #![expect(unsafe_code, reason = "refers to mapped memory")]
 
-use std::ptr::null_mut;
-use std::sync::atomic::AtomicPtr;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use ringscope_wire::segment::Segment;
@@ -12,15 +11,14 @@ use ringscope_wire::segment::Segment;
 use super::own::OWN;
 use super::{guard, own, uncancelled};
 
-/// A [`Maker`], NULL before the process layer has left it.
-static MAKER: AtomicPtr<()> = AtomicPtr::new(null_mut());
+static MAKER: OnceLock<Maker> = OnceLock::new();
 
 /// Makes a segment and calls [`set`].
 pub(crate) type Maker = fn() -> Option<&'static Segment>;
 
-/// Leaves the function that makes segments.
+/// Leaves the function that makes segments, once.
 pub(crate) fn set_maker(maker: Maker) {
-    MAKER.store(maker as *mut (), Release);
+    let _ = MAKER.set(maker);
 }
 
 /// The segment, if this process has one. A child that calls for the first time forgets its parent's.
@@ -52,19 +50,10 @@ pub(crate) fn segment_or_create() -> Option<&'static Segment> {
     while OWN.is_busy.swap(true, AcqRel) {
         std::thread::yield_now();
     }
+    let make = || MAKER.get().and_then(|make| make());
     let segment = segment().or_else(|| guard(|| uncancelled(make)).flatten());
     OWN.is_busy.store(false, Release);
     segment
-}
-
-fn make() -> Option<&'static Segment> {
-    let maker = MAKER.load(Acquire);
-    if maker.is_null() {
-        return None;
-    }
-    // SAFETY: only `set_maker` writes here.
-    let maker: Maker = unsafe { std::mem::transmute(maker) };
-    maker()
 }
 
 /// The process has this segment from now on: whole, mapped, and never unmapped.

@@ -5,9 +5,10 @@
 //! ([`settle`]): most children never call, and have not a page of their own to pay for. A child that shares its parent's
 //! memory (`vfork`) finds the page as it is, and takes nothing away.
 
-#![expect(unsafe_code, reason = "advises the kernel on a page, calls a function kept as a pointer")]
+#![expect(unsafe_code, reason = "advises the kernel on a page")]
 
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
@@ -43,13 +44,13 @@ const OURS: u32 = 2;
 
 /// This process, or one that it was forked from, has called: there may be something to forget.
 static HAS_CALLED: AtomicBool = AtomicBool::new(false);
-/// A function that forgets what the layers behind this one have of the parent's, NULL before the process layer has left it.
-static FORGET: AtomicPtr<()> = AtomicPtr::new(null_mut());
+/// A function that forgets what the layers behind this one have of the parent's.
+static FORGET: OnceLock<fn()> = OnceLock::new();
 
 /// Leaves the function that forgets what is the parent's. It does no more than store: the child of a process with threads
 /// may do no more. It must not ask for the segment.
 pub(crate) fn set_forget(forget: fn()) {
-    FORGET.store(forget as *mut (), Release);
+    let _ = FORGET.set(forget);
 }
 
 /// Whether this process itself has called. In a child that has not nothing is its own: at its end there is nothing to do.
@@ -76,22 +77,15 @@ fn settle_now() {
         std::thread::yield_now();
     }
     if HAS_CALLED.swap(true, Relaxed) {
-        forget_inherited();
+        if let Some(forget) = FORGET.get() {
+            forget();
+        }
     } else {
         // The kernel keeps it for the children's children.
         // SAFETY: whole pages of our own. Where the kernel cannot, `forget` is called in the child.
         unsafe { libc::madvise((&raw const OWN).cast_mut().cast(), size_of::<Own>(), libc::MADV_WIPEONFORK) };
     }
     OWN.state.store(OURS, Release);
-}
-
-fn forget_inherited() {
-    let forget = FORGET.load(Acquire);
-    if !forget.is_null() {
-        // SAFETY: only `set_forget` writes here.
-        let forget: fn() = unsafe { std::mem::transmute(forget) };
-        forget();
-    }
 }
 
 /// In a forked child: as if the kernel had wiped the page.

@@ -1,0 +1,28 @@
+//! What follows calls to their end where the profiler does not tell it. The layer behind this one has it; here is what calls
+//! ask of it. It is a type, not an object, so that a call pays for no indirection.
+
+use ringscope_wire::segment::Segment;
+
+use crate::segment::closers::Closer;
+use crate::segment::local::{Local, Sum};
+
+/// Follows calls by something on their stream.
+pub(crate) trait Follower {
+    /// Who will close a call on the stream, of which the profiler, where it is asked, may tell nothing (`is_untold`).
+    fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer;
+
+    /// Whether calls on the stream are captured into a graph, as far as that can be asked.
+    fn is_captured(stream: u64) -> bool;
+
+    /// The library took one call outside a group, which [`Closer::Events`] closes. Something follows it on its stream if the
+    /// library has enqueued it.
+    fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool);
+
+    /// The library took these calls of a group, all of one stream: they wait for what follows its end
+    /// ([`Follower::end_group`]).
+    fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum);
+
+    /// The outermost group has ended and its records are settled: something goes behind each stream that it used, unless the
+    /// library is still enqueueing.
+    fn end_group(segment: &Segment, local: &Local, is_enqueued: bool);
+}

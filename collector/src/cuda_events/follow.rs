@@ -1,0 +1,150 @@
+//! Calls are followed by events: which, and when. [`CudaEvents`] is what the layer of calls knows of it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use ringscope_wire::segment::Segment;
+use ringscope_wire::segment::layout::{COMPLETION_EVENTS, DropReason, MAX_COMMUNICATORS};
+
+use crate::calls::follower::Follower;
+use crate::cuda_events::fit::{is_by_events, lose};
+use crate::cuda_events::{abort, driver, ending, fit, poll, poller, stream_events};
+use crate::segment::closers::Closer;
+use crate::segment::local::{Local, Sum};
+use crate::segment::{communicators, switch};
+
+/// Follows calls by CUDA events, if there is a driver.
+pub(crate) struct CudaEvents;
+
+impl Follower for CudaEvents {
+    /// Without a driver that is one load.
+    #[inline(always)]
+    fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
+        if driver::is_ready() {
+            closer_on_stream(segment, local, slot, stream, is_untold)
+        } else {
+            Closer::Profiler
+        }
+    }
+
+    fn is_captured(stream: u64) -> bool {
+        driver::is_ready() && driver::is_capturing(stream) == Some(true)
+    }
+
+    #[inline(never)]
+    fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool) {
+        let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
+        if !stream_events::add(events, generation, sum, is_enqueued) {
+            lose(segment, sum.slot, sum.calls);
+        }
+        if !is_enqueued {
+            stream_events::defer();
+        }
+    }
+
+    fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum) {
+        let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
+        if stream_events::add(events, generation, sum, false) {
+            local.note_stream_events(events);
+        } else {
+            lose(segment, sum.slot, sum.calls);
+        }
+    }
+
+    fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
+        for events in local.take_stream_events() {
+            if !is_enqueued {
+                stream_events::defer();
+            } else if !stream_events::confirm(events) {
+                switch::dropped(segment, DropReason::EventPoolFull, 1);
+            }
+        }
+    }
+}
+
+/// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
+/// to tell, is still asked to.
+#[inline(never)]
+fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
+    let in_group = local.group_depth.get() > 0;
+    if in_group
+        && !is_untold
+        && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
+        && (known_slot, known_stream) == (slot, stream)
+        && (closer != Closer::Profiler || !is_by_events(segment, slot))
+    {
+        return closer;
+    }
+    let closer = match driver::is_capturing(stream) {
+        Some(true) => Closer::Nobody,
+        Some(false) if is_by_events(segment, slot) => events_of(segment, local, slot, stream),
+        Some(false) if is_untold => extra_events_of(segment, local, slot, stream),
+        _ => Closer::Profiler,
+    };
+    if in_group && !is_untold {
+        local.group_closer.set(Some((slot, stream, closer)));
+    }
+    closer
+}
+
+/// Events for what the profiler does not tell, on a communicator of which it tells all else.
+fn extra_events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    let events = stream_events::find(local, slot, generation, stream).or_else(|| {
+        let device = communicator.device.load(Relaxed);
+        stream_events::open(local, slot, generation, stream, device).ok().filter(|_| poll::start())
+    });
+    events.map_or(Closer::Profiler, Closer::Events)
+}
+
+fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
+    let communicator = communicators::at(segment, slot);
+    let generation = communicator.generation.load(Relaxed);
+    if let Some(events) = stream_events::find(local, slot, generation, stream) {
+        if communicator.completion.load(Relaxed) != COMPLETION_EVENTS {
+            communicator.completion.store(COMPLETION_EVENTS, Relaxed);
+        }
+        return Closer::Events(events);
+    }
+    match stream_events::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
+        Ok(events) if poll::start() => Closer::Events(events),
+        Err(stream_events::Refusal::TableFull) => {
+            lose(segment, slot, 1);
+            Closer::Profiler
+        }
+        Ok(_) | Err(stream_events::Refusal::Driver) => {
+            fit::give_up(segment, slot);
+            Closer::Profiler
+        }
+    }
+}
+
+/// The library said something of a communicator. If it `is_done` with what was in progress, events go behind that.
+pub(crate) fn progressed(segment: &Segment, slot: usize, is_done: impl Fn() -> bool) {
+    if driver::is_ready() {
+        let n_left = stream_events::confirm_waiting(slot, is_done);
+        if n_left > 0 {
+            lose(segment, slot, n_left);
+        }
+    }
+}
+
+/// The communicator has been destroyed; false if nothing of it is left to ask for, and the caller marks its end.
+pub(crate) fn end_later(slot: usize) -> bool {
+    driver::is_ready() && ending::leave(slot)
+}
+
+/// The slot gets another communicator: what the last one left unconfirmed is never counted.
+pub(crate) fn clear_slot(slot: usize) {
+    stream_events::drop_of(slot);
+    abort::forget(slot);
+}
+
+/// In a forked child: events and thread are the parent's.
+pub(crate) fn forget() {
+    driver::forget();
+    stream_events::forget();
+    poller::forget();
+    ending::forget();
+    (0..MAX_COMMUNICATORS).for_each(abort::forget);
+}

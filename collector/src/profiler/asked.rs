@@ -1,0 +1,183 @@
+//! What the library is asked to tell: as much as the state and the level need. More at once, less only when no call relies on
+//! the rest any more.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use ringscope_wire::segment::calls::layout::MAX_THREADS;
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
+    CONTROL_COUNTERS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS, LEVEL_COUNTERS,
+    LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_OFF, STATE_ON, Segment,
+};
+
+use crate::cuda_events::fit;
+use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
+use crate::profiler::masks;
+use crate::segment::switch::Asker;
+use crate::segment::{local, places, switch};
+
+/// The level that the process was started with.
+static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
+/// Version of the profiler interface that the library speaks, 0 while it does not.
+static VERSION: AtomicU32 = AtomicU32::new(0);
+/// What the library is asked for.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// The library is still asked for more than that, for the sake of calls that were begun before.
+static IS_LOWERING: AtomicBool = AtomicBool::new(false);
+/// How often it has been looked whether those calls are over.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+/// After so many the library is asked for less all the same: some thread does not come back.
+const MAX_LOOKS: u32 = 1000;
+
+/// Calls and tasks: what every level needs.
+const TASKS: u32 = bits(COLL | P2P | COLL_API | P2P_API | CE_COLL);
+/// Also each channel, which tells the end of an operation.
+const CHANNELS: u32 = bits(KERNEL_CH);
+/// Also each network step, and so bytes per link.
+const STEPS: u32 = bits(PROXY_OP | PROXY_STEP);
+
+/// From this version on the library says for which call an event is.
+const NAMES_RECORDS: u32 = 5;
+
+/// Event types as the library's activation mask has them.
+#[expect(clippy::cast_possible_truncation, reason = "the mask is an int, and there are 16 event types")]
+const fn bits(kinds: u64) -> u32 {
+    kinds as u32
+}
+
+/// What the switch knows of this.
+pub(crate) const ASKER: Asker = Asker { ask, settle, stop };
+
+/// A new segment, for a process that starts with this level.
+pub(crate) fn begin(level: u32) {
+    START_LEVEL.store(level, Relaxed);
+}
+
+/// The library has begun to speak this version of the profiler interface, or speaks it to one more communicator.
+pub(super) fn begin_version(segment: &Segment, version: u32) {
+    VERSION.store(version, Relaxed);
+    if version < NAMES_RECORDS {
+        places::keep_order();
+    }
+    segment.live.profiler_version.store(version, Relaxed);
+    switch::obey_anew(segment);
+}
+
+/// Asks the library for the events that this state and the level need; for less than before only later ([`settle`]).
+fn ask(segment: &Segment, state: u32) {
+    let (version, live) = (VERSION.load(Relaxed), &segment.live);
+    if version == 0 {
+        return;
+    }
+    let level = match live.control.load(Relaxed) {
+        CONTROL_COUNTERS => LEVEL_COUNTERS,
+        CONTROL_CHANNELS => LEVEL_CHANNELS,
+        CONTROL_STEPS | CONTROL_RAISED => LEVEL_STEPS,
+        _ => START_LEVEL.load(Relaxed),
+    };
+    let asked = match state {
+        STATE_ON => match level {
+            LEVEL_STEPS => TASKS | CHANNELS | STEPS,
+            LEVEL_CHANNELS => TASKS | CHANNELS,
+            _ if is_told_by_events(segment) => TASKS,
+            _ => TASKS | CHANNELS,
+        },
+        // Where no calls pass the collector, only events can show that it is to be on again.
+        STATE_OFF if has_unseen(segment) => TASKS,
+        _ => 0,
+    };
+    live.level.store(level, Relaxed);
+    // In this order: a call of another thread that relies on the profiler from now on finds the library asked already.
+    let before = ASKED.load(Acquire);
+    let left = if IS_LOWERING.load(Acquire) { bits(u64::MAX) } else { before };
+    masks::ask_for(asked | before);
+    ASKED.store(asked, Release);
+    fit::set_profiler_tells(asked & CHANNELS != 0);
+    if left & !asked != 0 {
+        LOOKS.store(0, Relaxed);
+        IS_LOWERING.store(true, Release);
+    }
+    each(segment, note_completion);
+}
+
+/// Whether CUDA events tell the end of operations, so that the profiler need not.
+fn is_told_by_events(segment: &Segment) -> bool {
+    fit::can_use_events(segment) && !has_unseen(segment)
+}
+
+/// The library is asked for less once no other thread is in a call that was begun while more was asked for: the library
+/// settles during the call what it tells of it. True if it is done.
+fn settle(segment: &Segment) -> bool {
+    if !IS_LOWERING.load(Acquire) {
+        return true;
+    }
+    let looks = LOOKS.fetch_add(1, Relaxed);
+    let is_alone = segment.live.n_threads.load(Acquire) <= 1;
+    // At the first look a thread may be on its way into a call, having seen what was asked for before.
+    if !is_alone && (looks == 0 || looks < MAX_LOOKS && is_another_inside(segment)) {
+        return false;
+    }
+    if IS_LOWERING.swap(false, AcqRel) {
+        masks::ask_for(ASKED.load(Acquire));
+    }
+    true
+}
+
+fn is_another_inside(segment: &Segment) -> bool {
+    let used = (segment.live.n_threads.load(Acquire) as usize).min(MAX_THREADS);
+    let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
+    segment.calls.threads[..used].iter().any(|thread| {
+        own != Some(std::ptr::from_ref(thread))
+            && thread.returned_ticks.load(Acquire) < thread.entered_ticks.load(Acquire)
+    })
+}
+
+/// For good.
+fn stop() {
+    forget_asked();
+    masks::ask_for(0);
+}
+
+fn forget_asked() {
+    ASKED.store(0, Relaxed);
+    fit::set_profiler_tells(false);
+    IS_LOWERING.store(false, Relaxed);
+}
+
+fn has_unseen(segment: &Segment) -> bool {
+    let mut found = false;
+    each(segment, |communicator| found |= communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN);
+    found
+}
+
+fn each(segment: &Segment, mut f: impl FnMut(&Communicator)) {
+    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    for communicator in &segment.communicators[..used] {
+        if matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE) {
+            f(communicator);
+        }
+    }
+}
+
+/// Says how the end of the communicator's operations is known, if it is the profiler that tells it.
+pub(crate) fn note_completion(communicator: &Communicator) {
+    if communicator.sources.load(Relaxed) & SOURCE_PLUGIN == 0 {
+        return;
+    }
+    // Versions 1 and 2 have no event for it.
+    let is_told = VERSION.load(Relaxed) >= 3 && fit::profiler_tells();
+    if is_told {
+        communicator.completion.store(COMPLETION_PROFILER, Relaxed);
+    } else {
+        // Where events tell it from now on, the next call says so.
+        let _ =
+            communicator.completion.compare_exchange(COMPLETION_PROFILER, COMPLETION_NONE, AcqRel, Relaxed);
+    }
+}
+
+/// In a forked child: what the parent's library was asked for is not the child's.
+pub(crate) fn forget() {
+    VERSION.store(0, Relaxed);
+    forget_asked();
+}
