@@ -25,6 +25,15 @@ struct time {
     long s, ns;
 };
 extern WEAK int getpid(void);
+/* What the linker says of itself, `state` is 0 while it changes nothing. Source: `link.h`, `struct r_debug`. */
+struct debug {
+    int version;
+    void *map;
+    unsigned long brk;
+    int state;
+    void *linker;
+};
+extern WEAK struct debug _r_debug;
 /* Since 2.32. */
 extern WEAK char __libc_single_threaded;
 extern WEAK int nanosleep(const struct time *length, struct time *rest);
@@ -111,6 +120,19 @@ EXPORT int ringscope_preload_holds(const void *address) {
     return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
+static void wait_a_millisecond(void) {
+    static const struct time a_millisecond = {0, 1000000};
+    if (nanosleep) nanosleep(&a_millisecond, 0);
+}
+
+/* What `dladdr` answers. */
+struct object {
+    const char *file;
+    void *base;
+    const char *symbol;
+    void *address;
+};
+
 /* The linker's functions, wherever they are. */
 static struct {
     void *(*open)(const char *, int);
@@ -119,6 +141,30 @@ static struct {
     int (*object_of)(const void *, void *);
     int is_known;
 } linker;
+
+/* Whether the linker is in the middle of something for good: a child that is made while another thread maps an object has
+ * its tables as they stood, and is ended by whatever it opens, also by what it has. Where it is another thread of ours,
+ * `dladdr` waits until it is done: for a lock that such a thread holds and a fork makes anew. The tries are for others that
+ * begin at once. A program may have a copy of what the linker says, which stays as it was at the start. */
+enum { MAX_LOOKS = 8 };
+static int is_stuck(void) {
+    if (!&_r_debug) return 0;
+    int (*object_of)(const void *, void *) = dladdr;
+    if (!object_of && __atomic_load_n(&linker.is_known, __ATOMIC_ACQUIRE)) object_of = linker.object_of;
+    for (int i = 0; i < MAX_LOOKS; i++) {
+        if (__atomic_load_n(&_r_debug.state, __ATOMIC_ACQUIRE) == 0) return 0;
+        struct object object;
+        if (!object_of) wait_a_millisecond();
+        else if (!object_of(&_r_debug, &object) || object.base != _r_debug.linker) return 0;
+    }
+    return 1;
+}
+
+/* Lets a child that is stuck ask for what is loaded: nobody is left who would bring to an end what the linker is in the
+ * middle of, and the child's own `dlopen` of something new would write the same. */
+static void unstick(void) {
+    if (is_stuck()) __atomic_store_n(&_r_debug.state, 0, __ATOMIC_RELEASE);
+}
 
 /* Finds them; threads that do so at once write the same. */
 static int know_linker(void) {
@@ -129,6 +175,7 @@ static int know_linker(void) {
         linker.find = dlsym;
         linker.object_of = dladdr;
     } else {
+        if (is_stuck()) return 0;
         void *libdl = __libc_dlopen_mode && __libc_dlsym ? __libc_dlopen_mode("libdl.so.2", RTLD_NOW | RTLD_DLOPEN) : 0;
         if (!libdl) return 0;
         linker.open = (void *(*)(const char *, int))__libc_dlsym(libdl, "dlopen");
@@ -165,11 +212,6 @@ static int n_opening, opening_pid, is_none;
 /* Forks that are under way. */
 static int n_forking;
 
-static void wait_a_millisecond(void) {
-    static const struct time a_millisecond = {0, 1000000};
-    if (nanosleep) nanosleep(&a_millisecond, 0);
-}
-
 /* A child that is made while another thread opens the collector has half of it, and locks that nobody gives back: the fork
  * waits until it is open, which takes about a millisecond. Not for ever, for the thread may wait for what the forking one
  * holds. */
@@ -201,36 +243,40 @@ static int has_half(void) {
     return __atomic_load_n(&n_opening, __ATOMIC_ACQUIRE) != 0 && __atomic_load_n(&opening_pid, __ATOMIC_ACQUIRE) != getpid();
 }
 
-/* The collector; opened by the first who asks, or found to be none for good. */
-static void *collector(void) {
+/* The collector; opened by the first who asks, or found to be none: for good, unless it is only not to be opened now. */
+static void *collector(int *is_later) {
+    static void *opened;
+    void *known = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
+    /* Not opened again: a child may be stuck that has it. */
+    if (known) return known;
     /* A program of another C library, or with more rights than its user, gets none. */
     if (__atomic_load_n(&is_none, __ATOMIC_ACQUIRE) || !gnu_get_libc_version || !secure_getenv || !getpid) return 0;
-    if (has_half() || !know_linker()) return 0;
     const char *path = secure_getenv("RINGSCOPE_COLLECTOR");
-    void *opened = 0;
-    if (path && *path == '/') {
-        watch_forks();
-        __atomic_store_n(&opening_pid, getpid(), __ATOMIC_RELEASE);
-        __atomic_add_fetch(&n_opening, 1, __ATOMIC_ACQ_REL);
-        /* Threads that race get the same handle. It is never closed. */
-        opened = linker.open(path, RTLD_NOW);
-        __atomic_sub_fetch(&n_opening, 1, __ATOMIC_SEQ_CST);
-        /* What waited knows nothing of the collector's own handlers: it ends before the collector is called. */
-        wait_for(&n_forking);
+    if (has_half()) return 0;
+    if (!path || *path != '/') {
+        __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
+        return 0;
     }
-    if (!opened) __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
-    return opened;
+    *is_later = is_stuck();
+    if (*is_later || !know_linker()) return 0;
+    watch_forks();
+    __atomic_store_n(&opening_pid, getpid(), __ATOMIC_RELEASE);
+    __atomic_add_fetch(&n_opening, 1, __ATOMIC_ACQ_REL);
+    /* Threads that race get the same handle. It is never closed. */
+    known = linker.open(path, RTLD_NOW);
+    __atomic_sub_fetch(&n_opening, 1, __ATOMIC_SEQ_CST);
+    /* What waited knows nothing of the collector's own handlers: it ends before the collector is called. */
+    wait_for(&n_forking);
+    if (known) __atomic_store_n(&opened, known, __ATOMIC_RELEASE);
+    else __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
+    return known;
 }
 
 /* The function in what the caller's object needs, as after dlopen(RTLD_LOCAL). */
 static const void *of_caller(const char *name, const void *caller) {
-    struct {
-        const char *file;
-        void *base;
-        const char *symbol;
-        void *address;
-    } object;
+    struct object object;
     if (!know_linker() || !linker.object_of || !linker.object_of(caller, &object) || !object.file) return 0;
+    unstick();
     void *opened = linker.open(object.file, RTLD_LAZY | RTLD_NOLOAD);
     if (!opened) return 0;
     const void *found = linker.find(opened, name);
@@ -239,11 +285,12 @@ static const void *of_caller(const char *name, const void *caller) {
 }
 
 static const void *find_uncancelled(struct function *function, const void *caller) {
-    void *opened = collector();
+    int is_later = 0;
+    void *opened = collector(&is_later);
     const void *found = opened ? linker.find(opened, function->name) : 0;
     if (!found) found = ringscope_preload_next(function->name);
     if (found) {
-        __atomic_store_n(&function->slot, found, __ATOMIC_RELEASE);
+        if (!is_later) __atomic_store_n(&function->slot, found, __ATOMIC_RELEASE);
         return found;
     }
     /* Another caller may get another one: not kept. */

@@ -14,6 +14,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 
+use crate::segment::forks::unstick_linker;
+
 /// Libraries that speak the API, in the order in which they are asked.
 const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"librsccl.so"];
 
@@ -50,6 +52,7 @@ pub(crate) fn of_caller(caller: usize, name: &CStr, profiled: &CStr) -> Option<S
 
 /// A loaded object as a scope, if it passes the test. Then a reference is kept: the object must stay.
 pub(crate) fn open(object: &CStr, has: impl Fn(&Scope) -> bool) -> Option<Scope> {
+    unstick_linker();
     // The program itself has no name.
     let name = if object.is_empty() { std::ptr::null() } else { object.as_ptr() };
     // SAFETY: with RTLD_NOLOAD nothing is loaded, no code of others runs.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::LIVE_DRIVER;
 
-use crate::segment::forks::between_forks;
+use crate::segment::forks::{between_forks, is_linker_stuck};
 
 /// `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
@@ -105,6 +105,9 @@ pub(crate) fn find(segment: &Segment) {
 }
 
 fn ask_linker() {
+    if is_linker_stuck() {
+        return;
+    }
     // SAFETY: with RTLD_NOLOAD nothing is loaded, no code of others runs.
     let handle = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if handle.is_null() {

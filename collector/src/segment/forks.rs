@@ -4,10 +4,12 @@
 //! stay so: the child's own `dlopen` then waits for ever, or ends it. So a fork waits until we have asked, and asking waits
 //! until a fork is over. Both wait only so long: who forks may hold what the linker wants.
 
-#![expect(unsafe_code, reason = "registers handlers")]
+#![expect(unsafe_code, reason = "registers handlers, reads what the linker says of itself")]
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::SeqCst;
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
 
 /// Forks that are under way.
 static FORKING: AtomicU32 = AtomicU32::new(0);
@@ -58,6 +60,64 @@ fn wait_for(others: &AtomicU32) {
     }
 }
 
+/// What the linker says of itself. Source: `link.h`, `struct r_debug`.
+#[repr(C)]
+struct Debug {
+    version: c_int,
+    map: *const c_void,
+    brk: usize,
+    /// 0 while it changes nothing.
+    state: AtomicI32,
+    /// Where the linker is loaded.
+    linker: *mut c_void,
+}
+
+/// Whether the linker is in the middle of something for good: this is a child that was made while another thread mapped an
+/// object, and whatever it opens ends it, also what is loaded. Where it is another thread of ours, `dladdr` waits until it
+/// is done: for a lock that such a thread holds and a fork makes anew. A program may have a copy of what the linker says, which
+/// stays as it was at the start. As `is_stuck` in `preload.c`.
+pub(crate) fn is_linker_stuck() -> bool {
+    /// Another one may begin at once.
+    const MAX_LOOKS: u32 = 8;
+    let Some(debug) = debug() else { return false };
+    for _ in 0..MAX_LOOKS {
+        if debug.state.load(Acquire) == 0 {
+            return false;
+        }
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: a valid place for the answer; any address may be asked for.
+        let found = unsafe { libc::dladdr(std::ptr::from_ref(debug).cast(), info.as_mut_ptr()) };
+        // SAFETY: all zero is a valid Dl_info.
+        let info = unsafe { info.assume_init() };
+        if found == 0 || info.dli_fbase != debug.linker {
+            return false;
+        }
+    }
+    true
+}
+
+/// Lets a child that is stuck ask for what is loaded: nobody is left who would bring to an end what the linker is in the
+/// middle of, and the child's own `dlopen` of something new would write the same.
+pub(crate) fn unstick_linker() {
+    if let Some(debug) = debug()
+        && is_linker_stuck()
+    {
+        debug.state.store(0, Release);
+    }
+}
+
+fn debug() -> Option<&'static Debug> {
+    static PLACE: AtomicPtr<Debug> = AtomicPtr::new(std::ptr::null_mut());
+    let mut place = PLACE.load(Acquire);
+    if place.is_null() {
+        // SAFETY: a pseudo-handle and a terminated name.
+        place = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
+        PLACE.store(place, Release);
+    }
+    // SAFETY: NULL or the linker's, which stays; of what is read here only `state` changes, and is atomic.
+    unsafe { place.as_ref() }
+}
+
 extern "C" fn begin() {
     FORKING.fetch_add(1, SeqCst);
     wait_for(&ASKING);
@@ -87,5 +147,11 @@ mod tests {
         assert_eq!((FORKING.load(SeqCst), ASKING.load(SeqCst)), (0, 0));
         end();
         assert_eq!(FORKING.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn the_linker_of_a_process_that_was_started_is_never_stuck() {
+        assert!(debug().is_some());
+        assert!(!is_linker_stuck());
     }
 }

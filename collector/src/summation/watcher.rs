@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use ringscope_wire::watcher::{Collector, FILE_NAME, SYMBOL, Start, VERSION, Watcher};
 
-use crate::segment::forks::between_forks;
+use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::{segment, switch, ticks, uncancelled};
 use crate::summation::{group, records};
 
@@ -93,6 +93,9 @@ fn open() -> Option<*mut c_void> {
 }
 
 fn open_beside_us() -> Option<*mut c_void> {
+    if is_linker_stuck() {
+        return None;
+    }
     let path = beside_us()?;
     // SAFETY: a terminated name; the library is ours, and only its own code runs when it is loaded.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

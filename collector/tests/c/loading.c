@@ -9,19 +9,15 @@
 
 enum { THREADS = 16 };
 
-/* All that a job may find wrong, 0 if nothing. */
-static int use(void) {
-  struct unique_id id;
-  for (int i = 0; i < 128; i++) id.bytes[i] = (char)i;
-  void *comm = NULL;
-  if (ncclGroupStart() != 0 || ncclGroupEnd() != 0) return 1;
-  if (ncclCommInitRank(&comm, 2, id, 1) != 0 || comm != (void *)6) return 2;
-  return ncclAllReduce((void *)1, (void *)2, 3, 4, 5, comm, (void *)7) != 0 ? 3 : 0;
-}
+#ifdef COPY
+/* The program has a copy of what the linker says of itself, as it was when the program was loaded. */
+#include <link.h>
+int copied(void) { return _r_debug.r_state; }
+#endif
 
 #ifdef EARLY
 static int early = -1;
-__attribute__((constructor)) static void begin(void) { early = use(); }
+__attribute__((constructor)) static void begin_early(void) { early = use(); }
 #endif
 
 static pthread_barrier_t barrier;

@@ -93,8 +93,24 @@ fn built() -> &'static Path {
         let rpath = "-Wl,-rpath,$ORIGIN";
         let library = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"];
         compile(&dir, "libnccl.so.2", "loading_nccl.c", &library);
-        compile(&dir, "program", "loading.c", &["-L.", "-l:libnccl.so.2", rpath]);
-        compile(&dir, "early", "loading.c", &["-DEARLY", "-L.", "-l:libnccl.so.2", rpath]);
+        let nccl = ["-L.", "-l:libnccl.so.2", rpath];
+        compile(&dir, "use.o", "loading_use.c", &["-c", "-fPIC"]);
+        compile(&dir, "libuse.so", "loading_use.c", &[&["-shared", "-fPIC"], &nccl[..]].concat());
+        compile(&dir, "program", "loading.c", &[&["use.o"], &nccl[..]].concat());
+        compile(&dir, "early", "loading.c", &[&["-DEARLY", "use.o"], &nccl[..]].concat());
+        compile(&dir, "copy", "loading.c", &[&["-DCOPY", "use.o"], &nccl[..]].concat());
+        // Two objects, for the linker to be in the middle of.
+        compile(&dir, "libinner.so", "other_watcher.c", &["-shared", "-fPIC"]);
+        compile(
+            &dir,
+            "libouter.so",
+            "other_watcher.c",
+            &["-shared", "-fPIC", "-Wl,--no-as-needed", "-L.", "-l:libinner.so", rpath],
+        );
+        // Compiled so that it has no copy of what the linker says.
+        let stuck = ["-fPIC", "use.o", "-ldl", "-Wl,--export-dynamic"];
+        compile(&dir, "stuck", "loading_stuck.c", &[&stuck, &nccl[..]].concat());
+        compile(&dir, "stuck_local", "loading_stuck.c", &["-fPIC", "-ldl", rpath]);
         dir
     })
 }
@@ -124,6 +140,7 @@ fn the_first_call_opens_the_collector_from_wherever_it_comes() {
         assert_eq!(n_segments(job("program", way)), 1, "{way}");
     }
     assert_eq!(n_segments(job("early", "early")), 1, "a constructor");
+    assert_eq!(n_segments(job("copy", "plain")), 1, "a copy of what the linker says");
 }
 
 #[test]
@@ -151,5 +168,16 @@ fn without_a_collector_calls_go_to_the_programs_own_library() {
             0,
             "relative, {way}"
         );
+    }
+}
+
+#[test]
+fn a_child_with_half_of_another_object_goes_on() {
+    // Its own process is recorded; the child only where what it opens is there already.
+    for (who, n) in [("both", 2), ("child", 1)] {
+        assert_eq!(n_segments(job("stuck", who)), n, "{who}");
+        let mut local = job("stuck_local", who);
+        local.command().arg("libuse.so");
+        n_segments(local);
     }
 }

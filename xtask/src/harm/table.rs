@@ -4,7 +4,7 @@ use super::case::{CASE, Case, Limit, Place, Program, Row, Test};
 use super::{debian, facts, special};
 
 /// Rows that are known not to be as bare: `--quick` leaves them out. It is to become empty.
-pub(super) const NOT_YET: &[&str] = &["fork-cost", "fork-init"];
+pub(super) const NOT_YET: &[&str] = &["fork-cost"];
 
 /// All of them, in the order in which they run.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
