@@ -107,7 +107,11 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
     let is_untold = is_untold(communicator, call.primitive);
-    let closer = F::closer(segment, local, slot, call.stream, is_untold);
+    let closer = if closers::has_events() {
+        F::closer(segment, local, slot, call.stream, is_untold)
+    } else {
+        Closer::Profiler
+    };
     let ends_by_order = is_untold && closer == Closer::Profiler;
     let state = match closer {
         Closer::Nobody => OPERATION_CAPTURED,

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::LIVE_DRIVER;
 
+use crate::segment::closers;
 use crate::segment::forks::{between_forks, is_linker_stuck};
 
 /// `CUDA_SUCCESS`.
@@ -120,6 +121,9 @@ fn ask_linker() {
         !place.load(Relaxed).is_null() || OPTIONAL.contains(name)
     });
     STATE.store(if is_fit { READY } else { UNFIT }, Release);
+    if is_fit {
+        closers::begin();
+    }
 }
 
 /// In a forked child: the parent's driver cannot be used there.

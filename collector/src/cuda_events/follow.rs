@@ -16,14 +16,29 @@ use crate::segment::{communicators, switch};
 pub(crate) struct CudaEvents;
 
 impl Follower for CudaEvents {
-    /// Without a driver that is one load.
-    #[inline(always)]
+    /// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
+    /// to tell, is still asked to.
+    #[inline(never)]
     fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
-        if driver::is_ready() {
-            closer_on_stream(segment, local, slot, stream, is_untold)
-        } else {
-            Closer::Profiler
+        let in_group = local.group_depth.get() > 0;
+        if in_group
+            && !is_untold
+            && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
+            && (known_slot, known_stream) == (slot, stream)
+            && (closer != Closer::Profiler || !is_by_events(segment, slot))
+        {
+            return closer;
         }
+        let closer = match driver::is_capturing(stream) {
+            Some(true) => Closer::Nobody,
+            Some(false) if is_by_events(segment, slot) => events_of(segment, local, slot, stream),
+            Some(false) if is_untold => extra_events_of(segment, local, slot, stream),
+            _ => Closer::Profiler,
+        };
+        if in_group && !is_untold {
+            local.group_closer.set(Some((slot, stream, closer)));
+        }
+        closer
     }
 
     fn is_captured(stream: u64) -> bool {
@@ -59,31 +74,6 @@ impl Follower for CudaEvents {
             }
         }
     }
-}
-
-/// The stream is asked once per call, or once per group as long as its calls stay on one stream and the profiler, if it was
-/// to tell, is still asked to.
-#[inline(never)]
-fn closer_on_stream(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer {
-    let in_group = local.group_depth.get() > 0;
-    if in_group
-        && !is_untold
-        && let Some((known_slot, known_stream, closer)) = local.group_closer.get()
-        && (known_slot, known_stream) == (slot, stream)
-        && (closer != Closer::Profiler || !is_by_events(segment, slot))
-    {
-        return closer;
-    }
-    let closer = match driver::is_capturing(stream) {
-        Some(true) => Closer::Nobody,
-        Some(false) if is_by_events(segment, slot) => events_of(segment, local, slot, stream),
-        Some(false) if is_untold => extra_events_of(segment, local, slot, stream),
-        _ => Closer::Profiler,
-    };
-    if in_group && !is_untold {
-        local.group_closer.set(Some((slot, stream, closer)));
-    }
-    closer
 }
 
 /// Events for what the profiler does not tell, on a communicator of which it tells all else.

@@ -18,8 +18,8 @@ pub(crate) enum Closer {
 
 /// Stream events of each record plus one; 0 for those that no event closes. Beside the segment, because readers need it not.
 static OWNERS: [AtomicU16; MAX_RECORDS] = [const { AtomicU16::new(0) }; MAX_RECORDS];
-/// Some record had stream events: until then [`OWNERS`] is left alone, and takes no memory.
-static HAS_OWNERS: AtomicBool = AtomicBool::new(false);
+/// There is a driver that has events. Without one [`OWNERS`] is left alone, and takes no memory.
+static HAS_EVENTS: AtomicBool = AtomicBool::new(false);
 
 fn owner(ticket: u64) -> &'static AtomicU16 {
     const MASK: u64 = MAX_RECORDS as u64 - 1;
@@ -27,17 +27,26 @@ fn owner(ticket: u64) -> &'static AtomicU16 {
     &OWNERS[index]
 }
 
+/// From now on calls may be followed by events, and [`own`] is to be told of each.
+pub(crate) fn begin() {
+    HAS_EVENTS.store(true, Relaxed);
+}
+
+/// Whether calls may be followed by events. If not, the profiler closes all.
+#[inline(always)]
+pub(crate) fn has_events() -> bool {
+    HAS_EVENTS.load(Relaxed)
+}
+
 /// Says who closes the record of a ticket. Before the record is published.
 #[inline(always)]
 pub(crate) fn own(ticket: u64, closer: Closer) {
-    let has_owners = HAS_OWNERS.load(Relaxed);
-    if let Closer::Events(events) = closer {
-        owner(ticket).store(u16::try_from(events + 1).unwrap_or_default(), Relaxed);
-        if !has_owners {
-            HAS_OWNERS.store(true, Relaxed);
-        }
-    } else if has_owners {
-        owner(ticket).store(0, Relaxed);
+    if has_events() {
+        let owned_by = match closer {
+            Closer::Events(events) => u16::try_from(events + 1).unwrap_or_default(),
+            Closer::Profiler | Closer::Nobody => 0,
+        };
+        owner(ticket).store(owned_by, Relaxed);
     }
 }
 
@@ -55,7 +64,7 @@ pub(crate) fn is_owned_by(ticket: u64, events: usize) -> bool {
 
 /// In a forked child: no record is followed by events.
 pub(crate) fn forget() {
-    if HAS_OWNERS.swap(false, Relaxed) {
+    if HAS_EVENTS.swap(false, Relaxed) {
         OWNERS.iter().for_each(|owner| owner.store(0, Relaxed));
     }
 }
@@ -66,6 +75,7 @@ mod tests {
 
     #[test]
     fn a_record_that_gets_another_owner_forgets_the_first() {
+        begin();
         own(7, Closer::Profiler);
         assert!(!is_owned(7));
         own(7, Closer::Events(0));
