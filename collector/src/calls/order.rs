@@ -18,6 +18,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::segment::communicators;
 use crate::segment::records::{is_in_flight, kind, record, state_of, subject};
+use crate::segment::table::SLOT_MASK;
 
 /// What counts the operation of a ticket as completed.
 pub(crate) type Close = fn(&Segment, u64);
@@ -26,7 +27,6 @@ pub(crate) type Close = fn(&Segment, u64);
 static NEWEST: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
 /// By record of such a call, the same of the one before it in the chain.
 static OLDER: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECORDS];
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 const GROUP_MASK: u32 = (1 << GROUP_BITS) - 1;
 
 /// The record of the ticket is to be closed by what comes after it.

@@ -10,6 +10,7 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 use crate::cuda_events::{poller, stream_events};
+use crate::segment::table::SLOT_MASK;
 use crate::segment::ticks;
 
 /// An event that is complete so soon after the abort came was complete before: a kernel looks for an abort after 10 000
@@ -18,7 +19,6 @@ const GRACE_NS: u64 = 500_000;
 
 /// By slot, the ticks at which its abort came; 0 without one.
 static CAME: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 
 /// The communicator is about to be aborted or revoked.
 pub(crate) fn begin(slot: usize) {

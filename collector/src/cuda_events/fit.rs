@@ -10,11 +10,11 @@ use ringscope_wire::segment::layout::{
 };
 
 use crate::cuda_events::driver;
+use crate::segment::table::SLOT_MASK;
 use crate::segment::{communicators, segment, switch};
 
 /// Communicators for which events have turned out not to work.
 static IS_UNFIT: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 
 /// The library is asked to report each channel, and so tells the end of operations itself.
 static PROFILER_TELLS: AtomicBool = AtomicBool::new(false);

@@ -25,7 +25,7 @@ use crate::segment::communicators::Birth;
 use crate::segment::counts::is_taken;
 use crate::segment::lineage::Descent;
 use crate::segment::local::{Local, Pending};
-use crate::segment::map::segment_or_create;
+use crate::segment::maker::segment_or_create;
 use crate::segment::{communicators, guard, lineage, segment, switch};
 
 wrap_called!(

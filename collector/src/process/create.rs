@@ -12,11 +12,10 @@ use super::config::Config;
 use super::file::Unnamed;
 use super::{bus_error, file, folder, fork, identity};
 use crate::calls::resolve;
-use crate::profiler;
-use crate::profiler::asked;
+use crate::profiler::{asked, plugin};
 use crate::segment::{lineage, map, switch, ticks};
 
-/// A [`map::Maker`].
+/// A [`crate::segment::maker::Maker`].
 pub(super) fn make() -> Option<&'static Segment> {
     create().ok()
 }
@@ -24,7 +23,7 @@ pub(super) fn make() -> Option<&'static Segment> {
 fn create() -> io::Result<&'static Segment> {
     // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
     std::panic::set_hook(Box::new(|_| {}));
-    profiler::note_pid();
+    plugin::note_pid();
     let config = Config::from_env();
     switch::disobey();
     asked::begin(config.level);

@@ -12,9 +12,9 @@ use ringscope_wire::segment::Segment;
 use crate::calls::{linker_scope, order};
 use crate::cuda_events::follow;
 use crate::exports::nonblocking;
-use crate::profiler::{adopt, asked, contexts, replay, seen, steps};
+use crate::profiler::{adopt, asked, contexts, plugin, replay, seen, steps};
 use crate::segment::{closers, communicators, local, own, places, switch};
-use crate::{profiler, summation};
+use crate::summation::{group, watcher};
 
 /// Forks of other threads that are under way.
 static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
@@ -88,11 +88,12 @@ pub(super) fn forget_parent() {
     adopt::forget();
     places::forget();
     contexts::forget();
-    profiler::forget();
+    plugin::forget();
     replay::forget();
     seen::forget();
     steps::forget();
-    summation::group::forget();
+    group::forget();
+    watcher::forget();
     switch::disobey();
     asked::forget();
     local::with(local::Local::forget);

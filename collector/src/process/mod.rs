@@ -18,14 +18,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::calls::order;
 use crate::cuda_events::follow;
 use crate::profiler::{asked, chain};
-use crate::segment::{communicators, forks, map, own, switch};
+use crate::segment::{communicators, forks, maker, map, own, switch};
 
 /// Runs when the object is loaded: handlers of forks, and what layers before this one need of those behind them.
 extern "C" fn begin() {
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
     forks::watch();
-    map::set_maker(create::make);
+    maker::set_maker(create::make);
     chain::set_name(config::chained_plugin);
     own::set_forget(fork::forget_parent);
     communicators::set_clear(clear_slot);

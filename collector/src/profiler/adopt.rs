@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, Communicator,
-    MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, Segment,
+    MADE_BY_UNSEEN, SOURCE_PLUGIN, Segment,
 };
 
 use crate::profiler::contexts::{Announcement, Surety};
 use crate::profiler::{asked, contexts};
 use crate::segment::communicators::{Birth, at, set_name};
-use crate::segment::{communicators, lineage, local};
+use crate::segment::{communicators, lineage, local, table};
 
 /// Some thread binds contexts to slots. Waited for when a communicator is made, never when an event comes.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
@@ -162,7 +162,7 @@ fn surety(fit: Fit) -> Surety {
 
 /// The slots that no context has yet, and how well they fit.
 fn free_and_fitting(segment: &Segment, announced: &Announcement) -> impl Iterator<Item = (usize, Fit)> {
-    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    let used = table::n_used(segment);
     (0..used)
         .filter(|slot| !is_claimed(at(segment, *slot)))
         .map(|slot| (slot, fit(at(segment, slot), announced)))

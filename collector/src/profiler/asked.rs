@@ -8,14 +8,14 @@ use ringscope_wire::segment::calls::layout::MAX_THREADS;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
     CONTROL_COUNTERS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS, LEVEL_COUNTERS,
-    LEVEL_STEPS, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_OFF, STATE_ON, Segment,
+    LEVEL_STEPS, MADE_BY_UNSEEN, SOURCE_PLUGIN, STATE_OFF, STATE_ON, Segment,
 };
 
 use crate::cuda_events::fit;
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::profiler::masks;
 use crate::segment::switch::Asker;
-use crate::segment::{local, places, switch};
+use crate::segment::{local, places, switch, table};
 
 /// The level that the process was started with.
 static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
@@ -152,7 +152,7 @@ fn has_unseen(segment: &Segment) -> bool {
 }
 
 fn each(segment: &Segment, mut f: impl FnMut(&Communicator)) {
-    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    let used = table::n_used(segment);
     for communicator in &segment.communicators[..used] {
         if matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE) {
             f(communicator);

@@ -8,9 +8,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+
+use ringscope_wire::segment::layout::DropReason;
 
 use crate::abi::nccl::SUCCESS;
+use crate::calls::linker_scope;
 use crate::profiler::contexts::MAX_CONTEXTS;
 use crate::profiler::layout::{
     Args, CE_BATCH, CE_COLL, CE_SYNC, COLL, COLL_API, Descriptor, Finalize, GROUP, GROUP_API, InitBlank,
@@ -20,7 +23,8 @@ use crate::profiler::layout::{
 use crate::profiler::retell::retell;
 use crate::profiler::versions::{VERSIONS, Version};
 use crate::profiler::{masks, pairs};
-use crate::segment::handle::Handle;
+use crate::segment::handle::{Entry, Handle};
+use crate::segment::{segment, switch};
 
 /// A foreign table of any version: what may be NULL there is an option here.
 #[repr(C)]
@@ -41,10 +45,6 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_LOOKED_FOR);
 const NOT_LOOKED_FOR: u32 = 0;
 const LOADING: u32 = 1;
 const LOOKED_FOR: u32 = 2;
-/// What it asks for; it may write here at any time.
-static MASK: AtomicI32 = AtomicI32::new(0);
-/// What it asked for when the library was last asked.
-static MASK_SEEN: AtomicI32 = AtomicI32::new(0);
 /// Its contexts, by the numbers of ours.
 static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
 static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
@@ -75,16 +75,6 @@ pub(super) fn is_on() -> bool {
     !TABLE.load(Relaxed).is_null()
 }
 
-/// What it asks for.
-pub(super) fn mask() -> u32 {
-    if !is_on() {
-        return 0;
-    }
-    let mask = MASK.load(Relaxed);
-    MASK_SEEN.store(mask, Relaxed);
-    mask.cast_unsigned()
-}
-
 fn table() -> Option<&'static Table> {
     // SAFETY: NULL, or the table of an object that is never unloaded.
     unsafe { TABLE.load(Acquire).as_ref() }
@@ -107,7 +97,7 @@ fn call_init(table: &Table, place: *mut *mut c_void, said: &Init) -> c_int {
     if table.init.is_null() {
         return SUCCESS;
     }
-    let mask = MASK.as_ptr();
+    let mask = masks::place_of_theirs();
     match VERSION.load(Relaxed) {
         1..=3 => {
             // SAFETY: what `init` of these versions is.
@@ -148,11 +138,7 @@ pub(super) unsafe fn start(
     ours: u64,
     is_foreign: bool,
 ) -> u64 {
-    let mask = MASK.load(Relaxed);
-    if mask != MASK_SEEN.load(Relaxed) {
-        masks::ask();
-    }
-    let wanted = u64::from(mask.cast_unsigned()) & askers(kind) != 0;
+    let wanted = u64::from(masks::theirs()) & askers(kind) != 0;
     let has_context = HAS_CONTEXT.get(context).is_some_and(|has| has.load(Acquire));
     let Some(start_event) = table().and_then(|table| table.start_event) else { return ours };
     let to = spoken();
@@ -161,7 +147,9 @@ pub(super) unsafe fn start(
     }
     let is_leaf = kind & (KERNEL_CH | PROXY_STEP | NET_PLUGIN | PROXY_CTRL) != 0;
     let Some(pair) = pairs::take(is_leaf) else {
-        crate::profiler::dropped_for_chained();
+        if let Some(segment) = segment() {
+            switch::dropped(segment, DropReason::ChainedEvent, 1);
+        }
         return ours;
     };
     // SAFETY: the caller's promise; the other's version is not newer, and has this kind.
@@ -214,7 +202,7 @@ fn theirs_of(number: u64) -> usize {
 }
 
 /// The event has ended; gives our handle, 0 if it was not under way.
-pub(super) fn stop(pair: crate::segment::handle::Entry) -> Option<u64> {
+pub(super) fn stop(pair: Entry) -> Option<u64> {
     let (ours, theirs) = pairs::stop(pair)?;
     if let Some(stop_event) = table().and_then(|table| table.stop_event) {
         // SAFETY: its own handle, ended once.
@@ -224,12 +212,7 @@ pub(super) fn stop(pair: crate::segment::handle::Entry) -> Option<u64> {
 }
 
 /// A state of an event: passes it on if the other's version has it. Gives our handle.
-pub(super) fn record(
-    version: u32,
-    pair: crate::segment::handle::Entry,
-    state: c_int,
-    args: *const Args,
-) -> Option<u64> {
+pub(super) fn record(version: u32, pair: Entry, state: c_int, args: *const Args) -> Option<u64> {
     let (ours, theirs) = pairs::get(pair)?;
     let to = spoken();
     if let Some(record) = table().and_then(|table| table.record_event_state)
@@ -308,7 +291,7 @@ fn newest(handle: *mut c_void, version: u32) -> Option<(u32, *mut Table)> {
     VERSIONS.iter().rev().filter(|known| known.number <= version).find_map(|known| {
         // SAFETY: an open object, and a terminated name.
         let table = unsafe { libc::dlsym(handle, known.symbol.as_ptr()) };
-        (!table.is_null() && !crate::profiler::is_ours(table)).then(|| (known.number, table.cast()))
+        (!table.is_null() && !linker_scope::is_ours(table.addr())).then(|| (known.number, table.cast()))
     })
 }
 

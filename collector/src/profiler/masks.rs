@@ -6,9 +6,7 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
-
-use crate::profiler::chain;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 
 /// Places that are known at once: NCCL has one in each copy, and a process two or three copies. A place too many is told
 /// the mask of its `init` and no change.
@@ -25,6 +23,10 @@ static PLACES: [Place; MAX_PLACES] =
     [const { Place { mask: AtomicPtr::new(null_mut()), n_contexts: AtomicUsize::new(0) } }; MAX_PLACES];
 /// What the collector itself asks for.
 static OURS: AtomicU32 = AtomicU32::new(0);
+/// What the plugin that the program had before asks for; it may write here at any time.
+static THEIRS: AtomicI32 = AtomicI32::new(0);
+/// What it asked for when the library was last asked.
+static THEIRS_SEEN: AtomicI32 = AtomicI32::new(0);
 /// Some thread enters, leaves or writes. An event that changes the mask never waits for it: see [`IS_STALE`].
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 /// The masks are to be written once more, by whoever is busy now.
@@ -64,7 +66,21 @@ pub(super) fn ask_for(ours: u32) {
     ask();
 }
 
-/// Asks them again: the other plugin asks for something else.
+/// Where the other plugin writes what it asks for.
+pub(super) fn place_of_theirs() -> *mut c_int {
+    THEIRS.as_ptr()
+}
+
+/// What it asks for; all copies are asked for that now.
+pub(super) fn theirs() -> u32 {
+    let theirs = THEIRS.load(Relaxed);
+    if theirs != THEIRS_SEEN.load(Relaxed) {
+        ask();
+    }
+    theirs.cast_unsigned()
+}
+
+/// Asks them again.
 pub(super) fn ask() {
     IS_STALE.store(true, SeqCst);
     write_stale();
@@ -80,7 +96,9 @@ fn write_stale() {
 }
 
 fn write(mask: *mut c_int) {
-    let asked = (OURS.load(Relaxed) | chain::mask()).cast_signed();
+    let theirs = THEIRS.load(Relaxed);
+    THEIRS_SEEN.store(theirs, Relaxed);
+    let asked = OURS.load(Relaxed).cast_signed() | theirs;
     // SAFETY: the library's own int, which is there while one of its communicators is between `init` and `finalize`, and
     // only whoever is busy takes it from the table; the library expects this write at any time.
     unsafe { mask.write_volatile(asked) };

@@ -9,17 +9,14 @@ use std::sync::atomic::fence;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
     COMMUNICATOR_FORMING, COMMUNICATOR_FREE, COMPLETION_EVENTS, COMPLETION_NONE, Communicator, DropReason,
-    LOST_CUDA_EVENT, LOST_PROFILER_EVENT, MAX_COMMUNICATORS, Segment,
+    LOST_CUDA_EVENT, LOST_PROFILER_EVENT, Segment,
 };
 
 use crate::segment::names::Name;
 use crate::segment::{lineage, links, pairs, pointers, sequence, slots, switch, ticks};
 
-pub(crate) use pointers::{detach, find, reattach};
-
-/// A slot index that is certainly within bounds.
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
-const _: () = assert!(MAX_COMMUNICATORS.is_power_of_two());
+pub(crate) use crate::segment::pointers::{detach, find, reattach};
+pub(crate) use crate::segment::table::at;
 
 /// What is known of a communicator when its init is called.
 pub(crate) struct Birth {
@@ -33,12 +30,6 @@ pub(crate) struct Birth {
     pub(crate) comm_hash: u64,
     pub(crate) parent_hash: u64,
     pub(crate) name: Name,
-}
-
-/// The slot's communicator.
-#[inline(always)]
-pub(crate) fn at(segment: &Segment, slot: usize) -> &Communicator {
-    &segment.communicators[slot & SLOT_MASK]
 }
 
 /// Clears what the layers behind this one have by slot.
@@ -168,11 +159,6 @@ pub(crate) fn lose_events(segment: &Segment, slot: usize) {
 pub(crate) fn release(segment: &Segment, slot: usize) {
     at(segment, slot).state.store(COMMUNICATOR_FREE, Release);
     slots::give_back(slot);
-}
-
-/// How many slots were ever used: those from there on are zero.
-pub(crate) fn n_used(segment: &Segment) -> usize {
-    (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS)
 }
 
 /// The communicator has ended, and all its events have come. One that was revoked before stays aborted.

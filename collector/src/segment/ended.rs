@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
+use crate::segment::table::SLOT_MASK;
+
 /// Twice the slots that there are: half of the places are free even where all have ended.
 const N_PLACES: usize = 2 * MAX_COMMUNICATORS;
 /// Slots that are offered. Ends are read in their order, but for those that come while an agent reads.
@@ -16,7 +18,6 @@ const MAX_AHEAD: u64 = 64;
 /// What a place holds: `number << NUMBER_SHIFT | slot << 1 | IS_HERE`. Once the slot has been taken, IS_HERE is 0.
 static PLACES: [AtomicU64; N_PLACES] = [const { AtomicU64::new(0) }; N_PLACES];
 const IS_HERE: u64 = 1;
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 const NUMBER_SHIFT: u32 = 1 + MAX_COMMUNICATORS.trailing_zeros();
 const _: () = assert!(MAX_COMMUNICATORS.is_power_of_two());
 

@@ -5,10 +5,12 @@
 
 use std::ffi::c_int;
 
+use crate::segment::switch;
+
 /// Runs code of ours so that no panic leaves it: a panic switches the collector off and is counted.
 #[inline(always)]
 pub(crate) fn guard<R>(f: impl FnOnce() -> R) -> Option<R> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).map_err(|_| super::switch::fault()).ok()
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).map_err(|_| switch::fault()).ok()
 }
 
 /// Runs code of ours that makes system calls, at which a thread may be cancelled: the cancellation waits until it is

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, MAX_COMMUNICATORS, Segment};
 
-use crate::segment::communicators;
+use crate::segment::table;
+use crate::segment::table::SLOT_MASK;
 
 /// What `ncclConfig_t` says of channels. Zero and false where the program left the default.
 #[derive(Clone, Copy, Default)]
@@ -43,7 +44,6 @@ struct Line {
 
 const SPLIT_SHARE: u32 = 1;
 const SHRINK_SHARE: u32 = 2;
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 
 static LINES: [Line; MAX_COMMUNICATORS] = [const {
     Line {
@@ -114,7 +114,7 @@ pub(crate) fn siblings(slot: usize) -> impl Iterator<Item = usize> {
 
 /// The settings of the slot's communicator.
 pub(crate) fn settings(segment: &Segment, slot: usize) -> Settings {
-    let communicator = communicators::at(segment, slot);
+    let communicator = table::at(segment, slot);
     let shares = LINES[slot & SLOT_MASK].shares.load(Relaxed);
     Settings {
         min_ctas: communicator.min_ctas.load(Relaxed),
@@ -125,7 +125,7 @@ pub(crate) fn settings(segment: &Segment, slot: usize) -> Settings {
 }
 
 pub(crate) fn set_settings(segment: &Segment, slot: usize, settings: Settings) {
-    let communicator = communicators::at(segment, slot);
+    let communicator = table::at(segment, slot);
     communicator.min_ctas.store(settings.min_ctas, Relaxed);
     communicator.max_ctas.store(settings.max_ctas, Relaxed);
     let split = if settings.split_share { SPLIT_SHARE } else { 0 };
@@ -142,6 +142,6 @@ pub(crate) fn shares_resources(segment: &Segment, parent: usize, descent: Descen
         Descent::Split => split.unwrap_or(settings.split_share),
         Descent::Shrink { is_abort } => !is_abort && shrink.unwrap_or(settings.shrink_share),
     };
-    let is_revoked = communicators::at(segment, parent).state.load(Relaxed) == COMMUNICATOR_ABORTED;
+    let is_revoked = table::at(segment, parent).state.load(Relaxed) == COMMUNICATOR_ABORTED;
     if shares && !is_revoked { 2 } else { 1 }
 }

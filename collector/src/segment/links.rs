@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use ringscope_wire::segment::layout::{DropReason, LINKS_PER_REGION, MAX_LINKS, Segment, link_key};
 
 use crate::segment::handle::Operation;
-use crate::segment::{communicators, room, switch};
+use crate::segment::{room, switch, table};
 
 /// Entries looked at before a link is given up: at half load a search rarely passes ten.
 const MAX_PROBES: usize = 256;
@@ -15,7 +15,7 @@ const CLEARED: u64 = 1;
 
 /// Index of the link from this rank to `peer` for the operation's communicator and primitive.
 pub(crate) fn find_or_insert(segment: &Segment, operation: Operation, peer: u32) -> Option<usize> {
-    let generation = communicators::at(segment, operation.slot).generation.load(Relaxed);
+    let generation = table::at(segment, operation.slot).generation.load(Relaxed);
     let slot = u16::try_from(operation.slot).ok()?;
     let primitive = u8::try_from(operation.primitive).ok()?;
     let key = link_key(generation, slot, primitive, peer);

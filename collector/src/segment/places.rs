@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::segment::local::Local;
 use crate::segment::records::{generation, is_in_flight, record, subject};
-use crate::segment::{closers, communicators, room, switch};
+use crate::segment::{closers, communicators, room, switch, table};
 
 const BLOCK: u64 = RECORDS_PER_BLOCK as u64;
 const N_BLOCKS: usize = MAX_RECORDS / RECORDS_PER_BLOCK;
@@ -132,7 +132,7 @@ fn another_place<'a>(segment: &'a Segment, local: &Local) -> (u64, &'a Record) {
 /// Whether a record in flight will be closed: its communicator lives and something tells the end of its operations.
 #[inline(never)]
 fn is_followed(segment: &Segment, record: &Record) -> bool {
-    let communicator = communicators::at(segment, subject(record).0);
+    let communicator = table::at(segment, subject(record).0);
     communicator.completion.load(Relaxed) != COMPLETION_NONE
         && communicator.generation.load(Relaxed) & 0xff_ffff == generation(record.state.load(Relaxed))
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
-use crate::segment::communicators;
 use crate::segment::local::Local;
+use crate::segment::table;
+use crate::segment::table::SLOT_MASK;
 
 /// `ncclComm_t` of each slot, 0 while it cannot be called. Apart from the slots so that a search stays in the cache.
 static POINTERS: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -22,9 +23,6 @@ static N_POINTERS: [AtomicU16; N_HINTS] = [const { AtomicU16::new(0) }; N_HINTS]
 
 /// Twice the communicators that there can be, so that few share a place.
 const N_HINTS: usize = 2 * MAX_COMMUNICATORS;
-/// A slot index that is certainly within bounds.
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
-const _: () = assert!(MAX_COMMUNICATORS.is_power_of_two());
 
 /// The slot of a communicator that can be called.
 #[inline(always)]
@@ -58,7 +56,7 @@ pub(crate) fn slot_of(segment: &Segment, pointer: u64) -> Option<usize> {
 
 #[cold]
 fn search_all(segment: &Segment, pointer: u64) -> Option<usize> {
-    let used = communicators::n_used(segment);
+    let used = table::n_used(segment);
     let slot = POINTERS[..used].iter().position(|known| known.load(Acquire) == pointer)?;
     hint(slot, pointer);
     Some(slot)

@@ -17,8 +17,8 @@ use ringscope_wire::segment::calls::hash::{Signature, check};
 use ringscope_wire::segment::calls::layout::{CALLS_PER_MARK, MARKS};
 use ringscope_wire::segment::layout::{Communicator, GROUP_BITS, MAX_COMMUNICATORS};
 
-use crate::segment::communicators;
 use crate::segment::local::Local;
+use crate::segment::table;
 
 /// Groups with calls in them so far.
 static GROUPS: AtomicU64 = AtomicU64::new(0);
@@ -82,14 +82,14 @@ pub(crate) fn take_back(local: &Local, communicator: &Communicator, signature: S
 /// A call outside of a group has been counted for good.
 #[inline(always)]
 pub(crate) fn settle(segment: &Segment, slot: usize) {
-    if communicators::at(segment, slot).calls.load(Relaxed).is_multiple_of(CALLS_PER_MARK) {
+    if table::at(segment, slot).calls.load(Relaxed).is_multiple_of(CALLS_PER_MARK) {
         mark(segment, slot);
     }
 }
 
 #[cold]
 fn mark(segment: &Segment, slot: usize) {
-    let communicator = communicators::at(segment, slot);
+    let communicator = table::at(segment, slot);
     let number = communicator.n_marks.load(Relaxed);
     let index = usize::try_from(number % MARKS as u64).unwrap_or_default();
     let mark = &segment.calls.marks[slot % MAX_COMMUNICATORS][index];
@@ -118,7 +118,7 @@ pub(crate) fn group_of(local: &Local) -> u32 {
 pub(crate) fn end_group(segment: &Segment, local: &Local) {
     let group = local.group.take();
     each_of_group(segment, local, |slot| {
-        let communicator = communicators::at(segment, slot);
+        let communicator = table::at(segment, slot);
         let (from, to) = (communicator.group_calls.load(Relaxed), communicator.calls.load(Relaxed));
         if communicator.group.load(Relaxed) == group && from / CALLS_PER_MARK != to / CALLS_PER_MARK {
             mark(segment, slot);
@@ -131,7 +131,7 @@ pub(crate) fn end_group(segment: &Segment, local: &Local) {
 pub(crate) fn drop_group(segment: &Segment, local: &Local) {
     let group = local.group.take();
     each_of_group(segment, local, |slot| {
-        let communicator = communicators::at(segment, slot);
+        let communicator = table::at(segment, slot);
         if communicator.group.load(Relaxed) == group {
             let (calls, hash) =
                 (communicator.group_calls.load(Relaxed), communicator.group_hash.load(Relaxed));
@@ -146,7 +146,7 @@ pub(crate) fn each_of_group(segment: &Segment, local: &Local, f: impl FnMut(usiz
     if local.has_all_group_slots() {
         local.group_slots().for_each(f);
     } else {
-        (0..communicators::n_used(segment)).for_each(f);
+        (0..table::n_used(segment)).for_each(f);
     }
 }
 

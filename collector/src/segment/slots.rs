@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use ringscope_wire::segment::layout::{COMMUNICATOR_FREE, DropReason, MAX_COMMUNICATORS, Segment};
 
 use crate::segment::ended::End;
-use crate::segment::{communicators, ended, room, switch};
+use crate::segment::table::SLOT_MASK;
+use crate::segment::{ended, room, switch, table};
 
 /// Slots that are used before any is used again: what comes late of an ended communicator mostly meets no other.
 const FIRST_USES: usize = 64;
 /// Slots tried where other threads take slots at the same time.
 const MAX_TRIES: usize = 64;
-const SLOT_MASK: usize = MAX_COMMUNICATORS - 1;
 
 /// Slots ever used in this process.
 static N_USED: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +34,7 @@ pub(crate) fn give_back(slot: usize) {
 }
 
 fn claim_fresh(segment: &Segment) -> Option<usize> {
-    let next = communicators::n_used(segment);
+    let next = table::n_used(segment);
     if next < MAX_COMMUNICATORS && !has_room(segment, next) {
         return None;
     }
@@ -48,13 +48,13 @@ fn claim_fresh(segment: &Segment) -> Option<usize> {
 
 /// Whether the file system gives the pages of the slot.
 fn has_room(segment: &Segment, slot: usize) -> bool {
-    room::ensure(segment, communicators::at(segment, slot))
+    room::ensure(segment, table::at(segment, slot))
         && room::ensure(segment, &segment.calls.marks[slot & SLOT_MASK])
 }
 
 /// The slot that ended first, if somebody has read its end.
 fn claim_read(segment: &Segment) -> Option<usize> {
-    if communicators::n_used(segment) < FIRST_USES {
+    if table::n_used(segment) < FIRST_USES {
         return None;
     }
     ended::first().next().and_then(|end| take_read(segment, end))
@@ -80,7 +80,7 @@ fn take_read(segment: &Segment, end: End) -> Option<usize> {
 }
 
 fn is_read(segment: &Segment, slot: usize) -> bool {
-    let communicator = communicators::at(segment, slot);
+    let communicator = table::at(segment, slot);
     communicator.state.load(Acquire) == COMMUNICATOR_FREE
         || communicator.read_generation.load(Acquire) == communicator.generation.load(Relaxed)
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 use ringscope_wire::segment::layout::{CONTROL_OFF, DropReason, STATE_FAULT, STATE_OFF, STATE_ON, Segment};
 
+use crate::segment::map::segment;
 use crate::segment::own::OWN;
 use crate::segment::ticks;
 
@@ -90,7 +91,7 @@ pub(crate) fn is_faulty(segment: &Segment) -> bool {
 /// Switches the collector off for good, after a panic that was caught.
 #[cold]
 pub(crate) fn fault() {
-    if let Some(segment) = super::segment() {
+    if let Some(segment) = segment() {
         if segment.live.state.swap(STATE_FAULT, Relaxed) == STATE_ON {
             segment.live.off_since_ticks.store(ticks::now(), Relaxed);
         }

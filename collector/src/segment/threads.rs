@@ -6,7 +6,8 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::layout::{MAX_THREADS, Thread, call_word};
 
 use crate::segment::local::{Inside, Local};
-use crate::segment::{communicators, room, segment, switch, thread_id, ticks};
+use crate::segment::map::segment;
+use crate::segment::{room, switch, table, thread_id, ticks};
 
 /// The entry of this thread, if it has one.
 #[inline(always)]
@@ -26,7 +27,7 @@ pub(crate) fn enter(thread: &Thread, function: u8, slot: usize, generation: u32,
 pub(crate) fn enter_slow(local: &Local, function: u8, slot: Option<usize>) -> Inside<'_> {
     let thread = segment().filter(|segment| switch::is_on(segment)).and_then(|segment| {
         let thread = entry(segment, local)?;
-        let subject = slot.map(|slot| (slot, communicators::at(segment, slot).generation.load(Relaxed)));
+        let subject = slot.map(|slot| (slot, table::at(segment, slot).generation.load(Relaxed)));
         thread.call.store(call_word(function, subject), Relaxed);
         thread.entered_ticks.store(ticks::now(), Release);
         Some(thread)

@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_NONE, COMPLETION_PROFILER, DropReason,
-    MADE_BY_SUMMATION, MADE_BY_UNSEEN, MAX_COMMUNICATORS,
+    MADE_BY_SUMMATION, MADE_BY_UNSEEN,
 };
 use ringscope_wire::watcher::{Carrier, JOINED_AGAIN, JOINED_NEW, JOINED_SECOND, Joined};
 
 use crate::calls::ending;
 use crate::segment::communicators::{Birth, at};
 use crate::segment::names::{Name, name_of};
-use crate::segment::{communicators, guard, segment, switch};
-use crate::summation::watcher;
+use crate::segment::{communicators, guard, segment, switch, table};
 
 /// Slot plus one of the communicator that carries the group; 0 while there is no group.
 static CARRIER: AtomicUsize = AtomicUsize::new(0);
@@ -94,7 +93,7 @@ fn end(segment: &Segment) {
 
 /// The slot whose communicator the profiler has told of, which names no pointer.
 fn find(segment: &Segment, carrier: &Carrier) -> Option<usize> {
-    let used = (segment.live.n_communicators.load(Acquire) as usize).min(MAX_COMMUNICATORS);
+    let used = table::n_used(segment);
     let is_unseen = |slot: &usize| {
         let communicator = at(segment, *slot);
         communicator.state.load(Acquire) == COMMUNICATOR_ACTIVE
@@ -137,5 +136,4 @@ pub(crate) fn forget() {
     CARRIER.store(0, Relaxed);
     IS_OURS.store(false, Relaxed);
     GROUP.store(0, Relaxed);
-    watcher::forget();
 }

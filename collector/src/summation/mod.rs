@@ -9,4 +9,4 @@ mod exports;
 pub(crate) mod group;
 mod observer;
 mod records;
-mod watcher;
+pub(crate) mod watcher;

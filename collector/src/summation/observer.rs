@@ -10,7 +10,7 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::DropReason;
 use ringscope_wire::segment::summation::layout::Area;
 
-use crate::segment::map::segment_or_create;
+use crate::segment::maker::segment_or_create;
 use crate::segment::{guard, room, segment, switch};
 use crate::summation::watcher::{watcher, watcher_or_open};
 

@@ -135,7 +135,7 @@ extern "C" fn switch_off() {
 }
 
 /// In a forked child: the calls are the parent's. The tables are emptied when the child makes a group itself, if ever.
-pub(super) fn forget() {
+pub(crate) fn forget() {
     WATCHER.store(null_mut(), Release);
     BUSY.store(false, Release);
 }
