@@ -15,6 +15,7 @@
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
 //!   `regular`: files whose paths others have named. `room`: whether the folder has room for one more segment.
+//! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -45,6 +46,7 @@ mod log_readers;
 mod log_tail;
 mod look;
 mod loss;
+mod mark;
 mod operations;
 mod other_version;
 mod process;
@@ -56,6 +58,7 @@ mod run_file;
 mod segment_file;
 mod sender;
 mod summations;
+pub(crate) mod sweep;
 mod tell;
 mod ticks;
 mod tracker;

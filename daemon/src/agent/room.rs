@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::words::size;
 
@@ -10,9 +11,27 @@ use crate::words::size;
 const NEEDED_BYTES: u64 = 512 << 10;
 /// Markers looked at each time.
 const MAX_MARKERS: usize = 1000;
+/// Time between two looks at the folder: batches may follow each other faster.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why no process that starts now can be watched. `None`: the folder has room, or nothing can be said.
-pub(super) fn lacks(dir: &Path) -> Option<String> {
+/// What the folder lacks, as it was seen last.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    looked: Option<Instant>,
+    lack: Option<String>,
+}
+
+impl Room {
+    /// Why no process that starts now can be watched. `None`: the folder has room, or nothing can be said.
+    pub(super) fn lacks(&mut self, dir: &Path, now: Instant) -> Option<&str> {
+        if self.looked.is_none_or(|at| now.saturating_duration_since(at) >= INTERVAL) {
+            (self.looked, self.lack) = (Some(now), lacks(dir));
+        }
+        self.lack.as_deref()
+    }
+}
+
+fn lacks(dir: &Path) -> Option<String> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     // File systems without a limit of files say that they have none.
@@ -53,7 +72,7 @@ fn refused(dir: &Path) -> Option<String> {
 }
 
 /// The reason and the process in a marker's name.
-fn marker(name: &str) -> Option<(&'static str, u32)> {
+pub(super) fn marker(name: &str) -> Option<(&'static str, u32)> {
     let rest = name.strip_prefix(".refused-")?;
     let (reason, rest) =
         REASONS.iter().find_map(|(word, _)| Some((*word, rest.strip_prefix(word)?.strip_prefix('-')?)))?;
@@ -93,7 +112,12 @@ mod tests {
         let told = refused(dir.path()).unwrap();
         assert!(told.starts_with("lies on a disk") && told.ends_with("; 1 process is not watched"), "{told}");
         assert_eq!((own.exists(), gone.exists(), foreign.exists()), (true, false, true));
+        let now = crate::clock::monotonic();
+        let mut room = Room::default();
+        assert!(room.lacks(dir.path(), now).is_some());
         std::fs::remove_file(own).unwrap();
         assert_eq!(refused(dir.path()), None);
+        assert!(room.lacks(dir.path(), now + INTERVAL / 2).is_some(), "looked at once a second");
+        assert_eq!(room.lacks(dir.path(), now + INTERVAL), None);
     }
 }

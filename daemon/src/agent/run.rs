@@ -17,7 +17,8 @@ use super::error::AgentError;
 use super::hardware::Hardware;
 use super::kernel::Kernel;
 use super::loss::Losses;
-use super::room;
+use super::mark::Mark;
+use super::room::Room;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
 use super::transport::Transport;
@@ -46,10 +47,11 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let transport = Transport::new(config.ingest_url()?)?;
     let agent_id = uuid::Uuid::new_v4().to_string();
     let opening = (config.dir.clone(), config.state_dir.clone(), agent_id.clone(), config.backlog_bytes);
-    let backlog = tokio::task::spawn_blocking(move || {
+    let (mark, backlog) = tokio::task::spawn_blocking(move || {
         let (dir, state_dir, agent_id, backlog_bytes) = opening;
         prepare_dir(&dir)?;
-        Backlog::open(&state_dir, &agent_id, backlog_bytes)
+        let mark = mark(&dir);
+        Ok::<_, AgentError>((mark, Backlog::open(&state_dir, &agent_id, backlog_bytes)?))
     })
     .await??;
     tracing::info!(agent_id, dir = %config.dir.display(), daemon = config.daemon_url, "agent started");
@@ -60,6 +62,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let reader = Reader {
         hardware: Hardware::new(&config),
         kernel: Kernel::new(&config),
+        mark,
+        room: Room::default(),
         tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace)
             .looking(config.look, &config.sysfs),
         agent_id,
@@ -84,10 +88,28 @@ fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
     rustix::fs::access(dir, access).map_err(|error| wrong(error.into()))
 }
 
+/// Where there can be none, the agent does its work without.
+fn mark(dir: &Path) -> Option<Mark> {
+    let mark = Mark::leave(dir);
+    if let Err(error) = &mark {
+        tracing::warn!(
+            dir = %dir.display(),
+            %error,
+            "cannot say in the folder that an agent reads it: `ringscope run` may remove what ended processes left before \
+             it has been read"
+        );
+    }
+    let mut mark = mark.ok()?;
+    mark.renew(crate::clock::monotonic());
+    Some(mark)
+}
+
 /// The reading half of an agent.
 struct Reader {
     hardware: Hardware,
     kernel: Kernel,
+    mark: Option<Mark>,
+    room: Room,
     tracker: Tracker,
     agent_id: String,
     host: String,
@@ -132,6 +154,9 @@ impl Reader {
     fn read(&mut self, is_last: bool) -> Vec<Outgoing> {
         let monotonic = crate::clock::monotonic();
         let now = Instant::from_std(monotonic);
+        if let Some(mark) = &mut self.mark {
+            mark.renew(monotonic);
+        }
         let news = self.news.take();
         self.lost_by_sender.add_all(&news.losses);
         if news.refused {
@@ -161,6 +186,7 @@ impl Reader {
             return Vec::new();
         }
         self.queued_at = Some(now);
+        let lack = self.room.lacks(self.tracker.dir(), monotonic).unwrap_or_default().to_owned();
         let mut parts = split(changes, MAX_BATCH_BYTES);
         if parts.is_empty() {
             parts.push(Vec::new());
@@ -168,7 +194,9 @@ impl Reader {
         let last = parts.len() - 1;
         // The last word of an agent is that it ends.
         let batches = parts.into_iter().enumerate();
-        batches.map(|(at, processes)| self.batch(processes, at < last, is_last && at == last)).collect()
+        batches
+            .map(|(at, processes)| self.batch(processes, at < last, is_last && at == last, lack.clone()))
+            .collect()
     }
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
@@ -186,7 +214,7 @@ impl Reader {
         self.hardware.is_new() && settled >= self.last_seq
     }
 
-    fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {
+    fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool, lack: String) -> Outgoing {
         self.last_seq += 1;
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
@@ -210,7 +238,7 @@ impl Reader {
             ending,
             posted_at_ns: 0,
             more_follows,
-            cannot_watch: room::lacks(self.tracker.dir()).unwrap_or_default(),
+            cannot_watch: lack,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

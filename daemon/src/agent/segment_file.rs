@@ -1,11 +1,11 @@
 //! A segment on disk: its bytes by `pread`, and whether its process lives.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, snapshot};
+use ringscope_wire::segment::read::{Head, Source, control_offset, head, read_generation_offset, snapshot};
 use ringscope_wire::segment::{Segment, SegmentError, Snapshot};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -32,12 +32,22 @@ impl SegmentFile {
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        Ok(Self { file, bytes: metadata.len(), owner: metadata.uid() })
+        Ok(Self::of(file, &metadata))
+    }
+
+    /// An open file that may be a segment.
+    pub(super) fn of(file: File, metadata: &Metadata) -> Self {
+        Self { file, bytes: metadata.len(), owner: metadata.uid() }
     }
 
     /// The user whose process it is.
     pub(super) const fn owner(&self) -> u32 {
         self.owner
+    }
+
+    /// What a segment of any version says of itself.
+    pub(super) fn head(&mut self) -> Result<Head, ReadError> {
+        head(self)
     }
 
     /// All but the records of a segment that is as long as it must be, whatever part of it is in use.

@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agent::sweep::sweep;
 use crate::config::Launch;
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
@@ -168,6 +169,8 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let collector = embedded::path_of(Library::Collector, &cache)?;
     let preload = embedded::path_of(Library::Preload, &cache)?;
     let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
+    let swept = sweep(&dir, crate::clock::now());
+    tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
     let (program, arguments) =
         args.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
     let mut command = Command::new(program);

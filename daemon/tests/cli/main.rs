@@ -12,6 +12,7 @@ mod doctor;
 mod level;
 mod run;
 mod status;
+mod sweep;
 mod top;
 
 use std::process::{Command, Output};

@@ -150,6 +150,19 @@ pub struct Identity {
     pub log_file: String,
 }
 
+/// What a segment of any version says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Process id as the process sees it.
+    pub pid: u32,
+    /// Wall time of its start, nanoseconds since the Unix epoch.
+    pub start_time_ns: u64,
+    /// Length of the file in bytes.
+    pub segment_bytes: u64,
+    /// What `ringscope run` called this start; empty without it, and where the version is not this one.
+    pub run_id: String,
+}
+
 /// One communicator slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communicator {
@@ -371,6 +384,23 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         summation,
         threads,
         off_since_ticks: Some(live.off_since_ticks.into_inner()).filter(|ticks| *ticks > 0),
+    })
+}
+
+/// Reads the beginning of a segment of whatever version: its first fields are in the same places in all of them.
+///
+/// # Errors
+/// [`SegmentError`] if the bytes are no segment, and the source's own.
+pub fn head<S: Source>(source: &mut S) -> Result<Head, S::Error> {
+    let fixed: Fixed = read_one(source, offset_of!(Segment, fixed))?;
+    if fixed.magic != MAGIC {
+        return Err(SegmentError::NotASegment { found: fixed.magic }.into());
+    }
+    Ok(Head {
+        pid: fixed.pid,
+        start_time_ns: fixed.start_time_ns,
+        segment_bytes: fixed.segment_bytes,
+        run_id: if fixed.version == VERSION { text(&fixed.run_id) } else { String::new() },
     })
 }
 
