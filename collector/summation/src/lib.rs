@@ -6,7 +6,7 @@
 //! path of a call it neither allocates nor locks.
 //!
 //! * [`exports`]: the table that the collector gets
-//! * [`observer`] and [`layout`]: what the engine hands over, into the segment's area ([`area`])
+//! * [`observer`]: what the engine hands over, into the segment's area ([`area`])
 //! * [`calls`]: a table without locks of the calls that are open; any thread calls
 //! * [`guard`]: no panic leaves
 
@@ -14,5 +14,4 @@ mod area;
 mod calls;
 mod exports;
 mod guard;
-mod layout;
 mod observer;

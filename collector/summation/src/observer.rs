@@ -11,11 +11,12 @@ use ringscope_wire::segment::summation::layout::{
     STATE_LEFT, STATE_SUSPENDED, Service, Traffic, Wait,
 };
 use ringscope_wire::watcher::{Carrier, JOINED_NEW, JOINED_SECOND};
+use rsum_observer::{END_FAILED, END_SUSPENDED, ROLE_WORKER};
 
 use crate::area::set_text;
 use crate::guard::guard;
-use crate::layout::{END_FAILED, END_SUSPENDED, ROLE_WORKER};
-use crate::{area, calls, layout};
+
+use crate::{area, calls};
 
 /// [`begin`]'s answers.
 const FOLLOWED: c_int = 0;
@@ -27,7 +28,7 @@ pub(crate) unsafe extern "C" fn begin(area: *const Area, told: *const c_void) ->
     // SAFETY: the caller's promise; all in it is atomic.
     let area = unsafe { area.as_ref() };
     // SAFETY: the caller's promise.
-    let told = unsafe { told.cast::<layout::Group>().as_ref() };
+    let told = unsafe { told.cast::<rsum_observer::Group>().as_ref() };
     let Some((area, told)) = area.zip(told) else { return DECLINED };
     guard(|collector| {
         if !area::fits(told.n_services, told.n_workers) {
@@ -64,7 +65,7 @@ pub(crate) unsafe extern "C" fn sample(area: *const Area, told: *const c_void) {
     // SAFETY: the caller's promise; all in it is atomic.
     let area = unsafe { area.as_ref() };
     // SAFETY: the caller's promise.
-    let told = unsafe { told.cast::<layout::Sample>().as_ref() };
+    let told = unsafe { told.cast::<rsum_observer::Sample>().as_ref() };
     let Some((area, told)) = area.zip(told) else { return };
     guard(|collector| {
         (collector.keep)();
@@ -79,7 +80,7 @@ pub(crate) unsafe extern "C" fn round(area: *const Area, told: *const c_void) {
     // SAFETY: the caller's promise; all in it is atomic.
     let area = unsafe { area.as_ref() };
     // SAFETY: the caller's promise.
-    let told = unsafe { told.cast::<layout::Round>().as_ref() };
+    let told = unsafe { told.cast::<rsum_observer::Round>().as_ref() };
     let Some((area, told)) = area.zip(told) else { return };
     guard(|_| {
         area::add(
@@ -103,7 +104,7 @@ pub(crate) unsafe extern "C" fn round(area: *const Area, told: *const c_void) {
 /// NULL or a structure that is valid during the call.
 pub(crate) unsafe extern "C" fn finished(told: *const c_void) {
     // SAFETY: the caller's promise.
-    let Some(told) = (unsafe { told.cast::<layout::Finished>().as_ref() }) else { return };
+    let Some(told) = (unsafe { told.cast::<rsum_observer::Finished>().as_ref() }) else { return };
     guard(|collector| {
         let took_ns = told.now_ns.saturating_sub(told.submitted_ns);
         calls::ended(collector, told.tensor, told.bytes, took_ns, told.result == 0);
@@ -138,7 +139,7 @@ pub(crate) unsafe extern "C" fn end(area: *const Area, how: c_int, lost_rank: c_
 
 /// # Safety
 /// A group as the interface has it.
-unsafe fn describe(area: &Area, told: &layout::Group) {
+unsafe fn describe(area: &Area, told: &rsum_observer::Group) {
     let group = &area.group;
     group.index.store(told.index, Relaxed);
     group.n_workers.store(told.n_workers, Relaxed);
@@ -170,7 +171,7 @@ unsafe fn describe(area: &Area, told: &layout::Group) {
 
 /// # Safety
 /// A service as the interface has it.
-unsafe fn describe_service(place: &Service, told: &layout::Service) {
+unsafe fn describe_service(place: &Service, told: &rsum_observer::Service) {
     place.rank.store(told.rank, Relaxed);
     place.optimal_share_ppm.store(told.optimal_share_ppm, Relaxed);
     place.share_ppm.store(told.share_ppm, Relaxed);
@@ -183,7 +184,7 @@ unsafe fn describe_service(place: &Service, told: &layout::Service) {
 
 /// # Safety
 /// A sample as the interface has it.
-unsafe fn note(area: &Area, told: &layout::Sample) {
+unsafe fn note(area: &Area, told: &rsum_observer::Sample) {
     let group = &area.group;
     group.sampled_ns.store(told.now_ns, Relaxed);
     group.credits_used_bytes.store(told.credits_used_bytes, Relaxed);
@@ -238,7 +239,7 @@ unsafe fn note(area: &Area, told: &layout::Sample) {
     area.staleness.iter().zip(staleness).for_each(|(place, pulls)| place.store(*pulls, Relaxed));
 }
 
-fn note_traffic(place: &Traffic, told: &layout::Traffic) {
+fn note_traffic(place: &Traffic, told: &rsum_observer::Traffic) {
     place.push_issued_bytes.store(told.push_issued_bytes, Relaxed);
     place.push_completed_bytes.store(told.push_completed_bytes, Relaxed);
     place.pull_issued_bytes.store(told.pull_issued_bytes, Relaxed);
@@ -248,7 +249,7 @@ fn note_traffic(place: &Traffic, told: &layout::Traffic) {
 
 /// # Safety
 /// A wait as the interface has it.
-unsafe fn note_wait(place: &Wait, told: &layout::Wait) {
+unsafe fn note_wait(place: &Wait, told: &rsum_observer::Wait) {
     place.key.store(told.key, Relaxed);
     place.for_push.store(told.for_push, Relaxed);
     place.round.store(told.round, Relaxed);

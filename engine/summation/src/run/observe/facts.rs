@@ -2,7 +2,8 @@
 
 use std::ffi::{CString, c_char};
 
-use super::abi::{self, ROLE_SERVER, ROLE_WORKER};
+use rsum_observer::{ROLE_SERVER, ROLE_WORKER};
+
 use crate::run::members::Members;
 use crate::run::terms::Terms;
 use crate::server::sums::Mode;
@@ -22,7 +23,7 @@ pub(in crate::run) struct Facts<'a> {
 
 impl Facts<'_> {
     /// Says them, of a group of this session.
-    pub(super) fn tell(&self, session: u64, take: impl FnOnce(&abi::Group)) {
+    pub(super) fn tell(&self, session: u64, take: impl FnOnce(&rsum_observer::Group)) {
         let (comm, members) = (self.comm, self.terms.members);
         let Members { n_workers, n_servers } = members;
         let hosts: Vec<CString> = (0..members.n_ranks()).map(|rank| host(comm, rank)).collect();
@@ -38,8 +39,8 @@ impl Facts<'_> {
             Mode::Rounds => (0, u64::MAX),
             Mode::Store { max_ahead } => (1, max_ahead.unwrap_or(u64::MAX)),
         };
-        take(&abi::Group {
-            size: size_of::<abi::Group>(),
+        take(&rsum_observer::Group {
+            size: size_of::<rsum_observer::Group>(),
             group,
             session,
             membership_epoch: self.terms.epochs.membership.into(),
@@ -61,7 +62,7 @@ impl Facts<'_> {
         });
     }
 
-    fn services(&self, hosts: &[CString]) -> Vec<abi::Service> {
+    fn services(&self, hosts: &[CString]) -> Vec<rsum_observer::Service> {
         let known =
             self.terms.routes(self.declarations).and_then(|routes| Ok((routes, self.terms.fractions()?)));
         // The group has started with these routes.
@@ -72,7 +73,7 @@ impl Facts<'_> {
         let service = |(service, (owned, optimal)): (usize, (&u64, f64))| {
             let rank = self.terms.members.rank_of_service(service);
             let load = loads.get(service);
-            abi::Service {
+            rsum_observer::Service {
                 rank: to_u32(rank),
                 optimal_share_ppm: ppm(optimal),
                 share_ppm: ppm(*owned as f64 / total_bytes.max(1) as f64),

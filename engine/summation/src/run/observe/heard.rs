@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::abi::{Contributor, Round};
+use rsum_observer::{Contributor, Round};
+
 use super::voice::Voice;
 use crate::server::message::Finished;
 use rsccl_collective::clock;

@@ -1,10 +1,9 @@
 //! What a watcher is told of a group: the interface of `rsum_observer.h`.
 //!
-//! [`abi`] has its structures, [`plugin`] finds the watcher and calls it, [`voice`] calls it for one group. [`heard`] counts what a service hears of its
+//! [`rsum_observer`] has its structures, [`plugin`] finds the watcher and calls it, [`voice`] calls it for one group. [`heard`] counts what a service hears of its
 //! workers, [`moved`] what a worker moves, both as it happens and without allocating; [`watch`] tells of the whole, ten
 //! times a second while anything is under way. Where nobody watches there is none of them.
 
-mod abi;
 mod facts;
 mod heard;
 mod moved;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::abi::{Finished, N_CLASSES, Round, Traffic};
+use rsum_observer::{Finished, N_CLASSES, Round, Traffic};
+
 use super::voice::Voice;
 use crate::server::fingerprint::fingerprint;
 use crate::tensor::{Class, Declarations};

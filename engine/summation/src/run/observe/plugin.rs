@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::abi::{Finished, Group, ObserverVtable, Round, Sample};
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
+use rsum_observer::{Finished, Group, ObserverVtable, Round, Sample};
 
 const SYMBOL: &CStr = c"rsumObserver_v1";
 

@@ -5,7 +5,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
 
-use super::abi::{Finished, Group, ObserverVtable, Round, Sample};
+use rsum_observer::{Finished, Group, ObserverVtable, Round, Sample};
+
 use super::plugin::Observer;
 use super::watch::Watching;
 use rsccl_collective::lock::lock;
@@ -49,23 +50,25 @@ pub(in crate::run) struct Seen {
 /// Where it is written.
 pub(in crate::run) type Page = Arc<Mutex<Recording>>;
 
-static TABLE: ObserverVtable = ObserverVtable {
+static TABLE: Table = Table(ObserverVtable {
     name: c"recorder".as_ptr(),
     begin: Some(begin),
     sample: Some(sample),
     round: Some(round),
     finished: Some(finished),
     end: Some(end),
-};
+});
+
+struct Table(ObserverVtable);
 
 // SAFETY: never written; the name is static.
-unsafe impl Sync for ObserverVtable {}
+unsafe impl Sync for Table {}
 
 /// Of a group of which every `one_of`th result is looked at.
 pub(in crate::run) fn watching(one_of: u64) -> (Arc<Watching>, Page) {
     let page = Page::default();
     let context = Arc::as_ptr(&page).cast_mut().cast();
-    (Watching::by(Observer::of_table(&TABLE), 1, one_of).with_context(context), page)
+    (Watching::by(Observer::of_table(&TABLE.0), 1, one_of).with_context(context), page)
 }
 
 fn page<'a>(context: *mut c_void) -> &'a Mutex<Recording> {
@@ -100,7 +103,7 @@ unsafe extern "C" fn sample(context: *mut c_void, sample: *const Sample) {
     // SAFETY: by the interface.
     let sample = unsafe { &*sample };
     let stages = list(sample.stages, sample.n_stages).iter();
-    let mut traffic = vec![[0; 5]; super::abi::N_CLASSES];
+    let mut traffic = vec![[0; 5]; rsum_observer::N_CLASSES];
     for (index, one) in list(sample.traffic, sample.n_services * 3).iter().enumerate() {
         let new = [
             one.push_issued_bytes,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::abi::{self, END_FAILED};
+use rsum_observer::END_FAILED;
+
 use super::facts::Facts;
 use super::plugin::{Context, Observer};
 use rsccl_collective::comm::Comm;
@@ -22,11 +23,11 @@ impl Voice {
         Self { observer, context: OnceLock::new() }
     }
 
-    pub(super) fn round(&self, round: &abi::Round) {
+    pub(super) fn round(&self, round: &rsum_observer::Round) {
         self.context.get().inspect(|context| context.round(round));
     }
 
-    pub(super) fn finished(&self, finished: &abi::Finished) {
+    pub(super) fn finished(&self, finished: &rsum_observer::Finished) {
         self.context.get().inspect(|context| context.finished(finished));
     }
 

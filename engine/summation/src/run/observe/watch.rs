@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::abi::{self, Contributor, END_LEFT, END_SUSPENDED, Sample};
+use rsum_observer::{Contributor, END_LEFT, END_SUSPENDED, Sample};
+
 use super::facts::{Facts, to_u32};
 use super::heard::Heard;
 use super::moved::Moved;
@@ -224,7 +225,7 @@ impl Watch {
             size: size_of::<Sample>(),
             now_ns,
             n_stages: to_u32(stages.len()),
-            n_services: to_u32(traffic.len() / abi::N_CLASSES),
+            n_services: to_u32(traffic.len() / rsum_observer::N_CLASSES),
             n_contributors: to_u32(contributors.len()),
             n_waits: to_u32(abi_waits.len()),
             stages: stages.as_ptr(),
@@ -268,11 +269,11 @@ impl Base {
     }
 }
 
-fn stages(pipeline: Option<&Snapshot>, totals: &Base) -> Vec<abi::Stage> {
+fn stages(pipeline: Option<&Snapshot>, totals: &Base) -> Vec<rsum_observer::Stage> {
     let Some(pipeline) = pipeline else { return Vec::new() };
     let stage = |(view, total): (&crate::worker::StageView, &[u64; 5])| {
         let [entered_parts, left_parts, waited_ns, worked_ns, longest_wait_ns] = *total;
-        abi::Stage {
+        rsum_observer::Stage {
             name: name(view.stage).as_ptr(),
             waiting_parts: view.depth as u64,
             running_parts: view.begun as u64,
@@ -342,8 +343,8 @@ impl Waits {
         Self(longest.into_iter().map(waiting).collect())
     }
 
-    fn to_abi(&self) -> Vec<abi::Wait> {
-        let wait = |waiting: &Waiting| abi::Wait {
+    fn to_abi(&self) -> Vec<rsum_observer::Wait> {
+        let wait = |waiting: &Waiting| rsum_observer::Wait {
             key: waiting.key,
             for_push: waiting.for_push.into(),
             round: waiting.round,

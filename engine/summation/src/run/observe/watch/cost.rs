@@ -6,13 +6,14 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 
+use rsum_observer::{END_LEFT, ROLE_SERVER, ROLE_WORKER};
+
 use super::{Heard, Moved, Voice, Watch, Watching};
 use crate::placement::assign::Placement;
 use crate::placement::routes::Routes;
 use crate::run::contributing::Contributing;
 use crate::run::line::Outcome;
 use crate::run::members::{Members, Role};
-use crate::run::observe::abi::{self, END_LEFT, ROLE_SERVER, ROLE_WORKER};
 use crate::run::observe::facts::to_u32;
 use crate::run::observe::moved::Ended;
 use crate::run::observe::plugin::Observer;
@@ -274,7 +275,7 @@ fn begin(voice: &Voice, terms: &Terms, declarations: &Declarations, placement: &
     let service = |(service, owned): (usize, &u64)| {
         let rank = terms.members.rank_of_service(service);
         let host = hosts.get(rank).map_or(c"".as_ptr(), |host| host.as_ptr());
-        abi::Service {
+        rsum_observer::Service {
             rank: to_u32(rank),
             optimal_share_ppm: 0,
             share_ppm: 0,
@@ -287,8 +288,8 @@ fn begin(voice: &Voice, terms: &Terms, declarations: &Declarations, placement: &
     };
     let services: Vec<_> = placement.owned_bytes().iter().enumerate().map(service).collect();
     let server = terms.rank.checked_sub(n_workers);
-    let group = abi::Group {
-        size: size_of::<abi::Group>(),
+    let group = rsum_observer::Group {
+        size: size_of::<rsum_observer::Group>(),
         group: 1,
         session: 1,
         membership_epoch: 0,
