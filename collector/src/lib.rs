@@ -11,10 +11,10 @@
 //! * [`segment`]: the mapping, slots of communicators, records, tables; what a thread remembers
 //! * [`calls`]: a call becomes a record and counts, and is closed
 //! * [`cuda_events`]: CUDA events close it where the profiler does not tell
-//! * [`profiler`]: the library's profiler plugin, and what its events mean
+//! * [`profiler`]: the library's profiler plugin, what it is asked to tell, and what its events mean
 //! * [`exports`]: the functions of `nccl.h`
 //! * [`summation`]: the same for the summation service
-//! * [`process`]: the segment made, a fork, the exit
+//! * [`process`]: the segment made, a fork, the exit; it leaves the others what they need of those behind them
 
 mod abi;
 mod calls;

@@ -1,5 +1,6 @@
 //! The life of the process: the segment made ([`create`], [`file`], [`folder`]) and caught where it has no page
-//! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others.
+//! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others, so it also leaves them
+//! what they need of those behind them.
 //!
 //! * [`config`] and [`identity`]: who this process is
 
