@@ -282,7 +282,7 @@ fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, r
     // filled it has not returned to him yet.
     let pointer = unsafe { comm.read() };
     match (pointer.is_null(), result == SUCCESS, parent) {
-        (false, true, _) => describe(segment, slot, pointer),
+        (false, true, _) => describe(segment, local, slot, pointer),
         // A communicator still being made must not be asked: the library would log a warning.
         (false, false, _) => nonblocking::await_ready(slot),
         (true, false, Some(parent)) => return nonblocking::await_child(slot, parent),

@@ -13,9 +13,10 @@ use crate::calls::resolve::Function;
 use crate::cuda_events::fit;
 use crate::profiler::adopt;
 use crate::segment::communicators;
+use crate::segment::local::Local;
 
-/// Asks the library for what the call did not say.
-pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
+/// Asks the library for what the call did not say. Not from within it.
+pub(crate) fn describe(segment: &Segment, local: &Local, slot: usize, comm: Comm) {
     let communicator = communicators::at(segment, slot);
     let library = communicator.library.load(Relaxed) as usize;
     for (function, place) in [
@@ -23,7 +24,7 @@ pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
         (Function::ncclCommCount, &communicator.n_ranks),
         (Function::ncclCommCuDevice, &communicator.device),
     ] {
-        if let Some(value) = ask(function, library, comm) {
+        if let Some(value) = ask(local, function, library, comm) {
             place.store(value, Relaxed);
         }
     }
@@ -31,14 +32,17 @@ pub(crate) fn describe(segment: &Segment, slot: usize, comm: Comm) {
     fit::begin_communicator(segment, slot);
 }
 
-/// What one of the functions that tell a number of a communicator says.
-pub(crate) fn ask(function: Function, library: usize, comm: Comm) -> Option<c_int> {
+/// What one of the functions that tell a number of a communicator says. Not from within the library: on its way to the
+/// answer it calls itself by its exported names, and such a call is not the program's.
+pub(crate) fn ask(local: &Local, function: Function, library: usize, comm: Comm) -> Option<c_int> {
     let real = resolve::real(function, library);
     if real.is_null() {
         return None;
     }
     // SAFETY: the three functions asked here have this signature.
     let real: unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int = unsafe { std::mem::transmute(real) };
+    local.library.set(library);
+    let _inside = local.enter(0, None);
     let mut value = 0;
     // SAFETY: a communicator that the library has made, and a valid place for the answer.
     let result = unsafe { real(comm, &raw mut value) };

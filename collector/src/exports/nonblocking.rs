@@ -73,7 +73,7 @@ pub(crate) fn heard(segment: &Segment, local: &Local, comm: Comm, progress: c_in
     }
     let Some(slot) = communicators::find(segment, local, comm as u64) else { return };
     if take(slot, READY) && progress == SUCCESS {
-        describe(segment, slot, comm);
+        describe(segment, local, slot, comm);
     }
     for child in children_of(slot) {
         if progress == SUCCESS {
@@ -94,21 +94,23 @@ pub(crate) fn meet(local: &Local, comm: Comm) {
         return;
     }
     let Some(library) = library_of(local, comm) else { return };
-    let _inside = local.enter(0, None);
-    let rank = ask(Function::ncclCommUserRank, library, comm);
-    let Some((rank, n_ranks)) = rank.zip(ask(Function::ncclCommCount, library, comm)) else { return };
+    let rank = ask(local, Function::ncclCommUserRank, library, comm);
+    let Some((rank, n_ranks)) = rank.zip(ask(local, Function::ncclCommCount, library, comm)) else { return };
+    // Whether it is awaited first: a look at a slot that was never used makes the file system give it a page.
     let fits = |slot: &usize| {
+        if !is_child(*slot) {
+            return false;
+        }
         let communicator = communicators::at(segment, *slot);
         communicator.library.load(Relaxed) as usize == library
             && can_be(communicator.rank.load(Relaxed), rank, -1)
             && can_be(communicator.n_ranks.load(Relaxed), n_ranks, 0)
-            && is_child(*slot)
     };
     let mut candidates = (0..MAX_COMMUNICATORS).filter(fits);
     if let (Some(child), None) = (candidates.next(), candidates.next())
         && (take(child, FORMING) || take(child, MADE))
     {
-        describe(segment, child, comm);
+        describe(segment, local, child, comm);
         communicators::activate(segment, child, comm as u64);
     }
 }

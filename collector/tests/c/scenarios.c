@@ -181,6 +181,19 @@ static void passing_place(void) {
   all_reduce(lost, 7);
 }
 
+/* A communicator is made while a child that looks alike waits for the program to name it. */
+static void made_beside_a_child(void) {
+  ncclUniqueId id = {{1}};
+  ncclComm_t comm;
+  stub_non_blocking(1);
+  CHECK(ncclCommInitRank(&comm, 8, id, 6) == 7);
+  until_done(comm);
+  ncclComm_t child = split_in_passing(comm, 1);
+  stub_non_blocking(0);
+  all_reduce(comm_of(2, 4, 3), 1);
+  all_reduce(child, 3);
+}
+
 /* One of several copies of the library in the process: each gets the calls of its own communicators and users. */
 static void copy(void) {
   int before = stub_operations(), groups = stub_group_starts();
@@ -633,7 +646,7 @@ static void untold_broadcasts(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place),
+    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),

@@ -327,7 +327,12 @@ static int ask(ncclComm_t comm, int *value, int answer) {
   return SUCCESS;
 }
 int ncclCommCount(ncclComm_t comm, int *n) { return ask(comm, n, comm->n_ranks); }
-int ncclCommUserRank(ncclComm_t comm, int *rank) { return ask(comm, rank, comm->rank); }
+/* As ncclCommEnsureReady does, through the exported name. */
+int ncclCommUserRank(ncclComm_t comm, int *rank) {
+  int error;
+  ncclCommGetAsyncError(comm, &error);
+  return ask(comm, rank, comm->rank);
+}
 int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, comm->rank); }
 
 /* On a thread of the library's own, in one that is real. */

@@ -1,6 +1,7 @@
 //! Builds the C programs once, runs one scenario in a folder of its own, reads what it left.
 
 use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -192,6 +193,12 @@ impl Job {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
         paths.sort();
         paths.iter().map(|path| read_segment(path)).collect()
+    }
+
+    /// Bytes of memory that what lies in the folder takes.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        let files = std::fs::read_dir(&self.dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        files.map(|metadata| metadata.blocks() * 512).sum()
     }
 
     pub(crate) fn only_segment(&self) -> Left {

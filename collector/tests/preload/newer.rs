@@ -3,8 +3,8 @@
 use ringscope_wire::Primitive::{self, AllReduce, Broadcast, Send};
 use ringscope_wire::comm_hash::{Scheme, magic_of_grow, of_grow};
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_FREE, DropReason, MADE_BY_GROW, MADE_BY_SHRINK,
-    MADE_BY_SPLIT, SOURCE_CALLS,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_FREE, DropReason, MADE_BY_GROW, MADE_BY_INIT,
+    MADE_BY_SHRINK, MADE_BY_SPLIT, SOURCE_CALLS,
 };
 
 use crate::harness::{job, left_by, several_job};
@@ -133,7 +133,10 @@ fn where_the_library_has_put_a_child_is_never_read_later() {
     for profiler in [true, false] {
         let job = job("passing_place");
         let job = if profiler { job } else { job.without("NCCL_PROFILER_PLUGIN") };
-        let left = job.succeed().only_segment();
+        let job = job.succeed();
+        let taken = job.taken_bytes();
+        assert!(taken <= 320 << 10, "{taken} bytes: slots that nobody used were looked at");
+        let left = job.only_segment();
         let children: Vec<_> = left
             .snapshot
             .communicators
@@ -148,6 +151,23 @@ fn where_the_library_has_put_a_child_is_never_read_later() {
             assert_eq!((issued.issued_calls, issued.issued_bytes), (1, bytes));
         }
         assert_eq!(left.snapshot.dropped, [(DropReason::UnknownCommunicator, 1)]);
+    }
+}
+
+#[test]
+fn what_the_library_calls_to_describe_a_communicator_is_not_the_programs() {
+    for profiler in [true, false] {
+        let job = job("made_beside_a_child");
+        let job = if profiler { job } else { job.without("NCCL_PROFILER_PLUGIN") };
+        let left = job.succeed().only_segment();
+        let known: Vec<_> = left.snapshot.communicators.iter().map(|c| (c.state, c.made_by)).collect();
+        let active = COMMUNICATOR_ACTIVE;
+        assert_eq!(known, [(active, MADE_BY_INIT), (active, MADE_BY_SPLIT), (active, MADE_BY_INIT)]);
+        for (slot, bytes) in [(1, 12), (2, 4)] {
+            let issued = left.counters(slot, AllReduce);
+            assert_eq!((issued.issued_calls, issued.issued_bytes), (1, bytes), "slot {slot}");
+        }
+        assert_eq!(left.snapshot.dropped, []);
     }
 }
 

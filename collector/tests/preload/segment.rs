@@ -1,12 +1,11 @@
 //! The segment's file and its lock: what forks, closed descriptors and a death do to them.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ringscope_wire::Primitive::AllReduce;
 use ringscope_wire::segment::layout::{MAX_RECORDS, Record};
 
-use crate::harness::{Job, segment_job};
+use crate::harness::segment_job;
 
 /// What lies in the folder, without what tells one process from another.
 fn left_in(dir: &Path) -> Vec<String> {
@@ -20,19 +19,13 @@ fn left_in(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Bytes of memory that the job's only segment takes.
-fn taken_by(job: &Job) -> u64 {
-    let files = std::fs::read_dir(&job.dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
-    files.map(|metadata| metadata.blocks() * 512).sum()
-}
-
 #[test]
 fn a_segment_takes_as_much_memory_as_is_in_use() {
     let job = segment_job("one_call").succeed();
-    let taken = taken_by(&job);
+    let taken = job.taken_bytes();
     assert!(taken <= 320 << 10, "{taken} bytes for a communicator with one call");
     job.only_segment().expect(0, AllReduce, (1, 4), (1, 4), 0);
-    let taken = taken_by(&segment_job("many_calls").succeed());
+    let taken = segment_job("many_calls").succeed().taken_bytes();
     assert!(taken <= MAX_FEW_COMMUNICATORS, "{taken} bytes for four communicators with 100 000 calls");
 }
 
