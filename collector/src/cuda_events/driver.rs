@@ -1,6 +1,7 @@
 //! The CUDA driver that the process has loaded: a table of the few functions that are needed, with C integers for its
 //! enums. It is never loaded here: a process without a driver has no GPU work to wait for. A driver that lacks one of
-//! the functions counts as none. Nothing here blocks, and nothing enters another context for longer than one call.
+//! the functions counts as none. Behind a kernel that hangs the driver may hold whoever calls it, and so whoever calls this.
+//! Nothing enters another context for longer than one call.
 
 #![expect(unsafe_code, reason = "looks functions up and calls them")]
 
@@ -80,14 +81,9 @@ functions! {
     cuCtxGetDevice = c"cuCtxGetDevice" (device: *mut c_int);
     cuDeviceGet = c"cuDeviceGet" (device: *mut c_int, ordinal: c_int);
     cuDeviceGetAttribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
+    // Since 12.0. Before that nothing tells whether a context, and its events with it, has ended in a reset of the device.
     cuCtxGetId = c"cuCtxGetId" (context: u64, id: *mut u64);
 }
-
-/// Those that a driver need not have.
-const OPTIONAL: &[&CStr] = &[
-    // Since 12.0.
-    c"cuCtxGetId",
-];
 
 /// Whether events can be used.
 #[inline(always)]
@@ -95,7 +91,8 @@ pub(crate) fn is_ready() -> bool {
     STATE.load(Relaxed) == READY
 }
 
-/// Looks for the driver, where none has been found so far. Not on the record path.
+/// Looks for the driver, where none has been found so far: with each communicator, and each time that something else is to be
+/// asked of the library.
 pub(crate) fn find(segment: &Segment) {
     if STATE.load(Acquire) == UNKNOWN {
         between_forks(ask_linker);
@@ -118,7 +115,7 @@ fn ask_linker() {
     let is_fit = NAMES.iter().zip(&TABLE).all(|(name, place)| {
         // SAFETY: a handle from dlopen and a terminated name.
         place.store(unsafe { libc::dlsym(handle, name.as_ptr()) }, Relaxed);
-        !place.load(Relaxed).is_null() || OPTIONAL.contains(name)
+        !place.load(Relaxed).is_null()
     });
     STATE.store(if is_fit { READY } else { UNFIT }, Release);
     if is_fit {
@@ -156,12 +153,12 @@ pub(crate) fn context_of(stream: u64, device: i32) -> Option<u64> {
     (device < 0 || current == device).then_some(context)
 }
 
-/// What tells a context from another that has its place after a reset of the device; 0 if the driver does not say.
-pub(crate) fn context_id(context: u64) -> u64 {
+/// What tells a context from another that has its place after a reset of the device; `None` if there is no such context.
+pub(crate) fn context_id(context: u64) -> Option<u64> {
     let mut id = 0;
     // SAFETY: a handle that was a context's, which the driver tells from others, and a valid place for the answer.
     let result = unsafe { cuCtxGetId(context, &raw mut id) };
-    if result == SUCCESS { id } else { 0 }
+    (result == SUCCESS).then_some(id)
 }
 
 /// A new event in the context; 0 if the driver gives none.
@@ -202,7 +199,7 @@ pub(crate) enum Answer {
 /// Asks an event of a context with this id, unless that is gone: the event is then freed memory. Only after
 /// [`relax_thread`], or it may invalidate a capture of the program's.
 pub(crate) fn query(event: u64, context: u64, id: u64) -> Answer {
-    if id != 0 && context_id(context) != id {
+    if context_id(context) != Some(id) {
         return Answer::Never;
     }
     // SAFETY: an event of ours, which is never destroyed, in a context that was there just now.

@@ -204,7 +204,7 @@ fn seize(events: &StreamEvents, context: u64, may: impl Fn(u32) -> bool) -> bool
 }
 
 fn make_events(events: &StreamEvents, context: u64) -> bool {
-    let id = driver::context_id(context);
+    let Some(id) = driver::context_id(context) else { return false };
     if events.context_id.swap(id, Relaxed) != id {
         // Those of a context that is gone have ended with it.
         events.pending.iter().for_each(|pending| pending.handle.store(0, Relaxed));

@@ -173,12 +173,10 @@ fn a_communicator_that_was_destroyed_ends_when_its_events_have_answered() {
 
 #[test]
 fn after_a_reset_of_the_device_its_events_are_left_alone_and_new_ones_tell() {
-    for (scenario, driver) in [("reset_seen", "cuda-driver"), ("reset", "cuda-driver-11")] {
-        let left = cuda_job(scenario, driver).succeed().only_segment();
-        left.expect(0, AllReduce, (3, 3), (1, 1), 2);
-        left.expect(1, AllReduce, (3, 3), (3, 3), 0);
-        assert_eq!(left.snapshot.dropped, [(DropReason::EventPoolFull, 2)]);
-    }
+    let left = left_by("reset");
+    left.expect(0, AllReduce, (3, 3), (1, 1), 2);
+    left.expect(1, AllReduce, (3, 3), (3, 3), 0);
+    assert_eq!(left.snapshot.dropped, [(DropReason::EventPoolFull, 2)]);
 }
 
 #[test]
@@ -210,7 +208,8 @@ fn threads_on_their_own_communicators_are_confirmed_to_the_last_call() {
 
 #[test]
 fn without_a_fit_driver_there_is_neither_completion_nor_a_thread() {
-    for driver in ["cuda-driver-old", "no driver"] {
+    // Version 11 does not say which context is which: after a reset, events would be named to it that are gone.
+    for driver in ["cuda-driver-old", "cuda-driver-11", "no driver"] {
         let left = cuda_job("bare", driver).succeed().only_segment();
         left.expect(0, AllReduce, (2, 2), (0, 0), 0);
         let communicator = left.communicator(0);
