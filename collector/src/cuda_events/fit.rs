@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMPLETION_EVENTS, COMPLETION_NONE, DropReason, MAX_COMMUNICATORS, SOURCE_PLUGIN,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_EVENTS, COMPLETION_NONE, DropReason,
+    MAX_COMMUNICATORS, SOURCE_PLUGIN,
 };
 
 use crate::cuda_events::driver;
@@ -42,10 +43,31 @@ pub(super) fn is_by_events(segment: &Segment, slot: usize) -> bool {
     !is_told && !IS_UNFIT[slot & SLOT_MASK].load(Relaxed)
 }
 
-/// Whether events can tell completion in this process: there is a driver, and no communicator on which they failed.
+/// Whether events can tell completion in this process: there is a driver, and no living communicator on which they failed.
 pub(crate) fn can_use_events(segment: &Segment) -> bool {
     driver::find(segment);
-    driver::is_ready() && !IS_UNFIT.iter().any(|is_unfit| is_unfit.load(Relaxed))
+    let lives = |slot| {
+        let state = communicators::at(segment, slot).state.load(Acquire);
+        matches!(state, COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE)
+    };
+    let mut slots = (0..MAX_COMMUNICATORS).filter(|slot| IS_UNFIT[*slot].load(Relaxed));
+    driver::is_ready() && !slots.any(lives)
+}
+
+/// The communicator has ended. If events did not work for it, the others need not pay for that any longer.
+pub(crate) fn ended(segment: &Segment, slot: usize) {
+    if IS_UNFIT[slot & SLOT_MASK].swap(false, Relaxed) {
+        switch::obey_anew(segment);
+    }
+}
+
+/// The slot gets another communicator, or this is a forked child.
+pub(super) fn forget(slot: usize) {
+    let is_unfit = &IS_UNFIT[slot & SLOT_MASK];
+    // A child takes no page of its parent's that it need not change.
+    if is_unfit.load(Relaxed) {
+        is_unfit.store(false, Relaxed);
+    }
 }
 
 /// The communicator of the slot is new: finds the driver, and asks it what the device can do.

@@ -90,14 +90,17 @@ fn extra_events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -
 fn events_of(segment: &Segment, local: &Local, slot: usize, stream: u64) -> Closer {
     let communicator = communicators::at(segment, slot);
     let generation = communicator.generation.load(Relaxed);
-    if let Some(events) = stream_events::find(local, slot, generation, stream) {
+    let by = |events| {
         if communicator.completion.load(Relaxed) != COMPLETION_EVENTS {
             communicator.completion.store(COMPLETION_EVENTS, Relaxed);
         }
-        return Closer::Events(events);
+        Closer::Events(events)
+    };
+    if let Some(events) = stream_events::find(local, slot, generation, stream) {
+        return by(events);
     }
     match stream_events::open(local, slot, generation, stream, communicator.device.load(Relaxed)) {
-        Ok(events) if poll::start() => Closer::Events(events),
+        Ok(events) if poll::start() => by(events),
         Err(stream_events::Refusal::TableFull) => {
             lose(segment, slot, 1);
             Closer::Profiler
@@ -128,6 +131,7 @@ pub(crate) fn end_later(slot: usize) -> bool {
 pub(crate) fn clear_slot(slot: usize) {
     stream_events::drop_of(slot);
     abort::forget(slot);
+    fit::forget(slot);
 }
 
 /// In a forked child: events and thread are the parent's.
@@ -137,4 +141,5 @@ pub(crate) fn forget() {
     poller::forget();
     ending::forget();
     (0..MAX_COMMUNICATORS).for_each(abort::forget);
+    (0..MAX_COMMUNICATORS).for_each(fit::forget);
 }

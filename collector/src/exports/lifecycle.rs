@@ -10,7 +10,7 @@ use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROY
 use crate::abi::nccl::{Comm, IN_PROGRESS, SUCCESS};
 use crate::calls::resolve::{Function, library_of};
 use crate::calls::{ending, resolve};
-use crate::cuda_events::{abort, follow};
+use crate::cuda_events::{abort, fit, follow};
 use crate::exports::forward::{inside, note_error, quietly, slot_of, track, wrap};
 use crate::exports::nonblocking;
 use crate::segment::counts::is_taken;
@@ -119,6 +119,7 @@ fn finished(segment: &Segment, slot: usize, state: u32) {
     if !nonblocking::is_idle() {
         nonblocking::abandon(segment, slot);
     }
+    fit::ended(segment, slot);
     if state == COMMUNICATOR_ABORTED {
         abort::done(slot);
     } else if follow::end_later(slot) {

@@ -225,7 +225,7 @@ static void passing_streams(void) {
 
 static void refused_events(void) {
   ncclComm_t comm = comm_of(1);
-  DRIVER(stub_refuse_events);
+  DRIVER(stub_refuse_events, true);
   for (int i = 0; i < 3; i++) all_reduce(comm, DRIVER(stub_stream));
   CHECK(n_threads() == 1);
 }

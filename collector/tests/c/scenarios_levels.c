@@ -109,6 +109,26 @@ static void in_a_group(void) {
   UNTIL(completed(SEND) == 5);
 }
 
+/* Events do not work for a communicator, which then ends. */
+static void unfit(void) {
+  ncclUniqueId unique = {{2}};
+  begin();
+  stream_t stream = DRIVER(stub_stream);
+  CHECK(stub_mask() == TASKS);
+  DRIVER(stub_refuse_events, true);
+  all_reduce(stream);
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
+  DRIVER(stub_refuse_events, false);
+  ncclComm_t first = comm;
+  OK(ncclCommInitRank(&comm, 8, unique, 3));
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
+  OK(ncclCommDestroy(first));
+  CHECK(stub_mask() == TASKS);
+  all_reduce(stream);
+  CHECK(DRIVER(stub_n_records) == 1);
+  DRIVER(stub_hold, false);
+}
+
 /* The profiler tells of all but broadcasts: those have events. */
 static void untold_broadcasts(void) {
   begin();
@@ -137,7 +157,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

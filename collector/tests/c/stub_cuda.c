@@ -71,7 +71,7 @@ void stub_hold(bool how) { holds = how; }
 void stub_finish(stream_t stream, int n) { of(stream)->finished = n; }
 void stub_begin_capture(stream_t stream) { is_invalid = false; of(stream)->captures = 1; n_captures++; }
 bool stub_end_capture(stream_t stream) { of(stream)->captures = 0; n_captures--; return !is_invalid; }
-void stub_refuse_events(void) { refuses_events = true; }
+void stub_refuse_events(bool how) { refuses_events = how; }
 void stub_refuse_record(void) { refuses_record = true; }
 int stub_n_creates(void) { return n_creates; }
 int stub_n_records(void) { return n_records; }

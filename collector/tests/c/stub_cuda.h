@@ -26,7 +26,7 @@ void stub_reset(void);
 /* Calls that named an event which was gone. */
 int stub_n_stale(void);
 /* From now on cuEventCreate (cuEventRecord once) fails. */
-void stub_refuse_events(void);
+void stub_refuse_events(bool);
 void stub_refuse_record(void);
 int stub_n_creates(void), stub_n_records(void), stub_n_queries(void), stub_n_calls(void);
 /* Queries by threads that were not in relaxed mode, and events recorded into a capture. */

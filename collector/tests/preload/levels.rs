@@ -28,6 +28,13 @@ fn a_level_that_changes_within_a_group_counts_each_call_once() {
 }
 
 #[test]
+fn a_communicator_without_events_costs_the_others_nothing_once_it_has_ended() {
+    let left = level_job("unfit").succeed().only_segment();
+    left.expect(1, AllReduce, (1, 1), (1, 1), 0);
+    assert_eq!(left.communicator(1).completion, COMPLETION_EVENTS);
+}
+
+#[test]
 fn events_tell_what_the_profiler_leaves_out() {
     let job = level_job("untold_broadcasts").env("STUB_NCCL_VERSION", "23007");
     let left = job.succeed().only_segment();
