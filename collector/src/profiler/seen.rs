@@ -14,7 +14,6 @@ use ringscope_wire::{Datatype, Primitive};
 
 use crate::calls::issue::start_known;
 use crate::segment::closers::Closer;
-use crate::segment::counts;
 use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
@@ -75,8 +74,8 @@ fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
     record.count.store(seen.count, Relaxed);
-    let seq_number = counters.next_seq_number.load(Relaxed);
-    counts::add(&counters.next_seq_number, 1);
+    // Of the summation service several threads may call at once.
+    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
     record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
     // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
     let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);

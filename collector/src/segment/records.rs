@@ -4,6 +4,7 @@
 //! changes nothing if the place is another's by then: the state has the lap of its ticket in it.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
     Counters, LAP_BITS, LAP_SHIFT, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED,
@@ -77,6 +78,17 @@ pub(crate) fn state_of(record: &Record, ticket: u64) -> Option<u32> {
 
 const LAP_MASK: u32 = ((1 << LAP_BITS) - 1) << LAP_SHIFT;
 
+/// Communicator slot, index of the primitive and payload bytes of the ticket's call; `None` if its place is another's.
+pub(crate) fn call_of(segment: &Segment, ticket: u64) -> Option<(usize, usize, u64)> {
+    let record = record(segment, ticket);
+    state_of(record, ticket)?;
+    let (slot, primitive) = subject(record);
+    let bytes = bytes(record);
+    // All of that is of this ticket, or it is nothing.
+    fence(Acquire);
+    (record.ticket.load(Relaxed) == ticket + 1).then_some((slot, primitive, bytes))
+}
+
 /// Moves a record from this state on; false if it is in another one by now, or another's.
 #[inline(always)]
 pub(crate) fn change(record: &Record, state: u32, kind: u32) -> bool {
@@ -102,5 +114,30 @@ pub(crate) fn refuse(segment: &Segment, ticket: u64, counters: &Counters) {
     };
     if is_refused {
         counters.failed_calls.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "a segment of zeros")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_nothing_of_a_ticket_whose_place_is_another_calls() {
+        // SAFETY: all of it is atomic, and valid as zeros.
+        let segment: Box<Segment> = unsafe { Box::new_zeroed().assume_init() };
+        let call = |ticket: u64, primitive| {
+            let record = record(&segment, ticket);
+            record.count.store(ticket, Relaxed);
+            record.what.store(what(3, primitive, 0, 0), Relaxed);
+            record.state.store(state(1, ticket, OPERATION_ISSUED), Relaxed);
+            record.ticket.store(ticket + 1, Relaxed);
+        };
+        call(7, Primitive::Push);
+        assert_eq!(call_of(&segment, 7), Some((3, Primitive::Push.index(), 7)));
+        let later = 7 + MAX_RECORDS as u64;
+        call(later, Primitive::Pull);
+        assert_eq!(call_of(&segment, 7), None);
+        assert_eq!(call_of(&segment, later), Some((3, Primitive::Pull.index(), later)));
     }
 }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "functions that the watcher calls")]
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
@@ -19,8 +19,6 @@ use crate::segment::{communicators, guard, segment, switch, table};
 
 /// Slot plus one of the communicator that carries the group; 0 while there is no group.
 static CARRIER: AtomicUsize = AtomicUsize::new(0);
-/// Whether the slot was taken for the group, because nobody else had told of the communicator.
-static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// The group's number; 0 while there is none.
 static GROUP: AtomicU64 = AtomicU64::new(0);
 
@@ -85,13 +83,12 @@ fn end(segment: &Segment) {
     GROUP.store(0, Release);
     let Some(slot) = CARRIER.swap(0, AcqRel).checked_sub(1) else { return };
     at(segment, slot).completion.store(COMPLETION_NONE, Relaxed);
-    if IS_OURS.swap(false, Relaxed) {
-        communicators::detach(slot);
-        ending::end(segment, slot, COMMUNICATOR_DESTROYED);
-    }
+    communicators::detach(slot);
+    ending::end(segment, slot, COMMUNICATOR_DESTROYED);
 }
 
-/// The slot whose communicator the profiler has told of, which names no pointer.
+/// The slot whose communicator the profiler has told of, which names no pointer. It is the group's from now on, and ends with
+/// it.
 fn find(segment: &Segment, carrier: &Carrier) -> Option<usize> {
     let used = table::n_used(segment);
     let is_unseen = |slot: &usize| {
@@ -123,7 +120,6 @@ fn form(segment: &Segment, carrier: &Carrier) -> Option<usize> {
         },
     )?;
     communicators::activate(segment, slot, carrier.pointer);
-    IS_OURS.store(true, Relaxed);
     Some(slot)
 }
 
@@ -134,6 +130,5 @@ fn name() -> Name {
 /// In a forked child: the group is the parent's.
 pub(crate) fn forget() {
     CARRIER.store(0, Relaxed);
-    IS_OURS.store(false, Relaxed);
     GROUP.store(0, Relaxed);
 }

@@ -1,15 +1,14 @@
 //! Records of the group's calls, for the watcher, which knows them by the ticket plus one.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::Segment;
-use ringscope_wire::segment::layout::{Counters, DropReason, MAX_PRIMITIVES, Record};
+use ringscope_wire::segment::layout::Counters;
 use ringscope_wire::{Datatype, Primitive};
 
 use crate::calls::complete;
 use crate::profiler::seen;
 use crate::profiler::seen::Described;
-use crate::segment::records::{record, subject};
 use crate::segment::{communicators, guard, records, segment, switch, ticks};
 use crate::summation::group;
 
@@ -53,31 +52,28 @@ fn describe(primitive: u8, count: u64, datatype: u8) -> Option<Described> {
     Some(Described { slot, primitive, count, datatype: Datatype(datatype), peer: -1 })
 }
 
-/// Counts a recorded call as issued, or as failed.
+/// Counts a recorded call as issued, or as failed. One whose record has gone to another call is not counted: what it was
+/// stood there, and that it is lost has been said by who took the place.
 fn count(segment: &Segment, ticket: u64, is_taken: bool) {
-    let record = record(segment, ticket);
-    let counters = counters(segment, record);
+    let Some((counters, bytes)) = counters(segment, ticket) else { return };
     if is_taken {
         counters.issued_calls.fetch_add(1, Relaxed);
-        counters.issued_bytes.fetch_add(records::bytes(record), Relaxed);
-    } else if record.ticket.load(Acquire) == ticket + 1 {
+        counters.issued_bytes.fetch_add(bytes, Relaxed);
+    } else {
         records::refuse(segment, ticket, counters);
     }
 }
 
 fn end(segment: &Segment, ticket: u64, is_good: bool) {
-    let record = record(segment, ticket);
-    if record.ticket.load(Acquire) != ticket + 1 {
-        return switch::dropped(segment, DropReason::RecordOverwritten, 1);
-    }
     if is_good {
         complete::close(segment, ticket);
-    } else {
-        records::refuse(segment, ticket, counters(segment, record));
+    } else if let Some((counters, _)) = counters(segment, ticket) {
+        records::refuse(segment, ticket, counters);
     }
 }
 
-fn counters<'a>(segment: &'a Segment, record: &Record) -> &'a Counters {
-    let (slot, primitive) = subject(record);
-    &communicators::at(segment, slot).counters[primitive & (MAX_PRIMITIVES - 1)]
+/// The counters of a recorded call, and its bytes.
+fn counters(segment: &Segment, ticket: u64) -> Option<(&Counters, u64)> {
+    let (slot, primitive, bytes) = records::call_of(segment, ticket)?;
+    Some((&communicators::at(segment, slot).counters[primitive], bytes))
 }

@@ -13,6 +13,7 @@ enum { FLOAT32 = 7 };
 void stub_unseen_round(int tensor);
 void stub_sample(void);
 void stub_end(int how);
+void stub_announce(void);
 
 static float buffer[100];
 /* One that the service refuses. */
@@ -43,6 +44,10 @@ int main(int argc, char** argv) {
     if (rsum_pull_async(push, buffer) || rsum_wait(both) || rsum_wait(push)) return 5;
     stub_unseen_round(1);
     stub_sample();
+    stub_end(1);
+  } else if (!strcmp(scenario, "announced")) {
+    stub_announce();
+    if (push_pull(0)) return 3;
     stub_end(1);
   } else if (!strcmp(scenario, "stream")) {
     if (push_pull(0)) return 3;

@@ -1,4 +1,6 @@
 /* A summation service of one worker: nothing is summed, but a watcher is told as the engine tells it. */
+#define V 5
+#include "../plugin/c/abi.h"
 #include "rsum.h"
 #include "rsum_observer.h"
 
@@ -17,6 +19,14 @@ static uint64_t now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * 1000000000ull + time.tv_nsec;
+}
+
+/* The engine's communicator, of which the profiler tells; nobody made it by a call that could be seen. */
+void stub_announce(void) {
+  static int mask;
+  void *profiler_context, *library = dlopen(getenv("RSUM_OBSERVER"), RTLD_NOW | RTLD_LOCAL);
+  table *profiler = dlsym(library, TEXT(SYMBOL));
+  profiler->init(&profiler_context, group_number, &mask, NULL, 2, 3, 1, NULL);
 }
 
 static void begin(void) {

@@ -34,6 +34,15 @@ fn calls_are_issued_when_they_are_made_and_completed_when_the_engine_says_so() {
 }
 
 #[test]
+fn a_communicator_that_the_profiler_has_told_of_ends_with_the_group_that_it_carries() {
+    let left = left_by("announced");
+    let [communicator] = &left.snapshot.communicators[..] else { panic!("one communicator") };
+    assert_eq!((communicator.made_by, communicator.comm_hash), (layout::MADE_BY_SUMMATION, 77));
+    assert_eq!(communicator.state, layout::COMMUNICATOR_DESTROYED);
+    left.expect(0, PushPull, (1, 400), (1, 400), 0);
+}
+
+#[test]
 fn calls_with_memory_of_a_gpu_are_counted_as_the_others_are() {
     let left = left_by("stream");
     left.expect(0, PushPull, (3, 840), (3, 840), 1);
