@@ -24,7 +24,7 @@ const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"
 pub(crate) enum Scope {
     /// Behind us in the order in which everybody looks.
     Next,
-    /// In an object and what it needs: a handle of `dlopen` that is never closed.
+    /// In an object and what it needs: a handle of `dlopen`, which keeps it loaded until [`Scope::close`].
     Object(*mut c_void),
 }
 
@@ -34,6 +34,14 @@ impl Scope {
         match self {
             Self::Next => lookup(libc::RTLD_NEXT, name).or_else(|| behind_preload(name)),
             Self::Object(handle) => lookup(handle, profiled).or_else(|| lookup(handle, name)),
+        }
+    }
+
+    /// The object may be unloaded from now on, as far as others do not keep it.
+    pub(crate) fn close(self) {
+        if let Self::Object(handle) = self {
+            // SAFETY: a handle of `open`, which nobody uses any more.
+            unsafe { libc::dlclose(handle) };
         }
     }
 }
@@ -50,7 +58,7 @@ pub(crate) fn of_caller(caller: usize, name: &CStr, profiled: &CStr) -> Option<S
         .or_else(|| all_objects().iter().find_map(|object| open(object, has)))
 }
 
-/// A loaded object as a scope, if it passes the test. Then a reference is kept: the object must stay.
+/// A loaded object as a scope, if it passes the test.
 pub(crate) fn open(object: &CStr, has: impl Fn(&Scope) -> bool) -> Option<Scope> {
     unstick_linker();
     // The program itself has no name.
@@ -64,9 +72,27 @@ pub(crate) fn open(object: &CStr, has: impl Fn(&Scope) -> bool) -> Option<Scope>
     if has(&scope) {
         return Some(scope);
     }
-    // SAFETY: gives back the reference just taken.
-    unsafe { libc::dlclose(handle) };
+    scope.close();
     None
+}
+
+/// Keeps the objects loaded in which functions were found.
+#[derive(Default)]
+pub(crate) struct Kept(Vec<*mut c_void>);
+
+impl Kept {
+    /// Keeps the object that holds the function; false if it cannot be named to the linker.
+    pub(crate) fn keep(&mut self, function: *mut c_void) -> bool {
+        let Some((base, path)) = base_of(function) else { return false };
+        if self.0.contains(&base) {
+            return true;
+        }
+        let is_kept = open(&path, |_| true).is_some();
+        if is_kept {
+            self.0.push(base);
+        }
+        is_kept
+    }
 }
 
 fn lookup(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {

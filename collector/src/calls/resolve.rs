@@ -15,7 +15,7 @@ use ringscope_wire::segment::layout::DropReason;
 
 use crate::abi::nccl::{Comm, SYSTEM_ERROR};
 use crate::calls::linker_scope;
-use crate::calls::linker_scope::Scope;
+use crate::calls::linker_scope::{Kept, Scope};
 use crate::segment::forks::between_forks;
 use crate::segment::local::Local;
 use crate::segment::{communicators, guard, segment, switch, uncancelled};
@@ -140,7 +140,10 @@ pub(crate) fn library_version() -> u32 {
     }
     let function = Function::ncclGetVersion;
     let scope = linker_scope::of_caller(0, function.name(), function.profiled_name());
-    scope.and_then(|scope| scope.find(function.name(), function.profiled_name())).map_or(0, ask_version)
+    let found = scope.and_then(|scope| scope.find(function.name(), function.profiled_name()));
+    let version = found.map_or(0, ask_version);
+    scope.inspect(|scope| scope.close());
+    version
 }
 
 /// The copy for a call on a communicator.
@@ -196,10 +199,24 @@ fn meet(caller: usize) -> Option<usize> {
     Some(library)
 }
 
-/// The number of the copy that a scope leads to, by a function that every copy has. Two threads that meet the same copy
-/// at once both write the same table.
+/// The number of the copy that a scope leads to, by a function that every copy has. The copy stays loaded from now on, not the
+/// caller: a plugin that has called is unloaded as without us.
 fn adopt(found: Scope, function: Function) -> Option<usize> {
     let probe = found.find(function.name(), function.profiled_name())?;
+    let (number, is_kept) = enter(found, probe)?;
+    if is_kept {
+        found.close();
+    }
+    N_LIBRARIES.fetch_max(number + 1, AcqRel);
+    if let Some(segment) = segment() {
+        segment.live.n_libraries.fetch_max(n_libraries(), Relaxed);
+    }
+    Some(number)
+}
+
+/// The number of the copy that has the function `probe`, and whether all is kept that was found of it. Two threads that meet the
+/// same copy at once both write the same table.
+fn enter(found: Scope, probe: *mut c_void) -> Option<(usize, bool)> {
     let (base, path) = linker_scope::base_of(probe)?;
     let taken = LIBRARIES.iter().position(|library| {
         let known = library.base.compare_exchange(null_mut(), base, AcqRel, Acquire);
@@ -207,25 +224,26 @@ fn adopt(found: Scope, function: Function) -> Option<usize> {
     });
     let number = taken?;
     let library = &LIBRARIES[number];
-    if !library.is_whole.load(Acquire) {
-        // For what an interposer before the library does not have, and as a reference: it must stay loaded.
-        let object = linker_scope::open(&path, |_| true);
-        for (place, function) in library.functions.iter().zip(Function::ALL) {
-            let (name, profiled) = (function.name(), function.profiled_name());
-            let real =
-                found.find(name, profiled).or_else(|| object.and_then(|object| object.find(name, profiled)));
-            if let Some(real) = real {
-                place.store(real, Release);
-            }
+    if library.is_whole.load(Acquire) {
+        return Some((number, true));
+    }
+    let mut kept = Kept::default();
+    let mut is_kept = kept.keep(probe);
+    // For what an interposer before the library does not have.
+    let object = linker_scope::open(&path, |_| true);
+    for (place, function) in library.functions.iter().zip(Function::ALL) {
+        let (name, profiled) = (function.name(), function.profiled_name());
+        let real =
+            found.find(name, profiled).or_else(|| object.and_then(|object| object.find(name, profiled)));
+        if let Some(real) = real {
+            is_kept &= kept.keep(real);
+            place.store(real, Release);
         }
-        library.version.store(ask_version(probe), Relaxed);
-        library.is_whole.store(true, Release);
     }
-    N_LIBRARIES.fetch_max(number + 1, AcqRel);
-    if let Some(segment) = segment() {
-        segment.live.n_libraries.fetch_max(n_libraries(), Relaxed);
-    }
-    Some(number)
+    object.inspect(|object| object.close());
+    library.version.store(ask_version(probe), Relaxed);
+    library.is_whole.store(true, Release);
+    Some((number, is_kept))
 }
 
 fn ask_version(real: *mut c_void) -> u32 {

@@ -25,7 +25,12 @@ fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
         return Some(known);
     }
     let caller = linker_scope::caller();
-    let found = linker_scope::of_caller(caller, name, name).and_then(|scope| scope.find(name, name))?;
+    let scope = linker_scope::of_caller(caller, name, name)?;
+    let found = scope.find(name, name)?;
+    // The engine stays, the caller need not.
+    if linker_scope::Kept::default().keep(found) {
+        scope.close();
+    }
     place.store(found, Release);
     Some(found)
 }

@@ -14,7 +14,7 @@ fn every_primitive_counts_its_calls_and_bytes() {
 }
 
 #[test]
-fn a_library_loaded_with_rtld_local_is_found() {
+fn a_library_loaded_with_rtld_local_is_found_and_its_user_can_be_unloaded() {
     assert_every_primitive(&local_job("every_primitive").succeed().only_segment());
 }
 
