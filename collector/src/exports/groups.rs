@@ -19,7 +19,6 @@ use crate::segment::{guard, local, segment};
 macro_rules! hand_on_with_caller {
     ($name:ident($($arg:ident: $type:ty),*), $x86_64:literal, $aarch64:literal, $to:ident) => {
         #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
-        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
@@ -27,15 +26,6 @@ macro_rules! hand_on_with_caller {
             std::arch::naked_asm!(concat!("mov ", $x86_64, ", [rsp]"), "jmp {to}", to = sym $to);
             #[cfg(target_arch = "aarch64")]
             std::arch::naked_asm!(concat!("mov ", $aarch64, ", x30"), "b {to}", to = sym $to);
-        }
-
-        #[doc = concat!("`", stringify!($name), "` of nccl.h.")]
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $name($($arg: $type),*) -> c_int {
-            let caller = crate::calls::linker_scope::caller();
-            // SAFETY: the caller's own arguments.
-            unsafe { $to($($arg,)* caller) }
         }
     };
 }

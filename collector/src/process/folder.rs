@@ -16,14 +16,14 @@ use std::path::Path;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::Fixed;
 
-/// `f_type` of the file systems that are memory. Source: `linux/magic.h`.
+/// `f_type` of the file system that is memory. Source: `linux/magic.h`. On hugetlbfs files have the length of whole huge pages,
+/// and each process would take some of the few.
 const TMPFS: u32 = 0x0102_1994;
-const HUGETLBFS: u32 = 0x9584_58f6;
 
 /// Why a segment was refused. Its word is part of the marker's name, which the agent reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The folder lies on a disk.
+    /// The folder lies on no tmpfs.
     OnDisk,
     /// The process may not have files of that length (`RLIMIT_FSIZE`): to try would end it.
     FileSize,
@@ -72,7 +72,7 @@ fn is_memory(dir: &Path) -> bool {
     // SAFETY: filled by the call that succeeded.
     let kind = unsafe { stat.assume_init() }.f_type;
     // The field is of another width and sign on each architecture; the numbers have 32 bits.
-    matches!(u32::try_from(kind & 0xffff_ffff), Ok(TMPFS | HUGETLBFS))
+    matches!(u32::try_from(kind & 0xffff_ffff), Ok(TMPFS))
 }
 
 /// Bytes of the file system; without a limit where it has none.

@@ -101,13 +101,3 @@ fn counter() -> u64 {
 fn has_constant_counter() -> bool {
     true
 }
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn counter() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn has_constant_counter() -> bool {
-    false
-}
