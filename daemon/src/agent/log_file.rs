@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use super::folder_file::FileId;
 use super::regular;
 
 /// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
@@ -18,7 +19,7 @@ pub(super) struct LogFile {
     candidates: Vec<PathBuf>,
     /// Whose it must be; `None`: anybody's.
     owner: Option<u32>,
-    open: Option<(PathBuf, u64)>,
+    open: Option<(PathBuf, FileId)>,
     offset: u64,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Read {
     /// The file was replaced or cut: all that was read before is void.
     pub(super) restarted: bool,
     /// The file. `None`: the same as before.
-    pub(super) path: Option<PathBuf>,
+    pub(super) file: Option<(PathBuf, FileId)>,
 }
 
 impl LogFile {
@@ -63,19 +64,19 @@ impl LogFile {
 
     /// Reads what was added.
     pub(super) fn read(&mut self) -> io::Result<Read> {
-        let mut read = Read { reached: Reached::End, bytes: Vec::new(), restarted: false, path: None };
+        let mut read = Read { reached: Reached::End, bytes: Vec::new(), restarted: false, file: None };
         if self.is_unchanged() {
             return Ok(read);
         }
         let Some((path, file)) = self.find()? else { return Ok(Read { reached: Reached::Missing, ..read }) };
         let metadata = file.metadata()?;
-        let same =
-            self.open.as_ref().is_some_and(|(before, inode)| *before == path && *inode == metadata.ino());
+        let id = FileId::of(&metadata);
+        let same = self.open.as_ref().is_some_and(|(before, old)| *before == path && *old == id);
         if self.open.is_some() && (!same || metadata.len() < self.offset) {
             (self.offset, read.restarted) = (0, true);
         }
-        read.path = Some(path.clone());
-        self.open = Some((path, metadata.ino()));
+        read.file = Some((path.clone(), id));
+        self.open = Some((path, id));
         read.reached = match self.read_into(&file, &mut read.bytes) {
             // That it begins anew is not to be lost.
             Err(_) if read.restarted => Reached::Middle,
@@ -86,11 +87,11 @@ impl LogFile {
 
     /// Whether the file is still the best candidate and as long as it was: most logs say nothing for hours.
     fn is_unchanged(&self) -> bool {
-        let Some((path, inode)) = &self.open else { return false };
+        let Some((path, id)) = &self.open else { return false };
         self.candidates.first() == Some(path)
             && path
                 .symlink_metadata()
-                .is_ok_and(|metadata| metadata.ino() == *inode && metadata.len() == self.offset)
+                .is_ok_and(|metadata| FileId::of(&metadata) == *id && metadata.len() == self.offset)
     }
 
     fn find(&self) -> io::Result<Option<(PathBuf, File)>> {

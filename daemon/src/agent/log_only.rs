@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch;
 
 use super::account::Account;
+use super::folder_file::FileId;
 use super::liveness::{Life, is_silent, look};
 use super::log_file::Reached;
 use super::log_tail::LogTail;
@@ -119,21 +120,26 @@ impl LogOnly {
     }
 
     /// Forgets the processes whose end the daemon has had for long enough, and those that never said anything. Returns
-    /// their logs, to be removed.
-    pub(super) fn clean(&mut self, monotonic: Instant, keep: Duration, claimed: &Claimed) -> Vec<PathBuf> {
+    /// their logs, to be removed, and which files were read as such.
+    pub(super) fn clean(
+        &mut self,
+        monotonic: Instant,
+        keep: Duration,
+        claimed: &Claimed,
+    ) -> Vec<(PathBuf, Option<FileId>)> {
         let is_done = |logged: &Logged| {
             let heard = logged.account.end_acknowledged.filter(|_| logged.is_final && logged.is_told);
             heard.is_some_and(|heard| logged.is_stale || monotonic.saturating_duration_since(heard) >= keep)
                 || logged.is_final && !logged.is_told && logged.is_stale
         };
-        let gone: Vec<PathBuf> =
-            self.processes.extract_if(.., |_, logged| is_done(logged)).map(|(path, _)| path).collect();
+        let gone = self.processes.extract_if(.., |_, logged| is_done(logged));
         // The log of a process that got a segment goes with that.
         let is_free = |path: &PathBuf| {
             super::run_file::log_name(path)
                 .is_some_and(|name| !claimed.by_segment.contains(&(name.run_id, name.pid)))
         };
-        gone.into_iter().filter(is_free).collect()
+        let gone = gone.filter(|(path, _)| is_free(path));
+        gone.map(|(path, logged)| (path, logged.tail.file().map(|(_, id)| id))).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::{io, mem};
 
 use ringscope_wire::segment::read::Identity;
 
+use super::folder_file::FileId;
 use super::log_file::{LogFile, Reached, Read};
 use super::log_readers::{Answer, LogReaders};
 use crate::nccl_log::NcclLog;
@@ -23,7 +24,7 @@ pub(super) struct LogTail {
     /// What is looked for.
     wanted: Option<PathBuf>,
     /// The file that is read.
-    path: Option<PathBuf>,
+    file: Option<(PathBuf, FileId)>,
     pub(super) log: NcclLog,
     /// The file was replaced or cut: inits before that are not in `log`.
     pub(super) restarted: bool,
@@ -63,7 +64,7 @@ impl LogTail {
         Self {
             wanted: file.wanted().map(Path::to_owned),
             place: Place::Here(file),
-            path: None,
+            file: None,
             log: NcclLog::new(),
             restarted: false,
         }
@@ -121,13 +122,18 @@ impl LogTail {
             (self.log, self.restarted) = (NcclLog::new(), true);
         }
         self.log.feed(&read.bytes);
-        self.path = read.path.or_else(|| self.path.take());
+        self.file = read.file.or_else(|| self.file.take());
         read.reached
     }
 
-    /// The file that is read.
+    /// Where the file lies that is read.
     pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.file().map(|(path, _)| path)
+    }
+
+    /// The file that is read.
+    pub(super) fn file(&self) -> Option<(&Path, FileId)> {
+        self.file.as_ref().map(|(path, id)| (path.as_path(), *id))
     }
 
     /// What was looked for, to tell the user.

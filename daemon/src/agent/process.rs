@@ -16,6 +16,7 @@ use ringscope_wire::segment::read::{Communicator, Identity};
 
 use super::account::Account;
 use super::calls::Calls;
+use super::folder_file::FileId;
 use super::join::{Wanted, find};
 use super::lacks;
 use super::liveness::is_silent;
@@ -45,6 +46,8 @@ pub(super) struct Now<'a> {
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) path: PathBuf,
+    /// The file of the segment.
+    pub(super) file: FileId,
     pub(super) log: LogTail,
     pub(super) log_reached: Reached,
     pub(super) account: Account,
@@ -100,11 +103,12 @@ struct Known {
 }
 
 impl Process {
-    /// A process seen for the first time; `owner` is the user whose it is.
-    pub(super) fn new(path: PathBuf, identity: &Identity, owner: u32, machine: &str) -> Self {
+    /// A process seen for the first time; the owner of `file` is the user whose it is.
+    pub(super) fn new(path: PathBuf, identity: &Identity, file: FileId, machine: &str) -> Self {
         Self {
             path,
-            log: LogTail::new(identity, owner, machine),
+            file,
+            log: LogTail::new(identity, file.owner, machine),
             log_reached: Reached::Missing,
             account: Account::new(key(identity, machine)),
             pid: identity.pid,

@@ -2,12 +2,14 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use ringscope_wire::segment::read::{Head, Source, control_offset, head, read_generation_offset, snapshot};
 use ringscope_wire::segment::{Segment, SegmentError, Snapshot};
 use rustix::fs::{FlockOperation, OFlags, flock};
+
+use super::folder_file::FileId;
 
 /// Why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +24,7 @@ pub(super) enum ReadError {
 pub(super) struct SegmentFile {
     file: File,
     bytes: u64,
-    owner: u32,
+    id: FileId,
 }
 
 impl SegmentFile {
@@ -37,12 +39,12 @@ impl SegmentFile {
 
     /// An open file that may be a segment.
     pub(super) fn of(file: File, metadata: &Metadata) -> Self {
-        Self { file, bytes: metadata.len(), owner: metadata.uid() }
+        Self { file, bytes: metadata.len(), id: FileId::of(metadata) }
     }
 
-    /// The user whose process it is.
-    pub(super) const fn owner(&self) -> u32 {
-        self.owner
+    /// Which file it is; its owner is the user whose process it is.
+    pub(super) const fn id(&self) -> FileId {
+        self.id
     }
 
     /// What a segment of any version says of itself.

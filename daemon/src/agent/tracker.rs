@@ -11,6 +11,7 @@ use ringscope_wire::batch;
 use super::account::Account;
 use super::control::{raised, wished};
 use super::launches::Launches;
+use super::folder_file::remove;
 use super::log_file::Reached;
 use super::log_only::{Claimed, LogOnly};
 use super::log_readers::LogReaders;
@@ -291,7 +292,7 @@ impl Tracker {
         if !self.processes.contains_key(path) {
             let identity = file.snapshot()?.identity;
             let tracked = Tracked {
-                process: Process::new(path.to_owned(), &identity, file.owner(), now.machine),
+                process: Process::new(path.to_owned(), &identity, file.id(), now.machine),
                 obeyed: None,
                 is_stale: self.is_first && file.age() > self.keep_dead,
             };
@@ -377,19 +378,21 @@ impl Tracker {
             if kept < keep_dead && !tracked.is_stale && paths.contains(path) {
                 return true;
             }
-            if let Some(log) = tracked.process.log.path().filter(|log| lies_in(log, &dir)) {
-                remove(log);
+            if let Some((log, id)) = tracked.process.log.file() {
+                remove(&dir, log, Some(id));
             }
-            remove(path);
+            remove(&dir, path, Some(tracked.process.file));
             false
         });
         self.warned.retain(|path| paths.contains(path));
         self.other_versions.retain(paths);
-        self.log_only.clean(monotonic, keep_dead, claimed).iter().for_each(|log| remove(log));
+        for (log, id) in self.log_only.clean(monotonic, keep_dead, claimed) {
+            remove(&dir, &log, id);
+        }
         for note in self.launches.clean() {
             let is_used = run_id(&note).is_none_or(|run| self.is_used(run));
             if !is_used {
-                remove(&note);
+                remove(&dir, &note, None);
             }
         }
         self.remove_side_files(&listing.runs);
@@ -411,25 +414,8 @@ impl Tracker {
                 .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
                 .map(|modified| Duration::from_nanos(crate::clock::now().0).saturating_sub(modified));
             if !is_used && age.is_some_and(|age| age > SIDE_FILE_KEPT) {
-                remove(path);
+                remove(&self.dir, path, None);
             }
         }
-    }
-}
-
-/// Whether a file lies in the folder, whatever links and dots its path has. Logs elsewhere are the user's.
-fn lies_in(file: &Path, dir: &Path) -> bool {
-    match (file.canonicalize(), dir.canonicalize()) {
-        (Ok(file), Ok(dir)) => file.starts_with(dir),
-        _ => false,
-    }
-}
-
-fn remove(path: &Path) {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(file = %path.display(), %error, "cannot remove a file of a process that has ended");
-        }
-        _ => {}
     }
 }

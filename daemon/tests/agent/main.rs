@@ -10,6 +10,7 @@
 mod calls;
 mod daemon;
 mod hardware;
+mod hostile;
 mod levels;
 mod log_only;
 mod look;

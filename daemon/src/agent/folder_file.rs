@@ -1,0 +1,88 @@
+//! Files that are removed from the folder of segments. It is open to all users of the machine, and the agent may be root:
+//! no path that somebody else has named is followed when a file goes, and only the file that was read goes.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, OFlags, statat, unlinkat};
+
+/// Which file it is, and whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+    pub(super) owner: u32,
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino(), owner: metadata.uid() }
+    }
+}
+
+/// Removes `path` where its folder is `dir` by name, whatever links lead there: logs elsewhere are the user's. `is`: the
+/// file that it must be.
+pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
+    let Some((parent, name)) = path.parent().zip(path.file_name()) else { return };
+    // `ringscope run` names the folder without links.
+    let is_there = parent == dir || dir.canonicalize().is_ok_and(|real| parent == real);
+    if !is_there {
+        return;
+    }
+    match remove_at(dir, Path::new(name), is) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(file = %path.display(), %error, "cannot remove a file of a process that has ended");
+        }
+        _ => {}
+    }
+}
+
+fn remove_at(dir: &Path, name: &Path, is: Option<FileId>) -> io::Result<()> {
+    let dir = open(dir)?;
+    if let Some(is) = is {
+        let found = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if (FileId { device: found.st_dev, inode: found.st_ino, owner: found.st_uid }) != is {
+            // Another file has its name by now.
+            return Ok(());
+        }
+    }
+    Ok(unlinkat(&dir, name, AtFlags::empty())?)
+}
+
+fn open(dir: &Path) -> io::Result<File> {
+    let flags = (OFlags::DIRECTORY | OFlags::CLOEXEC).bits().cast_signed();
+    OpenOptions::new().read(true).custom_flags(flags).open(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_file_that_was_read_goes_and_only_from_the_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, link) = (root.path().join("dir"), root.path().join("link"));
+        std::fs::create_dir(&dir).unwrap();
+        std::os::unix::fs::symlink(&dir, &link).unwrap();
+        let (file, other) = (dir.join("file"), dir.join("other"));
+        std::fs::write(&file, "x").unwrap();
+        std::fs::write(&other, "x").unwrap();
+        let id = FileId::of(&file.metadata().unwrap());
+        for (path, is) in [
+            (link.join("file"), Some(id)),
+            (dir.join("../dir/file"), Some(id)),
+            (file.clone(), Some(FileId { owner: id.owner + 1, ..id })),
+            (other.clone(), Some(id)),
+            (dir.join(".."), None),
+        ] {
+            remove(&dir, &path, is);
+            assert!(file.exists() && other.exists(), "{}", path.display());
+        }
+        remove(&dir, &file, Some(id));
+        assert!(!file.exists());
+        remove(&link, &other, None);
+        assert!(!other.exists(), "the agent's own folder may be named by a link");
+    }
+}
