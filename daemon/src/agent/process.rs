@@ -138,16 +138,21 @@ impl Process {
     ) -> Result<(), ReadError> {
         // First whether it is dead, then what it has written: what a dead process has written is all.
         let is_dead = file.is_dead();
-        let mut snapshot = match file.snapshot() {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                if is_dead {
-                    self.account.end(batch::ProcessState::Killed, now.wall.0);
-                    self.is_final = true;
-                }
-                return Err(error);
-            }
-        };
+        let read = self.read_file(file, is_dead, now, losses);
+        if read.is_err() {
+            self.unreadable(Some(!is_dead), now);
+        }
+        read
+    }
+
+    fn read_file(
+        &mut self,
+        file: &mut SegmentFile,
+        is_dead: bool,
+        now: Now<'_>,
+        losses: &mut Losses,
+    ) -> Result<(), ReadError> {
+        let mut snapshot = file.snapshot()?;
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
@@ -176,27 +181,52 @@ impl Process {
     /// Its segment is gone, which says nothing of the process itself: logind removes the files of a user who logs out.
     /// `lives`: whether it does; `None` where that cannot be looked up.
     pub(super) fn without_segment(&mut self, lives: Option<bool>, now: Now<'_>) {
-        let removed = i32::from(batch::CollectorState::Removed);
-        let told = &mut self.account.now;
-        let is_new = told.collector_state != removed;
-        let since_ns = told.collector_off_since_ns.filter(|_| !is_new).unwrap_or(now.wall.0);
-        if !lives.unwrap_or_else(|| !is_silent(since_ns, now.wall.0)) {
-            // Of one that went on without a segment nobody knows how it ended.
-            let state = if is_new { batch::ProcessState::Killed } else { batch::ProcessState::Exited };
-            tracing::warn!(segment = %self.path.display(), "the segment is gone, and its process too");
-            self.account.end(state, now.wall.0);
-            self.is_final = true;
-        } else if is_new {
+        // Of one that went on without a segment nobody knows how it ended.
+        let was_seen = self.account.now.collector_state != i32::from(batch::CollectorState::Removed);
+        let ended = if was_seen { batch::ProcessState::Killed } else { batch::ProcessState::Exited };
+        if self.lose_sight(lives, ended, now) {
             tracing::warn!(
                 segment = %self.path.display(),
                 "the segment was removed and its process goes on: nothing more is known of its calls until it is \
                  restarted. If its user logged out, set RemoveIPC=no in /etc/systemd/logind.conf"
             );
-            (told.collector_state, told.collector_off_since_ns) = (removed, Some(since_ns));
+        }
+    }
+
+    /// Its segment is there and cannot be read: somebody has cut or overwritten it. Neither how its calls stand nor how it
+    /// ends is known.
+    pub(super) fn unreadable(&mut self, lives: Option<bool>, now: Now<'_>) {
+        if self.lose_sight(lives, batch::ProcessState::Exited, now) {
+            tracing::warn!(
+                segment = %self.path.display(),
+                "the segment of a process that goes on can be read no more: nothing more is known of its calls until it \
+                 is restarted"
+            );
+        }
+    }
+
+    /// Nothing more is known of its calls; where it has ended, it did so as in `ended`. Whether that is new of one that
+    /// goes on.
+    fn lose_sight(&mut self, lives: Option<bool>, ended: batch::ProcessState, now: Now<'_>) -> bool {
+        let removed = i32::from(batch::CollectorState::Removed);
+        let told = &mut self.account.now;
+        let is_new = told.collector_state != removed;
+        let since_ns = told.collector_off_since_ns.filter(|_| !is_new).unwrap_or(now.wall.0);
+        let lives = lives.unwrap_or_else(|| !is_silent(since_ns, now.wall.0));
+        if is_new && (lives || ended == batch::ProcessState::Exited) {
             // Whether these have ended nobody knows.
             told.in_flight.clear();
             told.open_calls.clear();
         }
+        if lives && is_new {
+            (told.collector_state, told.collector_off_since_ns) = (removed, Some(since_ns));
+        }
+        if !lives {
+            tracing::warn!(segment = %self.path.display(), "the segment can be read no more, and its process is gone");
+            self.account.end(ended, now.wall.0);
+            self.is_final = true;
+        }
+        lives && is_new
     }
 
     /// Takes what the daemon asks of the segment; the next reading answers it.

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringscope_wire::batch;
+use rustix::io::Errno;
 
 use super::account::Account;
 use super::control::{raised, wished};
-use super::launches::Launches;
 use super::folder_file::remove;
+use super::launches::Launches;
 use super::log_file::Reached;
 use super::log_only::{Claimed, LogOnly};
 use super::log_readers::LogReaders;
@@ -288,7 +289,13 @@ impl Tracker {
         if self.processes.get(path).is_some_and(|tracked| tracked.process.is_final) {
             return Ok(());
         }
-        let mut file = SegmentFile::open(path)?;
+        let mut file = match SegmentFile::open(path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.cannot_open(path, &error, now);
+                return Err(error.into());
+            }
+        };
         if !self.processes.contains_key(path) {
             let identity = file.snapshot()?.identity;
             let tracked = Tracked {
@@ -304,6 +311,17 @@ impl Tracker {
             tracked.obey(path, &self.wishes);
         }
         Ok(())
+    }
+
+    /// A known segment that is there and does not open is as good as gone. The agent's own want is not the process's.
+    fn cannot_open(&mut self, path: &Path, error: &io::Error, now: Now<'_>) {
+        let own = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR].map(Errno::raw_os_error);
+        let is_own = error.raw_os_error().is_some_and(|code| own.contains(&code));
+        let is_gone = error.kind() == io::ErrorKind::NotFound;
+        let lives = self.watch.lives(path);
+        if let Some(tracked) = self.processes.get_mut(path).filter(|_| !is_own && !is_gone) {
+            tracked.process.unreadable(lives, now);
+        }
     }
 
     fn warn_unreadable(&mut self, path: &Path, error: &ReadError) {

@@ -216,8 +216,8 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
             told_since(*since)
         ),
         (_, Watched::SegmentRemoved { since }) => format!(
-            "not watched{}: its segment was removed, by somebody or by logind when its user logged out; a restart of the \
-             process brings it back, `RemoveIPC=no` in logind.conf prevents it",
+            "not watched{}: its segment was removed or cut, by somebody or by logind when its user logged out; a restart of \
+             the process brings it back, and against logind helps `RemoveIPC=no` in logind.conf",
             told_since(*since)
         ),
         (_, Watched::OtherVersion(found)) => other_segment_version(*found),

@@ -1,11 +1,15 @@
 //! Segments that somebody else has made or damaged: the folder is open to all users of the machine.
 
+use std::fs::OpenOptions;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use ringscope_wire::batch::{CollectorState, ProcessState};
+use ringscope_wire::segment::layout::OPERATION_ISSUED;
+
 use crate::daemon::{Answer, FakeDaemon, key};
 use crate::segment::SegmentWriter;
-use crate::Host;
+use crate::{Host, SLOT_0};
 
 /// A witness that comes shows that the agent has read again.
 async fn read_again(daemon: &mut FakeDaemon, host: &Host, pid: u32) -> SegmentWriter {
@@ -44,4 +48,26 @@ async fn no_link_leads_the_agent_to_another_s_file() {
     assert!(victim.exists(), "the agent followed a link");
     assert!(beside.exists(), "another file has the name of the log that was read");
     assert!(!host.dir().join("1-77.seg").exists(), "the segment goes");
+}
+
+#[tokio::test]
+async fn a_segment_that_was_cut_says_nothing_of_its_process() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let mut segment = SegmentWriter::create(host.dir(), 1, "");
+    segment.communicator(0, 1, 0xa0, 1);
+    segment.record(0, OPERATION_ISSUED);
+    let agent = host.agent();
+    daemon.until(|processes| processes.get(&key(1)).is_some_and(|one| one.in_flight.len() == 1)).await;
+    OpenOptions::new().write(true).open(&segment.path).expect("open").set_len(0).expect("cut");
+    daemon.until(|processes| processes[&key(1)].collector_state() == CollectorState::Removed).await;
+    let process = daemon.process(1);
+    assert_eq!((process.state(), process.in_flight.len()), (ProcessState::Running, 0));
+    assert!(process.collector_off_since_ns.is_some());
+    assert_eq!(daemon.communicator(1, SLOT_0).n_ranks, 2, "what was known stays");
+
+    drop(segment);
+    daemon.until(|processes| processes[&key(1)].ended_at_ns.is_some()).await;
+    assert_eq!(daemon.process(1).state(), ProcessState::Exited, "nobody knows how");
+    agent.stop().await;
 }
