@@ -48,7 +48,8 @@ pub(super) struct Losses(BTreeMap<Loss, u64>);
 impl Losses {
     pub(super) fn add(&mut self, loss: Loss, events: u64) {
         if events > 0 {
-            *self.0.entry(loss).or_default() += events;
+            let known = self.0.entry(loss).or_default();
+            *known = known.saturating_add(events);
         }
     }
 

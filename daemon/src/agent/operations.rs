@@ -65,9 +65,11 @@ impl Operations {
         clock: Clock,
         losses: &mut Losses,
     ) -> Result<(), S::Error> {
-        // A place is given to newer tickets after so many.
+        // A place is given to newer tickets after so many. What is no ticket of this process is none that is open.
         self.open.retain(|ticket, open| {
-            !matches!(open, Open::NotBegun) || ticket.saturating_add(MAX_RECORDS as u64) >= next_ticket
+            let has_record = matches!(open, Open::InFlight(_) | Open::EndsByOrder(_));
+            let may_come = next_ticket.saturating_sub(MAX_RECORDS as u64) <= *ticket && *ticket < next_ticket;
+            has_record || may_come
         });
         for (from, to) in self.open_runs() {
             let found = records(source, from, to)?;
@@ -149,22 +151,23 @@ impl Operations {
     /// rank waits for is told however many calls another communicator has in flight.
     pub(super) fn in_flight(&self) -> Vec<batch::Operation> {
         let holding = held::holding(&self.open, &self.last_completed);
-        let in_flight = || {
-            self.open.iter().filter_map(|(ticket, open)| match open {
-                Open::InFlight(operation) => Some((*ticket, *operation)),
-                Open::EndsByOrder(operation) => holding.contains(ticket).then_some((*ticket, *operation)),
-                Open::Torn | Open::NotBegun => None,
-            })
-        };
-        if in_flight().nth(MAX_IN_FLIGHT).is_none() {
-            return in_flight().map(|(_, operation)| operation).collect();
+        let in_flight = self.open.iter().filter_map(|(ticket, open)| match open {
+            Open::InFlight(operation) => Some((*ticket, *operation)),
+            Open::EndsByOrder(operation) => holding.contains(ticket).then_some((*ticket, *operation)),
+            Open::Torn | Open::NotBegun => None,
+        });
+        let mut in_flight: Vec<(u64, batch::Operation)> = in_flight.collect();
+        // Tickets tell the order of one thread's calls alone, for threads take them in blocks.
+        let age = |(ticket, operation): &(u64, batch::Operation)| (operation.issued_at_ns, *ticket);
+        in_flight.sort_unstable_by_key(age);
+        if in_flight.len() > MAX_IN_FLIGHT {
+            let mut seen = BTreeSet::new();
+            let (first, others): (Vec<_>, Vec<_>) =
+                in_flight.into_iter().partition(|(_, operation)| seen.insert(operation.local_id));
+            in_flight = first.into_iter().chain(others).take(MAX_IN_FLIGHT).collect();
+            in_flight.sort_unstable_by_key(age);
         }
-        let mut seen = BTreeSet::new();
-        let (first, others): (Vec<_>, Vec<_>) =
-            in_flight().partition(|(_, operation)| seen.insert(operation.local_id));
-        let kept = first.into_iter().chain(others).take(MAX_IN_FLIGHT);
-        let kept: BTreeMap<u64, batch::Operation> = kept.collect();
-        kept.into_values().collect()
+        in_flight.into_iter().map(|(_, operation)| operation).collect()
     }
 
     /// The newest completed one of each of `communicators`; those of others are forgotten.
@@ -184,10 +187,13 @@ impl Operations {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for ticket in self.open.keys() {
             match runs.last_mut() {
-                Some((from, to)) if *ticket <= *to + MAX_GAP && *ticket < *from + MAX_RECORDS as u64 => {
-                    *to = ticket + 1;
+                Some((from, to))
+                    if *ticket <= to.saturating_add(MAX_GAP)
+                        && *ticket < from.saturating_add(MAX_RECORDS as u64) =>
+                {
+                    *to = ticket.saturating_add(1);
                 }
-                _ => runs.push((*ticket, ticket + 1)),
+                _ => runs.push((*ticket, ticket.saturating_add(1))),
             }
         }
         runs

@@ -342,3 +342,44 @@ fn numbers_are_whole_beyond_what_a_record_holds() {
     assert_eq!(whole(2, (7 << 32) - 1), (7 << 32) + 2, "a record newer than the count");
     assert_eq!(whole(u32::MAX, 5), u64::from(u32::MAX), "there is nothing before the first");
 }
+
+#[test]
+fn of_two_threads_on_one_communicator_the_oldest_call_comes_first() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    // The second thread has the later block of tickets, and calls first.
+    ring.next_ticket = 64;
+    let oldest = ring.call();
+    ring.word(oldest, offset_of!(layout::Record, issued_ticks), 1, 8);
+    ring.next_ticket = 0;
+    for ticket in 0..MAX_IN_FLIGHT as u64 {
+        // Not the place of the second thread's.
+        ring.next_ticket = if ticket < 64 { ticket } else { ticket + 64 };
+        let later = ring.call();
+        ring.word(later, offset_of!(layout::Record, issued_ticks), 1000 + later, 8);
+    }
+    let told = reader.read(&ring);
+    assert_eq!((told.len(), told[0], told[1]), (MAX_IN_FLIGHT, oldest, 0));
+}
+
+#[test]
+fn a_hostile_segment_does_not_grow_what_is_open() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    let at = offset_of!(layout::Record, ticket);
+    for index in 0..LAP {
+        ring.word(index, at, layout::BEING_WRITTEN, 8);
+    }
+    for _ in 0..5 {
+        ring.next_ticket += LAP;
+        reader.read(&ring);
+        assert!(reader.operations.open.len() <= 2 * MAX_RECORDS, "{}", reader.operations.open.len());
+    }
+    for index in 0..LAP {
+        ring.word(index, at, 0, 8);
+    }
+    for next_ticket in [u64::MAX, LAP, u64::MAX - 70, 3] {
+        ring.next_ticket = next_ticket;
+        reader.read(&ring);
+        reader.read(&ring);
+        assert!(reader.operations.open.len() <= MAX_RECORDS, "{}", reader.operations.open.len());
+    }
+}
