@@ -133,14 +133,14 @@ struct object {
     void *address;
 };
 
-/* The linker's functions, wherever they are. */
+/* The linker's functions, wherever they are: in glibc's libc since 2.34 and in musl, else in a library of their own. */
 static struct {
     void *(*open)(const char *, int);
     int (*close)(void *);
     void *(*find)(void *, const char *);
     int (*object_of)(const void *, void *);
     int is_known;
-} linker;
+} linker = {dlopen, dlclose, dlsym, dladdr, 0};
 
 /* Whether the linker is in the middle of something for good: a child that is made while another thread maps an object has
  * its tables as they stood, and is ended by whatever it opens, also by what it has. Where it is another thread of ours,
@@ -168,22 +168,15 @@ static void unstick(void) {
 
 /* Finds them; threads that do so at once write the same. */
 static int know_linker(void) {
-    if (__atomic_load_n(&linker.is_known, __ATOMIC_ACQUIRE)) return 1;
-    if (dlopen && dlsym) {
-        linker.open = dlopen;
-        linker.close = dlclose;
-        linker.find = dlsym;
-        linker.object_of = dladdr;
-    } else {
-        if (is_stuck()) return 0;
-        void *libdl = __libc_dlopen_mode && __libc_dlsym ? __libc_dlopen_mode("libdl.so.2", RTLD_NOW | RTLD_DLOPEN) : 0;
-        if (!libdl) return 0;
-        linker.open = (void *(*)(const char *, int))__libc_dlsym(libdl, "dlopen");
-        linker.close = (int (*)(void *))__libc_dlsym(libdl, "dlclose");
-        linker.find = (void *(*)(void *, const char *))__libc_dlsym(libdl, "dlsym");
-        linker.object_of = (int (*)(const void *, void *))__libc_dlsym(libdl, "dladdr");
-        if (!linker.open || !linker.find) return 0;
-    }
+    if ((dlopen && dlsym) || __atomic_load_n(&linker.is_known, __ATOMIC_ACQUIRE)) return 1;
+    if (is_stuck()) return 0;
+    void *libdl = __libc_dlopen_mode && __libc_dlsym ? __libc_dlopen_mode("libdl.so.2", RTLD_NOW | RTLD_DLOPEN) : 0;
+    if (!libdl) return 0;
+    linker.open = (void *(*)(const char *, int))__libc_dlsym(libdl, "dlopen");
+    linker.close = (int (*)(void *))__libc_dlsym(libdl, "dlclose");
+    linker.find = (void *(*)(void *, const char *))__libc_dlsym(libdl, "dlsym");
+    linker.object_of = (int (*)(const void *, void *))__libc_dlsym(libdl, "dladdr");
+    if (!linker.open || !linker.find) return 0;
     __atomic_store_n(&linker.is_known, 1, __ATOMIC_RELEASE);
     return 1;
 }
