@@ -62,6 +62,8 @@ pub(super) enum Program {
     Stub(&'static str),
     /// On the stub library over the stub of the CUDA driver.
     Gpu(&'static str),
+    /// On copies of the stub library alone, which it loads.
+    Copies(&'static str),
     /// On the engine.
     Engine(&'static str),
     /// On the C library musl alone.

@@ -60,7 +60,7 @@ impl Stage {
         let preloaded = if preload.exists() { preload } else { library.clone() };
         let programs = target_dir().join("harm").join(sanitizer.map_or("programs", Sanitizer::name));
         std::fs::create_dir_all(&programs)?;
-        let stage = Self {
+        let mut stage = Self {
             sanitizer,
             library,
             preloaded,
@@ -70,6 +70,9 @@ impl Stage {
             n_folders: AtomicU32::new(0),
         };
         stage.build_stubs()?;
+        if sanitizer.is_some() {
+            stage.preloaded = stage.sanitized_preload()?;
+        }
         Ok(stage)
     }
 
@@ -82,13 +85,23 @@ impl Stage {
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-ldl"];
         self.compile("stub/libnccl.so.2", "stub_nccl.c", &shared)?;
         // Without a name of their own, so that the linker takes them for other libraries.
-        for copy in ["libfirst.so", "libsecond.so"] {
-            self.compile(&format!("stub/{copy}"), "stub_nccl.c", &["-shared", "-fPIC", "-ldl"])?;
+        for copy in ["first", "second"] {
+            let (library, user) = (format!("lib{copy}.so"), format!("gpu/libschedule_{copy}.so"));
+            self.compile(&format!("stub/{library}"), "stub_nccl.c", &["-shared", "-fPIC", "-ldl"])?;
             let over_gpu = ["-shared", "-fPIC", "-ldl", "-Wl,--no-as-needed", "-Lgpu", "-l:libcuda.so.1"];
-            self.compile(&format!("gpu/{copy}"), "stub_nccl.c", &over_gpu)?;
+            self.compile(&format!("gpu/{library}"), "stub_nccl.c", &over_gpu)?;
+            let of_copy = format!("-l:{library}");
+            self.compile(&user, "schedule.c", &["-shared", "-fPIC", "-ldl", "-Lgpu", &of_copy])?;
         }
         let over_gpu = [&shared[..], &["-Wl,--no-as-needed", "-Lgpu", "-l:libcuda.so.1"]].concat();
         self.compile("gpu/libnccl.so.2", "stub_nccl.c", &over_gpu)
+    }
+
+    /// What is preloaded, built with the sanitizer: with its runtime, and so not free of needs as the real one is.
+    fn sanitized_preload(&self) -> Result<PathBuf> {
+        let source = root().join("collector/preload/src/preload.c").display().to_string();
+        self.compile(PRELOAD, &source, &["-shared", "-fPIC", "-fno-optimize-sibling-calls"])?;
+        Ok(self.programs.join(PRELOAD))
     }
 
     /// A folder of one run.
@@ -127,7 +140,10 @@ impl Stage {
             command.args(["-R", "env"]);
         }
         command.arg(format!("LD_LIBRARY_PATH={}", self.library_path(program)?));
-        command.args([TSAN_OPTIONS, ASAN_OPTIONS]);
+        command.args([
+            &format!("{TSAN_OPTIONS}:suppressions={}", sources().join("tsan.supp").display()),
+            ASAN_OPTIONS,
+        ]);
         if let Some(segments) = segments {
             command.args(self.collector_settings(segments));
         }
@@ -192,6 +208,7 @@ impl Stage {
             Program::Stub(name) => ("stub", name),
             Program::Musl(name) => ("musl", name),
             Program::Gpu(name) => ("gpu", name),
+            Program::Copies(name) => ("copies", name),
             Program::Engine(name) => ("engine", name),
         };
         let output = format!("{folder}/{name}");
@@ -203,7 +220,8 @@ impl Stage {
         let (headers, libraries) =
             (format!("-I{}", root().join("engine/include").display()), format!("-L{}", self.built.display()));
         let arguments: &[&str] = match program {
-            Program::Engine(_) => &[&headers, &libraries, "-l:librsccl.so"],
+            Program::Engine(_) => &[&headers, &libraries, "-l:librsccl.so", "-ldl"],
+            Program::Copies(_) => &["-ldl"],
             Program::Gpu(_) => &["-Wl,--no-as-needed", "-Lgpu", "-l:libnccl.so.2", "-l:libcuda.so.1", "-ldl"],
             _ => &["-Lstub", "-l:libnccl.so.2", "-ldl"],
         };
@@ -246,7 +264,7 @@ impl Stage {
     pub(super) fn library_path(&self, program: Program) -> Result<String> {
         let folder = match program {
             Program::Engine(_) => self.built.clone(),
-            Program::Gpu(_) => self.programs.join("gpu"),
+            Program::Gpu(_) | Program::Copies(_) => self.programs.join("gpu"),
             Program::Stub(_) | Program::Musl(_) | Program::System(_) => self.programs.join("stub"),
         };
         folder

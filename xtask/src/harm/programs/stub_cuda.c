@@ -17,7 +17,7 @@ static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
 static atomic_int is_hung; /* an event is asked for without a lock */
 static int used, depth, holds_lock, busy_us;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static atomic_long n_queries, n_records;
+static atomic_long n_calls, n_queries, n_records;
 
 API long gpu_queries(void) { return atomic_load(&n_queries); }
 API long gpu_records(void) { return atomic_load(&n_records); }
@@ -47,12 +47,15 @@ static double now_us(void) {
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+/* Calls are in an order, as a driver's are, also where they wait for nobody. */
 static void enter(void) {
   pthread_once(&once, read_settings);
   if (holds_lock) pthread_mutex_lock(&driver);
+  atomic_fetch_add(&n_calls, 1);
 }
 
 static void leave(void) {
+  atomic_fetch_add(&n_calls, 1);
   if (holds_lock) pthread_mutex_unlock(&driver);
 }
 
@@ -77,18 +80,20 @@ API void gpu_recover(void) {
   pthread_mutex_unlock(&queue);
 }
 
-API int cuEventCreate(struct event **event, unsigned flags) { (void)flags; touch(); *event = calloc(1, sizeof **event); return SUCCESS; }
+API int cuEventCreate(struct event **event, unsigned flags) { (void)flags; *event = calloc(1, sizeof **event); return touch(); }
 API int cuEventDestroy_v2(struct event *event) { touch(); free(event); return SUCCESS; }
 API int cuEventRecord(struct event *event, void *stream) {
   gpu_push(stream);
   atomic_fetch_add(&n_records, 1);
   event->due_us = now_us() + busy_us;
-  return SUCCESS;
+  return touch();
 }
 API int cuEventQuery(struct event *event) {
-  touch();
+  enter();
   atomic_fetch_add(&n_queries, 1);
-  return is_hung || now_us() < event->due_us ? NOT_READY : SUCCESS;
+  int result = is_hung || now_us() < event->due_us ? NOT_READY : SUCCESS;
+  leave();
+  return result;
 }
 API int cuStreamIsCapturing(void *stream, int *status) { (void)stream; touch(); *status = 0; return SUCCESS; }
 API int cuStreamGetCtx(void *stream, uintptr_t *context) { (void)stream; touch(); *context = CONTEXT; return SUCCESS; }

@@ -1,6 +1,7 @@
 /* A library with NCCL's C API that communicates with nobody. Calls are pushed on the stub GPU where there is one
  * (stub_cuda.c); a call on a communicator that is none is refused, as NCCL does by a magic number. STUB_PROFILER=1: it speaks
- * version 5 of the profiler interface, and loads and closes the plugin with the first and the last communicator.
+ * version 5 of the profiler interface, and loads and closes the plugin with the first and the last communicator. An operation
+ * writes a hash of its arguments, and of all calls before it on the communicator, where its result would be.
  * Splits do not block: the child is there 5 ms later (STUB_SPLIT_NOW=1: at once). */
 #define _GNU_SOURCE
 #define V 5
@@ -16,7 +17,7 @@
 enum { SUCCESS = 0, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, IN_PROGRESS = 7 };
 static const uint64_t MAGIC = 0x0280028002800280;
 
-struct comm { uint64_t magic, hash; int rank, n; atomic_int state, revoked; struct comm **place, *next; void *context; };
+struct comm { _Atomic uint64_t magic; uint64_t hash, history; int rank, n; atomic_int state, revoked; struct comm **place, *next; void *context; };
 typedef struct { char internal[128]; } ncclUniqueId;
 
 void gpu_push(void *) __attribute__((weak));
@@ -95,18 +96,33 @@ static struct comm *make(int n, int rank, uint64_t hash) {
   pthread_mutex_unlock(&lock);
   if (comm) memset(comm, 0, sizeof *comm);
   else comm = calloc(1, sizeof *comm);
-  comm->magic = MAGIC; comm->n = n; comm->rank = rank; comm->hash = hash;
+  comm->n = n; comm->rank = rank; comm->hash = hash;
   announce(comm);
+  atomic_store(&comm->magic, MAGIC); /* whoever finds it, by whatever way, finds all of it */
   return comm;
 }
 
-static int check(const struct comm *comm) { return comm && comm->magic == MAGIC ? SUCCESS : INVALID_ARGUMENT; }
+static int check(struct comm *comm) { return comm && atomic_load(&comm->magic) == MAGIC ? SUCCESS : INVALID_ARGUMENT; }
 
-static int operation(struct comm *comm, const char *func, size_t count, void *stream) {
+/* What the library was given; `what` is the operator, the root or the peer. */
+struct given { const char *func; const void *send; void *recv; size_t count; int type, what; void *stream; };
+
+static void note(struct comm *comm, uint64_t word) { comm->history = (comm->history ^ word) * 1099511628211ull; }
+
+static void answer(struct comm *comm, const struct given *it) {
+  for (const char *c = it->func; *c; c++) note(comm, (uint64_t)*c);
+  uint32_t words[] = {0, (uint32_t)it->count, (uint32_t)it->type, (uint32_t)it->what, (uint32_t)(uintptr_t)it->stream};
+  if (it->send && it->count) memcpy(&words[0], it->send, sizeof *words);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) note(comm, words[i]);
+  if (it->recv && it->count) memcpy(it->recv, &comm->history, sizeof *words);
+}
+
+static int operation(struct comm *comm, struct given it, size_t told_count) {
   if (check(comm)) return INVALID_ARGUMENT;
   if (atomic_load(&comm->revoked)) return INVALID_USAGE;
-  if (gpu_push) gpu_push(stream);
-  tell(comm, func, count);
+  if (gpu_push) gpu_push(it.stream);
+  tell(comm, it.func, told_count);
+  answer(comm, &it);
   return SUCCESS;
 }
 
@@ -174,7 +190,7 @@ API int ncclCommFinalize(struct comm *comm) { return check(comm); }
 static int end(struct comm *comm) {
   if (check(comm)) return INVALID_ARGUMENT;
   unannounce(comm);
-  comm->magic = 0;
+  atomic_store(&comm->magic, 0);
   pthread_mutex_lock(&lock);
   comm->next = ended;
   ended = comm;
@@ -198,7 +214,7 @@ API int ncclGroupEnd(void) {
   depth--;
   return SUCCESS;
 }
-API int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, struct comm *c, void *q) { (void)s; (void)r; (void)t; (void)o; return operation(c, "AllReduce", n, q); }
-API int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, struct comm *c, void *q) { (void)s; (void)r; (void)t; (void)root; return operation(c, "Broadcast", n, q); }
-API int ncclSend(const void *b, size_t n, int t, int peer, struct comm *c, void *q) { (void)b; (void)n; (void)t; (void)peer; return operation(c, "Send", 0, q); }
-API int ncclRecv(void *b, size_t n, int t, int peer, struct comm *c, void *q) { (void)b; (void)n; (void)t; (void)peer; return operation(c, "Recv", 0, q); }
+API int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, struct comm *c, void *q) { return operation(c, (struct given){"AllReduce", s, r, n, t, o, q}, n); }
+API int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, struct comm *c, void *q) { return operation(c, (struct given){"Broadcast", s, r, n, t, root, q}, n); }
+API int ncclSend(const void *b, size_t n, int t, int peer, struct comm *c, void *q) { return operation(c, (struct given){"Send", b, NULL, n, t, peer, q}, 0); }
+API int ncclRecv(void *b, size_t n, int t, int peer, struct comm *c, void *q) { return operation(c, (struct given){"Recv", NULL, b, n, t, peer, q}, 0); }
