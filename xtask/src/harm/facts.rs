@@ -108,34 +108,34 @@ pub(super) fn nothing_dropped(folder: &Path) -> Result<Vec<String>> {
     Ok(only(folder)?.dropped.iter().map(|(reason, n)| format!("{n} dropped: {reason:?}")).collect())
 }
 
+/// Of a primitive: calls and bytes that were issued, and that have completed; calls that have failed.
+type Counted = ((u64, u64), (u64, u64), u64);
+
 /// What `counters.c` did in a hundred rounds.
 pub(super) fn counted(folder: &Path) -> Result<Vec<String>> {
-    let snapshot = only(folder)?;
-    let (zero, none) = ((0, 0), (0, 0, 0));
-    let mut expected = vec![
-        // (all-reduces and bytes, sends and bytes, refused, broadcasts) of each communicator.
-        ((200, 400_000), (100, 40_000), (100, 0, 0)),
-        ((200, 400_000), (100, 40_000), none),
-        (zero, (100, 5_600), none),
-        (zero, (100, 5_600), none),
+    const PRIMITIVES: [Primitive; 4] =
+        [Primitive::AllReduce, Primitive::Send, Primitive::Recv, Primitive::Broadcast];
+    let done = |calls, bytes| ((calls, bytes), (calls, bytes), 0);
+    let none = done(0, 0);
+    let (reduced, exchanged, also) = (done(200, 400_000), done(100, 40_000), done(100, 5_600));
+    let mut expected: Vec<[Counted; 4]> = vec![
+        // Of each communicator, by primitive. One rank's last call of each round was refused.
+        [(reduced.0, reduced.1, 100), exchanged, exchanged, none],
+        [reduced, exchanged, exchanged, none],
+        [none, also, also, none],
+        [none, also, also, none],
         // The call that was open at the abort has failed.
-        ((1, 40), zero, (1, 1, 10)),
-        (zero, zero, (0, 1, 10)),
+        [((1, 40), (0, 0), 1), none, none, done(1, 10)],
+        [none, none, none, done(1, 10)],
     ];
-    let mut found: Vec<_> = snapshot
-        .communicators
-        .iter()
-        .map(|communicator| {
-            let of = |primitive| counters(communicator, primitive);
-            let (all_reduce, send, broadcast) =
-                (of(Primitive::AllReduce), of(Primitive::Send), of(Primitive::Broadcast));
-            (
-                (all_reduce.issued_calls, all_reduce.issued_bytes),
-                (send.issued_calls, send.issued_bytes),
-                (all_reduce.failed_calls, broadcast.issued_calls, broadcast.issued_bytes),
-            )
-        })
-        .collect();
+    let of = |communicator, primitive| -> Counted {
+        let found = counters(communicator, primitive);
+        let issued = (found.issued_calls, found.issued_bytes);
+        (issued, (found.completed_calls, found.completed_bytes), found.failed_calls)
+    };
+    let snapshot = only(folder)?;
+    let mut found: Vec<_> =
+        snapshot.communicators.iter().map(|one| PRIMITIVES.map(|primitive| of(one, primitive))).collect();
     expected.sort_unstable();
     found.sort_unstable();
     Ok(if found == expected { Vec::new() } else { vec![format!("counters {found:?}, not {expected:?}")] })
