@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::command::{self, Ended};
+use super::facts;
 use super::stage::Stage;
 
 /// A row of the table.
@@ -38,8 +39,13 @@ pub(super) struct Case {
     pub(super) settings: &'static [(&'static str, &'static str)],
     /// Settings of the collector.
     pub(super) collector_settings: &'static [(&'static str, &'static str)],
-    /// Shell commands before it, in a mount namespace of its own; `$HARM_DIR` is the folder of segments.
+    /// Shell commands before it; `$HARM_DIR` is the folder of segments. If one mounts something, all is in a mount namespace of
+    /// its own. Where they cannot be done the row is not run.
     pub(super) shell: &'static str,
+    /// How it ends bare; with any other end the row shows nothing.
+    pub(super) ends: &'static str,
+    /// Whether it leaves a segment with the collector; without one that has not been there.
+    pub(super) leaves: Leaves,
     /// Where the folder of segments lies.
     pub(super) place: Place,
     /// After that it hangs.
@@ -50,6 +56,15 @@ pub(super) struct Case {
     pub(super) figures: &'static [(&'static str, Limit)],
     /// What must hold of the segments that it left.
     pub(super) facts: Option<Facts>,
+}
+
+/// Whether a program leaves a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Segment,
+    None,
+    /// That is not known, or nobody can see it afterwards.
+    Unseen,
 }
 
 /// What is wrong in a folder of segments.
@@ -101,6 +116,8 @@ pub(super) struct Verdict {
     pub(super) differences: Vec<String>,
     /// How many of these are figures and times.
     pub(super) n_slow: usize,
+    /// Why it was not run, if it cannot be here.
+    pub(super) not_run: Option<String>,
 }
 
 /// What a case is unless it says otherwise.
@@ -110,6 +127,8 @@ pub(super) const CASE: Case = Case {
     settings: &[],
     collector_settings: &[],
     shell: "",
+    ends: "exit 0",
+    leaves: Leaves::Segment,
     place: Place::Shm,
     limit_s: 20.0,
     longer_s: 1.5,
@@ -138,13 +157,25 @@ impl Row {
 impl Case {
     /// Runs it bare and with the collector.
     pub(super) fn run(&self, stage: &Stage) -> Result<Verdict> {
-        let bare = self.run_once(stage, &stage.folder(self.place)?, false)?;
+        let mut verdict =
+            Verdict { bare: self.run_once(stage, &stage.folder(self.place)?, false)?, ..Verdict::default() };
+        let bare = &verdict.bare;
+        if bare.status == NO_SHELL {
+            verdict.not_run = Some(format!("cannot prepare it: {}", bare.last_words()));
+            return Ok(verdict);
+        }
+        if bare.status != self.ends {
+            let words = format!("bare: {} for {}: {}", bare.status, self.ends, bare.last_words());
+            verdict.differences.push(words);
+            return Ok(verdict);
+        }
         let folder = stage.folder(self.place)?;
-        let with = self.run_once(stage, &folder, true)?;
-        let mut verdict = Verdict { bare, with, ..Verdict::default() };
+        verdict.with = self.run_once(stage, &folder, true)?;
         verdict.compare(self.longer_s, self.figures);
+        let segments = folder.join("segments");
+        verdict.differences.extend(self.leaves.judge(facts::segments(&segments)?.len()));
         if let Some(facts) = self.facts {
-            verdict.differences.extend(facts(&folder.join("segments"))?);
+            verdict.differences.extend(facts(&segments)?);
         }
         Ok(verdict)
     }
@@ -163,10 +194,20 @@ impl Case {
             env.args(&settings).arg(stage.program(self.program)?);
             env
         } else {
-            let mut unshare = Command::new("unshare");
-            let script = format!("set -e\n{}\nexec env {} \"$0\" \"$@\"", self.shell, settings.join(" "));
-            unshare.args(["-m", "sh", "-c", &script]).arg(stage.program(self.program)?);
-            unshare
+            let settings = settings.join(" ");
+            // Its end says whether it came to the program.
+            let script = format!(
+                "trap 'exit 97' EXIT\nset -e\n{}\ntrap - EXIT\nexec env {settings} \"$0\" \"$@\"",
+                self.shell
+            );
+            let mut sh = Command::new("sh");
+            if self.shell.contains("mount") {
+                sh.args(["-c", "unshare -m true || exit 97; exec unshare -m sh -c \"$@\"", "sh", &script]);
+            } else {
+                sh.args(["-c", &script]);
+            }
+            sh.arg(stage.program(self.program)?);
+            sh
         };
         command.args(self.arguments).env("HARM_DIR", &segments).current_dir(&folder.0);
         command::ended(&mut command, &folder.0, self.limit_s)
@@ -199,6 +240,19 @@ impl Verdict {
 
     fn is_only_slow(&self) -> bool {
         self.n_slow > 0 && self.n_slow == self.differences.len()
+    }
+}
+
+/// The end of a shell that did not come to the program.
+const NO_SHELL: &str = "exit 97";
+
+impl Leaves {
+    fn judge(self, n_segments: usize) -> Option<String> {
+        match (self, n_segments) {
+            (Self::Segment, 0) => Some("it left no segment: the collector was not there".to_owned()),
+            (Self::None, 1..) => Some(format!("it left {n_segments} segments")),
+            _ => None,
+        }
     }
 }
 

@@ -59,6 +59,11 @@ pub(super) fn kill(child: &mut Child) -> Result<()> {
 }
 
 impl Ended {
+    /// The last line that it said.
+    pub(super) fn last_words(&self) -> &str {
+        self.words.lines().last().unwrap_or("it said nothing")
+    }
+
     fn new(status: Option<ExitStatus>, seconds: f64, words: &str) -> Self {
         let status = match status.map(|status| (status.code(), status.signal())) {
             Some((Some(code), _)) => format!("exit {code}"),

@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Build it optimized, for figures
     #[arg(long, conflicts_with = "collector", global = true)]
     release: bool,
+    /// Fail also if a row cannot be run here (without the right to mount, say)
+    #[arg(long)]
+    strict: bool,
     /// Print one JSON object for each row
     #[arg(long)]
     json: bool,
@@ -73,6 +76,7 @@ pub(crate) fn test() -> Result<()> {
         quick: true,
         collector: None,
         release: false,
+        strict: false,
         json: false,
         list: false,
     };
@@ -98,14 +102,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let stage = Stage::build(args.collector.as_deref(), args.release, None)?;
     report::head(args.json);
-    let mut n_different = 0;
+    let (mut n_different, mut n_not_run) = (0, 0);
     for row in &rows {
         let line = Line::of(row, row.run(&stage));
         n_different += usize::from(!line.is_same());
+        n_not_run += usize::from(!line.is_run());
         line.print(args.json);
     }
+    report::foot(args.json, n_not_run, rows.len());
     if n_different > 0 {
         bail!("{n_different} of {} rows are not as bare", rows.len());
+    }
+    if args.strict && n_not_run > 0 {
+        bail!("{n_not_run} of {} rows were not run", rows.len());
     }
     Ok(())
 }

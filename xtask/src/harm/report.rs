@@ -28,13 +28,20 @@ impl<'a> Line<'a> {
         self.verdict.differences.is_empty()
     }
 
+    pub(super) fn is_run(&self) -> bool {
+        self.verdict.not_run.is_none()
+    }
+
     pub(super) fn print(&self, is_json: bool) {
         if is_json {
             return println!("{}", self.json());
         }
-        let Verdict { bare, with, differences, .. } = &self.verdict;
-        let verdict =
-            if self.is_same() { "same".to_owned() } else { format!("differs: {}", differences.join("; ")) };
+        let Verdict { bare, with, differences, not_run, .. } = &self.verdict;
+        let verdict = match not_run {
+            Some(why) => format!("not run: {why}"),
+            None if self.is_same() => "same".to_owned(),
+            None => format!("differs: {}", differences.join("; ")),
+        };
         println!(
             "{:<22} {:>18}  {:>18}  {verdict}{}",
             self.row.name,
@@ -45,13 +52,14 @@ impl<'a> Line<'a> {
     }
 
     fn json(&self) -> serde_json::Value {
-        let Verdict { bare, with, differences, .. } = &self.verdict;
+        let Verdict { bare, with, differences, not_run, .. } = &self.verdict;
         let side = |ended: &Ended| json!({ "status": ended.status, "seconds": ended.seconds, "figures": ended.figures });
         json!({
             "name": self.row.name,
             "bare": side(bare),
             "with": side(with),
-            "same": self.is_same(),
+            "same": self.is_run() && self.is_same(),
+            "not_run": not_run,
             "differences": differences,
         })
     }
@@ -61,6 +69,13 @@ impl<'a> Line<'a> {
 pub(super) fn head(is_json: bool) {
     if !is_json {
         println!("{:<22} {:>18}  {:>18}  verdict", "row", "bare", "with");
+    }
+}
+
+/// What the table does not show.
+pub(super) fn foot(is_json: bool, n_not_run: usize, n_rows: usize) {
+    if !is_json && n_not_run > 0 {
+        println!("{n_not_run} of {n_rows} rows cannot be run here: nothing is known of them");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rows.
 
-use super::case::{CASE, Case, Limit, Place, Program, Row, Test};
+use super::case::{CASE, Case, Leaves, Limit, Place, Program, Row, Test};
 use super::{debian, facts, special};
 
 /// Rows that are known not to be as bare: `--quick` leaves them out. It is to become empty.
@@ -60,8 +60,16 @@ const WATCHDOG: &[Row] = &[
         "destroy, likewise",
         Case { arguments: &["destroy"], settings: HELD, figures: AT_ONCE, ..HUNG },
     ),
-    quick("exit-queue", "exit, likewise", Case { arguments: &["exit"], settings: SHORT, ..HUNG }),
-    quick("exit-lock", "exit, likewise", Case { arguments: &["exit"], settings: HELD, ..HUNG }),
+    quick(
+        "exit-queue",
+        "exit, likewise",
+        Case { arguments: &["exit"], settings: SHORT, ends: "exit 3", ..HUNG },
+    ),
+    quick(
+        "exit-lock",
+        "exit, likewise",
+        Case { arguments: &["exit"], settings: HELD, ends: "exit 3", ..HUNG },
+    ),
 ];
 
 const LATE: Case = Case { program: Program::Stub("late"), ..CASE };
@@ -161,10 +169,23 @@ const SYSTEM: &[Row] = &[
     quick(
         "exec",
         "what it takes to start /bin/true",
-        Case { program: Program::Stub("exec"), figures: &[("exec_us", Limit::More(60.0))], ..CASE },
+        Case {
+            program: Program::Stub("exec"),
+            figures: &[("exec_us", Limit::More(60.0))],
+            leaves: Leaves::None,
+            ..CASE
+        },
     ),
-    quick("true", "a program without NCCL", Case { program: Program::System("/bin/true"), ..CASE }),
-    quick("musl", "a program of another C library", Case { program: Program::Musl("hello"), ..CASE }),
+    quick(
+        "true",
+        "a program without NCCL",
+        Case { program: Program::System("/bin/true"), leaves: Leaves::None, ..CASE },
+    ),
+    quick(
+        "musl",
+        "a program of another C library",
+        Case { program: Program::Musl("hello"), leaves: Leaves::None, ..CASE },
+    ),
     quick(
         "setuid",
         "a program with the rights of another user",
@@ -172,6 +193,7 @@ const SYSTEM: &[Row] = &[
             program: Program::System("./id"),
             place: Place::Disk,
             shell: "cp /usr/bin/id ./id; chown nobody ./id; chmod u+s ./id",
+            leaves: Leaves::None,
             ..CASE
         },
     ),
@@ -182,13 +204,21 @@ const SYSTEM: &[Row] = &[
         test: Test::Special(debian::programs),
     },
     quick("nofile", "five descriptors", Case { shell: "ulimit -n 5", ..JOB }),
-    quick("address-space", "12 MB of address space", Case { shell: "ulimit -v 12288", ..JOB }),
-    quick("file-size", "RLIMIT_FSIZE of 500 KiB", Case { shell: "ulimit -f 1000", ..JOB }),
+    quick(
+        "address-space",
+        "12 MB of address space",
+        Case { shell: "ulimit -v 12288", leaves: Leaves::Unseen, ..JOB },
+    ),
+    quick(
+        "file-size",
+        "RLIMIT_FSIZE of 500 KiB",
+        Case { shell: "ulimit -f 1000", leaves: Leaves::None, ..JOB },
+    ),
 ];
 
 /// A folder of segments with a file system of its own.
 const fn tmpfs(shell: &'static str) -> Case {
-    Case { shell, ..JOB }
+    Case { shell, leaves: Leaves::Unseen, ..JOB }
 }
 
 const ROOM: &[Row] = &[
@@ -229,12 +259,12 @@ const ROOM: &[Row] = &[
     quick(
         "removed",
         "the folder of a live segment is removed",
-        Case { program: Program::Stub("truncated"), arguments: &["remove"], ..CASE },
+        Case { program: Program::Stub("truncated"), arguments: &["remove"], leaves: Leaves::Unseen, ..CASE },
     ),
     quick(
         "disk",
         "a folder on a disk is not mapped",
-        Case { program: Program::Stub("maps"), place: Place::Disk, ..CASE },
+        Case { program: Program::Stub("maps"), place: Place::Disk, leaves: Leaves::None, ..CASE },
     ),
     slow(
         "frozen",
@@ -246,6 +276,7 @@ const ROOM: &[Row] = &[
             shell: "truncate -s 64m disk; mkfs.ext4 -q disk; mkdir $HARM_DIR; mount -o loop disk $HARM_DIR; \
                     (sleep 1; fsfreeze -f $HARM_DIR; sleep 2; fsfreeze -u $HARM_DIR) &",
             figures: &[("slowest_ms", Limit::More(100.0))],
+            leaves: Leaves::Unseen,
             ..CASE
         },
     ),
