@@ -80,7 +80,10 @@ const LAP_MASK: u32 = ((1 << LAP_BITS) - 1) << LAP_SHIFT;
 
 /// Communicator slot, index of the primitive and payload bytes of the ticket's call; `None` if its place is another's.
 pub(crate) fn call_of(segment: &Segment, ticket: u64) -> Option<(usize, usize, u64)> {
-    let record = record(segment, ticket);
+    call_in(record(segment, ticket), ticket)
+}
+
+fn call_in(record: &Record, ticket: u64) -> Option<(usize, usize, u64)> {
     state_of(record, ticket)?;
     let (slot, primitive) = subject(record);
     let bytes = bytes(record);
@@ -118,26 +121,25 @@ pub(crate) fn refuse(segment: &Segment, ticket: u64, counters: &Counters) {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "a segment of zeros")]
 mod tests {
+    use zerocopy::FromZeros as _;
+
     use super::*;
 
     #[test]
     fn a_record_says_nothing_of_a_ticket_whose_place_is_another_calls() {
-        // SAFETY: all of it is atomic, and valid as zeros.
-        let segment: Box<Segment> = unsafe { Box::new_zeroed().assume_init() };
+        let record = Record::new_zeroed();
         let call = |ticket: u64, primitive| {
-            let record = record(&segment, ticket);
             record.count.store(ticket, Relaxed);
             record.what.store(what(3, primitive, 0, 0), Relaxed);
             record.state.store(state(1, ticket, OPERATION_ISSUED), Relaxed);
             record.ticket.store(ticket + 1, Relaxed);
         };
         call(7, Primitive::Push);
-        assert_eq!(call_of(&segment, 7), Some((3, Primitive::Push.index(), 7)));
+        assert_eq!(call_in(&record, 7), Some((3, Primitive::Push.index(), 7)));
         let later = 7 + MAX_RECORDS as u64;
         call(later, Primitive::Pull);
-        assert_eq!(call_of(&segment, 7), None);
-        assert_eq!(call_of(&segment, later), Some((3, Primitive::Pull.index(), later)));
+        assert_eq!(call_in(&record, 7), None);
+        assert_eq!(call_in(&record, later), Some((3, Primitive::Pull.index(), later)));
     }
 }
