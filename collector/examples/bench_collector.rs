@@ -10,12 +10,16 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use std::error::Error;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+#[path = "rig/driver.rs"]
+mod driver;
+#[path = "rig/folder.rs"]
+mod folder;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use driver::{Driver, cpu};
+use folder::{Result, build, cc, collector, in_folder};
 
 /// Rounds of each, in turns. One is 200 000 calls in a batch and 20 000 timed singly.
 const ROUNDS: usize = 60;
@@ -36,11 +40,7 @@ const TARGET_EVENTS_NS: f64 = 100.0;
 const TARGET_P99_NS: f64 = 100.0;
 
 fn main() -> Result<()> {
-    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    let figures = measure(&dir);
-    std::fs::remove_dir_all(&dir)?;
-    let figures = figures?;
+    let figures = in_folder("collector", measure)?;
     figures.print();
     if figures.is_good() { Ok(()) } else { Err("a target is missed".into()) }
 }
@@ -50,40 +50,40 @@ fn measure(dir: &Path) -> Result<Figures> {
     cc(dir, "libnccl.so.2", "stub.c", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"])?;
     cc(dir, "driver", "driver.c", &["-L.", "-l:libnccl.so.2", "-Wl,-rpath,$ORIGIN"])?;
     cc(dir, "libcuda.so.1", "stub_cuda.c", &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"])?;
-    let mut bare = Driver::start(driver(dir, None))?;
-    let mut with = Driver::start(driver(dir, Some(&library)))?;
+    let mut bare = Driver::start(program(dir, None))?;
+    let mut with = Driver::start(program(dir, Some(&library)))?;
     let mut events = Driver::start(with_events(dir, &library))?;
     let mut rounds = Vec::with_capacity(ROUNDS);
-    bare.round()?;
-    with.round()?;
-    events.round()?;
+    round(&mut bare)?;
+    round(&mut with)?;
+    round(&mut events)?;
     let mut with_events = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
-        rounds.push((bare.round()?, with.round()?));
-        with_events.push(events.round()?);
+        rounds.push((round(&mut bare)?, round(&mut with)?));
+        with_events.push(round(&mut events)?);
     }
     drop((bare, with, events));
     let many = in_turns(dir, &library, "many")?;
     let two = in_turns(dir, &library, "two")?;
     let mut resident_kb = Vec::with_capacity(RESIDENT_RUNS);
     for _ in 0..RESIDENT_RUNS {
-        resident_kb.push(resident(driver(dir, Some(&library)))? - resident(driver(dir, None))?);
+        resident_kb.push(resident(program(dir, Some(&library)))? - resident(program(dir, None))?);
     }
-    let seccomp = driver(dir, Some(&library)).arg("seccomp").status()?;
+    let seccomp = program(dir, Some(&library)).arg("seccomp").status()?;
     Ok(Figures { rounds, with_events, many, two, resident_kb, makes_system_calls: !seccomp.success() })
 }
 
 /// Rounds without and with the collector of programs that do this.
 fn in_turns(dir: &Path, library: &Libraries, what: &str) -> Result<Vec<(Round, Round)>> {
     let start = |library| {
-        let mut program = driver(dir, library);
+        let mut program = program(dir, library);
         program.arg(what);
         Driver::start(program)
     };
     let (mut bare, mut with) = (start(None)?, start(Some(library))?);
-    bare.round()?;
-    with.round()?;
-    (0..ROUNDS).map(|_| Ok((bare.round()?, with.round()?))).collect()
+    round(&mut bare)?;
+    round(&mut with)?;
+    (0..ROUNDS).map(|_| Ok((round(&mut bare)?, round(&mut with)?))).collect()
 }
 
 /// What 32 ranks keep resident, kB.
@@ -99,40 +99,12 @@ struct Libraries {
 }
 
 impl Libraries {
-    /// Builds them in this example's profile folder, which is to be `release`.
     fn build() -> Result<Self> {
-        let packages = ["--package", "ringscope-collector", "--package", "ringscope-preload"];
-        let build = ["build", "--quiet", "--release", "--lib"].into_iter().chain(packages);
-        if !Command::new(env!("CARGO"))
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .args(build)
-            .status()?
-            .success()
-        {
-            return Err("cargo could not build libringscope.so".into());
-        }
-        let here = std::env::current_exe()?;
-        let profile = here.parent().and_then(Path::parent).ok_or("no target folder")?;
-        if !profile.ends_with("release") {
-            return Err("run it with --release".into());
-        }
-        let library = |name: &str| profile.join(name).canonicalize();
-        Ok(Self { preload: library("libringscope_preload.so")?, collector: library("libringscope.so")? })
+        Ok(Self { preload: build("ringscope-preload", "libringscope_preload.so")?, collector: collector()? })
     }
 }
 
-fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) -> Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench").join(source);
-    let mut command = Command::new("cc");
-    command
-        .current_dir(dir)
-        .args(["-O2", "-pthread", "-Wall", "-Wextra", "-o", output])
-        .arg(source)
-        .args(arguments);
-    if command.status()?.success() { Ok(()) } else { Err(format!("cc could not build {output}").into()) }
-}
-
-fn driver(dir: &Path, libraries: Option<&Libraries>) -> Command {
+fn program(dir: &Path, libraries: Option<&Libraries>) -> Command {
     let mut command = Command::new(dir.join("driver"));
     command.env("RINGSCOPE_DIR", dir.join("segments"));
     if let Some(libraries) = libraries {
@@ -143,7 +115,7 @@ fn driver(dir: &Path, libraries: Option<&Libraries>) -> Command {
 
 /// The same program with a driver that it loads itself.
 fn with_events(dir: &Path, libraries: &Libraries) -> Command {
-    let mut command = driver(dir, Some(libraries));
+    let mut command = program(dir, Some(libraries));
     command.arg("events").env("LD_LIBRARY_PATH", dir);
     command
 }
@@ -158,38 +130,9 @@ struct Round {
     allocations: f64,
 }
 
-struct Driver {
-    child: Child,
-    ask: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Driver {
-    fn start(mut program: Command) -> Result<Self> {
-        let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let ask = child.stdin.take().ok_or("no stdin")?;
-        let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
-        Ok(Self { child, ask, answers })
-    }
-
-    fn round(&mut self) -> Result<Round> {
-        self.ask.write_all(b"\n")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        let numbers: Vec<f64> =
-            line.split_ascii_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
-        let [batch, p50, p99, p999, allocations] = numbers[..] else {
-            return Err(format!("the driver answered {line:?}").into());
-        };
-        Ok(Round { batch, p50, p99, p999, allocations })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn round(driver: &mut Driver) -> Result<Round> {
+    let [batch, p50, p99, p999, allocations] = driver.round()?;
+    Ok(Round { batch, p50, p99, p999, allocations })
 }
 
 struct Figures {
@@ -311,10 +254,4 @@ impl Figures {
             self.is_good(),
         )
     }
-}
-
-fn cpu() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
-    line.split(": ").nth(1).unwrap_or("unknown CPU").replace('"', "")
 }

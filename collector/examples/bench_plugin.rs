@@ -8,12 +8,16 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use std::error::Error;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+#[path = "rig/driver.rs"]
+mod driver;
+#[path = "rig/folder.rs"]
+mod folder;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use driver::{Driver, cpu};
+use folder::{Result, cc, collector, in_folder};
 
 /// Rounds of each, in turns. One is 50 batches of 1 000 collectives without pause and 500 at 5 000 per second.
 const ROUNDS: usize = 30;
@@ -42,11 +46,7 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let others = others(&arguments)?;
-    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-plugin-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    let figures = measure(&dir, others);
-    std::fs::remove_dir_all(&dir)?;
-    let figures = figures?;
+    let figures = in_folder("plugin", |folder| measure(folder, others))?;
     print(&figures);
     if is_good(&figures) { Ok(()) } else { Err("a target is missed".into()) }
 }
@@ -97,95 +97,46 @@ struct Round {
 }
 
 fn measure(dir: &Path, others: Vec<Plugin>) -> Result<Vec<Figures>> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench");
     let shared = ["-shared", "-fPIC"];
-    cc(dir, "driver", &[here.join("plugin.c")], &["-rdynamic", "-ldl"])?;
-    cc(dir, "nothing.so", &[here.join("nothing.c")], &shared)?;
-    cc(dir, "libcuda.so.1", &[here.join("cuda.c")], &shared)?;
+    cc(dir, "driver", "plugin.c", &["-rdynamic", "-ldl"])?;
+    cc(dir, "nothing.so", "nothing.c", &shared)?;
+    cc(dir, "libcuda.so.1", "cuda.c", &shared)?;
     let mut plugins =
-        vec![("nothing".to_owned(), dir.join("nothing.so")), ("ringscope".to_owned(), library()?)];
+        vec![("nothing".to_owned(), dir.join("nothing.so")), ("ringscope".to_owned(), collector()?)];
     plugins.extend(others);
     let mut drivers = Vec::new();
     for (name, path) in plugins {
-        drivers.push((Driver::start(dir, &path)?, Figures { name, rounds: Vec::with_capacity(ROUNDS) }));
+        drivers.push((start(dir, &path)?, Figures { name, rounds: Vec::with_capacity(ROUNDS) }));
     }
     for (driver, _) in &mut drivers {
-        driver.round()?;
+        round(driver)?;
     }
     for _ in 0..ROUNDS {
         for (driver, figures) in &mut drivers {
-            figures.rounds.push(driver.round()?);
+            figures.rounds.push(round(driver)?);
         }
     }
     Ok(drivers.into_iter().map(|(_, figures)| figures).collect())
 }
 
-/// Builds the library in this example's profile folder, which is to be `release`.
-fn library() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "--package", "ringscope-collector", "--lib"];
-    if !Command::new(env!("CARGO")).current_dir(env!("CARGO_MANIFEST_DIR")).args(build).status()?.success() {
-        return Err("cargo could not build libringscope.so".into());
-    }
-    let here = std::env::current_exe()?;
-    let profile = here.parent().and_then(Path::parent).ok_or("no target folder")?;
-    if !profile.ends_with("release") {
-        return Err("run it with --release".into());
-    }
-    Ok(profile.join("libringscope.so").canonicalize()?)
+fn start(dir: &Path, plugin: &Path) -> Result<Driver> {
+    let mut program = Command::new(dir.join("driver"));
+    program
+        .arg(plugin)
+        .env("LD_LIBRARY_PATH", dir)
+        .env("RINGSCOPE_DIR", dir.join("segments"))
+        // Collectives, sends and channels, as the collector asks for.
+        .env("NCCL_PROFILE_EVENT_MASK", "70")
+        .env("NCCL_INSPECTOR_ENABLE", "1")
+        .env("NCCL_INSPECTOR_DUMP_DIR", dir.join("inspector"));
+    let mut driver = Driver::start(program)?;
+    // What is wrong it has said on stderr.
+    if driver.line()?.trim() == "ready" { Ok(driver) } else { Err("a plugin cannot be measured".into()) }
 }
 
-fn cc(dir: &Path, output: &str, sources: &[PathBuf], arguments: &[&str]) -> Result<()> {
-    let mut command = Command::new("cc");
-    command.current_dir(dir).args(["-O2", "-Wall", "-Wextra", "-o", output]).args(sources).args(arguments);
-    if command.status()?.success() { Ok(()) } else { Err(format!("cc could not build {output}").into()) }
-}
-
-struct Driver {
-    child: Child,
-    ask: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Driver {
-    fn start(dir: &Path, plugin: &Path) -> Result<Self> {
-        let mut child = Command::new(dir.join("driver"))
-            .arg(plugin)
-            .env("LD_LIBRARY_PATH", dir)
-            .env("RINGSCOPE_DIR", dir.join("segments"))
-            // Collectives, sends and channels, as the collector asks for.
-            .env("NCCL_PROFILE_EVENT_MASK", "70")
-            .env("NCCL_INSPECTOR_ENABLE", "1")
-            .env("NCCL_INSPECTOR_DUMP_DIR", dir.join("inspector"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let ask = child.stdin.take().ok_or("no stdin")?;
-        let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
-        let mut driver = Self { child, ask, answers };
-        let mut line = String::new();
-        driver.answers.read_line(&mut line)?;
-        // What is wrong it has said on stderr.
-        if line.trim() == "ready" { Ok(driver) } else { Err("a plugin cannot be measured".into()) }
-    }
-
-    fn round(&mut self) -> Result<Round> {
-        self.ask.write_all(b"\n")?;
-        let mut line = String::new();
-        self.answers.read_line(&mut line)?;
-        let numbers: Vec<f64> =
-            line.split_ascii_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
-        let [hot, paced, allocations, threads] = numbers[..] else {
-            return Err(format!("the driver answered {line:?}").into());
-        };
-        Ok(Round { hot, paced, allocations, threads })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn round(driver: &mut Driver) -> Result<Round> {
+    let [hot, paced, allocations, threads] = driver.round()?;
+    Ok(Round { hot, paced, allocations, threads })
 }
 
 impl Figures {
@@ -241,10 +192,4 @@ fn print(figures: &[Figures]) {
         ours.above(nothing, |round| round.paced),
         is_good(figures)
     );
-}
-
-fn cpu() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = info.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
-    line.split(": ").nth(1).unwrap_or("unknown CPU").replace('"', "")
 }

@@ -6,11 +6,13 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use std::error::Error;
+#[path = "rig/folder.rs"]
+mod folder;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use folder::{Result, cc, collector, in_folder};
 
 /// What the thread may take, per cent of a core.
 const TARGET_PERCENT: f64 = 0.5;
@@ -20,13 +22,13 @@ const ROUNDS: usize = 3;
 const LOADS: [(u32, u32); 6] = [(1, 1000), (8, 1000), (64, 1000), (1, 100), (64, 100), (8, 0)];
 
 fn main() -> Result<()> {
-    let library =
-        std::env::args().nth(1).map_or_else(library, |path| Ok(PathBuf::from(path).canonicalize()?))?;
-    let dir = Path::new("/dev/shm").join(format!("ringscope-bench-poller-{}", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
-    let measured = measure(&dir, &library);
-    std::fs::remove_dir_all(&dir)?;
-    if measured? { Ok(()) } else { Err("a target is missed".into()) }
+    let given = std::env::args().nth(1).map(PathBuf::from);
+    let library = given.map_or_else(collector, |library| Ok(library.canonicalize()?))?;
+    if in_folder("poller", |folder| measure(folder, &library))? {
+        Ok(())
+    } else {
+        Err("a target is missed".into())
+    }
 }
 
 fn measure(dir: &Path, library: &Path) -> Result<bool> {
@@ -65,25 +67,4 @@ fn round(dir: &Path, library: &Path, communicators: u32, pause_us: u32) -> Resul
         said.split_ascii_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?;
     let [percent, queries] = numbers[..] else { return Err(format!("the program said {said:?}").into()) };
     Ok((percent, queries))
-}
-
-/// The library in this example's profile folder, which is to be `release`.
-fn library() -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--release", "--package", "ringscope-collector", "--lib"];
-    if !Command::new(env!("CARGO")).current_dir(env!("CARGO_MANIFEST_DIR")).args(build).status()?.success() {
-        return Err("cargo could not build libringscope.so".into());
-    }
-    let here = std::env::current_exe()?;
-    let profile = here.parent().and_then(Path::parent).ok_or("no target folder")?;
-    if !profile.ends_with("release") {
-        return Err("run it with --release".into());
-    }
-    Ok(profile.join("libringscope.so").canonicalize()?)
-}
-
-fn cc(dir: &Path, output: &str, source: &str, arguments: &[&str]) -> Result<()> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("bench").join(source);
-    let mut command = Command::new("cc");
-    command.current_dir(dir).args(["-O2", "-Wall", "-Wextra", "-o", output]).arg(source).args(arguments);
-    if command.status()?.success() { Ok(()) } else { Err(format!("cc could not build {output}").into()) }
 }
