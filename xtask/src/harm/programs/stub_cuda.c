@@ -102,5 +102,6 @@ API int cuCtxGetCurrent(uintptr_t *context) { touch(); *context = CONTEXT; retur
 API int cuCtxPushCurrent_v2(uintptr_t context) { (void)context; return touch(); }
 API int cuCtxPopCurrent_v2(uintptr_t *context) { touch(); *context = CONTEXT; return SUCCESS; }
 API int cuCtxGetDevice(int *device) { touch(); *device = 0; return SUCCESS; }
+API int cuCtxGetId(uintptr_t context, uint64_t *id) { (void)context; touch(); *id = 1; return SUCCESS; }
 API int cuDeviceGet(int *device, int ordinal) { touch(); *device = ordinal; return SUCCESS; }
 API int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)attribute; (void)device; touch(); *value = 9; return SUCCESS; }
