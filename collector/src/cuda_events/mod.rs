@@ -8,6 +8,7 @@
 //!   there before it was recorded
 //! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
 //! * [`poll`], [`poller`] and [`ask`]: the thread that asks, and what; nobody else ever does, because the driver may hold whoever asks
+//! * [`alone`]: when that thread is the last one
 //! * [`abort`] and [`ending`]: what still counts of a communicator that is aborted, or destroyed
 //!
 //! Which calls get an event: each call outside a group, each outermost group end once per stream. None can be left out,
@@ -24,6 +25,7 @@
 //! linked statically or reached through `cuGetProcAddress`. Where the profiler reports the runs they are counted there.
 
 pub(crate) mod abort;
+mod alone;
 mod ask;
 pub(crate) mod driver;
 mod ending;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::cuda_events::ask::Seen;
-use crate::cuda_events::{ask, driver, ending, poller, stream_events};
+use crate::cuda_events::{alone, ask, driver, ending, poller, stream_events};
 use crate::segment::segment;
 
 /// After a wake.
@@ -38,7 +38,11 @@ fn run() {
             ending::settle(segment, is_last);
             seen
         });
-        poller::pause(pace.next(&seen), || stream_events::any_recorded() || ending::any());
+        let pause = pace.next(&seen);
+        poller::pause(pause, || stream_events::any_recorded() || ending::any());
+        if pause.is_none_or(|pause| pause == LONGEST) && alone::is_alone() {
+            return alone::end();
+        }
     }
 }
 

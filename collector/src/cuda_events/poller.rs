@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
+use crate::cuda_events::alone;
 use crate::segment::{guard, own};
 
 /// What the thread does, one of the three constants below.
@@ -36,6 +37,8 @@ static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Enough for a query; the driver's own need is small.
 const STACK_BYTES: usize = 256 << 10;
+/// How long it sleeps before it looks whether anybody is left who could wake it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for the last look, if that is not held up in the driver: that many times ...
 const MAX_WAITS: u32 = 20;
 /// ... so long. A call of the driver takes about 1 us, and one that takes longer than this is held up.
@@ -60,7 +63,9 @@ pub(crate) fn start(work: fn()) -> bool {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     let thread = std::thread::Builder::new().name("ringscope".into()).stack_size(STACK_BYTES);
     let started = thread.spawn(move || {
-        guard(work);
+        if guard(work).is_some() {
+            IS_STARTED.store(false, Relaxed);
+        }
     });
     // SAFETY: the mask that was, which the call above has filled.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
@@ -108,12 +113,15 @@ pub(crate) fn look_once<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// On the thread: waits for so long, or (`None`) until [`wake`]; not if somebody is in a [`hurry`], or `has_work` where
-/// nobody would wake it.
+/// nobody would wake it, or it is [`alone::is_alone`].
 pub(crate) fn pause(limit: Option<Duration>, has_work: impl FnOnce() -> bool) {
     let state = if limit.is_some() { PAUSED } else { ASLEEP };
     STATE.store(state, SeqCst);
     if !HURRY.swap(false, SeqCst) && (limit.is_some() || !has_work()) {
-        wait(&STATE, state, limit);
+        wait(&STATE, state, limit.or(Some(LONGEST_SLEEP)));
+        while STATE.load(SeqCst) == ASLEEP && !alone::is_alone() {
+            wait(&STATE, ASLEEP, Some(LONGEST_SLEEP));
+        }
     }
     STATE.store(AWAKE, SeqCst);
 }

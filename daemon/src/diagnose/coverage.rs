@@ -178,7 +178,7 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
             let lost = &rank.facts.completion_lost;
             let text = if lost.is_empty() {
                 "nothing tells when operations complete, so completed counts stay at what was last known: it takes \
-                 the library's profiler (NCCL 2.23 or newer) or a CUDA driver (12.0 or newer)"
+                 the library's profiler (NCCL 2.23 or newer) or a CUDA driver"
                     .to_owned()
             } else {
                 format!("of some operations it is not known whether they are over: {lost}")

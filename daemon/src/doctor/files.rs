@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::environment::Inherited;
 use super::report::{Copy, Report, Sees, Source};
-use super::verdict::{self, Driver, Version};
+use super::verdict::{self, Version};
 use super::{DoctorError, Way};
 use crate::program::{Command, Interpreter, Libraries, Object, is_nccl};
 
@@ -186,12 +186,8 @@ fn completion(
     inherited: &Inherited,
     libraries: &Libraries,
 ) -> Source {
-    let driver = match libraries.find("libcuda.so.1").map(|path| Object::read(&path)) {
-        None => Driver::Missing,
-        Some(Ok(driver)) if !driver.has_context_ids => Driver::TooOld,
-        Some(_) => Driver::Fit,
-    };
-    let mut source = verdict::completion(versions, findings.copies.len(), driver);
+    let has_driver = libraries.find("libcuda.so.1").is_some();
+    let mut source = verdict::completion(versions, findings.copies.len(), has_driver);
     if let Some(plugin) = inherited.other_plugin(libraries) {
         source.why += &format!("; the profiler plugin {plugin} is called too, by ringscope's");
     }

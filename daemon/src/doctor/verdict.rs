@@ -22,38 +22,26 @@ impl std::fmt::Display for Version {
     }
 }
 
-/// The CUDA driver of this machine, whose events tell completion where NCCL does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Driver {
-    Missing,
-    /// Before 12.0: its events may be gone without a word, so it is not asked.
-    TooOld,
-    Fit,
-}
-
 /// How the end of operations will be known, with these versions among so many copies.
-pub(super) fn completion(versions: &[Version], n_copies: usize, driver: Driver) -> Source {
+pub(super) fn completion(versions: &[Version], n_copies: usize, has_driver: bool) -> Source {
     let source = |sees, why: String| Source { source: "completion", sees, why };
-    let words = match driver {
-        Driver::Missing => "no CUDA driver is found on this machine",
-        Driver::TooOld => "the CUDA driver is older than 12.0",
-        Driver::Fit => "a CUDA driver is here",
-    };
+    let driver = if has_driver { "a CUDA driver is here" } else { "no CUDA driver is found on this machine" };
     let Some(oldest) = versions.iter().min() else {
         let why =
             if n_copies == 0 { "no NCCL is found" } else { "the version of NCCL is not found in its file" };
         return source(Sees::Unknown, why.to_owned());
     };
-    match (*oldest >= HAS_PROFILER, driver == Driver::Fit) {
+    match (*oldest >= HAS_PROFILER, has_driver) {
         (true, _) => {
             source(Sees::Yes, format!("NCCL {oldest} speaks to profiler plugins (2.23 and later do)"))
         }
-        (false, true) => {
-            source(Sees::Yes, format!("by CUDA events: NCCL {oldest} has no profiler interface, and {words}"))
-        }
+        (false, true) => source(
+            Sees::Yes,
+            format!("by CUDA events: NCCL {oldest} has no profiler interface, and {driver}"),
+        ),
         (false, false) => source(
             Sees::No,
-            format!("NCCL {oldest} has no profiler interface (2.23 and later do), and {words}"),
+            format!("NCCL {oldest} has no profiler interface (2.23 and later do), and {driver}"),
         ),
     }
 }
@@ -63,16 +51,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completion_needs_a_profiler_interface_or_a_driver_that_is_new_enough() {
-        let check = |version: &str, driver, expected| {
+    fn completion_needs_a_profiler_interface_or_a_driver() {
+        let check = |version: &str, has_driver, expected| {
             let versions: Vec<Version> = Version::parse(version).into_iter().collect();
-            assert_eq!(completion(&versions, 1, driver).sees, expected, "{version} {driver:?}");
+            assert_eq!(completion(&versions, 1, has_driver).sees, expected, "{version} {has_driver}");
         };
-        check("2.23.4", Driver::Missing, Sees::Yes);
-        check("2.21.5", Driver::Fit, Sees::Yes);
-        check("2.21.5", Driver::TooOld, Sees::No);
-        check("2.21.5", Driver::Missing, Sees::No);
-        check("?", Driver::Fit, Sees::Unknown);
+        check("2.23.4", false, Sees::Yes);
+        check("2.21.5", true, Sees::Yes);
+        check("2.21.5", false, Sees::No);
+        check("?", true, Sees::Unknown);
         assert!(Version(2, 9) < HAS_PROFILER && Version(2, 30) > HAS_PROFILER);
     }
 }

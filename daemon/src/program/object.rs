@@ -39,8 +39,6 @@ pub struct Object {
     pub uses_dlopen: bool,
     /// Whether the name of an NCCL library stands in its data.
     pub names_nccl: bool,
-    /// Whether it numbers contexts, as CUDA drivers do since 12.0.
-    pub has_context_ids: bool,
     /// `2.27.5`: the version of an NCCL inside it.
     pub nccl_version: Option<String>,
 }
@@ -128,9 +126,6 @@ impl Object {
             let Ok(name) = symbol.name() else { continue };
             if matches!(name, "dlopen" | "dlmopen") && symbol.is_undefined() {
                 self.uses_dlopen = true;
-            }
-            if name == "cuCtxGetId" && symbol.is_definition() {
-                self.has_context_ids = true;
             }
             if is_api(name) {
                 let names = if symbol.is_undefined() { &mut self.imported } else { &mut self.exported };

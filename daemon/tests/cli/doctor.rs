@@ -48,36 +48,3 @@ fn who_else_wants_the_plugin_slot_and_the_log_is_named() {
         assert!(text.contains(part), "{part} in {stdout}");
     }
 }
-
-#[test]
-fn a_driver_tells_completion_if_it_is_new_enough() {
-    let dir = TempDir::new("doctor-driver");
-    let compile = |output: &str, source: &str, arguments: &[&str]| {
-        std::fs::write(dir.join("source.c"), source).unwrap();
-        let mut cc = std::process::Command::new("cc");
-        cc.current_dir(&dir.0).args(["source.c", "-o", output]).args(arguments);
-        assert!(cc.status().expect("a C compiler: apt-get install gcc").success(), "{output}");
-    };
-    let nccl = "const char *text(void) { return \"NCCL version 2.21.5+cuda12.4\"; } int ncclAllReduce(void) { return 0; }";
-    compile("libnccl.so.2", nccl, &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"]);
-    let program = "int ncclAllReduce(void); int main(void) { return ncclAllReduce(); }";
-    compile("program", program, &["-L.", "-l:libnccl.so.2"]);
-    let drivers = [
-        ("int cuEventQuery(void) { return 0; }", "no", "the CUDA driver is older than 12.0"),
-        (
-            "int cuEventQuery(void) { return 0; } int cuCtxGetId(void) { return 0; }",
-            "yes",
-            "a CUDA driver is here",
-        ),
-    ];
-    for (driver, sees, why) in drivers {
-        compile("libcuda.so.1", driver, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
-        let mut command = ringscope(&["doctor", "--json", "--", "./program"]);
-        command.current_dir(&dir.0).env("LD_LIBRARY_PATH", &dir.0);
-        let (_, stdout, _) = end(&mut command);
-        let report: serde_json::Value = serde_json::from_str(&stdout).unwrap();
-        let completion = &report["sources"][1];
-        assert_eq!(completion["sees"], sees, "{report:#}");
-        assert!(completion["why"].as_str().unwrap().contains(why), "{report:#}");
-    }
-}

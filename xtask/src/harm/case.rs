@@ -105,6 +105,8 @@ pub(super) enum Limit {
     Less(f64),
     /// At most that.
     AtMost(f64),
+    /// At least that.
+    AtLeast(f64),
 }
 
 /// What a row gave.
@@ -262,6 +264,7 @@ impl Limit {
             Self::More(more) => (with <= bare + more, format!("at most {more} more")),
             Self::Less(less) => (with >= bare - less, format!("at most {less} less")),
             Self::AtMost(most) => (with <= most, format!("at most {most}")),
+            Self::AtLeast(least) => (with >= least, format!("at least {least}")),
         };
         (!is_met).then(|| format!("{name} {with:.5} for {bare:.5} ({words})"))
     }

@@ -70,8 +70,26 @@ const WATCHDOG: &[Row] = &[
         "exit, likewise",
         Case { arguments: &["exit"], settings: HELD, ends: "exit 3", ..HUNG },
     ),
+    quick(
+        "last-thread",
+        "a process whose threads have all ended, the first one by pthread_exit",
+        Case { arguments: &["exit"], ..LAST },
+    ),
+    quick(
+        "last-thread-hung",
+        "the same, with work on the GPU that never ends",
+        Case { arguments: &["exit"], settings: &[("STUB_HUNG", "1")], ..LAST },
+    ),
+    quick(
+        "last-thread-clone",
+        "a child of clone(), which ends only its first thread",
+        Case { arguments: &["clone"], ..LAST },
+    ),
 ];
 
+/// Without events there is no thread of the collector's to be the last.
+const LAST: Case =
+    Case { program: Program::Gpu("last"), limit_s: 8.0, figures: &[("events", Limit::AtLeast(1.0))], ..CASE };
 const LATE: Case = Case { program: Program::Stub("late"), ..CASE };
 const COPIES: Case = Case { program: Program::Stub("copies"), settings: &[("STUB_PROFILER", "1")], ..CASE };
 
