@@ -371,5 +371,7 @@ pub(crate) fn finalize(segment: &Segment, context: usize) {
         if never_stopped > 0 {
             switch::dropped(segment, DropReason::EventOutOfOrder, never_stopped);
         }
+        // Of it each channel had to be told.
+        switch::obey_anew(segment);
     }
 }

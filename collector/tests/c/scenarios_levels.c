@@ -129,6 +129,21 @@ static void unfit(void) {
   DRIVER(stub_hold, false);
 }
 
+/* A communicator of which only the profiler tells comes and goes. */
+static void unseen(void) {
+  ncclUniqueId unique = {{2}};
+  begin();
+  CHECK(stub_mask() == TASKS);
+  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+  __typeof__(&ncclCommInitRank) init = (__typeof__(&ncclCommInitRank))dlsym(library, "ncclCommInitRank");
+  __typeof__(&ncclCommDestroy) destroy = (__typeof__(&ncclCommDestroy))dlsym(library, "ncclCommDestroy");
+  ncclComm_t other;
+  OK(init(&other, 8, unique, 3));
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
+  OK(destroy(other));
+  CHECK(stub_mask() == TASKS);
+}
+
 /* The profiler tells of all but broadcasts: those have events. */
 static void untold_broadcasts(void) {
   begin();
@@ -157,7 +172,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

@@ -2,7 +2,10 @@
 //! or lost on the way. The scenarios themselves assert what the library is asked for and who told what.
 
 use ringscope_wire::Primitive::{AllReduce, Broadcast, Send};
-use ringscope_wire::segment::layout::{COMPLETION_EVENTS, COMPLETION_PROFILER, OPERATION_COMPLETED};
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_PROFILER, MADE_BY_INIT,
+    MADE_BY_UNSEEN, OPERATION_COMPLETED,
+};
 
 use crate::harness::level_job;
 
@@ -32,6 +35,13 @@ fn a_communicator_without_events_costs_the_others_nothing_once_it_has_ended() {
     let left = level_job("unfit").succeed().only_segment();
     left.expect(1, AllReduce, (1, 1), (1, 1), 0);
     assert_eq!(left.communicator(1).completion, COMPLETION_EVENTS);
+}
+
+#[test]
+fn a_communicator_that_nobody_called_for_costs_the_others_nothing_once_it_has_ended() {
+    let left = level_job("unseen").succeed().only_segment();
+    let made_by: Vec<_> = left.snapshot.communicators.iter().map(|c| (c.made_by, c.state)).collect();
+    assert_eq!(made_by, [(MADE_BY_INIT, COMMUNICATOR_ACTIVE), (MADE_BY_UNSEEN, COMMUNICATOR_DESTROYED)]);
 }
 
 #[test]
