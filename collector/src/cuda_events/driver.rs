@@ -133,7 +133,7 @@ pub(crate) fn forget() {
 #[inline(always)]
 pub(crate) fn is_capturing(stream: u64) -> Option<bool> {
     let mut status = CAPTURE_NONE;
-    // SAFETY: the caller's own stream, during its call, and a valid place for the answer.
+    // SAFETY: a stream that is there, as in `record`, and a valid place for the answer.
     let result = unsafe { cuStreamIsCapturing(stream, &raw mut status) };
     (result == SUCCESS).then_some(status != CAPTURE_NONE)
 }

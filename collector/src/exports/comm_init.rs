@@ -88,8 +88,8 @@ wrap_called!(
         drop(inside);
         for (index, slot) in slots[..n_used].iter().enumerate() {
             if let Some(slot) = *slot {
-                // SAFETY: the caller's array has `n_devices` entries.
-                guard(|| conclude(local, Forming { slot, parent: None }, unsafe { comms.add(index) }, result));
+                // NULL may have been given, which the library has refused.
+                guard(|| conclude(local, Forming { slot, parent: None }, comms.wrapping_add(index), result));
             }
         }
         result

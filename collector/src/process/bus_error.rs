@@ -85,7 +85,7 @@ fn replace(address: usize) -> bool {
     let (access, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED);
     // The other pages stay the file's, and with them its lock.
-    // SAFETY: a page of our own mapping, of which all that is left is zeros.
+    // SAFETY: a page of our own mapping, which the kernel has just said it cannot give.
     let memory = unsafe { libc::mmap(place, page, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {
         return false;

@@ -50,7 +50,7 @@ impl Drop for Unnamed {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
         if !self.is_published {
-            // SAFETY: our own mapping, of that length, which nobody refers to yet.
+            // SAFETY: our own mapping, of that length; nobody has got it, and who filled it refers to it no more.
             unsafe { libc::munmap(self.memory.as_ptr().cast(), size_of::<Segment>()) };
         }
     }

@@ -76,7 +76,7 @@ pub(super) fn is_on() -> bool {
 }
 
 fn table() -> Option<&'static Table> {
-    // SAFETY: NULL, or the table of an object that is never unloaded.
+    // SAFETY: NULL, or the table of an object that is linked to the program, or that we hold open.
     unsafe { TABLE.load(Acquire).as_ref() }
 }
 

@@ -25,7 +25,8 @@ fn absent() -> Option<&'static Segment> {
 #[inline(always)]
 pub(crate) fn existing() -> Option<&'static Segment> {
     let segment = OWN.segment.load(Acquire);
-    // SAFETY: null, or a whole mapping that is never unmapped; all that changes in it is atomic.
+    // SAFETY: null, or a whole mapping that this process never unmaps, and of which a child finds zeros; all that changes in
+    // it is atomic.
     unsafe { segment.as_ref() }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn ensure<T>(segment: &Segment, part: &T) -> bool {
         if word.load(Relaxed) & bit != 0 {
             return true;
         }
-        let is_given = populate(base + from.max(page * PAGE));
+        let is_given = populate(base + page * PAGE);
         if is_given {
             word.fetch_or(bit, Relaxed);
         }
@@ -64,26 +64,24 @@ pub(crate) fn ensure<T>(segment: &Segment, part: &T) -> bool {
     })
 }
 
-/// Has the page given in which this address of the segment lies, where nothing is in use yet.
-fn populate(address: usize) -> bool {
-    let page = address / PAGE * PAGE;
+/// Has the page given that begins at this address of the segment. What is kept there stays.
+fn populate(page: usize) -> bool {
     let place: *mut libc::c_void = std::ptr::with_exposed_provenance_mut(page);
     // SAFETY: a page of the segment, which stays as it is.
     if unsafe { libc::madvise(place, PAGE, MADV_POPULATE_WRITE) } == 0 {
         return true;
     }
-    if std::io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL) {
-        return false;
-    }
-    // An older kernel. What it cannot write to, it says: eight bytes of signals that are pending, as a rule none.
-    let place: *mut u64 = std::ptr::with_exposed_provenance_mut(address / 8 * 8);
-    // SAFETY: a part of the segment that nothing is kept in yet, and as many bytes as the kernel writes.
-    let is_given = unsafe { libc::syscall(libc::SYS_rt_sigpending, place, size_of::<u64>()) } == 0;
-    if is_given {
-        // SAFETY: aligned, in the segment, and just written to.
-        unsafe { AtomicU64::from_ptr(place) }.store(0, Relaxed);
-    }
-    is_given
+    std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) && add_nothing(page)
+}
+
+/// The same on an older kernel, by a call that adds nothing to a word of the page and wakes nobody: what it cannot write to,
+/// it says.
+fn add_nothing(page: usize) -> bool {
+    let place: *mut u32 = std::ptr::with_exposed_provenance_mut(page);
+    let operation = libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG;
+    let nothing = libc::FUTEX_OP_ADD << 28;
+    // SAFETY: an aligned word, which the kernel changes by an atomic addition of zero, as threads do that use it.
+    unsafe { libc::syscall(libc::SYS_futex, place, operation, 0, 0_usize, place, nothing) == 0 }
 }
 
 /// The process gets a segment, of which no page has been given.
@@ -93,5 +91,34 @@ pub(crate) fn begin() {
         if word.load(Relaxed) != 0 {
             word.store(0, Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    #[test]
+    fn an_older_kernel_says_what_page_it_cannot_give_and_changes_none() {
+        // SAFETY: a terminated name.
+        let file = unsafe { libc::memfd_create(c"room".as_ptr(), libc::MFD_CLOEXEC) };
+        // SAFETY: the file just made.
+        assert_eq!(unsafe { libc::ftruncate(file, PAGE.cast_signed() as i64) }, 0);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, of which the second page lies beyond the file's end.
+        let pages = unsafe { libc::mmap(std::ptr::null_mut(), 2 * PAGE, access, libc::MAP_SHARED, file, 0) };
+        let first = pages.expose_provenance();
+        // SAFETY: aligned, and in the file.
+        let word = unsafe { AtomicU32::from_ptr(pages.cast()) };
+        word.store(0x1234_5678, Relaxed);
+        assert!(add_nothing(first));
+        assert_eq!(word.load(Relaxed), 0x1234_5678);
+        assert!(!add_nothing(first + PAGE));
+        // SAFETY: the mapping just made, which nobody refers to any more.
+        unsafe { libc::munmap(pages, 2 * PAGE) };
+        // SAFETY: the file just made.
+        unsafe { libc::close(file) };
     }
 }

@@ -68,7 +68,8 @@ fn reading() -> (u64, Anchor) {
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the answer; through the vDSO, without entering the kernel.
+    // As a rule through the vDSO, without entering the kernel.
+    // SAFETY: `time` is a valid place for the answer.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
