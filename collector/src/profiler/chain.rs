@@ -271,8 +271,8 @@ fn find(name: &OsStr, version: u32) -> Option<(u32, *mut Table)> {
         return None;
     }
     if b"STATIC_PLUGIN".get(..bytes.len()).is_some_and(|start| start.eq_ignore_ascii_case(bytes)) {
-        // Ours is the first of the process.
-        return newest(libc::RTLD_NEXT, version);
+        // The first of the process; where that is ours, the one behind it.
+        return newest(libc::RTLD_DEFAULT, version).or_else(|| newest(libc::RTLD_NEXT, version));
     }
     let is_file = bytes.contains(&b'/') || bytes.starts_with(b"lib") && bytes.ends_with(b".so");
     let long = (!is_file).then(|| [b"libnccl-profiler-", bytes, b".so"].concat());

@@ -3,7 +3,7 @@
 use ringscope_wire::Primitive::AllReduce;
 use ringscope_wire::segment::layout::LIVE_CHAINED;
 
-use crate::harness::{VERSIONS, guest, job, job_with};
+use crate::harness::{VERSIONS, guest, job, job_with, library};
 
 const ALL: u32 = 0xffff;
 
@@ -27,6 +27,24 @@ fn the_other_plugin_hears_what_it_would_hear_alone() {
             assert!(version < 3 || completed == issued, "version {version}");
             assert_eq!(left.snapshot.dropped, [], "version {version}");
         }
+    }
+}
+
+/// `STATIC_PLUGIN` names what the program was linked with.
+#[test]
+fn a_plugin_that_is_in_the_process_already_is_found_before_and_behind_the_collector() {
+    let alone = {
+        let mut alone = job_with(5, &guest(5), "everything").guest_env(ALL);
+        alone.run();
+        alone.heard()
+    };
+    let guest = guest(5).display().to_string();
+    // Opened by the library, the collector is nowhere in the linker's order; preloaded, it comes before the plugin.
+    for preloaded in [guest.clone(), format!("{}:{guest}", library().display())] {
+        let named = job(5, "everything").guest_env(ALL).env("RINGSCOPE_CHAIN_PLUGIN", "STATIC_PLUGIN");
+        let mut both = named.env("LD_PRELOAD", &preloaded);
+        both.run();
+        assert_eq!(both.heard(), alone, "{preloaded}");
     }
 }
 
@@ -80,7 +98,7 @@ fn the_other_plugin_hears_only_what_it_asked_for() {
 fn a_plugin_that_refuses_or_is_missing_leaves_the_collector_at_work() {
     let refuses = job(5, "everything").chained(5, ALL).env("GUEST_REFUSES", "1");
     let missing = job(5, "everything").env("RINGSCOPE_CHAIN_PLUGIN", "/nonexistent/plugin.so");
-    let itself = job(5, "everything").env("RINGSCOPE_CHAIN_PLUGIN", crate::harness::library());
+    let itself = job(5, "everything").env("RINGSCOPE_CHAIN_PLUGIN", library());
     let too_new = job(4, "everything").chained(7, ALL);
     let none = job(5, "everything").env("RINGSCOPE_CHAIN_PLUGIN", "none");
     for job in [refuses, missing, itself, too_new, none] {
