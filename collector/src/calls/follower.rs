@@ -16,11 +16,11 @@ pub(crate) trait Follower {
 
     /// The library took one call outside a group, which [`Closer::Events`] closes. Something follows it on its stream if the
     /// library has enqueued it.
-    fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool);
+    fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool);
 
     /// The library took these calls of a group, all of one stream: they wait for what follows its end
     /// ([`Follower::end_group`]).
-    fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum);
+    fn add(segment: &Segment, local: &Local, stream_events: usize, sum: &Sum);
 
     /// The outermost group has ended and its records are settled: something goes behind each stream that it used, unless the
     /// library is still enqueueing.

@@ -46,9 +46,9 @@ impl Follower for CudaEvents {
     }
 
     #[inline(never)]
-    fn follow(segment: &Segment, events: usize, sum: &Sum, is_enqueued: bool) {
+    fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool) {
         let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-        if !stream_events::add(events, generation, sum, is_enqueued) {
+        if !stream_events::add(stream_events, generation, sum, is_enqueued) {
             lose(segment, sum.slot, sum.calls);
         }
         if !is_enqueued {
@@ -56,10 +56,10 @@ impl Follower for CudaEvents {
         }
     }
 
-    fn add(segment: &Segment, local: &Local, events: usize, sum: &Sum) {
+    fn add(segment: &Segment, local: &Local, stream_events: usize, sum: &Sum) {
         let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-        if stream_events::add(events, generation, sum, false) {
-            local.note_stream_events(events);
+        if stream_events::add(stream_events, generation, sum, false) {
+            local.note_stream_events(stream_events);
         } else {
             lose(segment, sum.slot, sum.calls);
         }

@@ -223,7 +223,7 @@ impl PendingEvent {
     }
 
     /// Counts what it holds as completed now. It must be ours.
-    pub(super) fn credit(&self, segment: &Segment, events: usize, slot: usize, generation: u32) {
+    pub(super) fn credit(&self, segment: &Segment, stream_events: usize, slot: usize, generation: u32) {
         let communicator = communicators::at(segment, slot);
         if communicator.generation.load(Relaxed) != generation
             || communicator.state.load(Acquire) == COMMUNICATOR_ABORTED
@@ -231,7 +231,7 @@ impl PendingEvent {
             return;
         }
         let now = ticks::now();
-        self.close_records(segment, events, generation, now);
+        self.close_records(segment, stream_events, generation, now);
         for (share, counters) in self.shares.iter().zip(&communicator.counters) {
             let calls = share.calls.load(Relaxed);
             if calls > 0 {
@@ -246,13 +246,13 @@ impl PendingEvent {
 
     /// Says in the records that their operations have completed, as far as they have not been overwritten. The counters do
     /// not depend on them.
-    fn close_records(&self, segment: &Segment, events: usize, generation: u32, now: u64) {
+    fn close_records(&self, segment: &Segment, stream_events: usize, generation: u32, now: u64) {
         let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
         let last_ticks = self.last_ticks.load(Relaxed);
         // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
         // is.
         for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
-            if !closers::is_owned_by(place, events) {
+            if !closers::is_owned_by(place, stream_events) {
                 continue;
             }
             let record = records::record(segment, place);

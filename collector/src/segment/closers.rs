@@ -43,7 +43,7 @@ pub(crate) fn has_events() -> bool {
 pub(crate) fn own(ticket: u64, closer: Closer) {
     if has_events() {
         let owned_by = match closer {
-            Closer::Events(events) => u16::try_from(events + 1).unwrap_or_default(),
+            Closer::Events(stream_events) => u16::try_from(stream_events + 1).unwrap_or_default(),
             Closer::Profiler | Closer::Nobody => 0,
         };
         owner(ticket).store(owned_by, Relaxed);
@@ -58,8 +58,8 @@ pub(crate) fn is_owned(ticket: u64) -> bool {
 
 /// Whether it is closed by these stream events.
 #[inline(always)]
-pub(crate) fn is_owned_by(ticket: u64, events: usize) -> bool {
-    usize::from(owner(ticket).load(Relaxed)) == events + 1
+pub(crate) fn is_owned_by(ticket: u64, stream_events: usize) -> bool {
+    usize::from(owner(ticket).load(Relaxed)) == stream_events + 1
 }
 
 /// In a forked child: no record is followed by events.

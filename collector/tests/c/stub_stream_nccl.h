@@ -18,7 +18,7 @@ int ncclAllReduce(const void *, void *, size_t, int, int, ncclComm_t, cudaStream
 int ncclSend(const void *, size_t, int, int, ncclComm_t, cudaStream_t);
 int ncclRecv(void *, size_t, int, int, ncclComm_t, cudaStream_t);
 
-/* The next communicator is non-blocking: its calls are in progress until stub_progress. */
+/* The next communicator is nonblocking: its calls are in progress until stub_progress. */
 void stub_next_is_non_blocking(void);
 void stub_progress(ncclComm_t);
 /* The next operation returns this, and its group. */

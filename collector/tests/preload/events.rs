@@ -123,7 +123,7 @@ fn streams_beyond_the_table_are_counted_as_dropped() {
     let [(DropReason::EventPoolFull, unconfirmed)] = left.snapshot.dropped[..] else {
         panic!("{:?}", left.snapshot.dropped)
     };
-    assert!((188..400).contains(&unconfirmed), "{unconfirmed} of 700 on 512 lanes");
+    assert!((188..400).contains(&unconfirmed), "{unconfirmed} of 700 on 512 streams");
     left.expect(0, AllReduce, (700, 700), (700 - unconfirmed, 700 - unconfirmed), 0);
 }
 
