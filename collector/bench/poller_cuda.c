@@ -15,5 +15,6 @@ API int cuCtxGetCurrent(void **context) { *context = (void *)0xc0de; return 0; }
 API int cuCtxPushCurrent_v2(void *context) { (void)context; return 0; }
 API int cuCtxPopCurrent_v2(void **context) { *context = (void *)0xc0de; return 0; }
 API int cuCtxGetDevice(int *device) { *device = 0; return 0; }
+API int cuCtxGetId(void *context, unsigned long long *id) { (void)context; *id = 1; return 0; }
 API int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 API int cuDeviceGetAttribute(int *value, int attribute, int device) { (void)device; *value = attribute == 75 ? 9 : 0; return 0; }
