@@ -8,6 +8,7 @@ mod ended;
 pub(crate) mod forks;
 mod guard;
 pub(crate) mod handle;
+mod keyed;
 pub(crate) mod lineage;
 pub(crate) mod links;
 pub(crate) mod local;
