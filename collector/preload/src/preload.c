@@ -202,8 +202,11 @@ static void release_cancellation(int state) {
 
 /* Threads that are opening the collector now, the process that they are of, and that there is none for good. */
 static int n_opening, opening_pid, is_none;
-/* Forks that are under way. */
+/* Forks that are under way, counted until the collector is open: from then on it counts for itself, and what is written here
+ * costs each fork a page. */
 static int n_forking;
+/* The collector. */
+static void *opened;
 
 /* A child that is made while another thread opens the collector has half of it, and locks that nobody gives back: the fork
  * waits until it is open, which takes about a millisecond. Not for ever, for the thread may wait for what the forking one
@@ -214,14 +217,21 @@ static void wait_for(const int *others) {
 }
 
 static void before_fork(void) {
+    if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE)) return;
     int state = hold_cancellation();
     __atomic_add_fetch(&n_forking, 1, __ATOMIC_SEQ_CST);
     wait_for(&n_opening);
     release_cancellation(state);
 }
 
-static void after_fork(void) { __atomic_sub_fetch(&n_forking, 1, __ATOMIC_SEQ_CST); }
-static void in_child(void) { n_forking = 0; }
+static void after_fork(void) {
+    int forking = __atomic_load_n(&n_forking, __ATOMIC_SEQ_CST);
+    while (forking > 0 && !__atomic_compare_exchange_n(&n_forking, &forking, forking - 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {}
+}
+
+static void in_child(void) {
+    if (n_forking) n_forking = 0;
+}
 
 /* A fork that has begun before is not seen: it is given the time to end. */
 static void watch_forks(void) {
@@ -238,7 +248,6 @@ static int has_half(void) {
 
 /* The collector; opened by the first who asks, or found to be none: for good, unless it is only not to be opened now. */
 static void *collector(int *is_later) {
-    static void *opened;
     void *known = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
     /* Not opened again: a child may be stuck that has it. */
     if (known) return known;

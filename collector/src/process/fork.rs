@@ -4,8 +4,8 @@
 
 use std::io;
 use std::ptr;
+use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use ringscope_wire::segment::Segment;
 
@@ -13,15 +13,12 @@ use crate::calls::{linker_scope, order};
 use crate::cuda_events::follow;
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, asked, contexts, plugin, replay, seen, steps};
+use crate::segment::own::forks;
 use crate::segment::{closers, communicators, local, own, places, switch};
 use crate::summation::{group, watcher};
 
-/// Forks of other threads that are under way.
-static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 /// Where this process's segment lies, for its children.
 static MAPPED: AtomicPtr<Segment> = AtomicPtr::new(ptr::null_mut());
-/// Forks so far.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// How often something is done again because a child was forked meanwhile. A program that forks without a pause gets
 /// the last.
@@ -30,9 +27,13 @@ const MAX_TRIES: u32 = 8;
 const MAX_LOOKS: u32 = 1000;
 
 /// From now on children know that they are children, also where the kernel does not tell them ([`own`]).
+///
+/// What a child runs, each page of code that it needs for it, and each page that it writes, makes the program's fork some
+/// microseconds longer. So what it would have to forget of its thread is laid by before it is made, and taken back after.
 pub(super) fn watch() {
+    let child = if own::is_wiped() { cover } else { begin_child };
     // SAFETY: the handlers are functions of an object that is never unloaded (-z nodelete).
-    unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(begin_child)) };
+    unsafe { libc::pthread_atfork(Some(begin), Some(end), Some(child)) };
 }
 
 /// The segment lies here: children find zeros in its place.
@@ -44,14 +45,14 @@ pub(super) fn note_mapped(segment: *mut Segment) {
 pub(super) fn undisturbed<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..MAX_TRIES {
         for _ in 0..MAX_LOOKS {
-            if UNDER_WAY.load(SeqCst) == 0 {
+            if forks().under_way.load(SeqCst) == 0 {
                 break;
             }
             std::thread::yield_now();
         }
-        let before = FORKS.load(SeqCst);
+        let before = forks().ended.load(SeqCst);
         let result = f()?;
-        if UNDER_WAY.load(SeqCst) == 0 && FORKS.load(SeqCst) == before {
+        if forks().under_way.load(SeqCst) == 0 && forks().ended.load(SeqCst) == before {
             return Ok(result);
         }
     }
@@ -59,21 +60,21 @@ pub(super) fn undisturbed<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result
 }
 
 extern "C" fn begin() {
-    UNDER_WAY.fetch_add(1, SeqCst);
+    forks().under_way.fetch_add(1, SeqCst);
+    local::with(local::Local::lay_by);
 }
 
 extern "C" fn end() {
-    FORKS.fetch_add(1, SeqCst);
+    local::with(local::Local::take_back);
+    forks().ended.fetch_add(1, SeqCst);
     // The fork may have begun before it was watched.
-    let _ = UNDER_WAY.fetch_update(SeqCst, SeqCst, |under_way| under_way.checked_sub(1));
+    let _ = forks().under_way.fetch_update(SeqCst, SeqCst, |under_way| under_way.checked_sub(1));
 }
 
-/// In a forked child. Most children never call: all else is forgotten when it does.
+/// In a forked child, where the kernel does not know how to wipe. Most children never call: all else is forgotten when it does.
 extern "C" fn begin_child() {
-    UNDER_WAY.store(0, SeqCst);
     cover();
     own::forget();
-    local::with(local::Local::forget);
 }
 
 /// In a forked child that calls: all that it has is the parent's. A [`own::set_forget`].
@@ -101,8 +102,8 @@ pub(super) fn forget_parent() {
 
 /// The child does not have its parent's segment, but it may have been forked in the middle of a call that goes on with
 /// it: it finds zeros there, of which no page exists before it is written.
-fn cover() {
-    let segment = MAPPED.swap(ptr::null_mut(), Relaxed);
+extern "C" fn cover() {
+    let segment = MAPPED.load(Relaxed);
     if segment.is_null() {
         return;
     }

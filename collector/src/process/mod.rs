@@ -23,6 +23,7 @@ use crate::segment::{communicators, forks, maker, map, own, switch};
 
 /// Runs when the object is loaded: handlers of forks, and what layers before this one need of those behind them.
 extern "C" fn begin() {
+    own::begin();
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
     forks::watch();

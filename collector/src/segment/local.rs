@@ -107,7 +107,42 @@ pub(crate) struct Local {
     pub(crate) forming: Cell<usize>,
     pending: [Cell<Deferred>; MAX_PENDING],
     n_pending: Cell<usize>,
+    laid_by: Cell<Option<LaidBy>>,
 }
+
+/// What of a thread is its process's: records and slots.
+#[derive(Clone, Copy)]
+struct LaidBy {
+    current: u64,
+    next_ticket: u64,
+    group: u64,
+    group_closer: Option<(usize, u64, Closer)>,
+    group_last: u64,
+    group_len: usize,
+    thread: Option<&'static Thread>,
+    has_looked_for_thread: bool,
+    forming: usize,
+    n_group_sums: usize,
+    n_group_slots: usize,
+    n_group_stream_events: usize,
+    n_pending: usize,
+}
+
+const NOTHING: LaidBy = LaidBy {
+    current: 0,
+    next_ticket: 0,
+    group: 0,
+    group_closer: None,
+    group_last: 0,
+    group_len: 0,
+    thread: None,
+    has_looked_for_thread: false,
+    forming: 0,
+    n_group_sums: 0,
+    n_group_slots: 0,
+    n_group_stream_events: 0,
+    n_pending: 0,
+};
 
 thread_local! {
     static LOCAL: Local = const {
@@ -136,6 +171,7 @@ thread_local! {
             forming: Cell::new(0),
             pending: [const { Cell::new((0, 0, 0)) }; MAX_PENDING],
             n_pending: Cell::new(0),
+            laid_by: Cell::new(None),
         }
     };
 }
@@ -292,17 +328,85 @@ impl Local {
         })
     }
 
-    /// In a forked child: the records and slots that it remembers are the parent's.
+    /// Before a fork: the child is to know nothing of its parent's records and slots.
+    pub(crate) fn lay_by(&self) {
+        self.laid_by.set(Some(LaidBy {
+            current: self.current.get(),
+            next_ticket: self.next_ticket.get(),
+            group: self.group.get(),
+            group_closer: self.group_closer.get(),
+            group_last: self.group_last.get(),
+            group_len: self.group_len.get(),
+            thread: self.thread.get(),
+            has_looked_for_thread: self.has_looked_for_thread.get(),
+            forming: self.forming.get(),
+            n_group_sums: self.n_group_sums.get(),
+            n_group_slots: self.n_group_slots.get(),
+            n_group_stream_events: self.n_group_stream_events.get(),
+            n_pending: self.n_pending.get(),
+        }));
+        self.forget();
+    }
+
+    /// After it, in the parent.
+    pub(crate) fn take_back(&self) {
+        if let Some(laid_by) = self.laid_by.take() {
+            self.put(&laid_by);
+        }
+    }
+
+    /// In a forked child that was made without [`Local::lay_by`].
     pub(crate) fn forget(&self) {
-        self.current.set(0);
-        self.next_ticket.set(0);
-        self.clear_group();
-        self.group.set(0);
-        self.clear_group_slots();
-        self.thread.set(None);
-        self.has_looked_for_thread.set(false);
-        self.n_group_stream_events.set(0);
-        self.forming.set(0);
-        self.n_pending.set(0);
+        self.put(&NOTHING);
+    }
+
+    fn put(&self, of: &LaidBy) {
+        self.current.set(of.current);
+        self.next_ticket.set(of.next_ticket);
+        self.group.set(of.group);
+        self.group_closer.set(of.group_closer);
+        self.group_last.set(of.group_last);
+        self.group_len.set(of.group_len);
+        self.thread.set(of.thread);
+        self.has_looked_for_thread.set(of.has_looked_for_thread);
+        self.forming.set(of.forming);
+        self.n_group_sums.set(of.n_group_sums);
+        self.n_group_slots.set(of.n_group_slots);
+        self.n_group_stream_events.set(of.n_group_stream_events);
+        self.n_pending.set(of.n_pending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with;
+
+    #[test]
+    fn a_child_finds_nothing_and_the_parent_has_all_back() {
+        with(|local| {
+            let set = || {
+                local.next_ticket.set(7);
+                local.group.set(3);
+                local.note_group_slot(5);
+                local.forming.set(2);
+                local.has_looked_for_thread.set(true);
+            };
+            let told = || {
+                let slots: Vec<usize> = local.group_slots().collect();
+                (local.next_ticket.get(), local.group.get(), slots, local.forming.get())
+            };
+            set();
+            local.lay_by();
+            assert_eq!(told(), (0, 0, vec![], 0));
+            assert!(!local.has_looked_for_thread.get());
+            local.take_back();
+            assert_eq!(told(), (7, 3, vec![5], 2));
+            assert!(local.has_looked_for_thread.get());
+            // The end of a fork whose beginning was not seen.
+            local.take_back();
+            assert_eq!(told(), (7, 3, vec![5], 2));
+            local.forget();
+            assert_eq!(told(), (0, 0, vec![], 0));
+        });
     }
 }

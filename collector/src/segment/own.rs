@@ -9,7 +9,7 @@
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
@@ -26,6 +26,19 @@ pub(super) struct Own {
     pub(super) without_segment: AtomicU64,
     /// [`NEW`], [`SETTLING`] or [`OURS`].
     state: AtomicU32,
+    forks: Forks,
+}
+
+/// What a process counts around its forks; each child from nothing.
+pub(crate) struct Forks {
+    /// Those that wait for who asks the linker, or are under way.
+    pub(crate) begun: AtomicU32,
+    /// Threads that ask the linker.
+    pub(crate) asking: AtomicU32,
+    /// Those that wait for nobody any more.
+    pub(crate) under_way: AtomicU32,
+    /// Those that are over.
+    pub(crate) ended: AtomicU32,
 }
 
 pub(super) static OWN: Own = Own {
@@ -33,6 +46,12 @@ pub(super) static OWN: Own = Own {
     is_busy: AtomicBool::new(false),
     without_segment: AtomicU64::new(0),
     state: AtomicU32::new(NEW),
+    forks: Forks {
+        begun: AtomicU32::new(0),
+        asking: AtomicU32::new(0),
+        under_way: AtomicU32::new(0),
+        ended: AtomicU32::new(0),
+    },
 };
 
 /// Nobody has called yet; what there is may be the parent's.
@@ -42,10 +61,30 @@ const SETTLING: u32 = 1;
 /// What there is is this process's.
 const OURS: u32 = 2;
 
+/// The kernel wipes the page.
+static IS_WIPED: AtomicBool = AtomicBool::new(false);
 /// This process, or one that it was forked from, has called: there may be something to forget.
 static HAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// A function that forgets what the layers behind this one have of the parent's.
 static FORGET: OnceLock<fn()> = OnceLock::new();
+
+/// Asks the kernel to wipe the page for children; it keeps that for theirs.
+pub(crate) fn begin() {
+    let page = (&raw const OWN).cast_mut().cast();
+    // SAFETY: whole pages of our own. Where the kernel cannot, `forget` is called in the child.
+    let refused = unsafe { libc::madvise(page, size_of::<Own>(), libc::MADV_WIPEONFORK) };
+    IS_WIPED.store(refused == 0, Relaxed);
+}
+
+/// Whether the kernel wipes the page: nothing has to be done in a child.
+pub(crate) fn is_wiped() -> bool {
+    IS_WIPED.load(Relaxed)
+}
+
+/// Forks of this process.
+pub(crate) fn forks() -> &'static Forks {
+    &OWN.forks
+}
 
 /// Leaves the function that forgets what is the parent's. It does no more than store: the child of a process with threads
 /// may do no more. It must not ask for the segment.
@@ -90,6 +129,9 @@ fn settle_now() {
 
 /// In a forked child: as if the kernel had wiped the page.
 pub(crate) fn forget() {
+    for count in [&OWN.forks.begun, &OWN.forks.asking, &OWN.forks.under_way, &OWN.forks.ended] {
+        count.store(0, SeqCst);
+    }
     OWN.segment.store(null_mut(), Relaxed);
     OWN.is_busy.store(false, Relaxed);
     OWN.without_segment.store(0, Relaxed);

@@ -82,7 +82,9 @@ impl Stage {
         }
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
         self.compile("gpu/libcuda.so.1", "stub_cuda.c", &shared)?;
-        let shared = ["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "-ldl"];
+        // What NCCL itself needs, a program with it has in any case.
+        let needed = ["-Wl,--no-as-needed", "-l:libpthread.so.0", "-l:libdl.so.2", "-l:libgcc_s.so.1"];
+        let shared = [&["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2"], &needed[..]].concat();
         self.compile("stub/libnccl.so.2", "stub_nccl.c", &shared)?;
         // Without a name of their own, so that the linker takes them for other libraries.
         for copy in ["first", "second"] {
