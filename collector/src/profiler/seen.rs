@@ -14,6 +14,7 @@ use ringscope_wire::{Datatype, Primitive};
 
 use crate::calls::issue::start_known;
 use crate::segment::closers::Closer;
+use crate::segment::counts;
 use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
@@ -49,9 +50,11 @@ impl Described {
 /// communicator come one after the other, as the library demands of the program.
 pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Operation {
     let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
-    let ticket = place_record(segment, seen, state, ticks::now());
     let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
     let counters = &communicators::at(segment, seen.slot).counters[primitive];
+    let seq_number = counters.next_seq_number.load(Relaxed);
+    counts::add(&counters.next_seq_number, 1);
+    let ticket = place_record(segment, seen, (state, seq_number), ticks::now());
     if is_captured {
         add_captured(counters, 1, seen.bytes());
     } else {
@@ -60,22 +63,29 @@ pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Ope
     Operation::new(ticket, seen.slot, primitive)
 }
 
-/// Records an operation as issued at these ticks, without counting it; the record's ticket.
+/// Records an operation as issued at these ticks, without counting it; the record's ticket. Several threads may do so at once,
+/// which the summation service allows.
 pub(crate) fn write(segment: &Segment, seen: &Described, issued_ticks: u64) -> u64 {
-    place_record(segment, seen, OPERATION_ISSUED, issued_ticks)
+    let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
+    let counters = &communicators::at(segment, seen.slot).counters[primitive];
+    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
+    place_record(segment, seen, (OPERATION_ISSUED, seq_number), issued_ticks)
 }
 
-fn place_record(segment: &Segment, seen: &Described, state: u32, issued_ticks: u64) -> u64 {
+#[inline(always)]
+fn place_record(
+    segment: &Segment,
+    seen: &Described,
+    (state, seq_number): (u32, u64),
+    issued_ticks: u64,
+) -> u64 {
     let communicator = communicators::at(segment, seen.slot);
-    let counters = &communicator.counters[seen.primitive.index() & (MAX_PRIMITIVES - 1)];
     let (ticket, record) = local::with(|local| place(segment, local));
     record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
     fence(Release);
     record.issued_ticks.store(issued_ticks, Relaxed);
     record.completed_ticks.store(0, Relaxed);
     record.count.store(seen.count, Relaxed);
-    // Of the summation service several threads may call at once.
-    let seq_number = counters.next_seq_number.fetch_add(1, Relaxed);
     record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
     // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
     let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);
