@@ -1,7 +1,7 @@
 //! The questions of one look: which events are asked, and what becomes of their answers. On the polling thread alone.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use ringscope_wire::segment::Segment;
 
@@ -43,7 +43,6 @@ pub(super) fn oldest(segment: &Segment, max_queries: usize) -> Seen {
                 break;
             }
             seen.completed += 1;
-            events.n_stuck.store(0, Relaxed);
         }
     }
     NEXT.store(0, Relaxed);
@@ -59,6 +58,8 @@ fn ask(segment: &Segment, index: usize, pending: &PendingEvent, state: u64) -> b
     if answer == Answer::NotYet {
         return false;
     }
+    // Before anybody sees what is confirmed, and relies on it.
+    events.n_stuck.store(0, Release);
     if answer == Answer::Never {
         lose(segment, events);
         return true;
