@@ -19,9 +19,9 @@ use ringscope_daemon::clock::monotonic;
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, HEADER_BYTES, LINKS_PER_REGION, Link, Live, MAGIC,
-    MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, Record, STATE_ON, TICKS_MONOTONIC_NS, VERSION,
-    link_key,
+    COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, HEADER_BYTES, LAP_BITS, LAP_SHIFT, LINKS_PER_REGION,
+    Link, Live, MAGIC, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, Record, STATE_ON,
+    TICKS_MONOTONIC_NS, VERSION, link_key,
 };
 use rustix::fs::{FlockOperation, flock};
 use zerocopy::{FromZeros as _, IntoBytes as _};
@@ -195,7 +195,8 @@ impl Writer {
         put(offset_of!(Record, count), &256_u64.to_le_bytes());
         put(offset_of!(Record, numbers), &ticket.to_le_bytes());
         put(offset_of!(Record, what), &(u32::try_from(slot).expect("few") << 20 | 7).to_le_bytes());
-        put(offset_of!(Record, state), &(state | 1 << 8).to_le_bytes());
+        let lap = ((ticket / MAX_RECORDS as u64) & ((1 << LAP_BITS) - 1)) as u32;
+        put(offset_of!(Record, state), &(state | lap << LAP_SHIFT | 1 << 8).to_le_bytes());
         self.write(record_at(ticket), &record);
     }
 

@@ -346,6 +346,11 @@ fn a_record_that_was_replaced_between_its_ends_is_refused() {
     assert_eq!(read(offset_of!(Field, count), 9).torn, [0]);
     assert_eq!(read(offset_of!(Field, place) + 1, 9).torn, [0]);
     assert_eq!(read(offset_of!(Field, ticket) + 7, 0x80).torn, [0], "being written at the second reading");
+    assert_eq!(
+        read(offset_of!(Field, state), 3 | 1 << layout::LAP_SHIFT).torn,
+        [0],
+        "the state is of the next in its place"
+    );
     // What changes while the operation runs is taken as it is.
     assert_eq!(read(offset_of!(Field, channels), 5).records[0].channels_expected, 5);
     assert_eq!(read(offset_of!(Field, state), 3).records[0].state, 3);

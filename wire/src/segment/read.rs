@@ -12,8 +12,8 @@ use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
 use super::layout::{
     BEING_WRITTEN, Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS,
-    LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS, NUMBERED,
-    OPERATION_MASK, Record as RecordLayout, START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER,
+    LAP_BITS, LAP_SHIFT, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS,
+    NUMBERED, OPERATION_MASK, Record as RecordLayout, START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER,
     TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use super::summation::read::{Summation, summation};
@@ -668,6 +668,13 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let raw = RecordLayout::read_from_bytes(bytes).ok()?;
     let what = raw.what.into_inner();
     let state = raw.state.into_inner();
+    let ticket =
+        Some(raw.ticket.into_inner()).filter(|ticket| ticket & BEING_WRITTEN == 0)?.checked_sub(1)?;
+    // A place is given to another ticket between two bytes of a reading too: the state says whose it is.
+    let lap = ticket / MAX_RECORDS as u64;
+    if (u64::from(state >> LAP_SHIFT) ^ lap) & ((1 << LAP_BITS) - 1) != 0 {
+        return None;
+    }
     let channels = raw.channels.into_inner();
     let completed_ticks = raw.completed_ticks.into_inner();
     let (numbers, place) = (raw.numbers.into_inner(), raw.place.into_inner());
@@ -675,7 +682,7 @@ fn record(bytes: &[u8]) -> Option<Record> {
     let datatype = crate::Datatype((what & 0xff) as u8);
     let started = u64::from(raw.started.into_inner()) << STARTED_SHIFT;
     Some(Record {
-        ticket: Some(raw.ticket.into_inner()).filter(|ticket| ticket & BEING_WRITTEN == 0)?.checked_sub(1)?,
+        ticket,
         communicator: (what >> WHAT_SLOT_SHIFT) as u16,
         generation: state >> 8,
         primitive: Primitive::from_index((what >> WHAT_PRIMITIVE_SHIFT & 0xf) as u8)?,

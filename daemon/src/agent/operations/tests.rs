@@ -60,7 +60,9 @@ impl Ring {
     }
 
     fn state(&mut self, ticket: u64, state: u32) {
-        self.word(ticket, offset_of!(layout::Record, state), u64::from(state | 1 << 8), 4);
+        let lap = (ticket / LAP) & ((1 << layout::LAP_BITS) - 1);
+        let state = u64::from(state | 1 << 8) | lap << layout::LAP_SHIFT;
+        self.word(ticket, offset_of!(layout::Record, state), state, 4);
     }
 
     fn finished_calls(&mut self, calls: u64) {
