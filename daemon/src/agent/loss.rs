@@ -63,3 +63,36 @@ impl Losses {
         self.0.iter().map(dropped).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ringscope_wire::segment::layout::DropReason;
+
+    use super::Loss;
+
+    #[test]
+    fn the_runbook_says_what_to_do_about_each_reason() {
+        let runbook = include_str!("../../../dashboards/runbook.md");
+        let section =
+            runbook.split("\n## ").find(|section| section.starts_with("collector_dropping\n")).unwrap();
+        let lost = [
+            Loss::SegmentUnreadable,
+            Loss::RingOverrun,
+            Loss::RecordTorn,
+            Loss::BacklogFull,
+            Loss::BatchRefused,
+            Loss::BatchUnreadable,
+            Loss::LogLineTooLong,
+            Loss::OperationHistory,
+        ];
+        let reasons = DropReason::ALL.iter().map(|reason| reason.label()).chain(lost.map(Loss::reason));
+        for reason in reasons {
+            let line =
+                section.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{reason}`")));
+            assert!(
+                line.is_some_and(|line| line.split('|').nth(3).is_some_and(|todo| todo.len() > 6)),
+                "{reason}"
+            );
+        }
+    }
+}
