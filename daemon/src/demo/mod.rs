@@ -10,10 +10,13 @@ pub mod worker;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::fs::Permissions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -345,20 +348,25 @@ async fn settle(client: &Client) -> Result<(), DemoError> {
 /// logs beside them: of a folder that the user named they are kept in `logs`.
 struct Folder {
     path: PathBuf,
-    segment_dir: PathBuf,
-    temporary: bool,
+    segments: TempDir,
+    /// The folder itself, if the user named none.
+    temporary: Option<TempDir>,
 }
 
 impl Folder {
     fn open(work_dir: Option<&Path>) -> Result<Self, DemoError> {
-        let name = format!("ringscope-demo-{}", std::process::id());
-        let path = work_dir.map_or_else(|| std::env::temp_dir().join(&name), Path::to_owned);
-        let segment_dir = Path::new("/dev/shm").join(&name);
-        for dir in [&path, &segment_dir] {
-            std::fs::create_dir_all(dir).map_err(io_error(&format!("making {}", dir.display())))?;
-        }
+        // Of names that nobody can have taken before.
+        let prefix = format!("ringscope-demo-{}-", std::process::id());
+        let make = |parent: &Path| {
+            let mut folder = tempfile::Builder::new();
+            let made = folder.prefix(&prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(parent);
+            made.map_err(io_error(&format!("making a folder in {}", parent.display())))
+        };
+        let temporary = if work_dir.is_none() { Some(make(&std::env::temp_dir())?) } else { None };
+        let path = temporary.as_ref().map(TempDir::path).or(work_dir).unwrap_or(Path::new("."));
+        std::fs::create_dir_all(path).map_err(io_error(&format!("making {}", path.display())))?;
         let path = path.canonicalize().map_err(io_error("finding the work folder"))?;
-        Ok(Self { segment_dir, temporary: work_dir.is_none(), path })
+        Ok(Self { path, segments: make(Path::new("/dev/shm"))?, temporary })
     }
 
     fn hosts(&self) -> Result<Vec<PretendedHost>, DemoError> {
@@ -374,7 +382,7 @@ impl Folder {
             faithful: faithful.to_owned(),
             ringscope: std::env::current_exe().map_err(io_error("finding the ringscope executable"))?,
             engine: embedded::path_of(Library::Engine, &cache_dir)?,
-            segment_dir: self.segment_dir.clone(),
+            segment_dir: self.segments.path().to_owned(),
             cache_dir,
         })
     }
@@ -383,21 +391,20 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         // Best effort: what is left is in the system's temporary folders.
-        if self.temporary {
-            let _ = std::fs::remove_dir_all(&self.path);
-        } else {
-            let _ = keep_logs(&self.segment_dir, &self.path.join("logs"));
+        if self.temporary.is_none() {
+            let _ = keep_logs(self.segments.path(), &self.path.join("logs"));
         }
-        let _ = std::fs::remove_dir_all(&self.segment_dir);
     }
 }
 
 fn keep_logs(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
-        let path = entry?.path();
-        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end == "log")) {
-            std::fs::copy(&path, to.join(name))?;
+        let entry = entry?;
+        let path = entry.path();
+        // A link leads elsewhere, and a pipe never ends.
+        if path.extension().is_some_and(|end| end == "log") && entry.file_type()?.is_file() {
+            std::fs::copy(&path, to.join(entry.file_name()))?;
         }
     }
     Ok(())
@@ -408,7 +415,7 @@ fn serve_args(args: &DemoArgs, folder: &Folder) -> ServeArgs {
         listen: Some(args.listen.to_string()),
         database_url: args.database_url.clone(),
         data_dir: Some(folder.path.join("data").display().to_string()),
-        agent_dir: Some(folder.segment_dir.display().to_string()),
+        agent_dir: Some(folder.segments.path().display().to_string()),
         ..ServeArgs::default()
     }
 }
@@ -434,4 +441,36 @@ fn say(words: &str) {
 
 fn io_error(what: &str) -> impl Fn(io::Error) -> DemoError {
     move |source| DemoError::Io { what: what.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_kept_as_logs() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(from.path().join("rank.log"), "x").unwrap();
+        std::fs::write(from.path().join("rank.seg"), "x").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.path().join("link.log")).unwrap();
+        let (pipe, mode) = (from.path().join("pipe.log"), rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        keep_logs(from.path(), to.path()).unwrap();
+        let kept: Vec<_> =
+            std::fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(kept, ["rank.log"]);
+    }
+
+    #[test]
+    fn its_folders_are_its_own() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = Folder::open(Some(work.path())).unwrap();
+        let segments = folder.segments.path().to_owned();
+        let mode = segments.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let predictable = format!("/dev/shm/ringscope-demo-{}", std::process::id());
+        assert_ne!(segments, Path::new(&predictable));
+        drop(folder);
+        assert!(!segments.exists() && work.path().join("logs").is_dir());
+    }
 }
