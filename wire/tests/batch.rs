@@ -131,6 +131,7 @@ fn full() -> Batch {
         posted_at_ns: 12,
         more_follows: true,
         cannot_watch: "its folder is full".into(),
+        not_watched: "1 process is not watched".into(),
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
     }
 }
 
-fn remove_at(dir: &Path, name: &Path, is: Option<FileId>) -> io::Result<()> {
+/// Removes a file by its name in the folder. `is`: the file that it must be; another one stays.
+pub(super) fn remove_at(dir: &Path, name: &Path, is: Option<FileId>) -> io::Result<()> {
     let dir = open(dir)?;
     if let Some(is) = is {
         let found = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -15,7 +15,7 @@
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
 //!   `regular`: files whose paths others have named. `folder_file`: which files of the folder may go. `room`: whether the
-//!   folder has room for one more segment.
+//!   folder has room for one more segment. `refused`: processes that have found none.
 //! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
@@ -53,6 +53,7 @@ mod operations;
 mod other_version;
 mod process;
 pub(crate) mod procfs;
+pub(crate) mod refused;
 mod regular;
 mod room;
 mod run;

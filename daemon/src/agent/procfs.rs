@@ -166,7 +166,7 @@ pub(crate) fn own_start_ns() -> Option<u64> {
 }
 
 /// When the machine started, nanoseconds since the Unix epoch. The file is long on machines with many cores.
-fn boot_ns() -> Option<u64> {
+pub(super) fn boot_ns() -> Option<u64> {
     static BOOT_NS: OnceLock<Option<u64>> = OnceLock::new();
     *BOOT_NS.get_or_init(|| {
         let system = std::fs::read_to_string("/proc/stat").ok()?;

@@ -186,7 +186,7 @@ impl Reader {
             return Vec::new();
         }
         self.queued_at = Some(now);
-        let lack = self.room.lacks(self.tracker.dir(), monotonic).unwrap_or_default().to_owned();
+        self.room.look(self.tracker.dir(), monotonic, self.read_at);
         let mut parts = split(changes, MAX_BATCH_BYTES);
         if parts.is_empty() {
             parts.push(Vec::new());
@@ -194,9 +194,7 @@ impl Reader {
         let last = parts.len() - 1;
         // The last word of an agent is that it ends.
         let batches = parts.into_iter().enumerate();
-        batches
-            .map(|(at, processes)| self.batch(processes, at < last, is_last && at == last, lack.clone()))
-            .collect()
+        batches.map(|(at, processes)| self.batch(processes, at < last, is_last && at == last)).collect()
     }
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
@@ -214,7 +212,7 @@ impl Reader {
         self.hardware.is_new() && settled >= self.last_seq
     }
 
-    fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool, lack: String) -> Outgoing {
+    fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {
         self.last_seq += 1;
         self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
@@ -238,7 +236,8 @@ impl Reader {
             ending,
             posted_at_ns: 0,
             more_follows,
-            cannot_watch: lack,
+            cannot_watch: self.room.lack.clone(),
+            not_watched: self.room.not_watched.clone(),
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

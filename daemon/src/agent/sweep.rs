@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, statat, unlinkat};
 
 use super::mark;
 use super::procfs::Pid;
-use super::room;
+use super::refused::Marker;
 use super::run_file::{LogName, RunFile, log_name, run_id};
 use super::segment_file::SegmentFile;
 use crate::clock::Timestamp;
@@ -90,7 +90,7 @@ impl Sweep<'_> {
         for name in &names {
             if let Some(run) = run_id(Path::new(name)) {
                 self.note(name, run, &runs);
-            } else if let Some(pid) = unfinished(name).or_else(|| room::marker(name).map(|(_, pid)| pid)) {
+            } else if let Some(pid) = unfinished(name).or_else(|| Marker::of(name).map(|marker| marker.pid)) {
                 self.remnant(name, pid);
             }
         }

@@ -328,10 +328,10 @@ pub fn of_whole<N: FnOnce() -> String>(
     Standing { reason, ..part }
 }
 
-/// How a host stands whose agent cannot watch what starts there now.
+/// How a host stands on which not all can be watched, for this reason.
 #[must_use]
-pub fn starts_unseen(why: &str) -> Standing {
-    standing(Condition::Unknown, format!("a job that starts here now is not seen: {why}"))
+pub fn unseen_there(why: &str) -> Standing {
+    standing(Condition::Unknown, why.to_owned())
 }
 
 fn standing(condition: Condition, reason: String) -> Standing {

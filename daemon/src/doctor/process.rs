@@ -13,6 +13,7 @@ use ringscope_wire::segment::read::{Communicator, Snapshot};
 use super::environment::{is_collector, is_preload};
 use super::report::{Copy, Report, Sees, Source};
 use super::segment;
+use crate::agent::refused;
 use crate::program::{Object, is_nccl};
 use crate::run::shim;
 
@@ -28,6 +29,8 @@ struct Process {
     /// Objects with a copy that nobody can get between.
     hidden: Vec<String>,
     segment: Option<Snapshot>,
+    /// Why its collector was refused a segment, and what to do.
+    refused: Option<String>,
     log: Option<PathBuf>,
 }
 
@@ -62,6 +65,7 @@ impl Process {
             has_shim: false,
             hidden: Vec::new(),
             segment: None,
+            refused: None,
             log: None,
         };
         for file in mapped_files(&maps) {
@@ -111,6 +115,10 @@ impl Process {
             .unwrap_or(self.pid);
         let dir = self.path("RINGSCOPE_DIR").unwrap_or_else(super::default_dir);
         self.segment = segment::of(own_pid, &dir);
+        // Which file system it is depends on where the process is.
+        let seen = proc.join("root").join(dir.strip_prefix("/").unwrap_or(&dir));
+        let reason = refused::reason_of(self.pid, &seen);
+        self.refused = reason.map(|reason| reason.words(&dir, refused::file_system_bytes(&seen)));
         let pattern = self.path("NCCL_DEBUG_FILE");
         self.log = pattern.and_then(|pattern| log_of(&pattern, own_pid));
     }
@@ -157,6 +165,10 @@ impl Process {
         let seen =
             communicators.iter().filter(|communicator| communicator.sources & SOURCE_CALLS != 0).count();
         let n = communicators.len();
+        if let Some(why) = self.refused.as_ref().filter(|_| self.segment.is_none()) {
+            advice.push("mend that, and start the process again".to_owned());
+            return source(Sees::No, format!("it runs without a segment, because {why}"));
+        }
         if n == 0 {
             let yet = if self.copies.is_empty() { "no NCCL yet" } else { NONE_YET };
             advice.push(ASK_AGAIN.to_owned());
@@ -355,6 +367,7 @@ mod tests {
             has_shim: false,
             hidden: Vec::new(),
             segment: None,
+            refused: None,
             log: None,
         }
     }
@@ -394,6 +407,10 @@ mod tests {
             "LD_PRELOAD names ringscope, but it is not loaded",
             "see what it wrote first",
         );
+        let no_segment = process(&[preloaded], true);
+        let no_segment = Process { refused: Some("/scratch lies on a disk".to_owned()), ..no_segment };
+        let why = "it runs without a segment, because /scratch lies on a disk";
+        check(no_segment, Sees::No, why, "mend that, and start the process again");
         let unknown = process(&[], false);
         check(unknown, Sees::No, "the collector is not in the process", "start it with `ringscope run");
     }

@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agent::refused::{self, Reason};
 use crate::agent::sweep::sweep;
 use crate::config::Launch;
 use crate::embedded::{self, Library, LibraryError};
@@ -40,7 +41,8 @@ pub struct RunArgs {
     /// Job id to show the ranks under. Default: what SLURM, torchrun or Kubernetes say
     #[arg(long, env = "RINGSCOPE_JOB")]
     job: Option<String>,
-    /// Folder for segments and logs; the agent of this host must be given the same
+    /// Folder for segments and logs, on tmpfs; the agent of this host must be given the same. Segments take at most
+    /// RINGSCOPE_BUDGET_MIB (256) there, and a quarter of the file system
     #[arg(long, env = "RINGSCOPE_DIR", default_value = "/dev/shm/ringscope")]
     dir: PathBuf,
     /// Folder to unpack the libraries into. Default: $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
@@ -169,6 +171,12 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let collector = embedded::path_of(Library::Collector, &cache)?;
     let preload = embedded::path_of(Library::Preload, &cache)?;
     let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
+    if !refused::is_memory(&dir) {
+        tracing::warn!(
+            "the job will not be watched, because {}",
+            Reason::OnDisk.words(&dir, refused::file_system_bytes(&dir))
+        );
+    }
     let swept = sweep(&dir, crate::clock::now());
     tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
     let (program, arguments) =

@@ -99,6 +99,12 @@ mod tests {
             "{sentence}"
         );
         assert_eq!(level_with("", 3).0, HealthLevel::Ok);
+        let not_watched = "2 processes are not watched, because /scratch lies on a disk".to_owned();
+        let batch = batch::Batch { not_watched, ..cluster.batch(4, 4) };
+        model.apply(&batch, at(4));
+        diagnosis.update(&model, None, at(4));
+        let sentence = health(&model, &diagnosis, at(4), None, None).sentence;
+        assert!(sentence.contains("host-0: 2 processes are not watched, because /scratch"), "{sentence}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::api::{
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::diagnose::standing::{
-    Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole, starts_unseen,
+    Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole, unseen_there,
 };
 use crate::model::{
     Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
@@ -176,7 +176,7 @@ impl<'a> Standings<'a> {
         let living = processes.iter().copied().filter(|process| process.ended().is_none()).filter(is_told);
         let standing = self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it");
         match self.model.cannot_watch(name) {
-            Some(why) if !is_past && standing.condition <= Condition::Unknown => starts_unseen(why),
+            Some(why) if !is_past && standing.condition <= Condition::Unknown => unseen_there(why),
             _ => standing,
         }
     }

@@ -8,6 +8,11 @@ use std::process::{Command, Stdio};
 use crate::common::TempDir;
 use crate::{check, end, ringscope};
 
+/// A folder in which segments may lie.
+fn in_memory(name: &str) -> TempDir {
+    TempDir::new_in(Path::new("/dev/shm"), name)
+}
+
 /// `ringscope run` of a shell script.
 fn run(dir: &TempDir, script: &str) -> Command {
     let mut command = ringscope(&["run", "--dir"]);
@@ -17,7 +22,7 @@ fn run(dir: &TempDir, script: &str) -> Command {
 
 #[test]
 fn it_becomes_the_command() {
-    let dir = TempDir::new("run-exec");
+    let dir = in_memory("run-exec");
     let child = run(&dir, "echo $$; exit 7").stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
@@ -29,7 +34,7 @@ fn it_becomes_the_command() {
 
 #[test]
 fn the_folder_that_it_makes_is_for_all_users() {
-    let dir = TempDir::new("run-dir");
+    let dir = in_memory("run-dir");
     let mode = |dir: &Path| std::fs::metadata(dir).unwrap().permissions().mode() & 0o7777;
     let before = mode(&dir.0);
     assert!(run(&dir, "true").status().unwrap().success());
@@ -41,8 +46,18 @@ fn the_folder_that_it_makes_is_for_all_users() {
 }
 
 #[test]
+fn a_folder_on_a_disk_is_told_before_the_job_runs_unseen() {
+    let disk = TempDir::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), "run-disk");
+    let (code, _, stderr) = end(&mut run(&disk, "true"));
+    assert_eq!(code, Some(0));
+    for part in ["the job will not be watched", "lies on a disk", "tmpfs"] {
+        assert!(stderr.contains(part), "{part} in {stderr}");
+    }
+}
+
+#[test]
 fn the_command_gets_the_collector_and_a_private_log() {
-    let dir = TempDir::new("run-env");
+    let dir = in_memory("run-env");
     let script = "echo $LD_PRELOAD; echo $NCCL_PROFILER_PLUGIN $RINGSCOPE_COLLECTOR; echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS; \
                   echo $NCCL_DEBUG_FILE; echo $RINGSCOPE_DIR $RINGSCOPE_JOB";
     let mut command = run(&dir, script);
@@ -62,7 +77,7 @@ fn the_command_gets_the_collector_and_a_private_log() {
 
 #[test]
 fn a_plugin_of_the_users_is_handed_to_the_collector() {
-    let dir = TempDir::new("run-chain");
+    let dir = in_memory("run-chain");
     let script = "echo $NCCL_PROFILER_PLUGIN; echo $RINGSCOPE_CHAIN_PLUGIN";
     let check = |plugin: &str, expected: &str| {
         let (code, stdout, stderr) = end(run(&dir, script).env("NCCL_PROFILER_PLUGIN", plugin));
@@ -82,7 +97,7 @@ fn a_plugin_of_the_users_is_handed_to_the_collector() {
 
 #[test]
 fn a_log_file_per_process_stays_where_the_user_wants_it() {
-    let dir = TempDir::new("run-log");
+    let dir = in_memory("run-log");
     let script = "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE";
     let mut command = run(&dir, script);
     command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", "/tmp/mine.%p");
@@ -102,7 +117,7 @@ const LIBRARY: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/
 
 #[test]
 fn what_the_user_asked_the_log_for_comes_where_they_asked_for_it() {
-    let dir = TempDir::new("run-relay");
+    let dir = in_memory("run-relay");
     let said = |level: &str, subsystems: &str| {
         let mut command = run(&dir, LIBRARY);
         command.env("NCCL_DEBUG", level).env("NCCL_DEBUG_SUBSYS", subsystems);
@@ -125,13 +140,13 @@ fn what_the_user_asked_the_log_for_comes_where_they_asked_for_it() {
 
 #[test]
 fn lines_for_a_file_of_all_processes_are_put_there_whole() {
-    let dir = TempDir::new("run-relay-file");
-    let file = dir.join("all.log");
+    let (dir, own) = (in_memory("run-relay-file"), TempDir::new("run-relay-own"));
+    let file = own.join("all.log");
     std::fs::write(&file, "of an earlier run\n").unwrap();
     let mut command = run(&dir, LIBRARY);
-    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", dir.join("%h.log"));
+    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", own.join("%h.log"));
     assert_eq!(end(&mut command).1, "own\n");
-    assert!(std::fs::read_to_string(dir.join("node7.log")).unwrap().ends_with("NCCL WARN Cuda failure\n"));
+    assert!(std::fs::read_to_string(own.join("node7.log")).unwrap().ends_with("NCCL WARN Cuda failure\n"));
     assert_eq!(end(command.env("NCCL_DEBUG_FILE", &file)).1, "own\n");
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
@@ -142,7 +157,7 @@ fn lines_for_a_file_of_all_processes_are_put_there_whole() {
 
 #[test]
 fn the_agent_is_told_of_a_run_that_the_collector_may_never_enter() {
-    let dir = TempDir::new("run-note");
+    let dir = in_memory("run-note");
     assert_eq!(end(run(&dir, "true").env("RINGSCOPE_JOB", "llama")).0, Some(0));
     let notes: Vec<_> = (std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
@@ -155,7 +170,7 @@ fn the_agent_is_told_of_a_run_that_the_collector_may_never_enter() {
 #[test]
 fn the_note_names_the_job_that_the_collector_would_take() {
     let check = |variables: &[(&str, &str)], expected: serde_json::Value| {
-        let dir = TempDir::new("run-note-job");
+        let dir = in_memory("run-note-job");
         assert_eq!(end(run(&dir, "true").envs(variables.iter().copied())).0, Some(0));
         let note = (std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()))
             .find(|path| path.extension().is_some_and(|extension| extension == "json"))
@@ -174,7 +189,7 @@ fn the_note_names_the_job_that_the_collector_would_take() {
 
 #[test]
 fn the_plugin_alone_preloads_nothing() {
-    let dir = TempDir::new("run-plugin");
+    let dir = in_memory("run-plugin");
     let mut command = ringscope(&["run", "--plugin-only", "--level", "channels", "--dir"]);
     command.arg(&dir.0).args([
         "--",
@@ -189,7 +204,7 @@ fn the_plugin_alone_preloads_nothing() {
 
 #[test]
 fn a_stand_in_for_what_is_no_library_is_refused() {
-    let dir = TempDir::new("run-shim");
+    let dir = in_memory("run-shim");
     let path = dir.display().to_string();
     check(&["run", "--dir", &path, "--shim=/dev/null/nccl", "--", "true"], 1, &["--shim", "/dev/null/nccl"]);
     check(&["run", "--dir", &path, "--shim=/bin/sh", "--", "true"], 1, &["/bin/sh", "no NCCL library"]);
@@ -198,7 +213,7 @@ fn a_stand_in_for_what_is_no_library_is_refused() {
 
 #[test]
 fn a_run_inside_a_run_is_silent() {
-    let dir = TempDir::new("run-run");
+    let dir = in_memory("run-run");
     let inner = format!("{} run --dir {} -- true", crate::RINGSCOPE, dir.display());
     let (code, stdout, stderr) = end(&mut run(&dir, &inner));
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), "", ""));
@@ -206,7 +221,7 @@ fn a_run_inside_a_run_is_silent() {
 
 #[test]
 fn what_cannot_be_run_is_told_as_shells_do() {
-    let dir = TempDir::new("run-not");
+    let dir = in_memory("run-not");
     let (path, file) = (dir.display().to_string(), dir.join("not-executable"));
     std::fs::write(&file, "#!/bin/sh\n").unwrap();
     let missing = file.with_file_name("missing").display().to_string();

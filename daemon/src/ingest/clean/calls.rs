@@ -13,6 +13,7 @@ pub(super) fn clean(batch: &mut Batch) {
         line(&mut reading.how);
     }
     line(&mut batch.cannot_watch);
+    line(&mut batch.not_watched);
 }
 
 fn process(process: &mut Process) {
@@ -75,6 +76,7 @@ mod tests {
             kernel: vec![KernelMessage { text: odd(), meaning: odd(), ..KernelMessage::default() }],
             kernel_reading: Some(KernelReading { how: odd(), ..KernelReading::default() }),
             cannot_watch: odd(),
+            not_watched: odd(),
             ..Batch::default()
         };
         clean(&mut batch);
@@ -94,6 +96,7 @@ mod tests {
             &kernel.meaning,
             &batch.kernel_reading.as_ref().unwrap().how,
             &batch.cannot_watch,
+            &batch.not_watched,
         ];
         for text in texts {
             assert!(text.starts_with("a\u{fffd}[2J\u{fffd}b") && text.len() <= 512, "{text}");
