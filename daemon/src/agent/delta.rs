@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use prost::Message as _;
 use ringscope_wire::batch::{CallSequence, Counters, Link, Operation, PairCalls, Process, SummationMember};
 
-/// A batch is cut before it grows beyond this, process by process. Far below what daemons take, and a process alone
-/// stays below it by the segment's own bounds.
+/// A batch is cut before it grows beyond this, process by process, and a process of very many communicators by these. Far
+/// below what daemons take, and what proxies before them let pass.
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// What changed since `said`, communicators aside; `None` if nothing did. The list of operations in flight is always
@@ -63,11 +63,11 @@ pub(super) fn changed<T: Clone + PartialEq, K: Ord>(said: &[T], now: &[T], key: 
     now.iter().filter(|item| said.get(&key(item)) != Some(item)).cloned().collect()
 }
 
-/// Distributes processes over batches.
+/// Distributes processes over batches. One that is cut has its parts in batches that follow each other.
 pub(super) fn split(processes: Vec<Process>, max_bytes: usize) -> Vec<Vec<Process>> {
     let mut batches: Vec<Vec<Process>> = Vec::new();
     let mut bytes = 0;
-    for process in processes {
+    for process in processes.into_iter().flat_map(|process| cut(process, max_bytes)) {
         let size = process.encoded_len();
         match batches.last_mut() {
             Some(batch) if bytes + size <= max_bytes => {
@@ -83,8 +83,68 @@ pub(super) fn split(processes: Vec<Process>, max_bytes: usize) -> Vec<Vec<Proces
     batches
 }
 
+/// The process, in parts of some of its communicators where it is too long for one batch. What is always said whole is in each.
+fn cut(mut process: Process, max_bytes: usize) -> Vec<Process> {
+    if process.encoded_len() <= max_bytes {
+        return vec![process];
+    }
+    let by_communicator = by_communicator(&mut process);
+    let once = Process {
+        completed_operations: std::mem::take(&mut process.completed_operations),
+        recalled: std::mem::take(&mut process.recalled),
+        activity: process.activity.take(),
+        look: process.look.take(),
+        ..Process::default()
+    };
+    let whole = process;
+    let mut parts = vec![whole.clone()];
+    let mut bytes = whole.encoded_len();
+    for of_one in by_communicator.into_values().chain([once]) {
+        let more = of_one.encoded_len();
+        if bytes + more > max_bytes && bytes > whole.encoded_len() {
+            parts.push(whole.clone());
+            bytes = whole.encoded_len();
+        }
+        bytes += more;
+        if let Some(part) = parts.last_mut() {
+            add(part, of_one);
+        }
+    }
+    parts
+}
+
+/// Takes out of a process what it says of its communicators one by one.
+fn by_communicator(process: &mut Process) -> BTreeMap<u64, Process> {
+    let mut parts: BTreeMap<u64, Process> = BTreeMap::new();
+    macro_rules! take {
+        ($($list:ident),*) => {$(
+            for one in std::mem::take(&mut process.$list) {
+                parts.entry(one.local_id).or_default().$list.push(one);
+            }
+        )*};
+    }
+    take!(communicators, counters, links, last_completed, summations, sequences, pairs);
+    parts
+}
+
+fn add(part: &mut Process, of_one: Process) {
+    part.communicators.extend(of_one.communicators);
+    part.counters.extend(of_one.counters);
+    part.links.extend(of_one.links);
+    part.last_completed.extend(of_one.last_completed);
+    part.summations.extend(of_one.summations);
+    part.sequences.extend(of_one.sequences);
+    part.pairs.extend(of_one.pairs);
+    part.completed_operations.extend(of_one.completed_operations);
+    part.recalled.extend(of_one.recalled);
+    part.activity = part.activity.take().or(of_one.activity);
+    part.look = part.look.take().or(of_one.look);
+}
+
 #[cfg(test)]
 mod tests {
+    use ringscope_wire::batch::{Activity, Communicator};
+
     use super::*;
 
     fn process() -> Process {
@@ -126,7 +186,37 @@ mod tests {
         let size = process().encoded_len();
         let cut = |max| split(vec![process(); 5], max).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(cut(size * 2), [2, 2, 1]);
-        assert_eq!(cut(1), [1; 5]);
+        assert_eq!(cut(size), [1; 5]);
         assert_eq!(split(Vec::new(), 1).len(), 0);
+    }
+
+    #[test]
+    fn a_process_of_very_many_communicators_is_cut_by_them() {
+        let ids = 0..4096;
+        let communicator =
+            |local_id| Communicator { local_id, name: "x".repeat(3000), ..Communicator::default() };
+        let counters = |local_id| Counters { local_id, primitive: 1, issued_calls: 5, ..Counters::default() };
+        let process = Process {
+            communicators: ids.clone().map(communicator).collect(),
+            counters: ids.clone().map(counters).collect(),
+            activity: Some(Activity::default()),
+            ..process()
+        };
+        let batches = split(vec![process.clone(), process.clone()], MAX_BATCH_BYTES);
+        assert!(
+            batches
+                .iter()
+                .flatten()
+                .all(|part| part.key == process.key && part.in_flight == process.in_flight)
+        );
+        let sizes = batches.iter().map(|batch| batch.iter().map(|part| part.encoded_len()).sum::<usize>());
+        assert!(sizes.max() <= Some(MAX_BATCH_BYTES + 1024));
+        let told = batches.iter().flatten().flat_map(|part| &part.communicators).map(|one| one.local_id);
+        assert!(told.eq(ids.clone().chain(ids)));
+        for part in batches.iter().flatten() {
+            let of = |local_id| part.communicators.iter().any(|one| one.local_id == local_id);
+            assert!(part.counters.iter().all(|one| of(one.local_id)), "all of a communicator together");
+        }
+        assert_eq!(batches.iter().flatten().filter(|part| part.activity.is_some()).count(), 2, "once each");
     }
 }

@@ -192,9 +192,21 @@ impl Reader {
             parts.push(Vec::new());
         }
         let last = parts.len() - 1;
+        // A process that is cut is told by its last part.
+        let goes_on: Vec<Option<String>> = (parts.iter().skip(1))
+            .map(|next| next.first().map(|process| process.key.clone()))
+            .chain([None])
+            .collect();
         // The last word of an agent is that it ends.
         let batches = parts.into_iter().enumerate();
-        batches.map(|(at, processes)| self.batch(processes, at < last, is_last && at == last)).collect()
+        batches
+            .map(|(at, processes)| {
+                let told = processes.iter().map(|process| process.key.as_str());
+                let told = told.filter(|key| goes_on[at].as_deref() != Some(*key));
+                self.tracker.queued(told, self.last_seq + 1);
+                self.batch(processes, at < last, is_last && at == last)
+            })
+            .collect()
     }
 
     /// An empty batch says that the agent lives. While older ones wait there is no need: the daemon would not see it.
@@ -214,7 +226,6 @@ impl Reader {
 
     fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {
         self.last_seq += 1;
-        self.tracker.queued(processes.iter().map(|process| process.key.as_str()), self.last_seq);
         let mut losses = self.tracker.losses.clone();
         losses.add_all(&self.lost_by_sender);
         let (mut kernel, kernel_reading) = self.kernel.take();

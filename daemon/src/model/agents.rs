@@ -24,6 +24,11 @@ impl Stamp {
     /// What the store kept is older than anything that an agent says.
     pub(super) const STORE: Self = Self { agent: 0, seq_number: 0, at: Timestamp(0) };
 
+    /// Whether both are words of one agent.
+    pub(super) const fn is_of_agent_of(self, other: Self) -> bool {
+        self.agent == other.agent
+    }
+
     /// Whether this word replaces `other`. Of one agent's the numbers decide, of two our clock, so that the clock of a host
     /// may be set back.
     pub(super) fn replaces(self, other: Self) -> bool {

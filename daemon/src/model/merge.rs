@@ -10,7 +10,7 @@ use super::agents::Stamp;
 use super::facts::Facts;
 use super::limits::{MAX_IN_FLIGHT, MAX_LOG_LACKS, MAX_PROCESS_COMMUNICATORS, MAX_PROCESS_LINKS};
 use super::losses::{self, Losses};
-use super::process::{Identity, Local, Process, ProcessState};
+use super::process::{Identity, LastReading, Local, Process, ProcessState};
 use super::rate::Window;
 use super::word::{Merged, Word};
 use crate::clock::Timestamp;
@@ -20,10 +20,7 @@ impl Process {
     pub(super) fn merge(&mut self, told: &batch::Process, word: &mut Word<'_>) -> Merged {
         let mut merged = Merged::default();
         let replaces = word.stamp.replaces(self.stamp);
-        let heard_before = (self.stamp != Stamp::STORE).then_some(self.heard);
-        if heard_before.is_none() && word.stamp != Stamp::STORE {
-            self.restart_rates();
-        }
+        let heard_before = self.heard_before(word);
         merged.facts |= self.merge_identity(told.identity.as_ref(), word);
         merged.facts |= self.merge_state(told, replaces, word);
         merged.collector = self.merge_collector(told, replaces, word);
@@ -73,6 +70,25 @@ impl Process {
         }
         self.heard = self.heard.max(word.now);
         merged
+    }
+
+    /// When it was heard of before this reading, of which a word may be but a part. Absent: only the store told of it.
+    fn heard_before(&mut self, word: &Word<'_>) -> Option<Timestamp> {
+        let before = (self.stamp != Stamp::STORE).then_some(self.heard);
+        if word.stamp == Stamp::STORE {
+            return before;
+        }
+        if let Some(reading) = &self.reading
+            && reading.read_at == word.read_at
+            && word.stamp.is_of_agent_of(self.stamp)
+        {
+            return reading.heard_before;
+        }
+        self.reading = Some(LastReading { read_at: word.read_at, heard_before: before });
+        if before.is_none() {
+            self.restart_rates();
+        }
+        before
     }
 
     /// Forgets the pace that the store's counters seem to have: what was moved while nobody looked is not a burst.
@@ -308,5 +324,36 @@ pub(super) fn is_known_operation(told: &batch::Operation, losses: &mut Losses) -
             false
         }
         Ok(_) => primitive(told.primitive, losses).is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringscope_wire::Primitive;
+
+    use crate::model::Model;
+    use crate::model::build::{Cluster, at, batch};
+
+    /// A process that has moved a terabyte before its agent began, told in two parts.
+    #[test]
+    fn what_comes_in_the_second_part_of_a_reading_is_no_burst() {
+        let cluster = Cluster::new(&[("host-0", 1, 2)], 2);
+        let mut model = Model::new();
+        let first = cluster.word(0);
+        let second = ringscope_wire::batch::Process {
+            counters: vec![cluster.counters(Primitive::AllReduce, 1000, 1000, 1 << 30)],
+            ..cluster.word(0)
+        };
+        let parts = [(1, true, first), (2, false, second)];
+        for (seq_number, more_follows, process) in parts {
+            let batch = ringscope_wire::batch::Batch { more_follows, ..batch(seq_number, 10, vec![process]) };
+            model.apply(&batch, at(10));
+        }
+        let process = model.process(&cluster.key(0)).unwrap();
+        let rate = |now| {
+            let counted = process.ranks().flat_map(|rank| rank.local.counters().values());
+            counted.map(|one| one.completed_bytes_per_s(at(now))).sum::<f64>()
+        };
+        assert!(rate(11).abs() < 1.0, "{}", rate(11));
     }
 }

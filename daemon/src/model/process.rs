@@ -43,6 +43,7 @@ pub struct Process {
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
     pub(super) heard: Timestamp,
+    pub(super) reading: Option<LastReading>,
     /// The newest word about it.
     pub(super) stamp: Stamp,
     /// When its agent said that it ends, as the store kept it.
@@ -130,6 +131,15 @@ pub struct Local {
     pub(super) heard: Timestamp,
 }
 
+/// The reading that the newest word is of, which may come in parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastReading {
+    /// By the agent's clock.
+    pub(super) read_at: Timestamp,
+    /// When the process was heard of before it.
+    pub(super) heard_before: Option<Timestamp>,
+}
+
 /// Operations that were asked for, oldest first, and when the newest of them came.
 #[derive(Debug, Default)]
 pub(super) struct Recalled {
@@ -158,6 +168,7 @@ impl Process {
             lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
+            reading: None,
             stamp: Stamp::STORE,
             unwatched_since: None,
             was_stale: false,
