@@ -76,6 +76,8 @@ pub(super) struct Process {
 /// Questions that a process answers at most at one reading; more are dropped, and the daemon asks again.
 const MAX_ASKED: usize = 64;
 /// Operations recalled in one batch: what one question may ask for, four times.
+/// Pointers of communicators whose uses are counted; beyond that, logs are joined as after a gap.
+const MAX_POINTERS: usize = 65_536;
 const MAX_RECALLED: usize = 256;
 
 /// What somebody wants to know at the next reading.
@@ -325,6 +327,10 @@ impl Process {
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
         self.communicators.retain(|id, _| present.contains(id));
         self.busy.retain(|(id, _), _| present.contains(id));
+                if self.uses.len() >= MAX_POINTERS {
+                    self.uses.clear();
+                    self.has_gaps = true;
+                }
     }
 
     /// Finds the log's facts about each communicator, and takes them again when the log has more.
