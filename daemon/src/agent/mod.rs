@@ -6,7 +6,7 @@
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
 //! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` (whose `log_file` is
-//!   read by `log_readers`) and the `join` of both, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
 //! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `lacks`: what a log does not say.
@@ -28,6 +28,7 @@ mod account;
 mod activity;
 mod backlog;
 mod calls;
+mod completion;
 mod config;
 mod control;
 mod delta;

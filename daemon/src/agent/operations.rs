@@ -148,15 +148,16 @@ impl Operations {
     }
 
     /// Those called and not finished, oldest first. Where there are too many, the oldest of each communicator stay: what a
-    /// rank waits for is told however many calls another communicator has in flight.
-    pub(super) fn in_flight(&self) -> Vec<batch::Operation> {
+    /// rank waits for is told however many calls another communicator has in flight. `is_over`: known from elsewhere.
+    pub(super) fn in_flight(&self, is_over: impl Fn(&batch::Operation) -> bool) -> Vec<batch::Operation> {
         let holding = held::holding(&self.open, &self.last_completed);
         let in_flight = self.open.iter().filter_map(|(ticket, open)| match open {
             Open::InFlight(operation) => Some((*ticket, *operation)),
             Open::EndsByOrder(operation) => holding.contains(ticket).then_some((*ticket, *operation)),
             Open::Torn | Open::NotBegun => None,
         });
-        let mut in_flight: Vec<(u64, batch::Operation)> = in_flight.collect();
+        let mut in_flight: Vec<(u64, batch::Operation)> =
+            in_flight.filter(|(_, operation)| !is_over(operation)).collect();
         // Tickets tell the order of one thread's calls alone, for threads take them in blocks.
         let age = |(ticket, operation): &(u64, batch::Operation)| (operation.issued_at_ns, *ticket);
         in_flight.sort_unstable_by_key(age);
@@ -168,6 +169,11 @@ impl Operations {
             in_flight.sort_unstable_by_key(age);
         }
         in_flight.into_iter().map(|(_, operation)| operation).collect()
+    }
+
+    /// When the newest completed one of a communicator was called.
+    pub(super) fn newest_completed(&self, local_id: u64) -> Option<u64> {
+        self.last_completed.get(&local_id).map(|(_, operation)| operation.issued_at_ns)
     }
 
     /// The newest completed one of each of `communicators`; those of others are forgotten.

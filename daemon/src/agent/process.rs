@@ -16,6 +16,7 @@ use ringscope_wire::segment::read::{Communicator, Identity};
 
 use super::account::Account;
 use super::calls::Calls;
+use super::completion::{self, Lost};
 use super::folder_file::FileId;
 use super::join::{Wanted, find};
 use super::lacks;
@@ -75,9 +76,9 @@ pub(super) struct Process {
 
 /// Questions that a process answers at most at one reading; more are dropped, and the daemon asks again.
 const MAX_ASKED: usize = 64;
-/// Operations recalled in one batch: what one question may ask for, four times.
 /// Pointers of communicators whose uses are counted; beyond that, logs are joined as after a gap.
 const MAX_POINTERS: usize = 65_536;
+/// Operations recalled in one batch: what one question may ask for, four times.
 const MAX_RECALLED: usize = 256;
 
 /// What somebody wants to know at the next reading.
@@ -99,6 +100,7 @@ struct Known {
     /// How many with its pointer came before; `None` while its init has not succeeded.
     occurrence: Option<u32>,
     pointer: u64,
+    lost: Option<Lost>,
     facts: Option<CommunicatorFacts>,
     /// Its slot without the counters as it was told last; `None` if it must be told anew.
     told: Option<Communicator>,
@@ -165,7 +167,7 @@ impl Process {
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
         self.read_log(now.readers, losses);
-        self.know(&snapshot, clock);
+        self.know(&snapshot, clock, now);
         self.join(&snapshot);
         self.tell(&mut snapshot, clock, now);
         if is_dead {
@@ -294,7 +296,8 @@ impl Process {
     }
 
     /// Takes in new communicators, in the order in which they were made, and forgets those whose slot was used again.
-    fn know(&mut self, snapshot: &Snapshot, clock: Clock) {
+    fn know(&mut self, snapshot: &Snapshot, clock: Clock, now: Now<'_>) {
+        let lost_events = completion::events(&snapshot.dropped);
         let mut slots: Vec<&Communicator> = snapshot.communicators.iter().collect();
         slots.sort_by_key(|communicator| communicator.created_ticks);
         for slot in slots {
@@ -315,10 +318,19 @@ impl Process {
             if known.error_at.map(|(ticks, _)| ticks) != error_at {
                 known.error_at = error_at.map(|ticks| (ticks, clock.wall_ns(ticks)));
             }
+            let newest_ns = self.operations.newest_completed(id);
+            let lost = Lost::of(known.lost, slot, lost_events, newest_ns, now.wall.0);
+            if std::mem::replace(&mut known.lost, lost) != lost {
+                known.told = None;
+            }
             let succeeded =
                 matches!(slot.state, COMMUNICATOR_ACTIVE | COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED);
             if known.occurrence.is_none() && succeeded && slot.pointer != 0 {
                 known.pointer = slot.pointer;
+                if self.uses.len() >= MAX_POINTERS {
+                    self.uses.clear();
+                    self.has_gaps = true;
+                }
                 let uses = self.uses.entry(slot.pointer).or_default();
                 known.occurrence = Some(*uses);
                 *uses += 1;
@@ -327,10 +339,6 @@ impl Process {
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
         self.communicators.retain(|id, _| present.contains(id));
         self.busy.retain(|(id, _), _| present.contains(id));
-                if self.uses.len() >= MAX_POINTERS {
-                    self.uses.clear();
-                    self.has_gaps = true;
-                }
     }
 
     /// Finds the log's facts about each communicator, and takes them again when the log has more.
@@ -395,7 +403,7 @@ impl Process {
             communicators: Vec::new(),
             counters,
             links,
-            in_flight: self.operations.in_flight(),
+            in_flight: self.in_flight(),
             last_completed: self.operations.last_completed(&present),
             dropped: dropped(snapshot),
             collector_state: known_enum::<batch::CollectorState>(snapshot.state),
@@ -428,6 +436,14 @@ impl Process {
         };
     }
 
+    /// Those in flight, but for those of which it is only not told that they are over.
+    fn in_flight(&self) -> Vec<batch::Operation> {
+        self.operations.in_flight(|operation| {
+            let lost = self.communicators.get(&operation.local_id).and_then(|known| known.lost);
+            lost.is_some_and(|lost| lost.is_past && operation.issued_at_ns <= lost.at_ns)
+        })
+    }
+
     /// Writes the communicators anew if one of them changed in more than its counters.
     fn tell_communicators(&mut self, slots: &mut [Communicator]) {
         for slot in slots.iter_mut() {
@@ -449,7 +465,11 @@ impl Process {
                 ended_at_ns: known.ended_at_ns,
                 error_at_ns: known.error_at.map(|(_, at_ns)| at_ns),
             };
-            told.push(communicator(slot, times, known.facts.as_ref(), log));
+            let mut one = communicator(slot, times, known.facts.as_ref(), log);
+            if known.lost.is_some_and(|lost| lost.is_past) {
+                one.completion_lost.clear();
+            }
+            told.push(one);
             known.told = Some(slot.clone());
         }
         self.account.set_communicators(told);

@@ -227,7 +227,8 @@ impl Facts {
                 Completion::Unspecified => older.completion,
                 told => told,
             },
-            completion_lost: named(self.completion_lost, older.completion_lost),
+            // Over, once something that was called later has completed.
+            completion_lost: self.completion_lost,
             compute_capability: self.compute_capability.or(older.compute_capability),
             ring_bw_intra: self.ring_bw_intra.or(older.ring_bw_intra),
             ring_bw_inter: self.ring_bw_inter.or(older.ring_bw_inter),

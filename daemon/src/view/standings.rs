@@ -242,7 +242,8 @@ impl<'a> Standings<'a> {
     fn calls(&self, rank: &RankRef<'_>) -> Calls {
         let mut calls = Calls {
             completion_known: rank.knows_completion(),
-            completion_lost: !rank.facts.completion_lost.is_empty(),
+            // Of one that has ended nothing is open.
+            completion_lost: rank.ended().is_none() && !rank.facts.completion_lost.is_empty(),
             ..Calls::default()
         };
         for counted in rank.local.counters().values() {

@@ -6,7 +6,10 @@ use ringscope_wire::Primitive;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::hash::check;
 use ringscope_wire::segment::calls::layout::{Area, Mark, Pair, Thread, call_word};
-use ringscope_wire::segment::layout::{Communicator, LOST_RECORD, Live, OPERATION_ISSUED, VERSION, link_key};
+use ringscope_wire::segment::layout::{
+    Communicator, LOST_CUDA_EVENT, LOST_RECORD, Live, OPERATION_COMPLETED, OPERATION_ISSUED, Record, VERSION,
+    link_key,
+};
 
 use crate::daemon::{Answer, FakeDaemon, key};
 use crate::segment::{ANCHOR_TICKS, ANCHOR_WALL_NS, SegmentWriter};
@@ -115,14 +118,42 @@ async fn calls_by_peer_are_told_while_a_send_hangs() {
     with_a_pair(&segment);
     let send = segment.record(0, OPERATION_ISSUED);
     let primitive = u32::try_from(Primitive::Send.index() << 8 | 7).expect("small");
-    segment.record_field(
-        send,
-        offset_of!(ringscope_wire::segment::layout::Record, what),
-        &primitive.to_le_bytes(),
-    );
+    segment.record_field(send, offset_of!(Record, what), &primitive.to_le_bytes());
     let agent = host.agent();
     daemon.until(|all| all.get(&key(42)).is_some_and(|process| !process.pairs.is_empty())).await;
     let pair = &daemon.process(42).pairs[0];
     assert_eq!((pair.local_id, pair.peer, pair.calls), (SLOT_0, 6, 2));
+    agent.stop().await;
+}
+
+/// An event was lost behind the first call; the second, called later, completes.
+#[tokio::test]
+async fn what_completes_after_a_loss_tells_that_what_was_before_it_is_over() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let mut segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 1);
+    segment.calls(0, Primitive::AllReduce, 3, 0);
+    segment.record(0, OPERATION_ISSUED);
+    slot(&segment, offset_of!(Communicator, lost), &LOST_CUDA_EVENT.to_le_bytes());
+    let agent = host.agent();
+    daemon.until(|all| all.get(&key(42)).is_some_and(|one| one.in_flight.len() == 1)).await;
+    assert!(!daemon.communicator(42, SLOT_0).completion_lost.is_empty(), "nothing is known of it");
+
+    // Called after the agent has read that something was lost.
+    let later = ringscope_daemon::clock::now().0 - ANCHOR_WALL_NS + ANCHOR_TICKS;
+    for (ticket, state) in [(1, OPERATION_COMPLETED), (2, OPERATION_ISSUED)] {
+        segment.record_at(ticket, ticket, state);
+        segment.record_field(ticket, offset_of!(Record, issued_ticks), &(later + ticket).to_le_bytes());
+    }
+    let next_ticket = offset_of!(Segment, live) + offset_of!(Live, next_ticket);
+    segment.write(next_ticket, &3_u64.to_le_bytes());
+    daemon.until(|all| all[&key(42)].communicators.iter().any(|one| one.completion_lost.is_empty())).await;
+    daemon.until(|all| all[&key(42)].in_flight.len() == 1).await;
+    assert_eq!(daemon.process(42).in_flight[0].seq_number, 2, "the first one is over");
+
+    // The next loss is told anew.
+    segment.drop_event(10, 1);
+    daemon.until(|all| all[&key(42)].communicators.iter().any(|one| !one.completion_lost.is_empty())).await;
     agent.stop().await;
 }

@@ -87,7 +87,7 @@ impl Reader {
         self.operations
             .update(&mut ring.bytes.as_slice(), ring.next_ticket, clock, &mut self.losses)
             .unwrap();
-        self.operations.in_flight().iter().map(|operation| operation.seq_number).collect()
+        self.operations.in_flight(|_| false).iter().map(|operation| operation.seq_number).collect()
     }
 
     fn lost(&self) -> Vec<(String, u64)> {
