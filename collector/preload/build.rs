@@ -36,7 +36,10 @@ const LINK: [&str; 8] = [
 #[expect(clippy::disallowed_methods, reason = "a build script's settings are its environment")]
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
-    let compiler = cc::Build::new().opt_level(2).debug(false).pic(true).warnings(true).try_get_compiler()?;
+    let mut build = cc::Build::new();
+    build.opt_level(2).debug(false).pic(true).warnings(true);
+    // On aarch64 atomics are else functions of the compiler's own library, which this object would need.
+    let compiler = build.flag_if_supported("-mno-outline-atomics").try_get_compiler()?;
     let object = out.join(NAME);
     let mut command = compiler.to_command();
     if std::env::var("CARGO_CFG_TARGET_ARCH")? == "x86_64" {

@@ -8,6 +8,7 @@ use crate::{dashboards, harm, nccl, python, rig, tools};
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
         tools::CC,
+        tools::CXX,
         tools::MUSL_GCC,
         tools::IP,
         tools::NFT,

@@ -110,6 +110,11 @@ fn built() -> &'static Path {
         // Compiled so that it has no copy of what the linker says.
         let stuck = ["-fPIC", "use.o", "-ldl", "-Wl,--export-dynamic"];
         compile(&dir, "stuck", "loading_stuck.c", &[&stuck, &nccl[..]].concat());
+        compile(&dir, "local", "loading_local.c", &["-ldl", rpath]);
+        let cpp = ["-DLIBRARY", "-shared", "-fPIC", "-Wl,-soname,libunwind_nccl.so", "-lstdc++"];
+        compile(&dir, "libunwind_nccl.so", "loading_unwind.cc", &cpp);
+        let unwind = ["-L.", "-l:libunwind_nccl.so", "-lstdc++", rpath];
+        compile(&dir, "unwind", "loading_unwind.cc", &unwind);
         compile(&dir, "stuck_local", "loading_stuck.c", &["-fPIC", "-ldl", rpath]);
         dir
     })
@@ -179,5 +184,26 @@ fn a_child_with_half_of_another_object_goes_on() {
         let mut local = job("stuck_local", who);
         local.command().arg("libuse.so");
         n_segments(local);
+    }
+}
+
+#[test]
+fn an_object_opened_for_itself_gets_its_own_library_also_without_a_collector() {
+    for (collector, n) in [(Some(library()), 1), (Some("/nowhere/libringscope.so".into()), 0), (None, 0)] {
+        let mut local = job("local", "libuse.so");
+        local = match collector {
+            Some(path) => local.env("RINGSCOPE_COLLECTOR", path),
+            None => local.without("RINGSCOPE_COLLECTOR"),
+        };
+        assert_eq!(n_segments(local), n);
+    }
+}
+
+#[test]
+fn what_unwinds_out_of_the_library_passes() {
+    // Thrown, ended by itself, cancelled, returned: by the first call of all or a later one.
+    for ways in ["trec", "etc", "ctr", "rtec"] {
+        n_segments(job("unwind", ways));
+        n_segments(job("unwind", ways).env("RINGSCOPE_COLLECTOR", "/nowhere/libringscope.so"));
     }
 }
