@@ -123,6 +123,10 @@ pub(crate) fn look_again(segment: &Segment) {
 
 /// Binds the contexts that only one communicator fits, as often as that makes others certain.
 fn settle_unknown(segment: &Segment) {
+    // Behind a full table there may be thousands of contexts, each of which would look at all of it.
+    if free(segment).next().is_none() {
+        return;
+    }
     while contexts::unknown().any(|number| settle_one(segment, number)) {}
 }
 
@@ -160,13 +164,14 @@ fn surety(fit: Fit) -> Surety {
     if fit >= Fit::Hash { Surety::Sure } else { Surety::Likely }
 }
 
-/// The slots that no context has yet, and how well they fit.
+/// The slots that no context has yet.
+fn free(segment: &Segment) -> impl Iterator<Item = usize> {
+    (0..table::n_used(segment)).filter(|slot| !is_claimed(at(segment, *slot)))
+}
+
+/// The same, and how well they fit.
 fn free_and_fitting(segment: &Segment, announced: &Announcement) -> impl Iterator<Item = (usize, Fit)> {
-    let used = table::n_used(segment);
-    (0..used)
-        .filter(|slot| !is_claimed(at(segment, *slot)))
-        .map(|slot| (slot, fit(at(segment, slot), announced)))
-        .filter(|(_, fit)| *fit != Fit::Not)
+    free(segment).map(|slot| (slot, fit(at(segment, slot), announced))).filter(|(_, fit)| *fit != Fit::Not)
 }
 
 fn is_free_and_fits(communicator: &Communicator, announced: &Announcement) -> bool {

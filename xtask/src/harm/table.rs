@@ -328,6 +328,17 @@ const FACTS: &[Row] = &[
         },
     ),
     quick(
+        "communicators-4500",
+        "more at once than a segment has room for, each told by a profiler: none is waited for",
+        Case {
+            program: Program::Stub("many"),
+            arguments: &["4500", "1"],
+            settings: &[("STUB_PROFILER", "1")],
+            longer_s: 8.0,
+            ..CASE
+        },
+    ),
+    quick(
         "same-address",
         "a communicator at the address of one that ended unseen",
         Case { program: Program::Stub("same"), facts: Some(facts::apart), ..CASE },
