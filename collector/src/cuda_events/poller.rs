@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ const ASLEEP: u32 = 2;
 /// The next pause is skipped.
 static HURRY: AtomicBool = AtomicBool::new(false);
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
-static HAS_EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+/// 1 once it has.
+static HAS_EXIT_HANDLER: AtomicU32 = AtomicU32::new(0);
 /// The process is ending: there is one more look.
 static IS_LEAVING: AtomicBool = AtomicBool::new(false);
 /// The process is ending: the driver must not be called any more.
@@ -37,6 +38,8 @@ static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Enough for a query; the driver's own need is small.
 const STACK_BYTES: usize = 256 << 10;
+/// How long it is waited for until its function of the exit is registered, which takes about 0.1 ms.
+const LONGEST_START: Duration = Duration::from_millis(50);
 /// How long it sleeps before it looks whether anybody is left who could wake it.
 const LONGEST_SLEEP: Duration = Duration::from_millis(250);
 /// How long the end of the process waits for the last look, if that is not held up in the driver: that many times ...
@@ -49,11 +52,6 @@ pub(crate) fn start(work: fn()) -> bool {
     if IS_STARTED.load(Acquire) || IS_STARTED.swap(true, AcqRel) {
         return true;
     }
-    if !HAS_EXIT_HANDLER.swap(true, Relaxed) {
-        // Registered after the driver's own, so that it runs before.
-        // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
-        unsafe { libc::atexit(leave_driver) };
-    }
     // The job's signals belong to its own threads: a new thread inherits a mask that lets none in.
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -63,7 +61,7 @@ pub(crate) fn start(work: fn()) -> bool {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     let thread = std::thread::Builder::new().name("ringscope".into()).stack_size(STACK_BYTES);
     let started = thread.spawn(move || {
-        if guard(work).is_some() {
+        if will_leave_driver() && guard(work).is_some() {
             IS_STARTED.store(false, Relaxed);
         }
     });
@@ -71,8 +69,25 @@ pub(crate) fn start(work: fn()) -> bool {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
     if started.is_err() {
         IS_STARTED.store(false, Relaxed);
+    } else if HAS_EXIT_HANDLER.load(Acquire) == 0 {
+        // Or there is no last look where the process exits at once. Once, and not for long: in a forked child the C library's
+        // lock of exit functions may be held for good, by a thread that was the parent's.
+        wait(&HAS_EXIT_HANDLER, 0, Some(LONGEST_START));
     }
     started.is_ok()
+}
+
+/// On the thread: has [`leave_driver`] called at exit; false if it cannot be.
+fn will_leave_driver() -> bool {
+    if HAS_EXIT_HANDLER.load(Acquire) != 0 {
+        return true;
+    }
+    // Registered after the driver's own, so that it runs before.
+    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
+    let is_registered = unsafe { libc::atexit(leave_driver) } == 0;
+    HAS_EXIT_HANDLER.store(is_registered.into(), Release);
+    wake_all(&HAS_EXIT_HANDLER);
+    is_registered
 }
 
 /// Whether a look is still to come.

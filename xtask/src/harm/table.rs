@@ -142,6 +142,11 @@ const CHILDREN: &[Row] = &[
         Case { program: Program::Stub("fds"), ..CASE },
     ),
     quick(
+        "child-exit-lock",
+        "children made while another thread holds the lock of exit functions",
+        Case { program: Program::Gpu("exit_lock"), longer_s: 3.0, ..CASE },
+    ),
+    quick(
         "fork-cost",
         "128 workers of a rank: at most 50 KB each",
         Case {
