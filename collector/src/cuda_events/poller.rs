@@ -4,6 +4,7 @@
 
 #![expect(unsafe_code, reason = "waits on a futex, blocks signals, registers a handler")]
 
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -36,6 +37,11 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
+/// What a thread gets for what it does itself. Held back, such a signal ends the process without asking any handler:
+/// neither ours, where the segment was cut, nor the program's own.
+const FAULTS: [c_int; 6] =
+    [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
+
 /// Enough for a query; the driver's own need is small.
 const STACK_BYTES: usize = 256 << 10;
 /// How long it is waited for until its function of the exit is registered, which takes about 0.1 ms.
@@ -53,12 +59,16 @@ pub(crate) fn start(work: fn()) -> bool {
         return true;
     }
     // The job's signals belong to its own threads: a new thread inherits a mask that lets none in.
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    let mut others = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: a valid place for a set.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    unsafe { libc::sigfillset(others.as_mut_ptr()) };
+    for fault in FAULTS {
+        // SAFETY: filled above, and a signal's number.
+        unsafe { libc::sigdelset(others.as_mut_ptr(), fault) };
+    }
     // SAFETY: filled above; `before` is a valid place for the old mask.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, others.as_ptr(), before.as_mut_ptr()) };
     let thread = std::thread::Builder::new().name("ringscope".into()).stack_size(STACK_BYTES);
     let started = thread.spawn(move || {
         if will_leave_driver() && guard(work).is_some() {
@@ -178,7 +188,7 @@ fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
 fn wake_all(word: &AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: a word of ours, which the kernel only takes as an address.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, libc::c_int::MAX) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, c_int::MAX) };
 }
 
 /// At exit: the thread looks once more at what has completed, then the driver is left alone, which is about to end too.

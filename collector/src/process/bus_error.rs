@@ -2,7 +2,8 @@
 //! it is SIGBUS, which would end the job; here the page becomes one of zeros, and the collector is off from then on.
 //!
 //! For every other address all is as the program has it: its handler is called with what it would have got, or the signal
-//! does what it does where there is none. A handler that the program sets later takes our place.
+//! does what it does where there is none. A handler that the program sets later takes our place, and for a thread that holds
+//! SIGBUS back no handler is asked: the kernel ends the process.
 
 #![expect(unsafe_code, reason = "handles a signal")]
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "scenarios_cuda.h"
 #include "stub_stream_nccl.h"
+#include <glob.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -41,6 +42,28 @@ static void in_order(void) {
   UNTIL(completed(ALL_REDUCE) == 3);
   all_reduce(comm, stream);
   CHECK(DRIVER(stub_n_sins) == 0);
+}
+
+/* Somebody cuts the segment, and the thread that asks events is the first that meets it. */
+static void cut_under_events(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_hold, true);
+  all_reduce(comm, stream);
+  CHECK(n_threads() == 2);
+  glob_t segments;
+  char pattern[4096];
+  snprintf(pattern, sizeof pattern, "%s/*.seg", getenv("RINGSCOPE_DIR"));
+  OK(glob(pattern, 0, NULL, &segments));
+  CHECK(segments.gl_pathc == 1);
+  OK(truncate(segments.gl_pathv[0], 0));
+  globfree(&segments);
+  DRIVER(stub_finish, stream, 1);
+  int asked = DRIVER(stub_n_queries);
+  UNTIL(DRIVER(stub_n_queries) > asked || n_threads() == 1);
+  /* It has been off since that. */
+  for (int i = 0; i < 1000; i++) all_reduce(comm, stream);
+  OK(ncclCommDestroy(comm));
 }
 
 /* Four events, each begun during another look, and the oldest not complete. */
@@ -395,7 +418,7 @@ static void no_allocation_with_events(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(in_order), SCENARIO(oldest_only), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
+    SCENARIO(in_order), SCENARIO(cut_under_events), SCENARIO(oldest_only), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
     SCENARIO(threads_with_events), SCENARIO(bare),

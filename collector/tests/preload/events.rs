@@ -37,6 +37,11 @@ fn an_event_confirms_what_was_called_before_it() {
 }
 
 #[test]
+fn a_segment_that_is_cut_under_the_thread_that_asks_events_ends_nothing() {
+    cuda_job("cut_under_events", "cuda-driver").succeed();
+}
+
+#[test]
 fn of_each_stream_the_oldest_event_alone_is_asked() {
     left_by("oldest_only").expect(0, AllReduce, (4, 4), (4, 4), 0);
 }
