@@ -13,6 +13,7 @@ use crate::calls::{linker_scope, order};
 use crate::cuda_events::follow;
 use crate::exports::nonblocking;
 use crate::profiler::{adopt, asked, contexts, plugin, replay, seen, steps};
+use crate::segment::forks::wait_for;
 use crate::segment::own::forks;
 use crate::segment::{closers, communicators, local, own, places, switch};
 use crate::summation::{group, watcher};
@@ -23,8 +24,6 @@ static MAPPED: AtomicPtr<Segment> = AtomicPtr::new(ptr::null_mut());
 /// How often something is done again because a child was forked meanwhile. A program that forks without a pause gets
 /// the last.
 const MAX_TRIES: u32 = 8;
-/// How often another thread's fork that is under way is looked at before it is no longer waited for: some milliseconds.
-const MAX_LOOKS: u32 = 1000;
 
 /// From now on children know that they are children, also where the kernel does not tell them ([`own`]).
 ///
@@ -44,12 +43,7 @@ pub(super) fn note_mapped(segment: *mut Segment) {
 /// Does something once more, and drops what came of it before, if a child was forked meanwhile.
 pub(super) fn undisturbed<T>(mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..MAX_TRIES {
-        for _ in 0..MAX_LOOKS {
-            if forks().under_way.load(SeqCst) == 0 {
-                break;
-            }
-            std::thread::yield_now();
-        }
+        wait_for(&forks().under_way);
         let before = forks().ended.load(SeqCst);
         let result = f()?;
         if forks().under_way.load(SeqCst) == 0 && forks().ended.load(SeqCst) == before {

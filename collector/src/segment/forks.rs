@@ -9,13 +9,18 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
 
 use crate::segment::own::forks;
+use crate::segment::ticks::monotonic_ns;
 
-/// How often the others are looked at, with a turn of the processor for them in between: some ten milliseconds.
-const MAX_LOOKS: u32 = 10_000;
+/// How long the others are waited for. A time, and not turns: on a busy processor each turn that others are let have takes
+/// more than a millisecond.
+const MAX_WAIT_NS: u64 = 20_000_000;
+/// Between two looks.
+static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 
 /// Forks that one who asks lets go first. A program that forks without a pause gets no more.
 const MAX_TRIES: u32 = 4;
@@ -49,12 +54,15 @@ pub(crate) fn between_forks<R>(ask: impl FnOnce() -> R) -> R {
     ask()
 }
 
-fn wait_for(others: &AtomicU32) {
-    for _ in 0..MAX_LOOKS {
-        if others.load(SeqCst) == 0 {
-            break;
-        }
-        std::thread::yield_now();
+/// Until there is none of them, or for so long.
+pub(crate) fn wait_for(others: &AtomicU32) {
+    if others.load(SeqCst) == 0 {
+        return;
+    }
+    let begun_ns = monotonic_ns();
+    while others.load(SeqCst) != 0 && monotonic_ns().saturating_sub(begun_ns) < MAX_WAIT_NS {
+        // SAFETY: a valid time; by its number, as the C library's function ends a thread that is to be cancelled.
+        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const PAUSE, ptr::null_mut::<libc::timespec>()) };
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) fn is_linker_stuck() -> bool {
         }
         let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
         // SAFETY: a valid place for the answer; any address may be asked for.
-        let found = unsafe { libc::dladdr(std::ptr::from_ref(debug).cast(), info.as_mut_ptr()) };
+        let found = unsafe { libc::dladdr(ptr::from_ref(debug).cast(), info.as_mut_ptr()) };
         // SAFETY: all zero is a valid Dl_info.
         let info = unsafe { info.assume_init() };
         if found == 0 || info.dli_fbase != debug.linker {
@@ -105,7 +113,7 @@ pub(crate) fn unstick_linker() {
 }
 
 fn debug() -> Option<&'static Debug> {
-    static PLACE: AtomicPtr<Debug> = AtomicPtr::new(std::ptr::null_mut());
+    static PLACE: AtomicPtr<Debug> = AtomicPtr::new(ptr::null_mut());
     let mut place = PLACE.load(Acquire);
     if place.is_null() {
         // SAFETY: a pseudo-handle and a terminated name.
