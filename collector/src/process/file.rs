@@ -31,11 +31,20 @@ pub(super) fn make_shared(dir: &Path) -> io::Result<()> {
     }
     match fs::create_dir(dir) {
         // Afterwards: what `mkdir` is given is cut by the umask. Where that is not allowed, the folder is still good for us.
-        Ok(()) => drop(fs::set_permissions(dir, Permissions::from_mode(DIR_MODE))),
+        Ok(()) => drop(open_to_all(dir)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
         Err(error) => return Err(error),
     }
     Ok(())
+}
+
+/// Gives the folder itself the mode: the name may be a link of another user's by now.
+fn open_to_all(dir: &Path) -> io::Result<()> {
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC)
+        .open(dir)?;
+    folder.set_permissions(Permissions::from_mode(DIR_MODE))
 }
 
 /// A segment's file under a name that no reader looks at, mapped and locked. Dropped before it is published, it is
