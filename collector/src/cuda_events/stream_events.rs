@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use crate::cuda_events::pending_event::{PendingEvent, Taken};
 use crate::cuda_events::{driver, poller};
 use crate::segment::local::{Local, Sum};
+use crate::segment::uncancelled;
 
 /// (communicator, stream) pairs at once. A communicator mostly has one stream.
 const MAX_STREAMS: usize = 512;
@@ -157,7 +158,7 @@ fn probes(slot: usize, stream: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Makes events for a communicator's stream: from some that nobody has, else from some that have nothing to confirm. Not
-/// on the record path: the first call on a stream.
+/// on the record path: the first call on a stream. The driver makes system calls there, and a cancellation waits.
 #[cold]
 pub(super) fn open(
     local: &Local,
@@ -166,6 +167,10 @@ pub(super) fn open(
     stream: u64,
     device: i32,
 ) -> Result<usize, Refusal> {
+    uncancelled(|| open_one(local, slot, generation, stream, device))
+}
+
+fn open_one(local: &Local, slot: usize, generation: u32, stream: u64, device: i32) -> Result<usize, Refusal> {
     let context = driver::context_of(stream, device).ok_or(Refusal::Driver)?;
     let index = probes(slot, stream)
         .find(|index| seize(&ALL[*index], context, |owner| owner == 0))

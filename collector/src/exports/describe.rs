@@ -12,8 +12,8 @@ use crate::calls::resolve;
 use crate::calls::resolve::Function;
 use crate::cuda_events::fit;
 use crate::profiler::adopt;
-use crate::segment::communicators;
 use crate::segment::local::Local;
+use crate::segment::{communicators, uncancelled};
 
 /// Asks the library for what the call did not say. Not from within it.
 pub(crate) fn describe(segment: &Segment, local: &Local, slot: usize, comm: Comm) {
@@ -44,7 +44,9 @@ pub(crate) fn ask(local: &Local, function: Function, library: usize, comm: Comm)
     local.library.set(library);
     let _inside = local.enter(0, None);
     let mut value = 0;
-    // SAFETY: a communicator that the library has made, and a valid place for the answer.
-    let result = unsafe { real(comm, &raw mut value) };
+    let place = &raw mut value;
+    // SAFETY: a communicator that the library has made, and a valid place for the answer. The program has not made this call:
+    // it is not cancelled in it.
+    let result = uncancelled(|| unsafe { real(comm, place) });
     (result == SUCCESS).then_some(value)
 }

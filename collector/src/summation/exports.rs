@@ -12,7 +12,8 @@ use ringscope_wire::watcher::{Call, Watcher};
 
 use crate::abi::nccl::SYSTEM_ERROR;
 use crate::calls::{linker_scope, resolve};
-use crate::segment::guard;
+use crate::segment::forks::between_forks;
+use crate::segment::{guard, uncancelled};
 use crate::summation::watcher::{watcher, watcher_or_open};
 
 /// What a function returns in place of a handle or a number when there is no engine behind it.
@@ -24,6 +25,12 @@ fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
     if !known.is_null() {
         return Some(known);
     }
+    let found = uncancelled(|| between_forks(|| find(name)))?;
+    place.store(found, Release);
+    Some(found)
+}
+
+fn find(name: &CStr) -> Option<*mut c_void> {
     let caller = linker_scope::caller();
     let scope = linker_scope::of_caller(caller, name, name)?;
     let found = scope.find(name, name)?;
@@ -31,7 +38,6 @@ fn real(place: &AtomicPtr<c_void>, name: &CStr) -> Option<*mut c_void> {
     if linker_scope::Kept::default().keep(found) {
         scope.close();
     }
-    place.store(found, Release);
     Some(found)
 }
 
