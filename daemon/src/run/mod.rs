@@ -23,7 +23,7 @@ use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
 use crate::shared_dir;
 use note::Note;
-use shim::{Shim, ShimError};
+use shim::ShimError;
 
 /// Arguments of `ringscope run`.
 #[derive(Debug, clap::Args)]
@@ -169,7 +169,6 @@ pub fn run(args: &RunArgs) -> RunError {
 fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let cache = args.cache_dir();
     let collector = embedded::path_of(Library::Collector, &cache)?;
-    let preload = embedded::path_of(Library::Preload, &cache)?;
     let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
     if !refused::is_memory(&dir) {
         tracing::warn!(
@@ -185,18 +184,8 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     command.args(arguments);
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
-    let shim = match &args.shim {
-        Some(real) => Some(shim::prepare(Path::new(real), &args.command, &libraries, &preload, &cache)?),
-        None => None,
-    };
     if !args.plugin_only {
-        let ours: Vec<&Path> =
-            std::iter::once(preload.as_path()).chain(shim.as_ref().map(|shim| shim.path.as_path())).collect();
-        command.env("LD_PRELOAD", preloaded(&ours, args.inherited.ld_preload.as_deref())?);
-        command.env("RINGSCOPE_COLLECTOR", &collector);
-    }
-    if let Some(Shim { real, .. }) = &shim {
-        command.env("RINGSCOPE_NCCL", real);
+        set_preload(&mut command, args, &libraries, &collector)?;
     }
     command.env("RINGSCOPE_DIR", &dir).env("RINGSCOPE_RUN_ID", &run_id);
     if let Some(job) = &args.job {
@@ -215,6 +204,27 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
         tracing::warn!(%error, dir = %dir.display(), "cannot leave a note of this run for the agent");
     }
     Ok(command)
+}
+
+/// What is preloaded, and the stand-in for the library if there is to be one.
+fn set_preload(
+    command: &mut Command,
+    args: &RunArgs,
+    libraries: &Libraries,
+    collector: &Path,
+) -> Result<(), RunError> {
+    let cache = args.cache_dir();
+    let preload = embedded::path_of(Library::Preload, &cache)?;
+    let mut ours = vec![preload.clone()];
+    if let Some(real) = &args.shim {
+        let shim = shim::prepare(Path::new(real), &args.command, libraries, &preload, &cache)?;
+        command.env("RINGSCOPE_NCCL", &shim.real);
+        ours.push(shim.path);
+    }
+    let ours: Vec<&Path> = ours.iter().map(PathBuf::as_path).collect();
+    command.env("LD_PRELOAD", preloaded(&ours, args.inherited.ld_preload.as_deref())?);
+    command.env("RINGSCOPE_COLLECTOR", collector);
+    Ok(())
 }
 
 /// The folder for segments and logs, by a path that holds wherever the command goes.
