@@ -147,7 +147,10 @@ static struct {
  * `dladdr` waits until it is done: for a lock that such a thread holds and a fork makes anew. The tries are for others that
  * begin at once. A program may have a copy of what the linker says, which stays as it was at the start. */
 enum { MAX_LOOKS = 8 };
+/* This child has let the linker go on with half of its tables. */
+static int is_half;
 static int is_stuck(void) {
+    if (__atomic_load_n(&is_half, __ATOMIC_RELAXED)) return 1;
     if (!&_r_debug) return 0;
     int (*object_of)(const void *, void *) = dladdr;
     if (!object_of && __atomic_load_n(&linker.is_known, __ATOMIC_ACQUIRE)) object_of = linker.object_of;
@@ -163,7 +166,10 @@ static int is_stuck(void) {
 /* Lets a child that is stuck ask for what is loaded: nobody is left who would bring to an end what the linker is in the
  * middle of, and the child's own `dlopen` of something new would write the same. */
 static void unstick(void) {
-    if (is_stuck()) __atomic_store_n(&_r_debug.state, 0, __ATOMIC_RELEASE);
+    if (!is_stuck() || !&_r_debug) return;
+    /* For all else it stays stuck. */
+    __atomic_store_n(&is_half, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&_r_debug.state, 0, __ATOMIC_RELEASE);
 }
 
 /* Finds them; threads that do so at once write the same. */
@@ -282,7 +288,8 @@ static const void *of_caller(const char *name, const void *caller) {
     void *opened = linker.open(object.file, RTLD_LAZY | RTLD_NOLOAD);
     if (!opened) return 0;
     const void *found = linker.find(opened, name);
-    if (linker.close) linker.close(opened);
+    /* The last close frees what another thread of a parent had begun to free. */
+    if (linker.close && !is_stuck()) linker.close(opened);
     return found && !ringscope_preload_holds(found) ? found : 0;
 }
 

@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 
-use crate::segment::forks::unstick_linker;
+use crate::segment::forks::{is_linker_stuck, unstick_linker};
 
 /// Libraries that speak the API, in the order in which they are asked.
 const SONAMES: [&CStr; 4] = [c"libnccl.so.2", c"libnccl.so", c"librccl.so.1", c"librsccl.so"];
@@ -39,7 +39,11 @@ impl Scope {
 
     /// The object may be unloaded from now on, as far as others do not keep it.
     pub(crate) fn close(self) {
-        if let Self::Object(handle) = self {
+        // In a child with half of the linker's tables it stays: the last close looks through all that is loaded, and frees what
+        // another thread of the parent had begun to free.
+        if let Self::Object(handle) = self
+            && !is_linker_stuck()
+        {
             // SAFETY: a handle of `open`, which nobody uses any more.
             unsafe { libc::dlclose(handle) };
         }
@@ -81,8 +85,11 @@ pub(crate) fn open(object: &CStr, has: impl Fn(&Scope) -> bool) -> Option<Scope>
 pub(crate) struct Kept(Vec<*mut c_void>);
 
 impl Kept {
-    /// Keeps the object that holds the function; false if it cannot be named to the linker.
+    /// Keeps the object that holds the function; false if it cannot be named to the linker, or the linker is better not asked.
     pub(crate) fn keep(&mut self, function: *mut c_void) -> bool {
+        if is_linker_stuck() {
+            return false;
+        }
         let Some((base, path)) = base_of(function) else { return false };
         if self.0.contains(&base) {
             return true;

@@ -16,7 +16,7 @@ use ringscope_wire::segment::layout::DropReason;
 use crate::abi::nccl::{Comm, SYSTEM_ERROR};
 use crate::calls::linker_scope;
 use crate::calls::linker_scope::{Kept, Scope};
-use crate::segment::forks::between_forks;
+use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::local::Local;
 use crate::segment::{communicators, guard, segment, switch, uncancelled};
 
@@ -230,7 +230,7 @@ fn enter(found: Scope, probe: *mut c_void) -> Option<(usize, bool)> {
     let mut kept = Kept::default();
     let mut is_kept = kept.keep(probe);
     // For what an interposer before the library does not have.
-    let object = linker_scope::open(&path, |_| true);
+    let object = if is_linker_stuck() { None } else { linker_scope::open(&path, |_| true) };
     for (place, function) in library.functions.iter().zip(Function::ALL) {
         let (name, profiled) = (function.name(), function.profiled_name());
         let real =

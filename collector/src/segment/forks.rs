@@ -10,8 +10,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32};
 
 use crate::segment::own::forks;
 use crate::segment::ticks::monotonic_ns;
@@ -85,6 +85,9 @@ struct Debug {
 pub(crate) fn is_linker_stuck() -> bool {
     /// Another one may begin at once.
     const MAX_LOOKS: u32 = 8;
+    if IS_HALF.load(Relaxed) {
+        return true;
+    }
     let Some(debug) = debug() else { return false };
     for _ in 0..MAX_LOOKS {
         if debug.state.load(Acquire) == 0 {
@@ -102,12 +105,17 @@ pub(crate) fn is_linker_stuck() -> bool {
     true
 }
 
+/// This child has let the linker go on with half of its tables.
+static IS_HALF: AtomicBool = AtomicBool::new(false);
+
 /// Lets a child that is stuck ask for what is loaded: nobody is left who would bring to an end what the linker is in the
-/// middle of, and the child's own `dlopen` of something new would write the same.
+/// middle of, and the child's own `dlopen` of something new would write the same. It stays [stuck](is_linker_stuck) for whatever
+/// need not be asked.
 pub(crate) fn unstick_linker() {
     if let Some(debug) = debug()
         && is_linker_stuck()
     {
+        IS_HALF.store(true, Relaxed);
         debug.state.store(0, Release);
     }
 }
