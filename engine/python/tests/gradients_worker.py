@@ -55,7 +55,7 @@ def refused(words: str, call: Callable[[], object]) -> None:
 def under_way() -> None:
     """What becomes of gradients that are on their way."""
     bps.init()
-    for part in (touched, exchanged, synchronized, summed_again, sparse):
+    for part in (touched, exchanged, synchronized, replaced_after, summed_again, sparse):
         part()
     bps.shutdown()
 
@@ -63,7 +63,7 @@ def under_way() -> None:
 def loops() -> None:
     """What scripts do between steps that is right."""
     bps.init()
-    for part in (accumulated, later_parameters, wrapped_again, decided_by_loss):
+    for part in (accumulated, closures, views, later_parameters, wrapped_again, decided_by_loss):
         part()
     bps.shutdown()
 
@@ -152,6 +152,68 @@ def synchronized() -> None:
             training.expect_change(torch.full((3, 4), 0.25))
 
 
+def replaced_after() -> None:
+    """A gradient that a script puts in the place of everyone's is its own."""
+    training = Training("replaced")
+    for step in (training.optimizer.step, lambda: training.optimizer.step()):
+        training.expect_plain_step()
+        training.optimizer.zero_grad()
+        training.backward()
+        training.optimizer.synchronize()
+        loss = training.layer(training.own).sum()
+        for parameter, value in zip(training.layer.parameters(), torch.autograd.grad(loss, [*training.layer.parameters()])):
+            parameter.grad = value
+        refused("replaced by another tensor between synchronize() and step()", step)
+        assert training.weight().equal(training.before)
+        training.optimizer.synchronize()
+        training.optimizer.step()
+        training.expect_change(training.sum / bps.size())
+
+
+def closures() -> None:
+    """A closure that synchronizes, to clip, has its gradients sent once; one that sets them itself has them sent each time."""
+    for op in (bps.Average, bps.Sum):
+        training = Training(f"closures.{op}", op=op)
+        gradient = training.sum / (bps.size() if op == bps.Average else 1)
+
+        def clipped() -> torch.Tensor:
+            training.optimizer.zero_grad()
+            loss = training.layer(training.own).sum()
+            loss.backward()
+            training.optimizer.synchronize()
+            for parameter in training.layer.parameters():
+                parameter.grad.mul_(0.5)
+            training.optimizer.synchronize()
+            return loss.detach()
+
+        def set_itself() -> torch.Tensor:
+            loss = training.layer(training.own).sum()
+            for parameter, value in zip(training.layer.parameters(), torch.autograd.grad(loss, [*training.layer.parameters()])):
+                parameter.grad = value
+            return loss.detach()
+
+        for _ in range(2):
+            training.optimizer.step(clipped)
+            training.expect_change(gradient / 2)
+            training.optimizer.step(set_itself)
+            training.expect_change(gradient)
+
+
+def views() -> None:
+    """Gradients that lie in one buffer, with and without a record of that."""
+    for number, view in enumerate((lambda part: part, lambda part: part.detach())):
+        training = Training(f"views.{number}")
+        buffer = torch.zeros(15)
+        training.layer.weight.grad = view(buffer[:12].view(3, 4))
+        training.layer.bias.grad = view(buffer[12:])
+        for _ in range(2):
+            training.optimizer.zero_grad(set_to_none=False)
+            training.backward()
+            training.optimizer.step()
+            training.expect_change(training.sum / bps.size())
+            assert buffer[:12].view(3, 4).equal(training.layer.weight.grad)
+
+
 def in_skip_synchronize(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
     def step() -> None:
         with optimizer.skip_synchronize():
@@ -217,6 +279,13 @@ def summed_again() -> None:
         training.optimizer.step()
         training.expect_change(training.sum)
         training.layer.zero_grad(set_to_none=set_to_none)
+    # Clipping and some optimizers write into it.
+    training.backward()
+    training.optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(training.layer.parameters(), 0.5)
+    training.optimizer.step()
+    refused("zero_grad() before backward()", training.backward)
+    training.optimizer.zero_grad()
 
 
 def later_parameters() -> None:
@@ -349,6 +418,10 @@ def broadcasts_fail() -> None:
     for words, mistake in mistakes:
         refused(words, mistake)
         expect_as_before(tensors, before)
+    # One that cannot be written comes last.
+    expanded = {**state, "expanded": torch.ones(3, 1).expand(3, 4)}
+    refused("parameter.expanded cannot be replaced", lambda: bps.broadcast_parameters(expanded))
+    expect_as_before(tensors, before)
     bps.barrier()
     if rank == bps.size() - 1:
         os.kill(os.getpid(), 9)

@@ -38,6 +38,8 @@ class _Slot:
         self.handle: Optional[Handle[torch.Tensor]] = None
         # The gradient that the last step left a sum in, and its version then.
         self.sum: Optional[Tuple["weakref.ref[torch.Tensor]", int]] = None
+        # The gradient that is everyone's since the last `synchronize`.
+        self.everyones: Optional["weakref.ref[torch.Tensor]"] = None
 
     def count(self) -> None:
         """One more pass has added to the gradient."""
@@ -45,12 +47,25 @@ class _Slot:
             self.passes, self.counted = 0, self.parameter.grad
         self.passes += 1
 
+    def note_sum(self) -> None:
+        """What a step, or clipping before it, has written into the sum leaves it one."""
+        if self.sum is not None and self.parameter.grad is not None and self.sum[0]() is self.parameter.grad:
+            self.sum = (self.sum[0], self.parameter.grad._version)
+
     def has_last_sum(self, n_additions: int) -> bool:
         """Whether the last step's sum is in the gradient still, which nobody has touched but so many passes."""
         if self.sum is None or self.parameter.grad is None:
             return False
         gradient, version = self.sum
         return gradient() is self.parameter.grad and self.parameter.grad._version == version + n_additions
+
+    def note_everyones(self) -> None:
+        """What the parameter has for a gradient now is everyone's."""
+        self.everyones = None if self.parameter.grad is None else weakref.ref(self.parameter.grad)
+
+    def has_everyones(self) -> bool:
+        """Whether it has that gradient still; somebody may have changed it, on all workers alike."""
+        return self.parameter.grad is (None if self.everyones is None else self.everyones())
 
     def forget(self) -> None:
         """Gives the gradient back, and no pass has added to it."""
@@ -73,8 +88,8 @@ class Gradients:
         self._passes = _checked(passes)
         self._codec, self._op = codec, op
         self.members = Members(named)
-        # Whether they are everyone's, and none was computed since.
-        self.are_synchronized = False
+        # Whether they were made everyone's, and none was computed since.
+        self._are_synchronized = False
         self._slots = [_Slot(PREFIX + name, index, parameter) for index, (name, parameter) in enumerate(named)]
         # Slots from here on were submitted, in this group.
         self._first_submitted, self._group = len(self._slots), _group.generation()
@@ -93,6 +108,25 @@ class Gradients:
         if self._first_submitted < len(self._slots) and self._group != _group.generation():
             self._begin_anew()
         return self._first_submitted < len(self._slots)
+
+    def are_synchronized(self) -> bool:
+        """Whether they are everyone's, and none was computed since."""
+        return self._are_synchronized and self._group == _group.generation()
+
+    def use_up(self) -> None:
+        """A step was taken with them, or others are about to be computed: they are everyone's no more."""
+        self._are_synchronized = False
+        for slot in self._slots:
+            slot.note_sum()
+
+    def check_everyones(self) -> None:
+        """Raises an `Error` if a gradient is another one than that which was made everyone's."""
+        for slot in self._slots:
+            if not slot.has_everyones():
+                raise Error(
+                    f"{slot.name} was replaced by another tensor between synchronize() and step(), which is this worker's alone: "
+                    "call synchronize() again, or change it in place, in the same way on all workers"
+                )
 
     def refuse_under_way(self, what: str) -> None:
         """Raises an `Error` while gradients are computed or sent for a step."""
@@ -115,7 +149,10 @@ class Gradients:
         self._begin_anew()
 
     def synchronize(self) -> None:
-        """Submits what was not, also where a parameter took no part in the loss, and waits for all."""
+        """Submits what was not, also where a parameter took no part in the loss, and waits for all. Nothing to do where they
+        are everyone's already."""
+        if self.are_synchronized() and all(slot.has_everyones() for slot in self._slots):
+            return
         self.are_under_way()
         for slot in self._slots:
             slot.passes = self._passes
@@ -125,7 +162,9 @@ class Gradients:
                 self._finish(slot)
         finally:
             self._begin_anew()
-        self.are_synchronized = True
+        for slot in self._slots:
+            slot.note_everyones()
+        self._are_synchronized = True
 
     def loss_of_all(self, loss: Any) -> Any:
         """The average of all workers' losses, or their sum, as gradients are."""
@@ -158,7 +197,7 @@ class Gradients:
 
     def _count(self, slot: _Slot) -> None:
         self.are_under_way()
-        self.are_synchronized = False
+        self._are_synchronized = False
         mistake = self._mistake_of_another_pass(slot)
         if mistake is not None:
             raise Error(mistake)
@@ -241,7 +280,7 @@ class Gradients:
 
     def _begin_anew(self) -> None:
         """After an error too: what is under way is over before anybody touches the gradients again."""
-        self.are_synchronized = False
+        self._are_synchronized = False
         for slot in self._slots:
             handle, slot.handle = slot.handle, None
             if handle is not None:

@@ -97,11 +97,13 @@ class _Distributed:
             gradients.refuse_under_way("step() in skip_synchronize()")
         elif closure is not None:
             closure = self._followed(closure)
-        elif not gradients.are_synchronized:
+        elif gradients.are_synchronized():
+            gradients.check_everyones()
+        else:
             gradients.synchronize()
         gradients.members.check(self.param_groups)  # type: ignore[attr-defined]
         outcome = super().step(closure)  # type: ignore[misc]
-        gradients.are_synchronized = False
+        gradients.use_up()
         return outcome
 
     def settle(self) -> None:
@@ -118,7 +120,9 @@ class _Distributed:
 
     def _followed(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def computed_and_sent() -> Any:
+            self._gradients.use_up()
             loss = closure()
+            # Nothing to do where the closure has synchronized, to clip, say.
             self.synchronize()
             self._gradients.members.check(self.param_groups)  # type: ignore[attr-defined]
             # It decides by the loss whether it calls the closure once more: the same on all workers.

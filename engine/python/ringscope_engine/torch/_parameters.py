@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping, Optional, Tuple, Union
 import torch
 
 from .. import _group, _store
+from .._errors import Error
 
 # The smallest tensor in which an object travels. Its length is a power of two of bytes from here on, so that there are few
 # tensors of different lengths, however many objects are sent.
@@ -26,8 +27,11 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     training begins with: once, before the first step, from worker 0.
     """
     items = params.items() if isinstance(params, Mapping) else params
-    tensors = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
-    sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors if own.numel() > 0]
+    named = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
+    tensors = [(name, own) for name, own in named if own.numel() > 0]
+    sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors]
+    for (name, own), (_, copy) in zip(tensors, sent):
+        _check_replaceable(name, own, copy)
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, copy in sent:
         _group.declare(name, copy)
@@ -36,8 +40,16 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
         _store.declare_barrier()
         send = _store.begin_async
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
-    for own, values in zip((own for _, own in tensors if own.numel() > 0), received):
+    for (_, own), values in zip(tensors, received):
         own.copy_(values)
+
+
+def _check_replaceable(name: str, own: torch.Tensor, copy: torch.Tensor) -> None:
+    """Raises an `Error` for a tensor that cannot be written, before anything is sent: writes into it what is there."""
+    try:
+        own.copy_(copy)
+    except RuntimeError as error:
+        raise Error(f"{name} cannot be replaced, and no tensor was: {error}") from error
 
 
 def broadcast_optimizer_state(

@@ -34,8 +34,10 @@ class Claim:
     def __init__(self, name: str, parameter: torch.nn.Parameter) -> None:
         self.gradient: torch.Tensor = parameter.grad  # type: ignore[assignment]
         self._name, self._parameter = name, parameter
-        # Counts what torch writes through any tensor that shares the memory; what the library writes it knows nothing of.
-        self._version, self._address = self.gradient._version, self.gradient.data_ptr()
+        # Counts what torch writes through any tensor that shares the memory; what the library writes it knows nothing of. Where
+        # several gradients are views of one buffer, it counts the backward pass's own additions to the others too.
+        self._version = None if _is_part(self.gradient) else self.gradient._version
+        self._address = self.gradient.data_ptr()
         self._stand_in = torch.Tensor._make_subclass(UnderWay, self.gradient.detach())
         self._stand_in.ringscope_name = name
         parameter.grad = self._stand_in
@@ -50,9 +52,17 @@ class Claim:
         if self._parameter.grad is not self._stand_in:
             what = "set to None" if self._parameter.grad is None else "replaced by another tensor, or set to None and made anew,"
             return f"{self._name} was {what} between backward() and step(), while its sum was under way. {INSTEAD}"
-        if (self.gradient._version, self.gradient.data_ptr()) != (self._version, self._address):
+        is_changed = self._version is not None and self.gradient._version != self._version
+        if is_changed or self.gradient.data_ptr() != self._address:
             return f"{self._name} was changed in place between backward() and step(), while its sum was under way. {INSTEAD}"
         return None
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    """Whether the memory is longer than the tensor."""
+    # PyTorch before 2.0 has but the storage of a type.
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return bool(storage.nbytes() > tensor.numel() * tensor.element_size())
 
 
 def is_claimed(parameter: torch.nn.Parameter) -> bool:
