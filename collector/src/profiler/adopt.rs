@@ -5,8 +5,8 @@
 //! the process fit, nobody guesses: the rank becomes known when the group has ended, and at the latest the first event
 //! inside a call on the communicator tells which it is.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::time::Duration;
 
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, Communicator,
@@ -15,49 +15,17 @@ use ringscope_wire::segment::layout::{
 
 use crate::profiler::contexts::{Announcement, Surety};
 use crate::profiler::{asked, contexts};
+use crate::segment::busy::Busy;
 use crate::segment::communicators::{Birth, at, set_name};
 use crate::segment::{communicators, lineage, local, table};
 
-/// Some thread binds contexts to slots. Waited for when a communicator is made, never when an event comes.
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
+/// Some thread binds contexts to slots, which takes some microseconds: none does while the `Held` lives.
+static BINDING: Busy = Busy::new();
 
-/// Turns that the first task of a communicator lets other threads have: binding takes some microseconds.
-const MAX_TRIES: usize = 1000;
-
-/// While it lives, no other thread binds.
-struct Binding;
-
-impl Binding {
-    fn wait() -> Self {
-        while IS_BUSY.swap(true, AcqRel) {
-            std::thread::yield_now();
-        }
-        Self
-    }
-
-    /// For the first events of a communicator, which say which it is: waits a bounded time.
-    fn wait_a_while() -> Option<Self> {
-        (0..MAX_TRIES).find_map(|_| {
-            let binding = Self::take();
-            if binding.is_none() {
-                std::thread::yield_now();
-            }
-            binding
-        })
-    }
-
-    /// Not while another thread binds.
-    fn take() -> Option<Self> {
-        // Not `then_some`: what is made and dropped would let go for whoever is busy.
-        (!IS_BUSY.swap(true, AcqRel)).then(|| Self)
-    }
-}
-
-impl Drop for Binding {
-    fn drop(&mut self) {
-        IS_BUSY.store(false, Release);
-    }
-}
+/// How long who makes a communicator waits for another thread that binds. A context that could not be bound then is unknown.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// The same for the first events of a communicator, which say which it is.
+const MAX_WAIT_OF_EVENT: Duration = Duration::from_millis(10);
 
 /// How well a communicator fits what was announced, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +65,7 @@ fn is_claimed(communicator: &Communicator) -> bool {
 /// The library has announced a communicator under the context's number.
 pub(super) fn introduce(segment: &Segment, number: usize, announced: &Announcement) {
     let forming = local::with(|local| local.forming.get().checked_sub(1));
-    let _binding = Binding::wait();
+    let Some(_binding) = BINDING.take_within(MAX_WAIT) else { return };
     // Only now: whoever binds must not find half of it.
     contexts::announce(number, announced);
     if let Some(slot) = forming.filter(|slot| is_free_and_fits(at(segment, *slot), announced)) {
@@ -115,8 +83,9 @@ pub(super) fn introduce(segment: &Segment, number: usize, announced: &Announceme
 
 /// More has become known of the process's communicators.
 pub(crate) fn look_again(segment: &Segment) {
-    if contexts::unknown().next().is_some() {
-        let _binding = Binding::wait();
+    if contexts::unknown().next().is_some()
+        && let Some(_binding) = BINDING.take_within(MAX_WAIT)
+    {
         settle_unknown(segment);
     }
 }
@@ -190,7 +159,7 @@ pub(super) fn confirm(segment: &Segment, number: usize, slot: usize) -> bool {
         return contexts::slot(segment, number) == Some(slot);
     }
     // While another thread binds and does not end, the call alone says which it is.
-    let Some(_binding) = Binding::wait_a_while() else { return true };
+    let Some(_binding) = BINDING.take_within(MAX_WAIT_OF_EVENT) else { return true };
     if contexts::slot(segment, number) != Some(slot) {
         let owner = contexts::of_slot(segment, slot);
         if owner.is_some_and(contexts::is_sure) || owner.is_none() && is_claimed(at(segment, slot)) {
@@ -218,7 +187,7 @@ pub(super) fn find_by_task(
     let announced = if known.n_ranks > 0 { known } else { *told };
     contexts::announce(number, &announced);
     let bound = contexts::slot(segment, number);
-    let Some(_binding) = Binding::wait_a_while() else { return bound };
+    let Some(_binding) = BINDING.take_within(MAX_WAIT_OF_EVENT) else { return bound };
     let rival = |slot: usize| contexts::of_slot(segment, slot).filter(|other| *other != number);
     let in_call = slots
         .filter(|slot| !rival(*slot).is_some_and(contexts::is_sure))
@@ -303,5 +272,5 @@ fn unbind(segment: &Segment, number: usize) {
 
 /// In a forked child: no other thread binds.
 pub(crate) fn forget() {
-    IS_BUSY.store(false, Relaxed);
+    BINDING.forget();
 }

@@ -3,12 +3,13 @@
 
 #![expect(unsafe_code, reason = "loads and calls a foreign plugin")]
 
-use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::time::Duration;
 
 use ringscope_wire::segment::layout::DropReason;
 
@@ -23,8 +24,10 @@ use crate::profiler::layout::{
 use crate::profiler::retell::retell;
 use crate::profiler::versions::{VERSIONS, Version};
 use crate::profiler::{masks, pairs};
+use crate::segment::busy::Busy;
+use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::handle::{Entry, Handle};
-use crate::segment::{segment, switch};
+use crate::segment::{segment, switch, uncancelled};
 
 /// A foreign table of any version: what may be NULL there is an option here.
 #[repr(C)]
@@ -40,11 +43,13 @@ struct Table {
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
 /// Version of that table.
 static VERSION: AtomicU32 = AtomicU32::new(0);
-/// One of the three.
-static STATE: AtomicU32 = AtomicU32::new(NOT_LOOKED_FOR);
-const NOT_LOOKED_FOR: u32 = 0;
-const LOADING: u32 = 1;
-const LOOKED_FOR: u32 = 2;
+/// It has been looked for, and there is one or none.
+static IS_LOOKED_FOR: AtomicBool = AtomicBool::new(false);
+/// Some thread is loading it.
+static LOADING: Busy = Busy::new();
+/// How long another thread's loading is waited for: the library itself would wait for ever. A communicator that has waited in
+/// vain is not told to it.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Its contexts, by the numbers of ours.
 static CONTEXTS: [AtomicUsize; MAX_CONTEXTS + 1] = [const { AtomicUsize::new(0) }; MAX_CONTEXTS + 1];
 static HAS_CONTEXT: [AtomicBool; MAX_CONTEXTS + 1] = [const { AtomicBool::new(false) }; MAX_CONTEXTS + 1];
@@ -82,7 +87,7 @@ fn table() -> Option<&'static Table> {
 
 /// Tells it of a communicator, under the number of our context. It is looked for at the first one.
 pub(super) fn init(version: u32, context: usize, said: &Init) {
-    if STATE.load(Acquire) != LOOKED_FOR {
+    if !IS_LOOKED_FOR.load(Acquire) {
         look_for(version);
     }
     let (Some(table), Some(theirs)) = (table(), CONTEXTS.get(context)) else { return };
@@ -249,18 +254,15 @@ pub(super) fn finalize(context: usize) {
 
 /// Loads it, once in the life of the process. Of its tables it is the newest that the library itself could speak.
 fn look_for(version: u32) {
-    // Not on the record path: another thread's loading may be waited for.
-    while STATE.compare_exchange(NOT_LOOKED_FOR, LOADING, AcqRel, Acquire) == Err(LOADING) {
-        std::thread::yield_now();
-    }
-    if STATE.load(Acquire) == LOOKED_FOR {
+    let Some(_held) = LOADING.take_within(MAX_WAIT) else { return };
+    if IS_LOOKED_FOR.load(Acquire) {
         return;
     }
     if let Some((number, table)) = NAME.get().and_then(|name| name()).and_then(|name| find(&name, version)) {
         VERSION.store(number, Relaxed);
         TABLE.store(table, Release);
     }
-    STATE.store(LOOKED_FOR, Release);
+    IS_LOOKED_FOR.store(true, Release);
 }
 
 /// By the library's own rules: a path or a name as it is, a beginning of `STATIC_PLUGIN` for what is in the process
@@ -282,9 +284,17 @@ fn find(name: &OsStr, version: u32) -> Option<(u32, *mut Table)> {
 
 fn open(name: Vec<u8>) -> Option<*mut c_void> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the user names this object as one to be loaded; it is never unloaded.
-    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    // A child that is forked meanwhile would have half of it.
+    let handle = uncancelled(|| between_forks(|| open_named(&name)));
     (!handle.is_null()).then_some(handle)
+}
+
+fn open_named(name: &CStr) -> *mut c_void {
+    if is_linker_stuck() {
+        return null_mut();
+    }
+    // SAFETY: the user names this object as one to be loaded; it is never unloaded.
+    unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
 }
 
 fn newest(handle: *mut c_void, version: u32) -> Option<(u32, *mut Table)> {
@@ -300,6 +310,7 @@ pub(super) fn forget() {
     for has_context in &HAS_CONTEXT {
         has_context.store(false, Relaxed);
     }
+    LOADING.forget();
 }
 
 const _: () = assert!(size_of::<Table>() == 48);

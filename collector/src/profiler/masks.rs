@@ -5,8 +5,11 @@
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use std::time::Duration;
+
+use crate::segment::busy::{Busy, Held};
 
 /// Places that are known at once: NCCL has one in each copy, and a process two or three copies. A place too many is told
 /// the mask of its `init` and no change.
@@ -28,7 +31,7 @@ static THEIRS: AtomicI32 = AtomicI32::new(0);
 /// What it asked for when the library was last asked.
 static THEIRS_SEEN: AtomicI32 = AtomicI32::new(0);
 /// Some thread enters, leaves or writes. An event that changes the mask never waits for it: see [`IS_STALE`].
-static IS_BUSY: AtomicBool = AtomicBool::new(false);
+static BUSY: Busy = Busy::new();
 /// The masks are to be written once more, by whoever is busy now.
 static IS_STALE: AtomicBool = AtomicBool::new(false);
 
@@ -37,7 +40,7 @@ pub(super) fn enter(mask: *mut c_int) -> usize {
     if mask.is_null() {
         return 0;
     }
-    wait();
+    let held = wait();
     let known = PLACES.iter().position(|place| place.mask.load(Relaxed) == mask);
     let index = known.or_else(|| PLACES.iter().position(|place| place.mask.load(Relaxed).is_null()));
     if let Some(index) = index {
@@ -46,18 +49,18 @@ pub(super) fn enter(mask: *mut c_int) -> usize {
     } else {
         write(mask);
     }
-    release();
+    release(held);
     index.map_or(0, |index| index + 1)
 }
 
 /// A communicator of the place has ended.
 pub(super) fn leave(number: usize) {
     let Some(place) = PLACES.get(number.wrapping_sub(1)) else { return };
-    wait();
+    let held = wait();
     if place.n_contexts.fetch_sub(1, Relaxed) == 1 {
         place.mask.store(null_mut(), Relaxed);
     }
-    release();
+    release(held);
 }
 
 /// Asks all copies for these events, and for what the other plugin asks for.
@@ -88,10 +91,12 @@ pub(super) fn ask() {
 
 /// Before the flag is looked at, the thread that is busy has either let go or will look at the flag itself.
 fn write_stale() {
-    while IS_STALE.load(SeqCst) && !IS_BUSY.swap(true, SeqCst) {
+    while IS_STALE.load(SeqCst)
+        && let Some(held) = BUSY.take()
+    {
         IS_STALE.store(false, SeqCst);
         PLACES.iter().map(|place| place.mask.load(Relaxed)).filter(|mask| !mask.is_null()).for_each(write);
-        IS_BUSY.store(false, SeqCst);
+        drop(held);
     }
 }
 
@@ -104,15 +109,14 @@ fn write(mask: *mut c_int) {
     unsafe { mask.write_volatile(asked) };
 }
 
-/// Where a communicator begins or ends another thread is waited for: it writes some integers.
-fn wait() {
-    while IS_BUSY.swap(true, AcqRel) {
-        std::thread::yield_now();
-    }
+/// Where a communicator begins or ends another thread is waited for: it writes some integers. One that does not come to that
+/// in so long does not run at all, and what is changed here is changed without it.
+fn wait() -> Option<Held<'static>> {
+    BUSY.take_within(Duration::from_secs(1))
 }
 
-fn release() {
-    IS_BUSY.store(false, SeqCst);
+fn release(held: Option<Held<'_>>) {
+    drop(held);
     write_stale();
 }
 
@@ -122,6 +126,6 @@ pub(super) fn forget() {
         place.mask.store(null_mut(), Relaxed);
         place.n_contexts.store(0, Relaxed);
     }
-    IS_BUSY.store(false, Relaxed);
+    BUSY.forget();
     IS_STALE.store(false, Relaxed);
 }

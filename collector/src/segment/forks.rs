@@ -12,15 +12,13 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32};
+use std::time::Duration;
 
+use crate::segment::busy::wait_while;
 use crate::segment::own::forks;
-use crate::segment::ticks::monotonic_ns;
 
-/// How long the others are waited for. A time, and not turns: on a busy processor each turn that others are let have takes
-/// more than a millisecond.
-const MAX_WAIT_NS: u64 = 20_000_000;
-/// Between two looks.
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+/// How long the others are waited for.
+const MAX_WAIT: Duration = Duration::from_millis(20);
 
 /// Forks that one who asks lets go first. A program that forks without a pause gets no more.
 const MAX_TRIES: u32 = 4;
@@ -56,14 +54,7 @@ pub(crate) fn between_forks<R>(ask: impl FnOnce() -> R) -> R {
 
 /// Until there is none of them, or for so long.
 pub(crate) fn wait_for(others: &AtomicU32) {
-    if others.load(SeqCst) == 0 {
-        return;
-    }
-    let begun_ns = monotonic_ns();
-    while others.load(SeqCst) != 0 && monotonic_ns().saturating_sub(begun_ns) < MAX_WAIT_NS {
-        // SAFETY: a valid time; by its number, as the C library's function ends a thread that is to be cancelled.
-        unsafe { libc::syscall(libc::SYS_nanosleep, &raw const PAUSE, ptr::null_mut::<libc::timespec>()) };
-    }
+    wait_while(MAX_WAIT, || others.load(SeqCst) != 0);
 }
 
 /// What the linker says of itself. Source: `link.h`, `struct r_debug`.

@@ -2,7 +2,7 @@
 //! files.
 
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{AcqRel, Release};
+use std::time::Duration;
 
 use ringscope_wire::segment::Segment;
 
@@ -20,17 +20,16 @@ pub(crate) fn set_maker(maker: Maker) {
     let _ = MAKER.set(maker);
 }
 
+/// How long another thread's making is waited for: mostly it takes a millisecond. Where the system holds that thread up, the
+/// other communicators go without a segment.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
 /// The segment; made now if there is none. `None` if that fails: the next communicator tries again.
 pub(crate) fn segment_or_create() -> Option<&'static Segment> {
     if let Some(segment) = segment() {
         return Some(segment);
     }
-    // Not on the record path: another thread's creation may be waited for.
-    while OWN.is_busy.swap(true, AcqRel) {
-        std::thread::yield_now();
-    }
+    let _held = OWN.busy.take_within(MAX_WAIT)?;
     let make = || MAKER.get().and_then(|make| make());
-    let segment = segment().or_else(|| guard(|| uncancelled(make)).flatten());
-    OWN.is_busy.store(false, Release);
-    segment
+    segment().or_else(|| guard(|| uncancelled(make)).flatten())
 }

@@ -1,6 +1,7 @@
 //! The segment as this process writes it ([`ringscope_wire::segment`] says what lies where): the mapping, slots of
 //! communicators, records and tables, and what a thread remembers of them.
 
+pub(crate) mod busy;
 pub(crate) mod closers;
 pub(crate) mod communicators;
 pub(crate) mod counts;

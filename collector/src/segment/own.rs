@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 
+use crate::segment::busy::Busy;
+
 /// The page. Elsewhere than on x86-64 pages may be larger than 4 KiB.
 #[repr(C)]
 #[cfg_attr(target_arch = "x86_64", repr(align(4096)))]
@@ -21,7 +23,7 @@ use ringscope_wire::segment::Segment;
 pub(super) struct Own {
     pub(super) segment: AtomicPtr<Segment>,
     /// Some thread is making the segment.
-    pub(super) is_busy: AtomicBool,
+    pub(super) busy: Busy,
     /// Calls made while there was no segment; handed to the segment once there is one.
     pub(super) without_segment: AtomicU64,
     /// [`NEW`], [`SETTLING`] or [`OURS`].
@@ -43,7 +45,7 @@ pub(crate) struct Forks {
 
 pub(super) static OWN: Own = Own {
     segment: AtomicPtr::new(null_mut()),
-    is_busy: AtomicBool::new(false),
+    busy: Busy::new(),
     without_segment: AtomicU64::new(0),
     state: AtomicU32::new(NEW),
     forks: Forks {
@@ -133,7 +135,7 @@ pub(crate) fn forget() {
         count.store(0, SeqCst);
     }
     OWN.segment.store(null_mut(), Relaxed);
-    OWN.is_busy.store(false, Relaxed);
+    OWN.busy.forget();
     OWN.without_segment.store(0, Relaxed);
     OWN.state.store(NEW, Release);
 }

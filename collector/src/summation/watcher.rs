@@ -7,11 +7,13 @@ use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::ptr::{from_ref, null_mut};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::time::Duration;
 
 use ringscope_wire::watcher::{Collector, FILE_NAME, SYMBOL, Start, VERSION, Watcher};
 
+use crate::segment::busy::Busy;
 use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::{segment, switch, ticks, uncancelled};
 use crate::summation::{group, records};
@@ -38,7 +40,9 @@ static START: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// It cannot be opened: nobody tries again.
 static IS_MISSING: AtomicBool = AtomicBool::new(false);
 /// Some thread is beginning it, which neither waits nor opens anything.
-static BUSY: AtomicBool = AtomicBool::new(false);
+static BEGINNING: Busy = Busy::new();
+/// How long that is waited for: it takes some microseconds.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The watcher, if this process has one.
 #[inline(always)]
@@ -56,12 +60,8 @@ pub(super) fn watcher_or_open() -> Option<&'static Watcher> {
         return Some(watcher);
     }
     let start = start()?;
-    while BUSY.swap(true, AcqRel) {
-        std::thread::yield_now();
-    }
-    let watcher = watcher().or_else(|| begin(start));
-    BUSY.store(false, Release);
-    watcher
+    let _held = BEGINNING.take_within(MAX_WAIT)?;
+    watcher().or_else(|| begin(start))
 }
 
 fn begin(start: Start) -> Option<&'static Watcher> {
@@ -137,5 +137,5 @@ extern "C" fn switch_off() {
 /// In a forked child: the calls are the parent's. The tables are emptied when the child makes a group itself, if ever.
 pub(crate) fn forget() {
     WATCHER.store(null_mut(), Release);
-    BUSY.store(false, Release);
+    BEGINNING.forget();
 }
