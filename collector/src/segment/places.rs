@@ -53,18 +53,8 @@ fn next_ticket(segment: &Segment, local: &Local) -> u64 {
 /// The thread has no tickets left, or others have got their places.
 #[cold]
 fn next_block(segment: &Segment, local: &Local) -> u64 {
-    if IN_ORDER.load(Relaxed) {
-        local.next_ticket.set(0);
-        loop {
-            let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
-            if room::ensure_or_skip(segment, record(segment, ticket)) {
-                return ticket;
-            }
-            segment.live.next_ticket.fetch_max(first_of_block(ticket) + BLOCK, Relaxed);
-        }
-    }
-    // It ends: the first block of each lap has its page.
-    loop {
+    // It ends: the first block of each lap has its page. Once tickets are in order, no block is given any more.
+    while !IN_ORDER.load(Relaxed) {
         let first = segment.live.next_ticket.fetch_add(BLOCK, Relaxed);
         if !room::ensure_or_skip(segment, record(segment, first)) {
             continue;
@@ -74,6 +64,18 @@ fn next_block(segment: &Segment, local: &Local) -> u64 {
             local.next_ticket.set(first + 1);
             return first;
         }
+    }
+    local.next_ticket.set(0);
+    next_in_order(segment)
+}
+
+fn next_in_order(segment: &Segment) -> u64 {
+    loop {
+        let ticket = segment.live.next_ticket.fetch_add(1, Relaxed);
+        if room::ensure_or_skip(segment, record(segment, ticket)) {
+            return ticket;
+        }
+        segment.live.next_ticket.fetch_max(first_of_block(ticket) + BLOCK, Relaxed);
     }
 }
 
@@ -136,4 +138,42 @@ fn is_followed(segment: &Segment, record: &Record) -> bool {
     communicator.completion.load(Relaxed) != COMPLETION_NONE
         && communicator.generation.load(Relaxed) & 0xff_ffff == generation(record.state.load(Relaxed))
         && communicator.state.load(Relaxed) == COMMUNICATOR_ACTIVE
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "makes a segment of zeros")]
+mod tests {
+    use std::alloc::Layout;
+    use std::sync::atomic::Ordering::Release;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::segment::local;
+
+    fn segment() -> &'static Segment {
+        let layout = Layout::new::<Segment>().align_to(4096).unwrap();
+        // SAFETY: not empty.
+        let zeros = unsafe { std::alloc::alloc_zeroed(layout) };
+        // SAFETY: zeros are a segment, and it is never freed.
+        unsafe { &*zeros.cast::<Segment>() }
+    }
+
+    /// Until all is asked for in order, a thread that looks for a block may find none that is free.
+    #[test]
+    fn who_looks_for_a_block_ends_when_tickets_get_in_order() {
+        let segment = segment();
+        GIVEN.iter().for_each(|given| given.store(u64::MAX, Release));
+        let (said, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let ticket = local::with(|local| next_block(segment, local));
+            let _ = said.send(ticket);
+        });
+        while segment.live.next_ticket.load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        keep_order();
+        assert!(heard.recv_timeout(Duration::from_secs(20)).is_ok());
+        forget();
+    }
 }
