@@ -18,7 +18,7 @@ use crate::segment::closers::Closer;
 use crate::segment::counts::{add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
 use crate::segment::records::{change, kind, record, state_of, subject};
-use crate::segment::{closers, communicators, sequence};
+use crate::segment::{closers, communicators, room, sequence};
 
 /// The library took a call of an open group.
 pub(crate) fn queue<F: Follower>(segment: &Segment, local: &Local, call: &Sum) {
@@ -102,7 +102,8 @@ fn settle_chain(segment: &Segment, local: &Local, is_taken: bool) -> bool {
 /// which no other thread can have in its own. Only for a group of about as many calls as there are records.
 #[cold]
 fn settle_remaining(segment: &Segment, local: &Local, is_taken: bool) {
-    for record in &segment.records {
+    // Of pages that were never given there is nothing to read, and to read them would ask for memory.
+    for record in segment.records.iter().filter(|record| room::is_given(segment, *record)) {
         let is_queued = kind(record.state.load(Relaxed)) == OPERATION_QUEUED;
         if is_queued && local.group_sums().any(|sum| (sum.slot, sum.primitive) == subject(record)) {
             settle_one(segment, record.ticket.load(Acquire).wrapping_sub(1), is_taken);

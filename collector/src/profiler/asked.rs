@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-use ringscope_wire::segment::calls::layout::MAX_THREADS;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
     CONTROL_COUNTERS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS, LEVEL_COUNTERS,
@@ -15,7 +14,7 @@ use crate::cuda_events::fit;
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::profiler::masks;
 use crate::segment::switch::Asker;
-use crate::segment::{local, places, switch, table};
+use crate::segment::{local, places, switch, table, threads};
 
 /// The level that the process was started with.
 static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
@@ -125,9 +124,8 @@ fn settle(segment: &Segment) -> bool {
 }
 
 fn is_another_inside(segment: &Segment) -> bool {
-    let used = (segment.live.n_threads.load(Acquire) as usize).min(MAX_THREADS);
     let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
-    segment.calls.threads[..used].iter().any(|thread| {
+    threads::used(segment).any(|thread| {
         own != Some(std::ptr::from_ref(thread))
             && thread.returned_ticks.load(Acquire) < thread.entered_ticks.load(Acquire)
     })

@@ -27,9 +27,7 @@ static HAS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// The same for a part of one page that may be skipped: once one was refused, no other is asked for.
 #[inline(always)]
 pub(crate) fn ensure_or_skip<T>(segment: &Segment, part: &T) -> bool {
-    let page = std::ptr::from_ref(part).addr().wrapping_sub(std::ptr::from_ref(segment).addr()) / PAGE;
-    let is_given = GIVEN.get(page / 64).is_some_and(|word| word.load(Relaxed) & 1 << (page % 64) != 0);
-    is_given || ask_once(segment, part)
+    is_given(segment, part) || ask_once(segment, part)
 }
 
 #[cold]
@@ -62,6 +60,13 @@ pub(crate) fn ensure<T>(segment: &Segment, part: &T) -> bool {
         }
         is_given
     })
+}
+
+/// Whether a part of one page has been given: another may not even be read.
+#[inline(always)]
+pub(crate) fn is_given<T>(segment: &Segment, part: &T) -> bool {
+    let page = std::ptr::from_ref(part).addr().wrapping_sub(std::ptr::from_ref(segment).addr()) / PAGE;
+    GIVEN.get(page / 64).is_some_and(|word| word.load(Relaxed) & 1 << (page % 64) != 0)
 }
 
 /// Has the page given that begins at this address of the segment. What is kept there stays.

@@ -42,18 +42,21 @@ fn find(segment: &'static Segment, local: &Local) -> Option<&'static Thread> {
         return None;
     }
     let own = thread_id::own();
-    let used = (segment.live.n_threads.load(Acquire) as usize).min(MAX_THREADS);
-    let table = &segment.calls.threads;
     // A thread that has ended and whose id is ours now needs its entry no more.
-    let thread = table[..used]
-        .iter()
+    let thread = used(segment)
         .find(|thread| thread.thread.load(Acquire) == own)
         .or_else(|| take_fresh(segment, own))
-        .or_else(|| table.iter().find(|thread| take_over(thread, own)))?;
+        .or_else(|| used(segment).find(|thread| take_over(thread, own)))?;
     thread.call.store(0, Relaxed);
     thread.returned_ticks.store(thread.entered_ticks.load(Relaxed), Release);
     local.thread.set(Some(thread));
     Some(thread)
+}
+
+/// The entries that some thread has had. Where the file system had no page for one, there is none.
+pub(crate) fn used(segment: &Segment) -> impl Iterator<Item = &Thread> {
+    let used = (segment.live.n_threads.load(Acquire) as usize).min(MAX_THREADS);
+    segment.calls.threads[..used].iter().filter(|thread| room::is_given(segment, *thread))
 }
 
 fn take_fresh(segment: &'static Segment, own: u32) -> Option<&'static Thread> {

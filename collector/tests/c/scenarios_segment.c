@@ -228,6 +228,34 @@ static void cut_segment(void) {
   await(child);
 }
 
+enum { MANY = 100 };
+static pthread_barrier_t all_have_called;
+
+static void *calls_and_waits(void *comm) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  OK(pthread_mutex_lock(&lock));
+  all_reduce(comm, 1);
+  OK(pthread_mutex_unlock(&lock));
+  pthread_barrier_wait(&all_have_called);
+  return NULL;
+}
+
+/* More threads call than the file system has pages for: no reason to be off. */
+static void threads_without_pages(void) {
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  static char bytes[4096];
+  int fd = open(getenv("RINGSCOPE_DIR"), O_TMPFILE | O_RDWR, 0600);
+  CHECK(fd >= 0);
+  while (write(fd, bytes, sizeof bytes) > 0) {}
+  OK(pthread_barrier_init(&all_have_called, NULL, MANY));
+  pthread_t threads[MANY];
+  for (int i = 0; i < MANY; i++) OK(pthread_create(&threads[i], NULL, calls_and_waits, comm));
+  for (int i = 0; i < MANY; i++) OK(pthread_join(threads[i], NULL));
+  all_reduce(comm, 1);
+  CHECK(stub_mask() != 0);
+}
+
 /* A page of the program's own that is not there. */
 static volatile char *missing_page(void) {
   int fd = open(getenv("RINGSCOPE_DIR"), O_TMPFILE | O_RDWR, 0600);
@@ -299,7 +327,7 @@ static void many_calls(void) {
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
     SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child), SCENARIO(cut_segment),
-    SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(one_call), SCENARIO(many_calls),
+    SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(threads_without_pages), SCENARIO(one_call), SCENARIO(many_calls),
 };
 
 int main(int argc, char **argv) {

@@ -8,7 +8,7 @@ use std::process::Command;
 use ringscope_wire::Primitive::{AllReduce, Recv};
 use ringscope_wire::segment::layout::STATE_FAULT;
 
-use crate::harness::{Job, assert_good, job, left_by, library, preload, summation_job};
+use crate::harness::{Job, assert_good, job, left_by, library, preload, segment_job, summation_job};
 
 #[test]
 fn the_record_path_makes_no_system_call() {
@@ -80,6 +80,11 @@ fn a_full_disk_does_not_touch_the_job() {
 #[test]
 fn a_full_disk_does_not_touch_a_summation_group() {
     with_a_full_folder(summation_job("lost").env("RSUM_OBSERVER", library()), "lost", "64k");
+}
+
+#[test]
+fn threads_that_have_no_page_do_not_switch_it_off() {
+    with_a_full_folder(segment_job("threads_without_pages"), "threads_without_pages", "4m");
 }
 
 /// The job, in a mount namespace of its own, whose file system for segments is that large.
