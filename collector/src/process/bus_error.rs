@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::STATE_FAULT;
 
-use crate::segment::map;
+use crate::segment::{map, switch};
 
 /// What the program had before, as far as it is needed in a handler.
 struct Before {
@@ -46,10 +46,7 @@ pub(super) fn watch() {
     }
     // SAFETY: filled by the call that succeeded.
     let mut action = unsafe { before.assume_init() };
-    BEFORE.handler.store(action.sa_sigaction, Relaxed);
-    BEFORE.flags.store(usize::try_from(action.sa_flags).unwrap_or_default(), Relaxed);
-    // SAFETY: a set has at least 64 bits, one for each signal.
-    BEFORE.mask.store(unsafe { ptr::from_ref(&action.sa_mask).cast::<u64>().read() }, Release);
+    note(&action);
     let handle: Full = handle;
     action.sa_sigaction = handle as usize;
     // Not deferred: the handler itself writes to the segment. Without a mask, for the same reason.
@@ -57,8 +54,20 @@ pub(super) fn watch() {
         libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | action.sa_flags & libc::SA_RESTART;
     // SAFETY: a valid set.
     unsafe { libc::sigemptyset(&raw mut action.sa_mask) };
-    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
-    unsafe { libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()) };
+    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete); a valid place for the answer.
+    if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, before.as_mut_ptr()) } == 0 {
+        // Another thread may have set one since.
+        // SAFETY: filled by the call that succeeded.
+        note(unsafe { before.assume_init_ref() });
+    }
+}
+
+/// Keeps what the program has.
+fn note(action: &libc::sigaction) {
+    BEFORE.handler.store(action.sa_sigaction, Relaxed);
+    BEFORE.flags.store(usize::try_from(action.sa_flags).unwrap_or_default(), Relaxed);
+    // SAFETY: a set has at least 64 bits, one for each signal.
+    BEFORE.mask.store(unsafe { ptr::from_ref(&action.sa_mask).cast::<u64>().read() }, Release);
 }
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -91,8 +100,13 @@ fn replace(address: usize) -> bool {
     if memory == libc::MAP_FAILED {
         return false;
     }
+    // As the rest of the segment: a child has zeros there.
+    // SAFETY: the page just mapped.
+    unsafe { libc::madvise(memory, page, libc::MADV_DONTFORK) };
     // Where this page is missing too, the handler is called in the middle of it.
     segment.live.state.store(STATE_FAULT, Relaxed);
+    // The next call sees to it that the library is asked for nothing more.
+    switch::disobey();
     true
 }
 

@@ -54,6 +54,11 @@ static void await(pid_t child) {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+static void await_any(void) {
+  int status;
+  CHECK(wait(&status) > 0 && status == 0);
+}
+
 /* A rank is killed while the child that it forked lives on. */
 static void killed_rank(void) {
   int ready[2], end[2];
@@ -217,8 +222,15 @@ static void cut_segment(void) {
   all_reduce(comm, 1);
   OK(truncate(segment_path(), 0));
   for (int i = 0; i < 1000; i++) all_reduce(comm, 1);
+  /* The library tells nothing more. */
+  CHECK(stub_mask() == 0);
   ncclComm_t other = communicator();
   all_reduce(other, 1);
+  pid_t parent = getpid();
+  stub_fail_next(STUB_FORK);
+  all_reduce(comm, 1);
+  if (getpid() != parent) _exit(0);
+  await_any();
   OK(ncclCommDestroy(comm));
   pid_t child = fork();
   if (child == 0) {
