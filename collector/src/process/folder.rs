@@ -91,13 +91,22 @@ fn size(dir: &Path) -> u64 {
     }
 }
 
-/// Bytes that the folder's segments take, counted no further than to the limit.
+/// Entries of the folder that are looked at: more than the budget has segments. Everybody may leave something there, and who
+/// leaves more takes the room of others, but not their time.
+const MAX_ENTRIES: usize = 16_384;
+
+/// Bytes that the folder's segments take, counted no further than to the limit, which a folder of too many entries has passed.
 fn taken(dir: &Path, limit: u64) -> u64 {
     let mut bytes = 0_u64;
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let is_segment = entry.path().extension().is_some_and(|extension| extension == "seg");
+    for (index, entry) in fs::read_dir(dir).into_iter().flatten().flatten().enumerate() {
+        if index == MAX_ENTRIES {
+            return limit;
+        }
+        if !entry.file_name().as_bytes().ends_with(b".seg") {
+            continue;
+        }
         let Ok(metadata) = entry.metadata() else { continue };
-        if is_segment && metadata.is_file() {
+        if metadata.is_file() {
             bytes = bytes.saturating_add(metadata.blocks().saturating_mul(BLOCK_BYTES));
         }
         if bytes >= limit {
@@ -122,5 +131,21 @@ fn file_size_limit() -> u64 {
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {
         Self::other(refusal.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_too_many_entries_has_no_room() {
+        let dir = std::path::PathBuf::from(format!("/dev/shm/ringscope-test-folder-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        let before = check(&dir, u64::MAX);
+        (0..=MAX_ENTRIES).for_each(|number| drop(fs::File::create(dir.join(number.to_string())).unwrap()));
+        let after = check(&dir, u64::MAX);
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((before, after), (Ok(()), Err(Refusal::Budget)));
     }
 }
