@@ -21,17 +21,24 @@ use crate::cuda_events::follow;
 use crate::profiler::{asked, chain};
 use crate::segment::{communicators, forks, maker, map, own, switch};
 
-/// Runs when the object is loaded: handlers of forks, and what layers before this one need of those behind them.
+/// Runs when the object is loaded: what layers before this one need of those behind them. The linker's lock is held
+/// meanwhile, so that it may wait for nobody.
 extern "C" fn begin() {
     own::begin();
-    fork::watch();
-    // Later ones run first: a fork is only counted as under way once it waits for nobody.
-    forks::watch();
+    own::set_watch(watch);
     maker::set_maker(create::make);
     chain::set_name(config::chained_plugin);
     own::set_forget(fork::forget_parent);
     communicators::set_clear(clear_slot);
     switch::set_asker(asked::ASKER);
+}
+
+/// At the first call. glibc 2.28 to 2.35 has the lock of these handlers taken as long as a fork runs them, and one that runs
+/// may wait for whoever loads the object.
+fn watch() {
+    fork::watch();
+    // Later ones run first: a fork is only counted as under way once it waits for nobody.
+    forks::watch();
 }
 
 /// The slot gets another communicator.

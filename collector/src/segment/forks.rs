@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32};
 use std::time::Duration;
 
 use crate::segment::busy::wait_while;
-use crate::segment::own::forks;
+use crate::segment::own::{forks, settle};
 
 /// How long the others are waited for.
 const MAX_WAIT: Duration = Duration::from_millis(20);
@@ -39,6 +39,8 @@ pub(crate) fn between_forks<R>(ask: impl FnOnce() -> R) -> R {
             let _ = forks().asking.fetch_update(SeqCst, SeqCst, |asking| asking.checked_sub(1));
         }
     }
+    // It has forks watched.
+    settle();
     for _ in 0..MAX_TRIES {
         forks().asking.fetch_add(1, SeqCst);
         let asking = Asking;

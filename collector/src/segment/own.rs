@@ -69,6 +69,8 @@ static IS_WIPED: AtomicBool = AtomicBool::new(false);
 static HAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// A function that forgets what the layers behind this one have of the parent's.
 static FORGET: OnceLock<fn()> = OnceLock::new();
+/// A function that has forks watched.
+static WATCH: OnceLock<fn()> = OnceLock::new();
 
 /// Asks the kernel to wipe the page for children; it keeps that for theirs.
 pub(crate) fn begin() {
@@ -86,6 +88,11 @@ pub(crate) fn is_wiped() -> bool {
 /// Forks of this process.
 pub(crate) fn forks() -> &'static Forks {
     &OWN.forks
+}
+
+/// Leaves the function that has forks watched: called once, before anything that a fork must not meet.
+pub(crate) fn set_watch(watch: fn()) {
+    let _ = WATCH.set(watch);
 }
 
 /// Leaves the function that forgets what is the parent's. It does no more than store: the child of a process with threads
@@ -121,10 +128,8 @@ fn settle_now() {
         if let Some(forget) = FORGET.get() {
             forget();
         }
-    } else {
-        // The kernel keeps it for the children's children.
-        // SAFETY: whole pages of our own. Where the kernel cannot, `forget` is called in the child.
-        unsafe { libc::madvise((&raw const OWN).cast_mut().cast(), size_of::<Own>(), libc::MADV_WIPEONFORK) };
+    } else if let Some(watch) = WATCH.get() {
+        watch();
     }
     OWN.state.store(OURS, Release);
 }

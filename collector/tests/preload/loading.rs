@@ -116,6 +116,7 @@ fn built() -> &'static Path {
         let unwind = ["-L.", "-l:libunwind_nccl.so", "-lstdc++", rpath];
         compile(&dir, "unwind", "loading_unwind.cc", &unwind);
         compile(&dir, "stuck_local", "loading_stuck.c", &["-fPIC", "-ldl", rpath]);
+        compile(&dir, "atfork", "loading_atfork.c", &["-ldl", "-Wl,--export-dynamic"]);
         dir
     })
 }
@@ -206,4 +207,9 @@ fn what_unwinds_out_of_the_library_passes() {
         n_segments(job("unwind", ways));
         n_segments(job("unwind", ways).env("RINGSCOPE_COLLECTOR", "/nowhere/libringscope.so"));
     }
+}
+
+#[test]
+fn forks_are_watched_from_the_first_call_and_not_while_the_collector_is_opened() {
+    n_segments(job("atfork", "").without("LD_PRELOAD"));
 }
