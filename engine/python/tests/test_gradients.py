@@ -10,7 +10,7 @@ class Gradients(unittest.TestCase):
         needs_torch(self)
 
     def survivors_succeed(self, function: str, settings: "dict[str, str]") -> None:
-        *survivors, _ = Job(f"gradients_worker.{function}", 3, 1, settings).results()
+        *survivors, _ = Job(f"failures_worker.{function}", 3, 1, settings).results()
         for status, _, complaints in survivors:
             self.assertEqual(status, 0, complaints)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
-from typing import Any, Iterable, Mapping, Optional, Tuple, Union
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -40,8 +41,7 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
         _store.declare_barrier()
         send = _store.begin_async
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
-    for (_, own), values in zip(tensors, received):
-        own.copy_(values)
+    _replace([own for _, own in tensors], received)
 
 
 def _check_replaceable(name: str, own: torch.Tensor, copy: torch.Tensor) -> None:
@@ -50,6 +50,25 @@ def _check_replaceable(name: str, own: torch.Tensor, copy: torch.Tensor) -> None
         own.copy_(copy)
     except RuntimeError as error:
         raise Error(f"{name} cannot be replaced, and no tensor was: {error}") from error
+
+
+def _replace(tensors: Sequence[torch.Tensor], received: Sequence[torch.Tensor]) -> None:
+    """Replaces all tensors by what was received, or none; in `received` is then what they were."""
+    written: List[Tuple[torch.Tensor, torch.Tensor]] = []
+    try:
+        for own, values in zip(tensors, received):
+            before = own.clone()
+            written.append((own, before))
+            own.copy_(values)
+            values.copy_(before)
+            written[-1] = (own, values)
+    except BaseException:
+        # The last one first: two may be in the same memory.
+        for own, before in reversed(written):
+            # One that cannot be written to is as it was.
+            with contextlib.suppress(Exception):
+                own.copy_(before)
+        raise
 
 
 def broadcast_optimizer_state(
