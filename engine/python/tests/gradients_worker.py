@@ -54,7 +54,7 @@ def refused(words: str, call: Callable[[], object]) -> None:
 def under_way() -> None:
     """What becomes of gradients that are on their way."""
     bps.init()
-    for part in (touched, exchanged, synchronized, replaced_after, summed_again, sparse):
+    for part in (touched, exchanged, synchronized, replaced_after, sparse):
         part()
     bps.shutdown()
 
@@ -262,29 +262,6 @@ def accumulated() -> None:
     training.optimizer.step()
     training.expect_change(2 * average)
     refused("one pass or more", lambda: training.optimizer.set_backward_passes_per_step(0))
-
-
-def summed_again() -> None:
-    """With Sum, what is everyone's already would be there as often as there are workers."""
-    training = Training("summed", op=bps.Sum)
-    for again in (training.optimizer.step, training.backward):
-        training.backward()
-        training.optimizer.step()
-        training.expect_change(training.sum)
-        refused("zero_grad() before backward()", again)
-        training.optimizer.zero_grad()
-    for set_to_none in (True, False):
-        training.backward()
-        training.optimizer.step()
-        training.expect_change(training.sum)
-        training.layer.zero_grad(set_to_none=set_to_none)
-    # Clipping and some optimizers write into it.
-    training.backward()
-    training.optimizer.synchronize()
-    torch.nn.utils.clip_grad_norm_(training.layer.parameters(), 0.5)
-    training.optimizer.step()
-    refused("zero_grad() before backward()", training.backward)
-    training.optimizer.zero_grad()
 
 
 def later_parameters() -> None:

@@ -20,6 +20,9 @@ class Gradients(unittest.TestCase):
     def test_what_is_right_between_steps_goes_on_and_what_comes_later_is_refused(self) -> None:
         Job("gradients_worker.loops", 2, 1).expect_success(self)
 
+    def test_sums_are_not_summed_again(self) -> None:
+        Job("sums_worker.sums", 2, 1).expect_success(self)
+
     def test_a_loss_between_backward_and_step_is_got_over(self) -> None:
         self.survivors_succeed("loss_between", {"RSUM_ON_LOSS": "continue"})
 

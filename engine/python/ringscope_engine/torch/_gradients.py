@@ -121,11 +121,12 @@ class Gradients:
 
     def check_everyones(self) -> None:
         """Raises an `Error` if a gradient is another one than that which was made everyone's."""
+        again = "zero_grad() before gradients are computed anew" if self._op == SUM else "call synchronize() again"
         for slot in self._slots:
             if not slot.has_everyones():
                 raise Error(
                     f"{slot.name} was replaced by another tensor between synchronize() and step(), which is this worker's alone: "
-                    "call synchronize() again, or change it in place, in the same way on all workers"
+                    f"{again}, or change it in place, in the same way on all workers"
                 )
 
     def refuse_under_way(self, what: str) -> None:
@@ -151,8 +152,12 @@ class Gradients:
     def synchronize(self) -> None:
         """Submits what was not, also where a parameter took no part in the loss, and waits for all. Nothing to do where they
         are everyone's already."""
-        if self.are_synchronized() and all(slot.has_everyones() for slot in self._slots):
-            return
+        if self.are_synchronized():
+            if all(slot.has_everyones() for slot in self._slots):
+                return
+            if self._op == SUM:
+                # The others are sums, and so may be what the new ones were made of.
+                self.check_everyones()
         self.are_under_way()
         for slot in self._slots:
             slot.passes = self._passes
