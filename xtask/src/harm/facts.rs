@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::Snapshot;
+use ringscope_wire::segment::layout::DropReason;
 use ringscope_wire::segment::read::{self, Communicator, Counters, Record, Source};
 
 /// Every segment of a folder.
@@ -103,9 +104,12 @@ pub(super) fn split(folder: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// A storm drops nothing.
-pub(super) fn nothing_dropped(folder: &Path) -> Result<Vec<String>> {
-    Ok(only(folder)?.dropped.iter().map(|(reason, n)| format!("{n} dropped: {reason:?}")).collect())
+/// A storm loses nothing but what nobody reads there: of more communicators than there are slots, and their pairs.
+pub(super) fn nothing_lost(folder: &Path) -> Result<Vec<String>> {
+    let unread = [DropReason::CommunicatorNotRead, DropReason::PairTableFull];
+    let dropped = only(folder)?.dropped;
+    let lost = dropped.iter().filter(|(reason, _)| !unread.contains(reason));
+    Ok(lost.map(|(reason, n)| format!("{n} dropped: {reason:?}")).collect())
 }
 
 /// Of a primitive: calls and bytes that were issued, and that have completed; calls that have failed.
