@@ -244,6 +244,7 @@ static void child(struct thread *t) {
     _exit((int)(own.hash & 0x7f));
   }
   waitpid(process, &status, 0);
+  if (WIFSIGNALED(status)) fprintf(stderr, "a child ended by signal %d\n", WTERMSIG(status));
   note(t, status);
 }
 
