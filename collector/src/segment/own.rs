@@ -69,6 +69,8 @@ static IS_WIPED: AtomicBool = AtomicBool::new(false);
 static HAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// A function that forgets what the layers behind this one have of the parent's.
 static FORGET: OnceLock<fn()> = OnceLock::new();
+/// Forks are watched, or some thread is having it done. Children inherit both.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 /// A function that has forks watched.
 static WATCH: OnceLock<fn()> = OnceLock::new();
 
@@ -117,6 +119,12 @@ pub(crate) fn settle() {
 
 #[cold]
 fn settle_now() {
+    // Before the state changes: where the kernel does not wipe, nobody would tell a child that was made meanwhile that it is one.
+    if !IS_WATCHED.swap(true, Relaxed)
+        && let Some(watch) = WATCH.get()
+    {
+        watch();
+    }
     while let Err(state) = OWN.state.compare_exchange(NEW, SETTLING, AcqRel, Acquire) {
         if state == OURS {
             return;
@@ -124,12 +132,10 @@ fn settle_now() {
         // Another thread stores some thousand words.
         std::thread::yield_now();
     }
-    if HAS_CALLED.swap(true, Relaxed) {
-        if let Some(forget) = FORGET.get() {
-            forget();
-        }
-    } else if let Some(watch) = WATCH.get() {
-        watch();
+    if HAS_CALLED.swap(true, Relaxed)
+        && let Some(forget) = FORGET.get()
+    {
+        forget();
     }
     OWN.state.store(OURS, Release);
 }

@@ -213,3 +213,8 @@ fn what_unwinds_out_of_the_library_passes() {
 fn forks_are_watched_from_the_first_call_and_not_while_the_collector_is_opened() {
     n_segments(job("atfork", "").without("LD_PRELOAD"));
 }
+
+#[test]
+fn a_child_that_is_made_while_forks_begin_to_be_watched_calls_also_where_the_kernel_wipes_no_pages() {
+    n_segments(job("atfork", "unwiped").without("LD_PRELOAD"));
+}
