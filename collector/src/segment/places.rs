@@ -141,8 +141,9 @@ fn is_followed(segment: &Segment, record: &Record) -> bool {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "makes a segment of zeros")]
 mod tests {
+    #![expect(unsafe_code, reason = "makes a segment of zeros")]
+
     use std::alloc::Layout;
     use std::sync::atomic::Ordering::Release;
     use std::sync::mpsc;
@@ -165,10 +166,11 @@ mod tests {
         let segment = segment();
         GIVEN.iter().for_each(|given| given.store(u64::MAX, Release));
         let (said, heard) = mpsc::channel();
-        std::thread::spawn(move || {
+        let looks = std::thread::Builder::new().spawn(move || {
             let ticket = local::with(|local| next_block(segment, local));
             let _ = said.send(ticket);
         });
+        assert!(looks.is_ok());
         while segment.live.next_ticket.load(Relaxed) == 0 {
             std::thread::yield_now();
         }
