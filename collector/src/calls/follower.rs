@@ -8,7 +8,8 @@ use crate::segment::local::{Local, Sum};
 
 /// Follows calls by something on their stream.
 pub(crate) trait Follower {
-    /// Asked where [`crate::segment::closers::has_events`]: who will close a call on the stream, of which the profiler, where it is asked, may tell nothing (`is_untold`).
+    /// Who will close a call on the stream, of which the profiler, where it is asked, may tell nothing (`is_untold`). Asked where
+    /// [calls may be followed](crate::segment::closers::has_events).
     fn closer(segment: &Segment, local: &Local, slot: usize, stream: u64, is_untold: bool) -> Closer;
 
     /// Whether calls on the stream are captured into a graph, as far as that can be asked.
