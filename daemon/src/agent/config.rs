@@ -13,6 +13,8 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 pub const DEFAULT_BACKLOG_BYTES: u64 = 64 << 20;
 /// Long enough to look at the files of a crashed job by hand.
 pub const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(3600);
+/// A quarter of what collectors let all segments of a folder take.
+pub(super) const DEFAULT_ENDED_BYTES: u64 = 64 << 20;
 /// Where the kernel shows its devices.
 pub const DEFAULT_SYSFS: &str = "/sys";
 /// Soon enough to explain why a job found fewer channels; a reading takes some milliseconds.
@@ -38,6 +40,9 @@ pub struct AgentConfig {
     pub backlog_bytes: u64,
     /// How long the files of a process that has ended are kept after the daemon has heard of its end.
     pub keep_dead: Duration,
+    /// Bytes that these files may take together, and never more than a sixteenth of the file system; beyond, the first that
+    /// ended go first.
+    pub ended_bytes: u64,
     /// How long a log that names a communicator waits for the segment of its process before the process counts as one
     /// without.
     pub log_grace: Duration,
@@ -84,6 +89,7 @@ impl AgentConfig {
             interval: DEFAULT_INTERVAL,
             backlog_bytes: DEFAULT_BACKLOG_BYTES,
             keep_dead: DEFAULT_KEEP_DEAD,
+            ended_bytes: DEFAULT_ENDED_BYTES,
             log_grace: LOG_GRACE,
             host: host_name(),
             sysfs: PathBuf::from(DEFAULT_SYSFS),

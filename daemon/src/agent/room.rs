@@ -1,6 +1,9 @@
-//! Whether the folder of segments has room for one more process, and which processes have found none ([`Refused`]).
+//! Whether the folder of segments has room for one more process, which processes have found none ([`Refused`]), and which of
+//! those that have ended must make room.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::refused::Refused;
@@ -9,6 +12,10 @@ use crate::words::size;
 
 /// What a process with few communicators takes.
 const NEEDED_BYTES: u64 = 512 << 10;
+/// The part of the file system that the files of ended processes may take: collectors take no more than a quarter.
+const ENDED_SHARE: u64 = 16;
+/// Unit of `st_blocks`.
+pub(super) const BLOCK_BYTES: u64 = 512;
 /// Time between two looks at the folder: batches may follow each other faster.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -32,6 +39,30 @@ impl Room {
             self.not_watched = self.refused.look(dir, now, wall).unwrap_or_default();
         }
     }
+}
+
+/// Bytes that the files of ended processes may take in this folder, of `bytes` at most.
+pub(super) fn for_ended(dir: &Path, bytes: u64) -> u64 {
+    let size = rustix::fs::statvfs(dir).map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize));
+    // A file system without a limit says zero.
+    if size == 0 { bytes } else { bytes.min(size / ENDED_SHARE) }
+}
+
+/// Those of the `ended` processes whose files have no room in so many bytes, the first that ended. Each with when that was,
+/// its segment, and the bytes of its files.
+pub(super) fn beyond(mut ended: Vec<(Instant, &Path, u64)>, bytes: u64) -> BTreeSet<PathBuf> {
+    ended.sort_unstable_by(|one, other| other.cmp(one));
+    let mut taken = 0_u64;
+    let has_no_room = |&(_, _, more): &(Instant, &Path, u64)| {
+        taken = taken.saturating_add(more);
+        taken > bytes
+    };
+    ended.into_iter().filter(has_no_room).map(|(_, path, _)| path.to_owned()).collect()
+}
+
+/// Bytes that a file takes.
+pub(super) fn taken(path: &Path) -> u64 {
+    path.symlink_metadata().map_or(0, |metadata| metadata.blocks().saturating_mul(BLOCK_BYTES))
 }
 
 fn lacks(dir: &Path) -> Option<String> {
@@ -59,6 +90,23 @@ mod tests {
         assert!(lack(NEEDED_BYTES - 1, false).unwrap().starts_with("is full: "));
         assert!(lack(NEEDED_BYTES, true).unwrap().contains("no more files"));
         assert_eq!(lacks(Path::new("/nowhere")), None);
+    }
+
+    #[test]
+    fn the_first_that_ended_make_room() {
+        let now = crate::clock::monotonic();
+        let ended = |after: u64, name, bytes| (now + Duration::from_secs(after), Path::new(name), bytes);
+        let all = vec![ended(2, "c", 10), ended(0, "a", 1), ended(3, "d", 10), ended(1, "b", 10)];
+        let gone = |bytes| {
+            beyond(all.clone(), bytes).into_iter().map(|path| path.display().to_string()).collect::<String>()
+        };
+        assert_eq!(
+            ["abcd", "abcd", "abc", "ab", "a", ""],
+            [0, 9, 19, 20, 30, 31].map(gone).each_ref().map(String::as_str)
+        );
+        let shm = Path::new("/dev/shm");
+        assert!((0..=10).contains(&for_ended(shm, 10)));
+        assert!(for_ended(shm, u64::MAX) < u64::MAX, "a part of the file system");
     }
 
     #[test]

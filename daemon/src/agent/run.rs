@@ -65,7 +65,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         mark,
         room: Room::default(),
         tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace)
-            .looking(config.look, &config.sysfs),
+            .looking(config.look, &config.sysfs)
+            .keeping_at_most(config.ended_bytes),
         agent_id,
         host: config.host,
         news,

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, statat, unlinkat};
 
-use super::mark;
 use super::procfs::Pid;
 use super::refused::Marker;
 use super::run_file::{LogName, RunFile, log_name, run_id};
 use super::segment_file::SegmentFile;
+use super::{mark, room};
 use crate::clock::Timestamp;
 
 /// Files of the folder that are looked at: a command is about to begin.
@@ -28,8 +28,6 @@ const MAX_FILES: usize = 16_384;
 const LOG_RESTS: Duration = Duration::from_secs(2);
 /// What nothing else tells the age of stays for so long: its process may live in another container.
 const KEPT: Duration = Duration::from_secs(600);
-/// Unit of `st_blocks`.
-const BLOCK_BYTES: u64 = 512;
 /// Start times are right to a second against another boot time.
 const SLACK_NS: u64 = 2_000_000_000;
 
@@ -171,7 +169,7 @@ impl Sweep<'_> {
             return false;
         }
         self.swept.files += 1;
-        self.swept.bytes += metadata.blocks() * BLOCK_BYTES;
+        self.swept.bytes += metadata.blocks() * room::BLOCK_BYTES;
         true
     }
 }

@@ -20,6 +20,7 @@ use super::loss::{Loss, Losses};
 use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
+use super::room;
 use super::run_file::{LogName, log_name, run_id};
 use super::segment_file::{ReadError, SegmentFile, control, release};
 use super::watch::Watch;
@@ -50,6 +51,7 @@ pub struct Tracker {
     machine: String,
     log_readers: LogReaders,
     keep_dead: Duration,
+    ended_bytes: u64,
     processes: BTreeMap<PathBuf, Tracked>,
     log_only: LogOnly,
     launches: Launches,
@@ -78,6 +80,8 @@ struct Tracked {
     obeyed: Option<u32>,
     /// Its file was already old when the agent started.
     is_stale: bool,
+    /// What its files take, once it has ended.
+    bytes: Option<u64>,
 }
 
 impl Tracked {
@@ -117,6 +121,7 @@ impl Tracker {
             machine,
             log_readers: LogReaders::default(),
             keep_dead,
+            ended_bytes: super::config::DEFAULT_ENDED_BYTES,
             processes: BTreeMap::new(),
             losses: Losses::default(),
             warned: BTreeSet::new(),
@@ -135,6 +140,11 @@ impl Tracker {
     /// which the kernel shows this machine's devices.
     pub(super) fn looking(self, look: Option<PathBuf>, sysfs: &Path) -> Self {
         Self { watch: Watch::new(look, sysfs), ..self }
+    }
+
+    /// The same with so many bytes for the segments of processes that have ended.
+    pub(super) fn keeping_at_most(self, ended_bytes: u64) -> Self {
+        Self { ended_bytes, ..self }
     }
 
     /// Reads all segments and logs.
@@ -302,6 +312,7 @@ impl Tracker {
                 process: Process::new(path.to_owned(), &identity, file.id(), now.machine),
                 obeyed: None,
                 is_stale: self.is_first && file.age() > self.keep_dead,
+                bytes: None,
             };
             debug_assert_eq!(tracked.process.account.key(), key(&identity, now.machine));
             self.processes.insert(path.to_owned(), tracked);
@@ -385,6 +396,7 @@ impl Tracker {
         let paths = &listing.segments;
         let (dir, keep_dead) = (self.dir.clone(), self.keep_dead);
         let shadowed = self.shadowed();
+        let without_room = self.without_room();
         self.processes.retain(|path, tracked| {
             let heard = tracked
                 .process
@@ -393,7 +405,7 @@ impl Tracker {
                 .or_else(|| shadowed.contains(path).then_some(monotonic));
             let Some(heard) = heard.filter(|_| tracked.process.is_final) else { return true };
             let kept = monotonic.saturating_duration_since(heard);
-            if kept < keep_dead && !tracked.is_stale && paths.contains(path) {
+            if kept < keep_dead && !tracked.is_stale && paths.contains(path) && !without_room.contains(path) {
                 return true;
             }
             if let Some((log, id)) = tracked.process.log.file() {
@@ -414,6 +426,21 @@ impl Tracker {
             }
         }
         self.remove_side_files(&listing.runs);
+    }
+
+    /// Segments of processes whose end the daemon has and for whose files the folder has no room.
+    fn without_room(&mut self) -> BTreeSet<PathBuf> {
+        let mut ended = Vec::new();
+        for (path, tracked) in self.processes.iter_mut().filter(|(_, tracked)| tracked.process.is_final) {
+            let Some(at) = tracked.process.account.end_acknowledged else { continue };
+            let log = tracked.process.log.file().map(|(log, _)| log).filter(|log| log.starts_with(&self.dir));
+            let bytes = tracked.bytes.get_or_insert_with(|| room::taken(path) + log.map_or(0, room::taken));
+            ended.push((at, path.as_path(), *bytes));
+        }
+        if ended.is_empty() {
+            return BTreeSet::new();
+        }
+        room::beyond(ended, room::for_ended(&self.dir, self.ended_bytes))
     }
 
     /// Whether something else is known of this run.

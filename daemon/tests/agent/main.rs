@@ -411,6 +411,38 @@ async fn files_of_the_dead_go_once_the_daemon_knows() {
 }
 
 #[tokio::test]
+async fn beyond_their_part_of_the_folder_the_dead_go_the_first_ones_first() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let mut host = Host::new(&daemon.url);
+    let first = SegmentWriter::create(host.dir(), 1, "");
+    let taken = std::os::unix::fs::MetadataExt::blocks(&first.path.metadata().expect("metadata")) * 512;
+    host.config.ended_bytes = taken + taken / 2;
+    let agent = host.agent();
+    let first_path = first.path.clone();
+    drop(first);
+    daemon
+        .until(|processes| {
+            processes.get(&key(1)).is_some_and(|process| process.state() == ProcessState::Killed)
+        })
+        .await;
+    let second = SegmentWriter::create(host.dir(), 2, "");
+    let second_path = second.path.clone();
+    drop(second);
+    daemon
+        .until(|processes| {
+            processes.get(&key(2)).is_some_and(|process| process.state() == ProcessState::Killed)
+        })
+        .await;
+    // Another process shows that the agent has read again.
+    let witness = SegmentWriter::create(host.dir(), 3, "");
+    daemon.until(|processes| processes.contains_key(&key(3))).await;
+    witness.communicator(0, 1, 0xa0, 1);
+    daemon.until(|processes| !processes[&key(3)].communicators.is_empty()).await;
+    agent.stop().await;
+    assert_eq!((first_path.exists(), second_path.exists(), witness.path.exists()), (false, true, true));
+}
+
+#[tokio::test]
 async fn bad_segments_are_counted_and_good_ones_go_on() {
     let mut daemon = FakeDaemon::start(Answer::Take).await;
     let host = Host::new(&daemon.url);
