@@ -23,7 +23,7 @@ use crate::profiler::layout::{
 };
 use crate::profiler::retell::retell;
 use crate::profiler::versions::{VERSIONS, Version};
-use crate::profiler::{masks, pairs};
+use crate::profiler::{lost, masks, pairs};
 use crate::segment::busy::Busy;
 use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::handle::{Entry, Handle};
@@ -151,12 +151,15 @@ pub(super) unsafe fn start(
         return ours;
     }
     let is_leaf = kind & (KERNEL_CH | PROXY_STEP | NET_PLUGIN | PROXY_CTRL) != 0;
-    let Some(pair) = pairs::take(is_leaf) else {
+    let Some(pairs::Taken { entry: pair, given_up }) = pairs::take(is_leaf) else {
         if let Some(segment) = segment() {
             switch::dropped(segment, DropReason::ChainedEvent, 1);
         }
         return ours;
     };
+    if let Some(segment) = segment().filter(|_| given_up != 0) {
+        lost::end(segment, given_up);
+    }
     // SAFETY: the caller's promise; the other's version is not newer, and has this kind.
     let buffer = unsafe { retell(descriptor, (version, to), kind, is_foreign, theirs_of) };
     let mut theirs = null_mut();

@@ -5,7 +5,7 @@
 //! * [`asked`], [`masks`]: what the library is asked to tell, and where it keeps that
 //! * [`contexts`], [`adopt`]: the communicators that it speaks of, and which of ours they are
 //! * [`tasks`]: what the collector makes of events; [`seen`]: records of what no call has told; [`replay`]: runs of captured
-//!   calls; [`steps`]: network steps
+//!   calls; [`steps`]: network steps; [`lost`]: what cannot be followed
 //! * [`chain`], [`retell`], [`pairs`]: the plugin that the program had before, and what it is told
 
 pub(crate) mod adopt;
@@ -14,6 +14,7 @@ pub(crate) mod chain;
 pub(crate) mod contexts;
 pub(crate) mod event;
 pub(crate) mod layout;
+mod lost;
 mod masks;
 mod pairs;
 pub(crate) mod plugin;

@@ -39,8 +39,15 @@ static NEXT_LEAF: AtomicUsize = AtomicUsize::new(0);
 static NEXT_PARENT: AtomicUsize = AtomicUsize::new(0);
 static N_PINNED: AtomicUsize = AtomicUsize::new(0);
 
+/// An entry that was taken.
+pub(super) struct Taken {
+    pub(super) entry: Entry,
+    /// Our handle of an event that was given up for it; 0 if none was.
+    pub(super) given_up: u64,
+}
+
 /// Takes an entry; `None` if there is no room.
-pub(super) fn take(is_leaf: bool) -> Option<Entry> {
+pub(super) fn take(is_leaf: bool) -> Option<Taken> {
     let (next, first, size) =
         if is_leaf { (&NEXT_LEAF, 0, MAX_LEAVES) } else { (&NEXT_PARENT, MAX_LEAVES, MAX_PARENTS) };
     let from = next.fetch_add(1, Relaxed);
@@ -55,7 +62,9 @@ pub(super) fn take(is_leaf: bool) -> Option<Entry> {
         let generation = (state >> GENERATION_SHIFT).wrapping_add(1) & 0xffff_ffff;
         let taken = (lap as u64) << LAP_SHIFT | generation << GENERATION_SHIFT | OPEN;
         pair.state.compare_exchange(state, taken, AcqRel, Relaxed).ok()?;
-        Some(Entry { index, generation: u32::try_from(generation).unwrap_or_default() })
+        let given_up = if state & OPEN != 0 { pair.ours.load(Relaxed) } else { 0 };
+        let generation = u32::try_from(generation).unwrap_or_default();
+        Some(Taken { entry: Entry { index, generation }, given_up })
     })
 }
 
@@ -105,19 +114,19 @@ mod tests {
 
     #[test]
     fn a_pair_is_found_until_it_is_used_again_and_stops_once() {
-        let first = take(false).unwrap();
+        let first = take(false).unwrap().entry;
         put(first, 7, 8);
         assert_eq!((get(first), stop(first), stop(first)), (Some((7, 8)), Some((7, 8)), None));
         assert_eq!(get(first), Some((7, 8)), "children come after the end");
-        let open = take(false).unwrap();
+        let open = take(false).unwrap().entry;
         put(open, 1, 2);
         for _ in 0..MAX_PAIRS {
-            let entry = take(false).unwrap();
+            let entry = take(false).unwrap().entry;
             assert_ne!(entry.index, open.index);
             stop(entry);
         }
         assert_eq!((get(first), get(open)), (None, Some((1, 2))));
-        assert!(take(true).unwrap().index < MAX_LEAVES);
+        assert!(take(true).unwrap().entry.index < MAX_LEAVES);
         assert_eq!(get(Entry { index: 70_000, generation: 1 }), None);
         assert_eq!(get(Entry { index: MAX_LEAVES - 1, generation: 0 }), None, "never used");
     }

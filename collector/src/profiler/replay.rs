@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use ringscope_wire::segment::layout::{DropReason, MAX_PRIMITIVES, Segment};
 
 use crate::cuda_events::fit;
+use crate::profiler::lost;
 use crate::segment::handle::{Entry, Handle, NO_CHANNEL};
 use crate::segment::{communicators, switch, ticks};
 
@@ -71,13 +72,12 @@ pub(crate) fn template(segment: &Segment, slot: usize, primitive: usize, bytes: 
 }
 
 /// A graph with this template runs: its call counts as issued. It is completed when `n_channels` have finished, or
-/// at once if the library does not report them.
+/// at once if the library does not report them. `None` if another template has its place, or another communicator its slot.
 pub(crate) fn run(segment: &Segment, entry: Entry, n_channels: u8) -> Option<Handle> {
     let template = TEMPLATES.get(entry.index)?;
     let (subject, communicator) = (template.subject.load(Acquire), template.communicator.load(Acquire));
     let bytes = template.bytes.load(Acquire);
     if template.generation.load(Acquire) != entry.generation {
-        switch::dropped(segment, DropReason::UnmatchedEvent, 1);
         return None;
     }
     let n_channels = if subject & HAS_CHANNELS == 0 { 0 } else { n_channels.max(1) };
@@ -101,7 +101,6 @@ fn begin(segment: &Segment, subject: u32, communicator: u32, bytes: u64, n_chann
     let (slot, primitive) = split(subject);
     let target = communicators::at(segment, slot);
     if target.generation.load(Relaxed) != communicator {
-        switch::dropped(segment, DropReason::UnmatchedEvent, 1);
         return None;
     }
     let counters = &target.counters[primitive];
@@ -116,15 +115,25 @@ fn begin(segment: &Segment, subject: u32, communicator: u32, bytes: u64, n_chann
     let number = NEXT_RUN.fetch_add(1, Relaxed);
     let (index, run) = (number % MAX_RUNS, &RUNS[number % MAX_RUNS]);
     let generation = u32::try_from((number / MAX_RUNS) & 0xffff_ffff).unwrap_or_default();
+    push_out(segment, run);
     run.subject.store(subject, Relaxed);
     run.communicator.store(communicator, Relaxed);
     run.bytes.store(bytes, Relaxed);
     run.started_ticks.store(ticks::now(), Relaxed);
-    let pushed_out = run.state.swap(u64::from(generation) << 32 | u64::from(n_channels), AcqRel);
-    if pushed_out & 0xffff_ffff != 0 {
-        switch::dropped(segment, DropReason::EventOutOfOrder, 1);
-    }
+    run.state.store(u64::from(generation) << 32 | u64::from(n_channels), Release);
     Some(Handle::Run(Entry { index, generation }))
+}
+
+/// A newer run takes the place of this one. If that is not over, it will stay in flight.
+fn push_out(segment: &Segment, run: &Run) {
+    let state = run.state.swap(0, AcqRel);
+    if state & 0xffff_ffff != 0 {
+        switch::dropped(segment, DropReason::EventOutOfOrder, 1);
+        let (slot, _) = split(run.subject.load(Relaxed));
+        if communicators::at(segment, slot).generation.load(Relaxed) == run.communicator.load(Relaxed) {
+            lost::of_slot(segment, slot);
+        }
+    }
 }
 
 /// One channel of a run begins.

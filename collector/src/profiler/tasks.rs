@@ -14,7 +14,7 @@ use crate::calls::{complete, ending};
 use crate::profiler::contexts::Announcement;
 use crate::profiler::event::{Api, Event, ProxyOp};
 use crate::profiler::seen::Described;
-use crate::profiler::{adopt, contexts, event, replay, seen, steps};
+use crate::profiler::{adopt, contexts, event, lost, replay, seen, steps};
 use crate::segment::handle::{Handle, Operation};
 use crate::segment::names::{Name, name_of};
 use crate::segment::{communicators, links, local, records, switch};
@@ -86,7 +86,9 @@ fn start_api(segment: &Segment, speaker: Speaker, api: &Api) -> Option<Handle> {
     }
     let (slot_of_call, primitive) = records::subject(record);
     if slot != Some(slot_of_call) && !adopt::confirm(segment, speaker.context, slot_of_call) {
-        switch::dropped(segment, DropReason::UnmatchedEvent, 1);
+        // Neither the event's communicator nor the call's will hear of this operation.
+        lost::of_slot(segment, slot_of_call);
+        lost::event(segment, speaker.context);
         return None;
     }
     if api.is_captured {
@@ -153,10 +155,16 @@ fn start_task(
         Some(Handle::Api(operation)) => Some(follow(segment, operation, Some(n_channels), task.peer)),
         // A plan without proxy operations is reported once, when it is captured.
         Some(Handle::Template(_)) if is_calling() => None,
-        Some(Handle::Template(entry)) => replay::run(segment, entry, n_channels),
+        Some(Handle::Template(entry)) => {
+            let run = replay::run(segment, entry, n_channels);
+            if run.is_none() {
+                lost::event(segment, speaker.context);
+            }
+            run
+        }
         None if speaker.parent == 0 => None,
         _ => {
-            switch::dropped(segment, DropReason::UnmatchedEvent, 1);
+            lost::event(segment, speaker.context);
             None
         }
     }
@@ -247,6 +255,7 @@ fn start_nameless_task(
         return None;
     }
     switch::dropped(segment, DropReason::UnmatchedEvent, 1);
+    lost::of_slot(segment, slot);
     None
 }
 
@@ -261,7 +270,7 @@ fn start_channel(segment: &Segment, speaker: Speaker, channel: u8) -> Option<Han
         Some(Handle::Late(_)) => None,
         None if speaker.parent == 0 => None,
         _ => {
-            switch::dropped(segment, DropReason::UnmatchedEvent, 1);
+            lost::event(segment, speaker.context);
             None
         }
     }

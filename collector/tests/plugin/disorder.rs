@@ -2,7 +2,9 @@
 
 use proptest::prelude::{ProptestConfig, proptest};
 use ringscope_wire::Primitive::AllReduce;
-use ringscope_wire::segment::layout::{COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, STATE_ON};
+use ringscope_wire::segment::layout::{
+    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, DropReason, LOST_PROFILER_EVENT, STATE_ON,
+};
 
 use crate::harness::{Left, VERSIONS, job};
 
@@ -47,6 +49,28 @@ fn what_was_in_flight_at_the_end_is_counted() {
             assert_eq!(left.dropped(DropReason::EventOutOfOrder), 1);
         }
         assert_eq!(left.dropped(DropReason::Panic), 0);
+    }
+}
+
+/// Nobody shall believe that what is in flight hangs: and only on the communicator whose events were lost.
+fn assert_lost(version: u32, scenario: &str, in_flight: u64) {
+    let left = job(version, scenario).left();
+    let [issued, completed] = left.progress(0xabc, AllReduce);
+    assert_eq!(issued.0 - completed.0, in_flight, "version {version}, {scenario}");
+    let lost = (left.communicator(0xabc).lost, left.communicator(0xdef).lost);
+    assert_eq!(lost, (LOST_PROFILER_EVENT, 0), "version {version}, {scenario}");
+}
+
+#[test]
+fn a_communicator_whose_events_are_lost_is_told_of() {
+    for version in 3..=7 {
+        assert_lost(version, "unfollowed", 1);
+    }
+    // Before, no event of a task is that of its call, and none of a run that of its capture.
+    for version in 5..=7 {
+        assert_lost(version, "taskless", 1);
+        assert_lost(version, "many_runs", 1);
+        assert_lost(version, "old_template", 0);
     }
 }
 

@@ -280,6 +280,8 @@ static void nonsense(void) {
   end(&comm);
 }
 
+#include "lost.h"
+
 /* Says the mask at each word of control. */
 static void levels(void) {
   struct comm comm = make(0xabc, 1);
@@ -295,6 +297,7 @@ int main(int argc, char **argv) {
   static const struct { const char *name; void (*run)(void); } scenarios[] = {
       {"everything", everything}, {"graph", graph}, {"disorder", disorder},
       {"unfinished", unfinished}, {"nonsense", nonsense}, {"threads", threads}, {"levels", levels},
+      {"unfollowed", unfollowed}, {"taskless", taskless}, {"many_runs", many_runs}, {"old_template", old_template},
   };
   void *object = argc == 3 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
   plugin = object ? dlsym(object, TEXT(SYMBOL)) : NULL;
