@@ -83,6 +83,8 @@ pub struct Calls {
     pub completion_known: bool,
     /// Of some calls it will never be known whether they are over, though it was to be told.
     pub completion_lost: bool,
+    /// Of several communicators: the same of some of them, which are left out, for others are known.
+    pub left_out: bool,
     /// Time since the newest completion. Absent: none, or not known.
     pub completed_ago: Option<Duration>,
     /// Age of the oldest call that is open, init included. Absent: none is.
@@ -92,8 +94,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Takes in those of another communicator.
+    /// Takes in those of another communicator. Where some tell of all their calls, what another one has lost says nothing of
+    /// those: it is unknown alone.
     pub fn add(&mut self, other: &Self) {
+        if self.issued > 0 && other.issued > 0 && self.completion_lost != other.completion_lost {
+            if self.completion_lost {
+                *self = other.after_none();
+            }
+            self.left_out = true;
+            return;
+        }
         // Of a communicator that nothing was asked of nobody needs to know how its calls would complete.
         self.completion_known = match (self.issued, other.issued) {
             (_, 0) => self.completion_known,
@@ -106,8 +116,17 @@ impl Calls {
         self.completed_ago = [self.completed_ago, other.completed_ago].into_iter().flatten().min();
         self.open_for = self.open_for.max(other.open_for);
         // What completes in one communicator says nothing of a call in another.
-        let stands = other.open_for.filter(|open| *open > EVIDENCE_HOLDS && !other.is_recent());
-        self.stands_for = self.stands_for.max(stands);
+        self.stands_for = self.stands_for.max(other.stands());
+    }
+
+    /// These as the first of several.
+    fn after_none(&self) -> Self {
+        Self { stands_for: self.stands(), ..self.clone() }
+    }
+
+    /// The age of the oldest open call of a communicator in which nothing has completed lately.
+    fn stands(&self) -> Option<Duration> {
+        self.open_for.filter(|open| *open > EVIDENCE_HOLDS && !self.is_recent())
     }
 
     /// Whether something completed lately.
@@ -182,7 +201,19 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if evidence.life == RankState::Imported && evidence.files_tell {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
-    unwatched(evidence).unwrap_or_else(|| of_calls(&evidence.calls))
+    unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
+}
+
+/// Green of the rest only, if some communicators were left out.
+fn with_left_out(calls: &Calls, standing: Standing) -> Standing {
+    if !calls.left_out {
+        return standing;
+    }
+    let reason = format!(
+        "{}; of some calls on another communicator it is not known whether they are over, as its page says",
+        standing.reason
+    );
+    Standing { reason, ..standing }
 }
 
 /// Why nobody can say how a process does, if so.

@@ -357,3 +357,6 @@ pub(super) const fn with(job: JobState, process: RankState) -> JobState {
         (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,6 +96,34 @@ fn a_call_whose_end_the_collector_lost_is_not_in_flight_for_ever() {
 }
 
 #[test]
+fn a_loss_in_one_communicator_leaves_the_others_known() {
+    let calls = |issued: u64, completion_lost: bool| Calls {
+        issued,
+        completed: issued,
+        completion_known: !completion_lost,
+        completion_lost,
+        completed_ago: Some(s(2)),
+        open_for: completion_lost.then(|| s(3_600)),
+        ..Calls::default()
+    };
+    let of = |parts: &[&Calls]| {
+        let mut sum = Calls::default();
+        parts.iter().for_each(|part| sum.add(part));
+        Evidence { calls: sum, ..well() }
+    };
+    let (lost, known, unused) = (calls(9, true), calls(5, false), calls(0, false));
+    for parts in [[&lost, &known, &unused], [&known, &unused, &lost]] {
+        let evidence = of(&parts);
+        assert_eq!((evidence.calls.issued, evidence.calls.open_for), (5, None), "those that are known");
+        check(&evidence, Condition::Healthy, "completed 2.0 s ago; of some calls on another communicator");
+    }
+    check(&of(&[&lost, &lost]), Condition::Unknown, "the collector lost what was to tell it");
+    check(&of(&[&unused, &lost, &unused]), Condition::Unknown, "the collector lost what was to tell it");
+    let waits = Calls { completed_ago: Some(s(90)), open_for: Some(s(91)), ..known.clone() };
+    check(&of(&[&lost, &waits]), Condition::Unknown, "none has completed for 90 s");
+}
+
+#[test]
 fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
     let silent = Evidence { life: RankState::Stale, silent: s(840), ..well() };
     check(&silent, Condition::Unknown, "nothing heard of it for 14 min");
