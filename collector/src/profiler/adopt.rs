@@ -66,7 +66,8 @@ fn is_claimed(communicator: &Communicator) -> bool {
 pub(super) fn introduce(segment: &Segment, number: usize, announced: &Announcement) {
     let forming = local::with(|local| local.forming.get().checked_sub(1));
     let Some(_binding) = BINDING.take_within(MAX_WAIT) else { return };
-    // Only now: whoever binds must not find half of it.
+    // Only now: whoever binds must not find half of it. What was settled late of the one that had the number before is void.
+    contexts::unsettle(number);
     contexts::announce(number, announced);
     if let Some(slot) = forming.filter(|slot| is_free_and_fits(at(segment, *slot), announced)) {
         return bind(segment, number, slot, announced, Surety::Sure);
@@ -100,10 +101,13 @@ fn settle_unknown(segment: &Segment) {
 }
 
 fn settle_one(segment: &Segment, number: usize) -> bool {
-    let Some(announced) = contexts::announced(number).filter(|announced| announced.n_ranks > 0) else {
-        return false;
-    };
+    let said = || contexts::announced(number).filter(|announced| announced.n_ranks > 0);
+    let Some(announced) = said() else { return false };
     let Best::One(slot, fit) = best(free_and_fitting(segment, &announced)) else { return false };
+    // One that is closed by now may have had a slot that has ended by now, and this is another's.
+    if said().is_none() {
+        return false;
+    }
     bind(segment, number, slot, &announced, surety(fit));
     true
 }
@@ -161,8 +165,9 @@ pub(super) fn confirm(segment: &Segment, number: usize, slot: usize) -> bool {
     // While another thread binds and does not end, the call alone says which it is.
     let Some(_binding) = BINDING.take_within(MAX_WAIT_OF_EVENT) else { return true };
     if contexts::slot(segment, number) != Some(slot) {
+        // Claimed without an owner, it was taken for the communicator of a context that is gone.
         let owner = contexts::of_slot(segment, slot);
-        if owner.is_some_and(contexts::is_sure) || owner.is_none() && is_claimed(at(segment, slot)) {
+        if owner.is_some_and(contexts::is_sure) {
             return false;
         }
         for wrong in [owner, Some(number)].into_iter().flatten() {

@@ -113,7 +113,10 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, parent: u64, api: &A
     }
     let primitive = event::primitive(api.func)?;
     let Some(slot) = slot else {
-        switch::dropped(segment, DropReason::UnknownCommunicator, 1);
+        // A call that went through the collector while that was off is counted by nobody; of an unknown communicator, by it.
+        if !local::with(local::Local::is_inside) {
+            switch::dropped(segment, DropReason::UnknownCommunicator, 1);
+        }
         return None;
     };
     let datatype = event::datatype(api.datatype);

@@ -41,6 +41,25 @@ static void threads_of_all(void) {
   for (int i = 0; i < RANKS; i++) OK(pthread_join(threads[i], NULL));
 }
 
+static void *make_two(void *place) {
+  OK(ncclCommInitAll(place, 2, NULL));
+  return NULL;
+}
+
+/* Of two pairs that look alike one ends without a call, and its contexts after that: those fit nothing but the other pair. */
+static void late_end(void) {
+  ncclComm_t comms[2][2], third;
+  pthread_t threads[2];
+  stub_meet(2);
+  for (int i = 0; i < 2; i++) OK(pthread_create(&threads[i], NULL, make_two, comms[i]));
+  for (int i = 0; i < 2; i++) OK(pthread_join(threads[i], NULL));
+  stub_finalize_late(1);
+  for (int rank = 0; rank < 2; rank++) OK(ncclCommDestroy(comms[0][rank]));
+  OK(ncclCommInitRank(&third, 3, (ncclUniqueId){{7}}, 2));
+  stub_finalize_late(0);
+  for (int rank = 0; rank < 2; rank++) all_reduce(comms[1][rank], (size_t)rank + 1);
+}
+
 static void *call_twice(void *comm) {
   all_reduce(comm, 1);
   stub_fail_next(STUB_PAUSE);
@@ -71,7 +90,7 @@ static void off_while_calling(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(splits_of_all), SCENARIO(threads_of_all), SCENARIO(off_while_calling),
+    SCENARIO(splits_of_all), SCENARIO(threads_of_all), SCENARIO(late_end), SCENARIO(off_while_calling),
 };
 
 int main(int argc, char **argv) {

@@ -103,6 +103,8 @@ int stub_refused_events(void);
 int stub_mask(void);
 /* Inits return ncclInProgress; what they make is there when ncclCommGetAsyncError is asked for the second time. */
 void stub_non_blocking(int is_on);
+/* Profiler contexts of what is destroyed are finalized when this is over. */
+void stub_finalize_late(int is_on);
 /* The inits of a group are announced to the profiler from the last to the first. */
 void stub_backwards(int is_on);
 /* ncclCommInitAll announces nothing before so many threads are in it. */

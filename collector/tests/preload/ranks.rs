@@ -49,6 +49,25 @@ fn ranks_made_by_several_threads_at_once_are_told_apart_by_their_calls() {
 }
 
 #[test]
+fn what_fits_by_chance_keeps_no_communicator_from_its_events() {
+    for version in VERSIONS {
+        let left = ranks_job("late_end", version).succeed().only_segment();
+        assert_eq!(left.snapshot.dropped, [], "version {version}");
+        let used = |slot: &usize| left.counters(*slot, AllReduce).issued_calls > 0;
+        let mut bytes: Vec<u64> = (0..4)
+            .filter(used)
+            .map(|slot| {
+                let counters = left.counters(slot, AllReduce);
+                left.expect(slot, AllReduce, (1, counters.issued_bytes), (1, counters.issued_bytes), 0);
+                counters.issued_bytes
+            })
+            .collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, [4, 8], "version {version}");
+    }
+}
+
+#[test]
 fn a_call_is_followed_to_its_end_whoever_turns_that_off_meanwhile() {
     for version in VERSIONS {
         let left = ranks_job("off_while_calling", version).succeed().only_segment();
