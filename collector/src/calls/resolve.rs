@@ -120,7 +120,7 @@ pub(crate) fn real(function: Function, library: usize) -> *mut c_void {
 /// Whether there is exactly one copy so far, which then is number 0.
 #[inline(always)]
 pub(crate) fn is_single() -> bool {
-    N_LIBRARIES.load(Relaxed) == 1
+    N_LIBRARIES.load(Acquire) == 1
 }
 
 /// Copies that calls have been forwarded to.
@@ -138,12 +138,14 @@ pub(crate) fn library_version() -> u32 {
     if n_libraries() > 0 {
         return version(0);
     }
-    let function = Function::ncclGetVersion;
-    let scope = linker_scope::of_caller(0, function.name(), function.profiled_name());
-    let found = scope.and_then(|scope| scope.find(function.name(), function.profiled_name()));
-    let version = found.map_or(0, ask_version);
-    scope.inspect(|scope| scope.close());
-    version
+    between_forks(|| {
+        let function = Function::ncclGetVersion;
+        let scope = linker_scope::of_caller(0, function.name(), function.profiled_name());
+        let found = scope.and_then(|scope| scope.find(function.name(), function.profiled_name()));
+        let version = found.map_or(0, ask_version);
+        scope.inspect(|scope| scope.close());
+        version
+    })
 }
 
 /// The copy for a call on a communicator.
@@ -158,7 +160,7 @@ fn library_of_one_of_several(local: &Local, comm: Comm) -> Option<usize> {
         let slot = communicators::find(segment, local, comm as u64)?;
         Some(communicators::at(segment, slot).library.load(Relaxed) as usize)
     });
-    known.or_else(|| library_of_caller(guard(linker_scope::caller).unwrap_or(0)))
+    known.or_else(|| library_of_caller(guard(|| between_forks(linker_scope::caller)).unwrap_or(0)))
 }
 
 /// The copy for a call without a communicator, whose wrapper has said where it returns to.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use crate::cuda_events::alone;
+use crate::segment::forks::between_forks;
 use crate::segment::{guard, own};
 
 /// What the thread does, one of the three constants below.
@@ -92,9 +93,10 @@ fn will_leave_driver() -> bool {
     if HAS_EXIT_HANDLER.load(Acquire) != 0 {
         return true;
     }
-    // Registered after the driver's own, so that it runs before.
+    // Registered after the driver's own, so that it runs before. A child that is forked meanwhile would have the lock of exit
+    // functions held for good.
     // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete).
-    let is_registered = unsafe { libc::atexit(leave_driver) } == 0;
+    let is_registered = between_forks(|| unsafe { libc::atexit(leave_driver) }) == 0;
     HAS_EXIT_HANDLER.store(is_registered.into(), Release);
     wake_all(&HAS_EXIT_HANDLER);
     is_registered

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::STATE_ON;
@@ -13,16 +14,36 @@ use super::file::Unnamed;
 use super::{bus_error, file, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler::{asked, plugin};
+use crate::segment::forks::between_forks;
 use crate::segment::{lineage, map, switch, ticks};
+
+/// When the last attempt failed (`CLOCK_MONOTONIC`); 0 if none has.
+static FAILED_NS: AtomicU64 = AtomicU64::new(0);
+/// How long no other attempt follows one that failed: it may look through a whole folder.
+const PAUSE_NS: u64 = 1_000_000_000;
 
 /// A [`crate::segment::maker::Maker`].
 pub(super) fn make() -> Option<&'static Segment> {
-    create().ok()
+    let (now_ns, failed_ns) = (ticks::monotonic_ns(), FAILED_NS.load(Relaxed));
+    if failed_ns != 0 && now_ns.saturating_sub(failed_ns) < PAUSE_NS {
+        return None;
+    }
+    let made = create().ok();
+    FAILED_NS.store(if made.is_some() { 0 } else { now_ns }, Relaxed);
+    made
+}
+
+/// The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone. Once, as
+/// children inherit it: also the lock that guards it, as it stands when they are made.
+fn silence_panics() {
+    static IS_SILENT: AtomicBool = AtomicBool::new(false);
+    if !IS_SILENT.swap(true, Relaxed) {
+        between_forks(|| std::panic::set_hook(Box::new(|_| {})));
+    }
 }
 
 fn create() -> io::Result<&'static Segment> {
-    // The default hook would print to the job's stderr. This is the hook of our own copy of Rust's library alone.
-    std::panic::set_hook(Box::new(|_| {}));
+    silence_panics();
     plugin::note_pid();
     let config = Config::from_env();
     switch::disobey();

@@ -11,10 +11,11 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
+use std::time::Duration;
 
 use ringscope_wire::segment::Segment;
 
-use crate::segment::busy::Busy;
+use crate::segment::busy::{Busy, wait_while};
 
 /// The page. Elsewhere than on x86-64 pages may be larger than 4 KiB.
 #[repr(C)]
@@ -69,8 +70,12 @@ static IS_WIPED: AtomicBool = AtomicBool::new(false);
 static HAS_CALLED: AtomicBool = AtomicBool::new(false);
 /// A function that forgets what the layers behind this one have of the parent's.
 static FORGET: OnceLock<fn()> = OnceLock::new();
-/// Forks are watched, or some thread is having it done. Children inherit both.
-static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+/// Whether forks are watched: [`UNWATCHED`], [`BEGINS`] or [`WATCHED`]. Children inherit it.
+static WATCH_STATE: AtomicU32 = AtomicU32::new(UNWATCHED);
+const UNWATCHED: u32 = 0;
+/// Some thread is having it done, or was, in the parent.
+const BEGINS: u32 = 1;
+const WATCHED: u32 = 2;
 /// A function that has forks watched.
 static WATCH: OnceLock<fn()> = OnceLock::new();
 
@@ -117,20 +122,25 @@ pub(crate) fn settle() {
     }
 }
 
+/// How long another thread is waited for.
+const MAX_WAIT: Duration = Duration::from_millis(100);
+
 #[cold]
 fn settle_now() {
     // Before the state changes: where the kernel does not wipe, nobody would tell a child that was made meanwhile that it is one.
-    if !IS_WATCHED.swap(true, Relaxed)
-        && let Some(watch) = WATCH.get()
-    {
-        watch();
+    if WATCH_STATE.compare_exchange(UNWATCHED, BEGINS, AcqRel, Acquire).is_ok() {
+        WATCH.get().inspect(|watch| watch());
+        WATCH_STATE.store(WATCHED, Release);
     }
-    while let Err(state) = OWN.state.compare_exchange(NEW, SETTLING, AcqRel, Acquire) {
-        if state == OURS {
-            return;
-        }
-        // Another thread stores some thousand words.
-        std::thread::yield_now();
+    wait_while(MAX_WAIT, || WATCH_STATE.load(Acquire) == BEGINS);
+    // Another thread stores some thousand words.
+    let mut before = SETTLING;
+    wait_while(MAX_WAIT, || {
+        before = OWN.state.compare_exchange(NEW, SETTLING, AcqRel, Acquire).unwrap_or_else(|state| state);
+        before == SETTLING
+    });
+    if before != NEW {
+        return;
     }
     if HAS_CALLED.swap(true, Relaxed)
         && let Some(forget) = FORGET.get()
