@@ -1,9 +1,15 @@
 //! What the dynamic linker knows: who called, and which copy of the library the caller would have got without us.
 //!
-//! A caller's own scope is asked in the linker's order: first what is loaded for everybody behind us (`RTLD_NEXT`, or what
-//! comes behind the object that was preloaded and opened us; another interposer may come first, as it should); then the caller's object and what it needs (`dlopen(RTLD_LOCAL)`, as
-//! `import torch` does; a copy linked into the caller statically); then the known sonames; then any loaded object that
-//! exports `pncclX`. The order within a scope that was opened with several copies is taken to be the caller's own.
+//! The copies are looked for where the linker would have looked for the caller, in this order:
+//!
+//! 1. what is loaded for everybody, behind us (`RTLD_NEXT`) or behind the preloaded object that opened us. Another
+//!    interposer may come first there, as it would without us;
+//! 2. the caller's own object and those it needs: a library opened with `dlopen(RTLD_LOCAL)`, as `import torch` does, or a
+//!    copy that is linked into the caller statically;
+//! 3. the known sonames;
+//! 4. any loaded object that exports `pncclX`.
+//!
+//! Where a scope was opened with several copies, their order is taken to be the caller's own.
 
 #![expect(unsafe_code, reason = "asks the dynamic linker and the unwinder")]
 
@@ -214,17 +220,24 @@ pub(crate) fn object_at(address: usize) -> Option<Object> {
     Some(Object { start, end, name: name.to_owned() })
 }
 
-/// From the first byte of an object to its last, by its headers: they lie where it begins.
+/// Bytes that are mapped where an object begins, at the least.
+const FIRST_PAGE: usize = 4096;
+
+/// From the first byte of an object to its last, by its headers, if they lie where it begins.
 fn range_at(start: *mut c_void) -> Option<(usize, usize)> {
     // SAFETY: the linker says that an object is mapped here, and one begins with its first page.
     let file = unsafe { start.cast::<libc::Elf64_Ehdr>().as_ref() }?;
     if file.e_ident[..4] != *b"\x7fELF" {
         return None;
     }
-    let headers = start.addr().checked_add(usize::try_from(file.e_phoff).ok()?)?;
+    let (offset, n_headers) = (usize::try_from(file.e_phoff).ok()?, usize::from(file.e_phnum));
+    if offset.checked_add(n_headers * size_of::<libc::Elf64_Phdr>())? > FIRST_PAGE {
+        return None;
+    }
+    let headers = start.addr().checked_add(offset)?;
     let headers: *const libc::Elf64_Phdr = std::ptr::with_exposed_provenance(headers);
-    // SAFETY: an object's headers are in its first page, as many as it says.
-    let headers = unsafe { std::slice::from_raw_parts(headers, usize::from(file.e_phnum)) };
+    // SAFETY: they lie in the object's first page.
+    let headers = unsafe { std::slice::from_raw_parts(headers, n_headers) };
     let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let first = loaded().map(|header| header.p_vaddr).min()?;
     let last = loaded().map(|header| header.p_vaddr.saturating_add(header.p_memsz)).max()?;

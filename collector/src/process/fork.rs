@@ -4,8 +4,8 @@
 
 use std::io;
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicI32, AtomicPtr};
 
 use ringscope_wire::segment::Segment;
 
@@ -20,6 +20,9 @@ use crate::summation::{group, watcher};
 
 /// Where this process's segment lies, for its children.
 static MAPPED: AtomicPtr<Segment> = AtomicPtr::new(ptr::null_mut());
+
+/// The process that mapped it.
+static MAKER: AtomicI32 = AtomicI32::new(0);
 
 /// How often something is done again because a child was forked meanwhile. A program that forks without a pause gets
 /// the last.
@@ -38,6 +41,15 @@ pub(super) fn watch() {
 /// The segment lies here: children find zeros in its place.
 pub(super) fn note_mapped(segment: *mut Segment) {
     MAPPED.store(segment, Relaxed);
+    // SAFETY: no preconditions.
+    MAKER.store(unsafe { libc::getpid() }, Relaxed);
+}
+
+/// Whether this process made the segment that it has. Where the kernel wipes nothing, a child that was not forked by the C
+/// library takes its parent's for its own, and has nothing mapped there.
+pub(super) fn is_maker() -> bool {
+    // SAFETY: no preconditions.
+    own::is_wiped() || MAKER.load(Relaxed) == unsafe { libc::getpid() }
 }
 
 /// Does something once more, and drops what came of it before, if a child was forked meanwhile.

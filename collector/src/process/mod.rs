@@ -54,7 +54,7 @@ static BEGIN: extern "C" fn() = begin;
 
 /// Says that the process ended in order. Runs after the program's own exit handlers.
 extern "C" fn mark_exit() {
-    if let Some(segment) = map::existing() {
+    if let Some(segment) = map::existing().filter(|_| fork::is_maker()) {
         segment.live.exited.store(1, Relaxed);
     }
 }

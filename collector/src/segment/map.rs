@@ -26,7 +26,7 @@ fn absent() -> Option<&'static Segment> {
 pub(crate) fn existing() -> Option<&'static Segment> {
     let segment = OWN.segment.load(Acquire);
     // SAFETY: null, or a whole mapping that this process never unmaps, and of which a child finds zeros; all that changes in
-    // it is atomic.
+    // it is atomic. Not so in a child that was not forked by the C library, on a kernel that wipes nothing (before 4.14).
     unsafe { segment.as_ref() }
 }
 

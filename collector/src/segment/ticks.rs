@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "reads the processor's counter and the system's clocks")]
 
+use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -44,7 +45,7 @@ pub(crate) fn of_duration(fixed: &Fixed, ns: u64) -> u64 {
 
 /// Settles what a tick is, and reads all clocks at once. Before the first call ticks are nanoseconds.
 pub(crate) fn anchor() -> Anchor {
-    HAS_COUNTER.store(has_constant_counter(), Relaxed);
+    HAS_COUNTER.store(has_constant_counter() && !is_distrusted(), Relaxed);
     let mut best = (u64::MAX, reading().1);
     for _ in 0..ANCHOR_TRIES {
         let (spread, anchor) = reading();
@@ -53,6 +54,14 @@ pub(crate) fn anchor() -> Anchor {
         }
     }
     best.1
+}
+
+/// Whether the kernel keeps time by a device because the counter is not alike on all processors: then a thread that moves
+/// to another one would see time go back. In a guest it keeps time by what the host gives, which is made of the counter.
+fn is_distrusted() -> bool {
+    const DEVICES: [&[u8]; 5] = [b"hpet", b"acpi_pm", b"pit", b"jiffies", b"refined-jiffies"];
+    let source = fs::read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    source.is_ok_and(|name| DEVICES.contains(&name.trim_ascii()))
 }
 
 fn reading() -> (u64, Anchor) {
