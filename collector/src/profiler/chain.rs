@@ -1,5 +1,6 @@
 //! The profiler plugin that the program had configured: the library loads one, so the collector loads the other and
-//! passes on what that one asked for, in the words of the version that it speaks.
+//! passes on what that one asked for, in the words of the version that it speaks. No thread is cancelled inside it: the end
+//! of a cancelled thread must not pass through our frames.
 
 #![expect(unsafe_code, reason = "loads and calls a foreign plugin")]
 
@@ -108,23 +109,23 @@ fn call_init(table: &Table, place: *mut *mut c_void, said: &Init) -> c_int {
             // SAFETY: what `init` of these versions is.
             let init: InitBlank = unsafe { std::mem::transmute(table.init) };
             // SAFETY: both places are valid; the mask's for good.
-            unsafe { init(place, mask) }
+            uncancelled(|| unsafe { init(place, mask) })
         }
         4 => {
             // SAFETY: what `init` of this version is.
             let init: InitNamed = unsafe { std::mem::transmute(table.init) };
             // SAFETY: as above; the rest is as the library gave it.
-            unsafe {
+            uncancelled(|| unsafe {
                 init(place, mask, said.name, said.comm_hash, said.n_nodes, said.n_ranks, said.rank, said.log)
-            }
+            })
         }
         _ => {
             // SAFETY: what `init` of these versions is.
             let init: InitById = unsafe { std::mem::transmute(table.init) };
             // SAFETY: as above; the rest is as the library gave it.
-            unsafe {
+            uncancelled(|| unsafe {
                 init(place, said.comm_hash, mask, said.name, said.n_nodes, said.n_ranks, said.rank, said.log)
-            }
+            })
         }
     }
 }
@@ -165,7 +166,7 @@ pub(super) unsafe fn start(
     let mut theirs = null_mut();
     let place = std::ptr::with_exposed_provenance_mut(CONTEXTS[context].load(Relaxed));
     // SAFETY: its own context, a valid place, and a descriptor of its version.
-    unsafe { start_event(place, &raw mut theirs, (&raw const buffer).cast()) };
+    uncancelled(|| unsafe { start_event(place, &raw mut theirs, (&raw const buffer).cast()) });
     if theirs.is_null() {
         pairs::give_back(pair);
         return ours;
@@ -214,7 +215,7 @@ pub(super) fn stop(pair: Entry) -> Option<u64> {
     let (ours, theirs) = pairs::stop(pair)?;
     if let Some(stop_event) = table().and_then(|table| table.stop_event) {
         // SAFETY: its own handle, ended once.
-        unsafe { stop_event(std::ptr::with_exposed_provenance_mut(theirs)) };
+        uncancelled(|| unsafe { stop_event(std::ptr::with_exposed_provenance_mut(theirs)) });
     }
     Some(ours)
 }
@@ -235,10 +236,10 @@ pub(super) fn record(version: u32, pair: Entry, state: c_int, args: *const Args)
                 words[0] = unsafe { (*args).trans_size } & 0xffff_ffff;
             }
             // SAFETY: its own handle; arguments as long as that version's.
-            unsafe { record(theirs, state, words.as_ptr().cast()) };
+            uncancelled(|| unsafe { record(theirs, state, words.as_ptr().cast()) });
         } else {
             // SAFETY: its own handle; the arguments are alike in both versions.
-            unsafe { record(theirs, state, args) };
+            uncancelled(|| unsafe { record(theirs, state, args) });
         }
     }
     Some(ours)
@@ -251,7 +252,7 @@ pub(super) fn finalize(context: usize) {
     let theirs = CONTEXTS[context].swap(0, Relaxed);
     if theirs != 0 {
         // SAFETY: its own context, ended once.
-        unsafe { finalize(std::ptr::with_exposed_provenance_mut(theirs)) };
+        uncancelled(|| unsafe { finalize(std::ptr::with_exposed_provenance_mut(theirs)) });
     }
 }
 
