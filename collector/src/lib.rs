@@ -2,8 +2,9 @@
 //!
 //! `libringscope_preload.so` (`collector/preload`) is preloaded and opens it at the first call, so that its `ncclX` run before
 //! the library's; it may be preloaded itself too. The same object is the library's profiler plugin. What it sees it leaves
-//! in the process's segment ([`ringscope_wire::segment`]). On the record path it never allocates, locks or blocks, and calls
-//! the system only for pages that nothing has had yet, at a thread's first call, and to wake our one thread where that sleeps;
+//! in the process's segment ([`ringscope_wire::segment`]). On the record path it never locks or blocks, allocates nothing but
+//! what a thread remembers, at its first call, and calls the system only then, for pages that nothing has had yet, and to wake
+//! our one thread where that sleeps;
 //! where CUDA events tell completion it calls the driver too. Nowhere does it write output or let a panic reach C.
 //!
 //! Its layers, each of which knows only those before it:

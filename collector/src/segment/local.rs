@@ -1,5 +1,5 @@
-//! What one thread remembers between calls. Constant-initialised and without destructors, so that it costs no
-//! allocation and is there until the thread's last instruction.
+//! What one thread remembers between calls. Constant-initialised and without destructors: it is there until the thread's
+//! last instruction. The C library allocates it at the thread's first call, as we are opened by `dlopen`.
 
 use std::cell::Cell;
 

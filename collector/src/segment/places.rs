@@ -80,7 +80,7 @@ fn next_in_order(segment: &Segment) -> u64 {
 }
 
 /// Has the file system give pages for the first records. False if it has none even for one block. Each later block is asked
-/// for when a call first gets there: once in a process's life that call makes a system call.
+/// for when a call first gets there: that call makes a system call.
 pub(crate) fn begin(segment: &Segment) -> bool {
     let firsts = (0..FIRST_BLOCKS).map(|block| &segment.records[block * RECORDS_PER_BLOCK]);
     firsts.take_while(|first| room::ensure(segment, *first)).count() > 0
