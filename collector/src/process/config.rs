@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_STEPS};
 
 /// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
-const DEFAULT_DIR: &str = "/dev/shm/ringscope";
+pub(super) const DEFAULT_DIR: &str = "/dev/shm/ringscope";
 
 /// What all segments of a folder may take, if `RINGSCOPE_BUDGET_MIB` does not say: 512 processes with some communicators
 /// each. Never more than a quarter of the file system.

@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::STATE_ON;
 
 use super::config::Config;
 use super::file::Unnamed;
-use super::{bus_error, file, folder, fork, identity};
+use super::{bus_error, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler::{asked, plugin};
 use crate::segment::forks::between_forks;
@@ -50,11 +50,7 @@ fn create() -> io::Result<&'static Segment> {
     asked::begin(config.level);
     lineage::begin(config.shares_of_children);
     let fixed = identity::fixed(&config, &ticks::anchor());
-    file::make_shared(&config.dir)?;
-    if let Err(refusal) = folder::check(&config.dir, config.budget_bytes) {
-        folder::leave_marker(&config.dir, refusal, &fixed);
-        return Err(refusal.into());
-    }
+    folder::make(&config, &fixed)?;
     let file = Unnamed::create(&config.dir, &fixed)?;
     let memory = file.memory();
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.

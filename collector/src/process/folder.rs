@@ -1,7 +1,8 @@
 //! Whether one more segment may lie in the folder, and what is left there where it may not.
 //!
 //! A segment is written as memory is. So its file must be in memory: on a disk a write waits for the disk, and where that
-//! is frozen the job's own thread would wait with it.
+//! is frozen the job's own thread would wait with it. So it would for a file server that is gone, whatever is asked of it:
+//! [`mounts`] tells what must not even be asked.
 
 #![expect(unsafe_code, reason = "asks the system about limits and file systems")]
 
@@ -16,13 +17,16 @@ use std::path::Path;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::Fixed;
 
+use super::config::{Config, DEFAULT_DIR};
+use super::{file, mounts};
+
 /// `f_type` of the file system that is memory. Source: `linux/magic.h`. On hugetlbfs files have the length of whole huge pages,
 /// and each process would take some of the few.
 const TMPFS: u32 = 0x0102_1994;
 
 /// Why a segment was refused. Its word is part of the marker's name, which the agent reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+enum Refusal {
     /// The folder lies on no tmpfs.
     OnDisk,
     /// The process may not have files of that length (`RLIMIT_FSIZE`): to try would end it.
@@ -41,8 +45,25 @@ impl Refusal {
     }
 }
 
+/// Makes the folder, unless it is there, for a segment that may be made in it. What is refused is told to the agent.
+pub(super) fn make(config: &Config, fixed: &Fixed) -> io::Result<()> {
+    if !mounts::may_be_memory(&config.dir) {
+        // Nothing can be left in the folder itself. Where an agent has made the usual one, it is told there.
+        let usual = Path::new(DEFAULT_DIR);
+        if mounts::may_be_memory(usual) {
+            leave_marker(usual, Refusal::OnDisk, fixed);
+        }
+        return Err(Refusal::OnDisk.into());
+    }
+    file::make_shared(&config.dir)?;
+    check(&config.dir, config.budget_bytes).map_err(|refusal| {
+        leave_marker(&config.dir, refusal, fixed);
+        refusal.into()
+    })
+}
+
 /// Whether a segment may be made in the folder, which exists; `budget_bytes` is what all of it may take.
-pub(super) fn check(dir: &Path, budget_bytes: u64) -> Result<(), Refusal> {
+fn check(dir: &Path, budget_bytes: u64) -> Result<(), Refusal> {
     if !is_memory(dir) {
         return Err(Refusal::OnDisk);
     }
@@ -57,7 +78,7 @@ pub(super) fn check(dir: &Path, budget_bytes: u64) -> Result<(), Refusal> {
 const MAX_SHARE: u64 = 4;
 
 /// Leaves word for the agent: `.refused-<why>-<pid>-<start time>`. Where that cannot be, nothing is said.
-pub(super) fn leave_marker(dir: &Path, refusal: Refusal, fixed: &Fixed) {
+fn leave_marker(dir: &Path, refusal: Refusal, fixed: &Fixed) {
     let name = format!(".refused-{}-{}-{}", refusal.word(), fixed.pid, fixed.start_time_ns);
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name));
 }

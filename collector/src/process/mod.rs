@@ -1,4 +1,4 @@
-//! The life of the process: the segment made ([`create`], [`file`], [`folder`]) and caught where it has no page
+//! The life of the process: the segment made ([`create`], [`file`], [`folder`], [`mounts`]) and caught where it has no page
 //! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others, so it also leaves them
 //! what they need of those behind them.
 //!
@@ -13,6 +13,7 @@ mod file;
 mod folder;
 mod fork;
 mod identity;
+mod mounts;
 
 use std::sync::atomic::Ordering::Relaxed;
 

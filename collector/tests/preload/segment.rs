@@ -5,18 +5,20 @@ use std::path::Path;
 use ringscope_wire::Primitive::AllReduce;
 use ringscope_wire::segment::layout::{MAX_RECORDS, Record};
 
-use crate::harness::segment_job;
+use crate::harness::{Job, programs, segment_job};
 
 /// What lies in the folder, without what tells one process from another.
 fn left_in(dir: &Path) -> Vec<String> {
     let name = |entry: std::fs::DirEntry| entry.file_name().into_string().unwrap();
     let mut names: Vec<String> = (std::fs::read_dir(dir).unwrap())
-        .map(|entry| {
-            name(entry.unwrap()).trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_owned()
-        })
+        .map(|entry| without_numbers(&name(entry.unwrap())).to_owned())
         .collect();
     names.sort();
     names
+}
+
+fn without_numbers(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-')
 }
 
 #[test]
@@ -52,9 +54,40 @@ fn a_process_that_may_not_have_long_files_goes_on_without_a_segment() {
 fn no_segment_lies_on_a_disk() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{}", std::process::id()));
     segment_job("one_call").env("RINGSCOPE_DIR", &dir).succeed();
-    let left = left_in(&dir);
-    std::fs::remove_dir_all(&dir).unwrap();
-    assert_eq!(left, [".refused-on-disk"], "the build folder is expected to lie on a disk");
+    assert!(!dir.exists(), "the build folder is expected to lie on a disk");
+}
+
+#[test]
+fn nothing_is_asked_of_a_file_server_that_is_gone() {
+    let mut job = Job::of(Path::new("unshare"), "gone");
+    let own_mounts = if can_be_root_of_namespace() { "-rm" } else { "-m" };
+    let program = programs().join("driver_segment");
+    job.command().args([own_mounts, "sh", "-c", GONE, "sh"]).arg(program);
+    let output = job.command().output().unwrap();
+    let (left, words) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && words.is_empty(), "{}: {words}", output.status);
+    let left: Vec<_> = left.lines().map(without_numbers).collect();
+    assert_eq!(left, [".refused-on-disk"; 5], "told where an agent is expected");
+}
+
+/// In mounts of its own, a file system that never answers: whoever asks anything of it waits for ever. It is as deep as others,
+/// below a link, on the way to memory.
+const GONE: &str = r#"set -e
+mount -t tmpfs none /dev/shm
+cd /dev/shm
+mkdir gone memory ringscope
+ln -s gone link
+exec 3<>/dev/fuse
+mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 gone gone
+if LD_PRELOAD= timeout -s KILL 0.3 ls gone; then echo "the file system answers" >&2; exit 1; fi 2>/dev/null
+for dir in /dev/shm/gone /dev/shm/gone/a/b /dev/shm/link/a gone /dev/shm/gone/../memory; do
+  RINGSCOPE_DIR=$dir timeout -s KILL 20 "$1" one_call || { echo "$dir holds it up" >&2; exit 1; }
+done
+ls -A ringscope"#;
+
+fn can_be_root_of_namespace() -> bool {
+    let mut unshare = std::process::Command::new("unshare");
+    unshare.args(["-rm", "true"]).status().expect("unshare: apt-get install util-linux").success()
 }
 
 #[test]

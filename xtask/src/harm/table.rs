@@ -1,5 +1,7 @@
 //! The rows.
 
+mod room;
+
 use super::case::{CASE, Case, Leaves, Limit, Place, Program, Row, Test};
 use super::{debian, facts, special};
 
@@ -8,7 +10,7 @@ pub(super) const NOT_YET: &[&str] = &[];
 
 /// All of them, in the order in which they run.
 pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
-    [WATCHDOG, MEMORY, CHILDREN, SYSTEM, ROOM, FACTS].into_iter().flatten()
+    [WATCHDOG, MEMORY, CHILDREN, SYSTEM, room::ROOM, FACTS].into_iter().flatten()
 }
 
 const fn quick(name: &'static str, about: &'static str, case: Case) -> Row {
@@ -237,78 +239,6 @@ const SYSTEM: &[Row] = &[
         "RLIMIT_FSIZE of 500 KiB",
         Case { shell: "ulimit -f 1000", leaves: Leaves::None, ..JOB },
     ),
-];
-
-/// A folder of segments with a file system of its own.
-const fn tmpfs(shell: &'static str) -> Case {
-    Case { shell, leaves: Leaves::Unseen, ..JOB }
-}
-
-const ROOM: &[Row] = &[
-    quick(
-        "tmpfs-tiny",
-        "a tmpfs of 64 KiB",
-        tmpfs("mkdir $HARM_DIR; mount -t tmpfs -o size=64k none $HARM_DIR"),
-    ),
-    quick(
-        "tmpfs-full",
-        "a full tmpfs",
-        tmpfs(
-            "mkdir $HARM_DIR; mount -t tmpfs -o size=4m none $HARM_DIR; cat /dev/zero >$HARM_DIR/full 2>/dev/null || true",
-        ),
-    ),
-    quick(
-        "tmpfs-fills",
-        "a tmpfs that becomes full while the job runs",
-        tmpfs(
-            "mkdir $HARM_DIR; mount -t tmpfs -o size=4m none $HARM_DIR; (sleep 0.02; cat /dev/zero >$HARM_DIR/full 2>/dev/null) &",
-        ),
-    ),
-    quick(
-        "tmpfs-read-only",
-        "a read-only tmpfs",
-        tmpfs("mkdir $HARM_DIR; mount -t tmpfs -o ro none $HARM_DIR"),
-    ),
-    quick(
-        "tmpfs-no-inodes",
-        "a tmpfs without inodes",
-        tmpfs("mkdir $HARM_DIR; mount -t tmpfs -o nr_inodes=1 none $HARM_DIR"),
-    ),
-    quick(
-        "cut",
-        "a live segment is cut to nothing",
-        Case { program: Program::Stub("truncated"), arguments: &["cut"], ..CASE },
-    ),
-    quick(
-        "removed",
-        "the folder of a live segment is removed",
-        Case { program: Program::Stub("truncated"), arguments: &["remove"], leaves: Leaves::Unseen, ..CASE },
-    ),
-    quick(
-        "disk",
-        "a folder on a disk is not mapped",
-        Case { program: Program::Stub("maps"), place: Place::Disk, leaves: Leaves::None, ..CASE },
-    ),
-    slow(
-        "frozen",
-        "the folder's disk stands still for two seconds",
-        Case {
-            program: Program::Stub("pace"),
-            arguments: &["4"],
-            place: Place::Disk,
-            shell: "truncate -s 64m disk; mkfs.ext4 -q disk; mkdir $HARM_DIR; mount -o loop disk $HARM_DIR; \
-                    (sleep 1; fsfreeze -f $HARM_DIR; sleep 2; fsfreeze -u $HARM_DIR) &",
-            figures: &[("slowest_ms", Limit::More(100.0))],
-            leaves: Leaves::Unseen,
-            ..CASE
-        },
-    ),
-    Row {
-        name: "short-jobs",
-        about: "what 60 short jobs leave, at most 512 KiB each",
-        is_quick: false,
-        test: Test::Special(special::short_jobs),
-    },
 ];
 
 const FACTS: &[Row] = &[
