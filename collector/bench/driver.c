@@ -78,15 +78,15 @@ static void *rank(void *id) {
   return NULL;
 }
 
-/* What is resident once 32 ranks have called. */
+/* What is resident once 32 ranks have called, counted by pages: what `status` says is late by some hundred. */
 static void print_resident(void) {
   pthread_t threads[RANKS];
   for (long i = 0; i < RANKS; i++) pthread_create(&threads[i], NULL, rank, (void *)i);
   for (int i = 0; i < RANKS; i++) pthread_join(threads[i], NULL);
   char line[256];
-  FILE *status = fopen("/proc/self/status", "r");
-  while (status && fgets(line, sizeof line, status))
-    if (!strncmp(line, "VmRSS:", 6)) printf("%ld\n", atol(line + 6));
+  FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+  while (rollup && fgets(line, sizeof line, rollup))
+    if (!strncmp(line, "Rss:", 4)) printf("%ld\n", atol(line + 4));
   exit(0);
 }
 

@@ -164,6 +164,21 @@ fn an_operation_in_flight_is_found_in_the_place_of_tickets_passed_over() {
     assert_eq!(part.overwritten, lap + 1 - 2);
 }
 
+/// Of a segment with so few places in use.
+#[test]
+fn tickets_whose_place_is_not_in_use_are_not_looked_for() {
+    let mut bytes = segment();
+    let at = offset_of!(Segment, live) + offset_of!(layout::Live, n_places);
+    bytes[at..at + 4].copy_from_slice(&128_u32.to_le_bytes());
+    let lap = layout::MAX_RECORDS as u64;
+    let read = |from, to| records(&mut bytes.as_slice(), from, to).unwrap();
+    assert_eq!(read(1, lap).unused, (1..128).collect::<Vec<u64>>());
+    assert_eq!((read(128, lap), read(7 * lap + 128, 8 * lap)), (Records::default(), Records::default()));
+    let later = read(1, 3 * lap + 5);
+    assert_eq!(later.overwritten, 2 * 128 + 5 - 1 - 2, "two laps and five, less the first, which is there");
+    assert_eq!(later.unused.len(), 127);
+}
+
 #[test]
 fn a_summation_group_reads_as_written() {
     let bytes = segment();
@@ -317,7 +332,7 @@ fn every_error_says_what_is_wrong() {
     assert_eq!(error, SegmentError::Truncated { found: end as u64 - 1, needed: end as u64 });
 }
 
-/// Bytes that another process changes after the first reading.
+/// Bytes that another process changes after a record was read once.
 struct Changing<'a> {
     now: &'a [u8],
     then: &'a [u8],
@@ -327,7 +342,8 @@ impl Source for Changing<'_> {
     type Error = SegmentError;
 
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), SegmentError> {
-        let mut source = std::mem::replace(&mut self.now, self.then);
+        let is_record = offset >= offset_of!(Segment, records) as u64;
+        let mut source = if is_record { std::mem::replace(&mut self.now, self.then) } else { self.now };
         source.read_at(offset, buffer)
     }
 }

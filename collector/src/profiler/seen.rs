@@ -19,10 +19,10 @@ use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
 use crate::segment::records::{bytes, is_in_flight, record, subject, what};
-use crate::segment::{communicators, local, records, ticks};
+use crate::segment::{communicators, local, places, records, room, ticks};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
-const MAX_SEARCH: u64 = 1024;
+const MAX_SEARCH: usize = 1024;
 
 /// Per slot: no record with an older ticket still waits for its task.
 static WAITING_FROM: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
@@ -106,17 +106,20 @@ pub(crate) fn find(segment: &Segment, seen: &Described) -> Option<Operation> {
     let waiting_from = &WAITING_FROM[seen.slot % MAX_COMMUNICATORS];
     let mut from = waiting_from.load(Relaxed).max(next.saturating_sub(MAX_RECORDS as u64));
     while from < next && !waits(segment, seen.slot, from) {
-        from += 1;
+        from = places::after(from);
     }
     waiting_from.store(from, Relaxed);
-    let found = (from..next.min(from + MAX_SEARCH)).find(|ticket| fits(segment, seen, *ticket))?;
+    let tickets = std::iter::successors(Some(from), |ticket| Some(places::after(*ticket)));
+    let mut tickets = tickets.take(MAX_SEARCH).take_while(|ticket| *ticket < next);
+    let found = tickets.find(|ticket| fits(segment, seen, *ticket))?;
     claimed(found).store(found + 1, Relaxed);
     Some(Operation::new(found, seen.slot, seen.primitive.index()))
 }
 
 fn waits(segment: &Segment, slot: usize, ticket: u64) -> bool {
     let record = record(segment, ticket);
-    record.ticket.load(Acquire) == ticket + 1
+    room::is_given(segment, record)
+        && record.ticket.load(Acquire) == ticket + 1
         && subject(record).0 == slot
         && is_in_flight(record.state.load(Relaxed))
         && claimed(ticket).load(Relaxed) != ticket + 1

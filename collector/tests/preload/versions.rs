@@ -69,9 +69,9 @@ fn threads_do_not_take_each_others_tasks() {
     for version in VERSIONS {
         let left = left_by("threads", version);
         for slot in 0..4 {
-            expect(&left, version, slot, AllReduce, (1300, 5200), 0);
-            expect(&left, version, slot, Send, (1300, 1300), 0);
-            expect(&left, version, slot, Recv, (1300, 1300), 0);
+            expect(&left, version, slot, AllReduce, (340, 1360), 0);
+            expect(&left, version, slot, Send, (340, 340), 0);
+            expect(&left, version, slot, Recv, (340, 340), 0);
         }
         assert_eq!(left.snapshot.dropped, [], "version {version}");
     }

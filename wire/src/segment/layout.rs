@@ -23,7 +23,7 @@ pub const MAX_LINKS: usize = 4096;
 pub const LINKS_PER_REGION: usize = MAX_LINKS / 64;
 /// Regions of the table of pairs, likewise.
 pub const PAIRS_PER_REGION: usize = super::calls::layout::MAX_PAIRS / 64;
-/// Operation records kept: the newest. A power of two.
+/// Operation records kept at most: the newest. A power of two. Most processes do with fewer: [`Live::n_places`].
 pub const MAX_RECORDS: usize = 16_384;
 /// Tickets that a thread gets at once.
 pub const RECORDS_PER_BLOCK: usize = 64;
@@ -130,15 +130,19 @@ pub struct Live {
     pub pair_regions: AtomicU64,
     /// Ticks at which the collector was switched off, or switched itself off; 0 while it is on.
     pub off_since_ticks: AtomicU64,
-    /// Ticket from which the next thread gets some. Not every earlier one has a record: see [`Record`]. Alone in its
-    /// cache line.
+    /// Ticket from which the next thread gets some. Not every earlier one has a record: see [`Record`]. No call
+    /// reads what else lies in its cache line.
     pub next_ticket: AtomicU64,
+    /// Places of records in use, from the first on; 0 stands for all. Never fewer than before.
+    pub n_places: AtomicU32,
+    /// Written by the agent: how many there should be, so that a record stays until it has been read. 0: as many as there are.
+    pub wanted_places: AtomicU32,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
 
 /// Room for reasons in [`Live::dropped`].
 pub const MAX_REASONS: usize = 23;
-const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 264) / 8;
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 272) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record, at the level that the process was started with.
@@ -447,7 +451,8 @@ pub const fn link_key(generation: u32, communicator: u16, primitive: u8, peer: u
         | peer as u64
 }
 
-/// One operation. Ticket `t` lies at index `t % MAX_RECORDS`.
+/// One operation. Ticket `t` lies at index `t % MAX_RECORDS`. A ticket whose place is not in use ([`Live::n_places`]) is passed
+/// over, as are those that are left of a lap when places are added.
 ///
 /// A thread gets [`RECORDS_PER_BLOCK`] tickets at once and uses them one after the other, so that threads do not meet at a
 /// counter: tickets tell the order of one thread's calls, not of those of several, and some may not be used for long. A

@@ -411,12 +411,17 @@ pub fn head<S: Source>(source: &mut S) -> Result<Head, S::Error> {
 /// # Errors
 /// The source's own.
 pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records, S::Error> {
+    let n_places = n_places(source)?;
     let oldest = to.saturating_sub(MAX_RECORDS as u64);
-    let mut found = Records { overwritten: oldest.saturating_sub(from), ..Records::default() };
+    let mut found = Records { overwritten: placed(from, oldest, n_places), ..Records::default() };
     let mut ticket = from.max(oldest);
     while ticket < to {
         let index = usize::try_from(ticket % MAX_RECORDS as u64).unwrap_or_default();
-        let run = usize::try_from(to - ticket).unwrap_or(MAX_RECORDS).min(MAX_RECORDS - index);
+        if index >= n_places {
+            ticket = ticket.saturating_add((MAX_RECORDS - index) as u64);
+            continue;
+        }
+        let run = usize::try_from(to - ticket).unwrap_or(MAX_RECORDS).min(n_places - index);
         let offset = offset_of!(Segment, records) + index * size_of::<RecordLayout>();
         let [first, second] = [&mut vec![0; run * size_of::<RecordLayout>()], &mut Vec::new()];
         source.read_at(offset as u64, first)?;
@@ -444,6 +449,21 @@ pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records,
         ticket += run as u64;
     }
     Ok(found)
+}
+
+/// Places of records in use.
+fn n_places<S: Source>(source: &mut S) -> Result<usize, S::Error> {
+    let n_places: u32 = read_one(source, offset_of!(Segment, live) + offset_of!(Live, n_places))?;
+    let n_places = usize::try_from(n_places).unwrap_or(MAX_RECORDS);
+    Ok(if n_places == 0 { MAX_RECORDS } else { n_places.min(MAX_RECORDS) })
+}
+
+/// Tickets from `from` to before `to` whose place is in use.
+fn placed(from: u64, to: u64, n_places: usize) -> u64 {
+    const LAP: u64 = MAX_RECORDS as u64;
+    let n_places = n_places as u64;
+    let up_to = |end: u64| end / LAP * n_places + (end % LAP).min(n_places);
+    up_to(to).saturating_sub(up_to(from))
 }
 
 fn is_unused(record: &[u8]) -> bool {
