@@ -174,8 +174,9 @@ unsafe fn begun<const V: usize>(context: usize, descriptor: *const Descriptor) -
     let speaker = Speaker { version: version::<V>().number, context, parent, rank, pid };
     let ours = segment()
         .filter(|segment| !switch::is_faulty(segment))
-        .and_then(|segment| tasks::start(segment, speaker, &event))
-        .map_or(0, Handle::encode);
+        .and_then(|segment| tasks::start(segment, speaker, &event));
+    // Not `map_or`, which is a call of its own, through memory.
+    let ours = if let Some(handle) = ours { handle.encode() } else { 0 };
     if !is_chained {
         return ours;
     }

@@ -47,7 +47,8 @@ impl Described {
 }
 
 /// Records an operation whose call did not pass the collector: as issued now, or as captured into a graph. The calls of one
-/// communicator come one after the other, as the library demands of the program.
+/// communicator come one after the other, as the library demands of the program. Inlined, or the operation goes through memory.
+#[inline(always)]
 pub(crate) fn add(segment: &Segment, seen: &Described, is_captured: bool) -> Operation {
     let state = if is_captured { OPERATION_CAPTURED } else { OPERATION_ISSUED };
     let primitive = seen.primitive.index() & (MAX_PRIMITIVES - 1);
