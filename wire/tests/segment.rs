@@ -132,7 +132,7 @@ fn records_read_as_written_and_others_are_named() {
         channels_done: 1,
         channels_expected: 4,
     };
-    assert_eq!(read, Records { records: vec![record], ..Records::default() });
+    assert_eq!(read, Records { records: vec![record], placed: 1, ..Records::default() });
     // Ticket 1 is not written; of those before the newest 16384 nothing is left.
     let unwritten = records(&mut bytes.as_slice(), 0, 2).unwrap();
     assert_eq!((unwritten.torn, unwritten.unused), (vec![], vec![1]));

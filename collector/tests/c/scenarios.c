@@ -539,6 +539,13 @@ static void wrap(void) {
   stub_release();
 }
 
+/* The agent asks for all places of records. */
+static void more_places(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  *word("WANTED_PLACES_OFFSET") = 16384;
+  for (int i = 0; i < 40000; i++) all_reduce(comm, 1);
+}
+
 static void controlled(void) {
   ncclComm_t comm = comm_of(1, 8, 3);
   volatile uint32_t *control = word("CONTROL_OFFSET");
@@ -649,7 +656,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
-    SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(controlled),
+    SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
     SCENARIO(untold_broadcasts),
 };

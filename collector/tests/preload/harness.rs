@@ -159,6 +159,7 @@ impl Job {
             .env("RINGSCOPE_COLLECTOR", library())
             .env("NCCL_PROFILER_PLUGIN", library())
             .env("CONTROL_OFFSET", read::control_offset().to_string())
+            .env("WANTED_PLACES_OFFSET", read::wanted_places_offset().to_string())
             .env("READ_GENERATION_OFFSET", read::read_generation_offset(1).to_string())
             .env("RINGSCOPE_LEVEL", "steps")
             .env("RINGSCOPE_DIR", &dir);

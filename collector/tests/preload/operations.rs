@@ -181,3 +181,11 @@ fn the_newest_records_are_kept_and_the_lost_ones_counted() {
     let older: Vec<_> = left.older.iter().map(|(_, record)| record).filter(passed_over).collect();
     assert_eq!(older.len(), 1, "{older:?}");
 }
+
+#[test]
+fn as_many_records_are_kept_as_the_agent_asks_for() {
+    let left = left_by("more_places");
+    left.expect(0, AllReduce, (40_000, 160_000), (40_000, 160_000), 0);
+    assert_eq!(left.records.len() + left.older.len(), MAX_RECORDS);
+    assert_eq!(left.snapshot.dropped, []);
+}

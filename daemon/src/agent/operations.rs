@@ -32,6 +32,8 @@ pub(super) struct Operations {
     last_completed: BTreeMap<u64, (u64, batch::Operation)>,
     /// Those completed since they were last asked for, by ticket; `None` at a level that keeps none.
     history: Option<BTreeMap<u64, batch::Operation>>,
+    /// Tickets that got a place between the last two readings.
+    newest: u64,
     /// How far each communicator has counted, for records have the low halves of numbers alone.
     extents: BTreeMap<u64, Extent>,
 }
@@ -78,12 +80,19 @@ impl Operations {
         let oldest = next_ticket.saturating_sub(MAX_RECORDS as u64);
         let first = self.cursor.is_none();
         let found = records(source, self.cursor.unwrap_or(oldest).min(next_ticket), next_ticket)?;
+        self.newest = if first { 0 } else { found.placed };
         if !first {
             losses.add(Loss::RingOverrun, found.overwritten);
         }
         self.take_new(found, clock);
         self.cursor = Some(next_ticket);
         Ok(())
+    }
+
+    /// How many places its records should have in place of so many, if that is too few for the next reading to find them all.
+    pub(super) fn wanted_places(&self, n_places: usize) -> Option<u32> {
+        let is_wanted = n_places < MAX_RECORDS && self.newest > n_places as u64 / 2;
+        u32::try_from(2 * n_places).ok().filter(|_| is_wanted)
     }
 
     /// Takes how far the communicators have counted. Before [`Operations::update`].

@@ -56,6 +56,8 @@ pub(super) struct Process {
     pub(super) run_id: String,
     /// Its control word as last read.
     pub(super) control: u32,
+    /// How many places its records should have, if more than they have.
+    pub(super) wanted_places: Option<u32>,
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
     operations: Operations,
@@ -118,6 +120,7 @@ impl Process {
             pid: identity.pid,
             run_id: identity.run_id.clone(),
             control: 0,
+            wanted_places: None,
             is_final: false,
             operations: Operations::default(),
             calls: Calls::default(),
@@ -162,6 +165,7 @@ impl Process {
         self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
         self.operations.know(&snapshot.communicators);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
+        self.wanted_places = self.operations.wanted_places(snapshot.n_places);
         self.read_calls(file, &snapshot, clock, now)?;
         self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();

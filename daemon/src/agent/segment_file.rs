@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use ringscope_wire::segment::read::{Head, Source, control_offset, head, read_generation_offset, snapshot};
+use ringscope_wire::segment::read::{
+    Head, Source, control_offset, head, read_generation_offset, snapshot, wanted_places_offset,
+};
 use ringscope_wire::segment::{Segment, SegmentError, Snapshot};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
@@ -100,6 +102,11 @@ impl Source for SegmentFile {
 /// Tells the collector that the ended communicator in this slot has been read to its end: it may use the slot again.
 pub(super) fn release(path: &Path, slot: u16, generation: u32) -> io::Result<()> {
     write_word(path, generation, read_generation_offset(slot))
+}
+
+/// Tells the collector to keep so many records, for newer ones come faster than they are read.
+pub(super) fn want_places(path: &Path, n_places: u32) -> io::Result<()> {
+    write_word(path, n_places, wanted_places_offset())
 }
 
 /// Tells the collector what to ask for: one of `layout::CONTROL_*`.

@@ -22,7 +22,7 @@ use super::process::{Now, Process, key};
 use super::procfs::Pid;
 use super::room;
 use super::run_file::{LogName, log_name, run_id};
-use super::segment_file::{ReadError, SegmentFile, control, release};
+use super::segment_file::{ReadError, SegmentFile, control, release, want_places};
 use super::watch::Watch;
 use crate::clock::Timestamp;
 
@@ -89,6 +89,11 @@ impl Tracked {
     fn obey(&mut self, path: &Path, wishes: &Wishes) {
         if self.process.is_final {
             return;
+        }
+        if let Some(n_places) = self.process.wanted_places
+            && let Err(error) = want_places(path, n_places)
+        {
+            tracing::debug!(segment = %path.display(), %error, "cannot ask for more places of records");
         }
         let job = self.process.account.job();
         let wish = wishes.words.get(job).copied().filter(|wish| self.obeyed != Some(*wish));

@@ -113,6 +113,8 @@ pub struct Snapshot {
     pub links: Vec<Link>,
     /// Records written so far.
     pub next_ticket: u64,
+    /// Places of records in use.
+    pub n_places: usize,
     /// The summation group that the process is in, or was in last.
     pub summation: Summation,
     /// Threads that have called the library, each with its last call.
@@ -323,6 +325,8 @@ pub struct Record {
 pub struct Records {
     /// Those that were whole, by ticket.
     pub records: Vec<Record>,
+    /// Tickets asked for whose place is in use.
+    pub placed: u64,
     /// Tickets asked for whose record newer ones had already overwritten. Those that are known never to have had one are
     /// not among them.
     pub overwritten: u64,
@@ -381,6 +385,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         communicators,
         links,
         next_ticket: live.next_ticket.into_inner(),
+        n_places: in_use(live.n_places.into_inner()),
         summation,
         threads,
         off_since_ticks: Some(live.off_since_ticks.into_inner()).filter(|ticks| *ticks > 0),
@@ -413,7 +418,11 @@ pub fn head<S: Source>(source: &mut S) -> Result<Head, S::Error> {
 pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records, S::Error> {
     let n_places = n_places(source)?;
     let oldest = to.saturating_sub(MAX_RECORDS as u64);
-    let mut found = Records { overwritten: placed(from, oldest, n_places), ..Records::default() };
+    let mut found = Records {
+        placed: placed(from, to, n_places),
+        overwritten: placed(from, oldest, n_places),
+        ..Records::default()
+    };
     let mut ticket = from.max(oldest);
     while ticket < to {
         let index = usize::try_from(ticket % MAX_RECORDS as u64).unwrap_or_default();
@@ -454,8 +463,12 @@ pub fn records<S: Source>(source: &mut S, from: u64, to: u64) -> Result<Records,
 /// Places of records in use.
 fn n_places<S: Source>(source: &mut S) -> Result<usize, S::Error> {
     let n_places: u32 = read_one(source, offset_of!(Segment, live) + offset_of!(Live, n_places))?;
+    Ok(in_use(n_places))
+}
+
+fn in_use(n_places: u32) -> usize {
     let n_places = usize::try_from(n_places).unwrap_or(MAX_RECORDS);
-    Ok(if n_places == 0 { MAX_RECORDS } else { n_places.min(MAX_RECORDS) })
+    if n_places == 0 { MAX_RECORDS } else { n_places.min(MAX_RECORDS) }
 }
 
 /// Tickets from `from` to before `to` whose place is in use.
@@ -497,6 +510,12 @@ pub fn read_generation_offset(slot: u16) -> u64 {
         + usize::from(slot) * size_of::<CommunicatorLayout>()
         + offset_of!(CommunicatorLayout, read_generation);
     at as u64
+}
+
+/// Offset of [`Live::wanted_places`], for the agent to write.
+#[must_use]
+pub fn wanted_places_offset() -> u64 {
+    (offset_of!(Segment, live) + offset_of!(Live, wanted_places)) as u64
 }
 
 /// Offset of the control word, for the agent to write.

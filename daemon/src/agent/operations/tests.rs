@@ -184,6 +184,28 @@ fn what_was_overwritten_between_two_readings_is_counted_and_no_more() {
     assert_eq!(reader.lost(), [("ring_overrun".to_owned(), lost)]);
 }
 
+/// Before records are overwritten between two readings.
+#[test]
+fn more_places_are_asked_for_once_half_of_them_are_written_between_two_readings() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    let at = offset_of!(Segment, live) + offset_of!(layout::Live, n_places);
+    ring.bytes[at..at + 4].copy_from_slice(&4096_u32.to_le_bytes());
+    ring.finished_calls(3000);
+    reader.read(&ring);
+    assert_eq!(reader.operations.wanted_places(4096), None, "nobody knows in how long");
+    ring.finished_calls(1000);
+    // The places from 4096 on are passed over.
+    ring.next_ticket = LAP;
+    ring.finished_calls(900);
+    reader.read(&ring);
+    assert_eq!(reader.operations.wanted_places(4096), None, "some 2000 of 4096");
+    ring.finished_calls(2100);
+    reader.read(&ring);
+    assert_eq!(reader.operations.wanted_places(4096), Some(8192));
+    assert_eq!(reader.operations.wanted_places(MAX_RECORDS), None, "there are no more");
+    assert_eq!(reader.lost(), []);
+}
+
 #[test]
 fn an_operation_whose_place_was_taken_after_all_is_gone() {
     let (mut ring, mut reader) = (Ring::new(), Reader::default());
