@@ -1,6 +1,6 @@
 //! The benchmarks. What they printed stands in BENCHMARKS.md.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 use crate::build::COLLECTOR;
@@ -10,6 +10,8 @@ use crate::tools;
 /// What can be measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Bench {
+    /// All that the collector costs, each figure beside its limit: `collector`, `plugin`, `poller`, and what fork, exec and exit take
+    Costs,
     /// Nanoseconds that the collector adds to a call
     Collector,
     /// Per cent of a core that the thread takes which asks CUDA events; `-- LIBRARY` measures another build
@@ -38,6 +40,7 @@ pub(crate) enum Bench {
 
 pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
     match what {
+        Bench::Costs => costs(arguments),
         Bench::Collector => {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-collector"]))?;
             example("ringscope-collector", "bench_collector", arguments)
@@ -77,6 +80,17 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         }
         Bench::Page => crate::screens::bench(arguments),
     }
+}
+
+/// All of the collector's figures, also where some are above their limits.
+fn costs(arguments: &[String]) -> Result<()> {
+    let benches = [Bench::Collector, Bench::Plugin, Bench::Poller];
+    let ran = benches.map(|bench| (format!("{bench:?}").to_lowercase(), run(bench, arguments)));
+    let rows = ("fork, exec, exit".to_owned(), crate::harm::costs());
+    let missed: Vec<String> =
+        ran.into_iter().chain([rows]).filter_map(|(name, ran)| ran.is_err().then_some(name)).collect();
+    ensure!(missed.is_empty(), "not within the limits: {}", missed.join("; "));
+    Ok(())
 }
 
 /// Runs an example of a package with optimization.

@@ -84,6 +84,20 @@ pub(crate) fn test() -> Result<()> {
 }
 
 /// Runs the rows that were asked for; fails if one differs from bare.
+/// The rows that measure what fork, exec and exit take, with an optimized collector.
+pub(crate) fn costs() -> Result<()> {
+    run(&Args {
+        what: None,
+        only: ["fork-cost", "exec", "exit-cost"].map(str::to_owned).to_vec(),
+        quick: false,
+        collector: None,
+        release: true,
+        strict: true,
+        json: false,
+        list: false,
+    })
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(What::Schedules(schedules)) = &args.what {
         let stage = Stage::build(args.collector.as_deref(), args.release, schedules.sanitizer())?;

@@ -5,7 +5,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::case::{Row, Verdict};
+use super::case::{Row, Test, Verdict};
 use super::command::Ended;
 
 /// What became of a row.
@@ -47,8 +47,23 @@ impl<'a> Line<'a> {
             self.row.name,
             short(bare),
             short(with),
-            figures(bare, with)
+            self.figures()
         );
+    }
+
+    /// Each figure bare and with, and what it may be.
+    fn figures(&self) -> String {
+        let limits = match self.row.test {
+            Test::Program(case) => case.figures,
+            Test::Special(_) => &[],
+        };
+        let one = |(name, with): (&String, &f64)| {
+            let bare = self.verdict.bare.figures.get(name).map(|bare| format!("{bare:.4} / "));
+            let limit = limits.iter().find(|(limited, _)| limited == name);
+            let limit = limit.map(|(_, limit)| format!(" ({})", limit.short()));
+            format!("  {name} {}{with:.4}{}", bare.unwrap_or_default(), limit.unwrap_or_default())
+        };
+        self.verdict.with.figures.iter().map(one).collect()
     }
 
     fn json(&self) -> serde_json::Value {
@@ -87,13 +102,4 @@ pub(super) fn name(row: &Row) {
 
 fn short(ended: &Ended) -> String {
     if ended.status.is_empty() { "-".to_owned() } else { format!("{} {:.2} s", ended.status, ended.seconds) }
-}
-
-/// Each figure bare and with.
-fn figures(bare: &Ended, with: &Ended) -> String {
-    let one = |(name, with): (&String, &f64)| match bare.figures.get(name) {
-        Some(bare) => format!("  {name} {bare:.4} / {with:.4}"),
-        None => format!("  {name} {with:.4}"),
-    };
-    with.figures.iter().map(one).collect()
 }

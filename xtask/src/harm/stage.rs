@@ -24,6 +24,7 @@ pub(super) enum Sanitizer {
 /// What rows run on.
 pub(super) struct Stage {
     sanitizer: Option<Sanitizer>,
+    is_optimized: bool,
     /// The profiler plugin.
     library: PathBuf,
     /// What is preloaded.
@@ -62,6 +63,7 @@ impl Stage {
         std::fs::create_dir_all(&programs)?;
         let mut stage = Self {
             sanitizer,
+            is_optimized: is_optimized || collector.is_some(),
             library,
             preloaded,
             built,
@@ -74,6 +76,11 @@ impl Stage {
             stage.preloaded = stage.sanitized_preload()?;
         }
         Ok(stage)
+    }
+
+    /// Whether the collector is as it is installed, or one that was given.
+    pub(super) fn is_optimized(&self) -> bool {
+        self.is_optimized
     }
 
     fn build_stubs(&self) -> Result<()> {

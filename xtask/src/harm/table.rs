@@ -158,6 +158,16 @@ const CHILDREN: &[Row] = &[
             ..CASE
         },
     ),
+    slow(
+        "exit-cost",
+        "what the exit of a rank takes, with events in flight",
+        Case {
+            program: Program::Gpu("exitcost"),
+            settings: &[("STUB_BUSY_US", "1500")],
+            figures: &[("exit_us", Limit::More(500.0))],
+            ..CASE
+        },
+    ),
     quick(
         "fork-init",
         "forks in the middle of the first init",
@@ -325,6 +335,7 @@ const FACTS: &[Row] = &[
             arguments: &["1", "1000", "5"],
             settings: &[("STUB_BUSY_US", "1500")],
             figures: &[("other_threads_percent", Limit::AtMost(0.5))],
+            are_of_optimized: true,
             ..CASE
         },
     ),
