@@ -98,7 +98,7 @@ pub(crate) fn meet(local: &Local, comm: Comm) {
     let Some((rank, n_ranks)) = rank.zip(ask(local, Function::ncclCommCount, library, comm)) else { return };
     // Whether it is awaited first: a look at a slot that was never used makes the file system give it a page.
     let fits = |slot: &usize| {
-        if !is_child(*slot) {
+        if !is_child(*slot) || communicators::has_ended(segment, *slot) {
             return false;
         }
         let communicator = communicators::at(segment, *slot);
@@ -118,6 +118,11 @@ pub(crate) fn meet(local: &Local, comm: Comm) {
 /// A communicator has ended that was not known: if it can only have been this child, that needs its slot no more.
 #[cold]
 pub(crate) fn ended_unknown(segment: &Segment) {
+    // The profiler has told that it was this one.
+    let has_ended = |slot: &usize| communicators::has_ended(segment, *slot);
+    if let Some(child) = (0..MAX_COMMUNICATORS).filter(|slot| is_child(*slot)).find(has_ended) {
+        return clear_slot(child);
+    }
     let mut made = (0..MAX_COMMUNICATORS).filter(|slot| is_child(*slot));
     if let (Some(child), None) = (made.next(), made.next())
         && take(child, MADE)
@@ -140,7 +145,9 @@ pub(crate) fn abandon(segment: &Segment, slot: usize) {
         return;
     }
     take(slot, READY);
-    for child in children_of(slot).filter(|child| take(*child, FORMING)) {
+    // One that is called already lives on.
+    let unborn = children_of(slot).filter(|child| !communicators::is_without_pointer(segment, *child));
+    for child in unborn.filter(|child| take(*child, FORMING)) {
         communicators::release(segment, child);
     }
 }
@@ -160,6 +167,13 @@ fn take(slot: usize, kind: u8) -> bool {
         N_WAITS.fetch_sub(1, AcqRel);
     }
     taken
+}
+
+/// The slot gets another communicator, or its own has ended: nothing is awaited of it.
+pub(crate) fn clear_slot(slot: usize) {
+    for kind in [READY, FORMING, MADE] {
+        take(slot, kind);
+    }
 }
 
 /// In a forked child: the parent's.

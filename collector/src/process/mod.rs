@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::calls::order;
 use crate::cuda_events::follow;
+use crate::exports::nonblocking;
 use crate::profiler::{asked, chain};
 use crate::segment::{communicators, forks, maker, map, own, switch};
 
@@ -44,6 +45,7 @@ fn watch() {
 
 /// The slot gets another communicator.
 fn clear_slot(slot: usize) {
+    nonblocking::clear_slot(slot);
     follow::clear_slot(slot);
     order::forget(slot);
 }

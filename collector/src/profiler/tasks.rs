@@ -119,6 +119,9 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, parent: u64, api: &A
         }
         return None;
     };
+    if local::with(|local| local.forming.get()) == 0 {
+        communicators::called(segment, slot);
+    }
     let datatype = event::datatype(api.datatype);
     let seen = Described { slot, primitive, count: api.count, datatype, peer: peer(primitive, api.root) };
     let operation = seen::add(segment, &seen, api.is_captured);
@@ -377,7 +380,8 @@ pub(crate) fn finalize(segment: &Segment, context: usize) {
         })
         .sum();
     let never_stopped = if is_told { in_flight } else { 0 };
-    if communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
+    let is_unseen = communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN;
+    if is_unseen || communicators::is_without_pointer(segment, slot) {
         let state = if never_stopped > 0 { COMMUNICATOR_ABORTED } else { COMMUNICATOR_DESTROYED };
         ending::end(segment, slot, state);
         if never_stopped > 0 {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
@@ -124,6 +124,19 @@ pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
     reattach(slot, pointer);
 }
 
+/// It is being called, so its init is over, though nobody has told its pointer.
+#[cold]
+pub(crate) fn called(segment: &Segment, slot: usize) {
+    let state = &at(segment, slot).state;
+    let _ = state.compare_exchange(COMMUNICATOR_FORMING, COMMUNICATOR_ACTIVE, AcqRel, Relaxed);
+}
+
+/// Whether it lives and no function that ends it can find it.
+pub(crate) fn is_without_pointer(segment: &Segment, slot: usize) -> bool {
+    let communicator = at(segment, slot);
+    communicator.pointer.load(Relaxed) == 0 && communicator.state.load(Acquire) == COMMUNICATOR_ACTIVE
+}
+
 /// The init failed.
 pub(crate) fn fail(segment: &Segment, slot: usize) {
     end(segment, slot, COMMUNICATOR_FAILED);
@@ -167,6 +180,12 @@ pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
         mark_ended(segment, slot, state);
     }
     slots::give_back(slot);
+}
+
+/// Whether it is over, and its slot may be used again.
+pub(crate) fn has_ended(segment: &Segment, slot: usize) -> bool {
+    let state = at(segment, slot).state.load(Acquire);
+    matches!(state, COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED | COMMUNICATOR_FAILED)
 }
 
 /// Whether its operations were aborted.

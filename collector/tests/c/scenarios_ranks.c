@@ -60,6 +60,23 @@ static void late_end(void) {
   for (int rank = 0; rank < 2; rank++) all_reduce(comms[1][rank], (size_t)rank + 1);
 }
 
+/* Two children of one parent that look alike, of which the profiler hears late, and of the second one first. */
+static void alike(void) {
+  int error;
+  ncclComm_t parent, children[2] = {NULL, NULL};
+  OK(ncclCommInitRank(&parent, RANKS, (ncclUniqueId){{7}}, 1));
+  all_reduce(parent, 1);
+  stub_non_blocking(1);
+  stub_announce_late(1);
+  stub_backwards(getenv("BACKWARDS") != NULL);
+  for (int i = 0; i < 2; i++) CHECK(ncclCommSplit(parent, 0, 0, &children[i], NULL) == 7);
+  stub_splits_are_done(parent);
+  OK(ncclCommGetAsyncError(parent, &error));
+  OK(error);
+  for (int i = 0; i < 2; i++) all_reduce(children[i], (size_t)i + 1);
+  for (int i = 0; i < 2; i++) OK(ncclCommDestroy(children[i]));
+}
+
 static void *call_twice(void *comm) {
   all_reduce(comm, 1);
   stub_fail_next(STUB_PAUSE);
@@ -90,7 +107,7 @@ static void off_while_calling(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(splits_of_all), SCENARIO(threads_of_all), SCENARIO(late_end), SCENARIO(off_while_calling),
+    SCENARIO(splits_of_all), SCENARIO(threads_of_all), SCENARIO(late_end), SCENARIO(alike), SCENARIO(off_while_calling),
 };
 
 int main(int argc, char **argv) {

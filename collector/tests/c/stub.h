@@ -103,6 +103,9 @@ int stub_refused_events(void);
 int stub_mask(void);
 /* Inits return ncclInProgress; what they make is there when ncclCommGetAsyncError is asked for the second time. */
 void stub_non_blocking(int is_on);
+/* The profiler hears of children when the parent is done with all of them, last first if backwards. */
+void stub_announce_late(int is_on);
+void stub_splits_are_done(ncclComm_t parent);
 /* Profiler contexts of what is destroyed are finalized when this is over. */
 void stub_finalize_late(int is_on);
 /* The inits of a group are announced to the profiler from the last to the first. */

@@ -247,8 +247,13 @@ static void launch(const struct task *task) {
 static void *start_api(const struct task *task) {
 #if V >= 5
   descriptor it = {.kind = task->is_p2p ? P2P_API : COLL_API};
-  if (task->is_p2p) it.p2p_api.captured = is_captured;
-  else it.coll_api.captured = is_captured;
+  if (task->is_p2p) {
+    it.p2p_api.func = task->func; it.p2p_api.count = task->count; it.p2p_api.type = type_of(task->type);
+    it.p2p_api.captured = is_captured;
+  } else {
+    it.coll_api.func = task->func; it.coll_api.count = task->count; it.coll_api.type = type_of(task->type);
+    it.coll_api.root = task->peer; it.coll_api.captured = is_captured;
+  }
   return start(task->comm, task->asked, it);
 #else
   (void)task;
@@ -299,12 +304,17 @@ static void announce(ncclComm_t comm, const char *name) {
 #endif
 }
 
-struct announcement { ncclComm_t comm; const char *name; };
+struct announcement { ncclComm_t comm; const char *name; ncclComm_t *place; };
 static void *announce_on_thread(void *argument) {
   struct announcement *it = argument;
   announce(it->comm, it->name);
   return NULL;
 }
+
+/* Children whose init has not come to its profiler yet, in the order of their splits. */
+static struct announcement late[8];
+static int announces_late, n_late;
+void stub_announce_late(int is_on) { announces_late = is_on; }
 
 static int make(ncclComm_t *place, int rank, int n_ranks, uint64_t hash, const char *name) {
   int error = take_failure();
@@ -315,7 +325,8 @@ static int make(ncclComm_t *place, int rank, int n_ranks, uint64_t hash, const c
     inits[n_inits].place = place; inits[n_inits].comm = comm; inits[n_inits++].name = name;
     return SUCCESS;
   }
-  announce(comm, name);
+  if (announces_late) late[n_late++] = (struct announcement){comm, name, place};
+  else announce(comm, name);
   if (is_non_blocking) comm->polls = 1;
   *place = comm;
   return is_non_blocking ? 7 : SUCCESS;
@@ -339,6 +350,19 @@ int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, co
 void stub_split_is_done(ncclComm_t parent) {
   parent->polls = parent->child->polls = 0;
   *parent->place = parent->child;
+  parent->child = NULL;
+}
+
+void stub_splits_are_done(ncclComm_t parent) {
+  for (int i = 0; i < n_late; i++) {
+    struct announcement *it = &late[is_backwards ? n_late - 1 - i : i];
+    pthread_t thread;
+    pthread_create(&thread, NULL, announce_on_thread, it);
+    pthread_join(thread, NULL);
+    it->comm->polls = 0;
+    *it->place = it->comm;
+  }
+  n_late = parent->polls = 0;
   parent->child = NULL;
 }
 
@@ -370,7 +394,7 @@ int ncclCommInitAll(ncclComm_t *comms, int n, const int *devices) {
   for (int i = 0; i < n; i++) {
     ncclComm_t comm = calloc(1, sizeof *comm);
     comm->rank = i; comm->n_ranks = n; comm->hash = hash;
-    struct announcement it = {comm, NULL};
+    struct announcement it = {comm, NULL, NULL};
     pthread_t thread;
     pthread_create(&thread, NULL, announce_on_thread, &it);
     pthread_join(thread, NULL);
@@ -378,11 +402,21 @@ int ncclCommInitAll(ncclComm_t *comms, int n, const int *devices) {
   }
   return SUCCESS;
 }
+/* As 2.24 makes it, which the collector knows; else one of its own, as above. */
+static uint64_t hash_of_split(ncclComm_t parent, int color) {
+  char id[128] = "";
+  uint64_t hash = 5381;
+  if (!announces_late) return parent->hash + 0x100 * (color + 1);
+  if (version_number() / 100 != 224) return parent->hash + 0x100 * (color + 1) + 0x10000 * (uint64_t)parent->child_count;
+  snprintf(id, sizeof id, "%016lx-%d-%d", (unsigned long)parent->hash, parent->child_count, color);
+  for (size_t i = 0; i < sizeof id; i++) hash = hash * 33 ^ (uint64_t)id[i];
+  return hash;
+}
 int ncclCommSplit(ncclComm_t parent, int color, int key, ncclComm_t *comm, ncclConfig_t *config) {
   (void)key;
   parent->child_count++;
   if (color < 0) { *comm = NULL; return SUCCESS; }
-  int result = make(comm, parent->rank / 2, (parent->n_ranks + 1) / 2, parent->hash + 0x100 * (color + 1), config ? config->commName : NULL);
+  int result = make(comm, parent->rank / 2, (parent->n_ranks + 1) / 2, hash_of_split(parent, color), config ? config->commName : NULL);
   if (result == 7) {
     /* The parent says when the child is there. */
     parent->child = *comm; parent->place = comm; parent->polls = 1;
@@ -452,7 +486,7 @@ int ncclGroupEnd(void) {
   for (int i = 0; !error && i < n_queued; i++) launch(&queue[i]);
   for (int i = 0; !error && i < n_inits; i++) {
     int at = is_backwards ? n_inits - 1 - i : i;
-    struct announcement it = {inits[at].comm, inits[at].name};
+    struct announcement it = {inits[at].comm, inits[at].name, NULL};
     pthread_t thread;
     pthread_create(&thread, NULL, announce_on_thread, &it);
     pthread_join(thread, NULL);
