@@ -3,10 +3,13 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, OFlags, statat, unlinkat};
+
+use super::log_folder::{self, Folder};
 
 /// Which file it is, and whose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +30,15 @@ impl FileId {
 pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
     let Some((parent, name)) = path.parent().zip(path.file_name()) else { return };
     // `ringscope run` names the folder without links.
-    let is_there = parent == dir || dir.canonicalize().is_ok_and(|real| parent == real);
-    if !is_there {
-        return;
-    }
-    match remove_at(dir, Path::new(name), is) {
+    let is_dir = |path: &Path| path == dir || dir.canonicalize().is_ok_and(|real| path == real);
+    let removed = match parent.file_name().filter(|folder| log_folder::is_named(folder)) {
+        _ if is_dir(parent) => remove_at(dir, Path::new(name), is),
+        Some(folder) if parent.parent().is_some_and(is_dir) => {
+            Folder::open(dir, folder).and_then(|folder| remove_from(folder.fd().as_fd(), Path::new(name), is))
+        }
+        _ => return,
+    };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(file = %path.display(), %error, "cannot remove a file of a process that has ended");
         }
@@ -41,15 +48,18 @@ pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
 
 /// Removes a file by its name in the folder. `is`: the file that it must be; another one stays.
 pub(super) fn remove_at(dir: &Path, name: &Path, is: Option<FileId>) -> io::Result<()> {
-    let dir = open(dir)?;
+    remove_from(open(dir)?.as_fd(), name, is)
+}
+
+fn remove_from(folder: BorrowedFd<'_>, name: &Path, is: Option<FileId>) -> io::Result<()> {
     if let Some(is) = is {
-        let found = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if (FileId { device: found.st_dev, inode: found.st_ino, owner: found.st_uid }) != is {
             // Another file has its name by now.
             return Ok(());
         }
     }
-    Ok(unlinkat(&dir, name, AtFlags::empty())?)
+    Ok(unlinkat(folder, name, AtFlags::empty())?)
 }
 
 fn open(dir: &Path) -> io::Result<File> {
@@ -85,5 +95,13 @@ mod tests {
         assert!(!file.exists());
         remove(&link, &other, None);
         assert!(!other.exists(), "the agent's own folder may be named by a link");
+        // A log in its user's folder, and one that a link leads to.
+        std::fs::create_dir(dir.join("logs-7")).unwrap();
+        std::os::unix::fs::symlink(dir.join("logs-7"), dir.join("logs-8")).unwrap();
+        std::fs::write(dir.join("logs-7/log"), "x").unwrap();
+        remove(&dir, &dir.join("logs-8/log"), None);
+        assert!(dir.join("logs-7/log").exists());
+        remove(&link, &dir.join("logs-7/log"), None);
+        assert!(!dir.join("logs-7/log").exists());
     }
 }

@@ -14,6 +14,7 @@ use super::account::Account;
 use super::folder_file::FileId;
 use super::liveness::{Life, is_silent, look};
 use super::log_file::Reached;
+use super::log_folder::{self, Folder};
 use super::log_tail::LogTail;
 use super::loss::{Loss, Losses};
 use super::process::Now;
@@ -92,7 +93,9 @@ impl LogOnly {
                     logged.is_final = true;
                 }
                 None if !is_claimed && has_room => {
-                    self.processes.insert(path.clone(), Logged::new(&self.dir, path, name, now));
+                    if let Some(logged) = Logged::new(&self.dir, path, name, now) {
+                        self.processes.insert(path.clone(), logged);
+                    }
                 }
                 _ => {}
             }
@@ -103,7 +106,7 @@ impl LogOnly {
                 logged.is_final = true;
             }
             if !logged.is_final {
-                logged.read(path, claimed, now, self.grace, losses);
+                logged.read((&self.dir, path), claimed, now, self.grace, losses);
             }
         }
     }
@@ -144,7 +147,9 @@ impl LogOnly {
 }
 
 impl Logged {
-    fn new(dir: &Path, path: &Path, name: &LogName, now: Now<'_>) -> Self {
+    /// `None`: it lies in a folder of logs that is gone.
+    fn new(dir: &Path, path: &Path, name: &LogName, now: Now<'_>) -> Option<Self> {
+        let owner = Folder::of(dir, path).transpose().ok()?.map(|folder| folder.owner);
         // A machine's name may be longer than NCCL writes it.
         let is_here = now.machine.split('.').next() == Some(name.host.as_str());
         let host = if is_here { now.machine } else { &name.host };
@@ -153,10 +158,10 @@ impl Logged {
             Some(identity) => format!("{}/{}/{}", identity.host, identity.pid, identity.start_time_ns),
             None => format!("{host}/{}/{}", name.pid, name.run_id),
         };
-        Self {
+        Some(Self {
             account: Account::new(key),
             name: LogName { host: host.to_owned(), ..name.clone() },
-            tail: LogTail::at(path.to_owned()),
+            tail: LogTail::at(path.to_owned(), owner),
             named_at: None,
             is_told: false,
             is_final: false,
@@ -166,15 +171,22 @@ impl Logged {
             start_ns: 0,
             run,
             too_long: 0,
-        }
+        })
     }
 
-    fn read(&mut self, path: &Path, claimed: &Claimed, now: Now<'_>, grace: Duration, losses: &mut Losses) {
+    fn read(
+        &mut self,
+        (dir, path): (&Path, &Path),
+        claimed: &Claimed,
+        now: Now<'_>,
+        grace: Duration,
+        losses: &mut Losses,
+    ) {
         // First whether it is gone, then what it has written: what a process that is gone has written is all.
-        let (written_ns, made_ns) = times(path);
+        let (written_ns, made_ns) = times(dir, path);
         let life =
             if self.name.host == now.machine { look(self.name.pid, written_ns) } else { Life::Unknown };
-        let reached = self.tail.poll().unwrap_or_else(|error| {
+        let reached = self.tail.poll_by(now.readers, dir).unwrap_or_else(|error| {
             tracing::debug!(log = %path.display(), %error, "cannot read a log that has no segment");
             Reached::Missing
         });
@@ -272,8 +284,8 @@ impl Logged {
 }
 
 /// When a file was written last and when it was made, nanoseconds since the Unix epoch; 0 where that is not known.
-fn times(path: &Path) -> (u64, u64) {
-    let Ok(metadata) = std::fs::metadata(path) else { return (0, 0) };
+fn times(dir: &Path, path: &Path) -> (u64, u64) {
+    let Ok(metadata) = log_folder::metadata(dir, path) else { return (0, 0) };
     let seconds = u64::try_from(metadata.mtime()).unwrap_or_default();
     let written =
         seconds.saturating_mul(1_000_000_000) + u64::try_from(metadata.mtime_nsec()).unwrap_or_default();

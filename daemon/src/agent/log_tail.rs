@@ -55,9 +55,9 @@ impl LogTail {
         Self::of(LogFile::new(candidates, Some(owner)))
     }
 
-    /// The log at a path that is known.
-    pub(super) fn at(path: PathBuf) -> Self {
-        Self::of(LogFile::new(vec![path], None))
+    /// The log at a path that is known. `owner`: whose it must be.
+    pub(super) fn at(path: PathBuf, owner: Option<u32>) -> Self {
+        Self::of(LogFile::new(vec![path], owner))
     }
 
     fn of(file: LogFile) -> Self {
@@ -171,14 +171,16 @@ mod tests {
         let log = dir.path().join("nccl.log");
         std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
         let (readers, elsewhere) = (LogReaders::default(), Path::new("/elsewhere"));
-        let mut tail = LogTail::at(log.clone());
+        let mut tail = LogTail::at(log.clone(), None);
         let mut next = || tail.poll_by(&readers, elsewhere);
         while next().unwrap() != Reached::End {}
         assert_eq!(tail.path(), Some(log.as_path()));
         // One that nobody brings back.
         let (answer, receiver) = std::sync::mpsc::channel();
-        let mut stuck =
-            LogTail { place: Place::Away(receiver, crate::clock::monotonic()), ..LogTail::at(log.clone()) };
+        let mut stuck = LogTail {
+            place: Place::Away(receiver, crate::clock::monotonic()),
+            ..LogTail::at(log.clone(), None)
+        };
         assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::Middle);
         if let Place::Away(_, since) = &mut stuck.place {
             *since -= SILENT_AFTER;

@@ -2,6 +2,8 @@
 //! those that have ended must make room.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,8 +63,8 @@ pub(super) fn beyond(mut ended: Vec<(Instant, &Path, u64)>, bytes: u64) -> BTree
 }
 
 /// Bytes that a file takes.
-pub(super) fn taken(path: &Path) -> u64 {
-    path.symlink_metadata().map_or(0, |metadata| metadata.blocks().saturating_mul(BLOCK_BYTES))
+pub(super) fn taken(file: io::Result<Metadata>) -> u64 {
+    file.map_or(0, |metadata| metadata.blocks().saturating_mul(BLOCK_BYTES))
 }
 
 fn lacks(dir: &Path) -> Option<String> {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, statat, unlinkat};
 
+use super::log_folder::{self, Folder};
 use super::procfs::Pid;
 use super::refused::Marker;
 use super::run_file::{LogName, RunFile, log_name, run_id};
@@ -82,7 +83,9 @@ impl Sweep<'_> {
         }
         for name in &names {
             if let Some(log) = log_name(Path::new(name)) {
-                self.log(name, log, &mut runs);
+                self.log(None, name, log, &mut runs);
+            } else if log_folder::is_named(name.as_ref()) {
+                self.logs(name, &mut runs);
             }
         }
         for name in &names {
@@ -117,9 +120,22 @@ impl Sweep<'_> {
         }
     }
 
-    /// The log of a process that had a segment, or of one that never had.
-    fn log(&mut self, name: &str, log: LogName, runs: &mut Runs) {
-        let Some((_, metadata)) = self.own(name) else { return };
+    /// Those in this user's folder of logs. The folder stays: runs that begin now have found it.
+    fn logs(&mut self, folder: &str, runs: &mut Runs) {
+        let Ok(folder) = Folder::open(self.path, folder.as_ref()) else { return };
+        if folder.owner != self.user {
+            return;
+        }
+        for name in folder.names().unwrap_or_default() {
+            if let (Some(log), Some(name)) = (log_name(Path::new(&name)), name.to_str()) {
+                self.log(Some(folder.fd()), name, log, runs);
+            }
+        }
+    }
+
+    /// The log of a process that had a segment, or of one that never had. `folder`: where it lies, if not among segments.
+    fn log(&mut self, folder: Option<&OwnedFd>, name: &str, log: LogName, runs: &mut Runs) {
+        let Some((_, metadata)) = own(folder.unwrap_or(&self.dir), self.user, name) else { return };
         let age = age(&metadata, self.now);
         let process = (log.run_id, log.pid);
         let is_over = match (runs.living.contains(&process), runs.ended.contains(&process)) {
@@ -127,7 +143,7 @@ impl Sweep<'_> {
             (false, true) => age > LOG_RESTS,
             (false, false) => age > KEPT && !is_here(log.pid, None),
         };
-        if !is_over || !self.remove(name, &metadata) {
+        if !is_over || !self.remove_from(folder, name, &metadata) {
             runs.left.insert(process.0);
         }
     }
@@ -155,23 +171,32 @@ impl Sweep<'_> {
 
     /// A regular file of this user's.
     fn own(&self, name: &str) -> Option<(File, Metadata)> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.dir, name, flags, Mode::empty()).ok()?);
-        let metadata = file.metadata().ok()?;
-        (metadata.is_file() && metadata.uid() == self.user).then_some((file, metadata))
+        own(&self.dir, self.user, name)
     }
 
     /// Removes the file, unless the name is another's by now, or an agent has begun: what ended before that it need not read.
     fn remove(&mut self, name: &str, metadata: &Metadata) -> bool {
-        let is_same = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        self.remove_from(None, name, metadata)
+    }
+
+    fn remove_from(&mut self, folder: Option<&OwnedFd>, name: &str, metadata: &Metadata) -> bool {
+        let folder = folder.unwrap_or(&self.dir);
+        let is_same = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (metadata.dev(), metadata.ino()));
-        if !is_same || self.is_served() || unlinkat(&self.dir, name, AtFlags::empty()).is_err() {
+        if !is_same || self.is_served() || unlinkat(folder, name, AtFlags::empty()).is_err() {
             return false;
         }
         self.swept.files += 1;
         self.swept.bytes += metadata.blocks() * room::BLOCK_BYTES;
         true
     }
+}
+
+fn own(folder: &OwnedFd, user: u32, name: &str) -> Option<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty()).ok()?);
+    let metadata = file.metadata().ok()?;
+    (metadata.is_file() && metadata.uid() == user).then_some((file, metadata))
 }
 
 fn text(name: &CStr) -> Option<String> {

@@ -14,6 +14,7 @@ use super::control::{raised, wished};
 use super::folder_file::remove;
 use super::launches::Launches;
 use super::log_file::Reached;
+use super::log_folder;
 use super::log_only::{Claimed, LogOnly};
 use super::log_readers::LogReaders;
 use super::loss::{Loss, Losses};
@@ -274,6 +275,7 @@ impl Tracker {
     }
 
     fn list_into(&self, listing: &mut Listing) -> io::Result<()> {
+        let mut folders = Vec::new();
         for entry in std::fs::read_dir(&self.dir)? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "seg") {
@@ -282,8 +284,11 @@ impl Tracker {
                 listing.logs.insert(path, name);
             } else if run_id(&path).is_some() {
                 listing.runs.push(path);
+            } else if let Some(name) = path.file_name().filter(|name| log_folder::is_named(name)) {
+                folders.push(name.to_owned());
             }
         }
+        listing.logs.extend(log_folder::logs(&self.dir, &folders));
         Ok(())
     }
 
@@ -438,8 +443,9 @@ impl Tracker {
         let mut ended = Vec::new();
         for (path, tracked) in self.processes.iter_mut().filter(|(_, tracked)| tracked.process.is_final) {
             let Some(at) = tracked.process.account.end_acknowledged else { continue };
-            let log = tracked.process.log.file().map(|(log, _)| log).filter(|log| log.starts_with(&self.dir));
-            let bytes = tracked.bytes.get_or_insert_with(|| room::taken(path) + log.map_or(0, room::taken));
+            let log = tracked.process.log.file().map(|(log, _)| log);
+            let of_log = || log.map_or(0, |log| room::taken(log_folder::metadata(&self.dir, log)));
+            let bytes = tracked.bytes.get_or_insert_with(|| room::taken(path.symlink_metadata()) + of_log());
             ended.push((at, path.as_path(), *bytes));
         }
         if ended.is_empty() {

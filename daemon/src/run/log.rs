@@ -5,8 +5,8 @@
 //! user asked for to where they asked. Who asked for nothing gets nothing.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 /// The user's own settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,8 @@ pub(super) struct Inherited<'a> {
 pub(super) struct Settings {
     pub(super) level: String,
     pub(super) subsystems: String,
-    pub(super) file: OsString,
+    /// The user's own file; `None`: a private one, [`private`].
+    pub(super) file: Option<OsString>,
     /// What must be copied, and where to; `None` where nothing has to be.
     pub(super) wish: Option<Wish>,
 }
@@ -37,12 +38,15 @@ pub(super) struct Wish {
     pub(super) file: Option<OsString>,
 }
 
-/// The settings for a command whose private logs begin with `prefix`; `None` where an outer `ringscope run` has made
-/// them already.
-pub(super) fn settings(inherited: Inherited<'_>, dir: &Path, run_id: &str) -> Option<Settings> {
+/// The settings for a command whose private logs lie below `dir`; `None` where an outer `ringscope run` has made them
+/// already.
+pub(super) fn settings(inherited: Inherited<'_>, dir: &Path) -> Option<Settings> {
     let Inherited { level, subsystems, file } = inherited;
-    let outer = dir.join(LOG_PREFIX);
-    if file.is_some_and(|file| file.as_bytes().starts_with(outer.as_os_str().as_bytes())) {
+    let is_private = |file: &Path| {
+        let name = file.file_name().unwrap_or_default();
+        file.starts_with(dir) && name.as_bytes().starts_with(LOG_PREFIX.as_bytes())
+    };
+    if file.is_some_and(|file| is_private(Path::new(file))) {
         return None;
     }
     let asked = level.and_then(|level| Level::parse(&level.to_string_lossy()));
@@ -64,19 +68,21 @@ pub(super) fn settings(inherited: Inherited<'_>, dir: &Path, run_id: &str) -> Op
     if let Some(own) = file.filter(|file| is_one_per_process(file))
         && asked.is_some_and(|level| level != Level::Version)
     {
-        let file = own.to_owned();
+        let file = Some(own.to_owned());
         return Some(Settings { level: level.to_owned(), subsystems, file, wish: None });
     }
-    let mut private = outer.into_os_string().into_vec();
-    private.extend(format!("{run_id}-%h-%p.log").into_bytes());
     let wish = asked.map(|level| Wish {
         level: if wants_info { Level::Info } else { level },
         without: if wants_info { not_asked(&theirs) } else { Vec::new() },
         // A process at VERSION never opens the file.
         file: file.filter(|_| level != Level::Version).map(OsStr::to_owned),
     });
-    let file = OsString::from_vec(private);
-    Some(Settings { level: level.to_owned(), subsystems, file, wish })
+    Some(Settings { level: level.to_owned(), subsystems, file: None, wish })
+}
+
+/// The name of the private logs of a run in this folder, one per process.
+pub(super) fn private(folder: &Path, run_id: &str) -> PathBuf {
+    folder.join(format!("{LOG_PREFIX}{run_id}-%h-%p.log"))
 }
 
 /// NCCL's levels that say something. Source: `src/debug.cc`, `ncclDebugInit`.
@@ -152,8 +158,8 @@ mod tests {
             Some(OsStr::new(text)).filter(|text| !text.is_empty())
         }
         let inherited = Inherited { level: text(level), subsystems: text(subsystems), file: text(file) };
-        let found = settings(inherited, Path::new("/d"), "id").unwrap();
-        let file = found.file.to_str().unwrap();
+        let found = settings(inherited, Path::new("/d")).unwrap();
+        let file = found.file.as_deref().map_or(PRIVATE, |file| file.to_str().unwrap());
         assert_eq!((found.level.as_str(), found.subsystems.as_str(), file), expected, "{level} {subsystems}");
         let found = found.wish.map(|wish| {
             let file = wish.file.map_or("-".into(), |file| file.to_string_lossy().into_owned());
@@ -162,7 +168,7 @@ mod tests {
         assert_eq!(found.as_deref(), wish, "{level} {subsystems} {file}");
     }
 
-    const PRIVATE: &str = "/d/nccl-id-%h-%p.log";
+    const PRIVATE: &str = "a private file";
 
     #[test]
     fn what_the_user_asked_for_is_merged_with_what_is_needed() {
@@ -201,8 +207,11 @@ mod tests {
 
     #[test]
     fn what_an_outer_run_has_made_is_left_alone() {
-        let file = Some(OsStr::new("/d/nccl-outer-%h-%p.log"));
-        let inherited = Inherited { level: Some(OsStr::new("INFO")), file, ..Inherited::default() };
-        assert_eq!(settings(inherited, Path::new("/d"), "id"), None);
+        let private = private(Path::new("/d/logs-7"), "outer");
+        for file in [private.as_os_str(), OsStr::new("/d/nccl-outer-%h-%p.log")] {
+            let inherited =
+                Inherited { level: Some(OsStr::new("INFO")), file: Some(file), ..Inherited::default() };
+            assert_eq!(settings(inherited, Path::new("/d")), None);
+        }
     }
 }

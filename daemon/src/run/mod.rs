@@ -16,6 +16,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agent::log_folder;
 use crate::agent::refused::{self, Reason};
 use crate::agent::sweep::sweep;
 use crate::config::Launch;
@@ -262,18 +263,40 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
         subsystems: inherited.debug_subsys.as_deref(),
         file: inherited.debug_file.as_deref(),
     };
-    let Some(settings) = log::settings(inherited, dir, run_id) else { return };
-    if let Some(wish) = &settings.wish
-        && let Err(error) = relay::start(wish, dir, run_id)
+    let Some(settings) = log::settings(inherited, dir) else { return };
+    let file = match settings.file {
+        Some(own) => own,
+        None => match private_log(settings.wish.as_ref(), dir, run_id) {
+            Ok(file) => file.into(),
+            Err(error) => {
+                tracing::warn!(
+                    dir = %dir.display(),
+                    %error,
+                    "there is no folder for the library's log that is this user's alone: the rings of the job will not be \
+                     known"
+                );
+                return;
+            }
+        },
+    };
+    command.env("NCCL_DEBUG", settings.level).env("NCCL_DEBUG_SUBSYS", settings.subsystems);
+    command.env("NCCL_DEBUG_FILE", file);
+}
+
+/// The name of the private logs, in a folder into which nobody else can put anything.
+fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result<PathBuf> {
+    let folder = log_folder::own(dir)?;
+    let file = log::private(&folder, run_id);
+    if let Some(wish) = wish
+        && let Err(error) = relay::start(wish, &folder, run_id)
     {
         tracing::warn!(
             %error,
             "cannot start the process that copies what NCCL_DEBUG asks for: it is in {} only",
-            settings.file.display()
+            file.display()
         );
     }
-    command.env("NCCL_DEBUG", settings.level).env("NCCL_DEBUG_SUBSYS", settings.subsystems);
-    command.env("NCCL_DEBUG_FILE", settings.file);
+    Ok(file)
 }
 
 impl RunArgs {

@@ -78,7 +78,9 @@ async fn on_its_own_host_a_process_ends_with_its_id() {
     let mut host = host(&daemon);
     host.config.keep_dead = Duration::ZERO;
     let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
-    let log = host.dir().join(format!("nccl-run7-machine1-{}.log", child.id()));
+    // As `ringscope run` has it: in the folder of its user.
+    std::fs::create_dir(host.dir().join("logs-7")).expect("mkdir");
+    let log = host.dir().join(format!("logs-7/nccl-run7-machine1-{}.log", child.id()));
     // Another process of its run has a segment, and so a job.
     let mut other = fixed(7, "");
     other.run_id[..4].copy_from_slice(b"run7");
@@ -108,8 +110,9 @@ async fn on_its_own_host_a_process_ends_with_its_id() {
 async fn a_process_with_a_segment_is_not_counted_twice() {
     let mut daemon = FakeDaemon::start(Answer::Take).await;
     let host = host(&daemon);
-    append(&host.dir().join("nccl-run7-node1-42.log"), &lines("node1", 42));
-    let mut own = fixed(42, &format!("{}/nccl-run7-%h-%p.log", host.dir().display()));
+    std::fs::create_dir(host.dir().join("logs-7")).expect("mkdir");
+    append(&host.dir().join("logs-7/nccl-run7-node1-42.log"), &lines("node1", 42));
+    let mut own = fixed(42, &format!("{}/logs-7/nccl-run7-%h-%p.log", host.dir().display()));
     own.run_id[..4].copy_from_slice(b"run7");
     let segment = SegmentWriter::create_from(host.dir(), &own);
     segment.communicator(0, 1, 0xa0, 0x77);

@@ -70,9 +70,25 @@ fn the_command_gets_the_collector_and_a_private_log() {
     let preload = collector.replace("libringscope.so", "libringscope_preload.so");
     assert_eq!(lines[0], format!("{preload}:libm.so.6"), "ours first");
     assert_eq!(lines[2], "INFO INIT,GRAPH,ENV");
-    assert!(lines[3].starts_with(&format!("{}/nccl-", dir.display())), "{stdout}");
-    assert!(lines[3].ends_with("-%h-%p.log"), "{stdout}");
+    let log = Path::new(lines[3]);
+    let folder = log.parent().unwrap();
+    assert!(folder.starts_with(&dir.0) && lines[3].ends_with("-%h-%p.log"), "{stdout}");
+    assert_eq!(
+        folder.metadata().unwrap().permissions().mode() & 0o7777,
+        0o700,
+        "nobody else puts a pipe there"
+    );
     assert_eq!(lines[4], format!("{} llama", dir.display()));
+}
+
+#[test]
+fn where_others_could_replace_the_log_the_library_is_asked_for_none() {
+    let dir = in_memory("run-no-log");
+    std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let script = "echo \"$NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE\" ${LD_PRELOAD:+preloaded}";
+    let (code, stdout, stderr) = end(run(&dir, script).env("NCCL_DEBUG", "WARN"));
+    assert_eq!((code, stdout.as_str()), (Some(0), "WARN   preloaded\n"), "the rest is as ever: {stderr}");
+    assert!(stderr.contains("chmod +t") && stderr.lines().count() == 1, "{stderr}");
 }
 
 #[test]

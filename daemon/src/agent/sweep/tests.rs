@@ -68,10 +68,18 @@ fn what_the_dead_left_goes_and_what_the_living_have_stays() {
     folder.write("run-beef.json", b"{}");
     let beef = [format!("{}-77.seg", NOBODY + 2), format!("nccl-beef-node-{}.log", NOBODY + 2)];
     let beef = [&beef[..], &["run-beef.json".to_owned()]].concat();
-    assert_eq!(folder.swept(later(3)), (beef.clone(), 4));
+    // Both runs' logs may lie in the user's folder.
+    std::fs::create_dir(folder.0.path().join("logs-1")).unwrap();
+    folder.write(&format!("logs-1/nccl-{RUN}-node-{NOBODY}.log"), b"lines");
+    let log = format!("logs-1/nccl-beef-node-{}.log", NOBODY + 2);
+    folder.write(&log, b"lines");
+    let beef = [&beef[..1], &["logs-1".to_owned()], &beef[1..]].concat();
+    assert_eq!(folder.swept(later(3)), (beef.clone(), 5));
     assert_eq!(folder.swept(later(100_000)), (beef, 0), "however old");
+    assert!(folder.0.path().join(&log).exists());
     drop(living);
-    assert_eq!(folder.swept(later(3)), (vec![], 3));
+    assert_eq!(folder.swept(later(3)), (vec!["logs-1".to_owned()], 4));
+    assert!(!folder.0.path().join(&log).exists());
 }
 
 #[test]
