@@ -2,29 +2,31 @@
 //! the driver: the polling thread does, and marks the end when all have answered.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{COMMUNICATOR_DESTROYED, MAX_COMMUNICATORS};
 
 use crate::calls::ending;
 use crate::cuda_events::{poller, stream_events};
+use crate::segment::ticks;
 
-/// Looks after which a communicator ends all the same, with what is left in flight: about a second.
-const MAX_LOOKS: u32 = 100;
+/// After so long a communicator ends all the same, with what is left in flight: what was called before the destroy has mostly
+/// ended by then, and its place is wanted.
+const LONGEST_NS: u64 = 2_000_000_000;
 
-/// By slot, the looks that are left to it; 0 if it is not ending.
-static LOOKS: [AtomicU32; MAX_COMMUNICATORS] = [const { AtomicU32::new(0) }; MAX_COMMUNICATORS];
+/// By slot, the ticks at which it was destroyed; 0 if it is not ending.
+static SINCE: [AtomicU64; MAX_COMMUNICATORS] = [const { AtomicU64::new(0) }; MAX_COMMUNICATORS];
 static N_ENDING: AtomicUsize = AtomicUsize::new(0);
 
 /// Leaves the end of a communicator that was destroyed to the polling thread; false if there is nothing to ask.
 pub(crate) fn leave(slot: usize) -> bool {
-    let Some(looks) = LOOKS.get(slot) else { return false };
+    let Some(since) = SINCE.get(slot) else { return false };
     if !poller::can_look() || !stream_events::has_recorded(slot) {
         return false;
     }
     N_ENDING.fetch_add(1, SeqCst);
-    looks.store(MAX_LOOKS, SeqCst);
+    since.store(ticks::now().max(1), SeqCst);
     poller::hurry();
     true
 }
@@ -38,13 +40,15 @@ pub(super) fn settle(segment: &Segment, is_last: bool) {
     if !any() {
         return;
     }
-    for (slot, looks) in LOOKS.iter().enumerate() {
-        let left = looks.load(SeqCst);
-        if left > 1 && !is_last && stream_events::has_recorded(slot) {
-            looks.store(left - 1, SeqCst);
-        } else if left > 0 {
+    let longest = ticks::of_duration(&segment.fixed, LONGEST_NS);
+    for (slot, since) in SINCE.iter().enumerate() {
+        let is_late = match since.load(SeqCst) {
+            0 => continue,
+            since => ticks::now().saturating_sub(since) >= longest,
+        };
+        if is_late || is_last || !stream_events::has_recorded(slot) {
             stream_events::drop_of(slot);
-            looks.store(0, SeqCst);
+            since.store(0, SeqCst);
             N_ENDING.fetch_sub(1, SeqCst);
             ending::end(segment, slot, COMMUNICATOR_DESTROYED);
         }
@@ -53,6 +57,6 @@ pub(super) fn settle(segment: &Segment, is_last: bool) {
 
 /// In a forked child: the parent's.
 pub(super) fn forget() {
-    LOOKS.iter().for_each(|looks| looks.store(0, SeqCst));
+    SINCE.iter().for_each(|since| since.store(0, SeqCst));
     N_ENDING.store(0, SeqCst);
 }
