@@ -6,7 +6,7 @@
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub(crate) fn start(work: fn()) -> bool {
     } else if HAS_EXIT_HANDLER.load(Acquire) == 0 {
         // Or there is no last look where the process exits at once. Once, and not for long: in a forked child the C library's
         // lock of exit functions may be held for good, by a thread that was the parent's.
-        wait(&HAS_EXIT_HANDLER, 0, Some(LONGEST_START));
+        wait(&HAS_EXIT_HANDLER, 0, LONGEST_START);
     }
     started.is_ok()
 }
@@ -145,9 +145,9 @@ pub(crate) fn pause(limit: Option<Duration>, has_work: impl FnOnce() -> bool) {
     let state = if limit.is_some() { PAUSED } else { ASLEEP };
     STATE.store(state, SeqCst);
     if !HURRY.swap(false, SeqCst) && (limit.is_some() || !has_work()) {
-        wait(&STATE, state, limit.or(Some(LONGEST_SLEEP)));
+        wait(&STATE, state, limit.unwrap_or(LONGEST_SLEEP));
         while STATE.load(SeqCst) == ASLEEP && !alone::is_alone() {
-            wait(&STATE, ASLEEP, Some(LONGEST_SLEEP));
+            wait(&STATE, ASLEEP, LONGEST_SLEEP);
         }
     }
     STATE.store(AWAKE, SeqCst);
@@ -176,15 +176,14 @@ fn wake_now() {
 }
 
 /// Waits while the word has this value, and no longer than `limit`. It may return early.
-fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
-    let limit = limit.map(|limit| libc::timespec {
+fn wait(word: &AtomicU32, value: u32, limit: Duration) {
+    let limit = libc::timespec {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or_default(),
         tv_nsec: limit.subsec_nanos().into(),
-    });
-    let limit = limit.as_ref().map_or(null(), std::ptr::from_ref);
+    };
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a word of ours, and NULL or a time that lives until the call returns.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, limit) };
+    // SAFETY: a word of ours, and a time that lives until the call returns.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, &raw const limit) };
 }
 
 fn wake_all(word: &AtomicU32) {
@@ -218,7 +217,7 @@ fn wait_while(f: impl Fn() -> bool) {
         if !f() {
             return;
         }
-        wait(&ENDED, ended, Some(WAIT));
+        wait(&ENDED, ended, WAIT);
         if calls % 2 == 1 && CALLS.load(SeqCst) == calls {
             return;
         }
