@@ -13,7 +13,7 @@ use ringscope_wire::segment::layout::{
 
 use crate::abi::nccl::IN_PROGRESS;
 use crate::calls::complete;
-use crate::calls::follower::Follower;
+use crate::calls::follower::{End, Follower};
 use crate::segment::closers::Closer;
 use crate::segment::counts::{add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
@@ -36,9 +36,21 @@ pub(crate) fn settle<F: Follower>(segment: &Segment, local: &Local, function: u8
         let slots = local.group_slots();
         slots.for_each(|slot| communicators::note_error(segment, slot, function, result));
     }
+    let group = local.group.get();
     sequence::end_group(segment, local);
     settle_sums::<F>(segment, local, is_taken(result));
-    F::end_group(segment, local, result != IN_PROGRESS);
+    let end = match result {
+        IN_PROGRESS => End::Enqueueing,
+        _ if is_taken(result) => End::Enqueued,
+        _ => End::Never,
+    };
+    end_group::<F>(segment, group, end);
+}
+
+fn end_group<F: Follower>(segment: &Segment, group: u64, end: End) {
+    if group != 0 && closers::has_events() {
+        F::end_group(segment, group, end);
+    }
 }
 
 fn settle_sums<F: Follower>(segment: &Segment, local: &Local, is_taken: bool) {
@@ -58,7 +70,7 @@ fn settle_sums<F: Follower>(segment: &Segment, local: &Local, is_taken: bool) {
     // After the records: what an event confirms has been issued.
     for sum in local.group_sums().filter(|_| is_taken) {
         if let Closer::Events(stream_events) = sum.closer {
-            F::add(segment, local, stream_events, &sum);
+            F::add(segment, stream_events, &sum);
         }
     }
     local.clear_group();
@@ -67,6 +79,7 @@ fn settle_sums<F: Follower>(segment: &Segment, local: &Local, is_taken: bool) {
 /// The outermost group has ended without launching anything (`ncclGroupSimulateEnd`): its calls never were. Their
 /// numbers stay used.
 pub(crate) fn drop<F: Follower>(segment: &Segment, local: &Local) {
+    let group = local.group.get();
     sequence::drop_group(segment, local);
     let mut next = local.group_last.get();
     for _ in 0..local.group_len.get() {
@@ -80,7 +93,7 @@ pub(crate) fn drop<F: Follower>(segment: &Segment, local: &Local) {
         record.state.store(0, Release);
     }
     local.clear_group();
-    F::end_group(segment, local, true);
+    end_group::<F>(segment, group, End::Never);
 }
 
 /// Settles the group's records from the newest to the oldest; false if one of them has been overwritten.

@@ -229,8 +229,13 @@ pub(crate) fn finish<F: Follower>(local: &Local, open: &Open, call: &Call, funct
         if open.is_trivial(call) {
             complete::close(open.segment, open.ticket);
         } else if let Closer::Events(stream_events) = open.closer {
-            F::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
+            return F::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
         }
+    }
+    if let Closer::Events(stream_events) = open.closer
+        && !in_group
+    {
+        F::let_go(stream_events);
     }
 }
 

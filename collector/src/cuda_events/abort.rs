@@ -38,6 +38,11 @@ pub(crate) fn done(slot: usize) {
     stream_events::drop_of(slot);
 }
 
+/// Whether the communicator is being aborted, or was.
+pub(super) fn has_come(slot: usize) -> bool {
+    CAME[slot & SLOT_MASK].load(SeqCst) != 0
+}
+
 /// Whether an event of the slot's that is complete now confirms anything.
 pub(super) fn counts_now(segment: &Segment, slot: usize) -> bool {
     let came = CAME[slot & SLOT_MASK].load(SeqCst);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{COMPLETION_EVENTS, DropReason, MAX_COMMUNICATORS};
 
-use crate::calls::follower::Follower;
+use crate::calls::follower::{End, Follower};
 use crate::cuda_events::fit::{is_by_events, lose};
 use crate::cuda_events::{abort, driver, ending, fit, poll, poller, stream_events};
 use crate::segment::closers::Closer;
@@ -49,30 +49,51 @@ impl Follower for CudaEvents {
     fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool) {
         let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
         if !stream_events::add(stream_events, generation, sum, is_enqueued) {
-            lose(segment, sum.slot, sum.calls);
+            lose_unless_aborted(segment, sum.slot, sum.calls);
         }
+        stream_events::leave(stream_events);
         if !is_enqueued {
             stream_events::defer();
         }
     }
 
-    fn add(segment: &Segment, local: &Local, stream_events: usize, sum: &Sum) {
+    fn let_go(stream_events: usize) {
+        stream_events::leave(stream_events);
+    }
+
+    fn add(segment: &Segment, stream_events: usize, sum: &Sum) {
         let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
-        if stream_events::add(stream_events, generation, sum, false) {
-            local.note_stream_events(stream_events);
-        } else {
-            lose(segment, sum.slot, sum.calls);
+        if !stream_events::add_to_group(stream_events, generation, sum) {
+            lose_unless_aborted(segment, sum.slot, sum.calls);
         }
     }
 
-    fn end_group(segment: &Segment, local: &Local, is_enqueued: bool) {
-        for events in local.take_stream_events() {
-            if !is_enqueued {
-                stream_events::defer();
-            } else if !stream_events::confirm(events) {
-                switch::dropped(segment, DropReason::EventPoolFull, 1);
+    fn end_group(segment: &Segment, group: u64, end: End) {
+        for (events, has_waiting) in stream_events::of_group(group) {
+            match end {
+                _ if !has_waiting => {}
+                End::Enqueued if stream_events::confirm(events) => {}
+                End::Enqueued => switch::dropped(segment, DropReason::EventPoolFull, 1),
+                End::Enqueueing => stream_events::defer(),
+                End::Never => {
+                    // Counted as issued before that was known.
+                    let slot = stream_events::at(events).slot();
+                    let calls = stream_events::drop_waiting(events);
+                    if let Some(slot) = slot.filter(|_| calls > 0) {
+                        lose(segment, slot, calls);
+                    }
+                }
             }
+            stream_events::leave(events);
         }
+    }
+}
+
+/// What an abort leaves without an event is given up with all else that is in flight.
+#[cold]
+fn lose_unless_aborted(segment: &Segment, slot: usize, calls: u64) {
+    if !abort::has_come(slot) {
+        lose(segment, slot, calls);
     }
 }
 

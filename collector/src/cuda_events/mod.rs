@@ -5,7 +5,7 @@
 //!
 //! * [`follow`]: a call gets its closer, and an event behind it; [`fit`]: where that works
 //! * [`stream_events`]: the few events of one (communicator, stream); stream order makes an event confirm every call that was made
-//!   there before it was recorded
+//!   there before it was recorded; [`owner`]: who has them
 //! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
 //! * [`poll`], [`poller`] and [`ask`]: the thread that asks, and what; nobody else ever does, because the driver may hold whoever asks
 //! * [`alone`]: when that thread is the last one
@@ -31,6 +31,7 @@ pub(crate) mod driver;
 mod ending;
 pub(crate) mod fit;
 pub(crate) mod follow;
+mod owner;
 mod pending_event;
 mod poll;
 mod poller;

@@ -2,9 +2,10 @@
 //! library requires calls on a communicator to be serialised. Its events are made once, in the stream's context, and
 //! stay with it for good, also when they get another owner: an event that is never destroyed can be asked at any time.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
+use crate::cuda_events::owner::Owner;
 use crate::cuda_events::pending_event::{PendingEvent, Taken};
 use crate::cuda_events::{driver, poller};
 use crate::segment::local::{Local, Sum};
@@ -22,13 +23,12 @@ pub(super) const GONE: u64 = u64::MAX;
 const STUCK_LOOKS: u32 = 20;
 /// Fewer than two could both be in the hands of the polling thread when a caller needs one.
 const MIN_EVENTS: usize = 2;
-/// [`StreamEvents::owner`] while they change hands.
-const CHANGING: u32 = u32::MAX;
+/// Bit of [`GROUP`]: calls of the group wait on the stream for its end.
+const WAITS: u64 = 1 << 63;
 
 /// The events of one communicator on one stream.
 pub(super) struct StreamEvents {
-    /// Communicator slot plus one; 0 if nobody has it.
-    owner: AtomicU32,
+    owner: Owner,
     pub(super) generation: AtomicU32,
     stream: AtomicU64,
     /// `CUcontext` of the events, 0 before they are made.
@@ -47,6 +47,8 @@ pub(super) struct StreamEvents {
 static ALL: [StreamEvents; MAX_STREAMS] = [const { StreamEvents::new() }; MAX_STREAMS];
 /// Places that have been used, one bit each, so that a look passes over the rest.
 static USED: [AtomicU64; MAX_STREAMS / 64] = [const { AtomicU64::new(0) }; MAX_STREAMS / 64];
+/// Number of the open group that holds each; 0 if none does.
+static GROUP: [AtomicU64; MAX_STREAMS] = [const { AtomicU64::new(0) }; MAX_STREAMS];
 /// Some may be waiting for the library's progress: nearly always false.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
 
@@ -61,7 +63,7 @@ pub(super) enum Refusal {
 impl StreamEvents {
     const fn new() -> Self {
         Self {
-            owner: AtomicU32::new(0),
+            owner: Owner::new(),
             generation: AtomicU32::new(0),
             stream: AtomicU64::new(0),
             context: AtomicU64::new(0),
@@ -78,15 +80,12 @@ impl StreamEvents {
     }
 
     fn belongs_to(&self, slot: usize, generation: u32) -> bool {
-        self.owner.load(SeqCst) as usize == slot + 1 && self.generation.load(Relaxed) == generation
+        self.slot() == Some(slot) && self.generation.load(Relaxed) == generation
     }
 
     /// The communicator that has it.
     pub(super) fn slot(&self) -> Option<usize> {
-        match self.owner.load(SeqCst) {
-            0 | CHANGING => None,
-            owner => Some(owner as usize - 1),
-        }
+        self.owner.slot()
     }
 
     /// The recorded pending event whose event comes first on the stream, and its state.
@@ -102,8 +101,8 @@ impl StreamEvents {
         &self.pending[self.newest.load(Relaxed) & (N_EVENTS - 1)]
     }
 
-    /// A pending event to add to, and what it was: the newest while it waits or was begun during this look, else a free one; else
-    /// one that is recorded, whose calls are then confirmed with the new ones.
+    /// A pending event to add to, and what it was: the newest while it waits or was begun during this look, else a free one; else one that is recorded, whose calls are
+    /// then confirmed with the new ones.
     fn take(&self) -> Option<(&PendingEvent, Taken)> {
         let look = poller::look();
         let newest = self.newest();
@@ -138,16 +137,44 @@ impl StreamEvents {
     }
 }
 
-/// The events of a communicator's stream, if it has some.
+/// The events of a communicator's stream, if it has some. They are held for the thread's call or its group ([`leave`]).
 #[inline(always)]
 pub(super) fn find(local: &Local, slot: usize, generation: u32, stream: u64) -> Option<usize> {
+    let is_it = |index: usize| ALL[index].is_of(slot, generation, stream) && hold(index, local, slot);
     let cached = local.last_stream_events.get() & (MAX_STREAMS - 1);
-    if ALL[cached].is_of(slot, generation, stream) {
+    if is_it(cached) {
         return Some(cached);
     }
-    let found = probes(slot, stream).find(|index| ALL[*index].is_of(slot, generation, stream))?;
+    let found = probes(slot, stream).find(|index| is_it(*index))?;
     local.last_stream_events.set(found);
     Some(found)
+}
+
+/// False if they have been taken from the slot meanwhile.
+#[inline(always)]
+fn hold(index: usize, local: &Local, slot: usize) -> bool {
+    if !ALL[index].owner.hold(slot) {
+        return false;
+    }
+    let group = local.group.get();
+    if GROUP[index].load(Relaxed) & !WAITS != group {
+        GROUP[index].store(group, Relaxed);
+    }
+    true
+}
+
+/// The call or the group is over that held them.
+#[inline(always)]
+pub(super) fn leave(index: usize) {
+    GROUP[index & (MAX_STREAMS - 1)].store(0, Relaxed);
+    at(index).owner.leave();
+}
+
+/// Those that an open group holds, and whether calls of the group wait there.
+pub(super) fn of_group(group: u64) -> impl Iterator<Item = (usize, bool)> {
+    used()
+        .map(|index| (index, GROUP[index].load(Relaxed)))
+        .filter_map(move |(index, known)| (known & !WAITS == group).then_some((index, known & WAITS != 0)))
 }
 
 fn probes(slot: usize, stream: u64) -> impl Iterator<Item = usize> {
@@ -173,39 +200,33 @@ pub(super) fn open(
 fn open_one(local: &Local, slot: usize, generation: u32, stream: u64, device: i32) -> Result<usize, Refusal> {
     let context = driver::context_of(stream, device).ok_or(Refusal::Driver)?;
     let index = probes(slot, stream)
-        .find(|index| seize(&ALL[*index], context, |owner| owner == 0))
-        .or_else(|| {
-            probes(slot, stream).find(|index| seize(&ALL[*index], context, |owner| owner != CHANGING))
-        })
+        .find(|index| seize(&ALL[*index], context, true))
+        .or_else(|| probes(slot, stream).find(|index| seize(&ALL[*index], context, false)))
         .ok_or(Refusal::TableFull)?;
     let events = at(index);
     if !make_events(events, context) {
-        events.owner.store(0, SeqCst);
+        events.owner.give_up();
         return Err(Refusal::Driver);
     }
     events.generation.store(generation, Relaxed);
     events.stream.store(stream, Relaxed);
     events.n_stuck.store(0, Relaxed);
     USED[index / 64].fetch_or(1 << (index % 64), Relaxed);
-    events.owner.store(u32::try_from(slot + 1).unwrap_or_default(), SeqCst);
+    GROUP[index].store(local.group.get(), Relaxed);
+    events.owner.give_to(slot);
     local.last_stream_events.set(index);
     Ok(index)
 }
 
-/// Takes a stream's events from an owner that `may` lose them, if they have nothing to confirm and fit the context.
-fn seize(events: &StreamEvents, context: u64, may: impl Fn(u32) -> bool) -> bool {
-    let owner = events.owner.load(Acquire);
-    if !may(owner) || events.owner.compare_exchange(owner, CHANGING, SeqCst, Relaxed).is_err() {
-        return false;
-    }
-    let known = events.context.load(Relaxed);
-    let fits = known == 0 || known == context || events.context_id.load(Relaxed) == GONE;
-    // A caller that has them takes one, then looks at the owner; here it is the other way round.
-    if fits && events.pending.iter().all(PendingEvent::is_free) {
-        return true;
-    }
-    events.owner.store(owner, SeqCst);
-    false
+/// Takes a stream's events, from nobody or from an owner that does not hold them, if they have nothing to confirm and fit the
+/// context.
+fn seize(events: &StreamEvents, context: u64, from_nobody: bool) -> bool {
+    // A caller from whom an abort has taken them takes one, then looks at the owner; here it is the other way round.
+    events.owner.seize(from_nobody, || {
+        let known = events.context.load(Relaxed);
+        let fits = known == 0 || known == context || events.context_id.load(Relaxed) == GONE;
+        fits && events.pending.iter().all(PendingEvent::is_free)
+    })
 }
 
 fn make_events(events: &StreamEvents, context: u64) -> bool {
@@ -229,17 +250,17 @@ pub(super) fn at(index: usize) -> &'static StreamEvents {
 }
 
 /// Adds calls to the stream, with an event behind them or to wait for [`confirm`]. False if they go unconfirmed for now: the
-/// driver refuses. A communicator that was aborted meanwhile has lost them, and its calls are given up.
+/// driver refuses, or the events have been taken from the communicator: it was aborted, or the device was reset.
 pub(super) fn add(events: usize, generation: u32, sum: &Sum, is_enqueued: bool) -> bool {
     let events = at(events);
     if !events.belongs_to(sum.slot, generation) {
-        return true;
+        return false;
     }
     let Some((pending, taken)) = events.take() else { return false };
     // Again: from here on nobody else can have them, though an abort can take them from this communicator.
     if !events.belongs_to(sum.slot, generation) {
         pending.give_back(taken);
-        return true;
+        return false;
     }
     pending.add(sum);
     if is_enqueued {
@@ -247,6 +268,27 @@ pub(super) fn add(events: usize, generation: u32, sum: &Sum, is_enqueued: bool) 
     }
     pending.leave_waiting();
     true
+}
+
+/// The same for calls of the open group that holds them: they wait for its end.
+pub(super) fn add_to_group(events: usize, generation: u32, sum: &Sum) -> bool {
+    let is_added = add(events, generation, sum, false);
+    if is_added {
+        GROUP[events & (MAX_STREAMS - 1)].fetch_or(WAITS, Relaxed);
+    }
+    is_added
+}
+
+/// Forgets what waits on the stream: how many calls.
+#[cold]
+pub(super) fn drop_waiting(events: usize) -> u64 {
+    let newest = at(events).newest();
+    if !newest.take_waiting() {
+        return 0;
+    }
+    let calls = newest.n_calls();
+    newest.leave_free();
+    calls
 }
 
 /// Records an event behind what waits on the stream. False if the driver refuses: it stays for the next call.
@@ -270,7 +312,7 @@ pub(super) fn confirm_waiting(slot: usize, is_done: impl Fn() -> bool) -> u64 {
     }
     let mut n_left = 0;
     for events in used().map(at) {
-        let is_its = events.owner.load(Acquire) as usize == slot + 1;
+        let is_its = events.slot() == Some(slot);
         for pending in events.pending.iter().filter(|pending| is_its && pending.take_waiting()) {
             let calls = pending.n_calls();
             if !is_done() {
@@ -307,10 +349,9 @@ pub(super) fn any_recorded() -> bool {
 
 /// Whether an event of the slot's is still to answer, or is just being counted.
 pub(super) fn has_recorded(slot: usize) -> bool {
-    used().map(at).any(|events| {
-        events.owner.load(Acquire) as usize == slot + 1
-            && events.pending.iter().any(PendingEvent::is_unanswered)
-    })
+    used()
+        .map(at)
+        .any(|events| events.slot() == Some(slot) && events.pending.iter().any(PendingEvent::is_unanswered))
 }
 
 /// Takes its events from a slot, with all that they hold. One that a caller is just filling stays his: he finds that they
@@ -323,15 +364,13 @@ pub(super) fn drop_of(slot: usize) {
 
 /// Takes these from the slot; false if it does not have them.
 pub(super) fn take_away(events: &StreamEvents, slot: usize) -> bool {
-    let owner = events.owner.load(Acquire);
-    if owner as usize != slot + 1 || events.owner.compare_exchange(owner, CHANGING, SeqCst, Relaxed).is_err()
-    {
+    if !events.owner.take_away(slot) {
         return false;
     }
     for pending in &events.pending {
         pending.give_up();
     }
-    events.owner.store(0, SeqCst);
+    events.owner.give_up();
     true
 }
 
@@ -339,7 +378,8 @@ pub(super) fn take_away(events: &StreamEvents, slot: usize) -> bool {
 pub(super) fn forget() {
     for index in used() {
         let events = at(index);
-        events.owner.store(0, Relaxed);
+        events.owner.give_up();
+        GROUP[index].store(0, Relaxed);
         events.context.store(0, Relaxed);
         events.pending.iter().for_each(PendingEvent::forget);
     }

@@ -31,7 +31,8 @@ type Deferred = (usize, u16, u16);
 const MAX_GROUP_SLOTS: usize = 64;
 
 /// Distinct (communicator, primitive, stream) of one group: a process that drives eight GPUs, each with a send and a receive,
-/// has sixteen. A group with more is counted as issued before its end.
+/// has sixteen. A group with more is counted as issued before its end; should it then fail, its end is
+/// not known.
 pub(crate) const MAX_GROUP_SUMS: usize = 32;
 
 /// What the calls of a group come to for one (communicator, primitive) that are closed alike.
@@ -79,9 +80,6 @@ pub(crate) struct Local {
     pub(crate) last_stream_events: Cell<usize>,
     /// Slot and stream of the group's last call, and who closes it.
     pub(crate) group_closer: Cell<Option<(usize, u64, Closer)>>,
-    /// Stream events with calls of the group that wait for its end.
-    group_stream_events: [Cell<u16>; MAX_GROUP_SUMS],
-    n_group_stream_events: Cell<usize>,
     /// Number and name of the stream that the last call found.
     pub(crate) last_stream: Cell<(u64, u32)>,
     /// The thread's entry in the segment, and whether it has been looked for.
@@ -124,7 +122,6 @@ struct LaidBy {
     forming: usize,
     n_group_sums: usize,
     n_group_slots: usize,
-    n_group_stream_events: usize,
     n_pending: usize,
 }
 
@@ -140,7 +137,6 @@ const NOTHING: LaidBy = LaidBy {
     forming: 0,
     n_group_sums: 0,
     n_group_slots: 0,
-    n_group_stream_events: 0,
     n_pending: 0,
 };
 
@@ -161,8 +157,6 @@ thread_local! {
             group: Cell::new(0),
             group_slots: [const { Cell::new(0) }; MAX_GROUP_SLOTS],
             n_group_slots: Cell::new(0),
-            group_stream_events: [const { Cell::new(0) }; MAX_GROUP_SUMS],
-            n_group_stream_events: Cell::new(0),
             group_depth: Cell::new(0),
             group_last: Cell::new(0),
             group_len: Cell::new(0),
@@ -291,23 +285,6 @@ impl Local {
         self.group_closer.set(None);
     }
 
-    /// Keeps stream events for the end of the group. One too many is confirmed with its next call.
-    pub(crate) fn note_stream_events(&self, stream_events: usize) {
-        let used = self.n_group_stream_events.get();
-        if self.group_stream_events.iter().take(used).any(|known| usize::from(known.get()) == stream_events) {
-            return;
-        }
-        if let Some(cell) = self.group_stream_events.get(used) {
-            cell.set(u16::try_from(stream_events).unwrap_or_default());
-            self.n_group_stream_events.set(used + 1);
-        }
-    }
-
-    /// The stream events kept for the end of the group; they are forgotten.
-    pub(crate) fn take_stream_events(&self) -> impl Iterator<Item = usize> + '_ {
-        self.group_stream_events.iter().take(self.n_group_stream_events.take()).map(|kept| kept.get().into())
-    }
-
     /// Keeps a communicator for the end of the group; false if there is no room.
     pub(crate) fn defer(&self, pending: Pending) -> bool {
         let at = self.n_pending.get();
@@ -342,7 +319,6 @@ impl Local {
             forming: self.forming.get(),
             n_group_sums: self.n_group_sums.get(),
             n_group_slots: self.n_group_slots.get(),
-            n_group_stream_events: self.n_group_stream_events.get(),
             n_pending: self.n_pending.get(),
         }));
         self.forget();
@@ -372,7 +348,6 @@ impl Local {
         self.forming.set(of.forming);
         self.n_group_sums.set(of.n_group_sums);
         self.n_group_slots.set(of.n_group_slots);
-        self.n_group_stream_events.set(of.n_group_stream_events);
         self.n_pending.set(of.n_pending);
     }
 }

@@ -128,16 +128,82 @@ static void group(void) {
 }
 
 /* More streams than a group has sums for. */
-static void wide_group(void) {
-  ncclComm_t comm = comm_of(1);
+enum { WIDE = 40 };
+static void open_wide_group(ncclComm_t comm) {
   OK(ncclGroupStart());
-  for (int i = 0; i < 30; i++) {
+  for (int i = 0; i < WIDE; i++) {
     stream_t stream = DRIVER(stub_stream);
     send_to(comm, stream);
     OK(ncclRecv(NULL, 1, INT8, 1, comm, stream));
   }
   CHECK(DRIVER(stub_n_records) == 0);
+}
+
+static void wide_group(void) {
+  open_wide_group(comm_of(1));
   OK(ncclGroupEnd());
+  CHECK(DRIVER(stub_n_records) == WIDE);
+}
+
+static void wide_group_that_fails(void) {
+  ncclComm_t comm = comm_of(1);
+  open_wide_group(comm);
+  stub_fail_next(3);
+  CHECK(ncclSend(NULL, 1, INT8, 1, comm, DRIVER(stub_stream)) == 3);
+  CHECK(ncclGroupEnd() == 3);
+  CHECK(DRIVER(stub_n_records) == 0);
+  all_reduce(comm, DRIVER(stub_stream));
+}
+
+/* Groups whose calls are the first on their streams, in a process that has used more streams than there are places: each takes the
+ * place of an idle stream, and none that of another one of its group. */
+static void groups_on_new_streams(void) {
+  ncclComm_t comm = comm_of(1);
+  uint64_t n_calls = 0;
+  for (; n_calls < 1500; n_calls++) {
+    all_reduce(comm, DRIVER(stub_stream));
+    UNTIL(completed(ALL_REDUCE) == n_calls + 1);
+  }
+  for (int i = 0; i < 20; i++) {
+    OK(ncclGroupStart());
+    for (int j = 0; j < 30; j++) all_reduce(comm, DRIVER(stub_stream));
+    OK(ncclGroupEnd());
+    n_calls += 30;
+    UNTIL(completed(ALL_REDUCE) == n_calls);
+  }
+}
+
+/* The stream of a call is the idle one that a stream which is new to another thread would get the place of. */
+static void *first_calls(void *other) {
+  for (int i = 0; i < 3000; i++) all_reduce(other, DRIVER(stub_stream));
+  return NULL;
+}
+static ncclComm_t passing_comm;
+static void calls_of_another_thread(void) {
+  pthread_t id;
+  OK(pthread_create(&id, NULL, first_calls, passing_comm));
+  OK(pthread_join(id, NULL));
+}
+static void place_of_a_call(void) {
+  ncclComm_t comm = comm_of(1);
+  passing_comm = comm_of(2);
+  stream_t stream = DRIVER(stub_stream);
+  all_reduce(comm, stream);
+  UNTIL(completed(ALL_REDUCE) == 1);
+  stub_during_next(calls_of_another_thread);
+  all_reduce(comm, stream);
+  UNTIL(completed(ALL_REDUCE) == 2);
+}
+
+/* Of calls that no event has to tell the end of, none keeps its place. */
+static void places_of_refused_calls(void) {
+  ncclComm_t comm = comm_of(1);
+  for (int i = 0; i < 1500; i++) {
+    stub_fail_next(4);
+    CHECK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, DRIVER(stub_stream)) == 4);
+    OK(ncclAllReduce(NULL, NULL, 0, INT8, SUM, comm, DRIVER(stub_stream)));
+  }
+  all_reduce(comm, DRIVER(stub_stream));
 }
 
 static void in_progress(void) {
@@ -418,7 +484,8 @@ static void no_allocation_with_events(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(in_order), SCENARIO(cut_under_events), SCENARIO(oldest_only), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(in_progress),
+    SCENARIO(in_order), SCENARIO(cut_under_events), SCENARIO(oldest_only), SCENARIO(two_streams), SCENARIO(group), SCENARIO(wide_group), SCENARIO(wide_group_that_fails),
+    SCENARIO(groups_on_new_streams), SCENARIO(place_of_a_call), SCENARIO(places_of_refused_calls), SCENARIO(in_progress),
     SCENARIO(capture), SCENARIO(backlog), SCENARIO(busy_streams), SCENARIO(passing_streams), SCENARIO(refused_events),
     SCENARIO(refused_record), SCENARIO(fork_with_events), SCENARIO(aborted), SCENARIO(destroyed),
     SCENARIO(threads_with_events), SCENARIO(bare),

@@ -16,6 +16,8 @@ static _Thread_local struct { ncclComm_t comm; cudaStream_t stream; } *queue;
 
 void stub_next_is_non_blocking(void) { next_is_non_blocking = 1; }
 void stub_fail_next(int result) { fail_next = result; }
+static void (*during_next)(void);
+void stub_during_next(void (*what)(void)) { during_next = what; }
 void stub_progress(ncclComm_t comm) {
   for (int i = 0; i < comm->n_pending; i++) if (launch) launch(comm->pending[i]);
   comm->n_pending = 0;
@@ -30,6 +32,9 @@ static int put(ncclComm_t comm, cudaStream_t stream) {
 static int operation(ncclComm_t comm, cudaStream_t stream) {
   int error = fail_next;
   fail_next = 0;
+  void (*meanwhile)(void) = during_next;
+  during_next = NULL;
+  if (meanwhile) meanwhile();
   if (error) { group_failed = depth > 0 ? error : 0; return error; }
   if (depth == 0) return put(comm, stream);
   if (!queue) queue = malloc(MAX_QUEUE * sizeof *queue);

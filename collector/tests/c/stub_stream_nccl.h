@@ -23,4 +23,6 @@ void stub_next_is_non_blocking(void);
 void stub_progress(ncclComm_t);
 /* The next operation returns this, and its group. */
 void stub_fail_next(int result);
+/* The next operation does this meanwhile. */
+void stub_during_next(void (*what)(void));
 #endif

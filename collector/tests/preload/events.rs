@@ -4,7 +4,8 @@
 use ringscope_wire::Primitive::{AllReduce, Recv, Send};
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_NONE, DropReason,
-    LIVE_DRIVER, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
+    LIVE_DRIVER, LOST_CUDA_EVENT, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_COMPLETED, OPERATION_FAILED,
+    OPERATION_ISSUED,
 };
 
 use crate::harness::{Left, cuda_job};
@@ -67,8 +68,37 @@ fn a_group_gets_one_event_per_stream() {
 #[test]
 fn a_group_over_many_streams_is_confirmed_whole() {
     let left = left_by("wide_group");
-    left.expect(0, Send, (30, 30), (30, 30), 0);
-    left.expect(0, Recv, (30, 30), (30, 30), 0);
+    left.expect(0, Send, (40, 40), (40, 40), 0);
+    left.expect(0, Recv, (40, 40), (40, 40), 0);
+    assert_eq!(left.snapshot.dropped, []);
+}
+
+#[test]
+fn of_a_wide_group_that_fails_nothing_is_counted_as_completed() {
+    let left = left_by("wide_group_that_fails");
+    for primitive in [Send, Recv] {
+        let counters = left.counters(0, primitive);
+        assert_eq!(counters.completed_calls, 0);
+        // What was counted as issued before that was known cannot be taken back: nobody knows what became of it.
+        assert_eq!(counters.issued_calls + counters.failed_calls, 40 + u64::from(primitive == Send));
+    }
+    assert_eq!(left.communicator(0).lost, LOST_CUDA_EVENT);
+    left.expect(0, AllReduce, (1, 1), (1, 1), 0);
+}
+
+#[test]
+fn a_stream_keeps_its_events_while_a_call_or_a_group_counts_on_them() {
+    for (scenario, calls) in [("groups_on_new_streams", 2100), ("place_of_a_call", 2)] {
+        let left = left_by(scenario);
+        left.expect(0, AllReduce, (calls, calls), (calls, calls), 0);
+        assert_eq!(left.communicator(0).lost, 0, "{scenario}");
+    }
+}
+
+#[test]
+fn calls_that_no_event_follows_keep_no_events() {
+    let left = left_by("places_of_refused_calls");
+    left.expect(0, AllReduce, (1501, 1), (1501, 1), 1500);
     assert_eq!(left.snapshot.dropped, []);
 }
 
