@@ -101,9 +101,14 @@ impl StreamEvents {
         &self.pending[self.newest.load(Relaxed) & (N_EVENTS - 1)]
     }
 
-    /// A pending event to add to, and what it was: the newest while it waits or was begun during this look, else a free one; else one that is recorded, whose calls are
-    /// then confirmed with the new ones.
+    /// A pending event to add to, and what it was. Where all were recorded, and then all have answered, the second look has one.
     fn take(&self) -> Option<(&PendingEvent, Taken)> {
+        self.take_once().or_else(|| self.take_once())
+    }
+
+    /// The newest while it waits or was begun during this look, else a free one; else one that is recorded, whose calls are
+    /// then confirmed with the new ones.
+    fn take_once(&self) -> Option<(&PendingEvent, Taken)> {
         let look = poller::look();
         let newest = self.newest();
         if let Some(taken) = newest.take_without_event() {
