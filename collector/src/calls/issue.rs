@@ -11,14 +11,13 @@
 //! What is needed after the call is derived anew where that is a load or two: what is kept has to be written to memory
 //! before the call and read after it. For the same reason [`Open`] leaves the path by value.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::fence;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::{
-    BEING_WRITTEN, COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS,
-    LIVE_CALLED, MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED,
-    START_KNOWN, STATE_OFF, Segment,
+    COMPLETION_PROFILER, Communicator, Counters, DropReason, ENDS_BY_ORDER, GROUP_BITS, LIVE_CALLED,
+    MAX_PRIMITIVES, NUMBERED, OPERATION_CAPTURED, OPERATION_ISSUED, OPERATION_QUEUED, START_KNOWN, STATE_OFF,
+    Segment,
 };
 
 use crate::abi::nccl::SUCCESS;
@@ -30,7 +29,7 @@ use crate::segment::closers::Closer;
 use crate::segment::counts::{add, add_captured, add_issued, is_taken};
 use crate::segment::local::{Local, Sum};
 use crate::segment::places::place;
-use crate::segment::records::{kind, record, refuse, what};
+use crate::segment::records::{Fields, kind, record, refuse};
 use crate::segment::{
     closers, communicators, pairs, records, segment, sequence, streams, switch, threads, ticks,
 };
@@ -113,33 +112,33 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
         Closer::Profiler
     };
     let ends_by_order = is_untold && closer == Closer::Profiler;
-    let state = match closer {
-        Closer::Nobody => OPERATION_CAPTURED,
-        _ if in_group => OPERATION_QUEUED,
-        _ => OPERATION_ISSUED,
-    };
     let number = count(segment, local, slot, call, closer);
     let (ticket, record) = place(segment, local);
-    record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
-    fence(Release);
     let issued_ticks = ticks::now();
-    record.issued_ticks.store(issued_ticks, Relaxed);
-    record.completed_ticks.store(if in_group { local.group_last.get() } else { 0 }, Relaxed);
-    record.count.store(call.count, Relaxed);
     let counters = &communicator.counters[call.primitive.index() & (MAX_PRIMITIVES - 1)];
-    let seq_number = counters.next_seq_number.load(Relaxed);
-    record.numbers.store(seq_number & 0xffff_ffff | number.unwrap_or(0) << 32, Relaxed);
-    let flags = if number.is_some() { NUMBERED } else { 0 }
-        | if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) };
-    record.what.store(what(slot, call.primitive, call.datatype, call.op) | flags, Relaxed);
-    record.peer.store(call.peer, Relaxed);
-    record.state.store(records::state(generation, ticket, state), Relaxed);
-    record.channels.store(0, Relaxed);
-    record.started.store(0, Relaxed);
     let stream = streams::number(local, communicator, call.stream);
-    record.place.store(stream << GROUP_BITS | sequence::group_of(local), Relaxed);
-    closers::own(ticket, closer);
-    record.ticket.store(ticket + 1, Release);
+    let fields = Fields {
+        slot,
+        generation,
+        primitive: call.primitive,
+        count: call.count,
+        datatype: call.datatype,
+        op: call.op,
+        peer: call.peer,
+        seq_number: counters.next_seq_number.load(Relaxed),
+        number,
+        issued_ticks,
+        queued_before: if in_group { local.group_last.get() } else { 0 },
+        place: stream << GROUP_BITS | sequence::group_of(local),
+        flags: if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) },
+        kind: match closer {
+            Closer::Nobody => OPERATION_CAPTURED,
+            _ if in_group => OPERATION_QUEUED,
+            _ => OPERATION_ISSUED,
+        },
+        closer,
+    };
+    records::write(ticket, record, &fields);
     if ends_by_order {
         order::add(slot, ticket);
     }

@@ -231,7 +231,7 @@ impl PendingEvent {
             return;
         }
         let now = ticks::now();
-        self.close_records(segment, stream_events, generation, now);
+        self.close_records(segment, stream_events, (slot, generation), now);
         for (share, counters) in self.shares.iter().zip(&communicator.counters) {
             let calls = share.calls.load(Relaxed);
             if calls > 0 {
@@ -246,7 +246,13 @@ impl PendingEvent {
 
     /// Says in the records that their operations have completed, as far as they have not been overwritten. The counters do
     /// not depend on them.
-    fn close_records(&self, segment: &Segment, stream_events: usize, generation: u32, now: u64) {
+    fn close_records(
+        &self,
+        segment: &Segment,
+        stream_events: usize,
+        (slot, generation): (usize, u32),
+        now: u64,
+    ) {
         let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
         let last_ticks = self.last_ticks.load(Relaxed);
         // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
@@ -258,8 +264,9 @@ impl PendingEvent {
             let record = records::record(segment, place);
             let ticket = record.ticket.load(Acquire).wrapping_sub(1);
             let issued = records::state(generation, ticket, OPERATION_ISSUED);
-            let is_confirmed =
-                (first..end).contains(&ticket) && record.issued_ticks.load(Relaxed) <= last_ticks;
+            let is_confirmed = (first..end).contains(&ticket)
+                && records::subject(record).0 == slot
+                && record.issued_ticks.load(Relaxed) <= last_ticks;
             if is_confirmed && record.state.load(Relaxed) == issued {
                 record.completed_ticks.store(now, Relaxed);
                 records::change(record, issued, OPERATION_COMPLETED);

@@ -2,13 +2,11 @@
 //! get a record here; those whose call did, in a library too old to tell which (before version 5), are looked up.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::fence;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use ringscope_wire::segment::calls::hash::NO_OP;
 use ringscope_wire::segment::layout::{
-    BEING_WRITTEN, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED,
-    Segment,
+    MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED, OPERATION_ISSUED, Segment,
 };
 use ringscope_wire::{Datatype, Primitive};
 
@@ -18,7 +16,7 @@ use crate::segment::counts;
 use crate::segment::counts::{add_captured, add_issued};
 use crate::segment::handle::Operation;
 use crate::segment::places::place;
-use crate::segment::records::{bytes, is_in_flight, record, subject, what};
+use crate::segment::records::{Fields, bytes, is_in_flight, record, subject};
 use crate::segment::{communicators, local, places, records, room, ticks};
 
 /// Records looked at for a task beyond the oldest that waits for one. Within a group the library sorts tasks by size.
@@ -77,27 +75,30 @@ pub(crate) fn write(segment: &Segment, seen: &Described, issued_ticks: u64) -> u
 fn place_record(
     segment: &Segment,
     seen: &Described,
-    (state, seq_number): (u32, u64),
+    (kind, seq_number): (u32, u64),
     issued_ticks: u64,
 ) -> u64 {
     let communicator = communicators::at(segment, seen.slot);
     let (ticket, record) = local::with(|local| place(segment, local));
-    record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
-    fence(Release);
-    record.issued_ticks.store(issued_ticks, Relaxed);
-    record.completed_ticks.store(0, Relaxed);
-    record.count.store(seen.count, Relaxed);
-    record.numbers.store(seq_number & 0xffff_ffff, Relaxed);
-    // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
-    let what = what(seen.slot, seen.primitive, seen.datatype.0, NO_OP);
-    record.what.store(what | start_known(communicator, Closer::Profiler), Relaxed);
-    record.peer.store(seen.peer, Relaxed);
-    let generation = communicator.generation.load(Relaxed);
-    record.state.store(records::state(generation, ticket, state), Relaxed);
-    record.channels.store(0, Relaxed);
-    record.started.store(0, Relaxed);
-    record.place.store(0, Relaxed);
-    record.ticket.store(ticket + 1, Release);
+    let fields = Fields {
+        slot: seen.slot,
+        generation: communicator.generation.load(Relaxed),
+        primitive: seen.primitive,
+        count: seen.count,
+        datatype: seen.datatype.0,
+        // Neither the reduction nor the stream is said, and without them ranks could not be compared: it has no number.
+        op: NO_OP,
+        peer: seen.peer,
+        seq_number,
+        number: None,
+        issued_ticks,
+        queued_before: 0,
+        place: 0,
+        flags: start_known(communicator, Closer::Profiler),
+        kind,
+        closer: Closer::Profiler,
+    };
+    records::write(ticket, record, &fields);
     ticket
 }
 

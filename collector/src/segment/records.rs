@@ -3,15 +3,66 @@
 //! A record's place may be given to a newer call at any time. Who changes the state of an operation names its ticket, and
 //! changes nothing if the place is another's by then: the state has the lap of its ticket in it.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
 use ringscope_wire::segment::layout::{
-    Counters, LAP_BITS, LAP_SHIFT, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_CAPTURED,
-    OPERATION_FAILED, OPERATION_ISSUED, OPERATION_MASK, OPERATION_QUEUED, Record, Segment, WHAT_OP_SHIFT,
-    WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
+    BEING_WRITTEN, Counters, LAP_BITS, LAP_SHIFT, MAX_COMMUNICATORS, MAX_PRIMITIVES, MAX_RECORDS, NUMBERED,
+    OPERATION_CAPTURED, OPERATION_FAILED, OPERATION_ISSUED, OPERATION_MASK, OPERATION_QUEUED, Record,
+    Segment, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use ringscope_wire::{Datatype, Primitive};
+
+use crate::segment::closers;
+use crate::segment::closers::Closer;
+
+/// All that a new record says, and what is kept of its operation beside it.
+pub(crate) struct Fields {
+    pub(crate) slot: usize,
+    /// The slot's.
+    pub(crate) generation: u32,
+    pub(crate) primitive: Primitive,
+    /// Elements.
+    pub(crate) count: u64,
+    pub(crate) datatype: u8,
+    pub(crate) op: u8,
+    pub(crate) peer: i32,
+    /// Among the calls of its primitive.
+    pub(crate) seq_number: u64,
+    /// Among the communicator's collectives, if it is one whose number is known.
+    pub(crate) number: Option<u64>,
+    pub(crate) issued_ticks: u64,
+    /// While it is queued: ticket plus one of the one before it in its group, or 0.
+    pub(crate) queued_before: u64,
+    /// Stream and group.
+    pub(crate) place: u32,
+    /// `START_KNOWN`, `ENDS_BY_ORDER`.
+    pub(crate) flags: u32,
+    /// One of the `OPERATION_*`.
+    pub(crate) kind: u32,
+    pub(crate) closer: Closer,
+}
+
+/// Writes the record of a ticket that is ours. Whoever read it before and looks at the ticket again knows that it has changed.
+#[inline(always)]
+pub(crate) fn write(ticket: u64, record: &Record, fields: &Fields) {
+    record.ticket.store(BEING_WRITTEN | (ticket + 1), Relaxed);
+    fence(Release);
+    record.issued_ticks.store(fields.issued_ticks, Relaxed);
+    record.completed_ticks.store(fields.queued_before, Relaxed);
+    record.count.store(fields.count, Relaxed);
+    record.numbers.store(fields.seq_number & 0xffff_ffff | fields.number.unwrap_or(0) << 32, Relaxed);
+    let numbered = if fields.number.is_some() { NUMBERED } else { 0 };
+    let what = what(fields.slot, fields.primitive, fields.datatype, fields.op);
+    record.what.store(what | numbered | fields.flags, Relaxed);
+    record.peer.store(fields.peer, Relaxed);
+    record.state.store(state(fields.generation, ticket, fields.kind), Relaxed);
+    record.channels.store(0, Relaxed);
+    record.started.store(0, Relaxed);
+    record.place.store(fields.place, Relaxed);
+    closers::own(ticket, fields.closer);
+    record.ticket.store(ticket + 1, Release);
+}
 
 /// The record of a ticket, or of a newer one that has its place.
 #[inline(always)]
@@ -28,7 +79,7 @@ pub(crate) fn subject(record: &Record) -> (usize, usize) {
 }
 
 #[inline(always)]
-pub(crate) fn what(slot: usize, primitive: Primitive, datatype: u8, op: u8) -> u32 {
+fn what(slot: usize, primitive: Primitive, datatype: u8, op: u8) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "a slot has 12 bits")]
     let slot = (slot & (MAX_COMMUNICATORS - 1)) as u32;
     slot << WHAT_SLOT_SHIFT

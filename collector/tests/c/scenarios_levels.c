@@ -3,7 +3,7 @@
 #include "scenarios_cuda.h"
 #include "stub.h"
 
-enum { COUNTERS = 2, CHANNELS = 3, STEPS = 4, TASKS = 0x1606, KERNEL_CHANNELS = 0x40, NETWORK = 0x18 };
+enum { MAX_RECORDS = 16384, COUNTERS = 2, CHANNELS = 3, STEPS = 4, TASKS = 0x1606, KERNEL_CHANNELS = 0x40, NETWORK = 0x18 };
 
 static ncclComm_t comm;
 static volatile uint32_t *control;
@@ -129,19 +129,33 @@ static void unfit(void) {
   DRIVER(stub_hold, false);
 }
 
+/* A function of the library itself, past the collector. */
+#define PAST(name) ((__typeof__(&name))dlsym(dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), #name))
+
 /* A communicator of which only the profiler tells comes and goes. */
 static void unseen(void) {
   ncclUniqueId unique = {{2}};
   begin();
   CHECK(stub_mask() == TASKS);
-  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-  __typeof__(&ncclCommInitRank) init = (__typeof__(&ncclCommInitRank))dlsym(library, "ncclCommInitRank");
-  __typeof__(&ncclCommDestroy) destroy = (__typeof__(&ncclCommDestroy))dlsym(library, "ncclCommDestroy");
   ncclComm_t other;
-  OK(init(&other, 8, unique, 3));
+  OK(PAST(ncclCommInitRank)(&other, 8, unique, 3));
   CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
-  OK(destroy(other));
+  OK(PAST(ncclCommDestroy)(other));
   CHECK(stub_mask() == TASKS);
+}
+
+/* Its calls come where events closed others before. */
+static void unseen_after_many(void) {
+  ncclUniqueId unique = {{2}};
+  begin();
+  DRIVER(stub_hold, false);
+  stub_complete(STUB_INLINE, 2);
+  stream_t stream = DRIVER(stub_stream);
+  for (int i = 0; i < MAX_RECORDS; i++) all_reduce(stream);
+  ncclComm_t other;
+  OK(PAST(ncclCommInitRank)(&other, 8, unique, 3));
+  for (int i = 0; i < 100; i++) OK(PAST(ncclAllReduce)(NULL, NULL, 1, INT8, SUM, other, stream));
+  UNTIL(completed(ALL_REDUCE) == MAX_RECORDS);
 }
 
 /* The profiler tells of all but broadcasts: those have events. */
@@ -172,7 +186,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

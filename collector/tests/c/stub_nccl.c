@@ -248,11 +248,16 @@ static void *start_api(const struct task *task) {
 #if V >= 5
   descriptor it = {.kind = task->is_p2p ? P2P_API : COLL_API};
   if (task->is_p2p) {
-    it.p2p_api.func = task->func; it.p2p_api.count = task->count; it.p2p_api.type = type_of(task->type);
+    it.p2p_api.func = func_of(task->func);
+    it.p2p_api.count = task->count;
+    it.p2p_api.type = type_of(task->type);
     it.p2p_api.captured = is_captured;
   } else {
-    it.coll_api.func = task->func; it.coll_api.count = task->count; it.coll_api.type = type_of(task->type);
-    it.coll_api.root = task->peer; it.coll_api.captured = is_captured;
+    it.coll_api.func = func_of(task->func);
+    it.coll_api.count = task->count;
+    it.coll_api.type = type_of(task->type);
+    it.coll_api.root = task->peer < 0 ? 0 : task->peer;
+    it.coll_api.captured = is_captured;
   }
   return start(task->comm, task->asked, it);
 #else

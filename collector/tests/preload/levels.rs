@@ -3,8 +3,8 @@
 
 use ringscope_wire::Primitive::{AllReduce, Broadcast, Send};
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_PROFILER, MADE_BY_INIT,
-    MADE_BY_UNSEEN, OPERATION_COMPLETED,
+    COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_PROFILER, LOST_PROFILER_EVENT,
+    MADE_BY_INIT, MADE_BY_UNSEEN, MAX_RECORDS, OPERATION_COMPLETED,
 };
 
 use crate::harness::level_job;
@@ -42,6 +42,16 @@ fn a_communicator_that_nobody_called_for_costs_the_others_nothing_once_it_has_en
     let left = level_job("unseen").succeed().only_segment();
     let made_by: Vec<_> = left.snapshot.communicators.iter().map(|c| (c.made_by, c.state)).collect();
     assert_eq!(made_by, [(MADE_BY_INIT, COMMUNICATOR_ACTIVE), (MADE_BY_UNSEEN, COMMUNICATOR_DESTROYED)]);
+}
+
+#[test]
+fn what_the_profiler_alone_tells_of_is_closed_by_it_also_where_events_closed_others() {
+    let left = level_job("unseen_after_many").succeed().only_segment();
+    let calls = MAX_RECORDS as u64;
+    left.expect(0, AllReduce, (calls, calls), (calls, calls), 0);
+    assert_eq!(left.snapshot.dropped, []);
+    left.expect(1, AllReduce, (100, 100), (100, 100), 0);
+    assert!(left.records.iter().all(|record| record.state == OPERATION_COMPLETED));
 }
 
 #[test]
