@@ -48,6 +48,7 @@ fn clear_slot(slot: usize) {
     nonblocking::clear_slot(slot);
     follow::clear_slot(slot);
     order::forget(slot);
+    asked::forget_slot(slot);
 }
 
 // SAFETY: the section holds pointers to functions that may take no argument, and this takes none.

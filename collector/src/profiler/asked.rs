@@ -4,17 +4,20 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
+use ringscope_wire::segment::calls::layout::Thread;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
     CONTROL_COUNTERS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS, LEVEL_COUNTERS,
-    LEVEL_STEPS, MADE_BY_UNSEEN, SOURCE_PLUGIN, STATE_OFF, STATE_ON, Segment,
+    LEVEL_STEPS, LOST_PROFILER_EVENT, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_OFF, STATE_ON,
+    Segment,
 };
 
 use crate::cuda_events::fit;
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::profiler::masks;
 use crate::segment::switch::Asker;
-use crate::segment::{local, places, switch, table, threads};
+use crate::segment::table::{SLOT_MASK, at};
+use crate::segment::{communicators, local, places, switch, table, threads};
 
 /// The level that the process was started with.
 static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
@@ -28,6 +31,8 @@ static IS_LOWERING: AtomicBool = AtomicBool::new(false);
 static LOOKS: AtomicU32 = AtomicU32::new(0);
 /// After so many the library is asked for less all the same: some thread does not come back.
 const MAX_LOOKS: u32 = 1000;
+/// By slot: calls pass the collector by, although the communicator was made through it.
+static IS_PASSED_BY: [AtomicBool; MAX_COMMUNICATORS] = [const { AtomicBool::new(false) }; MAX_COMMUNICATORS];
 
 /// Calls and tasks: what every level needs.
 const TASKS: u32 = bits(COLL | P2P | COLL_API | P2P_API | CE_COLL);
@@ -97,7 +102,7 @@ fn ask(segment: &Segment, state: u32) {
         LOOKS.store(0, Relaxed);
         IS_LOWERING.store(true, Release);
     }
-    each(segment, note_completion);
+    living(segment).for_each(|slot| note_completion(at(segment, slot)));
 }
 
 /// Whether CUDA events tell the end of operations, so that the profiler need not.
@@ -112,9 +117,10 @@ fn settle(segment: &Segment) -> bool {
         return true;
     }
     let looks = LOOKS.fetch_add(1, Relaxed);
+    let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
     let is_alone = segment.live.n_threads.load(Acquire) <= 1;
     // At the first look a thread may be on its way into a call, having seen what was asked for before.
-    if !is_alone && (looks == 0 || looks < MAX_LOOKS && is_another_inside(segment)) {
+    if !is_alone && (looks == 0 || looks < MAX_LOOKS && is_another_inside(segment, own)) {
         return false;
     }
     if IS_LOWERING.swap(false, AcqRel) {
@@ -123,8 +129,7 @@ fn settle(segment: &Segment) -> bool {
     true
 }
 
-fn is_another_inside(segment: &Segment) -> bool {
-    let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
+fn is_another_inside(segment: &Segment, own: Option<*const Thread>) -> bool {
     threads::used(segment).any(|thread| {
         own != Some(std::ptr::from_ref(thread))
             && thread.returned_ticks.load(Acquire) < thread.entered_ticks.load(Acquire)
@@ -143,19 +148,62 @@ fn forget_asked() {
     IS_LOWERING.store(false, Relaxed);
 }
 
-fn has_unseen(segment: &Segment) -> bool {
-    let mut found = false;
-    each(segment, |communicator| found |= communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN);
-    found
+/// Whether a call without a record, of which the profiler tells, is to get one. If not it has come through the collector, which
+/// had a reason. Else it has passed by: on a communicator that was made through the collector more of them may.
+pub(super) fn is_unrecorded(segment: &Segment, slot: usize) -> bool {
+    let communicator = at(segment, slot);
+    if communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN {
+        return true;
+    }
+    if local::with(local::Local::is_inside) && communicator.pointer.load(Relaxed) != 0 {
+        return false;
+    }
+    pass_by(segment, slot);
+    true
 }
 
-fn each(segment: &Segment, mut f: impl FnMut(&Communicator)) {
-    let used = table::n_used(segment);
-    for communicator in &segment.communicators[..used] {
-        if matches!(communicator.state.load(Acquire), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE) {
-            f(communicator);
-        }
+/// From now on the profiler tells of the communicator's calls. The end of this one is lost where it was not asked to before.
+#[cold]
+fn pass_by(segment: &Segment, slot: usize) {
+    if at(segment, slot).completion.load(Relaxed) != COMPLETION_PROFILER {
+        communicators::lose(segment, slot, LOST_PROFILER_EVENT);
     }
+    if !IS_PASSED_BY[slot & SLOT_MASK].swap(true, Relaxed) {
+        switch::obey_anew(segment);
+    }
+}
+
+/// The communicator has ended. If the profiler had to tell of its calls, it has to no more.
+pub(super) fn ended(segment: &Segment, slot: usize) {
+    if is_unseen(segment, slot) {
+        forget_slot(slot);
+        switch::obey_anew(segment);
+    }
+}
+
+/// The slot gets another communicator, or this is a forked child.
+pub(crate) fn forget_slot(slot: usize) {
+    let is_passed_by = &IS_PASSED_BY[slot & SLOT_MASK];
+    // A child takes no page of its parent's that it need not change.
+    if is_passed_by.load(Relaxed) {
+        is_passed_by.store(false, Relaxed);
+    }
+}
+
+/// Whether the profiler alone can tell of calls on the communicator.
+fn is_unseen(segment: &Segment, slot: usize) -> bool {
+    at(segment, slot).made_by.load(Relaxed) == MADE_BY_UNSEEN || IS_PASSED_BY[slot & SLOT_MASK].load(Relaxed)
+}
+
+fn has_unseen(segment: &Segment) -> bool {
+    living(segment).any(|slot| is_unseen(segment, slot))
+}
+
+/// The slots whose communicators are being made or there.
+fn living(segment: &Segment) -> impl Iterator<Item = usize> {
+    let state = |slot: usize| at(segment, slot).state.load(Acquire);
+    (0..table::n_used(segment))
+        .filter(move |slot| matches!(state(*slot), COMMUNICATOR_FORMING | COMMUNICATOR_ACTIVE))
 }
 
 /// Says how the end of the communicator's operations is known, if it is the profiler that tells it.
@@ -178,4 +226,5 @@ pub(crate) fn note_completion(communicator: &Communicator) {
 pub(crate) fn forget() {
     VERSION.store(0, Relaxed);
     forget_asked();
+    (0..MAX_COMMUNICATORS).for_each(forget_slot);
 }

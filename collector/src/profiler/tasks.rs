@@ -1,20 +1,20 @@
 //! What the collector makes of the profiler's events: one place for all versions of the interface.
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMPLETION_PROFILER, DropReason, MADE_BY_UNSEEN,
-    MAX_PRIMITIVES, OPERATION_CAPTURED,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMPLETION_PROFILER, Communicator, DropReason,
+    MADE_BY_UNSEEN, MAX_PRIMITIVES, OPERATION_CAPTURED,
 };
 
 use crate::calls::{complete, ending};
 use crate::profiler::contexts::Announcement;
 use crate::profiler::event::{Api, Event, ProxyOp};
 use crate::profiler::seen::Described;
-use crate::profiler::{adopt, contexts, event, lost, replay, seen, steps};
+use crate::profiler::{adopt, asked, contexts, event, lost, replay, seen, steps};
 use crate::segment::handle::{Handle, Operation};
 use crate::segment::names::{Name, name_of};
 use crate::segment::{communicators, links, local, records, switch};
@@ -121,6 +121,9 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, parent: u64, api: &A
     };
     if local::with(|local| local.forming.get()) == 0 {
         communicators::called(segment, slot);
+    }
+    if !asked::is_unrecorded(segment, slot) {
+        return None;
     }
     let datatype = event::datatype(api.datatype);
     let seen = Described { slot, primitive, count: api.count, datatype, peer: peer(primitive, api.root) };
@@ -363,7 +366,8 @@ fn find_by_task(segment: &Segment, speaker: Speaker, comm_hash: u64, name: Name)
     })
 }
 
-/// The library has done with a communicator. What the profiler had to tell and did not, it never will.
+/// The library has done with a communicator. One that the profiler alone has told of ends here: what it had to tell of it and
+/// did not, it never will.
 pub(crate) fn finalize(segment: &Segment, context: usize) {
     let slot = contexts::slot(segment, context);
     if !contexts::close(context) {
@@ -371,23 +375,22 @@ pub(crate) fn finalize(segment: &Segment, context: usize) {
     }
     let Some(slot) = slot else { return };
     let communicator = communicators::at(segment, slot);
-    let is_told = communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
-    let in_flight: u64 = communicator
-        .counters
-        .iter()
-        .map(|counters| {
-            counters.issued_calls.load(Acquire).saturating_sub(counters.completed_calls.load(Acquire))
-        })
-        .sum();
-    let never_stopped = if is_told { in_flight } else { 0 };
     let is_unseen = communicator.made_by.load(Relaxed) == MADE_BY_UNSEEN;
     if is_unseen || communicators::is_without_pointer(segment, slot) {
+        let is_told = communicator.completion.load(Relaxed) == COMPLETION_PROFILER;
+        let never_stopped = if is_told { in_flight(communicator) } else { 0 };
         let state = if never_stopped > 0 { COMMUNICATOR_ABORTED } else { COMMUNICATOR_DESTROYED };
         ending::end(segment, slot, state);
         if never_stopped > 0 {
             switch::dropped(segment, DropReason::EventOutOfOrder, never_stopped);
         }
-        // Of it each channel had to be told.
-        switch::obey_anew(segment);
     }
+    asked::ended(segment, slot);
+}
+
+/// Calls that were issued and are not over.
+fn in_flight(communicator: &Communicator) -> u64 {
+    let calls = |counter: &AtomicU64| counter.load(Acquire);
+    let counters = communicator.counters.iter();
+    counters.map(|one| calls(&one.issued_calls).saturating_sub(calls(&one.completed_calls))).sum()
 }

@@ -158,6 +158,26 @@ static void unseen_after_many(void) {
   UNTIL(completed(ALL_REDUCE) == MAX_RECORDS);
 }
 
+/* Calls pass the collector by on a communicator that was made through it. */
+static void past_the_wrappers(void) {
+  begin();
+  stream_t stream = DRIVER(stub_stream);
+  all_reduce(stream);
+  CHECK(stub_mask() == TASKS);
+  OK(PAST(ncclAllReduce)(NULL, NULL, 1, INT8, SUM, comm, stream)); /* nobody has asked for its channels */
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
+  OK(PAST(ncclAllReduce)(NULL, NULL, 1, INT8, SUM, comm, stream));
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 1);
+  DRIVER(stub_hold, false);
+  UNTIL(completed(ALL_REDUCE) == 2);
+  ncclComm_t first = comm;
+  OK(ncclCommInitRank(&comm, 8, (ncclUniqueId){{2}}, 3));
+  OK(ncclCommDestroy(first));
+  all_reduce(stream);
+  CHECK(stub_mask() == TASKS);
+}
+
 /* The profiler tells of all but broadcasts: those have events. */
 static void untold_broadcasts(void) {
   begin();
@@ -186,7 +206,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(past_the_wrappers), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

@@ -55,6 +55,14 @@ fn what_the_profiler_alone_tells_of_is_closed_by_it_also_where_events_closed_oth
 }
 
 #[test]
+fn a_call_that_passes_by_is_lost_and_of_those_after_it_the_profiler_tells() {
+    let left = level_job("past_the_wrappers").succeed().only_segment();
+    left.expect(0, AllReduce, (3, 3), (2, 2), 0);
+    assert_eq!(left.communicator(0).lost, LOST_PROFILER_EVENT);
+    assert_eq!(left.communicator(1).lost, 0);
+}
+
+#[test]
 fn events_tell_what_the_profiler_leaves_out() {
     let job = level_job("untold_broadcasts").env("STUB_NCCL_VERSION", "23007");
     let left = job.succeed().only_segment();
