@@ -118,7 +118,9 @@ fn settle(segment: &Segment) -> bool {
     }
     let looks = LOOKS.fetch_add(1, Relaxed);
     let own = local::with(|local| local.thread.get()).map(std::ptr::from_ref);
-    let is_alone = segment.live.n_threads.load(Acquire) <= 1;
+    // A thread that makes no calls has no entry, so that the only one may be another's.
+    let n_threads = segment.live.n_threads.load(Acquire);
+    let is_alone = n_threads == 0 || n_threads == 1 && own.is_some();
     // At the first look a thread may be on its way into a call, having seen what was asked for before.
     if !is_alone && (looks == 0 || looks < MAX_LOOKS && is_another_inside(segment, own)) {
         return false;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "scenarios_cuda.h"
 #include "stub.h"
+#include <pthread.h>
 
 enum { MAX_RECORDS = 16384, COUNTERS = 2, CHANNELS = 3, STEPS = 4, TASKS = 0x1606, KERNEL_CHANNELS = 0x40, NETWORK = 0x18 };
 
@@ -178,6 +179,41 @@ static void past_the_wrappers(void) {
   CHECK(stub_mask() == TASKS);
 }
 
+static stream_t stream_of_calls;
+static void *call_once_told(void *may_call) {
+  begin();
+  stream_of_calls = DRIVER(stub_stream);
+  pthread_barrier_wait(may_call);
+  pthread_barrier_wait(may_call);
+  stub_fail_next(STUB_PAUSE);
+  all_reduce(stream_of_calls);
+  return NULL;
+}
+
+/* A thread that never calls the collector ends what the profiler alone told of, while another is in a call. */
+static void lowered_from_outside(void) {
+  ncclUniqueId unique = {{2}};
+  pthread_barrier_t may_call;
+  pthread_t caller;
+  ncclComm_t other;
+  pthread_barrier_init(&may_call, NULL, 2);
+  pthread_create(&caller, NULL, call_once_told, &may_call);
+  pthread_barrier_wait(&may_call);
+  OK(PAST(ncclCommInitRank)(&other, 8, unique, 3));
+  CHECK(stub_mask() == (TASKS | KERNEL_CHANNELS));
+  pthread_barrier_wait(&may_call);
+  stub_await_pause();
+  OK(PAST(ncclCommDestroy)(other));
+  stub_go_on();
+  pthread_join(caller, NULL);
+  stub_release();
+  CHECK(completed(ALL_REDUCE) == 1);
+  all_reduce(stream_of_calls);
+  all_reduce(stream_of_calls);
+  CHECK(stub_mask() == TASKS);
+  DRIVER(stub_hold, false);
+}
+
 /* The profiler tells of all but broadcasts: those have events. */
 static void untold_broadcasts(void) {
   begin();
@@ -206,7 +242,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(past_the_wrappers), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(past_the_wrappers), SCENARIO(lowered_from_outside), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

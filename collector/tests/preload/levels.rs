@@ -63,6 +63,11 @@ fn a_call_that_passes_by_is_lost_and_of_those_after_it_the_profiler_tells() {
 }
 
 #[test]
+fn a_thread_of_no_calls_takes_nothing_from_a_call_that_is_under_way() {
+    level_job("lowered_from_outside").succeed();
+}
+
+#[test]
 fn events_tell_what_the_profiler_leaves_out() {
     let job = level_job("untold_broadcasts").env("STUB_NCCL_VERSION", "23007");
     let left = job.succeed().only_segment();
