@@ -168,7 +168,7 @@ pub(super) unsafe fn start(
     // SAFETY: its own context, a valid place, and a descriptor of its version.
     uncancelled(|| unsafe { start_event(place, &raw mut theirs, (&raw const buffer).cast()) });
     if theirs.is_null() {
-        pairs::give_back(pair);
+        pairs::stop(pair);
         return ours;
     }
     pairs::put(pair, ours, theirs.expose_provenance());

@@ -15,7 +15,7 @@ const MAX_PAIRS: usize = MAX_LEAVES + MAX_PARENTS;
 const _: () = assert!(MAX_PAIRS == 1 << 16);
 /// Entries looked at for one that may be used again.
 const MAX_PROBES: usize = 64;
-/// Entries that graphs may hold; above it a captured call is treated as any other.
+/// Entries that graphs may hold, for good: nobody tells the end of a graph. Above it a captured call is treated as any other.
 const MAX_PINNED: usize = MAX_PARENTS / 2;
 /// Laps of its part of the table after which an event that never stopped is given up: some proxy operations never do.
 const MAX_LAPS: usize = 64;
@@ -74,15 +74,10 @@ pub(super) fn put(entry: Entry, ours: u64, theirs: usize) {
     pair.ours.store(ours, Relaxed);
     pair.theirs.store(theirs, Release);
     if matches!(Handle::decode(ours), Some(Handle::Template(_)))
-        && N_PINNED.fetch_add(1, Relaxed) < MAX_PINNED
+        && N_PINNED.fetch_update(Relaxed, Relaxed, |held| (held < MAX_PINNED).then_some(held + 1)).is_ok()
     {
         pair.state.fetch_or(PINNED, AcqRel);
     }
-}
-
-/// The other plugin does not follow the event: the entry is free again.
-pub(super) fn give_back(entry: Entry) {
-    stop(entry);
 }
 
 /// Both handles, while the entry is still this event's.
