@@ -120,6 +120,7 @@ pub(crate) fn find(segment: &Segment, seen: &Described) -> Option<Operation> {
 
 fn waits(segment: &Segment, slot: usize, ticket: u64) -> bool {
     let record = record(segment, ticket);
+    // Where the file system had no page for it, the ticket was passed over, and to read there would ask for one.
     room::is_given(segment, record)
         && record.ticket.load(Acquire) == ticket + 1
         && subject(record).0 == slot

@@ -30,19 +30,22 @@ impl<T> Keyed<'_, T> {
     /// Nobody else may insert the same key.
     #[inline(always)]
     pub(super) fn find_or_insert(&self, segment: &Segment, key: u64) -> Option<usize> {
-        let first = self.indices(key).next()?;
-        if !room::ensure(segment, &self.entries[first]) {
-            return None;
-        }
         let mut cleared = None;
         for index in self.indices(key) {
+            // A search may lead from one page to the next.
+            if !room::ensure(segment, &self.entries[index]) {
+                break;
+            }
             match self.key_at(index).load(Acquire) {
                 known if known == key => return Some(index),
                 CLEARED => cleared = cleared.or(Some(index)),
                 0 => {
-                    return cleared
-                        .filter(|index| self.take(*index, CLEARED, key))
-                        .or_else(|| self.indices(key).find(|index| self.take(*index, 0, key)));
+                    if let Some(index) = cleared.take().filter(|index| self.take(*index, CLEARED, key)) {
+                        return Some(index);
+                    }
+                    if self.take(index, 0, key) {
+                        return Some(index);
+                    }
                 }
                 _ => {}
             }
@@ -67,12 +70,15 @@ impl<T> Keyed<'_, T> {
     }
 
     /// Frees the entries of a slot that is used again, of which `empty` clears all but the key.
-    pub(super) fn clear(&self, slot: usize, empty: impl Fn(&T)) {
+    pub(super) fn clear(&self, segment: &Segment, slot: usize, empty: impl Fn(&T)) {
         let regions = self.regions.load(Relaxed);
         let chunks = self.entries.chunks(self.entries.len() / REGIONS).enumerate();
         let used = chunks.filter(|(region, _)| regions >> region & 1 != 0);
         for entry in used.flat_map(|(_, entries)| entries) {
             let key = (self.key_of)(entry);
+            if !room::is_given(segment, key) {
+                continue;
+            }
             let known = key.load(Relaxed);
             if known >> 63 == 1 && (known >> 36 & 0xfff) as usize == slot {
                 empty(entry);

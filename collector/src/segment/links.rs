@@ -36,7 +36,7 @@ pub(crate) fn count(segment: &Segment, index: usize, bytes: u64) {
 
 /// Frees the links of a slot that is being used again; their last values have been read.
 pub(crate) fn clear(segment: &Segment, slot: usize) {
-    links(segment).clear(slot, |link| {
+    links(segment).clear(segment, slot, |link| {
         link.sent_bytes.store(0, Relaxed);
         link.sent_steps.store(0, Relaxed);
     });

@@ -38,7 +38,7 @@ pub(crate) fn add(segment: &Segment, slot: usize, generation: u32, call: Signatu
 
 /// Frees the pairs of a slot that is being used again.
 pub(crate) fn clear(segment: &Segment, slot: usize) {
-    pairs(segment).clear(slot, |pair| {
+    pairs(segment).clear(segment, slot, |pair| {
         for word in [&pair.calls, &pair.bytes, &pair.hash, &pair.check] {
             word.store(0, Relaxed);
         }

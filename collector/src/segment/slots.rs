@@ -34,16 +34,18 @@ pub(crate) fn give_back(slot: usize) {
 }
 
 fn claim_fresh(segment: &Segment) -> Option<usize> {
-    let next = table::n_used(segment);
-    if next < MAX_COMMUNICATORS && !has_room(segment, next) {
-        return None;
+    loop {
+        let next = table::n_used(segment);
+        // Counted only with its pages: whoever looks at all that are counted must find them.
+        if next >= MAX_COMMUNICATORS || !has_room(segment, next) {
+            return None;
+        }
+        let used = u32::try_from(next).ok()?;
+        if segment.live.n_communicators.compare_exchange(used, used + 1, AcqRel, Relaxed).is_ok() {
+            N_USED.fetch_max(u64::from(used) + 1, Relaxed);
+            return Some(next);
+        }
     }
-    let may_use = |used: u32| ((used as usize) < MAX_COMMUNICATORS).then(|| used + 1);
-    let taken = segment.live.n_communicators.fetch_update(AcqRel, Relaxed, may_use).ok()?;
-    N_USED.fetch_max(u64::from(taken) + 1, Relaxed);
-    let slot = taken as usize;
-    // Not the one asked for above if another thread took that meanwhile. Left alone without room, it reads as free.
-    (slot == next || has_room(segment, slot)).then_some(slot)
 }
 
 /// Whether the file system gives the pages of the slot.

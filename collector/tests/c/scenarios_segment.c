@@ -252,19 +252,33 @@ static void *calls_and_waits(void *comm) {
   return NULL;
 }
 
-/* More threads call than the file system has pages for: no reason to be off. */
-static void threads_without_pages(void) {
-  ncclComm_t comm = communicator();
-  all_reduce(comm, 1);
+/* From now on the file system has no page to give. */
+static void fill(void) {
   static char bytes[4096];
   int fd = open(getenv("RINGSCOPE_DIR"), O_TMPFILE | O_RDWR, 0600);
   CHECK(fd >= 0);
   while (write(fd, bytes, sizeof bytes) > 0) {}
+}
+
+/* More threads call than the file system has pages for: no reason to be off. */
+static void threads_without_pages(void) {
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  fill();
   OK(pthread_barrier_init(&all_have_called, NULL, MANY));
   pthread_t threads[MANY];
   for (int i = 0; i < MANY; i++) OK(pthread_create(&threads[i], NULL, calls_and_waits, comm));
   for (int i = 0; i < MANY; i++) OK(pthread_join(threads[i], NULL));
   all_reduce(comm, 1);
+  CHECK(stub_mask() != 0);
+}
+
+/* The same with more calls than it has pages for, by a library that does not tell which record an event is for. */
+static void records_without_pages(void) {
+  ncclComm_t comm = communicator();
+  all_reduce(comm, 1);
+  fill();
+  for (int i = 0; i < 20000; i++) all_reduce(comm, 1);
   CHECK(stub_mask() != 0);
 }
 
@@ -339,7 +353,7 @@ static void many_calls(void) {
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
     SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child), SCENARIO(cut_segment),
-    SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(threads_without_pages), SCENARIO(one_call), SCENARIO(many_calls),
+    SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(threads_without_pages), SCENARIO(records_without_pages), SCENARIO(one_call), SCENARIO(many_calls),
 };
 
 int main(int argc, char **argv) {

@@ -8,7 +8,9 @@ use std::process::Command;
 use ringscope_wire::Primitive::{AllReduce, Recv};
 use ringscope_wire::segment::layout::STATE_FAULT;
 
-use crate::harness::{Job, assert_good, job, left_by, library, preload, segment_job, summation_job};
+use crate::harness::{
+    Job, assert_good, job, left_by, library, preload, programs, segment_job, summation_job,
+};
 
 #[test]
 fn the_record_path_makes_no_system_call() {
@@ -85,6 +87,13 @@ fn a_full_disk_does_not_touch_a_summation_group() {
 #[test]
 fn threads_that_have_no_page_do_not_switch_it_off() {
     with_a_full_folder(segment_job("threads_without_pages"), "threads_without_pages", "4m");
+}
+
+#[test]
+fn records_that_have_no_page_do_not_switch_it_off() {
+    with_a_full_folder(segment_job("records_without_pages"), "records_without_pages", "4m");
+    let job = segment_job("records_without_pages").env("LD_LIBRARY_PATH", programs().join("v4"));
+    with_a_full_folder(job, "records_without_pages", "4m");
 }
 
 /// The job, in a mount namespace of its own, whose file system for segments is that large.
