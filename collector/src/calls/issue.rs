@@ -61,12 +61,6 @@ impl Open {
         &self.communicator().counters[call.primitive.index() & (MAX_PRIMITIVES - 1)]
     }
 
-    /// The library will report nothing of it: one rank, or nothing to move.
-    #[inline(always)]
-    fn is_trivial(&self, call: &Call) -> bool {
-        call.count == 0 || self.communicator().n_ranks.load(Relaxed) == 1
-    }
-
     /// What it adds to a sum of calls.
     fn sum(&self, call: &Call) -> Sum {
         Sum {
@@ -111,7 +105,7 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     } else {
         Closer::Profiler
     };
-    let ends_by_order = is_untold && closer == Closer::Profiler;
+    let ends_by_order = is_untold && closer == Closer::Profiler && !is_trivial(communicator, call);
     let number = count(segment, local, slot, call, closer);
     let (ticket, record) = place(segment, local);
     let issued_ticks = ticks::now();
@@ -140,7 +134,7 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     };
     records::write(ticket, record, &fields);
     if ends_by_order {
-        order::add(slot, ticket);
+        order::add(segment, slot, ticket);
     }
     add(&counters.next_seq_number, 1);
     if let Some(thread) = threads::entry(segment, local) {
@@ -199,6 +193,12 @@ fn is_untold(communicator: &Communicator, primitive: Primitive) -> bool {
         && primitive.is_untold_by(version(communicator.library.load(Relaxed) as usize))
 }
 
+/// The library will report nothing of the call: one rank, or nothing to move.
+#[inline(always)]
+fn is_trivial(communicator: &Communicator, call: &Call) -> bool {
+    call.count == 0 || communicator.n_ranks.load(Relaxed) == 1
+}
+
 /// [`START_KNOWN`] if the profiler tells when the operation begins on the device: it is then asked for channels.
 #[inline(always)]
 pub(crate) fn start_known(communicator: &Communicator, closer: Closer) -> u32 {
@@ -225,7 +225,7 @@ pub(crate) fn finish<F: Follower>(local: &Local, open: &Open, call: &Call, funct
         add_captured(open.counters(call), 1, call.bytes());
     } else {
         add_issued(open.counters(call), 1, call.bytes());
-        if open.is_trivial(call) {
+        if is_trivial(open.communicator(), call) {
             complete::close(open.segment, open.ticket);
         } else if let Closer::Events(stream_events) = open.closer {
             return F::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
@@ -264,7 +264,7 @@ fn queue<F: Follower>(local: &Local, open: Open, call: &Call, is_captured: bool)
     let mut sum = open.sum(call);
     if is_captured {
         sum.closer = Closer::Nobody;
-    } else if open.is_trivial(call) {
+    } else if is_trivial(open.communicator(), call) {
         // Closed at the end of the group, whoever closes the rest.
         sum.closer = Closer::Profiler;
     }

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    ENDS_BY_ORDER, GROUP_BITS, LOST_RECORD, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED, Record,
+    BEING_WRITTEN, ENDS_BY_ORDER, GROUP_BITS, LOST_RECORD, MAX_COMMUNICATORS, MAX_RECORDS, OPERATION_ISSUED,
+    Record,
 };
 
 use crate::segment::communicators;
@@ -30,16 +31,35 @@ static OLDER: [AtomicU64; MAX_RECORDS] = [const { AtomicU64::new(0) }; MAX_RECOR
 const GROUP_MASK: u32 = (1 << GROUP_BITS) - 1;
 
 /// The record of the ticket is to be closed by what comes after it.
-pub(crate) fn add(slot: usize, ticket: u64) {
+pub(crate) fn add(segment: &Segment, slot: usize, ticket: u64) {
     let newest = &NEWEST[slot & SLOT_MASK];
     let mut known = newest.load(Relaxed);
     loop {
-        older(ticket).store(known, Relaxed);
+        older(ticket).store(newest_open(segment, slot, known), Relaxed);
         match newest.compare_exchange_weak(known, ticket + 1, AcqRel, Relaxed) {
             Ok(_) => return,
             Err(found) => known = found,
         }
     }
+}
+
+/// The chain from here on, without those at its beginning that have been refused.
+fn newest_open(segment: &Segment, slot: usize, mut newest: u64) -> u64 {
+    while let Some(ticket) = newest.checked_sub(1)
+        && !is_open(record(segment, ticket), ticket, slot)
+        && let Some(before) = before(segment, ticket)
+    {
+        newest = before;
+    }
+    newest
+}
+
+/// One more than the ticket of the one before it in its chain, or 0; `None` if another call of a chain has its place.
+fn before(segment: &Segment, ticket: u64) -> Option<u64> {
+    let record = record(segment, ticket);
+    let found = record.ticket.load(Acquire);
+    let is_in_no_chain = found & BEING_WRITTEN == 0 && record.what.load(Relaxed) & ENDS_BY_ORDER == 0;
+    (found == ticket + 1 || is_in_no_chain).then(|| older(ticket).load(Relaxed))
 }
 
 fn older(ticket: u64) -> &'static AtomicU64 {
@@ -82,18 +102,17 @@ fn settle(segment: &Segment, slot: usize, close: Close, is_before: &dyn Fn(&Reco
     for _ in 0..MAX_RECORDS {
         let Some(ticket) = next.checked_sub(1) else { return };
         let record = record(segment, ticket);
-        if record.ticket.load(Acquire) != next {
-            // Overwritten, and the way to those before it with it.
+        let Some(before) = before(segment, ticket) else {
             return communicators::lose(segment, slot, LOST_RECORD);
-        }
-        next = older(ticket).load(Relaxed);
+        };
+        next = before;
         if !is_open(record, ticket, slot) {
             continue;
         }
         if kind(record.state.load(SeqCst)) == OPERATION_ISSUED && is_before(record) {
             close(segment, ticket);
         } else {
-            add(slot, ticket);
+            add(segment, slot, ticket);
         }
     }
 }

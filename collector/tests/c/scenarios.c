@@ -651,6 +651,22 @@ static void untold_broadcasts(void) {
   OK(ncclCommDestroy(ended));
 }
 
+/* Broadcasts that are over at once have gone from the records when their communicator ends. */
+static void overwritten_broadcasts(void) {
+  ncclComm_t alone = comm_of(1, 1, 0), refused = comm_of(2, 8, 3), other = comm_of(3, 8, 3);
+  broadcast(alone, NULL);
+  stub_fail_next(5);
+  CHECK(ncclBroadcast(NULL, NULL, 1, INT8, 2, refused, NULL) == 5);
+  broadcast(refused, NULL);
+  all_reduce(refused, 1); /* behind it */
+  stub_fail_next(5);
+  CHECK(ncclBroadcast(NULL, NULL, 1, INT8, 2, refused, NULL) == 5);
+  for (int i = 0; i < 20000; i++) all_reduce(other, 1);
+  broadcast(refused, NULL);
+  OK(ncclCommDestroy(refused));
+  OK(ncclCommDestroy(alone));
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
@@ -658,7 +674,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
-    SCENARIO(untold_broadcasts),
+    SCENARIO(untold_broadcasts), SCENARIO(overwritten_broadcasts),
 };
 
 int run_scenario(const char *name);

@@ -94,6 +94,10 @@ fn broadcasts_of_which_nobody_tells_end_with_what_comes_behind_them() {
             broadcasts.iter().map(|record| record.state == OPERATION_COMPLETED).collect();
         assert_eq!(is_over, [true, true, false, false, true]);
     }
+    let overwritten = job("overwritten_broadcasts").env("STUB_NCCL_VERSION", "23007");
+    let left = overwritten.succeed().only_segment();
+    assert!(left.snapshot.communicators.iter().all(|communicator| communicator.lost == 0));
+    left.expect(1, Broadcast, (2, 2), (2, 2), 2);
     for version in ["22901", "23203"] {
         let left = job("untold_broadcasts").env("STUB_NCCL_VERSION", version).succeed().only_segment();
         left.expect(0, Broadcast, (4, 4), (4, 4), 0);
