@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::fence;
 
+use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, DropReason, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_FAILED, OPERATION_ISSUED,
     Record, STARTED_SHIFT, Segment,
@@ -32,9 +33,33 @@ pub(crate) fn expect_channels(segment: &Segment, operation: Operation, n_channel
     // A task that names no channel still reports one.
     let n_channels = n_channels.map_or(0, |n_channels| u32::from(n_channels.max(1)));
     if record.channels.fetch_add(n_channels, SeqCst) == 0 {
-        at_work(operation).store(0, Relaxed);
+        at_work(operation.ticket).store(0, Relaxed);
     }
     true
+}
+
+/// Whether the library makes operations of this primitive of sends and receives, which it may launch one after the other: as
+/// long as the call lasts there may be more.
+#[inline(always)]
+pub(crate) const fn is_of_parts(primitive: Primitive) -> bool {
+    matches!(primitive, Primitive::AllToAll | Primitive::Gather | Primitive::Scatter)
+}
+
+/// An operation that is not to be closed while its call lasts: its record begins with one channel, which is the call.
+pub(crate) fn hold(ticket: u64) {
+    at_work(ticket).store(0, Relaxed);
+}
+
+/// Its call is over.
+pub(crate) fn let_go(segment: &Segment, ticket: u64) {
+    let record = record(segment, ticket);
+    if record.ticket.load(Acquire) != ticket + 1 {
+        return;
+    }
+    let channels = record.channels.fetch_sub(1, SeqCst).wrapping_sub(1);
+    if is_done(channels) && !closers::is_owned(ticket) {
+        close(segment, ticket);
+    }
 }
 
 /// One channel begins; gives its handle.
@@ -55,7 +80,8 @@ pub(crate) fn channel_begun(
             order::begun(segment, record, close);
         }
     }
-    let is_first = channel < 64 && at_work(operation).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;
+    let is_first =
+        channel < 64 && at_work(operation.ticket).fetch_or(1 << channel, Relaxed) & 1 << channel == 0;
     // Two tasks of one call may be at work on a channel: those are not told apart.
     Handle::Channel(operation, if is_first { channel } else { NO_CHANNEL })
 }
@@ -75,7 +101,7 @@ pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8)
     if !operation.is(found) {
         return;
     }
-    if channel < 64 && at_work(operation).fetch_and(!(1 << channel), Relaxed) & 1 << channel == 0 {
+    if channel < 64 && at_work(operation.ticket).fetch_and(!(1 << channel), Relaxed) & 1 << channel == 0 {
         return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
     }
     let channels = record.channels.fetch_add(1 << 16, SeqCst).wrapping_add(1 << 16);
@@ -85,9 +111,9 @@ pub(crate) fn channel_done(segment: &Segment, operation: Operation, channel: u8)
 }
 
 #[inline(always)]
-fn at_work(operation: Operation) -> &'static AtomicU64 {
+fn at_work(ticket: u64) -> &'static AtomicU64 {
     const MASK: u64 = MAX_RECORDS as u64 - 1;
-    let index = (operation.ticket & MASK) as usize;
+    let index = (ticket & MASK) as usize;
     &AT_WORK[index]
 }
 

@@ -111,6 +111,10 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     let issued_ticks = ticks::now();
     let counters = &communicator.counters[call.primitive.index() & (MAX_PRIMITIVES - 1)];
     let stream = streams::number(local, communicator, call.stream);
+    let is_held = complete::is_of_parts(call.primitive) && !in_group;
+    if is_held {
+        complete::hold(ticket);
+    }
     let fields = Fields {
         slot,
         generation,
@@ -123,6 +127,7 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
         number,
         issued_ticks,
         queued_before: if in_group { local.group_last.get() } else { 0 },
+        channels: u32::from(is_held),
         place: stream << GROUP_BITS | sequence::group_of(local),
         flags: if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) },
         kind: match closer {
@@ -229,6 +234,8 @@ pub(crate) fn finish<F: Follower>(local: &Local, open: &Open, call: &Call, funct
             complete::close(open.segment, open.ticket);
         } else if let Closer::Events(stream_events) = open.closer {
             return F::follow(open.segment, stream_events, &open.sum(call), result == SUCCESS);
+        } else if complete::is_of_parts(call.primitive) {
+            complete::let_go(open.segment, open.ticket);
         }
     }
     if let Closer::Events(stream_events) = open.closer

@@ -93,6 +93,7 @@ fn place_record(
         number: None,
         issued_ticks,
         queued_before: 0,
+        channels: 0,
         place: 0,
         flags: start_known(communicator, Closer::Profiler),
         kind,

@@ -34,6 +34,8 @@ pub(crate) struct Fields {
     pub(crate) issued_ticks: u64,
     /// While it is queued: ticket plus one of the one before it in its group, or 0.
     pub(crate) queued_before: u64,
+    /// Channels that it waits for from the beginning.
+    pub(crate) channels: u32,
     /// Stream and group.
     pub(crate) place: u32,
     /// `START_KNOWN`, `ENDS_BY_ORDER`.
@@ -57,7 +59,7 @@ pub(crate) fn write(ticket: u64, record: &Record, fields: &Fields) {
     record.what.store(what | numbered | fields.flags, Relaxed);
     record.peer.store(fields.peer, Relaxed);
     record.state.store(state(fields.generation, ticket, fields.kind), Relaxed);
-    record.channels.store(0, Relaxed);
+    record.channels.store(fields.channels, Relaxed);
     record.started.store(0, Relaxed);
     record.place.store(fields.place, Relaxed);
     closers::own(ticket, fields.closer);

@@ -667,6 +667,16 @@ static void overwritten_broadcasts(void) {
   OK(ncclCommDestroy(alone));
 }
 
+/* The first part of an all-to-all finishes before the second is launched, which never does. */
+static void parts_of_one(void) {
+  ncclComm_t comm = comm_of(1, 8, 3);
+  stub_parts(2);
+  OK(ncclAlltoAll(NULL, NULL, 10, FLOAT32, comm, NULL));
+  stub_complete(STUB_HOLD, 2);
+  OK(ncclAlltoAll(NULL, NULL, 10, FLOAT32, comm, NULL));
+  CHECK(stub_refused_events() == 0);
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
@@ -674,7 +684,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),
     SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
-    SCENARIO(untold_broadcasts), SCENARIO(overwritten_broadcasts),
+    SCENARIO(untold_broadcasts), SCENARIO(overwritten_broadcasts), SCENARIO(parts_of_one),
 };
 
 int run_scenario(const char *name);

@@ -96,6 +96,8 @@ void stub_async_error(int error);
 void stub_captured(int is_captured);
 /* Each operation sends `steps` network steps of `bytes` to `peer`; 0 steps: none. */
 void stub_network(int peer, int steps, size_t bytes);
+/* An all-to-all is so many sends, launched one after the other: all but the last finish at once. 0: it is one operation. */
+void stub_parts(int n);
 /* Each operation is launched this many times, as a captured graph is. */
 void stub_replays(int times);
 /* Events started with handle NULL although the plugin asked for them. */

@@ -4,7 +4,7 @@ use ringscope_wire::Primitive::{self, AllReduce, Broadcast, Send};
 use ringscope_wire::comm_hash::{Scheme, magic_of_grow, of_grow};
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_FREE, DropReason, MADE_BY_GROW, MADE_BY_INIT,
-    MADE_BY_SHRINK, MADE_BY_SPLIT, SOURCE_CALLS,
+    MADE_BY_SHRINK, MADE_BY_SPLIT, OPERATION_COMPLETED, OPERATION_ISSUED, SOURCE_CALLS,
 };
 
 use crate::harness::{job, left_by, several_job};
@@ -31,6 +31,15 @@ fn newer_primitives_count_their_calls_and_bytes() {
     assert_eq!(left.snapshot.dropped, []);
     let peers: Vec<_> = left.records.iter().take(4).map(|record| record.peer).collect();
     assert_eq!(peers, [None, Some(2), Some(1), Some(5)]);
+}
+
+#[test]
+fn an_operation_in_parts_is_not_over_before_the_last_of_them() {
+    let left = left_by("parts_of_one");
+    left.expect(0, Primitive::AllToAll, (2, 80), (1, 40), 0);
+    assert_eq!(left.records[0].state, OPERATION_COMPLETED);
+    let second = &left.records[1];
+    assert_eq!((second.state, second.channels_done, second.channels_expected), (OPERATION_ISSUED, 2, 4));
 }
 
 #[test]
