@@ -50,6 +50,15 @@ pub fn clock(at: Timestamp) -> String {
     }
 }
 
+/// What is said of calls whose end the collector cannot tell for this reason, and until when that is so.
+#[must_use]
+pub fn ends_not_known(why: &str) -> String {
+    format!(
+        "of some of its calls it is not known whether they are over, because {why}: a call made later settles it when it \
+         completes"
+    )
+}
+
 /// "1 host", "3 hosts", "2 processes".
 #[must_use]
 pub fn plural(count: usize, noun: &str) -> String {

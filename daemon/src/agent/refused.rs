@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::folder_file::{FileId, remove_at};
 use super::procfs::{self, Pid, Status};
 use crate::clock::Timestamp;
-use crate::words::size;
+use crate::words::{clock, size};
 
 /// Markers looked at each time.
 const MAX_MARKERS: usize = 1000;
@@ -159,10 +159,11 @@ impl Refused {
         self.search(&claims, now);
         let sees_all =
             std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == ALL_PROCESSES);
-        let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
+        let (mut counts, mut since_ns) = (BTreeMap::<Reason, usize>::new(), u64::MAX);
         for claim in &claims {
             if self.found.contains_key(&claim.name) || !sees_all && claim.may_be_elsewhere(wall) {
                 *counts.entry(claim.marker.reason).or_default() += 1;
+                since_ns = since_ns.min(claim.made_ns);
             } else {
                 // Another user's stays, until he looks.
                 let _ = remove_at(dir, Path::new(&claim.name), Some(claim.id));
@@ -173,7 +174,8 @@ impl Refused {
             1 => "1 process is".to_owned(),
             n => format!("{n} processes are"),
         };
-        Some(format!("{processes} not watched, because {}", reason.words(dir, file_system_bytes(dir))))
+        let (since, why) = (clock(Timestamp(since_ns)), reason.words(dir, file_system_bytes(dir)));
+        Some(format!("{processes} not watched since {since}, because {why}"))
     }
 
     /// Finds the processes of markers: by the number itself, and now and then among all, for one in a container has another.
@@ -254,8 +256,8 @@ mod tests {
         let mut refused = Refused::default();
         let (now, wall) = (crate::clock::monotonic(), crate::clock::now());
         let told = refused.look(dir.path(), now, wall).unwrap();
-        let expected = format!("1 process is not watched, because {} lies on a disk", dir.path().display());
-        assert!(told.starts_with(&expected), "{told}");
+        assert!(told.starts_with("1 process is not watched since 20"), "{told}");
+        assert!(told.contains(&format!(" UTC, because {} lies on a disk", dir.path().display())), "{told}");
         let left = [&is_it, &invented, &later, &foreign].map(|path| path.exists());
         assert_eq!(left, [true, false, false, true]);
         std::fs::remove_file(is_it).unwrap();

@@ -76,10 +76,14 @@ fn lacks(dir: &Path) -> Option<String> {
 }
 
 fn lack(free: u64, is_out_of_files: bool) -> Option<String> {
-    match free < NEEDED_BYTES {
-        true => Some(format!("is full: {} free, a process needs {}", size(free), size(NEEDED_BYTES))),
-        false => is_out_of_files.then(|| "is full: its file system can hold no more files".to_owned()),
-    }
+    let why = match free < NEEDED_BYTES {
+        true => format!("{} free, a process needs {}", size(free), size(NEEDED_BYTES)),
+        false if is_out_of_files => "its file system can hold no more files".to_owned(),
+        false => return None,
+    };
+    Some(format!(
+        "is full ({why}): make room there, or give it a bigger file system (--shm-size of the container)"
+    ))
 }
 
 #[cfg(test)]
@@ -89,7 +93,7 @@ mod tests {
     #[test]
     fn a_folder_is_full_without_room_for_one_segment_or_one_file() {
         assert_eq!(lack(NEEDED_BYTES, false), None);
-        assert!(lack(NEEDED_BYTES - 1, false).unwrap().starts_with("is full: "));
+        assert!(lack(NEEDED_BYTES - 1, false).unwrap().starts_with("is full ("));
         assert!(lack(NEEDED_BYTES, true).unwrap().contains("no more files"));
         assert_eq!(lacks(Path::new("/nowhere")), None);
     }

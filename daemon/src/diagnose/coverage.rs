@@ -57,13 +57,15 @@ impl Coverage {
             let missing = (0..communicator.n_ranks()).filter(|rank| next.next_if_eq(rank).is_none());
             let is_imported = communicator.ranks(model).any(|rank| is_imported(&rank));
             let text = if is_imported {
-                "no file tells of some ranks: import the files of their hosts too"
+                "no file tells of some ranks: import the files of their hosts too".to_owned()
+            } else if let Some((host, why)) = not_watched(communicator, model) {
+                format!("nothing is known of some ranks; on {host} {why}")
             } else {
-                "nothing is known of some ranks: run `ringscope agent` on their hosts"
+                "nothing is known of some ranks: run `ringscope agent` on their hosts".to_owned()
             };
             // Names a few; a count would not help to find them.
             for rank in missing.take(MAX_NAMED) {
-                coverage.note("silent_ranks", text.to_owned(), rank, false);
+                coverage.note("silent_ranks", text.clone(), rank, false);
             }
         }
         coverage
@@ -181,7 +183,7 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
                  the library's profiler (NCCL 2.23 or newer) or a CUDA driver"
                     .to_owned()
             } else {
-                format!("of some operations it is not known whether they are over: {lost}")
+                crate::words::ends_not_known(lost)
             };
             lack("completion_unknown", &text, false);
         }
@@ -202,6 +204,15 @@ fn lacks(rank: &RankRef<'_>) -> Vec<(&'static str, String, bool)> {
         lacks.push(("log_incomplete", text.to_owned(), false));
     }
     lacks
+}
+
+/// A host of its job where not all is watched, and why: the silent ranks may be there.
+fn not_watched<'m>(communicator: &Communicator, model: &'m Model) -> Option<(&'m str, &'m str)> {
+    let (_, job) = model.job(communicator.job())?;
+    job.processes(model).find_map(|process| {
+        let host = &*process.identity()?.host;
+        Some((host, model.cannot_watch(host)?))
+    })
 }
 
 fn is_imported(rank: &RankRef<'_>) -> bool {

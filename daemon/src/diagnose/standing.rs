@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
 use crate::clock::Timestamp;
-use crate::words::{clock, duration, other_segment_version, plural};
+use crate::words::{clock, duration, ends_not_known, other_segment_version, plural};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -22,6 +22,8 @@ pub struct Evidence<'a> {
     pub silent: Duration,
     /// Whether its calls are recorded.
     pub watched: Watched,
+    /// Of a process without a segment: what is not watched on its host, and why. Absent: nothing is known of that.
+    pub not_watched_there: Option<&'a str>,
     /// Whether it ever made a communicator, or began to.
     pub has_communicators: bool,
     /// What it asked of the library.
@@ -81,8 +83,8 @@ pub struct Calls {
     pub completed: u64,
     /// Whether anything tells that calls complete.
     pub completion_known: bool,
-    /// Of some calls it will never be known whether they are over, though it was to be told.
-    pub completion_lost: bool,
+    /// Why it is not known of some calls whether they are over, though it was to be told. Empty: it is known of all.
+    pub completion_lost: String,
     /// Of several communicators: the same of some of them, which are left out, for others are known.
     pub left_out: bool,
     /// Time since the newest completion. Absent: none, or not known.
@@ -97,8 +99,10 @@ impl Calls {
     /// Takes in those of another communicator. Where some tell of all their calls, what another one has lost says nothing of
     /// those: it is unknown alone.
     pub fn add(&mut self, other: &Self) {
-        if self.issued > 0 && other.issued > 0 && self.completion_lost != other.completion_lost {
-            if self.completion_lost {
+        let (has_lost, has_other_lost) =
+            (!self.completion_lost.is_empty(), !other.completion_lost.is_empty());
+        if self.issued > 0 && other.issued > 0 && has_lost != has_other_lost {
+            if has_lost {
                 *self = other.after_none();
             }
             self.left_out = true;
@@ -110,7 +114,9 @@ impl Calls {
             (0, _) => other.completion_known,
             _ => self.completion_known && other.completion_known,
         };
-        self.completion_lost |= other.completion_lost;
+        if self.completion_lost.is_empty() {
+            self.completion_lost.clone_from(&other.completion_lost);
+        }
         self.issued = self.issued.saturating_add(other.issued);
         self.completed = self.completed.saturating_add(other.completed);
         self.completed_ago = [self.completed_ago, other.completed_ago].into_iter().flatten().min();
@@ -252,8 +258,14 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
             told_since(*since)
         ),
         (_, Watched::OtherVersion(found)) => other_segment_version(*found),
+        (_, Watched::LogOnly) if let Some(why) = evidence.not_watched_there => {
+            format!("only its log is read, which tells of no call; on its host {why}")
+        }
         (_, Watched::LogOnly) => {
             "only its log is read, which tells of no call; start it with `ringscope run`".to_owned()
+        }
+        (_, Watched::Yes) if !evidence.has_communicators && let Some(why) = evidence.not_watched_there => {
+            format!("no call of it is seen; on its host {why}")
         }
         (_, Watched::Yes) if !evidence.has_communicators => {
             "no call of NCCL so far; `ringscope doctor` says whether its calls can be seen".to_owned()
@@ -275,10 +287,10 @@ fn of_calls(calls: &Calls) -> Standing {
     let stands = calls.stands_for.filter(|_| calls.is_recent());
     match (calls.open_for, calls.completed_ago) {
         (None, _) if calls.issued == 0 => healthy("nothing was asked of the library yet".to_owned()),
-        _ if calls.completion_lost => unknown(
-            "of some of its calls it is not known whether they are over: the collector lost what was to tell it"
-                .to_owned(),
-        ),
+        _ if !calls.completion_lost.is_empty() => {
+            let oldest = calls.open_for.map(|open| format!("; the oldest that may be open was made {} ago", duration(open)));
+            unknown(ends_not_known(&calls.completion_lost) + &oldest.unwrap_or_default())
+        }
         _ if calls.issued > 0 && !calls.completion_known => unknown(
             "nothing tells when its calls complete; that needs the profiler interface of NCCL 2.23 or newer, or CUDA events"
                 .to_owned(),

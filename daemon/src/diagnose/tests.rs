@@ -477,6 +477,19 @@ fn ranks_of_which_nothing_is_heard_are_named() {
 }
 
 #[test]
+fn ranks_that_found_no_room_are_told_with_the_reason() {
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    let why = "1 process is not watched, because /scratch lies on a disk: set RINGSCOPE_DIR";
+    let told = batch(1, 2, vec![healthy_pair().process(0)]);
+    model.apply(&batch::Batch { not_watched: why.to_owned(), ..told }, at(2));
+    diagnosis.update(&model, None, at(2));
+    let expected = format!(
+        "info partly_seen host-0 [silent_ranks]: nothing is known of some ranks; on host-0 {why} (rank 1)"
+    );
+    assert_eq!(lines(&diagnosis.update(&model, None, at(12))), [expected]);
+}
+
+#[test]
 fn partly_seen_is_resolved_when_the_missing_source_tells() {
     let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
     model.apply(&batch(1, 2, vec![healthy_pair().process(0)]), at(2));

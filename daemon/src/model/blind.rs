@@ -50,6 +50,6 @@ fn why(batch: &Batch) -> Option<String> {
     match (batch.cannot_watch.as_str(), batch.not_watched.as_str()) {
         ("", "") => None,
         ("", not_watched) => Some(not_watched.to_owned()),
-        (lack, _) => Some(format!("a job that starts here now is not seen: {lack}")),
+        (lack, _) => Some(format!("what starts now is not watched, because {lack}")),
     }
 }

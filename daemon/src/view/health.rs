@@ -95,7 +95,7 @@ mod tests {
         let (level, sentence) = level_with("/dev/shm/ringscope is full", 2);
         assert_eq!(level, HealthLevel::Unknown);
         assert!(
-            sentence.contains("host-0: a job that starts here now is not seen: /dev/shm/ringscope is full"),
+            sentence.contains("host-0: what starts now is not watched, because /dev/shm/ringscope is full"),
             "{sentence}"
         );
         assert_eq!(level_with("", 3).0, HealthLevel::Ok);

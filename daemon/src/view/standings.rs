@@ -210,10 +210,17 @@ impl<'a> Standings<'a> {
             life: state,
             silent: self.now.since(self.model.last_heard(process)),
             watched,
+            not_watched_there: self.not_watched_there(process),
             has_communicators: process.has_communicators() || self.summing.contains(process.key()),
             lacks: process.activity().filter(|known| known.state == 'T').map(|_| STOPPED.to_owned()),
             ..Evidence::default()
         }
+    }
+
+    /// What is not watched on the host of a process without a segment, which may be one of those, and why.
+    fn not_watched_there(&self, process: &Process) -> Option<&'a str> {
+        let identity = process.identity().filter(|_| !process.collector().has_segment)?;
+        self.model.cannot_watch(&identity.host)
     }
 
     /// Whether files tell enough of a rank: that calls, or the communicator, ended well, and of all ranks. `None`: they
@@ -240,12 +247,11 @@ impl<'a> Standings<'a> {
     }
 
     fn calls(&self, rank: &RankRef<'_>) -> Calls {
-        let mut calls = Calls {
-            completion_known: rank.knows_completion(),
-            // Of one that has ended nothing is open.
-            completion_lost: rank.ended().is_none() && !rank.facts.completion_lost.is_empty(),
-            ..Calls::default()
-        };
+        let mut calls = Calls { completion_known: rank.knows_completion(), ..Calls::default() };
+        // Of one that has ended nothing is open.
+        if rank.ended().is_none() {
+            calls.completion_lost = rank.facts.completion_lost.to_string();
+        }
         for counted in rank.local.counters().values() {
             calls.issued = calls.issued.saturating_add(counted.totals().issued_calls);
             calls.completed = calls.completed.saturating_add(counted.totals().completed_calls);

@@ -90,9 +90,34 @@ fn a_call_is_not_well_because_another_communicator_goes_on() {
 fn a_call_whose_end_the_collector_lost_is_not_in_flight_for_ever() {
     let mut lost = well();
     lost.calls.issued = 10;
-    lost.calls.completion_lost = true;
+    lost.calls.completion_lost = "no CUDA event could be recorded behind one".to_owned();
     lost.calls.stands_for = Some(s(3_600));
-    check(&lost, Condition::Unknown, "the collector lost what was to tell it");
+    let words = "whether they are over, because no CUDA event could be recorded behind one: a call made later settles it";
+    check(&lost, Condition::Unknown, words);
+    lost.calls.open_for = Some(s(3_600));
+    check(&lost, Condition::Unknown, "; the oldest that may be open was made 60 min ago");
+}
+
+#[test]
+fn a_process_that_found_no_room_says_so_and_not_that_it_calls_nothing() {
+    let why = "2 processes are not watched, because /scratch lies on a disk: set RINGSCOPE_DIR";
+    let refused = |watched| Evidence {
+        watched,
+        not_watched_there: Some(why),
+        has_communicators: false,
+        calls: Calls::default(),
+        ..well()
+    };
+    check(
+        &refused(Watched::Yes),
+        Condition::Unknown,
+        "no call of it is seen; on its host 2 processes are not watched, because",
+    );
+    check(
+        &refused(Watched::LogOnly),
+        Condition::Unknown,
+        "tells of no call; on its host 2 processes are not watched, because",
+    );
 }
 
 #[test]
@@ -101,7 +126,7 @@ fn a_loss_in_one_communicator_leaves_the_others_known() {
         issued,
         completed: issued,
         completion_known: !completion_lost,
-        completion_lost,
+        completion_lost: if completion_lost { "a record is gone".to_owned() } else { String::new() },
         completed_ago: Some(s(2)),
         open_for: completion_lost.then(|| s(3_600)),
         ..Calls::default()
@@ -117,8 +142,8 @@ fn a_loss_in_one_communicator_leaves_the_others_known() {
         assert_eq!((evidence.calls.issued, evidence.calls.open_for), (5, None), "those that are known");
         check(&evidence, Condition::Healthy, "completed 2.0 s ago; of some calls on another communicator");
     }
-    check(&of(&[&lost, &lost]), Condition::Unknown, "the collector lost what was to tell it");
-    check(&of(&[&unused, &lost, &unused]), Condition::Unknown, "the collector lost what was to tell it");
+    check(&of(&[&lost, &lost]), Condition::Unknown, "because a record is gone");
+    check(&of(&[&unused, &lost, &unused]), Condition::Unknown, "because a record is gone");
     let waits = Calls { completed_ago: Some(s(90)), open_for: Some(s(91)), ..known.clone() };
     check(&of(&[&lost, &waits]), Condition::Unknown, "none has completed for 90 s");
 }

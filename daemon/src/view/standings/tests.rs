@@ -33,7 +33,10 @@ fn only_the_communicator_whose_events_are_lost_is_unknown() {
         (found.standing.condition, found.standing.reason.clone())
     };
     let (condition, reason) = standing(&lossy);
-    assert!(condition == Condition::Unknown && reason.contains("the collector lost what"), "{reason}");
+    assert!(
+        condition == Condition::Unknown && reason.contains("because events could not be followed"),
+        "{reason}"
+    );
     assert_eq!(standing(&other).0, Condition::Healthy);
     let job = &jobs(&model, &diagnosis, now)[0].standing;
     assert_eq!(job.condition, Condition::Healthy, "{job:?}");
