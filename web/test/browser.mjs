@@ -139,6 +139,21 @@ const CHECKS = {
     await says(page, ".scope", /channels not known/);
   },
 
+  async "the channels' words are whole"({ open }) {
+    const { page } = await open("incomplete", { at: WORLD });
+    await page.waitForSelector(".ring-thumbs small");
+    const heights = () => [...document.querySelectorAll(".ring-thumbs small")].map((words) => words.getClientRects().length === 1 && words.offsetHeight < 20);
+    await yields(page, heights, Array(await page.locator(".ring-thumbs small").count()).fill(true));
+  },
+
+  async "of a job that is not watched nothing is said to be nothing"({ open }) {
+    const { page } = await open("not-watched");
+    await says(page, "#jobs", /not watched since .*because \/scratch lies on a disk.*: set RINGSCOPE_DIR/);
+    await page.click("#jobs >> text=llm-7b-pretrain");
+    await says(page, "#communicators", /^Communicators.*None is seen: how the job stands says why/);
+    if (/0 GB\/s/.test(await page.locator("main").innerText())) throw new Error("a rate that nobody knows is shown as none");
+  },
+
   async "ended jobs stay readable"({ open }) {
     const { page } = await open("ended");
     await says(page, "h1", /^No job is running; the last, llm-7b-pretrain, ended at /);

@@ -82,7 +82,8 @@ export function judge(all, clusters, scenario, now, said) {
   const well = { condition: "healthy", reason: "its last call completed 0.2 s ago" };
   const off = scenario === "off" ? { condition: "unknown", reason: "not watched since 02:11:40: its collector was switched off by anna; `ringscope level` switches it on" } : undefined;
   const no = scenario === "no-nccl" ? { condition: "unknown", reason: "no call of NCCL so far; `ringscope doctor` says whether its calls can be seen" } : undefined;
-  const base = no ?? off ?? well;
+  const refused = scenario === "not-watched" ? { condition: "unknown", reason: "2 of 2 processes unknown: process 4711 on node-1: no call of it is seen; on its host 8 processes are not watched since 02:11:40, because /scratch lies on a disk, which could hold up the job: set RINGSCOPE_DIR (`--dir`) to a folder on tmpfs" } : undefined;
+  const base = no ?? off ?? refused ?? well;
   const worst = (list) => list.filter((one) => one.severity !== "info").sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity) || score(a) - score(b))[0];
   const byHost = new Map();
   for (const finding of firing) byHost.set(finding.host, [...(byHost.get(finding.host) ?? []), finding]);

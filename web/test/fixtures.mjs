@@ -206,6 +206,7 @@ export const SCENARIOS = {
   init: (now, tick) => [cluster(now, { tick, hang: HANGS.init, missing: [6, 7], graph: false, startedS: 187 })],
   off: (now, tick) => [cluster(now, { tick })],
   "no-nccl": (now, tick) => [cluster(now, { tick, graph: false })],
+  "not-watched": (now, tick) => [cluster(now, { tick, graph: false, rate: 0 })],
   // Hundreds of ranks that wait for one.
   crowd: (now, tick) => [cluster(now, {
     tick, job: "moe-pretrain", id: "aaaabbbbcccc", nHosts: 128, perHost: 8, channels: 16, hostName: rack, rate: 1.42e12,
@@ -266,10 +267,11 @@ export function world(scenario, now, tick, said = new Map()) {
     const host = hosts.get(one.host);
     hosts.set(one.host, { ...host, degraded: true, reasons: [...host.reasons, one.message], findings: { ...host.findings, [one.severity]: host.findings[one.severity] + 1 } });
   }
+  const isSeen = scenario !== "not-watched";
   const all = {
     jobs: [...jobs.values()],
     nodes: [...hosts.values()],
-    communicators: clusters.map((one) => one.communicator),
+    communicators: isSeen ? clusters.map((one) => one.communicator) : [],
     firing: [...clusters, ...summations].flatMap((one) => one.findings),
     summations,
     resolved: scenario === "healthy" || scenario === "degraded" ? [resolvedFinding(now)] : [],

@@ -1,6 +1,6 @@
 import type { Finding, HostChannels, HostDetail, SummationGroup } from "../api";
 import { group } from "../pure/findings";
-import { bandwidth, integer, moment, plural, since } from "../pure/format";
+import { integer, moment, plural, rateOf, since } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import { groupRows } from "../pure/summation/tables";
 import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
@@ -42,7 +42,7 @@ export function HostPage({ host: name }: { host: string }) {
         <Found host={name} firing={host.firing} resolved={resolved.value?.items} unread={resolved.refused} />
         <Panel id="nics" title="NICs" aside={<><ReadAt host={host} /><Export path={path} name={`nics-${name}`} rows={() => nicRows(host.hardware?.nics ?? [])} /></>}>
           {host.hardware == null ? (
-            <p class="quiet">Nobody has read its hardware: an agent of this version does (`ringscope agent`).</p>
+            <p class="quiet">Nobody has read its hardware: an agent of this version does (<code>ringscope agent</code>).</p>
           ) : (
             <Nics host={name} hardware={host.hardware} findings={host.firing} named={route.page === "host" ? route.nic : undefined} names={names} />
           )}
@@ -112,7 +112,7 @@ function Head({ host }: { host: HostDetail }) {
         </Fact>
       )}
       <Fact name="Completed">
-        <b>{bandwidth(host.completed_bytes_per_s)}</b>
+        <b>{rateOf(host)}</b>
       </Fact>
       <Fact name="Heard">
         <b>{since(Date.parse(host.last_seen), store.nowMs.value)}</b>

@@ -1,5 +1,5 @@
 import type { HostSummary } from "../api";
-import { bandwidth, integer, plural, since } from "../pure/format";
+import { integer, plural, rateOf, since } from "../pure/format";
 import { inTrouble, worstFirst } from "../pure/condition";
 import { byName } from "../pure/names";
 import type { HostsRoute } from "../pure/route";
@@ -120,7 +120,7 @@ function Row({ host }: { host: HostSummary }) {
       </td>
       <td class="number">{host.init_channels ?? "–"}</td>
       <td class="number wide">{host.final_channels ?? "–"}</td>
-      <td class="number">{host.n_processes === 0 ? "no process" : bandwidth(host.completed_bytes_per_s)}</td>
+      <td class="number">{host.n_processes === 0 ? "no process" : rateOf(host)}</td>
       <td class="number">
         {host.n_nics ?? "–"}
         {(host.n_nics_down ?? 0) > 0 && <small class="bad"> {host.n_nics_down} down</small>}

@@ -1,6 +1,6 @@
 import type { CommunicatorSummary, Finding, Job, SummationGroup } from "../api";
 import { concerns, group } from "../pure/findings";
-import { bandwidth, integer, moment, plural, size } from "../pure/format";
+import { integer, moment, plural, rateOf, size } from "../pure/format";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
 import { groupRows } from "../pure/summation/tables";
 import { communicatorRows, lifetimeRows } from "../pure/tables";
@@ -28,6 +28,7 @@ export function JobPage({ id }: { id: string }) {
   const resolved = useList<Finding>(`findings?state=resolved&${of}`, { on: "findings" });
   if (job === undefined) return <p class="notice">Job {id} is not known to this daemon.</p>;
   const items = communicators.value?.items ?? [];
+  const isUnseen = items.length === 0 && job.standing.condition === "unknown";
   const endMs = Math.min(store.range.value.toMs, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
   const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
   const range = { fromMs, toMs: endMs };
@@ -38,8 +39,8 @@ export function JobPage({ id }: { id: string }) {
       <div class="column">
         <IncidentsHere items={incidentsOf(job)} />
         <Findings job={job} />
-        <Panel id="communicators" title={communicators.value === undefined ? "Communicators" : plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
-          {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} />}
+        <Panel id="communicators" title={communicators.value === undefined || isUnseen ? "Communicators" : plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
+          {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} isUnseen={isUnseen} />}
         </Panel>
         <Summation job={id} />
         <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
@@ -92,7 +93,7 @@ function Head({ job }: { job: Job }) {
         <small>of {integer(job.n_communicators)} ever seen</small>
       </Fact>
       <Fact name="Completed">
-        <b>{bandwidth(job.completed_bytes_per_s)}</b>
+        <b>{rateOf(job)}</b>
         <small>{size(job.completed_bytes)} in all</small>
       </Fact>
       {job.coverage.state === "partly" && (

@@ -27,6 +27,11 @@ export function bandwidth(bytesPerS: number): string {
   return `${significant(bytesPerS / 1e3)} kB/s`;
 }
 
+/** Of something that nothing is seen of it is not known, which is not nothing. */
+export function rateOf(one: { standing: { condition: string }; completed_bytes_per_s: number }): string {
+  return one.standing.condition === "unknown" && one.completed_bytes_per_s <= 0 ? "–" : bandwidth(one.completed_bytes_per_s);
+}
+
 /** Ticks of an axis, all in the unit that suits the largest. */
 export function bandwidthTicks(ticks: number[]): string[] {
   const top = Math.max(0, ...ticks);

@@ -13,11 +13,11 @@ const FEW = 24;
 const all = signal(false);
 
 /** The communicators of a job, those to look at first in front. */
-export function Communicators({ items }: { items: CommunicatorSummary[] }) {
+export function Communicators({ items, isUnseen }: { items: CommunicatorSummary[]; isUnseen: boolean }) {
   const names = distinctNames(items);
   const sorted = [...items].sort(byWeight);
   const shown = all.value ? sorted : sorted.slice(0, FEW);
-  if (sorted.length === 0) return <p class="quiet">None yet.</p>;
+  if (sorted.length === 0) return <p class="quiet">{isUnseen ? "None is seen: how the job stands says why." : "None yet."}</p>;
   return (
     <>
       <div class="scroller" tabIndex={0} role="region" aria-label="Communicators">

@@ -1,5 +1,5 @@
 import type { HostSummary, Job } from "../api";
-import { bandwidth, plural } from "../pure/format";
+import { plural, rateOf } from "../pure/format";
 import type { CsvValue } from "../pure/csv";
 import { inTrouble, worstFirst } from "../pure/condition";
 import { byName } from "../pure/names";
@@ -128,7 +128,7 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
           <span class="bar" aria-hidden="true">
             <i style={{ width: `${Math.round(share * 100)}%` }} />
           </span>
-          <span class="number">{host.n_processes === 0 ? "no process" : bandwidth(host.completed_bytes_per_s)}</span>
+          <span class="number">{host.n_processes === 0 ? "no process" : rateOf(host)}</span>
         </td>
       </tr>
       {mark.loud && (

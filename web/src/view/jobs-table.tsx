@@ -1,5 +1,5 @@
 import type { Job } from "../api";
-import { bandwidth, duration, integer, moment, size } from "../pure/format";
+import { duration, integer, moment, rateOf, size } from "../pure/format";
 import * as store from "../state/store";
 import { Counts } from "./counts";
 import { Mark } from "./mark";
@@ -50,7 +50,7 @@ function Row({ job, nowMs }: { job: Job; nowMs: number }) {
       </td>
       <td class="number narrow">{integer(job.hosts.length)}</td>
       <td class="number narrow">{integer(job.world_size ?? job.n_processes)}</td>
-      <td class="number narrow">{ended ? "–" : bandwidth(job.completed_bytes_per_s)}</td>
+      <td class="number narrow">{ended ? "–" : rateOf(job)}</td>
       <td class="number wide">{ended ? "–" : size(Math.max(0, job.issued_bytes - job.completed_bytes))}</td>
       <td>
         <Counts counts={job.findings} href={(severity) => store.link({ page: "findings", job: job.id, severity, state: "firing" })} />

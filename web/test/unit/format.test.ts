@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bandwidth, bandwidthTicks, duration, integer, list, plural, primitiveName, rankRanges, size } from "../../src/pure/format";
+import { bandwidth, bandwidthTicks, duration, integer, list, plural, primitiveName, rankRanges, rateOf, size } from "../../src/pure/format";
 
 test.each([
   [0, "0 B"], [1023, "1023 B"], [1024, "1 KiB"], [1536, "1.5 KiB"], [64 * 1024 ** 2, "64 MiB"], [1024 ** 3 - 1, "1 GiB"],
@@ -10,6 +10,11 @@ test.each([
   [0, "0 GB/s"], [12.4e9, "12.4 GB/s"], [1e9, "1.00 GB/s"], [2.1e7, "21.0 MB/s"], [1.2e8, "0.12 GB/s"], [3.2e6, "3.20 MB/s"], [900, "0.90 kB/s"],
   [1.629e12, "1.63 TB/s"], [1.629e13, "16.3 TB/s"], [4e14, "400 TB/s"],
 ])("%d bytes per second is %s", (bytes, words) => expect(bandwidth(bytes)).toBe(words));
+
+test("a rate that nobody knows is not none", () => {
+  const rate = (condition: string, bytes: number) => rateOf({ standing: { condition }, completed_bytes_per_s: bytes });
+  expect([rate("unknown", 0), rate("healthy", 0), rate("unknown", 2e9)]).toEqual(["–", "0 GB/s", "2.00 GB/s"]);
+});
 
 test("the ticks of an axis share a unit", () => {
   expect(bandwidthTicks([0, 4e7, 1.2e8])).toEqual(["0 GB/s", "0.04 GB/s", "0.12 GB/s"]);
