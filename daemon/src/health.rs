@@ -169,9 +169,15 @@ fn unknown(watched: &[&HostSummary], live: &[&Job]) -> Vec<String> {
     let mut hosts: Vec<&&HostSummary> =
         watched.iter().filter(|host| host.standing.condition == Condition::Unknown).collect();
     hosts.sort_by_cached_key(|host| natural(&host.host));
-    let hosts = hosts.into_iter().map(|host| format!("{}: {}", host.host, trimmed(&host.standing.reason)));
-    let jobs = live.iter().filter(|job| job.standing.condition == Condition::Unknown);
-    let jobs = jobs.map(|job| format!("{}: {}", job.id, trimmed(&job.standing.reason)));
+    // A job whose processes found no room says what its host says.
+    let said = |job: &Job| {
+        let rest = trimmed(&job.standing.reason).split_once("; on its host ").map(|(_, rest)| rest);
+        rest.is_some_and(|rest| hosts.iter().any(|host| trimmed(&host.standing.reason) == rest))
+    };
+    let jobs: Vec<_> =
+        live.iter().filter(|job| job.standing.condition == Condition::Unknown && !said(job)).collect();
+    let hosts = hosts.iter().map(|host| format!("{}: {}", host.host, trimmed(&host.standing.reason)));
+    let jobs = jobs.iter().map(|job| format!("{}: {}", job.id, trimmed(&job.standing.reason)));
     hosts.chain(jobs).take(UNKNOWN_MAX).collect()
 }
 

@@ -121,6 +121,13 @@ fn green_needs_evidence_of_every_host() {
         ["node-2: nothing heard of it for 14 min", "train: nothing heard of it for 14 min"]
     );
     assert_eq!((health.hosts.healthy, health.hosts.unknown, health.jobs.unknown), (1, 1, 1));
+    let why = "1 process is not watched, because /scratch lies on a disk";
+    let blind = HostSummary { standing: standing(Condition::Unknown, why), ..one.clone() };
+    let reason = format!("process 7 on node-1: no call of it is seen; on its host {why}");
+    let refused =
+        Job { standing: standing(Condition::Unknown, &reason), ..job("train", JobState::Running, 0) };
+    let health = crate::health::health(&[refused], &[blind], &[], NOW);
+    assert_eq!(health.unknown, [format!("node-1: {why}")], "once");
     check(
         &[job("train", JobState::Stale, 0)],
         &[one],

@@ -1,7 +1,7 @@
 import type { CommunicatorDetail } from "../api";
 import { causeWords } from "../pure/cause";
 import { group } from "../pure/findings";
-import { bandwidth, integer, list, moment, plural, since } from "../pure/format";
+import { integer, list, moment, plural, rateOf, since } from "../pure/format";
 import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
 import * as comm from "../state/communicator";
@@ -101,7 +101,7 @@ function Head({ shown }: { shown: CommunicatorDetail }) {
         {shown.culprits.length > 0 && <small class="bad">held back by {list(shown.culprits)}</small>}
       </Fact>
       <Fact name="Completed">
-        <b>{bandwidth(shown.completed_bytes_per_s)}</b>
+        <b>{rateOf(shown)}</b>
       </Fact>
       <Fact name="comm_hash">
         <code title="The library's own hash, as its log prints it">{shown.comm_hash}</code>

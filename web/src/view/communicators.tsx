@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import type { CommunicatorSummary } from "../api";
 import { byWeight } from "../pure/choose";
-import { bandwidth, integer, list, moment, plural } from "../pure/format";
+import { integer, list, moment, plural, rateOf } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import * as store from "../state/store";
 import { Mark } from "./mark";
@@ -78,7 +78,7 @@ function Row({ one, name }: { one: CommunicatorSummary; name: string }) {
           </span>
         ))}
       </td>
-      <td data-label="Completed" class="number">{bandwidth(one.completed_bytes_per_s)}</td>
+      <td data-label="Completed" class="number">{rateOf(one)}</td>
     </tr>
   );
 }

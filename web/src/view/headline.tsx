@@ -47,7 +47,7 @@ export function Headline() {
               <b>What to do:</b> {withCommands(advice)}
             </p>
           )}
-          {unknown.length > 0 && <Unknown lines={unknown} />}
+          <Unknown lines={unknown.filter((line) => !sentence.includes(line))} />
         </div>
       </div>
       {level !== "empty" && <Facts />}
@@ -76,6 +76,7 @@ function AsOf() {
 
 /** What nobody can say, and what would be needed. */
 function Unknown({ lines }: { lines: string[] }) {
+  if (lines.length === 0) return null;
   return (
     <ul class="unknown-lines" aria-label="Not known">
       {lines.map((line) => (

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { CommunicatorSummary } from "../api";
-import { bandwidth, integer, moment, plural } from "../pure/format";
+import { integer, moment, plural, rateOf } from "../pure/format";
 import { shownId } from "../state/communicator";
 import * as store from "../state/store";
 import { Mark } from "./mark";
@@ -101,7 +101,7 @@ function CommunicatorCard({ one }: { one: CommunicatorSummary }) {
               partly seen
             </span>
           )}
-          {one.state === "active" ? <span>{bandwidth(one.completed_bytes_per_s)}</span> : <span>{one.state}</span>}
+          {one.state === "active" ? <span>{rateOf(one)}</span> : <span>{one.state}</span>}
         </span>
       </a>
     </li>
