@@ -40,13 +40,19 @@ pub(crate) enum Reason {
     Budget,
     /// The process may have no file of that length.
     FileSize,
+    /// The file system of the folder had no room.
+    Full,
     /// The folder is not in memory.
     OnDisk,
 }
 
 impl Reason {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Budget, "budget"), (Self::FileSize, "file-size"), (Self::OnDisk, "on-disk")];
+    const ALL: [(Self, &str); 4] = [
+        (Self::Budget, "budget"),
+        (Self::FileSize, "file-size"),
+        (Self::Full, "full"),
+        (Self::OnDisk, "on-disk"),
+    ];
 
     /// What is wrong with the folder and what to do, as of "because". `bytes`: the size of its file system.
     pub(crate) fn words(self, dir: &Path, bytes: u64) -> String {
@@ -56,6 +62,12 @@ impl Reason {
             Self::FileSize => {
                 format!(
                     "{folder} needs longer files than their limit allows: raise ulimit -f before they start"
+                )
+            }
+            Self::Full => {
+                format!(
+                    "{folder} was full when they started: make room there, or give it a bigger file system (--shm-size of \
+                     the container)"
                 )
             }
             Self::OnDisk => {
@@ -289,6 +301,7 @@ mod tests {
 
     #[test]
     fn what_binds_the_segments_is_told() {
+        assert_eq!(Marker::of(".refused-full-7-8").unwrap().reason, Reason::Full);
         let small = budget_words(Path::new("/dev/shm/r"), 64 << 20);
         assert!(small.contains("--shm-size") && !small.contains("RINGSCOPE_BUDGET_MIB"), "{small}");
         let large = budget_words(Path::new("/dev/shm/r"), 64 << 30);
