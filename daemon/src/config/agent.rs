@@ -33,7 +33,8 @@ pub struct AgentArgs {
     /// Bytes of batches that may wait; beyond, the oldest are dropped and counted [default: 64MiB]
     #[arg(long, env = "RINGSCOPE_BACKLOG", value_name = "SIZE")]
     backlog: Option<String>,
-    /// How long files of an ended process are kept after the daemon has heard of its end [default: 1h]
+    /// How long files of an ended process are kept after the daemon has heard of its end; beyond 64 MiB, or a sixteenth of
+    /// the file system, the first that ended go earlier [default: 1h]
     #[arg(long, env = "RINGSCOPE_KEEP_DEAD", value_name = "DURATION")]
     keep_dead: Option<String>,
     /// Directory in which the kernel shows this host's devices; in a container, where the host's is mounted
