@@ -70,6 +70,12 @@ impl Reason {
                      the container)"
                 )
             }
+            // They have left word in the usual folder.
+            Self::OnDisk if is_memory(dir) => {
+                "their folder (RINGSCOPE_DIR, --dir) lies on a disk or a file server, which could hold up the job: set it to \
+                 one on tmpfs, the same as the agent's"
+                    .to_owned()
+            }
             Self::OnDisk => {
                 format!(
                     "{folder} lies on a disk, which could hold up the job: set RINGSCOPE_DIR (--dir) to a folder on tmpfs"
@@ -301,6 +307,8 @@ mod tests {
 
     #[test]
     fn what_binds_the_segments_is_told() {
+        let elsewhere = Reason::OnDisk.words(Path::new("/dev/shm"), 64 << 30);
+        assert!(elsewhere.starts_with("their folder (RINGSCOPE_DIR, --dir) lies on a disk"), "{elsewhere}");
         assert_eq!(Marker::of(".refused-full-7-8").unwrap().reason, Reason::Full);
         let small = budget_words(Path::new("/dev/shm/r"), 64 << 20);
         assert!(small.contains("--shm-size") && !small.contains("RINGSCOPE_BUDGET_MIB"), "{small}");

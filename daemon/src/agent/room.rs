@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::refused::Refused;
+use super::refused::{self, Reason, Refused};
 use crate::clock::Timestamp;
 use crate::words::size;
 
@@ -72,6 +72,9 @@ fn lacks(dir: &Path) -> Option<String> {
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     // File systems without a limit of files say that they have none.
     let is_out_of_files = stat.f_files > 0 && stat.f_favail == 0;
+    if !refused::is_memory(dir) {
+        return Some(Reason::OnDisk.words(dir, refused::file_system_bytes(dir)));
+    }
     lack(free, is_out_of_files).map(|lack| format!("{} {lack}", dir.display()))
 }
 
@@ -96,6 +99,7 @@ mod tests {
         assert!(lack(NEEDED_BYTES - 1, false).unwrap().starts_with("is full ("));
         assert!(lack(NEEDED_BYTES, true).unwrap().contains("no more files"));
         assert_eq!(lacks(Path::new("/nowhere")), None);
+        assert!(lacks(Path::new("/proc")).unwrap().starts_with("/proc lies on a disk"), "no tmpfs");
     }
 
     #[test]

@@ -117,7 +117,9 @@ impl Process {
         self.segment = segment::of(own_pid, &dir);
         // Which file system it is depends on where the process is.
         let seen = proc.join("root").join(dir.strip_prefix("/").unwrap_or(&dir));
-        let reason = refused::reason_of(self.pid, &seen);
+        // On a disk nothing is left: the word lies in the usual folder.
+        let usual = proc.join("root").join(super::default_dir().strip_prefix("/").unwrap_or(&dir));
+        let reason = [&seen, &usual].into_iter().find_map(|dir| refused::reason_of(self.pid, dir));
         self.refused = reason.map(|reason| reason.words(&dir, refused::file_system_bytes(&seen)));
         let pattern = self.path("NCCL_DEBUG_FILE");
         self.log = pattern.and_then(|pattern| log_of(&pattern, own_pid));
