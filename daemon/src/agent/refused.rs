@@ -179,7 +179,8 @@ impl Refused {
             std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() == ALL_PROCESSES);
         let (mut counts, mut since_ns) = (BTreeMap::<Reason, usize>::new(), u64::MAX);
         for claim in &claims {
-            if self.found.contains_key(&claim.name) || !sees_all && claim.may_be_elsewhere(wall) {
+            let lives = self.found.contains_key(&claim.name) || !sees_all && claim.may_be_elsewhere(wall);
+            if lives && !claim.has_segment(dir) {
                 *counts.entry(claim.marker.reason).or_default() += 1;
                 since_ns = since_ns.min(claim.made_ns);
             } else {
@@ -225,6 +226,12 @@ impl Refused {
 }
 
 impl Claim {
+    /// Whether a later attempt of the process has found room.
+    fn has_segment(&self, dir: &Path) -> bool {
+        let segment = dir.join(format!("{}-{}.seg", self.marker.pid, self.marker.start_ns));
+        segment.symlink_metadata().is_ok_and(|metadata| FileId::of(&metadata).owner == self.id.owner)
+    }
+
     /// Whether it is a new one that can be true.
     fn may_be_elsewhere(&self, wall: Timestamp) -> bool {
         let started = self.marker.start_ns.saturating_add(SLACK_NS);
@@ -278,8 +285,9 @@ mod tests {
         assert!(told.contains(&format!(" UTC, because {} lies on a disk", dir.path().display())), "{told}");
         let left = [&is_it, &invented, &later, &foreign].map(|path| path.exists());
         assert_eq!(left, [true, false, false, true]);
-        std::fs::remove_file(is_it).unwrap();
-        assert_eq!(refused.look(dir.path(), now, wall), None);
+        let segment = put(format!("{own}-{start}.seg"));
+        assert_eq!(refused.look(dir.path(), now, wall), None, "it has found room since");
+        assert!(segment.exists() && !is_it.exists());
     }
 
     #[test]
