@@ -283,8 +283,12 @@ fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, r
     let pointer = unsafe { comm.read() };
     match (pointer.is_null(), result == SUCCESS, parent) {
         (false, true, _) => describe(segment, local, slot, pointer),
-        // A communicator still being made must not be asked: the library would log a warning.
-        (false, false, _) => nonblocking::await_ready(slot),
+        (false, false, _) => {
+            // A communicator still being made must not be asked: the library would log a warning. Awaited first, for another
+            // thread may hear of it as soon as its pointer is known.
+            nonblocking::await_ready(slot);
+            return communicators::attach(segment, slot, pointer as u64);
+        }
         (true, false, Some(parent)) => return nonblocking::await_child(slot, parent),
         (true, _, _) => return communicators::release(segment, slot),
     }

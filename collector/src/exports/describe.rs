@@ -32,14 +32,14 @@ pub(crate) fn describe(segment: &Segment, local: &Local, slot: usize, comm: Comm
     fit::begin_communicator(segment, slot);
 }
 
-/// What one of the functions that tell a number of a communicator says. Not from within the library: on its way to the
+/// What one of the functions that tell a number of a communicator, or its state, says. Not from within the library: on its way to the
 /// answer it calls itself by its exported names, and such a call is not the program's.
 pub(crate) fn ask(local: &Local, function: Function, library: usize, comm: Comm) -> Option<c_int> {
     let real = resolve::real(function, library);
     if real.is_null() {
         return None;
     }
-    // SAFETY: the three functions asked here have this signature.
+    // SAFETY: the functions asked here have this signature.
     let real: unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int = unsafe { std::mem::transmute(real) };
     local.library.set(library);
     let _inside = local.enter(0, None);

@@ -1,7 +1,8 @@
 //! Communicators whose init goes on after its call has returned `ncclInProgress` (`ncclConfig_t.blocking` is 0).
 //!
 //! The library must not be asked about such a communicator until it says that it is done with it: the program polls
-//! `ncclCommGetAsyncError` of the new communicator (an init) or of its parent (a split). The pointer to a split one is not even
+//! `ncclCommGetAsyncError` of the new communicator (an init) or of its parent (a split), and till then the init is not over. A
+//! program that calls on it without polling makes us ask so. The pointer to a split one is not even
 //! there before, and where the library writes it is the program's own memory, which may be gone a moment after: it is never
 //! read later. So a child is met when the program names it, in its first operation or when its state is asked for.
 
@@ -68,12 +69,17 @@ pub(crate) fn heard(segment: &Segment, local: &Local, comm: Comm, progress: c_in
     if progress == IN_PROGRESS {
         return;
     }
-    if progress == SUCCESS {
-        meet(local, comm);
+    if progress == SUCCESS && communicators::find(segment, local, comm as u64).is_none() {
+        meet_child(segment, local, comm);
     }
     let Some(slot) = communicators::find(segment, local, comm as u64) else { return };
-    if take(slot, READY) && progress == SUCCESS {
-        describe(segment, local, slot, comm);
+    if take(slot, READY) {
+        if progress == SUCCESS {
+            describe(segment, local, slot, comm);
+            communicators::succeed(segment, slot);
+        } else {
+            communicators::fail_attached(segment, slot);
+        }
     }
     for child in children_of(slot) {
         if progress == SUCCESS {
@@ -85,14 +91,24 @@ pub(crate) fn heard(segment: &Segment, local: &Local, comm: Comm, progress: c_in
     }
 }
 
-/// The program names a communicator that it takes to be ready. If it is not known, it may be a child that is awaited: one
-/// about which all that is known is what the library says of this pointer. Where several are, none is taken.
+/// The program names a communicator that it takes to be ready.
 #[cold]
 pub(crate) fn meet(local: &Local, comm: Comm) {
     let Some(segment) = segment().filter(|_| !comm.is_null()) else { return };
-    if communicators::find(segment, local, comm as u64).is_some() {
-        return;
+    let Some(slot) = communicators::find(segment, local, comm as u64) else {
+        return meet_child(segment, local, comm);
+    };
+    if WAITS[slot].kind.load(Acquire) == READY {
+        let library = communicators::at(segment, slot).library.load(Relaxed) as usize;
+        if let Some(progress) = ask(local, Function::ncclCommGetAsyncError, library, comm) {
+            heard(segment, local, comm, progress);
+        }
     }
+}
+
+/// It is not known, and may be a child that is awaited: one about which all that is known is what the library says of this
+/// pointer. Where several are, none is taken.
+fn meet_child(segment: &Segment, local: &Local, comm: Comm) {
     let Some(library) = library_of(local, comm) else { return };
     let rank = ask(local, Function::ncclCommUserRank, library, comm);
     let Some((rank, n_ranks)) = rank.zip(ask(local, Function::ncclCommCount, library, comm)) else { return };

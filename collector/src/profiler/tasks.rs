@@ -120,7 +120,7 @@ fn start_unseen_api(segment: &Segment, slot: Option<usize>, parent: u64, api: &A
         return None;
     };
     if local::with(|local| local.forming.get()) == 0 {
-        communicators::called(segment, slot);
+        communicators::succeed(segment, slot);
     }
     if !asked::is_unrecorded(segment, slot) {
         return None;

@@ -111,24 +111,37 @@ pub(crate) fn set_name(communicator: &Communicator, name: &Name) {
     }
 }
 
-/// The init succeeded: from now on the pointer leads to the slot. The communicator that it led to before has been
-/// destroyed, unseen: the library gives a pointer to one at a time.
+/// The init succeeded, and the pointer leads to the slot.
 pub(crate) fn activate(segment: &Segment, slot: usize, pointer: u64) {
+    attach(segment, slot, pointer);
+    at(segment, slot).state.store(COMMUNICATOR_ACTIVE, Release);
+}
+
+/// From now on the pointer leads to the slot, whose init may go on. The communicator that it led to before has been
+/// destroyed, unseen: the library gives a pointer to one at a time.
+pub(crate) fn attach(segment: &Segment, slot: usize, pointer: u64) {
     if let Some(replaced) = pointers::slot_of(segment, pointer).filter(|replaced| *replaced != slot) {
         detach(replaced);
         end(segment, replaced, COMMUNICATOR_DESTROYED);
         switch::dropped(segment, DropReason::CommunicatorReplaced, 1);
     }
     at(segment, slot).pointer.store(pointer, Relaxed);
-    at(segment, slot).state.store(COMMUNICATOR_ACTIVE, Release);
     reattach(slot, pointer);
 }
 
-/// It is being called, so its init is over, though nobody has told its pointer.
+/// The init that went on is over, for the library has said so, or the communicator is being called, though perhaps nobody has told
+/// its pointer. Unless it has ended meanwhile.
 #[cold]
-pub(crate) fn called(segment: &Segment, slot: usize) {
+pub(crate) fn succeed(segment: &Segment, slot: usize) {
     let state = &at(segment, slot).state;
     let _ = state.compare_exchange(COMMUNICATOR_FORMING, COMMUNICATOR_ACTIVE, AcqRel, Relaxed);
+}
+
+/// The init that went on has failed. Its pointer leads to the slot until the program ends what there is of it.
+pub(crate) fn fail_attached(segment: &Segment, slot: usize) {
+    if at(segment, slot).state.load(Acquire) == COMMUNICATOR_FORMING {
+        mark_ended(segment, slot, COMMUNICATOR_FAILED);
+    }
 }
 
 /// Whether it lives and no function that ends it can find it.
@@ -174,9 +187,10 @@ pub(crate) fn release(segment: &Segment, slot: usize) {
     slots::give_back(slot);
 }
 
-/// The communicator has ended, and all its events have come. One that was revoked before stays aborted.
+/// The communicator has ended, and all its events have come. One that was revoked before stays aborted, and one whose init
+/// failed stays failed.
 pub(crate) fn end(segment: &Segment, slot: usize, state: u32) {
-    if !is_aborted(segment, slot) {
+    if !matches!(at(segment, slot).state.load(Acquire), COMMUNICATOR_ABORTED | COMMUNICATOR_FAILED) {
         mark_ended(segment, slot, state);
     }
     slots::give_back(slot);

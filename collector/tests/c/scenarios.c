@@ -144,6 +144,25 @@ static void non_blocking(void) {
   OK(ncclCommAbort(comm)); /* and nobody will ever know the child */
 }
 
+/* An init that goes on when the program ends; one of which the program never asks whether it is over; one that fails, and then is
+ * aborted. */
+static void non_blocking_inits(void) {
+  int error = 0;
+  ncclUniqueId ids[3] = {{{1}}, {{2}}, {{3}}};
+  ncclComm_t comms[3];
+  stub_non_blocking(1);
+  for (int i = 0; i < 3; i++) CHECK(ncclCommInitRank(&comms[i], 8, ids[i], 6) == 7);
+  OK(ncclCommGetAsyncError(comms[0], &error));
+  CHECK(error == 7);
+  stub_init_is_done(comms[1]);
+  all_reduce(comms[1], 3);
+  stub_async_error(6);
+  OK(ncclCommGetAsyncError(comms[2], &error));
+  CHECK(error == 6);
+  stub_async_error(0);
+  OK(ncclCommAbort(comms[2]));
+}
+
 static void until_done(ncclComm_t comm) {
   int error;
   do OK(ncclCommGetAsyncError(comm, &error)); while (error == 7);
@@ -679,7 +698,7 @@ static void parts_of_one(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
+    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(non_blocking_inits), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),

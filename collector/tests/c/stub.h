@@ -114,6 +114,8 @@ void stub_finalize_late(int is_on);
 void stub_backwards(int is_on);
 /* ncclCommInitAll announces nothing before so many threads are in it. */
 void stub_meet(int n_threads);
+/* The init of the communicator is over, before it was asked. */
+void stub_init_is_done(ncclComm_t comm);
 /* The child that is being split from the communicator is there, before the parent was asked. */
 void stub_split_is_done(ncclComm_t parent);
 /* Calls that have come to this copy of the library: operations, and group starts. */

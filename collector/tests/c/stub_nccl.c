@@ -372,6 +372,7 @@ int ncclCommUserRank(ncclComm_t comm, int *rank) {
 int ncclCommCuDevice(ncclComm_t comm, int *device) { return ask(comm, device, comm->rank); }
 
 /* On a thread of the library's own, in one that is real. */
+void stub_init_is_done(ncclComm_t comm) { comm->polls = 0; }
 void stub_split_is_done(ncclComm_t parent) {
   parent->polls = parent->child->polls = 0;
   *parent->place = parent->child;

@@ -3,8 +3,9 @@
 use ringscope_wire::Primitive::{self, AllReduce, Broadcast, Send};
 use ringscope_wire::comm_hash::{Scheme, magic_of_grow, of_grow};
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_FREE, DropReason, MADE_BY_GROW, MADE_BY_INIT,
-    MADE_BY_SHRINK, MADE_BY_SPLIT, OPERATION_COMPLETED, OPERATION_ISSUED, SOURCE_CALLS,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_FAILED, COMMUNICATOR_FORMING, COMMUNICATOR_FREE,
+    DropReason, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, OPERATION_COMPLETED,
+    OPERATION_ISSUED, SOURCE_CALLS,
 };
 
 use crate::harness::{job, left_by, several_job};
@@ -135,6 +136,21 @@ fn a_communicator_that_does_not_block_is_described_when_it_is_ready() {
         let states: Vec<_> = left.snapshot.communicators.iter().skip(2).map(|comm| comm.state).collect();
         assert!(states.iter().all(|state| *state == COMMUNICATOR_FREE), "{states:?}");
     }
+}
+
+#[test]
+fn an_init_that_goes_on_is_over_when_the_library_says_so() {
+    let left = left_by("non_blocking_inits");
+    let known = |slot: usize| {
+        let communicator = left.communicator(slot);
+        assert_ne!(communicator.pointer, 0);
+        (communicator.state, communicator.device, communicator.error.map(|error| error.result))
+    };
+    assert_eq!(known(0), (COMMUNICATOR_FORMING, None, None));
+    assert_eq!(known(1), (COMMUNICATOR_ACTIVE, Some(6), None));
+    assert_eq!(known(2), (COMMUNICATOR_FAILED, None, Some(6)));
+    left.expect(1, AllReduce, (1, 12), (1, 12), 0);
+    assert_eq!(left.snapshot.dropped, []);
 }
 
 #[test]

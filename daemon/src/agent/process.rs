@@ -9,8 +9,7 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, LEVEL_CHANNELS, LIVE_CALLED,
-    LIVE_CHAINED, VERSION,
+    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -99,7 +98,7 @@ struct Known {
     ended_at_ns: Option<u64>,
     /// Ticks of its error, and what was said of them.
     error_at: Option<(u64, u64)>,
-    /// How many with its pointer came before; `None` while its init has not succeeded.
+    /// How many with its pointer came before; `None` while it has none, or where its init has failed.
     occurrence: Option<u32>,
     pointer: u64,
     lost: Option<Lost>,
@@ -327,9 +326,13 @@ impl Process {
             if std::mem::replace(&mut known.lost, lost) != lost {
                 known.told = None;
             }
-            let succeeded =
-                matches!(slot.state, COMMUNICATOR_ACTIVE | COMMUNICATOR_DESTROYED | COMMUNICATOR_ABORTED);
-            if known.occurrence.is_none() && succeeded && slot.pointer != 0 {
+            if slot.state == COMMUNICATOR_FAILED && known.occurrence.take().is_some() {
+                // The log has no end of its init.
+                self.uses.entry(known.pointer).and_modify(|uses| *uses = uses.saturating_sub(1));
+            }
+            // A pointer that is known before the init is over is that of one that does not block.
+            let is_made = slot.state != COMMUNICATOR_FAILED && slot.state != COMMUNICATOR_FREE;
+            if known.occurrence.is_none() && is_made && slot.pointer != 0 {
                 known.pointer = slot.pointer;
                 if self.uses.len() >= MAX_POINTERS {
                     self.uses.clear();

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, LOST_CUDA_EVENT, LOST_PROFILER_EVENT,
-    LOST_RECORD, MADE_BY_GROW, MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS,
-    SOURCE_PLUGIN,
+    COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
+    COMMUNICATOR_FORMING, LOST_CUDA_EVENT, LOST_PROFILER_EVENT, LOST_RECORD, MADE_BY_GROW, MADE_BY_INIT,
+    MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS, SOURCE_PLUGIN,
 };
 use ringscope_wire::segment::read::Communicator;
 
@@ -48,7 +48,7 @@ pub(super) fn communicator(
         n_ranks: slot.n_ranks,
         n_nodes: slot.n_nodes.or(said.n_nodes),
         parent_hash: Some(slot.parent_hash).filter(|hash| *hash != 0),
-        state: known_enum::<batch::CommunicatorState>(slot.state),
+        state: known_enum::<batch::CommunicatorState>(state(slot, facts)),
         created_at_ns: times.created_at_ns,
         ended_at_ns: times.ended_at_ns,
         gpu: Some(said.gpu).filter(|gpu| !gpu.is_empty()).or(device).unwrap_or_default(),
@@ -72,6 +72,13 @@ pub(super) fn communicator(
             .unwrap_or_else(|| made_by(slot.made_by).to_owned()),
         ..said
     }
+}
+
+/// The collector hears that an init which does not block is over when the program asks; the log, whose facts are of complete
+/// inits, says it at once.
+fn state(slot: &Communicator, facts: Option<&CommunicatorFacts>) -> u32 {
+    let is_over = slot.state == COMMUNICATOR_FORMING && slot.pointer != 0 && facts.is_some();
+    if is_over { COMMUNICATOR_ACTIVE } else { slot.state }
 }
 
 /// What a log alone says of a communicator: without an id, a state or times.

@@ -27,9 +27,10 @@ use std::time::Duration;
 use daemon::{Answer, FakeDaemon, key};
 use ringscope_daemon::agent::{AgentConfig, AgentError, run};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{CommunicatorState, OperationState, ProcessState};
+use ringscope_wire::batch::{Communicator, CommunicatorState, OperationState, ProcessState};
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_DESTROYED, Live, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED,
+    COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED, COMMUNICATOR_FORMING, Live, OPERATION_COMPLETED,
+    OPERATION_ISSUED, OPERATION_QUEUED,
 };
 use segment::{ANCHOR_WALL_NS, SegmentWriter, fixed};
 use tempfile::TempDir;
@@ -548,16 +549,30 @@ async fn the_log_is_joined_by_pointer_also_when_it_is_used_again() {
     daemon.until(|processes| !processes[&key(43)].communicators.is_empty()).await;
     assert_eq!(segment.read_generation(0), 1);
 
-    // The communicator comes before its facts, in the same slot and with the same pointer.
-    segment.communicator(0, 2, 0xa0, 6);
-    daemon.until(|processes| processes[&key(42)].communicators.iter().any(|c| c.comm_hash == 6)).await;
+    // One whose init does not block fails, so the log never ends it.
+    segment.communicator(0, 2, 0xa0, 7);
+    for (state, told) in
+        [(COMMUNICATOR_FORMING, CommunicatorState::Forming), (COMMUNICATOR_FAILED, CommunicatorState::Failed)]
+    {
+        segment.communicator_state(0, state);
+        let is_told = |c: &Communicator| c.comm_hash == 7 && c.state() == told;
+        daemon.until(|processes| processes[&key(42)].communicators.iter().any(is_told)).await;
+    }
+
+    // The communicator comes before its facts, in the same slot and with the same pointer. The program does not ask whether
+    // its init is over, but the log says so.
+    segment.communicator(0, 3, 0xa0, 6);
+    segment.communicator_state(0, COMMUNICATOR_FORMING);
+    let is_forming = |c: &Communicator| c.comm_hash == 6 && c.state() == CommunicatorState::Forming;
+    daemon.until(|processes| processes[&key(42)].communicators.iter().any(is_forming)).await;
     append(&log, &init_lines(3, 0));
-    let second = 2 << 16;
+    let second = 3 << 16;
     daemon
         .until(|p| {
             p[&key(42)].communicators.iter().any(|c| c.local_id == second && c.final_channels.is_some())
         })
         .await;
+    assert_eq!(daemon.communicator(42, second).state(), CommunicatorState::Active);
     assert_eq!(daemon.communicator(42, second).final_channels, Some(6));
     assert_eq!(daemon.communicator(42, SLOT_0).final_channels, Some(4));
     assert_eq!(daemon.communicator(42, SLOT_0).comm_hash, 5);

@@ -349,7 +349,7 @@ pub struct Communicator {
 
 /// [`Communicator::state`]: the slot holds nothing (yet, or because it is being filled again).
 pub const COMMUNICATOR_FREE: u32 = 0;
-/// [`Communicator::state`]: its init has been called and has not returned.
+/// [`Communicator::state`]: its init has been called and is not over. One that does not block has its pointer already.
 pub const COMMUNICATOR_FORMING: u32 = 1;
 /// [`Communicator::state`]: its init succeeded.
 pub const COMMUNICATOR_ACTIVE: u32 = 2;
