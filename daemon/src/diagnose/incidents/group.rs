@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::keys::{Key, explained_by, explains};
-use crate::api::{Finding, Severity};
+use crate::api::{Finding, FindingKind, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::order::order_of;
 
@@ -69,7 +69,8 @@ fn alike(mut findings: Vec<&Finding>) -> Vec<Group<'_>> {
     for finding in findings {
         let explained = explained_by(finding).into_iter().find_map(|key| {
             let at = *by_key.get(&key)?;
-            (!matches!(key, Key::Kernel(_)) || is_near(groups[at].root(), finding)).then_some(at)
+            let root = groups[at].root();
+            (root.finding != FindingKind::KernelFault || is_near(root, finding)).then_some(at)
         });
         let names = [finding.incident.as_str(), finding.id.as_str()];
         let named = || names.iter().find_map(|name| by_name.get(name).copied());

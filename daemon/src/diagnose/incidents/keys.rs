@@ -7,8 +7,10 @@ use crate::api::{Finding, FindingKind as Kind};
 pub(super) enum Key<'f> {
     /// A host that is lost.
     Host(&'f str),
-    /// What the kernel of a host said lately.
+    /// What the kernel of a host said lately about the host itself.
     Kernel(&'f str),
+    /// What it said about something that a job uses there: job and host.
+    KernelTo(&'f str, &'f str),
     /// A NIC of a host.
     Nic(&'f str, &'f str),
     /// GPUs that a host lacks.
@@ -37,7 +39,15 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
     let mut keys = alike(finding);
     match finding.finding {
         Kind::HostLost => keys.push(Key::Host(host)),
-        Kind::KernelFault => keys.push(Key::Kernel(host)),
+        Kind::KernelFault => {
+            keys.extend(processes(finding));
+            if !job.is_empty() {
+                keys.extend([Key::KernelTo(job, host), Key::DeathIn(job)]);
+            }
+            if !is_of_process(finding) {
+                keys.push(Key::Kernel(host));
+            }
+        }
         Kind::GpuMissing => keys.push(Key::Gpus(host)),
         Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
@@ -74,12 +84,16 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
         keys.extend(finding.nic.as_deref().map(|nic| Key::Nic(host, nic)));
     }
     match finding.finding {
+        Kind::KernelFault if is_of_process(finding) => {
+            keys.extend(processes(finding));
+            keys.push(Key::KernelTo(job, host));
+        }
         Kind::KernelFault | Kind::HostLost | Kind::GpuMissing => {
             keys.extend([Key::Kernel(host), Key::Gpus(host)])
         }
         Kind::RankDead => {
             keys.extend(processes(finding));
-            keys.extend([Key::Kernel(host), Key::DeathIn(job)]);
+            keys.extend([Key::KernelTo(job, host), Key::DeathIn(job)]);
         }
         Kind::CappedByPeer => {
             let culprits = || finding.culprits.iter().map(String::as_str);
@@ -100,13 +114,18 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
                 keys.extend([Key::StuckIn(comm), Key::DeathIn(job)]);
             }
             if kind == Kind::DeviceStalled {
-                keys.push(Key::Kernel(host));
+                keys.push(Key::KernelTo(job, host));
             }
         }
         _ => {}
     }
     keys.extend(alike(finding));
     keys
+}
+
+/// Whether what the kernel said ended one process, and is nothing to those of other jobs.
+fn is_of_process(fault: &Finding) -> bool {
+    !fault.accused.is_empty() && matches!(fault.cause.as_str(), "crash" | "out_of_memory")
 }
 
 /// Whether findings of this kind are about processes.

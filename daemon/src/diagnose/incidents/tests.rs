@@ -140,6 +140,33 @@ fn what_has_nothing_to_do_with_each_other_stays_apart() {
 }
 
 #[test]
+fn a_crash_of_one_job_hides_nothing_of_the_others_on_its_host() {
+    let of = |job: &str, finding: Finding| Finding { job: job.into(), ..finding };
+    let crash = Finding {
+        cause: "crash".into(),
+        comm: String::new(),
+        ..accuses("crash", Kind::KernelFault, "", ("b", 7, 5), 2)
+    };
+    let crash = of("dsegv", crash);
+    let own = of("dsegv", accuses("own", Kind::RankDead, "c1", ("b", 7, 5), 3));
+    let other = of("later", accuses("other", Kind::RankDead, "c2", ("b", 9, 1), 242));
+    check(&[crash.clone(), own, other.clone()], &[&["crash", "own"], &["other"]]);
+    // Nor does the fault of a GPU that only one of them uses.
+    let xid = Finding { cause: "xid".into(), ..crash.clone() };
+    check(&[xid, other], &[&["crash"], &["other"]]);
+    // A number that the host gave to another process an hour later is another process.
+    let again = of("dsegv", accuses("again", Kind::RankDead, "c3", ("b", 7, 5), 3600));
+    check(&[crash, again], &[&["again"], &["crash"]]);
+    // What is wrong with the host is one thing, of whatever job it is told.
+    let check_of = |id, job| {
+        let fault = finding(id, Kind::KernelFault, "b", 2);
+        of(job, Finding { cause: "machine_check".into(), ..fault })
+    };
+    let dead = of("y", accuses("dead", Kind::RankDead, "c2", ("b", 9, 1), 3));
+    check(&[check_of("one", "x"), check_of("two", "y"), dead], &[&["one", "two", "dead"]]);
+}
+
+#[test]
 fn a_death_that_is_found_in_another_communicator_is_the_same_incident() {
     let mut world = World::default();
     let death = |id, comm, pid| accuses(id, Kind::RankDead, comm, ("b", pid, 5), 100);
