@@ -105,6 +105,12 @@ pub(super) fn own_thread(pid: u32, thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("NSpid:")).and_then(last_number)
 }
 
+/// The process that a thread, or process, of this number is part of.
+pub(super) fn process_of(thread: u32) -> Option<u32> {
+    let status = text(thread, "status")?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 fn last_number(numbers: &str) -> Option<u32> {
     numbers.split_ascii_whitespace().last()?.parse().ok()
 }

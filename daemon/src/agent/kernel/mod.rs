@@ -23,7 +23,7 @@ use self::parse::Reader;
 use self::record::{Read, Record};
 use self::source::Source;
 use super::config::{AgentConfig, KernelLog};
-use super::procfs::boot_id;
+use super::procfs::{boot_id, process_of};
 
 /// Messages in one batch, as the batch allows.
 const MAX_PER_BATCH: usize = 64;
@@ -31,6 +31,8 @@ const MAX_PER_BATCH: usize = 64;
 const MAX_WAITING: usize = 256;
 /// Messages from before the agent started that are told of: what killed a job a moment ago is still news.
 const PAST_NS: u64 = 600_000_000_000;
+/// How old a message may be for the thread that it names to be there still, as the same one.
+const FRESH_NS: u64 = 1_000_000_000;
 /// When a source that went away is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 /// How long the thread sleeps at once: it must see that it shall end.
@@ -214,11 +216,21 @@ impl Following {
             self.newest_us = self.newest_us.max(since_boot_us);
             let at_ns = now.of(&record, source.is_live());
             if now.wall_ns.saturating_sub(at_ns) <= PAST_NS && since_boot_us > self.read_until_us {
-                messages.extend(self.reader.read(&record, at_ns, boot_id()));
+                let message = self.reader.read(&record, at_ns, boot_id());
+                // The kernel names threads. Later the number may be another one's, or nobody's.
+                let is_fresh = now.wall_ns.saturating_sub(at_ns) <= FRESH_NS;
+                messages
+                    .extend(message.map(|message| if is_fresh { with_process(message) } else { message }));
             }
         }
         (messages, missed + self.reader.lost - lost_before)
     }
+}
+
+/// The same of the whole process, where a thread is named that is still there.
+fn with_process(message: KernelMessage) -> KernelMessage {
+    let pid = message.pid.map(|thread| process_of(thread).unwrap_or(thread));
+    KernelMessage { pid, ..message }
 }
 
 /// One moment by the wall's clock and by CLOCK_MONOTONIC.

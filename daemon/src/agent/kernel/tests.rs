@@ -144,6 +144,30 @@ fn a_live_message_has_the_time_at_which_it_came() {
 }
 
 #[test]
+fn a_crash_of_a_thread_is_that_of_its_process() {
+    let mut following = Following::default();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let source = Source::open(file.path(), "/none".as_ref()).unwrap();
+    let (wake, sleeps) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
+        sleeps.recv().ok();
+    });
+    let number = told.recv().unwrap();
+    let mut pid = |at: u64, age_us: u64| {
+        let text =
+            format!("worker[{number}]: segfault at 0 ip 0 sp 0 error 4 in libc.so.6[7f0000000000+1000]");
+        let record = Record { number: at, since_boot_us: NOW.since_boot_us - age_us, wall_ns: None, text };
+        following.read(vec![Read::Kernel(record)], &source, NOW).0[0].pid
+    };
+    assert_eq!(pid(1, 60_000_000), Some(number), "an old one may be of another process");
+    assert_eq!(pid(2, 1000), Some(std::process::id()));
+    drop(wake);
+    thread.join().unwrap();
+}
+
+#[test]
 fn another_source_begins_where_the_last_one_ended() {
     let dir = tempfile::tempdir().unwrap();
     let (none, journalctl) = (dir.path().join("none"), dir.path().join("journalctl"));

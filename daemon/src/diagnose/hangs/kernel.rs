@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringscope_wire::batch::{KernelMessage, KernelMessageKind as Kind};
 
 use super::case::Case;
-use super::scene::{Host, Life};
+use super::scene::{Host, Life, Process};
 use super::words;
 use crate::api::{Detail, FindingKind, Severity};
 use crate::clock::Timestamp;
@@ -18,10 +18,17 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     let sight = case.sight;
     for (host, index) in sight.scene.hosts.iter().zip(0_u32..) {
         let mut by_subject: BTreeMap<String, Vec<&KernelMessage>> = BTreeMap::new();
-        // What was said before the job came is not about it.
-        let of_host = sight.on_host(index).iter().map(|process| sight.process(*process));
-        let began = of_host.map(|process| process.started_at).min().unwrap_or_default();
-        for message in host.kernel.iter().filter(|message| message.at_ns >= began.0) {
+        // What was said before the job came, or after it went, is not about it.
+        let of_host = || sight.on_host(index).iter().map(|process| sight.process(*process));
+        let began = of_host().map(|process| process.started_at).min().unwrap_or_default();
+        let is_late = |at: Timestamp| {
+            of_host().all(|process| process.ended_at.is_some_and(|ended| at.since(ended) > AFTER_DEATH))
+        };
+        let of_job = |message: &&&KernelMessage| {
+            let at = Timestamp(message.at_ns);
+            at >= began && !is_late(at) && !is_of_another(case, index, message)
+        };
+        for message in host.kernel.iter().filter(of_job) {
             by_subject.entry(subject_key(message)).or_default().push(message);
         }
         for (key, messages) in by_subject {
@@ -83,7 +90,7 @@ pub(super) fn words_about(
         let at = Timestamp(message.at_ns);
         died.is_none_or(|died| died.since(at) < BEFORE_DEATH && at.since(died) < AFTER_DEATH)
     };
-    let of_it = |message: &&&KernelMessage| message.pid == Some(it.pid);
+    let of_it = |message: &&&KernelMessage| is_its(it, message);
     let told = kernel.iter().filter(near).find(of_it);
     let of_host = |message: &&&KernelMessage| {
         message.pid.is_none() && is_fatal(message) && !is_of_others_gpu(case, host, process, message)
@@ -112,10 +119,27 @@ fn hit(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> Option<(u
         let (communicator, place) = sight.largest(process)?;
         Some((communicator, sight.member(communicator, place).rank))
     };
-    let by_pid = on_host().find(|index| message.pid.is_some_and(|pid| pid == sight.process(*index).pid));
+    let by_pid = on_host().find(|index| is_its(sight.process(*index), message));
     let by_gpu = || on_host().find(|index| uses_gpu(case, *index, &message.pci));
     let process = by_pid.or_else(by_gpu)?;
     Some((process, largest(process)))
+}
+
+/// Whether the kernel names this process: its number, while it had that.
+fn is_its(process: &Process<'_>, message: &KernelMessage) -> bool {
+    let at = Timestamp(message.at_ns);
+    message.pid == Some(process.pid)
+        && process.started_at.since(at) <= STARTS_APART
+        && process.ended_at.is_none_or(|ended| at.since(ended) <= AFTER_DEATH)
+}
+
+/// Whether it is about one process, and that is none of this job's on its host: other programs crash too.
+fn is_of_another(case: &Case<'_, '_, '_>, host: u32, message: &KernelMessage) -> bool {
+    let mut on_host = case.sight.on_host(host).iter().map(|process| case.sight.process(*process));
+    is_of_process(message)
+        && message.pid.is_some()
+        && message.pci.is_empty()
+        && !on_host.any(|process| is_its(process, message))
 }
 
 /// Whether two PCI addresses are one: the library writes its domain and case as it likes.
@@ -205,3 +229,5 @@ const LINES: usize = 8;
 /// How long before a death a message may explain it, and how long after: logs are written late.
 const BEFORE_DEATH: Duration = Duration::from_secs(30);
 const AFTER_DEATH: Duration = Duration::from_secs(10);
+/// A process's start is computed from the boot's, which is known to a second.
+const STARTS_APART: Duration = Duration::from_secs(2);

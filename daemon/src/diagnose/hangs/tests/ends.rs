@@ -475,23 +475,3 @@ fn imported_files_are_judged_at_once() {
     assert_eq!(judgement.culprits, [3]);
     assert!(!verdict.asks.iter().any(|ask| ask.what == Question::Look), "nobody is there to look");
 }
-
-#[test]
-fn what_the_kernel_said_before_the_job_or_of_others_is_no_alarm() {
-    let mut world = job(4);
-    world.comm("c0ffee", "", &ALL);
-    let message = |at_s: f64, pid| KernelMessage {
-        kind: KernelMessageKind::OutOfMemory.into(),
-        pid: Some(pid),
-        at_ns: at(at_s).0,
-        text: "Out of memory: Killed process".to_owned(),
-        ..KernelMessage::default()
-    };
-    kernel(&mut world, message(-601.0, 4001));
-    nothing(&world.look(1.0));
-    kernel(&mut world, message(0.5, 77));
-    assert_eq!(
-        found(&world.look(2.0)),
-        [(FindingKind::KernelFault, Severity::Info, "out_of_memory", vec![])]
-    );
-}

@@ -8,6 +8,7 @@ mod crash;
 mod dead;
 mod ends;
 mod files;
+mod kernel;
 mod nested;
 mod order;
 mod other_calls;
