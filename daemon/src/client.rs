@@ -131,6 +131,17 @@ impl Client {
         self.list("nodes").await
     }
 
+    /// The hosts of one job, as they stand for it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn hosts_of_job(&self, job: &str) -> Result<Vec<HostSummary>, ClientError> {
+        let mut url = reqwest::Url::parse(&self.url_of(&["nodes"])?)
+            .map_err(|error| ClientError::NoAnswer { url: self.daemon.clone(), reason: error.to_string() })?;
+        url.query_pairs_mut().append_pair("job", job);
+        self.list(&format!("nodes?{}", url.query().unwrap_or_default())).await
+    }
+
     /// All communicators.
     ///
     /// # Errors

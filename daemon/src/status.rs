@@ -104,7 +104,10 @@ pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<Outcome, Sta
         health: client.health(args.job.as_deref(), args.host.as_deref()).await?,
         incidents: client.incidents(false).await?,
         jobs: client.jobs().await?,
-        hosts: client.hosts().await?,
+        hosts: match &args.job {
+            Some(job) => client.hosts_of_job(job).await?,
+            None => client.hosts().await?,
+        },
         communicators: client.communicators().await?,
         groups: client.summation_groups().await?,
         findings: client.firing().await?,

@@ -15,7 +15,8 @@ use crate::view;
 /// Every host, by name.
 #[utoipa::path(get, path = "/api/v1/nodes", tag = "nodes",
     params(
-        ("job" = Option<String>, Query, description = "Only those on which this job has, or had, a process."),
+        ("job" = Option<String>, Query, description = "Only those on which this job has, or had, a process. They stand as \
+            it does there, without what is found about other jobs."),
         ("degraded" = Option<bool>, Query, description = "Only those with, or without, a firing finding of severity \
             warning or above."),
         ("q" = Option<String>, Query, description = "Only those with this in their name, whatever the case.", max_length = 200),
@@ -36,8 +37,9 @@ pub(super) async fn list(
         degraded: params.boolean("degraded")?,
         part: params.part("q")?,
     };
-    let list = move |model: &Model, diagnosis: &Diagnosis, now| {
-        view::hosts(model, diagnosis, now, filter.keeps(model))
+    let list = move |model: &Model, diagnosis: &Diagnosis, now| match &filter.job {
+        Some(job) => view::hosts_of_job(model, diagnosis, now, job, filter.keeps(model)),
+        None => view::hosts(model, diagnosis, now, filter.keeps(model)),
     };
     let hosts = app.read(list).await?;
     Ok(Json(paging.page(hosts, |host| host.host.clone())))

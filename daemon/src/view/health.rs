@@ -1,13 +1,12 @@
 //! How everything stands, or one job or host of it.
 
 use super::incidents::{IncidentFilter, incidents};
-use super::standings::Standings;
-use super::{hosts, jobs};
+use super::{hosts, hosts_of_job, jobs};
 use crate::api::{FindingState, Health, HostSummary, Incident, Job, JobState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::health;
-use crate::model::{Model, Process};
+use crate::model::Model;
 
 /// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
 /// sentence about all: it is the past.
@@ -28,17 +27,11 @@ pub fn health(
         host.is_none_or(|host| name == host)
             && of_job.as_ref().is_none_or(|hosts| hosts.iter().any(|host| host == name))
     };
-    let mut hosts = hosts(model, diagnosis, now, keep);
-    if let Some(job) = job {
+    let mut hosts = match job {
         // What other jobs do on the same hosts is not asked for.
-        let standings = Standings::of_job(model, diagnosis, now, job);
-        for host in &mut hosts {
-            let Some((name, processes)) = model.host(&host.host) else { continue };
-            let is_its =
-                |process: &&Process| process.identity().is_some_and(|identity| &*identity.job == job);
-            host.standing = standings.host(name, &processes.filter(is_its).collect::<Vec<_>>());
-        }
-    }
+        Some(job) => hosts_of_job(model, diagnosis, now, job, keep),
+        None => hosts(model, diagnosis, now, keep),
+    };
     let filter = IncidentFilter {
         state: Some(FindingState::Firing),
         job: job.map(str::to_owned),
@@ -77,7 +70,7 @@ mod tests {
     use ringscope_wire::batch;
 
     use super::*;
-    use crate::api::HealthLevel;
+    use crate::api::{Condition, HealthLevel};
     use crate::model::build::{Cluster, at};
 
     #[test]
@@ -124,5 +117,12 @@ mod tests {
         assert_eq!(level(Some("other")), HealthLevel::Ok);
         assert_eq!(level(Some("train")), HealthLevel::Warning);
         assert_eq!(level(None), HealthLevel::Warning);
+        // And the hosts that are listed below that sentence say the same.
+        let condition = |job| {
+            let hosts = hosts_of_job(&model, &diagnosis, at(4), job, |name, _| name == "host-2");
+            (hosts[0].standing.condition, hosts[0].reasons.len())
+        };
+        assert_eq!(condition("other"), (Condition::Healthy, 0));
+        assert_eq!(condition("train").0, Condition::Degraded);
     }
 }

@@ -26,13 +26,45 @@ pub fn hosts(
 ) -> Vec<HostSummary> {
     let firing = firing_by(diagnosis, subject);
     let seen = (&Ages::of(model), &Standings::of(model, diagnosis, now));
+    kept(model, &firing, keep)
+        .map(|(name, processes)| summary(model, seen, &firing, now, name, &processes))
+        .collect()
+}
+
+/// The same for who asks about one job: they stand as its processes there do, and what is found about others is left out.
+#[must_use]
+pub fn hosts_of_job(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    job: &str,
+    keep: impl Fn(&str, bool) -> bool,
+) -> Vec<HostSummary> {
+    let mut firing = firing_by(diagnosis, subject);
+    for found in firing.values_mut() {
+        found.retain(|finding| finding.job.is_empty() || finding.job == job);
+    }
+    let standings = Standings::of_job(model, diagnosis, now, job);
+    let seen = (&Ages::of(model), &standings);
+    let is_its = |process: &&Process| process.identity().is_some_and(|identity| &*identity.job == job);
+    let of_host = |(name, processes): (&Name, Vec<&Process>)| {
+        let mut host = summary(model, seen, &firing, now, name, &processes);
+        host.standing = standings.host(name, &processes.into_iter().filter(is_its).collect::<Vec<_>>());
+        host
+    };
+    kept(model, &firing, keep).map(of_host).collect()
+}
+
+/// The hosts that are asked for, with their processes.
+fn kept<'m>(
+    model: &'m Model,
+    firing: &HashMap<&str, Vec<&Finding>>,
+    keep: impl Fn(&str, bool) -> bool,
+) -> impl Iterator<Item = (&'m Name, Vec<&'m Process>)> {
     let has_bad =
         |name: &str| firing.get(name).is_some_and(|firing| is_degraded(count(firing.iter().copied())));
-    model
-        .hosts()
-        .filter(|(name, _)| keep(name, has_bad(name)))
-        .map(|(name, processes)| summary(model, seen, &firing, now, name, &processes.collect::<Vec<_>>()))
-        .collect()
+    let asked = move |(name, _): &(&'m Name, _)| keep(name, has_bad(name));
+    model.hosts().map(|(name, processes)| (name, processes.collect())).filter(asked)
 }
 
 /// One host.

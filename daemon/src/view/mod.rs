@@ -33,7 +33,7 @@ pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
 pub(crate) use hardware::bytes_per_s;
 pub use health::{health, health_now};
-pub use hosts::{host, hosts};
+pub use hosts::{host, hosts, hosts_of_job};
 pub use incidents::{IncidentFilter, incident, incidents};
 pub use jobs::{job, jobs};
 pub use operations::operations;

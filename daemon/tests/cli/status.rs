@@ -101,6 +101,8 @@ async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let (code, stdout, _) = of(&["--job", "well"]);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(stdout.contains("All 2 hosts healthy") && !stdout.contains("node-d"), "{stdout}");
+    // Another job on the same host is in trouble: that is not this one's.
+    assert!(!stdout.contains("Hosts in trouble"), "{stdout}");
     let (code, stdout, _) = of(&["--host", "node-d"]);
     assert_eq!(code, Some(2), "{stdout}");
     assert!(stdout.starts_with("node-d found 2 channels") && !stdout.contains("well"), "{stdout}");
