@@ -8,6 +8,7 @@ use crate::api::{
     JobState, Severity,
 };
 use crate::clock::Timestamp;
+use crate::diagnose::standing::NOBODY_THERE;
 use crate::words::{capital, duration, plural};
 
 /// The state of these jobs and hosts, with the incidents that are open.
@@ -68,12 +69,13 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     health
 }
 
-/// Whether anything runs on a host, or is found about it, or nobody can say.
+/// Whether anything runs on a host, or is found about it, or nobody can say; one that may be gone is left out.
 fn is_watched(host: &HostSummary) -> bool {
     host.n_processes > 0
         || !host.jobs.is_empty()
         || host.findings.critical + host.findings.warning > 0
-        || host.standing.condition >= Condition::Unknown
+        || host.standing.condition > Condition::Unknown
+        || host.standing.condition == Condition::Unknown && host.standing.reason != NOBODY_THERE
 }
 
 fn counts(open: &[Incident]) -> FindingCounts {

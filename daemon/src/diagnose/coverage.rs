@@ -120,9 +120,13 @@ impl JobCoverage {
         }
     }
 
-    /// As the API shows it.
+    /// As the API shows it. `has_any`: a communicator of the job is, or was, known.
     #[must_use]
-    pub fn to_api(self) -> api::Coverage {
+    pub fn to_api(self, has_any: bool) -> api::Coverage {
+        if !has_any {
+            let lacks = vec!["no communicator of it is known, so nothing of its calls is".to_owned()];
+            return api::Coverage { state: CoverageState::Partly, lacks, ..self.sum };
+        }
         let words = |(text, n): (String, u32)| {
             let of = if n == 1 { "1 communicator".to_owned() } else { format!("{n} communicators") };
             format!("{text} ({of})")

@@ -327,13 +327,14 @@ fn of_calls(calls: &Calls) -> Standing {
 }
 
 /// How something stands that consists of parts: a communicator, a job, a host. `noun`: what the parts
-/// are, as of several. `worst` is the worst finding about the whole; `nothing` says why it is well if it has no part.
+/// are, as of several. `worst` is the worst finding about the whole; `nothing` says how it stands if it has no
+/// part, and why.
 #[must_use]
 pub fn of_whole<N: FnOnce() -> String>(
     parts: impl Iterator<Item = (N, Standing)>,
     noun: &str,
     worst: Option<&Finding>,
-    nothing: &str,
+    nothing: (Condition, &str),
 ) -> Standing {
     let (mut n_parts, mut n_like_worst) = (0, 0);
     let mut worst_part: Option<(N, Standing)> = None;
@@ -357,7 +358,7 @@ pub fn of_whole<N: FnOnce() -> String>(
         return standing(condition, finding.message.clone());
     }
     let Some((name, part)) = worst_part else {
-        return standing(Condition::Healthy, nothing.to_owned());
+        return standing(nothing.0, nothing.1.to_owned());
     };
     let name = name();
     let reason = match part.condition {
@@ -370,6 +371,9 @@ pub fn of_whole<N: FnOnce() -> String>(
     };
     Standing { reason, ..part }
 }
+
+/// Why nobody can say how a host does on which nothing runs that is known, and which no agent looks after.
+pub const NOBODY_THERE: &str = "nothing is known to run on it, and no agent reports from it: it may be gone";
 
 /// How a host stands on which not all can be watched, for this reason.
 #[must_use]

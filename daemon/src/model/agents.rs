@@ -80,6 +80,8 @@ pub(super) struct Agents {
 
 #[derive(Default)]
 struct Agent {
+    /// Where it runs.
+    host: String,
     heard: Timestamp,
     newest_seq: u64,
     /// When it said that it ends, by our clock.
@@ -109,6 +111,9 @@ impl Agents {
         };
         let entry = self.agents.entry(agent).or_default();
         entry.heard = entry.heard.max(now);
+        if entry.host != clip(&batch.agent_host) {
+            clip(&batch.agent_host).clone_into(&mut entry.host);
+        }
         raise(&mut entry.dropped, &batch.dropped, losses);
         let posted_at = Some(Timestamp(batch.posted_at_ns)).filter(|at| at.0 > 0);
         let at = entry.lag.of(sent_at, posted_at, now);
@@ -142,6 +147,12 @@ impl Agents {
     /// When this agent was last heard.
     pub(super) fn heard(&self, agent: u64) -> Option<Timestamp> {
         self.agents.get(&agent).map(|agent| agent.heard)
+    }
+
+    /// Hosts whose agents were heard within this time, and have not said that they end.
+    pub(super) fn hosts(&self, now: Timestamp, within: Duration) -> impl Iterator<Item = &str> {
+        let is_there = move |agent: &&Agent| agent.ended.is_none() && now.since(agent.heard) < within;
+        self.agents.values().filter(is_there).map(|agent| agent.host.as_str())
     }
 
     /// What all agents lost, by reason.

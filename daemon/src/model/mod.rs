@@ -228,6 +228,12 @@ impl Model {
         ended.filter(|_| process.is_living())
     }
 
+    /// Hosts that somebody looks after now: whose agents, or those that tell of their hardware, speak.
+    pub fn looked_after(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let by_hardware = self.hardware.iter().filter(move |(_, hardware)| hardware.is_fresh(now));
+        self.agents.hosts(now, limits::STALE_AFTER).chain(by_hardware.map(|(name, _)| &**name))
+    }
+
     /// Stands for an agent that was heard of.
     #[must_use]
     pub fn agent(&self, agent_id: &str) -> Option<u64> {

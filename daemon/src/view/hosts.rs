@@ -147,7 +147,7 @@ fn summary(
     let is_imported = |process: &Process| process.state() == ProcessState::Imported;
     let jobs: BTreeSet<&Name> = processes
         .iter()
-        .filter(|process| lives(process) || is_imported(process))
+        .filter(|process| lives(process) || is_past && is_imported(process))
         .filter_map(|process| process.identity())
         .map(|identity| &identity.job)
         .collect();

@@ -45,7 +45,8 @@ fn fill(
     for communicator in job.communicators(model) {
         n_communicators += 1;
         let state = communicator.state(model).0;
-        active += u32::from(state == CommunicatorState::Active);
+        // Files tell of the past.
+        active += u32::from(state == CommunicatorState::Active && of_processes.state != JobState::Imported);
         if matches!(state, CommunicatorState::Active | CommunicatorState::Broken) {
             coverage.add(&diagnosis.channels(communicator, model).coverage);
         }
@@ -66,7 +67,7 @@ fn fill(
         active_communicators: active,
         n_communicators,
         findings: count(firing.get(&**id).into_iter().flatten().copied()),
-        coverage: coverage.to_api(),
+        coverage: coverage.to_api(n_communicators > 0),
         issued_bytes: bytes.issued,
         completed_bytes: bytes.completed,
         completed_bytes_per_s: bytes.completed_per_s,

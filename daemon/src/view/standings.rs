@@ -10,7 +10,7 @@ use crate::api::{
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::diagnose::standing::{
-    Calls, Evidence, Watched, condition_of, is_hang, of_process, of_whole, unseen_there,
+    Calls, Evidence, NOBODY_THERE, Watched, condition_of, is_hang, of_process, of_whole, unseen_there,
 };
 use crate::model::{
     Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
@@ -32,6 +32,8 @@ pub(super) struct Standings<'a> {
     stuck: HashMap<&'a str, &'a Finding>,
     /// Keys of the processes that are in a summation group.
     summing: HashSet<&'a str>,
+    /// Hosts from which an agent reports.
+    looked_after: HashSet<&'a str>,
 }
 
 impl<'a> Standings<'a> {
@@ -60,6 +62,7 @@ impl<'a> Standings<'a> {
             by_comm: HashMap::new(),
             stuck: HashMap::new(),
             summing: HashSet::new(),
+            looked_after: model.looked_after(now).collect(),
         };
         for group in model.summations() {
             let members = group.members().filter_map(|(place, _)| group.process(place, model));
@@ -147,7 +150,8 @@ impl<'a> Standings<'a> {
         });
         let (state, _) = known.state(self.model);
         let finding = self.by_comm.get(known.id().as_str()).copied();
-        let standing = of_whole(parts, "ranks", finding, "nobody has told of a rank of it");
+        let standing =
+            of_whole(parts, "ranks", finding, (Condition::Unknown, "nobody has told of a rank of it"));
         match state {
             // Programs that end without a word take it with them, one process after the other.
             CommunicatorState::Broken if standing.condition == Condition::Healthy => Standing {
@@ -165,7 +169,7 @@ impl<'a> Standings<'a> {
         let counts = |process: &&Process| is_over || !has_ended_well(process);
         let processes = job.present(self.model, self.now).filter(counts);
         let finding = self.by_job.get(&**id).copied();
-        self.of_processes(processes, finding, "none of its processes is known")
+        self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"))
     }
 
     /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does.
@@ -174,7 +178,12 @@ impl<'a> Standings<'a> {
         let finding = self.by_host.get(&(is_past, &**name)).copied();
         let is_told = |process: &&Process| is_past || process.state() != ProcessState::Imported;
         let living = processes.iter().copied().filter(|process| process.ended().is_none()).filter(is_told);
-        let standing = self.of_processes(living, finding, "nothing runs on it, and nothing is wrong with it");
+        let nothing = if self.looked_after.contains(&**name) {
+            (Condition::Healthy, "nothing runs on it, and nothing is wrong with it")
+        } else {
+            (Condition::Unknown, NOBODY_THERE)
+        };
+        let standing = self.of_processes(living, finding, nothing);
         match self.model.cannot_watch(name) {
             Some(why) if !is_past && standing.condition <= Condition::Unknown => unseen_there(why),
             _ => standing,
@@ -185,7 +194,7 @@ impl<'a> Standings<'a> {
         &self,
         processes: impl Iterator<Item = &'p Process>,
         finding: Option<&Finding>,
-        nothing: &str,
+        nothing: (Condition, &str),
     ) -> Standing {
         let parts = processes.map(|process| (move || name(process), self.process(process)));
         of_whole(parts, "processes", finding, nothing)

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::{
-    CommunicatorState, CoverageState, FindingState, JobState, OperationState, RankState, Severity,
+    CommunicatorState, Condition, CoverageState, FindingState, HealthLevel, JobState, OperationState,
+    RankState, Severity,
 };
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
@@ -438,7 +439,7 @@ fn what_was_imported_neither_runs_nor_goes_stale() {
     assert!(changes.communicators.is_empty(), "nothing of it changes with time");
     let job = job(&model, &diagnosis, at(3 * day), "train").unwrap();
     assert_eq!((job.state, job.n_processes), (JobState::Imported, 4));
-    assert_eq!((job.active_communicators, job.findings.critical), (1, 1));
+    assert_eq!((job.active_communicators, job.n_communicators, job.findings.critical), (0, 1, 1));
     let whole = communicator(&model, &diagnosis, at(3 * day), cluster.id().as_str()).unwrap();
     assert_eq!((whole.summary.state, whole.summary.ended), (CommunicatorState::Active, None));
     assert!(whole.ranks.iter().all(|rank| rank.state == RankState::Imported));
@@ -457,6 +458,49 @@ fn what_was_imported_neither_runs_nor_goes_stale() {
     assert_eq!(jobs(&again, &diagnosis, at(60))[0].state, JobState::Imported);
     model.tick(at(8 * day));
     assert!(model.job("train").is_none(), "not kept for ever");
+}
+
+#[test]
+fn what_was_imported_is_no_job_of_a_host_that_lives() {
+    let (past, live) = (
+        Cluster::new(&[("host-0", 2, 2)], 2),
+        Cluster { job: "live", ..Cluster::new(&[("host-0", 2, 2)], 2) },
+    );
+    let mut process = past.process(0);
+    process.state = ProcessState::Imported.into();
+    process.key = "host-0/7/1".to_owned();
+    let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 2, vec![process]), at(2));
+    model.apply(&live.batch(2, 3), at(3));
+    assert_eq!(hosts(&model, &diagnosis, at(4), |_, _| true)[0].jobs, ["live"]);
+}
+
+#[test]
+fn nothing_is_green_without_evidence() {
+    let cluster = Cluster::new(&[("host-0", 1, 1), ("pod-7", 1, 1)], 1);
+    let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+    let ended = |rank| {
+        let mut process = cluster.process(rank);
+        process.state = ProcessState::Exited.into();
+        process.communicators.clear();
+        process
+    };
+    model.apply(&batch(1, 2, (0..2).map(ended).collect()), at(2));
+    let standing = |s: u64| {
+        let hosts = hosts(&model, &diagnosis, at(s), |_, _| true);
+        hosts.into_iter().map(|host| (host.standing.condition, host.standing.reason)).collect::<Vec<_>>()
+    };
+    // The agent of host-0 speaks, and says nothing of the host of a container that is gone.
+    let found = standing(3);
+    assert_eq!((found[0].0, found[1].0), (Condition::Healthy, Condition::Unknown), "{found:?}");
+    assert!(found[1].1.contains("no agent reports from it"), "{found:?}");
+    assert_eq!(standing(60)[0].0, Condition::Unknown, "nobody speaks any more");
+    let health = health(&model, &diagnosis, at(3), None, None);
+    assert_eq!((health.level, health.hosts.unknown), (HealthLevel::Idle, 0), "{health:?}");
+    // A job of which no communicator is known is not seen in full.
+    let coverage = jobs(&model, &diagnosis, at(3)).remove(0).coverage;
+    assert_eq!(coverage.state, CoverageState::Partly);
+    assert!(coverage.lacks[0].contains("no communicator"), "{coverage:?}");
 }
 
 #[test]
@@ -490,7 +534,7 @@ fn who_was_killed_before_a_restart_counts_no_more() {
     let (mut model, diagnosis) = world(&first);
     let check = |model: &Model, expected: (u32, u32, bool)| {
         let job = jobs(model, &diagnosis, at(40)).remove(0);
-        let has_failed = job.standing.condition == crate::api::Condition::Failed;
+        let has_failed = job.standing.condition == Condition::Failed;
         assert_eq!((job.n_processes, job.n_killed, has_failed), expected, "{:?}", job.standing);
     };
     let killed = first.processes().into_iter().map(|one| ended(one, ProcessState::Killed, 10));

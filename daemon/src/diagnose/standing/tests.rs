@@ -235,7 +235,7 @@ fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
     let of = |parts: &[&Standing], worst: Option<&Finding>| {
         let parts =
             parts.iter().enumerate().map(|(rank, part)| (move || format!("rank {rank}"), (*part).clone()));
-        let whole = of_whole(parts, "processes", worst, "nothing runs");
+        let whole = of_whole(parts, "processes", worst, (Condition::Healthy, "nothing runs"));
         (whole.condition, whole.reason)
     };
     assert_eq!(of(&[], None), (Condition::Healthy, "nothing runs".into()));
@@ -256,7 +256,13 @@ fn a_whole_is_as_its_worst_part_and_says_how_many_are() {
         (Condition::Hung, "2 of 2 processes hung: rank 1: is stopped".into())
     );
     let whole = |parts: Vec<Standing>| {
-        of_whole(parts.into_iter().map(|part| (String::new, part)), "processes", None, "").waits
+        of_whole(
+            parts.into_iter().map(|part| (String::new, part)),
+            "processes",
+            None,
+            (Condition::Unknown, ""),
+        )
+        .waits
     };
     assert!(whole(vec![well.clone(), waits.clone()]));
     assert!(!whole(vec![waits.clone(), hung, waits]));
