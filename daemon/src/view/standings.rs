@@ -221,7 +221,7 @@ impl<'a> Standings<'a> {
             watched,
             not_watched_there: self.not_watched_there(process),
             has_communicators: process.has_communicators() || self.summing.contains(process.key()),
-            lacks: process.activity().filter(|known| known.state == 'T').map(|_| STOPPED.to_owned()),
+            lacks: is_stopped(process).then(|| STOPPED.to_owned()),
             ..Evidence::default()
         }
     }
@@ -286,6 +286,11 @@ impl<'a> Standings<'a> {
 
 /// Of a process that makes no call because of it, whether anybody waits for it or not.
 const STOPPED: &str = "it is stopped (SIGSTOP)";
+
+/// Of one that has ended its state is what was read before that.
+fn is_stopped(process: &Process) -> bool {
+    process.is_living() && process.activity().is_some_and(|known| known.state == 'T')
+}
 
 /// Whether a host is known from files alone.
 pub(super) fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {

@@ -1,4 +1,5 @@
 use ringscope_wire::Primitive;
+use ringscope_wire::batch::{Activity, ProcessState};
 
 use super::super::{CommunicatorFilter, communicators, jobs};
 use crate::api::Condition;
@@ -40,4 +41,23 @@ fn only_the_communicator_whose_events_are_lost_is_unknown() {
     assert_eq!(standing(&other).0, Condition::Healthy);
     let job = &jobs(&model, &diagnosis, now)[0].standing;
     assert_eq!(job.condition, Condition::Healthy, "{job:?}");
+}
+
+#[test]
+fn one_that_went_on_and_ended_is_not_stopped_any_more() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 1);
+    let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+    let mut tell = |seq: u64, state: ProcessState| {
+        let mut process = cluster.process(0);
+        process.state = state.into();
+        // The agent reads the state of a process now and then: it may have gone on and ended before the next time.
+        process.activity = Some(Activity { state: "T".to_owned(), read_at_ns: at(1).0, ..Activity::default() });
+        model.apply(&batch(seq, seq, vec![process]), at(seq));
+        let job = jobs(&model, &diagnosis, at(seq)).remove(0);
+        (job.standing.condition, job.standing.reason)
+    };
+    let (condition, reason) = tell(1, ProcessState::Running);
+    assert!(condition == Condition::Degraded && reason.contains("SIGSTOP"), "{reason}");
+    let (condition, reason) = tell(2, ProcessState::Exited);
+    assert_eq!(condition, Condition::Healthy, "{reason}");
 }
