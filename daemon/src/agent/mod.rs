@@ -15,7 +15,8 @@
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
 //!   `regular`: files whose paths others have named. `folder_file`: which files of the folder may go. `room`: whether the
-//!   folder has room for one more segment. `refused`: processes that have found none.
+//!   folder has room for one more segment. `refused`: processes that have found none; `denied`: those whose segments may not be
+//!   read.
 //! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
@@ -32,6 +33,7 @@ mod completion;
 mod config;
 mod control;
 mod delta;
+mod denied;
 mod error;
 mod folder_file;
 mod foreign;

@@ -225,6 +225,12 @@ impl Reader {
         self.hardware.is_new() && settled >= self.last_seq
     }
 
+    /// The processes that run here and are not watched, and why.
+    fn not_watched(&self) -> String {
+        let refused = Some(self.room.not_watched.clone()).filter(|refused| !refused.is_empty());
+        refused.into_iter().chain(self.tracker.denied()).collect::<Vec<_>>().join("; ")
+    }
+
     fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {
         self.last_seq += 1;
         let mut losses = self.tracker.losses.clone();
@@ -249,7 +255,7 @@ impl Reader {
             posted_at_ns: 0,
             more_follows,
             cannot_watch: self.room.lack.clone(),
-            not_watched: self.room.not_watched.clone(),
+            not_watched: self.not_watched(),
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

@@ -204,7 +204,7 @@ fn text(name: &CStr) -> Option<String> {
 }
 
 /// Whose segment it is: `<pid>-<start time>.seg`.
-fn segment_name(name: &str) -> Option<(u32, u64)> {
+pub(super) fn segment_name(name: &str) -> Option<(u32, u64)> {
     let (pid, start_time_ns) = name.strip_suffix(".seg")?.split_once('-')?;
     Some((pid.parse().ok()?, start_time_ns.parse().ok()?))
 }
@@ -224,7 +224,7 @@ fn age(metadata: &Metadata, now: Timestamp) -> Duration {
 }
 
 /// Whether a process with this number is here, and has not got it from another.
-fn is_here(pid: u32, start_time_ns: Option<u64>) -> bool {
+pub(super) fn is_here(pid: u32, start_time_ns: Option<u64>) -> bool {
     let Some(stat) = Pid::of(pid).and_then(Pid::stat) else { return false };
     match (stat.start_ns(), start_time_ns) {
         (Some(found), Some(expected)) => found.abs_diff(expected) <= SLACK_NS,

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::account::Account;
 use super::control::{raised, wished};
+use super::denied::Denied;
 use super::folder_file::remove;
 use super::launches::Launches;
 use super::log_file::Reached;
@@ -57,6 +58,7 @@ pub struct Tracker {
     log_only: LogOnly,
     launches: Launches,
     other_versions: OtherVersions,
+    denied: Denied,
     watch: Watch,
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
@@ -122,6 +124,7 @@ impl Tracker {
             log_only: LogOnly::new(dir.clone(), log_grace),
             launches: Launches::new(dir.clone()),
             other_versions: OtherVersions::default(),
+            denied: Denied::default(),
             watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
             dir,
             machine,
@@ -140,6 +143,11 @@ impl Tracker {
     /// The folder of segments.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The processes whose segments may not be read, and why, in words.
+    pub(super) fn denied(&self) -> Option<String> {
+        self.denied.words(&self.dir)
     }
 
     /// The same with a program that looks at processes when the daemon asks (`None`: nobody looks), and the folder in
@@ -161,9 +169,11 @@ impl Tracker {
         let ticks = super::ticks::reading();
         let now = Now { wall, monotonic, ticks, machine: &machine, readers: &readers };
         let listing = self.list();
+        self.denied = Denied::default();
         for path in &listing.segments {
             if let Err(error) = self.read(path, now) {
                 self.other_versions.note(path, &error);
+                self.denied.note(path, &error);
                 self.warn_unreadable(path, &error);
             }
         }

@@ -38,7 +38,7 @@ impl Model {
             changes.hardware |= self.apply_hardware(hardware, stamp, now);
         }
         self.apply_kernel(batch, now, &mut changes);
-        self.apply_blind(batch, now);
+        self.apply_blind(batch, now, &mut changes);
         if batch.ending {
             self.note_ended_agent(stamp, &mut changes);
         }

@@ -1,9 +1,11 @@
 //! Hosts whose agents cannot watch all processes there.
 
+use std::collections::BTreeSet;
+
 use ringscope_wire::batch::Batch;
 
-use super::Model;
 use super::limits::{BLIND_KEPT, MAX_BLIND_HOSTS};
+use super::{Changes, Communicator, Model, Name};
 use crate::clock::Timestamp;
 
 /// What on a host is not watched and why, and when its agent said so last.
@@ -22,8 +24,22 @@ impl Model {
         self.blind.get(host).map(|blind| blind.why.as_str())
     }
 
-    /// Every batch says how it is at that moment.
-    pub(super) fn apply_blind(&mut self, batch: &Batch, now: Timestamp) {
+    /// Every batch says how it is at that moment. What is lacking of communicators there is said in the same words.
+    pub(super) fn apply_blind(&mut self, batch: &Batch, now: Timestamp, changes: &mut Changes) {
+        let before = self.cannot_watch(&batch.agent_host).map(str::to_owned);
+        self.note_blind(batch, now);
+        if self.cannot_watch(&batch.agent_host) != before.as_deref() {
+            let processes = self.host(&batch.agent_host).into_iter().flat_map(|(_, processes)| processes);
+            let jobs: BTreeSet<&Name> = processes.filter_map(|known| Some(&known.identity()?.job)).collect();
+            let jobs = jobs.into_iter().filter_map(|job| self.job(job));
+            let theirs = jobs.flat_map(|(_, job)| job.communicators(self)).map(Communicator::id);
+            for id in theirs.collect::<BTreeSet<_>>() {
+                self.revise(id, changes);
+            }
+        }
+    }
+
+    fn note_blind(&mut self, batch: &Batch, now: Timestamp) {
         let Some(why) = why(batch).filter(|_| !batch.ending) else {
             let is_same = |blind: &Blind| blind.agent == batch.agent_id;
             if self.blind.get(batch.agent_host.as_str()).is_some_and(is_same) {

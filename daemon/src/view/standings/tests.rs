@@ -1,5 +1,5 @@
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Activity, ProcessState};
+use ringscope_wire::batch::{Activity, Batch, ProcessState};
 
 use super::super::{CommunicatorFilter, communicators, jobs};
 use crate::api::Condition;
@@ -51,7 +51,8 @@ fn one_that_went_on_and_ended_is_not_stopped_any_more() {
         let mut process = cluster.process(0);
         process.state = state.into();
         // The agent reads the state of a process now and then: it may have gone on and ended before the next time.
-        process.activity = Some(Activity { state: "T".to_owned(), read_at_ns: at(1).0, ..Activity::default() });
+        process.activity =
+            Some(Activity { state: "T".to_owned(), read_at_ns: at(1).0, ..Activity::default() });
         model.apply(&batch(seq, seq, vec![process]), at(seq));
         let job = jobs(&model, &diagnosis, at(seq)).remove(0);
         (job.standing.condition, job.standing.reason)
@@ -60,4 +61,26 @@ fn one_that_went_on_and_ended_is_not_stopped_any_more() {
     assert!(condition == Condition::Degraded && reason.contains("SIGSTOP"), "{reason}");
     let (condition, reason) = tell(2, ProcessState::Exited);
     assert_eq!(condition, Condition::Healthy, "{reason}");
+}
+
+#[test]
+fn the_agents_reason_is_the_one_that_all_give() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let mut refused = cluster.process(1);
+    refused.communicators.clear();
+    (refused.has_segment, refused.calls_seen) = (false, false);
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 1, vec![cluster.process(0), refused]), at(1));
+    diagnosis.update(&model, None, at(1));
+    let why = "1 process is not watched, because the segments in /x have as many bytes as they may have";
+    let told = Batch { not_watched: why.to_owned(), ..batch(2, 2, Vec::new()) };
+    let changes = model.apply(&told, at(2));
+    assert!(changes.communicators.contains(&cluster.id()), "what is lacking of it is another thing now");
+    diagnosis.update(&model, Some(&changes.communicators), at(2));
+    let job = jobs(&model, &diagnosis, at(2)).remove(0);
+    assert_eq!(job.standing.condition, Condition::Unknown);
+    assert!(job.standing.reason.ends_with(why), "{}", job.standing.reason);
+    let lacks = job.coverage.lacks;
+    assert!(lacks.iter().any(|lack| lack.contains(why)), "{lacks:?}");
+    assert!(!lacks.iter().any(|lack| lack.contains("ringscope agent")), "{lacks:?}");
 }
