@@ -149,6 +149,11 @@ impl Agents {
         self.agents.get(&agent).map(|agent| agent.heard)
     }
 
+    /// Where this agent runs. Empty: it does not say.
+    pub(super) fn host(&self, agent: u64) -> &str {
+        self.agents.get(&agent).map_or("", |agent| &agent.host)
+    }
+
     /// Hosts whose agents were heard within this time, and have not said that they end.
     pub(super) fn hosts(&self, now: Timestamp, within: Duration) -> impl Iterator<Item = &str> {
         let is_there = move |agent: &&Agent| agent.ended.is_none() && now.since(agent.heard) < within;

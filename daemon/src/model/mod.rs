@@ -228,6 +228,16 @@ impl Model {
         ended.filter(|_| process.is_living())
     }
 
+    /// Whether a process counts itself to another host than that of the agent that looks at it, and to none that shows
+    /// hardware of its own: then it is in a container, and its number is the one that it has there.
+    #[must_use]
+    pub fn is_in_container(&self, process: &Process) -> bool {
+        let agent = self.agents.host(process.stamp.agent());
+        let is_elsewhere = |host: &Name| **host != *agent && self.hardware_of(host).is_none();
+        let host = process.identity().map(|identity| &identity.host);
+        process.is_living() && !agent.is_empty() && host.is_some_and(is_elsewhere)
+    }
+
     /// Hosts that somebody looks after now: whose agents, or those that tell of their hardware, speak.
     pub fn looked_after(&self, now: Timestamp) -> impl Iterator<Item = &str> {
         let by_hardware = self.hardware.iter().filter(move |(_, hardware)| hardware.is_fresh(now));

@@ -758,3 +758,18 @@ proptest! {
         crate::view::tests::look_at_everything(&model, &diagnosis, now);
     }
 }
+
+#[test]
+fn a_process_of_another_host_than_its_agents_is_in_a_container() {
+    let cluster = Cluster::new(&[("host-0", 1, 1), ("pod-7", 1, 1)], 1);
+    let mut model = Model::new();
+    model.apply(&cluster.batch(1, 2), at(2));
+    let is_in_container = |model: &Model| {
+        let mut found: Vec<(String, bool)> = (model.processes.values())
+            .map(|known| (known.identity().unwrap().host.to_string(), model.is_in_container(known)))
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(is_in_container(&model), [("host-0".to_owned(), false), ("pod-7".to_owned(), true)]);
+}

@@ -202,20 +202,20 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
         );
     };
     let it = case.sight.process(*process);
-    let host = case.sight.host_name(it);
+    let (host, there) = (case.sight.host_name(it), case.sight.place_name(it));
     let began = case.began(group.place);
     let look = case.look_of(*process, began).filter(|_| !is_file);
     if matches!(cause, "blocked" | "asleep" | "idle" | "never_called")
-        && let Some(remedy) = look.and_then(|look| seen::remedy(look, host, it.pid))
+        && let Some(remedy) = look.and_then(|look| seen::remedy(look, &there, it.pid))
     {
         return remedy;
     }
     match (group.manner, cause) {
         (Manner::Stopped, "zombie") => {
-            format!("Restart the job; on {host}, see who was to wait for pid {}.", it.pid)
+            format!("Restart the job; on {there}, see who was to wait for pid {}.", it.pid)
         }
         (Manner::Stopped, _) => {
-            format!("On {host}: `kill -CONT {}` lets it go on; find out who stopped it.", it.pid)
+            format!("On {there}: `kill -CONT {}` lets it go on; find out who stopped it.", it.pid)
         }
         (Manner::Left, _) => {
             "It left while others still call: look in its output for an exception, or for fewer steps or \
@@ -225,7 +225,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
         (Manner::Missing, _) => files::see_missing(host),
         (_, "never_called") => {
             format!(
-                "On {host}: `py-spy dump --pid {0}` says what it does instead, `ringscope doctor --pid {0}` whether its calls \
+                "On {there}: `py-spy dump --pid {0}` says what it does instead, `ringscope doctor --pid {0}` whether its calls \
                  can be seen. The others go on as soon as it calls.",
                 it.pid
             )
@@ -247,7 +247,7 @@ fn advice(case: &Case<'_, '_, '_>, group: &Group, cause: &str) -> String {
                               ncclGroupStart and ncclGroupEnd): the library has no call of the group before its end."
             .to_owned(),
         _ => format!(
-            "See what it does (`py-spy dump --pid {}` on {host}): the network is not the cause.",
+            "See what it does (`py-spy dump --pid {}` on {there}): the network is not the cause.",
             it.pid
         ),
     }

@@ -50,6 +50,8 @@ pub struct Process<'a> {
     pub host: u32,
     /// Process id there.
     pub pid: u32,
+    /// That number is the one that it has inside its container, and another process's outside.
+    pub in_container: bool,
     /// Rank in the job.
     pub global_rank: Option<u32>,
     /// Ranks in the job, as its launcher said.

@@ -1,5 +1,6 @@
 //! The scene with what everybody asks of it at hand: who is where, which operations truly run, who can be believed.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -93,6 +94,12 @@ impl<'s, 'a> Sight<'s, 'a> {
 
     pub(super) fn host_name(&self, process: &Process<'_>) -> &'a str {
         self.scene.hosts.get(process.host as usize).map_or("an unknown host", |host| host.name)
+    }
+
+    /// Where a process has its number: for advice that names that.
+    pub(super) fn place_name(&self, process: &Process<'_>) -> Cow<'a, str> {
+        let host = self.host_name(process);
+        if process.in_container { format!("{host}, inside its container").into() } else { host.into() }
     }
 
     /// The processes of a host.

@@ -132,6 +132,7 @@ impl<'a> Taken<'a> {
             key: process.key(),
             host,
             pid: identity.pid,
+            in_container: model.is_in_container(process),
             global_rank: identity.global_rank,
             world_size: identity.world_size,
             started_at: identity.started,

@@ -42,6 +42,18 @@ fn a_stopped_rank_is_named_at_the_second_look() {
 }
 
 #[test]
+fn the_number_of_a_container_is_said_to_be_one() {
+    let mut world = job(6);
+    let comm = world.comm("c0ffee", "tensor", &[0, 1, 2, 3, 4, 5]);
+    world.enter(comm, 0..5);
+    world.stop(5);
+    world.process(5).in_container = true;
+    let verdict = world.until(2);
+    let advice = &only(&verdict).advice;
+    assert!(advice.starts_with("On host-0, inside its container: `kill -CONT 4005`"), "{advice}");
+}
+
+#[test]
 fn a_stopped_rank_that_has_called_stalls_the_transfer() {
     let mut world = job(6);
     let comm = world.comm("c0ffee", "", &[0, 1, 2, 3, 4, 5]);
