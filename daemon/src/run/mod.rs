@@ -3,6 +3,7 @@
 //! Never stays between the launcher and the job: after `exec` there is only the job's own process, with its own pid,
 //! signals and exit status. Where the user wants to see the library's log themselves, a [`relay`] runs beside it.
 
+mod args;
 mod lines;
 mod log;
 pub(crate) mod note;
@@ -19,102 +20,20 @@ use std::process::Command;
 use crate::agent::log_folder;
 use crate::agent::refused::{self, Reason};
 use crate::agent::sweep::sweep;
-use crate::config::Launch;
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
 use crate::shared_dir;
-use note::Note;
+use args::Inherited;
+pub use args::RunArgs;
 use shim::ShimError;
 
-/// Arguments of `ringscope run`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  ringscope run -- python train.py
-  torchrun --no-python --nproc-per-node 8 ringscope run --job llama-70b -- python train.py
-  srun ringscope run -- ./all_reduce_perf -b 8 -e 1G
-  ringscope run --shim -- vllm serve model     (callers by dlsym or ctypes; `ringscope doctor` says if it is needed)
-
-NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE keep their effect, and a plugin in NCCL_PROFILER_PLUGIN is called too.
-
-Exit status: that of the command; 127 if it is not found, 126 if it cannot be executed, 1 if ringscope cannot prepare
-it (a folder is not writable), 64 wrong usage")]
-pub struct RunArgs {
-    /// Job id to show the ranks under. Default: what SLURM, torchrun or Kubernetes say
-    #[arg(long, env = "RINGSCOPE_JOB")]
-    job: Option<String>,
-    /// Folder for segments and logs, on tmpfs; the agent of this host must be given the same. Segments take at most
-    /// RINGSCOPE_BUDGET_MIB (256) there, and a quarter of the file system
-    #[arg(long, env = "RINGSCOPE_DIR", default_value = "/dev/shm/ringscope")]
-    dir: PathBuf,
-    /// Folder to unpack the libraries into. Default: $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
-    #[arg(long, env = "RINGSCOPE_CACHE_DIR")]
-    cache_dir: Option<PathBuf>,
-    /// How much to ask the library for from the start: counters, channels or steps
-    #[arg(long, env = "RINGSCOPE_LEVEL", value_enum)]
-    level: Option<Level>,
-    /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
-    /// the real library; default: the one that the command would find
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    shim: Option<OsString>,
-    /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
-    #[arg(long, conflicts_with = "shim")]
-    plugin_only: bool,
-    #[command(flatten)]
-    inherited: Inherited,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    command: Vec<OsString>,
-}
-
-/// How much the library is asked for.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Level {
-    /// Issued and completed calls and bytes, at the least cost
-    Counters,
-    /// Also when each channel of each operation finishes
-    Channels,
-    /// Also each network step, and so bytes per link
-    Steps,
-}
-
-/// Settings of other programs that `run` must know in order not to overrule them.
-#[derive(Debug, clap::Args)]
-struct Inherited {
-    #[arg(long = "inherited-ld-preload", env = "LD_PRELOAD", hide = true)]
-    ld_preload: Option<OsString>,
-    #[arg(long = "inherited-library-path", env = "LD_LIBRARY_PATH", hide = true)]
-    library_path: Option<OsString>,
-    #[arg(long = "inherited-path", env = "PATH", hide = true)]
-    path: Option<OsString>,
-    #[arg(long = "inherited-plugin", env = "NCCL_PROFILER_PLUGIN", hide = true)]
-    profiler_plugin: Option<OsString>,
-    #[arg(long = "inherited-observer", env = "RSUM_OBSERVER", hide = true)]
-    summation_observer: Option<OsString>,
-    #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
-    debug_file: Option<OsString>,
-    #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]
-    debug: Option<OsString>,
-    #[arg(long = "inherited-debug-subsys", env = "NCCL_DEBUG_SUBSYS", hide = true)]
-    debug_subsys: Option<OsString>,
-    #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
-    xdg_cache_home: Option<PathBuf>,
-    #[arg(long = "inherited-slurm-job", env = "SLURM_JOB_ID", hide = true)]
-    slurm_job: Option<OsString>,
-    #[arg(long = "inherited-elastic-run", env = "TORCHELASTIC_RUN_ID", hide = true)]
-    elastic_run: Option<OsString>,
-    #[arg(long = "inherited-job-name", env = "JOB_NAME", hide = true)]
-    job_name: Option<OsString>,
-    #[arg(long = "inherited-home", env = "HOME", hide = true)]
-    home: Option<PathBuf>,
-}
-
-/// Why the command was not started.
+/// Why the command was not started, or is not watched.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The collector could not be had.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// There is no stand-in for the library.
+    /// What `--shim` names is no library.
     #[error(transparent)]
     Shim(#[from] ShimError),
     /// The folder for segments cannot be used.
@@ -144,13 +63,20 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// Whether the user has to name another in an option.
+    fn is_wrong_option(&self) -> bool {
+        matches!(self, Self::Shim(_))
+    }
+
     /// The exit status that tells it: for the command as shells and `env` have it, 1 for what is ringscope's.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
             Self::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
-            Self::Library(_) | Self::Shim(_) | Self::Dir { .. } | Self::Unloadable { .. } => 1,
+            Self::Shim(_) => 64,
+            // The command has been started.
+            Self::Library(_) | Self::Dir { .. } | Self::Unloadable { .. } => 1,
         }
     }
 }
@@ -158,19 +84,23 @@ impl RunError {
 /// Replaces this process by the command. Returns only if that failed.
 #[must_use]
 pub fn run(args: &RunArgs) -> RunError {
-    match prepare(args) {
-        Ok(mut command) => {
-            let source = command.exec();
-            RunError::Exec { command: command.get_program().to_owned(), source }
+    let mut command = match prepare(args) {
+        Ok(command) => command,
+        Err(error) if error.is_wrong_option() => return error,
+        Err(error) => {
+            tracing::warn!("the command is started and not watched: {error}");
+            args.plain()
         }
-        Err(error) => error,
-    }
+    };
+    let source = command.exec();
+    RunError::Exec { command: command.get_program().to_owned(), source }
 }
 
 fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let cache = args.cache_dir();
     let collector = embedded::path_of(Library::Collector, &cache)?;
-    let dir = prepare_dir(&args.dir).map_err(|source| RunError::Dir { dir: args.dir.clone(), source })?;
+    let dir = args.dir();
+    let dir = prepare_dir(&dir).map_err(|source| RunError::Dir { dir, source })?;
     if !refused::is_memory(&dir) {
         tracing::warn!(
             "the job will not be watched, because {}",
@@ -179,10 +109,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     }
     let swept = sweep(&dir, crate::clock::now());
     tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
-    let (program, arguments) =
-        args.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let mut command = args.plain();
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
     if !args.plugin_only {
@@ -194,6 +121,12 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     }
     if let Some(level) = args.level {
         command.env("RINGSCOPE_LEVEL", format!("{level:?}").to_lowercase());
+    }
+    if let Some(level) = args.unknown_level() {
+        tracing::warn!(
+            "RINGSCOPE_LEVEL={} is none of counters, channels and steps: the job begins at counters",
+            level.display()
+        );
     }
     set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref(), &libraries);
     // Another watcher of the summation service keeps its place: only one is told.
@@ -218,9 +151,14 @@ fn set_preload(
     let preload = embedded::path_of(Library::Preload, &cache)?;
     let mut ours = vec![preload.clone()];
     if let Some(real) = &args.shim {
-        let shim = shim::prepare(Path::new(real), &args.command, libraries, &preload, &cache)?;
-        command.env("RINGSCOPE_NCCL", &shim.real);
-        ours.push(shim.path);
+        match shim::prepare(Path::new(real), &args.command, libraries, &preload, &cache) {
+            Ok(shim) => {
+                command.env("RINGSCOPE_NCCL", &shim.real);
+                ours.push(shim.path);
+            }
+            Err(error) if !real.is_empty() && error.is_of_library() => return Err(error.into()),
+            Err(error) => tracing::warn!("{error}; callers by dlsym and ctypes are not seen"),
+        }
     }
     let ours: Vec<&Path> = ours.iter().map(PathBuf::as_path).collect();
     command.env("LD_PRELOAD", preloaded(&ours, args.inherited.ld_preload.as_deref())?);
@@ -297,35 +235,6 @@ fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result
         );
     }
     Ok(file)
-}
-
-impl RunArgs {
-    /// The job that the collector takes the process for: the same rules as its own (`config.rs` there).
-    fn job(&self) -> Option<String> {
-        let Inherited { slurm_job, elastic_run, job_name, .. } = &self.inherited;
-        let text = |value: &Option<OsString>| {
-            value.as_ref().map(|value| value.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
-        };
-        (self.job.clone().filter(|job| !job.is_empty()))
-            .or_else(|| text(slurm_job).map(|id| format!("slurm-{id}")))
-            // torchrun says "none" where it was given no --rdzv-id.
-            .or_else(|| text(elastic_run).filter(|id| id != "none"))
-            .or_else(|| text(job_name))
-    }
-
-    fn note(&self) -> Note {
-        let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.job(), command, crate::clock::now(), Launch::from_env())
-    }
-
-    fn cache_dir(&self) -> PathBuf {
-        let Inherited { xdg_cache_home, home, .. } = &self.inherited;
-        self.cache_dir
-            .clone()
-            .or_else(|| xdg_cache_home.as_ref().map(|dir| dir.join("ringscope")))
-            .or_else(|| home.as_ref().map(|dir| dir.join(".cache/ringscope")))
-            .unwrap_or_else(|| self.dir.join("cache"))
-    }
 }
 
 /// Ours first: the collector's functions must not be called by others' in front of them. What an outer run has put there already

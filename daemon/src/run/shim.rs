@@ -60,6 +60,13 @@ pub enum ShimError {
     Format(String),
 }
 
+impl ShimError {
+    /// Whether the library that was named is at fault.
+    pub(super) fn is_of_library(&self) -> bool {
+        matches!(self, Self::Object(_) | Self::NotNccl { .. })
+    }
+}
+
 /// A stand-in on disk.
 #[derive(Debug)]
 pub struct Shim {

@@ -1,5 +1,7 @@
 //! `ringscope run`: a launcher that is not there once the command runs.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -222,8 +224,8 @@ fn the_plugin_alone_preloads_nothing() {
 fn a_stand_in_for_what_is_no_library_is_refused() {
     let dir = in_memory("run-shim");
     let path = dir.display().to_string();
-    check(&["run", "--dir", &path, "--shim=/dev/null/nccl", "--", "true"], 1, &["--shim", "/dev/null/nccl"]);
-    check(&["run", "--dir", &path, "--shim=/bin/sh", "--", "true"], 1, &["/bin/sh", "no NCCL library"]);
+    check(&["run", "--dir", &path, "--shim=/dev/null/nccl", "--", "true"], 64, &["--shim", "/dev/null/nccl"]);
+    check(&["run", "--dir", &path, "--shim=/bin/sh", "--", "true"], 64, &["/bin/sh", "no NCCL library"]);
     check(&["run", "--dir", &path, "--shim", "--plugin-only", "--", "true"], 64, &["--plugin-only"]);
 }
 
@@ -244,5 +246,66 @@ fn what_cannot_be_run_is_told_as_shells_do() {
     check(&["run", "--dir", &path, "--", &missing], 127, &[&missing, "PATH"]);
     let file = file.display().to_string();
     check(&["run", "--dir", &path, "--", &file], 126, &[&file, "executable"]);
-    check(&["run", "--dir", "/dev/null/x", "--", "true"], 1, &["/dev/null/x", "--dir"]);
 }
+
+/// Checks that the command runs, with nothing preloaded, after one line that says all of `parts`.
+fn check_unwatched(command: &mut Command, parts: &[&str]) {
+    let script = "echo ran${LD_PRELOAD:+ preloaded}$NCCL_DEBUG";
+    let (code, stdout, stderr) = end(command.args(["--", "sh", "-c", script]));
+    assert_eq!((code, stdout.as_str()), (Some(0), "ran\n"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for part in parts.iter().chain(&["not watched"]) {
+        assert!(stderr.contains(part), "{part} in {stderr}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_keeps_no_command_from_starting() {
+    let dir = in_memory("run-no-dir");
+    let link = dir.join("link");
+    std::os::unix::fs::symlink(dir.join("nowhere"), &link).unwrap();
+    std::fs::write(dir.join("file"), "").unwrap();
+    for folder in [&link, &dir.join("file"), Path::new("/dev/null/x")] {
+        let named = folder.display().to_string();
+        check_unwatched(ringscope(&["run", "--dir"]).arg(folder), &[&named, "--dir"]);
+        check_unwatched(ringscope(&["run"]).env("RINGSCOPE_DIR", folder), &[&named]);
+    }
+}
+
+#[test]
+fn whatever_stands_in_the_environment_the_command_starts() {
+    let dir = in_memory("run-bytes");
+    let bytes = OsStr::from_bytes(b"a\xff");
+    for variable in VARIABLES {
+        for value in [bytes, OsStr::new("")] {
+            let (code, stdout, stderr) = end(run(&dir, "echo ran").env(variable, value));
+            assert_eq!((code, stdout.as_str()), (Some(0), "ran\n"), "{variable}={value:?}: {stderr}");
+        }
+        let (_, _, stderr) = end(run(&dir, "true").env(variable, ""));
+        assert_eq!(stderr, "", "{variable}: an empty one is one that is not set");
+    }
+    let (code, stdout, stderr) = end(run(&dir, "echo $RINGSCOPE_DIR").env("RINGSCOPE_DIR", ""));
+    assert_eq!((code, stdout, stderr), (Some(0), format!("{}\n", dir.display()), String::new()));
+    let (code, stdout, stderr) =
+        end(run(&dir, "echo ${LD_PRELOAD:+preloaded}").env("RINGSCOPE_LEVEL", "loud"));
+    assert_eq!((code, stdout.as_str()), (Some(0), "preloaded\n"));
+    assert!(stderr.contains("RINGSCOPE_LEVEL=loud") && stderr.lines().count() == 1, "{stderr}");
+    check(&["run", "--level", "loud", "--", "true"], 64, &["--level"]);
+}
+
+/// What `run` reads, of its own and of others.
+const VARIABLES: [&str; 13] = [
+    "RINGSCOPE_JOB",
+    "RINGSCOPE_DIR",
+    "RINGSCOPE_LEVEL",
+    "RINGSCOPE_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "ASAN_OPTIONS",
+    "RSUM_OBSERVER",
+    "SLURM_JOB_ID",
+    "NCCL_DEBUG",
+    "NCCL_DEBUG_FILE",
+    "NCCL_PROFILER_PLUGIN",
+];

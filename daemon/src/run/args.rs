@@ -1,0 +1,160 @@
+//! What `ringscope run` is told: its options, and what the environment says. A wrong option is the user's error and starts
+//! nothing; whatever stands in the environment starts the command all the same.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum as _;
+
+use super::note::Note;
+use crate::agent::DEFAULT_DIR;
+use crate::config::Launch;
+
+/// Arguments of `ringscope run`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ringscope run -- python train.py
+  torchrun --no-python --nproc-per-node 8 ringscope run --job llama-70b -- python train.py
+  srun ringscope run -- ./all_reduce_perf -b 8 -e 1G
+  ringscope run --shim -- vllm serve model     (callers by dlsym or ctypes; `ringscope doctor` says if it is needed)
+
+NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE keep their effect, and a plugin in NCCL_PROFILER_PLUGIN is called too.
+
+Where ringscope cannot prepare it (a folder is not writable), it says so and starts the command unwatched.
+
+Exit status: that of the command; 127 if it is not found, 126 if it cannot be executed, 64 wrong options")]
+pub struct RunArgs {
+    /// Job id to show the ranks under. Default: RINGSCOPE_JOB, else what SLURM, torchrun or Kubernetes say
+    #[arg(long)]
+    pub(super) job: Option<String>,
+    /// Folder for segments and logs, on tmpfs; the agent of this host must be given the same. Segments take at most
+    /// RINGSCOPE_BUDGET_MIB (256) there, and a quarter of the file system. Default: RINGSCOPE_DIR, else /dev/shm/ringscope
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Folder to unpack the libraries into. Default: RINGSCOPE_CACHE_DIR, else $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
+    #[arg(long)]
+    cache_dir: Option<PathBuf>,
+    /// How much to ask the library for from the start. Default: RINGSCOPE_LEVEL, else counters
+    #[arg(long, value_enum)]
+    pub(super) level: Option<Level>,
+    /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
+    /// the real library; default: the one that the command would find
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) shim: Option<OsString>,
+    /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
+    #[arg(long, conflicts_with = "shim")]
+    pub(super) plugin_only: bool,
+    #[command(flatten)]
+    pub(super) inherited: Inherited,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// How much the library is asked for.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Level {
+    /// Issued and completed calls and bytes, at the least cost
+    Counters,
+    /// Also when each channel of each operation finishes
+    Channels,
+    /// Also each network step, and so bytes per link
+    Steps,
+}
+
+/// What the environment says: settings of `run`, and those of other programs that it must know in order not to overrule them.
+/// Any bytes are taken: what stands there by chance must not keep a command from starting.
+#[derive(Debug, clap::Args)]
+pub(super) struct Inherited {
+    #[arg(id = "inherited-job", long = "inherited-job", env = "RINGSCOPE_JOB", hide = true)]
+    job: Option<OsString>,
+    #[arg(id = "inherited-dir", long = "inherited-dir", env = "RINGSCOPE_DIR", hide = true)]
+    dir: Option<OsString>,
+    #[arg(id = "inherited-cache-dir", long = "inherited-cache-dir", env = "RINGSCOPE_CACHE_DIR", hide = true)]
+    cache_dir: Option<OsString>,
+    #[arg(id = "inherited-level", long = "inherited-level", env = "RINGSCOPE_LEVEL", hide = true)]
+    level: Option<OsString>,
+    #[arg(long = "inherited-ld-preload", env = "LD_PRELOAD", hide = true)]
+    pub(super) ld_preload: Option<OsString>,
+    #[arg(long = "inherited-library-path", env = "LD_LIBRARY_PATH", hide = true)]
+    pub(super) library_path: Option<OsString>,
+    #[arg(long = "inherited-path", env = "PATH", hide = true)]
+    pub(super) path: Option<OsString>,
+    #[arg(long = "inherited-plugin", env = "NCCL_PROFILER_PLUGIN", hide = true)]
+    pub(super) profiler_plugin: Option<OsString>,
+    #[arg(long = "inherited-observer", env = "RSUM_OBSERVER", hide = true)]
+    pub(super) summation_observer: Option<OsString>,
+    #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
+    pub(super) debug_file: Option<OsString>,
+    #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]
+    pub(super) debug: Option<OsString>,
+    #[arg(long = "inherited-debug-subsys", env = "NCCL_DEBUG_SUBSYS", hide = true)]
+    pub(super) debug_subsys: Option<OsString>,
+    #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
+    xdg_cache_home: Option<OsString>,
+    #[arg(long = "inherited-slurm-job", env = "SLURM_JOB_ID", hide = true)]
+    slurm_job: Option<OsString>,
+    #[arg(long = "inherited-elastic-run", env = "TORCHELASTIC_RUN_ID", hide = true)]
+    elastic_run: Option<OsString>,
+    #[arg(long = "inherited-job-name", env = "JOB_NAME", hide = true)]
+    job_name: Option<OsString>,
+    #[arg(long = "inherited-home", env = "HOME", hide = true)]
+    home: Option<OsString>,
+}
+
+impl RunArgs {
+    /// The job that the collector takes the process for: the same rules as its own (`config.rs` there).
+    fn job(&self) -> Option<String> {
+        let Inherited { job, slurm_job, elastic_run, job_name, .. } = &self.inherited;
+        let text = |value: &Option<OsString>| said(value).map(|value| value.to_string_lossy().into_owned());
+        (self.job.clone().filter(|job| !job.is_empty()))
+            .or_else(|| text(job))
+            .or_else(|| text(slurm_job).map(|id| format!("slurm-{id}")))
+            // torchrun says "none" where it was given no --rdzv-id.
+            .or_else(|| text(elastic_run).filter(|id| id != "none"))
+            .or_else(|| text(job_name))
+    }
+
+    pub(super) fn note(&self) -> Note {
+        let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Note::new(self.job(), command, crate::clock::now(), Launch::from_env())
+    }
+
+    /// The folder for segments and logs.
+    pub(super) fn dir(&self) -> PathBuf {
+        let named = self.dir.clone().or_else(|| said(&self.inherited.dir).map(PathBuf::from));
+        named.unwrap_or_else(|| DEFAULT_DIR.into())
+    }
+
+    pub(super) fn cache_dir(&self) -> PathBuf {
+        let Inherited { cache_dir, xdg_cache_home, home, .. } = &self.inherited;
+        let of = |value, folder: &str| said(value).map(|dir| Path::new(dir).join(folder));
+        (self.cache_dir.clone())
+            .or_else(|| of(cache_dir, ""))
+            .or_else(|| of(xdg_cache_home, "ringscope"))
+            .or_else(|| of(home, ".cache/ringscope"))
+            .unwrap_or_else(|| self.dir().join("cache"))
+    }
+
+    /// The level that the environment names, where there is none such and no other is given.
+    pub(super) fn unknown_level(&self) -> Option<&OsStr> {
+        let named = said(&self.inherited.level).filter(|_| self.level.is_none())?;
+        let is_known = named.to_str().is_some_and(|text| Level::from_str(text.trim(), false).is_ok());
+        (!is_known).then_some(named)
+    }
+
+    /// The command with nothing of ringscope's.
+    pub(super) fn plain(&self) -> Command {
+        let (program, arguments) =
+            self.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command
+    }
+}
+
+/// The value, where it says anything.
+fn said(value: &Option<OsString>) -> Option<&OsStr> {
+    value.as_deref().filter(|value| !value.is_empty())
+}
