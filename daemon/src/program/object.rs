@@ -72,6 +72,18 @@ impl Object {
     /// # Errors
     /// [`ObjectError`].
     pub fn read(path: &Path) -> Result<Self, ObjectError> {
+        Self::read_as(path, true)
+    }
+
+    /// Reads what the loader needs first: its machine, its name, which libraries it needs and where they are looked for.
+    ///
+    /// # Errors
+    /// [`ObjectError`].
+    pub fn read_head(path: &Path) -> Result<Self, ObjectError> {
+        Self::read_as(path, false)
+    }
+
+    fn read_as(path: &Path, is_whole: bool) -> Result<Self, ObjectError> {
         let io_error = |source| ObjectError::Io { path: path.to_owned(), source };
         let not_elf =
             |error: object::Error| ObjectError::NotElf { path: path.to_owned(), what: error.to_string() };
@@ -85,9 +97,11 @@ impl Object {
         let mut object = Self { path: path.to_owned(), ..Self::default() };
         object.machine = elf.elf_header().e_machine.get(elf.endian()).0;
         object.read_dynamic(&elf).map_err(not_elf)?;
-        object.read_symbols(&elf);
-        object.read_relocations(&elf);
-        object.read_texts(&elf, &text).map_err(io_error)?;
+        if is_whole {
+            object.read_symbols(&elf);
+            object.read_relocations(&elf);
+            object.read_texts(&elf, &text).map_err(io_error)?;
+        }
         Ok(object)
     }
 

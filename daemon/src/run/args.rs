@@ -77,6 +77,8 @@ pub(super) struct Inherited {
     level: Option<OsString>,
     #[arg(long = "inherited-ld-preload", env = "LD_PRELOAD", hide = true)]
     pub(super) ld_preload: Option<OsString>,
+    #[arg(long = "inherited-asan-options", env = "ASAN_OPTIONS", hide = true)]
+    pub(super) asan_options: Option<OsString>,
     #[arg(long = "inherited-library-path", env = "LD_LIBRARY_PATH", hide = true)]
     pub(super) library_path: Option<OsString>,
     #[arg(long = "inherited-path", env = "PATH", hide = true)]

@@ -8,11 +8,12 @@ mod lines;
 mod log;
 pub(crate) mod note;
 pub mod relay;
+mod sanitizers;
 pub mod shim;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,6 +164,10 @@ fn set_preload(
     let ours: Vec<&Path> = ours.iter().map(PathBuf::as_path).collect();
     command.env("LD_PRELOAD", preloaded(&ours, args.inherited.ld_preload.as_deref())?);
     command.env("RINGSCOPE_COLLECTOR", collector);
+    let Inherited { path, asan_options, .. } = &args.inherited;
+    if let Some(options) = sanitizers::options(&args.command, path.as_deref(), asan_options.as_deref()) {
+        command.env("ASAN_OPTIONS", options);
+    }
     Ok(())
 }
 
@@ -237,29 +242,37 @@ fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result
     Ok(file)
 }
 
-/// Ours first: the collector's functions must not be called by others' in front of them. What an outer run has put there already
-/// is not put there twice.
+/// Ours before others, which may get past what comes behind them; but a sanitizer's runtime first, which has nothing in front of
+/// it. What an outer run has put there already is not put there twice.
 fn preloaded(ours: &[&Path], inherited: Option<&OsStr>) -> Result<OsString, RunError> {
-    let mut preload = OsString::new();
-    for path in ours {
-        if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-            return Err(RunError::Unloadable { path: (*path).to_owned() });
-        }
-        if !preload.is_empty() {
-            preload.push(":");
-        }
-        preload.push(path);
+    let separates = |byte: &u8| matches!(byte, b' ' | b':');
+    if let Some(path) = ours.iter().find(|path| path.as_os_str().as_bytes().iter().any(separates)) {
+        return Err(RunError::Unloadable { path: (*path).to_owned() });
     }
-    let inherited = inherited.unwrap_or_default().as_bytes();
-    for name in inherited.split(|byte| matches!(byte, b' ' | b':')).filter(|name| !name.is_empty()) {
-        let name = OsStr::from_bytes(name);
-        if ours.iter().all(|path| path.as_os_str() != name) {
-            preload.push(":");
-            preload.push(name);
-        }
-    }
-    Ok(preload)
+    let ours: Vec<&[u8]> = ours.iter().map(|path| path.as_os_str().as_bytes()).collect();
+    let theirs = inherited.unwrap_or_default().as_bytes().split(separates);
+    let (first, others): (Vec<&[u8]>, Vec<&[u8]>) = theirs
+        .filter(|name| !name.is_empty() && !ours.contains(name))
+        .partition(|name| sanitizers::is_runtime(name));
+    Ok(OsString::from_vec([first, ours, others].concat().join(&b':')))
 }
 
 /// What NCCL loads where no plugin is named.
 const DEFAULT_PLUGIN: &str = "libnccl-profiler.so";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_come_before_others_and_behind_sanitizers() {
+        let ours = [Path::new("/c/p.so"), Path::new("/c/shim.so")];
+        let check = |theirs: &str, expected: &str| {
+            assert_eq!(preloaded(&ours, Some(OsStr::new(theirs))).unwrap(), expected, "{theirs}");
+        };
+        check("", "/c/p.so:/c/shim.so");
+        check("a.so  b.so:/c/p.so", "/c/p.so:/c/shim.so:a.so:b.so");
+        check("a.so:libasan.so.8", "libasan.so.8:/c/p.so:/c/shim.so:a.so");
+        assert!(preloaded(&[Path::new("/a b.so")], None).is_err());
+    }
+}

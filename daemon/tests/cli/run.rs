@@ -260,6 +260,25 @@ fn check_unwatched(command: &mut Command, parts: &[&str]) {
 }
 
 #[test]
+fn a_program_with_the_address_sanitizer_starts() {
+    let dir = in_memory("run-asan");
+    std::fs::write(
+        dir.join("job.c"),
+        "#include <stdio.h>\nint main(void) { return puts(\"job ok\") < 0; }\n",
+    )
+    .unwrap();
+    let mut cc = Command::new("cc");
+    cc.current_dir(&dir.0).args(["-fsanitize=address", "job.c", "-o", "job"]);
+    let is_built = cc.status().is_ok_and(|status| status.success());
+    assert!(is_built, "cc -fsanitize=address does not work; apt-get install gcc libc6-dev");
+    let mut command = ringscope(&["run", "--dir"]);
+    command.arg(&dir.0).arg("--").arg(dir.join("job"));
+    assert_eq!(end(&mut command), (Some(0), "job ok\n".to_owned(), String::new()));
+    let (_, _, help) = end(command.env("ASAN_OPTIONS", "help=1"));
+    assert!(help.contains("verify_asan_link_order"), "what the user says counts too: {help}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_used_keeps_no_command_from_starting() {
     let dir = in_memory("run-no-dir");
     let link = dir.join("link");
