@@ -138,8 +138,12 @@ fn write_if_absent(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut file =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&temporary)?;
-    file.write_all(bytes)?;
-    fs::rename(&temporary, path)
+    let written = file.write_all(bytes).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        // What a full file system holds of it is of no use.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
 }
 
 #[cfg(test)]

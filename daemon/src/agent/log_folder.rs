@@ -1,4 +1,4 @@
-//! The folder of a user's private logs, `logs-<id>` in the folder of segments, which is everybody's. The library opens its
+//! Folders of one user's own, `<kind>-<id>` of mode 0700, and above all that of his private logs, `logs-<id>`, in the folder of segments, which is everybody's. The library opens its
 //! log by name: whoever could put a pipe there would stop the job for ever. So nobody but its user comes into it.
 //!
 //! Also the folder itself is opened by name and could be a link by then: no link is followed by who reads or removes a log.
@@ -17,7 +17,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use super::run_file::{LogName, log_name};
 
 /// How its name begins.
-const PREFIX: &[u8] = b"logs-";
+pub(crate) const PREFIX: &str = "logs-";
 /// Entries of the folder of segments that are looked at for one of this user's: a command is about to begin.
 const MAX_ENTRIES: usize = 16_384;
 /// Folders of one user that are read: runs that began at once may each have made one.
@@ -25,22 +25,22 @@ const MAX_PER_USER: usize = 8;
 /// Logs of a folder that are looked at.
 const MAX_LOGS: usize = 65_536;
 
-/// This user's own in `dir`, a path without links; made if there is none.
+/// This user's own in `dir`, a path without links, whose name begins so; made if there is none.
 ///
 /// # Errors
 /// It cannot be made, or somebody else could put another in its place.
-pub(crate) fn own(dir: &Path) -> io::Result<PathBuf> {
+pub(crate) fn own(dir: &Path, prefix: &str) -> io::Result<PathBuf> {
     dir.ancestors().try_for_each(is_safe)?;
     let user = rustix::process::geteuid().as_raw();
     let entries = std::fs::read_dir(dir)?.take(MAX_ENTRIES).flatten().map(|entry| entry.path());
     let is_own =
         |metadata: &Metadata| metadata.is_dir() && metadata.uid() == user && metadata.mode() & 0o777 == MODE;
-    let mut named = entries.filter(|path| path.file_name().is_some_and(is_named));
+    let mut named = entries.filter(|path| path.file_name().is_some_and(|name| has_prefix(name, prefix)));
     if let Some(found) = named.find(|path| path.symlink_metadata().is_ok_and(|metadata| is_own(&metadata))) {
         return Ok(found);
     }
     // Nobody knows the name before it is there.
-    let path = dir.join(format!("logs-{}", uuid::Uuid::new_v4().simple()));
+    let path = dir.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
     DirBuilder::new().mode(MODE).create(&path)?;
     // What `mkdir` is given is cut by the umask.
     std::fs::set_permissions(&path, Permissions::from_mode(MODE))?;
@@ -76,7 +76,11 @@ fn is_in_namespace() -> bool {
 
 /// Whether it is the name of such a folder.
 pub(super) fn is_named(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(PREFIX)
+    has_prefix(name, PREFIX)
+}
+
+fn has_prefix(name: &OsStr, prefix: &str) -> bool {
+    name.as_bytes().starts_with(prefix.as_bytes())
 }
 
 /// One that is read.
@@ -174,7 +178,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("logs-open")).unwrap();
         symlink("/", dir.path().join("logs-link")).unwrap();
         std::fs::write(dir.path().join("logs-file"), "").unwrap();
-        let again = || own(dir.path()).unwrap();
+        let again = || own(dir.path(), PREFIX).unwrap();
         let made = again();
         assert_eq!(made.metadata().unwrap().mode() & 0o7777, 0o700);
         assert_eq!(again(), made);
@@ -189,7 +193,7 @@ mod tests {
         let dir = shared();
         let check = |mode: u32, part: &str| {
             std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
-            let error = own(dir.path()).unwrap_err().to_string();
+            let error = own(dir.path(), PREFIX).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains(&dir.path().display().to_string()), "{error}");
         };
         check(0o777, "chmod +t");
@@ -201,11 +205,11 @@ mod tests {
     #[test]
     fn logs_are_found_and_links_are_not_followed() {
         let (dir, elsewhere) = (shared(), shared());
-        let folder = own(dir.path()).unwrap();
+        let folder = own(dir.path(), PREFIX).unwrap();
         let log = folder.join("nccl-0f3a-node-7.log");
         std::fs::write(&log, "lines").unwrap();
         std::fs::write(folder.join("other"), "").unwrap();
-        std::fs::rename(own(elsewhere.path()).unwrap(), elsewhere.path().join("real")).unwrap();
+        std::fs::rename(own(elsewhere.path(), PREFIX).unwrap(), elsewhere.path().join("real")).unwrap();
         std::fs::write(elsewhere.path().join("real/nccl-0f3a-node-8.log"), "lines").unwrap();
         symlink(elsewhere.path().join("real"), dir.path().join("logs-link")).unwrap();
         let named = [folder.file_name().unwrap().to_owned(), "logs-link".into(), "logs-none".into()];

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use clap::ValueEnum as _;
 
+use super::library_folder;
 use super::note::Note;
 use crate::agent::DEFAULT_DIR;
 use crate::config::Launch;
@@ -32,7 +33,8 @@ pub struct RunArgs {
     /// RINGSCOPE_BUDGET_MIB (256) there, and a quarter of the file system. Default: RINGSCOPE_DIR, else /dev/shm/ringscope
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Folder to unpack the libraries into. Default: RINGSCOPE_CACHE_DIR, else $XDG_CACHE_HOME/ringscope, else ~/.cache/ringscope
+    /// Folder to unpack the libraries into. Default: RINGSCOPE_CACHE_DIR, else memory, below --dir, if programs may
+    /// be run from there, else $XDG_CACHE_HOME/ringscope or ~/.cache/ringscope
     #[arg(long)]
     cache_dir: Option<PathBuf>,
     /// How much to ask the library for from the start. Default: RINGSCOPE_LEVEL, else counters
@@ -71,7 +73,12 @@ pub(super) struct Inherited {
     job: Option<OsString>,
     #[arg(id = "inherited-dir", long = "inherited-dir", env = "RINGSCOPE_DIR", hide = true)]
     dir: Option<OsString>,
-    #[arg(id = "inherited-cache-dir", long = "inherited-cache-dir", env = "RINGSCOPE_CACHE_DIR", hide = true)]
+    #[arg(
+        id = "inherited-cache-dir",
+        long = "inherited-cache-dir",
+        env = "RINGSCOPE_CACHE_DIR",
+        hide = true
+    )]
     cache_dir: Option<OsString>,
     #[arg(id = "inherited-level", long = "inherited-level", env = "RINGSCOPE_LEVEL", hide = true)]
     level: Option<OsString>,
@@ -129,14 +136,16 @@ impl RunArgs {
         named.unwrap_or_else(|| DEFAULT_DIR.into())
     }
 
-    pub(super) fn cache_dir(&self) -> PathBuf {
+    /// Folders to unpack the libraries into, the best first. One that the user has named is the only one.
+    pub(super) fn cache_dirs(&self, dir: &Path) -> Vec<PathBuf> {
         let Inherited { cache_dir, xdg_cache_home, home, .. } = &self.inherited;
         let of = |value, folder: &str| said(value).map(|dir| Path::new(dir).join(folder));
-        (self.cache_dir.clone())
-            .or_else(|| of(cache_dir, ""))
-            .or_else(|| of(xdg_cache_home, "ringscope"))
-            .or_else(|| of(home, ".cache/ringscope"))
-            .unwrap_or_else(|| self.dir().join("cache"))
+        if let Some(named) = self.cache_dir.clone().or_else(|| of(cache_dir, "")) {
+            return vec![named];
+        }
+        let on_disk = of(xdg_cache_home, "ringscope").or_else(|| of(home, ".cache/ringscope"));
+        let on_disk = on_disk.unwrap_or_else(|| dir.join("cache"));
+        library_folder::in_memory(dir).into_iter().chain([on_disk]).collect()
     }
 
     /// The level that the environment names, where there is none such and no other is given.
@@ -159,4 +168,39 @@ impl RunArgs {
 /// The value, where it says anything.
 fn said(value: &Option<OsString>) -> Option<&OsStr> {
     value.as_deref().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    #[test]
+    fn an_empty_variable_is_one_that_is_not_set() {
+        let mut args = Cli::try_parse_from(["run", "--", "true"]).unwrap().args;
+        args.inherited.dir = Some(OsString::new());
+        args.inherited.level = Some(OsString::new());
+        args.inherited.job = Some(OsString::new());
+        args.inherited.slurm_job = Some("7".into());
+        assert_eq!((args.dir().as_path(), args.unknown_level()), (Path::new(DEFAULT_DIR), None));
+        assert_eq!(args.job().as_deref(), Some("slurm-7"));
+    }
+
+    #[test]
+    fn a_folder_that_the_user_names_is_the_only_one_and_memory_comes_before_a_disk() {
+        let shm = tempfile::tempdir_in("/dev/shm").unwrap();
+        let folders = |words: &[&str]| Cli::try_parse_from(words).unwrap().args.cache_dirs(shm.path());
+        assert_eq!(folders(&["run", "--cache-dir", "/c", "--", "true"]), [Path::new("/c")]);
+        let by_default = folders(&["run", "--", "true"]);
+        let in_memory: Vec<PathBuf> = library_folder::in_memory(shm.path()).into_iter().collect();
+        assert_eq!(by_default[..by_default.len() - 1], in_memory);
+        assert!(!by_default.last().unwrap().starts_with("/dev/shm"), "{by_default:?}");
+    }
 }

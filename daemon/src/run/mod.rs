@@ -4,6 +4,7 @@
 //! signals and exit status. Where the user wants to see the library's log themselves, a [`relay`] runs beside it.
 
 mod args;
+mod library_folder;
 mod lines;
 mod log;
 pub(crate) mod note;
@@ -98,10 +99,9 @@ pub fn run(args: &RunArgs) -> RunError {
 }
 
 fn prepare(args: &RunArgs) -> Result<Command, RunError> {
-    let cache = args.cache_dir();
-    let collector = embedded::path_of(Library::Collector, &cache)?;
     let dir = args.dir();
     let dir = prepare_dir(&dir).map_err(|source| RunError::Dir { dir, source })?;
+    let unpacked = Unpacked::any(&args.cache_dirs(&dir))?;
     if !refused::is_memory(&dir) {
         tracing::warn!(
             "the job will not be watched, because {}",
@@ -114,7 +114,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
     if !args.plugin_only {
-        set_preload(&mut command, args, &libraries, &collector)?;
+        set_preload(&mut command, args, &libraries, &unpacked)?;
     }
     command.env("RINGSCOPE_DIR", &dir).env("RINGSCOPE_RUN_ID", &run_id);
     if let Some(job) = &args.job {
@@ -129,10 +129,10 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
             level.display()
         );
     }
-    set_plugin(&mut command, &collector, args.inherited.profiler_plugin.as_deref(), &libraries);
+    set_plugin(&mut command, &unpacked.collector, args.inherited.profiler_plugin.as_deref(), &libraries);
     // Another watcher of the summation service keeps its place: only one is told.
     if args.inherited.summation_observer.as_ref().is_none_or(|observer| observer.is_empty()) {
-        command.env("RSUM_OBSERVER", &collector);
+        command.env("RSUM_OBSERVER", &unpacked.collector);
     }
     set_log(&mut command, &args.inherited, &dir, &run_id);
     if let Err(error) = args.note().leave(&dir, &run_id) {
@@ -141,20 +141,53 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     Ok(command)
 }
 
+/// The libraries as files.
+struct Unpacked {
+    folder: PathBuf,
+    collector: PathBuf,
+    preload: PathBuf,
+}
+
+impl Unpacked {
+    /// In the first of these folders that they can be had in.
+    fn any(folders: &[PathBuf]) -> Result<Self, RunError> {
+        let mut failed = None;
+        for folder in folders {
+            match Self::into(folder) {
+                Ok(unpacked) => return Ok(unpacked),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| unreachable!("there is a folder")))
+    }
+
+    fn into(folder: &Path) -> Result<Self, RunError> {
+        let collector = embedded::path_of(Library::Collector, folder)?;
+        let preload = embedded::path_of(Library::Preload, folder)?;
+        let unpacked = Self { folder: folder.to_owned(), collector, preload };
+        preloaded(&[&unpacked.preload], None)?;
+        // On a disk that several machines have, nobody knows who else uses what lies there.
+        if refused::is_memory(folder) {
+            let used = [unpacked.collector.as_path(), &unpacked.preload];
+            library_folder::sweep(folder, &used, crate::clock::now());
+        }
+        Ok(unpacked)
+    }
+}
+
 /// What is preloaded, and the stand-in for the library if there is to be one.
 fn set_preload(
     command: &mut Command,
     args: &RunArgs,
     libraries: &Libraries,
-    collector: &Path,
+    Unpacked { folder, collector, preload }: &Unpacked,
 ) -> Result<(), RunError> {
-    let cache = args.cache_dir();
-    let preload = embedded::path_of(Library::Preload, &cache)?;
     let mut ours = vec![preload.clone()];
     if let Some(real) = &args.shim {
-        match shim::prepare(Path::new(real), &args.command, libraries, &preload, &cache) {
+        match shim::prepare(Path::new(real), &args.command, libraries, preload, folder) {
             Ok(shim) => {
                 command.env("RINGSCOPE_NCCL", &shim.real);
+                library_folder::touch(&shim.path);
                 ours.push(shim.path);
             }
             Err(error) if !real.is_empty() && error.is_of_library() => return Err(error.into()),
@@ -228,7 +261,7 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
 
 /// The name of the private logs, in a folder into which nobody else can put anything.
 fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result<PathBuf> {
-    let folder = log_folder::own(dir)?;
+    let folder = log_folder::own(dir, log_folder::PREFIX)?;
     let file = log::private(&folder, run_id);
     if let Some(wish) = wish
         && let Err(error) = relay::start(wish, &folder, run_id)
