@@ -16,7 +16,7 @@ use crate::config::Launch;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ringscope run -- python train.py
-  torchrun --no-python --nproc-per-node 8 ringscope run --job llama-70b -- python train.py
+  torchrun --no_python --nproc_per_node 8 ringscope run --job llama-70b -- python train.py
   srun ringscope run -- ./all_reduce_perf -b 8 -e 1G
   ringscope run --shim -- vllm serve model     (callers by dlsym or ctypes; `ringscope doctor` says if it is needed)
 
