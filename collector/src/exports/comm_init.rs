@@ -8,6 +8,7 @@
 )]
 
 use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::Segment;
@@ -24,7 +25,7 @@ use crate::exports::nonblocking;
 use crate::segment::communicators::Birth;
 use crate::segment::counts::is_taken;
 use crate::segment::lineage::Descent;
-use crate::segment::local::{Local, Pending};
+use crate::segment::local::{Local, Pending, Pointer};
 use crate::segment::maker::segment_or_create;
 use crate::segment::{communicators, guard, lineage, segment, switch};
 
@@ -86,10 +87,12 @@ wrap_called!(
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(comms, n_devices, devices) };
         drop(inside);
+        // NULL may have been given, which the library has refused.
+        let is_made = is_taken(result) && !comms.is_null();
+        let made = |index| if is_made { read(comms.wrapping_add(index)) } else { null_mut() };
         for (index, slot) in slots[..n_used].iter().enumerate() {
             if let Some(slot) = *slot {
-                // NULL may have been given, which the library has refused.
-                guard(|| conclude(local, Forming { slot, parent: None }, comms.wrapping_add(index), result));
+                guard(|| conclude(local, Forming { slot, parent: None }, made(index), result));
             }
         }
         result
@@ -230,26 +233,41 @@ fn parent_of(local: &Local, parent: Comm) -> Option<usize> {
 /// Forwards the call and follows what becomes of the communicator.
 fn make(local: &Local, forming: Option<Forming>, comm: *mut Comm, forward: impl FnOnce() -> c_int) -> c_int {
     local.forming.set(forming.map_or(0, |forming| forming.slot + 1));
+    let is_grouped = local.group_depth.get() > 0;
+    let before = if is_grouped { read(comm) } else { null_mut() };
     let inside = track(local, forming.map(|forming| forming.slot));
     let result = forward();
     drop(inside);
     local.forming.set(0);
     if let Some(forming) = forming {
         guard(|| {
-            if local.group_depth.get() > 0 && is_taken(result) {
-                defer(local, forming, comm);
+            let made = if is_taken(result) { read(comm) } else { null_mut() };
+            if is_grouped && is_taken(result) {
+                let is_given = !made.is_null() && made != before;
+                let place = Pointer::At(comm.expose_provenance());
+                defer(local, forming, if is_given { Pointer::Given(made as u64) } else { place });
             } else {
-                conclude(local, forming, comm, result);
+                conclude(local, forming, made, result);
             }
         });
     }
     result
 }
 
-/// In a group the pointer is there when the group has ended.
-fn defer(local: &Local, forming: Forming, comm: *mut Comm) {
+/// What lies in a caller's place for the pointer.
+fn read(comm: *mut Comm) -> Comm {
+    if comm.is_null() {
+        return null_mut();
+    }
+    // SAFETY: the caller gave a place, and the call, or the end of its group, has not returned to him yet. What lies there
+    // before the library has filled it is only compared.
+    unsafe { comm.read_volatile() }
+}
+
+/// In a group the communicator is there when the group has ended.
+fn defer(local: &Local, forming: Forming, pointer: Pointer) {
     let Forming { slot, parent } = forming;
-    if !local.defer(Pending { comm_address: comm.expose_provenance(), slot, parent })
+    if !local.defer(Pending { pointer, slot, parent })
         && let Some(segment) = segment()
     {
         communicators::release(segment, slot);
@@ -259,28 +277,24 @@ fn defer(local: &Local, forming: Forming, comm: *mut Comm) {
 
 /// The group in which communicators were to be made has ended.
 pub(crate) fn conclude_pending(local: &Local, result: c_int) {
-    for Pending { comm_address, slot, parent } in local.take_pending() {
-        conclude(
-            local,
-            Forming { slot, parent },
-            std::ptr::with_exposed_provenance_mut(comm_address),
-            result,
-        );
+    for Pending { pointer, slot, parent } in local.take_pending() {
+        let made = match pointer {
+            Pointer::Given(pointer) => pointer as Comm,
+            // The library writes here too, until the group has ended.
+            Pointer::At(address) if is_taken(result) => read(std::ptr::with_exposed_provenance_mut(address)),
+            Pointer::At(_) => null_mut(),
+        };
+        conclude(local, Forming { slot, parent }, made, result);
     }
 }
 
 /// The library has made the communicator, or not, or goes on making it.
-fn conclude(local: &Local, Forming { slot, parent }: Forming, comm: *mut Comm, result: c_int) {
+fn conclude(local: &Local, Forming { slot, parent }: Forming, pointer: Comm, result: c_int) {
     let Some(segment) = segment() else { return };
-    if !is_taken(result) || comm.is_null() {
-        if !is_taken(result) {
-            communicators::note_error(segment, slot, local.function.get(), result);
-        }
+    if !is_taken(result) {
+        communicators::note_error(segment, slot, local.function.get(), result);
         return communicators::fail(segment, slot);
     }
-    // SAFETY: the caller gave a place for the pointer, and the call (or the end of its group) in which the library has
-    // filled it has not returned to him yet.
-    let pointer = unsafe { comm.read() };
     match (pointer.is_null(), result == SUCCESS, parent) {
         (false, true, _) => describe(segment, local, slot, pointer),
         (false, false, _) => {

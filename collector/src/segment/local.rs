@@ -8,24 +8,37 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use crate::segment::closers::Closer;
 use crate::segment::ticks;
 use ringscope_wire::segment::calls::layout::Thread;
+use ringscope_wire::segment::layout::MAX_COMMUNICATORS;
 
 /// Communicator inits that one group can hold open at once; more are not counted
 /// (`DropReason::CommunicatorTableFull`). `ncclCommInitAll`-like loops make one per GPU of the process.
 pub(crate) const MAX_PENDING: usize = 64;
 
-/// A communicator whose init was called in a group: its pointer is only there when the group has ended.
+/// A communicator whose init was called in a group: it is there when the group has ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Pending {
-    /// Address of the caller's `ncclComm_t`.
-    pub(crate) comm_address: usize,
+    pub(crate) pointer: Pointer,
     /// Its slot.
     pub(crate) slot: usize,
     /// Its parent's.
     pub(crate) parent: Option<usize>,
 }
 
-/// A [`Pending`] in less room: address, slot, and the parent's slot plus one or 0.
-type Deferred = (usize, u16, u16);
+/// The pointer to a communicator whose init was called in a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pointer {
+    /// The library has given it in the call. Its place is the caller's again.
+    Given(u64),
+    /// The library will write it here when the group ends: the address of the caller's `ncclComm_t`.
+    At(usize),
+}
+
+/// A [`Pending`] in less room: pointer or address, slot, and the parent's slot plus one or 0, with [`IS_GIVEN`].
+type Deferred = (u64, u16, u16);
+
+/// The first word is the pointer.
+const IS_GIVEN: u16 = 1 << 15;
+const _: () = assert!(MAX_COMMUNICATORS < IS_GIVEN as usize);
 
 /// Communicators of one group that are remembered. Those of a group with more are looked for among all.
 const MAX_GROUP_SLOTS: usize = 64;
@@ -291,7 +304,10 @@ impl Local {
         let Some(cell) = self.pending.get(at) else { return false };
         let narrow = |slot: usize| u16::try_from(slot).unwrap_or_default();
         let parent = pending.parent.map_or(0, |parent| narrow(parent + 1));
-        cell.set((pending.comm_address, narrow(pending.slot), parent));
+        cell.set(match pending.pointer {
+            Pointer::Given(pointer) => (pointer, narrow(pending.slot), parent | IS_GIVEN),
+            Pointer::At(address) => (address as u64, narrow(pending.slot), parent),
+        });
         self.n_pending.set(at + 1);
         true
     }
@@ -299,9 +315,15 @@ impl Local {
     /// The communicators kept for the end of the group; they are forgotten.
     pub(crate) fn take_pending(&self) -> impl Iterator<Item = Pending> + '_ {
         self.pending.iter().take(self.n_pending.take()).map(|cell| {
-            let (comm_address, slot, parent) = cell.get();
-            let parent = usize::from(parent).checked_sub(1);
-            Pending { comm_address, slot: slot.into(), parent }
+            let (word, slot, parent) = cell.get();
+            let is_given = parent & IS_GIVEN != 0;
+            let pointer = if is_given {
+                Pointer::Given(word)
+            } else {
+                Pointer::At(usize::try_from(word).unwrap_or_default())
+            };
+            let parent = usize::from(parent & !IS_GIVEN).checked_sub(1);
+            Pending { pointer, slot: slot.into(), parent }
         })
     }
 

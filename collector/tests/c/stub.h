@@ -110,6 +110,8 @@ void stub_announce_late(int is_on);
 void stub_splits_are_done(ncclComm_t parent);
 /* Profiler contexts of what is destroyed are finalized when this is over. */
 void stub_finalize_late(int is_on);
+/* Inits in a group fill the caller's place in the call, and not when the group ends. As NCCL. */
+void stub_gives_at_once(void);
 /* The inits of a group are announced to the profiler from the last to the first. */
 void stub_backwards(int is_on);
 /* ncclCommInitAll announces nothing before so many threads are in it. */

@@ -69,6 +69,8 @@ static void load(void) {
 static int is_non_blocking;
 static atomic_int operations, group_starts;
 void stub_non_blocking(int is_on) { is_non_blocking = is_on; }
+static int gives_at_once;
+void stub_gives_at_once(void) { gives_at_once = 1; }
 static int is_backwards, meets;
 static pthread_barrier_t meeting;
 void stub_backwards(int is_on) { is_backwards = is_on; }
@@ -347,7 +349,8 @@ static int make(ncclComm_t *place, int rank, int n_ranks, uint64_t hash, const c
   ncclComm_t comm = calloc(1, sizeof *comm);
   comm->rank = rank; comm->n_ranks = n_ranks; comm->hash = hash;
   if (depth > 0) {
-    inits[n_inits].place = place; inits[n_inits].comm = comm; inits[n_inits++].name = name;
+    if (gives_at_once) *place = comm;
+    inits[n_inits].place = gives_at_once ? NULL : place; inits[n_inits].comm = comm; inits[n_inits++].name = name;
     return SUCCESS;
   }
   if (announces_late) late[n_late++] = (struct announcement){comm, name, place};
@@ -516,7 +519,7 @@ int ncclGroupEnd(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, announce_on_thread, &it);
     pthread_join(thread, NULL);
-    *inits[at].place = inits[at].comm;
+    if (inits[at].place) *inits[at].place = inits[at].comm;
   }
   n_queued = n_inits = 0;
   return error;
