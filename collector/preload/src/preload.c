@@ -20,6 +20,8 @@ extern WEAK void *__libc_dlsym(void *handle, const char *name);
 extern WEAK char *secure_getenv(const char *name);
 extern WEAK const char *gnu_get_libc_version(void);
 extern WEAK int pthread_setcancelstate(int state, int *old);
+struct signals;
+extern WEAK int pthread_sigmask(int how, const struct signals *set, struct signals *old);
 extern WEAK int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object);
 struct time {
     long s, ns;
@@ -41,7 +43,11 @@ extern WEAK int nanosleep(const struct time *length, struct time *rest);
 /* The same in glibc and musl, on all machines. */
 enum { RTLD_LAZY = 1, RTLD_NOW = 2, RTLD_NOLOAD = 4 };
 #define RTLD_NEXT ((void *)-1L)
-enum { PTHREAD_CANCEL_DISABLE = 1 };
+enum { PTHREAD_CANCEL_DISABLE = 1, SIG_SETMASK = 2 };
+/* Of glibc, alike on all machines. */
+struct signals {
+    unsigned long words[128 / sizeof(unsigned long)];
+};
 /* For __libc_dlopen_mode: the caller is the library itself. */
 #define RTLD_DLOPEN ((int)0x80000000)
 
@@ -206,6 +212,34 @@ static void release_cancellation(int state) {
     if (pthread_setcancelstate) pthread_setcancelstate(state, &state);
 }
 
+/* A handler that interrupts the opening and calls would wait for what its own thread is at. Faults come through: SIGILL, SIGTRAP,
+ * SIGBUS, SIGFPE, SIGSEGV and SIGSYS have these numbers on all machines. */
+static void hold_signals(struct signals *before) {
+    struct signals others;
+    for (unsigned i = 0; i < sizeof others.words / sizeof *others.words; i++) others.words[i] = ~0UL;
+    others.words[0] &= ~(1UL << 3 | 1UL << 4 | 1UL << 6 | 1UL << 7 | 1UL << 10 | 1UL << 30);
+    if (pthread_sigmask) pthread_sigmask(SIG_SETMASK, &others, before);
+}
+
+static void release_signals(const struct signals *before) {
+    if (pthread_sigmask) pthread_sigmask(SIG_SETMASK, before, 0);
+}
+
+#define FUNCTION(name, answer) &function_##name,
+static struct function *const all[] = {
+#include "functions.h"
+};
+#undef FUNCTION
+
+/* From now on every call goes to the collector, without a word to the linker, whose lock another thread may hold for long:
+ * a job that hangs in an import can be aborted. */
+static void take_all(void *opened) {
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++) {
+        const void *found = linker.find(opened, all[i]->name);
+        if (found) __atomic_store_n(&all[i]->slot, found, __ATOMIC_RELEASE);
+    }
+}
+
 /* Threads that are opening the collector now, the process that they are of, and that there is none for good. */
 static int n_opening, opening_pid, is_none;
 /* Forks that are under way, counted until the collector is open: from then on it counts for itself, and what is written here
@@ -267,6 +301,8 @@ static void *collector(int *is_later) {
     }
     *is_later = is_stuck();
     if (*is_later || !know_linker()) return 0;
+    struct signals before;
+    hold_signals(&before);
     watch_forks();
     __atomic_store_n(&opening_pid, getpid(), __ATOMIC_RELEASE);
     __atomic_add_fetch(&n_opening, 1, __ATOMIC_ACQ_REL);
@@ -275,8 +311,13 @@ static void *collector(int *is_later) {
     __atomic_sub_fetch(&n_opening, 1, __ATOMIC_SEQ_CST);
     /* What waited knows nothing of the collector's own handlers: it ends before the collector is called. */
     wait_for(&n_forking);
-    if (known) __atomic_store_n(&opened, known, __ATOMIC_RELEASE);
-    else __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
+    if (known) {
+        take_all(known);
+        __atomic_store_n(&opened, known, __ATOMIC_RELEASE);
+    } else {
+        __atomic_store_n(&is_none, 1, __ATOMIC_RELEASE);
+    }
+    release_signals(&before);
     return known;
 }
 

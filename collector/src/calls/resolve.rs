@@ -18,7 +18,7 @@ use crate::calls::linker_scope;
 use crate::calls::linker_scope::{Kept, Scope};
 use crate::segment::forks::{between_forks, is_linker_stuck};
 use crate::segment::local::Local;
-use crate::segment::{communicators, guard, segment, switch, uncancelled};
+use crate::segment::{communicators, guard, segment, switch, uncancelled, uninterrupted};
 
 macro_rules! functions {
     ($($name:ident)*) => {
@@ -177,7 +177,7 @@ pub(crate) fn library_of_caller(caller: usize) -> Option<usize> {
             return Some(known.library.load(Relaxed));
         }
     }
-    guard(|| uncancelled(|| between_forks(|| meet(caller)))).flatten()
+    guard(|| uncancelled(|| uninterrupted(|| between_forks(|| meet(caller))))).flatten()
 }
 
 /// Finds the copy of a caller that is not known yet, and remembers both.

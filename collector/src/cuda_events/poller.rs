@@ -5,15 +5,13 @@
 #![expect(unsafe_code, reason = "waits on a futex, blocks signals, registers a handler")]
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
-use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use crate::cuda_events::alone;
 use crate::segment::forks::between_forks;
-use crate::segment::{guard, own};
+use crate::segment::{guard, own, uninterrupted};
 
 /// What the thread does, one of the three constants below.
 static STATE: AtomicU32 = AtomicU32::new(AWAKE);
@@ -38,11 +36,6 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// What a thread gets for what it does itself. Held back, such a signal ends the process without asking any handler:
-/// neither ours, where the segment was cut, nor the program's own.
-const FAULTS: [c_int; 6] =
-    [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
-
 /// Enough for a query; the driver's own need is small.
 const STACK_BYTES: usize = 256 << 10;
 /// How long it is waited for until its function of the exit is registered, which takes about 0.1 ms.
@@ -60,24 +53,14 @@ pub(crate) fn start(work: fn()) -> bool {
         return true;
     }
     // The job's signals belong to its own threads: a new thread inherits a mask that lets none in.
-    let mut others = MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: a valid place for a set.
-    unsafe { libc::sigfillset(others.as_mut_ptr()) };
-    for fault in FAULTS {
-        // SAFETY: filled above, and a signal's number.
-        unsafe { libc::sigdelset(others.as_mut_ptr(), fault) };
-    }
-    // SAFETY: filled above; `before` is a valid place for the old mask.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, others.as_ptr(), before.as_mut_ptr()) };
     let thread = std::thread::Builder::new().name("ringscope".into()).stack_size(STACK_BYTES);
-    let started = thread.spawn(move || {
-        if will_leave_driver() && guard(work).is_some() {
-            IS_STARTED.store(false, Relaxed);
-        }
+    let started = uninterrupted(|| {
+        thread.spawn(move || {
+            if will_leave_driver() && guard(work).is_some() {
+                IS_STARTED.store(false, Relaxed);
+            }
+        })
     });
-    // SAFETY: the mask that was, which the call above has filled.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut()) };
     if started.is_err() {
         IS_STARTED.store(false, Relaxed);
     } else if HAS_EXIT_HANDLER.load(Acquire) == 0 {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ringscope_wire::segment::Segment;
 
-use crate::segment::guard::{guard, uncancelled};
+use crate::segment::guard::guard;
+use crate::segment::held_back::{uncancelled, uninterrupted};
 use crate::segment::map::segment;
 use crate::segment::own::OWN;
 
@@ -31,5 +32,5 @@ pub(crate) fn segment_or_create() -> Option<&'static Segment> {
     }
     let _held = OWN.busy.take_within(MAX_WAIT)?;
     let make = || MAKER.get().and_then(|make| make());
-    segment().or_else(|| guard(|| uncancelled(make)).flatten())
+    segment().or_else(|| guard(|| uncancelled(|| uninterrupted(make))).flatten())
 }

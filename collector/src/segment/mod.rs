@@ -9,6 +9,7 @@ mod ended;
 pub(crate) mod forks;
 mod guard;
 pub(crate) mod handle;
+mod held_back;
 mod keyed;
 pub(crate) mod lineage;
 pub(crate) mod links;
@@ -31,5 +32,6 @@ pub(crate) mod thread_id;
 pub(crate) mod threads;
 pub(crate) mod ticks;
 
-pub(crate) use guard::{guard, uncancelled};
+pub(crate) use guard::guard;
+pub(crate) use held_back::{uncancelled, uninterrupted};
 pub(crate) use map::segment;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use ringscope_wire::segment::Segment;
 
 use crate::segment::busy::{Busy, wait_while};
+use crate::segment::held_back::uninterrupted;
 
 /// The page. Elsewhere than on x86-64 pages may be larger than 4 KiB.
 #[repr(C)]
@@ -127,6 +128,10 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 
 #[cold]
 fn settle_now() {
+    uninterrupted(settle_uninterrupted);
+}
+
+fn settle_uninterrupted() {
     // Before the state changes: where the kernel does not wipe, nobody would tell a child that was made meanwhile that it is one.
     if WATCH_STATE.compare_exchange(UNWATCHED, BEGINS, AcqRel, Acquire).is_ok() {
         WATCH.get().inspect(|watch| watch());

@@ -6,8 +6,10 @@ int ncclGetVersion(int *);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
 int ncclAllReduce(const void *, void *, unsigned long, int, int, void *, void *);
+int ncclCommAbort(void *);
 int ncclCommInitRank(void **, int, struct unique_id, int);
 /* Of loading_use.c. */
 int begin(void);
+int stop(void);
 int use(void);
 #endif

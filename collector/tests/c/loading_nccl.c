@@ -7,6 +7,7 @@
 #endif
 
 int ncclGetVersion(int *version) { *version = VERSION; return 0; }
+int ncclCommAbort(void *comm) { return comm == (void *)6 ? 0 : 4; }
 int ncclGroupStart(void) { return 0; }
 int ncclGroupEnd(void) { return 0; }
 

@@ -1,6 +1,6 @@
 /* Forks a child while another thread is in the middle of dlopen: there the linker stays so. The first argument says who calls
- * the library: "child", or "both", where the process itself has called before. With a second one the library comes with an
- * object that is opened with RTLD_LOCAL. */
+ * the library: "child", or "both", where the process itself has called before; "thread" is no child, but another thread of a
+ * process that has called before. With a second one the library comes with an object that is opened with RTLD_LOCAL. */
 #define _GNU_SOURCE
 #include "loading.h"
 #include <dlfcn.h>
@@ -36,13 +36,22 @@ int main(int argc, char **argv) {
   void *user = argc > 2 ? dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) : dlopen(NULL, RTLD_NOW);
   int (*use)(void) = user ? (int (*)(void))dlsym(user, "use") : NULL;
   int (*begin)(void) = user ? (int (*)(void))dlsym(user, "begin") : NULL;
-  if (argc < 2 || !use || !begin) return 91;
-  if (!strcmp(argv[1], "both") && begin()) return 92;
+  int (*stop)(void) = user ? (int (*)(void))dlsym(user, "stop") : NULL;
+  if (argc < 2 || !use || !begin || !stop) return 91;
+  int is_thread = !strcmp(argv[1], "thread");
+  if ((is_thread || !strcmp(argv[1], "both")) && begin()) return 92;
   pthread_t thread;
   sem_init(&is_inside, 0, 0);
   sem_init(&may_go_on, 0, 0);
   pthread_create(&thread, NULL, open_another, &thread);
   sem_wait(&is_inside);
+  if (is_thread) {
+    alarm(20);
+    if (stop()) return 96;
+    sem_post(&may_go_on);
+    pthread_join(thread, NULL);
+    return use();
+  }
   pid_t child = fork();
   if (child == 0) {
     alarm(20); /* a hang ends so */

@@ -4,6 +4,9 @@
 
 int begin(void) { return ncclGroupStart() != 0 || ncclGroupEnd() != 0; }
 
+/* A function that has not been called before. */
+int stop(void) { return ncclCommAbort((void *)6) != 0; }
+
 /* All that a job may find wrong, 0 if nothing. */
 int use(void) {
   struct unique_id id;

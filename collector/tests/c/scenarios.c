@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -440,6 +442,38 @@ static void wide_group(void) {
   }
 }
 
+static void call_in_handler(int signal) {
+  (void)signal;
+  OK(ncclGroupStart());
+  OK(ncclGroupEnd());
+}
+
+/* A handler calls in the middle of the first calls, of which the very first opens the collector. */
+static void interrupted(void) {
+  struct sigaction action = {.sa_handler = call_in_handler, .sa_flags = SA_RESTART};
+  OK(sigaction(SIGALRM, &action, NULL));
+  struct itimerval often = {{0, 30}, {0, 30}}, never = {{0, 0}, {0, 0}};
+  OK(setitimer(ITIMER_REAL, &often, NULL));
+  ncclComm_t comm = comm_of(1, 8, 3);
+  for (int i = 0; i < 1000; i++) all_reduce(comm, 1);
+  OK(setitimer(ITIMER_REAL, &never, NULL));
+}
+
+/* The library gives the pointer in the call, and its place is another's before the group ends. */
+static void place_taken_back(void) {
+  ncclUniqueId id = {{1}};
+  long page = sysconf(_SC_PAGESIZE);
+  ncclComm_t *place = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(place != MAP_FAILED);
+  stub_gives_at_once();
+  OK(ncclGroupStart());
+  OK(ncclCommInitRank(place, 8, id, 3));
+  ncclComm_t comm = *place;
+  OK(munmap(place, (size_t)page));
+  OK(ncclGroupEnd());
+  all_reduce(comm, 5);
+}
+
 /* Destroys that pass the collector, and new communicators at the same addresses. */
 static void unseen_destroy(void) {
   void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
@@ -702,7 +736,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(place_taken_back), SCENARIO(interrupted), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
     SCENARIO(untold_broadcasts), SCENARIO(overwritten_broadcasts), SCENARIO(parts_of_one),
 };
 

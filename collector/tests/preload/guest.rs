@@ -27,6 +27,18 @@ fn the_record_path_allocates_nothing() {
 }
 
 #[test]
+fn a_pointer_given_in_a_group_is_not_read_again_at_its_end() {
+    let left = left_by("place_taken_back");
+    left.expect(0, AllReduce, (1, 20), (1, 20), 0);
+    assert_eq!((left.snapshot.communicators.len(), left.snapshot.communicators[0].rank), (1, 3));
+}
+
+#[test]
+fn a_handler_may_call_in_the_middle_of_the_first_call() {
+    left_by("interrupted").expect(0, AllReduce, (1000, 4000), (1000, 4000), 0);
+}
+
+#[test]
 fn after_a_fault_it_does_nothing_more() {
     let left = left_by("faulty");
     assert_eq!(left.snapshot.state, STATE_FAULT);

@@ -189,6 +189,15 @@ fn a_child_with_half_of_another_object_goes_on() {
 }
 
 #[test]
+fn a_job_that_has_called_can_be_aborted_while_a_thread_is_in_the_linker() {
+    // The first call of a function would wait for the linker's lock: for ever, if what is opened hangs.
+    assert_eq!(n_segments(job("stuck", "thread")), 1);
+    let mut local = job("stuck_local", "thread");
+    local.command().arg("libuse.so");
+    n_segments(local);
+}
+
+#[test]
 fn an_object_opened_for_itself_gets_its_own_library_also_without_a_collector() {
     for (collector, n) in [(Some(library()), 1), (Some("/nowhere/libringscope.so".into()), 0), (None, 0)] {
         let mut local = job("local", "libuse.so");
