@@ -321,7 +321,9 @@ static void *collector(int *is_later) {
     return known;
 }
 
-/* The function in what the caller's object needs, as after dlopen(RTLD_LOCAL). */
+/* The function in what the caller's object needs, as after dlopen(RTLD_LOCAL). Asked each time, for 0.3 to 1.8 us: once the
+ * object is closed another may come to lie in its place, with its `link_map` at the same address too, and nothing but the
+ * linker with its lock tells them apart. A kept answer would lead into what is gone; to hold the object would keep it open. */
 static const void *of_caller(const char *name, const void *caller) {
     struct object object;
     if (!know_linker() || !linker.object_of || !linker.object_of(caller, &object) || !object.file) return 0;
