@@ -110,9 +110,10 @@ impl Level {
     }
 }
 
-/// Whether a path means a file and not a stream of the process.
+/// Whether a path means a file and not a stream of the process. Memory that has files lies among the devices.
 pub(super) fn is_regular(file: &OsStr) -> bool {
-    !["/dev/", "/proc/"].iter().any(|folder| file.as_bytes().starts_with(folder.as_bytes()))
+    let is_below = |folder: &str| Path::new(file).starts_with(folder);
+    is_below("/dev/shm") || !(is_below("/dev") || is_below("/proc"))
 }
 
 /// The user's subsystems and those that are needed. `^A,B` means all but A and B.
@@ -203,6 +204,24 @@ mod tests {
     fn a_file_per_process_stays_the_destination() {
         check("WARN", "", "/mine.%h.%p", ("INFO", "INIT,GRAPH,ENV", "/mine.%h.%p"), None);
         check("INFO", "NET", "/mine.%p", ("INFO", "INIT,GRAPH,ENV,NET", "/mine.%p"), None);
+        let memory = "/dev/shm/mine.%p";
+        check("WARN", "", memory, ("INFO", "INIT,GRAPH,ENV", memory), None);
+    }
+
+    #[test]
+    fn a_stream_of_the_process_is_no_file() {
+        for (path, expected) in [
+            ("/dev/stderr", false),
+            ("/dev/fd/2", false),
+            ("/proc/self/fd/2", false),
+            ("/dev/shm/mine", true),
+            ("/dev//shm/mine", true),
+            ("/dev/shmem", false),
+            ("/devices/mine", true),
+            ("mine", true),
+        ] {
+            assert_eq!(is_regular(OsStr::new(path)), expected, "{path}");
+        }
     }
 
     #[test]
