@@ -157,3 +157,24 @@ async fn what_completes_after_a_loss_tells_that_what_was_before_it_is_over() {
     daemon.until(|all| all[&key(42)].communicators.iter().any(|one| !one.completion_lost.is_empty())).await;
     agent.stop().await;
 }
+
+#[tokio::test]
+async fn a_process_that_calls_faster_than_its_records_are_read_is_asked_for_more() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let mut segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 1);
+    segment.live(offset_of!(Live, n_places), 64);
+    segment.record(0, OPERATION_ISSUED);
+    let agent = host.agent();
+    daemon.until(|all| all.get(&key(42)).is_some_and(|one| one.in_flight.len() == 1)).await;
+    assert_eq!(segment.wanted_places(), 0);
+
+    // More than half of the places, before the next reading.
+    (1..=40).for_each(|ticket| segment.record_at(ticket, ticket, OPERATION_ISSUED));
+    let next_ticket = offset_of!(Segment, live) + offset_of!(Live, next_ticket);
+    segment.write(next_ticket, &41_u64.to_le_bytes());
+    daemon.until(|all| all[&key(42)].in_flight.len() == 41).await;
+    assert_eq!(segment.wanted_places(), 128);
+    agent.stop().await;
+}

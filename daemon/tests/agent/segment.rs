@@ -97,9 +97,16 @@ impl SegmentWriter {
     }
 
     pub fn control(&self) -> u32 {
+        self.live_word(offset_of!(Live, control))
+    }
+
+    pub fn wanted_places(&self) -> u32 {
+        self.live_word(offset_of!(Live, wanted_places))
+    }
+
+    fn live_word(&self, field: usize) -> u32 {
         let mut bytes = [0; 4];
-        let at = offset_of!(Segment, live) + offset_of!(Live, control);
-        self.file.read_exact_at(&mut bytes, at as u64).expect("read");
+        self.file.read_exact_at(&mut bytes, (offset_of!(Segment, live) + field) as u64).expect("read");
         u32::from_le_bytes(bytes)
     }
 
