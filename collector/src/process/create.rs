@@ -51,7 +51,8 @@ fn create() -> io::Result<&'static Segment> {
     lineage::begin(config.shares_of_children);
     let fixed = identity::fixed(&config, &ticks::anchor());
     folder::make(&config, &fixed)?;
-    let file = Unnamed::create(&config.dir, &fixed)?;
+    let file = Unnamed::create(&config.dir, &fixed)
+        .inspect_err(|error| folder::tell_if_full(&config.dir, error, &fixed))?;
     let memory = file.memory();
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
     let live = unsafe { &(*memory.as_ptr()).live };

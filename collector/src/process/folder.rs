@@ -33,6 +33,8 @@ enum Refusal {
     FileSize,
     /// The segments of the folder have the memory that they may have.
     Budget,
+    /// The file system of the folder has no page for one more.
+    Full,
 }
 
 impl Refusal {
@@ -41,6 +43,7 @@ impl Refusal {
             Self::OnDisk => "on-disk",
             Self::FileSize => "file-size",
             Self::Budget => "budget",
+            Self::Full => "full",
         }
     }
 }
@@ -60,6 +63,13 @@ pub(super) fn make(config: &Config, fixed: &Fixed) -> io::Result<()> {
         leave_marker(&config.dir, refusal, fixed);
         refusal.into()
     })
+}
+
+/// Tells the agent why no segment could be made, if the file system has no room: an empty file takes no page.
+pub(super) fn tell_if_full(dir: &Path, error: &io::Error, fixed: &Fixed) {
+    if error.kind() == io::ErrorKind::StorageFull {
+        leave_marker(dir, Refusal::Full, fixed);
+    }
 }
 
 /// Whether a segment may be made in the folder, which exists; `budget_bytes` is what all of it may take.

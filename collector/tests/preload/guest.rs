@@ -87,7 +87,11 @@ fn a_folder_that_cannot_be_written_does_not_touch_the_job() {
 #[test]
 fn a_full_disk_does_not_touch_the_job() {
     for size in ["4k", "16k", "64k", "256k"] {
-        with_a_full_folder(job("every_primitive"), "every_primitive", size);
+        let left = with_a_full_folder(job("every_primitive"), "every_primitive", size);
+        assert!(
+            [".refused-full-", ".seg"].iter().any(|word| left.contains(word)),
+            "nobody would know of it: {left}"
+        );
     }
 }
 
@@ -108,11 +112,11 @@ fn records_that_have_no_page_do_not_switch_it_off() {
     with_a_full_folder(job, "records_without_pages", "4m");
 }
 
-/// The job, in a mount namespace of its own, whose file system for segments is that large.
-fn with_a_full_folder(mut job: Job, scenario: &str, size: &str) {
+/// The job, in a mount namespace of its own, whose file system for segments is that large. What it left there, a name a line.
+fn with_a_full_folder(mut job: Job, scenario: &str, size: &str) -> String {
     std::fs::create_dir_all(&job.dir).unwrap();
-    let script =
-        r#"mount -t tmpfs -o size=$SIZE tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1""#;
+    let script = r#"mount -t tmpfs -o size=$SIZE tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR" >"$LEFT""#;
+    let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("left-{}-{scenario}", std::process::id()));
     let program = job.command().get_program().to_owned();
     let environment: Vec<_> = job
         .command()
@@ -127,7 +131,11 @@ fn with_a_full_folder(mut job: Job, scenario: &str, size: &str) {
         .envs(environment)
         .env("PRELOAD", preload())
         .env("SIZE", size)
+        .env("LEFT", &left)
         .output()
         .expect("unshare: apt-get install util-linux");
     assert_good(&output);
+    let names = std::fs::read_to_string(&left).unwrap();
+    std::fs::remove_file(left).unwrap();
+    names
 }
