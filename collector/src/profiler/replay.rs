@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use ringscope_wire::segment::layout::{DropReason, MAX_PRIMITIVES, Segment};
+use ringscope_wire::segment::layout::{DropReason, LOST_RUN, MAX_PRIMITIVES, Segment};
 
 use crate::cuda_events::fit;
 use crate::profiler::lost;
@@ -71,8 +71,8 @@ pub(crate) fn template(segment: &Segment, slot: usize, primitive: usize, bytes: 
     Handle::Template(Entry { index, generation })
 }
 
-/// A graph with this template runs: its call counts as issued. It is completed when `n_channels` have finished, or
-/// at once if the library does not report them. `None` if another template has its place, or another communicator its slot.
+/// A graph with this template runs: its call counts as issued. It is completed when `n_channels` have finished. If the library
+/// does not report them it counts at once, and the communicator is said to have runs of which nobody tells the end. `None` if another template has its place, or another communicator its slot.
 pub(crate) fn run(segment: &Segment, entry: Entry, n_channels: u8) -> Option<Handle> {
     let template = TEMPLATES.get(entry.index)?;
     let (subject, communicator) = (template.subject.load(Acquire), template.communicator.load(Acquire));
@@ -109,6 +109,7 @@ fn begin(segment: &Segment, subject: u32, communicator: u32, bytes: u64, n_chann
     counters.replayed_calls.fetch_add(1, Relaxed);
     counters.replayed_bytes.fetch_add(bytes, Relaxed);
     if n_channels == 0 {
+        communicators::lose(segment, slot, LOST_RUN);
         counters.completed_calls.fetch_add(1, Relaxed);
         counters.completed_bytes.fetch_add(bytes, Relaxed);
     }

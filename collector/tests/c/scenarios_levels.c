@@ -214,6 +214,25 @@ static void lowered_from_outside(void) {
   DRIVER(stub_hold, false);
 }
 
+/* A graph that was captured while nobody asked for channels runs, and one that was while somebody did. */
+static void runs_of_graphs(void) {
+  begin();
+  stream_t stream = DRIVER(stub_stream);
+  stub_captured(1);
+  OK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream));
+  stub_run();
+  stub_captured(0);
+  *control = CHANNELS;
+  ncclUniqueId unique = {{2}};
+  OK(ncclCommInitRank(&comm, 8, unique, 3));
+  all_reduce(stream);
+  stub_captured(1);
+  OK(ncclAllReduce(NULL, NULL, 1, INT8, SUM, comm, stream));
+  stub_run();
+  stub_run();
+  CHECK(DRIVER(stub_n_records) == 0);
+}
+
 /* The profiler tells of all but broadcasts: those have events. */
 static void untold_broadcasts(void) {
   begin();
@@ -242,7 +261,7 @@ static void untold_broadcasts(void) {
 }
 
 #define SCENARIO(name) {#name, name}
-static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(past_the_wrappers), SCENARIO(lowered_from_outside), SCENARIO(untold_broadcasts)};
+static const struct { const char *name; void (*run)(void); } scenarios[] = {SCENARIO(one_by_one), SCENARIO(in_a_group), SCENARIO(unfit), SCENARIO(unseen), SCENARIO(unseen_after_many), SCENARIO(past_the_wrappers), SCENARIO(lowered_from_outside), SCENARIO(runs_of_graphs), SCENARIO(untold_broadcasts)};
 
 int run_scenario(const char *name);
 int run_scenario(const char *name) {

@@ -92,6 +92,8 @@ void stub_await_pause(void);
 void stub_go_on(void);
 /* What ncclCommGetAsyncError says from now on. */
 void stub_async_error(int error);
+/* The call that was captured last runs, outside of any call. */
+void stub_run(void);
 /* Calls are captured into a graph, as the profiler says. */
 void stub_captured(int is_captured);
 /* Each operation sends `steps` network steps of `bytes` to `peer`; 0 steps: none. */

@@ -4,7 +4,7 @@
 use ringscope_wire::Primitive::{AllReduce, Broadcast, Send};
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMPLETION_EVENTS, COMPLETION_PROFILER, LOST_PROFILER_EVENT,
-    MADE_BY_INIT, MADE_BY_UNSEEN, MAX_RECORDS, OPERATION_COMPLETED,
+    LOST_RUN, MADE_BY_INIT, MADE_BY_UNSEEN, MAX_RECORDS, OPERATION_COMPLETED,
 };
 
 use crate::harness::level_job;
@@ -65,6 +65,16 @@ fn a_call_that_passes_by_is_lost_and_of_those_after_it_the_profiler_tells() {
 #[test]
 fn a_thread_of_no_calls_takes_nothing_from_a_call_that_is_under_way() {
     level_job("lowered_from_outside").succeed();
+}
+
+#[test]
+fn of_a_graph_that_was_captured_below_level_channels_nobody_tells_the_end() {
+    let left = level_job("runs_of_graphs").succeed().only_segment();
+    assert_eq!(left.communicator(0).lost, LOST_RUN);
+    assert_eq!(left.counters(0, AllReduce).replayed_calls, 1);
+    // Neither the call nor the runs of the other one have ended.
+    left.expect(1, AllReduce, (3, 3), (0, 0), 0);
+    assert_eq!((left.communicator(1).lost, left.counters(1, AllReduce).replayed_calls), (0, 2));
 }
 
 #[test]

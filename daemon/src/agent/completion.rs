@@ -5,7 +5,7 @@
 //! operations of a communicator one after the other: once one completes that was called after the newest loss, those
 //! before it are over, and of those after it everything is known.
 
-use ringscope_wire::segment::layout::DropReason;
+use ringscope_wire::segment::layout::{DropReason, LOST_RUN};
 use ringscope_wire::segment::read::{Communicator, Counters};
 
 /// The newest loss of a communicator.
@@ -52,8 +52,8 @@ pub(super) fn events(dropped: &[(DropReason, u64)]) -> u64 {
     counts.fold(0, |sum, (_, events)| sum.saturating_add(*events))
 }
 
-/// Whether all that was called is over.
+/// Whether all that was called is over. Runs whose end nobody tells count as completed from their beginning: that says nothing.
 fn is_all_over(slot: &Communicator) -> bool {
     let over = |one: &Counters| one.issued_calls <= one.completed_calls.saturating_add(one.failed_calls);
-    !slot.counters.is_empty() && slot.counters.iter().all(|(_, one)| over(one))
+    slot.lost & LOST_RUN == 0 && !slot.counters.is_empty() && slot.counters.iter().all(|(_, one)| over(one))
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use ringscope_wire::batch;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ABORTED, COMMUNICATOR_ACTIVE, COMMUNICATOR_DESTROYED, COMMUNICATOR_FAILED,
-    COMMUNICATOR_FORMING, LOST_CUDA_EVENT, LOST_PROFILER_EVENT, LOST_RECORD, MADE_BY_GROW, MADE_BY_INIT,
-    MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS, SOURCE_PLUGIN,
+    COMMUNICATOR_FORMING, LOST_CUDA_EVENT, LOST_PROFILER_EVENT, LOST_RECORD, LOST_RUN, MADE_BY_GROW,
+    MADE_BY_INIT, MADE_BY_SHRINK, MADE_BY_SPLIT, MADE_BY_SUMMATION, SOURCE_CALLS, SOURCE_PLUGIN,
 };
 use ringscope_wire::segment::read::Communicator;
 
@@ -112,10 +112,11 @@ pub(super) fn of_log(facts: &CommunicatorFacts, log: Option<&Path>) -> batch::Co
 
 /// Why nobody will know of all operations whether they are over; empty where that is not so.
 fn completion_lost(lost: u32) -> String {
-    const REASONS: [(u32, &str); 3] = [
+    const REASONS: [(u32, &str); 4] = [
         (LOST_RECORD, "newer calls have overwritten the record of one in flight"),
         (LOST_CUDA_EVENT, "no CUDA event could be recorded behind one"),
         (LOST_PROFILER_EVENT, "the profiler's events of one could not be followed"),
+        (LOST_RUN, "nothing tells the end of a run of a CUDA graph that was captured below level channels"),
     ];
     let reasons = REASONS.iter().filter(|(bit, _)| lost & bit != 0).map(|(_, reason)| *reason);
     reasons.collect::<Vec<_>>().join(", and ")

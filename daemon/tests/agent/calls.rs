@@ -7,8 +7,8 @@ use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::hash::check;
 use ringscope_wire::segment::calls::layout::{Area, Mark, Pair, Thread, call_word};
 use ringscope_wire::segment::layout::{
-    Communicator, LOST_CUDA_EVENT, LOST_RECORD, Live, OPERATION_COMPLETED, OPERATION_ISSUED, Record, VERSION,
-    link_key,
+    Communicator, LOST_CUDA_EVENT, LOST_RECORD, LOST_RUN, Live, OPERATION_COMPLETED, OPERATION_ISSUED,
+    Record, VERSION, link_key,
 };
 
 use crate::daemon::{Answer, FakeDaemon, key};
@@ -176,5 +176,21 @@ async fn a_process_that_calls_faster_than_its_records_are_read_is_asked_for_more
     segment.write(next_ticket, &41_u64.to_le_bytes());
     daemon.until(|all| all[&key(42)].in_flight.len() == 41).await;
     assert_eq!(segment.wanted_places(), 128);
+    agent.stop().await;
+}
+
+/// They count as completed, which says nothing of their end.
+#[tokio::test]
+async fn of_runs_whose_end_nobody_tells_nothing_is_known() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 1);
+    segment.calls(0, Primitive::AllReduce, 3, 3);
+    slot(&segment, offset_of!(Communicator, lost), &LOST_RUN.to_le_bytes());
+    let agent = host.agent();
+    daemon.until(|all| all.get(&key(42)).is_some_and(|one| !one.communicators.is_empty())).await;
+    let told = &daemon.communicator(42, SLOT_0).completion_lost;
+    assert!(told.contains("run of a CUDA graph"), "{told}");
     agent.stop().await;
 }

@@ -391,6 +391,9 @@ pub const LOST_RECORD: u32 = 1;
 pub const LOST_CUDA_EVENT: u32 = 2;
 /// [`Communicator::lost`]: the profiler's events of an operation could not be followed.
 pub const LOST_PROFILER_EVENT: u32 = 4;
+/// [`Communicator::lost`]: a CUDA graph has run of which nobody tells the end, for the library was asked for no channels when it
+/// was captured. Its calls count as completed when it begins.
+pub const LOST_RUN: u32 = 8;
 
 /// Counters of one (communicator, primitive). Issued and completed lie in different cache lines because different
 /// threads write them.
