@@ -9,7 +9,9 @@ const GREEN = ".mark-ok";
 export const incidentChecks = {
   async "a hang: sentence, advice and true beginning from the daemon, the open incident on top, and from there to its page"({ open }) {
     const { page } = await open("hang");
-    await says(page, "h1", /^Rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading \/mnt\/nfs/);
+    await says(page, "h1", /^Rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in$/);
+    await says(page, "#incidents .message", /7 ranks wait in: it is blocked reading \/mnt\/nfs/);
+    for (const short of ["#findings .message", "#jobs .why", '#hosts [data-host="host-2"] .why p']) await says(page, short, /^rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in$/);
     await says(page, ".advice", /Look at \/mnt\/nfs on host-2/);
     await says(page, ".facts", /Since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d 13 min ago/);
     await titled(page, /^◆ host-2/);

@@ -37,6 +37,33 @@ export function lastedWords(one: Incident): string {
   return `lasted ${duration(Math.max(0, (Date.parse(one.resolved_at ?? one.last_seen) - Date.parse(one.began_at)) / 1000))}`;
 }
 
+/**
+ * `words` with the sentence of an incident in them cut to its beginning, for a place that has the whole sentence beside it.
+ * One of a line stays as it is.
+ */
+export function brief(words: string, told: Pick<Incident, "sentence">[]): string {
+  const within = words.toLowerCase();
+  for (const { sentence } of told) {
+    const whole = sentence.replace(/[.\s]+$/, "");
+    const at = whole.length <= MAX_LINE ? -1 : within.indexOf(whole.toLowerCase());
+    if (at < 0) continue;
+    const rest = words.slice(at + whole.length);
+    return words.slice(0, at) + words.slice(at, at + beginning(whole).length) + rest;
+  }
+  return words;
+}
+
+/** Up to its first stop, but for one in a command, or so early that what stands before it only names somebody. */
+function beginning(sentence: string): string {
+  for (const { index } of sentence.matchAll(/[;:] /g)) {
+    const start = sentence.slice(0, index);
+    if (index >= MIN_BRIEF && start.split("`").length % 2 === 1) return start;
+  }
+  return sentence;
+}
+const MIN_BRIEF = 24;
+const MAX_LINE = 100;
+
 /** Who is waiting because of it; "" where nobody is. */
 export function victimWords({ n_victims: n, state }: Incident): string {
   if (n === 0) return "";

@@ -5,6 +5,7 @@ import { duration, list, moment, plural, rankRanges, since } from "../pure/forma
 import { kindName } from "../pure/findings";
 import type { FindingsRoute } from "../pure/route";
 import * as store from "../state/store";
+import { inBrief } from "./incident/lines";
 import { Mark } from "./mark";
 import { withCommands } from "./with-commands";
 
@@ -26,7 +27,7 @@ export function FindingLine({ group, open, within = false, children }: {
       <div>
         <p class="message">
           <a href={store.link({ ...filters(), page: "findings", id: open ? undefined : first.id })} {...(open === undefined ? {} : { "aria-expanded": open })}>
-            {withCommands(first.message)}
+            {withCommands(inBrief(first.message))}
           </a>
         </p>
         {also !== "" && <p class="also">The same on {also}.</p>}

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { HealthLevel } from "../api";
 import { bandwidth, duration, integer, moment, plural, words } from "../pure/format";
 import * as store from "../state/store";
+import { inBrief } from "./incident/lines";
 import { Mark, type MarkKind } from "./mark";
 import { withCommands } from "./with-commands";
 
@@ -25,7 +26,7 @@ const LEVELS: Record<HealthLevel, string> = {
 /** Suspects named by link; the hosts panel has the others. */
 const MAX_SUSPECTS = 3;
 
-/** The answer to: is something wrong, where, since when. It is the daemon's, word for word; what is old says so. */
+/** The answer to: is something wrong, where, since when. It is the daemon's, word for word but for what the open incident below says too. */
 export function Headline() {
   const health = store.health.value;
   if (health === undefined) return null;
@@ -40,7 +41,7 @@ export function Headline() {
         <div>
           <AsOf />
           <h1>
-            <span role="status">{withCommands(sentence, wholeNames)}</span>
+            <span role="status">{withCommands(inBrief(sentence), wholeNames)}</span>
           </h1>
           {advice !== undefined && (
             <p class="advice">

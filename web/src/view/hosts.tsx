@@ -7,6 +7,7 @@ import { SHADE_NAMES, SHADES, type Shade } from "../pure/heat";
 import type { Place, Route } from "../pure/route";
 import * as store from "../state/store";
 import { HeatMap } from "./heat-map";
+import { inBrief } from "./incident/lines";
 import { Mark } from "./mark";
 import { Export } from "./export";
 import { Panel } from "./panel";
@@ -147,6 +148,6 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
 /** Why it stands as it does, then what else was found on it. */
 function reasonsOf(host: HostSummary): string[] {
   const more = host.reasons.filter((one) => !host.standing.reason.includes(one));
-  return [...new Set([host.standing.reason, ...more])].slice(0, MAX_REASONS);
+  return [...new Set([host.standing.reason, ...more].map(inBrief))].slice(0, MAX_REASONS);
 }
 const MAX_REASONS = 4;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { callTable, circle, lastCalls, otherDetails, ranksIn } from "../../src/pure/calls";
 import { inTrouble, worstFirst } from "../../src/pure/condition";
-import { culpritName, isSilenced, moments, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
+import { brief, culpritName, isSilenced, moments, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
 import { host, incident, NOW } from "./fixture";
 
 test("the worst incident comes first, of equals the one that began first", () => {
@@ -14,6 +14,18 @@ test("the worst incident comes first, of equals the one that began first", () =>
 test("since when and for how long, from the true beginning; from when to when where it is over", () => {
   expect(timeWords(incident(), NOW)).toMatch(/^since \d\d:\d\d:\d\d, for 13 min$/);
   expect(timeWords(incident({ resolved_at: "2026-03-01T03:20:08Z" }), NOW)).toMatch(/ – .*, lasted 7 min$/);
+});
+
+test("what an incident says in full is elsewhere only begun", () => {
+  const sentence = "rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading /mnt/nfs/shard-17 (`ls; df`); its thread 71 has been there since 14:03:07";
+  const start = "rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in";
+  expect(brief(sentence, [{ sentence }])).toBe(start);
+  expect(brief(`it waits: R${sentence.slice(1)}; and 2 more incidents`, [{ sentence: `${sentence}.` }])).toBe(`it waits: R${start.slice(1)}; and 2 more incidents`);
+  expect(brief(sentence, [])).toBe(sentence);
+  const line = "rank 3 on host-1 was killed in AllReduce #1041; 7 ranks wait in AllReduce #1042";
+  expect(brief(line, [{ sentence: line }])).toBe(line);
+  const command = `on host-2 somebody typed \`a; b\` ${"and waits ".repeat(9)}for ever`;
+  expect(brief(command, [{ sentence: command }])).toBe(command);
 });
 
 test("victims are counted and not named", () => {

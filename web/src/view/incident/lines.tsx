@@ -1,7 +1,7 @@
 import type { Incident, Job } from "../../api";
 import { kindName } from "../../pure/findings";
 import { integer, moment, opening, plural } from "../../pure/format";
-import { isSilenced, timeWords, victimWords } from "../../pure/incidents";
+import { brief, isSilenced, timeWords, victimWords } from "../../pure/incidents";
 import * as store from "../../state/store";
 import { Mark } from "../mark";
 import { Panel } from "../panel";
@@ -22,6 +22,11 @@ export function OpenIncidents() {
       </Panel>
     </div>
   );
+}
+
+/** What an incident says in full on the overview is said there once: all else says how it begins. */
+export function inBrief(words: string): string {
+  return store.route.value.page === "overview" ? brief(words, store.incidents.value.slice(0, MAX_LINES)) : words;
 }
 
 /** Those about what the page is about: nothing where there are none. */
