@@ -952,7 +952,7 @@ export type RankPrimitives = {
 };
 
 /** What has become of a rank's process. */
-export type RankState = "running" | "stale" | "exited" | "killed" | "imported";
+export type RankState = "running" | "stale" | "exited" | "killed" | "gone" | "imported";
 
 /** The ring of one channel. */
 export type Ring = {

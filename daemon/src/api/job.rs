@@ -86,8 +86,12 @@ pub enum RankState {
     Stale,
     /// Ran its exit handlers.
     Exited,
-    /// Gone without having run them.
+    /// Gone without having run them, while others shared a communicator with it that it had not ended, or a call had not
+    /// returned.
     Killed,
+    /// Gone without having run them, and nobody needed it any more: by `_exit`, by another program in its place, or by a
+    /// signal; as which is not known.
+    Gone,
     /// Read from files: whether it lives is not known.
     Imported,
 }

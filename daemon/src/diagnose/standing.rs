@@ -36,6 +36,8 @@ pub struct Evidence<'a> {
     pub failed: Option<String>,
     /// What is not as it should be, in words. Absent: nothing.
     pub lacks: Option<String>,
+    /// Whether it has not ended a communicator.
+    pub left_open: bool,
     /// Of a process that is known from files: whether they tell enough to judge it, and of no call that is open.
     pub files_tell: bool,
 }
@@ -200,6 +202,9 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if evidence.life == RankState::Exited {
         return standing(Condition::Healthy, "it ended by itself".to_owned());
     }
+    if evidence.life == RankState::Gone {
+        return gone(evidence.left_open);
+    }
     if let Some(finding) = evidence.waits_for {
         let reason = format!("it waits: {}", finding.message);
         return Standing { condition: Condition::Hung, reason, waits: true };
@@ -208,6 +213,15 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
     unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
+}
+
+/// How a process stands that has ended, and nobody knows as what. Who had ended its communicators was done with its work.
+fn gone(left_open: bool) -> Standing {
+    let how = "it ended without saying so: by _exit, exec or a signal, which is not known";
+    if left_open {
+        return standing(Condition::Unknown, format!("{how}; it had not destroyed its communicator"));
+    }
+    standing(Condition::Healthy, format!("{how}; no communicator of it was open"))
 }
 
 /// Green of the rest only, if some communicators were left out.

@@ -35,7 +35,7 @@ fn seen(model: &Model, now: Timestamp, id: &str, job: &Job) -> JobSeen {
         let state = match model.rank_state(process, now) {
             RankState::Running => "running",
             RankState::Stale => "stale",
-            RankState::Exited | RankState::Killed | RankState::Imported => continue,
+            RankState::Exited | RankState::Killed | RankState::Gone | RankState::Imported => continue,
         };
         let Some(identity) = process.identity() else { continue };
         *seen.processes.entry((identity.host.to_string(), state)).or_default() += 1;

@@ -86,6 +86,9 @@ impl Model {
         let heard_before = (known.stamp != Stamp::STORE).then_some(known.heard);
         let was_seen = known.look.is_some();
         let mut merged = known.merge(process, &mut word);
+        if !process.summations.is_empty() {
+            known.sums = process.summations.iter().any(|told| !summation::is_end(told.state()));
+        }
         if !was_known && let Some(identity) = &known.identity {
             self.jobs.entry(Arc::clone(&identity.job)).or_default().processes.insert(id);
             self.hosts.entry(Arc::clone(&identity.host)).or_default().insert(id);

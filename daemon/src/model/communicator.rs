@@ -208,11 +208,12 @@ impl RankRef<'_> {
 
 /// What has become of a process, as of `now`.
 pub(super) fn rank_state(process: &Process, is_stale: bool) -> api::RankState {
-    match process.state {
+    match process.state() {
         ProcessState::Running if is_stale => api::RankState::Stale,
         ProcessState::Running => api::RankState::Running,
         ProcessState::Exited => api::RankState::Exited,
         ProcessState::Killed => api::RankState::Killed,
+        ProcessState::Gone => api::RankState::Gone,
         ProcessState::Imported => api::RankState::Imported,
     }
 }

@@ -26,7 +26,7 @@ impl Model {
             state: match process.state {
                 ProcessState::Running => batch::ProcessState::Running,
                 ProcessState::Exited => batch::ProcessState::Exited,
-                ProcessState::Killed => batch::ProcessState::Killed,
+                ProcessState::Killed | ProcessState::Gone => batch::ProcessState::Killed,
                 ProcessState::Imported => batch::ProcessState::Imported,
             }
             .into(),

@@ -50,6 +50,8 @@ pub struct Process {
     pub(super) unwatched_since: Option<Timestamp>,
     /// Whether it was stale at the last tick.
     pub(super) was_stale: bool,
+    /// Whether it was in a summation group when it told of them last.
+    pub(super) sums: bool,
 }
 
 /// Whether a process lives.
@@ -59,8 +61,11 @@ pub enum ProcessState {
     Running,
     /// Ran its exit handlers.
     Exited,
-    /// Gone without having run them.
+    /// Gone without having run them, and others of its communicators were not done with them, or a call had not returned.
     Killed,
+    /// Gone without having run them, with nothing left open that is another's too: by `_exit`, by another program in its
+    /// place, or by a signal. Nobody tells as which it was.
+    Gone,
     /// Known from files only: it neither lives nor ends here, and is judged as what the files say of it.
     Imported,
 }
@@ -172,6 +177,7 @@ impl Process {
             stamp: Stamp::STORE,
             unwatched_since: None,
             was_stale: false,
+            sums: false,
         }
     }
 
@@ -202,7 +208,17 @@ impl Process {
     /// Whether it lives.
     #[must_use]
     pub fn state(&self) -> ProcessState {
-        self.state
+        match self.state {
+            ProcessState::Killed if !self.was_needed() => ProcessState::Gone,
+            state => state,
+        }
+    }
+
+    /// Whether something of it was under way, of a process that is gone: a communicator or a group that it shared, or a call.
+    fn was_needed(&self) -> bool {
+        let is_shared = |facts: &Facts| !facts.state.is_end() && facts.n_ranks != 1;
+        let mut facts = self.locals.values().filter_map(|local| local.facts.as_ref());
+        self.sums || !self.open_calls.is_empty() || facts.any(is_shared)
     }
 
     /// When it was seen to have ended, by our clock.

@@ -116,6 +116,7 @@ impl<'a> Standings<'a> {
             waits_for: waits,
             failed: failed(rank),
             lacks: lacks(rank),
+            left_open: !rank.facts.state.is_end(),
             files_tell: self.files_tell(rank) == Some(true),
             ..self.evidence(rank.process)
         })
@@ -135,6 +136,7 @@ impl<'a> Standings<'a> {
             evidence.calls.add(&calls);
             evidence.failed = evidence.failed.or_else(|| failed(&rank));
             evidence.lacks = evidence.lacks.or_else(|| lacks(&rank));
+            evidence.left_open |= !rank.facts.state.is_end();
             told.extend(self.files_tell(&rank));
             is_open |= !rank.local.in_flight().is_empty();
         }
@@ -374,7 +376,7 @@ pub(super) const fn with(job: JobState, process: RankState) -> JobState {
         (_, RankState::Running) | (JobState::Running, _) => JobState::Running,
         (_, RankState::Stale) | (JobState::Stale, _) => JobState::Stale,
         (_, RankState::Imported) | (JobState::Imported, _) => JobState::Imported,
-        (JobState::Ended, RankState::Exited | RankState::Killed) => JobState::Ended,
+        (JobState::Ended, RankState::Exited | RankState::Killed | RankState::Gone) => JobState::Ended,
     }
 }
 

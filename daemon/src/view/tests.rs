@@ -529,6 +529,31 @@ fn an_operation_whose_end_nobody_tells_is_not_in_flight() {
 }
 
 #[test]
+fn who_had_nothing_open_that_others_share_was_not_killed() {
+    use batch::CommunicatorState::{Aborted, Active, Destroyed};
+    let check = |cluster: &Cluster, end: batch::CommunicatorState, is_in_call: bool, expected| {
+        let (mut model, diagnosis) = world(cluster);
+        let mut gone = ended(cluster.processes().remove(0), ProcessState::Killed, 10);
+        gone.communicators.iter_mut().for_each(|comm| comm.state = end.into());
+        let call = batch::OpenCall { function: "ncclAllReduce".to_owned(), ..Default::default() };
+        gone.open_calls.extend(is_in_call.then_some(call));
+        model.apply(&batch(2, 10, vec![gone]), at(10));
+        let job = jobs(&model, &diagnosis, at(11)).remove(0);
+        let process =
+            model.job("train").unwrap().1.processes(&model).find(|one| one.ended().is_some()).unwrap();
+        let found = (model.rank_state(process, at(11)), job.n_killed, job.standing.condition);
+        assert_eq!(found, expected, "{:?}", job.standing);
+    };
+    let (two, alone) = (Cluster::new(&[("host-0", 2, 2)], 2), Cluster::new(&[("host-0", 1, 1)], 2));
+    check(&two, Active, false, (RankState::Killed, 1, Condition::Failed));
+    check(&two, Destroyed, false, (RankState::Gone, 0, Condition::Healthy));
+    check(&two, Aborted, false, (RankState::Gone, 0, Condition::Healthy));
+    check(&two, Destroyed, true, (RankState::Killed, 1, Condition::Failed));
+    check(&alone, Active, false, (RankState::Gone, 0, Condition::Unknown));
+    check(&alone, Active, true, (RankState::Killed, 1, Condition::Failed));
+}
+
+#[test]
 fn who_was_killed_before_a_restart_counts_no_more() {
     let first = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
     let (mut model, diagnosis) = world(&first);

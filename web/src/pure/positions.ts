@@ -38,7 +38,7 @@ function inWords(ranks: Rank[], killed: number): string {
 function endedWords(ranks: Rank[], killed: number): string {
   if (ranks.length === 0) return "";
   if (ranks.some((rank) => rank.state === "imported")) return "read from files, nothing runs here";
-  const cut = ranks.filter((rank) => rank.state === "exited" && rank.operation?.state === "in_flight");
+  const cut = ranks.filter((rank) => (rank.state === "exited" || rank.state === "gone") && rank.operation?.state === "in_flight");
   if (killed > 0 && cut.length > 0) return `${plural(cut.length, "rank")} ended in ${operationName(furthest(cut))}`;
   return killed === ranks.length ? "" : "no rank runs any more";
 }

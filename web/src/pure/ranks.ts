@@ -22,7 +22,7 @@ export function choose(ranks: Rank[], accused: ReadonlySet<number>, { sort, desc
 
 /** States that occur, in the order of how much they matter. */
 export function filters(ranks: Rank[], accused: ReadonlySet<number>): RankFilter[] {
-  const states: RankState[] = ["killed", "stale", "running", "exited", "imported"];
+  const states: RankState[] = ["killed", "stale", "running", "gone", "exited", "imported"];
   const occurring = states.filter((state) => ranks.some((rank) => rank.state === state));
   return ["all", ...(accused.size > 0 ? ["accused" as const] : []), ...occurring];
 }

@@ -183,7 +183,7 @@ function stateWords(operation: Operation, state: RankState): string {
   if (operation.state === "in_flight") {
     if (state === "killed") return `died in it after ${time}`;
     if (state === "imported") return "not finished when the file was written";
-    return state === "exited" ? `not finished after ${time}` : `in flight ${time}`;
+    return state === "exited" || state === "gone" ? `not finished after ${time}` : `in flight ${time}`;
   }
   if (operation.state === "completed") return `done in ${time}`;
   return operation.state;

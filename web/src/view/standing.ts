@@ -38,7 +38,7 @@ export function communicatorMark(one: CommunicatorSummary): Shown {
 }
 
 export function rankMark(rank: Rank): Shown {
-  return (rank.state === "exited" || rank.state === "imported") && rank.standing.condition === "healthy" ? over(rank.standing, rank.state) : standingMark(rank.standing);
+  return (rank.state === "exited" || rank.state === "gone" || rank.state === "imported") && rank.standing.condition === "healthy" ? over(rank.standing, rank.state) : standingMark(rank.standing);
 }
 
 function over({ reason }: Standing, label: string): Shown {

@@ -219,7 +219,8 @@ fn life(process: &Process) -> Life {
     match process.state() {
         ProcessState::Running => Life::Running,
         ProcessState::Exited => Life::Exited,
-        ProcessState::Killed => Life::Killed,
+        // What others are seen to wait for, or a kernel to have said, tells whether it was.
+        ProcessState::Killed | ProcessState::Gone => Life::Killed,
         ProcessState::Imported => Life::Imported,
     }
 }

@@ -214,6 +214,10 @@ fn what_is_wrong_goes_before_what_is_not_known() {
     check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
     check(&Evidence { life: RankState::Killed, ..well() }, Condition::Failed, "killed");
     check(&Evidence { life: RankState::Exited, ..well() }, Condition::Healthy, "ended by itself");
+    let gone = Evidence { life: RankState::Gone, ..well() };
+    check(&gone, Condition::Healthy, "by _exit, exec or a signal, which is not known");
+    check(&Evidence { left_open: true, ..gone.clone() }, Condition::Unknown, "which is not known");
+    check(&Evidence { accused: Some(&dead), ..gone }, Condition::Failed, "rank 5 stands");
     check(
         &Evidence { failed: Some("the init failed".into()), ..well() },
         Condition::Failed,

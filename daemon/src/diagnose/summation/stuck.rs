@@ -79,6 +79,7 @@ fn gone(subject: Subject<'_>, place: Place) -> Option<(&'static str, String)> {
     match subject.model.rank_state(process, subject.now) {
         RankState::Killed => Some(("process_gone", "its process was killed".to_owned())),
         RankState::Exited => Some(("process_gone", "its process has exited".to_owned())),
+        RankState::Gone => Some(("process_gone", "its process has ended".to_owned())),
         RankState::Stale => Some(("not_heard", "nothing is heard of its host any more".to_owned())),
         RankState::Running | RankState::Imported => None,
     }

@@ -174,7 +174,7 @@ pub(super) fn role(told: &SummationMember) -> Option<Role> {
     }
 }
 
-pub(super) fn is_end(state: SummationState) -> bool {
+pub(in crate::model) fn is_end(state: SummationState) -> bool {
     matches!(state, SummationState::Suspended | SummationState::Left | SummationState::Failed)
 }
 

@@ -23,6 +23,7 @@ pub use arrivals::{Arrived, Lateness};
 pub use group::{Group, add_staleness};
 pub use id::{GroupId, GroupIdError};
 pub use lost::Lost;
+pub(super) use member::is_end;
 pub use member::{Member, Place, StagePace};
 pub use outcome::{Made, Outcome, Rounds};
 pub use samples::ServiceSample;
