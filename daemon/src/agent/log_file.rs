@@ -5,6 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
 use super::folder_file::FileId;
 use super::regular;
 
@@ -41,6 +44,8 @@ pub(super) enum Reached {
 pub(super) struct Read {
     pub(super) reached: Reached,
     pub(super) bytes: Vec<u8>,
+    /// Where in `bytes` a part of the file is missing, that held zeros: it was freed ([`super::log_hole`]), or written past.
+    pub(super) gap: Option<usize>,
     /// The file was replaced or cut: all that was read before is void.
     pub(super) restarted: bool,
     /// The file. `None`: the same as before.
@@ -64,7 +69,8 @@ impl LogFile {
 
     /// Reads what was added.
     pub(super) fn read(&mut self) -> io::Result<Read> {
-        let mut read = Read { reached: Reached::End, bytes: Vec::new(), restarted: false, file: None };
+        let mut read =
+            Read { reached: Reached::End, bytes: Vec::new(), gap: None, restarted: false, file: None };
         if self.is_unchanged() {
             return Ok(read);
         }
@@ -77,7 +83,7 @@ impl LogFile {
         }
         read.file = Some((path.clone(), id));
         self.open = Some((path, id));
-        read.reached = match self.read_into(&file, &mut read.bytes) {
+        read.reached = match self.read_into(&file, &mut read) {
             // That it begins anew is not to be lost.
             Err(_) if read.restarted => Reached::Middle,
             reached => reached?,
@@ -115,20 +121,44 @@ impl LogFile {
         }
     }
 
-    fn read_into(&mut self, file: &File, bytes: &mut Vec<u8>) -> io::Result<Reached> {
+    fn read_into(&mut self, file: &File, into: &mut Read) -> io::Result<Reached> {
         let mut buffer = vec![0; CHUNK_BYTES];
-        while bytes.len() < MAX_READ_BYTES {
+        for _ in 0..MAX_READ_BYTES / CHUNK_BYTES {
             let read = match file.read_at(&mut buffer, self.offset) {
                 Ok(0) => return Ok(Reached::End),
                 Ok(read) => read,
-                Err(error) if bytes.is_empty() => return Err(error),
+                Err(error) if into.bytes.is_empty() => return Err(error),
                 // What was read counts; the next reading meets the error again.
                 Err(_) => return Ok(Reached::Middle),
             };
-            bytes.extend_from_slice(&buffer[..read]);
-            self.offset += read as u64;
+            let piece = &buffer[..read];
+            let Some(at) = memchr::memchr(0, piece) else {
+                into.bytes.extend_from_slice(piece);
+                self.offset += read as u64;
+                continue;
+            };
+            into.bytes.extend_from_slice(&piece[..at]);
+            into.gap = Some(into.bytes.len());
+            match piece[at..].iter().position(|byte| *byte != 0) {
+                Some(zeros) => self.offset += (at + zeros) as u64,
+                None => self.offset = next_data(file, self.offset + read as u64),
+            }
         }
         Ok(Reached::Middle)
+    }
+
+    /// How far the file has been read, and where it lies.
+    pub(super) fn read_up_to(&self) -> Option<(&Path, u64)> {
+        self.open.as_ref().map(|(path, _)| (path.as_path(), self.offset))
+    }
+}
+
+/// Where after a hole something is written: at the end of the file if nothing is.
+fn next_data(file: &File, offset: u64) -> u64 {
+    match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+        Ok(at) => at.max(offset),
+        Err(Errno::NXIO) => file.metadata().map_or(offset, |metadata| metadata.len().max(offset)),
+        Err(_) => offset,
     }
 }
 
@@ -151,6 +181,34 @@ mod tests {
             assert_eq!(read(other, own).unwrap_err().to_string(), "it is no regular file");
         }
         assert_eq!(read(&dir.path().join("none"), own).unwrap().reached, Reached::Missing);
+    }
+
+    #[test]
+    fn a_part_that_was_freed_is_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("nccl.log");
+        let check = |text: &[u8], expected: (&[u8], Option<usize>)| {
+            std::fs::write(&log, text).unwrap();
+            let read = LogFile::new(vec![log.clone()], None).read().unwrap();
+            assert_eq!(
+                (read.bytes.as_slice(), read.gap, read.reached),
+                (expected.0, expected.1, Reached::End)
+            );
+        };
+        check(b"one\ntwo\n", (b"one\ntwo\n", None));
+        check(b"one\ntw\0\0\0ree\nfour\n", (b"one\ntwree\nfour\n", Some(6)));
+        check(b"one\0\0", (b"one", Some(3)));
+        let big = [b"one\n".to_vec(), vec![0; 1 << 20], b"two\n".to_vec()].concat();
+        check(&big, (b"one\ntwo\n", Some(4)));
+        let sparse = File::create(&log).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        sparse.write_all_at(b"end\n", 1 << 40).unwrap();
+        let read = LogFile::new(vec![log], None).read().unwrap();
+        assert_eq!(
+            (read.bytes.as_slice(), read.reached),
+            (&b"end\n"[..], Reached::End),
+            "not terabytes of zeros"
+        );
     }
 
     #[test]

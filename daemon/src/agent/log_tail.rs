@@ -9,6 +9,7 @@ use ringscope_wire::segment::read::Identity;
 
 use super::folder_file::FileId;
 use super::log_file::{LogFile, Reached, Read};
+use super::log_hole::Freed;
 use super::log_readers::{Answer, LogReaders};
 use crate::nccl_log::NcclLog;
 
@@ -26,7 +27,8 @@ pub(super) struct LogTail {
     /// The file that is read.
     file: Option<(PathBuf, FileId)>,
     pub(super) log: NcclLog,
-    /// The file was replaced or cut: inits before that are not in `log`.
+    freed: Freed,
+    /// The file was replaced or cut, or a part of it freed: inits are not in `log`.
     pub(super) restarted: bool,
 }
 
@@ -66,6 +68,7 @@ impl LogTail {
             place: Place::Here(file),
             file: None,
             log: NcclLog::new(),
+            freed: Freed::default(),
             restarted: false,
         }
     }
@@ -89,6 +92,17 @@ impl LogTail {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn poll_by(&mut self, readers: &LogReaders, dir: &Path) -> io::Result<Reached> {
+        let reached = self.read_by(readers, dir);
+        if let Place::Here(file) = &self.place
+            && let Some((path, offset)) = file.read_up_to()
+            && let Err(error) = self.freed.free_in(dir, path, offset)
+        {
+            tracing::debug!(log = %path.display(), %error, "cannot free what was read of a log");
+        }
+        reached
+    }
+
+    fn read_by(&mut self, readers: &LogReaders, dir: &Path) -> io::Result<Reached> {
         if let Place::Here(file) = &mut self.place
             && !file.lies_in(dir)
         {
@@ -121,7 +135,13 @@ impl LogTail {
         if read.restarted {
             (self.log, self.restarted) = (NcclLog::new(), true);
         }
-        self.log.feed(&read.bytes);
+        let (before, after) = read.bytes.split_at(read.gap.unwrap_or_default());
+        self.log.feed(before);
+        if read.gap.is_some() {
+            self.log.gap();
+            self.restarted = true;
+        }
+        self.log.feed(after);
         self.file = read.file.or_else(|| self.file.take());
         read.reached
     }

@@ -16,7 +16,7 @@ use crate::clock::Timestamp;
 /// Time between two tries to lock the file: somebody who asks whether it is locked holds it for a moment.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// An agent that was there so short a time ago may come back: it is being started again, or brought up to date.
-const AWAY: Duration = Duration::from_secs(600);
+pub(crate) const AWAY: Duration = Duration::from_secs(600);
 /// The user that the kernel shows in place of one that has no number here: a container may see root as this one.
 const OVERFLOW_USER: u32 = 65_534;
 const ROOT: u32 = 0;

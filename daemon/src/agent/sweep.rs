@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, statat, unlinkat};
 
 use super::log_folder::{self, Folder};
+pub(crate) use super::mark::AWAY;
 use super::procfs::Pid;
 use super::refused::Marker;
 use super::run_file::{LogName, RunFile, log_name, run_id};
@@ -49,6 +50,13 @@ pub(crate) fn sweep(dir: &Path, now: Timestamp) -> Swept {
         sweep.all();
     }
     sweep.swept
+}
+
+/// Whether an agent reads this user's files in the folder, or did a short while ago.
+pub(crate) fn is_served(dir: &Path, now: Timestamp) -> bool {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let user = rustix::process::geteuid().as_raw();
+    rustix::fs::open(dir, flags, Mode::empty()).is_ok_and(|dir| mark::is_served(dir.as_fd(), user, now))
 }
 
 struct Sweep<'a> {

@@ -45,6 +45,12 @@ impl Lines {
         self.keep(&rest[last + 1..]);
     }
 
+    /// Lines are missing from here on; what follows may begin within one.
+    pub(super) fn gap(&mut self) {
+        self.partial.clear();
+        self.skipping = true;
+    }
+
     /// The line that has no end, now that nothing follows; it may be cut.
     pub(super) fn rest(&mut self) -> Option<(u64, String)> {
         let partial = std::mem::take(&mut self.partial);
@@ -159,6 +165,18 @@ mod tests {
         reader.feed(b"x\nNCCL cut", |_, _, _| {});
         assert_eq!(reader.rest(), Some((2, "NCCL cut".into())));
         assert_eq!(reader.rest(), None);
+    }
+
+    #[test]
+    fn halves_on_either_side_of_a_gap_are_no_line() {
+        let (mut reader, mut found) = (Lines::default(), Vec::new());
+        let mut feed = |reader: &mut Lines, bytes: &[u8]| {
+            reader.feed(bytes, |_, text, _| found.push(text.to_owned()));
+        };
+        feed(&mut reader, b"NCCL one\nNCCL rank 1");
+        reader.gap();
+        feed(&mut reader, b"0 NCCL of 16\nNCCL two\n");
+        assert_eq!(found, ["NCCL one", "NCCL two"]);
     }
 
     #[test]

@@ -122,6 +122,13 @@ impl NcclLog {
         content.counts.lines = lines.ended();
     }
 
+    /// Says that lines are missing before what follows, which may begin within one: what began before does not end after.
+    pub fn gap(&mut self) {
+        self.lines.gap();
+        self.content.processes.gap();
+        self.content.revision += 1;
+    }
+
     /// Says that nothing follows. Of a last line without an end only what cannot have been cut off is taken.
     pub fn finish(&mut self) {
         if let Some((number, text)) = self.lines.rest() {

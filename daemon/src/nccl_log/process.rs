@@ -69,6 +69,15 @@ pub(super) struct Processes {
 }
 
 impl Processes {
+    /// Lines are missing: nobody knows which inits go on, and which communicators live.
+    pub(super) fn gap(&mut self) {
+        for process in &mut self.slab {
+            process.brackets.clear();
+            process.live.clear();
+            process.ambiguous.clear();
+        }
+    }
+
     /// The process that wrote a line, new if it is not known.
     pub(super) fn of(&mut self, host: &str, pid: u32, tid: u32, line: u64) -> &mut Process {
         let at = self.find(host, pid, tid, line);

@@ -1,9 +1,11 @@
 //! `ringscope run -- CMD…`: gives a command the collector and a log that ringscope can read, and becomes that command.
 //!
 //! Never stays between the launcher and the job: after `exec` there is only the job's own process, with its own pid,
-//! signals and exit status. Where the user wants to see the library's log themselves, a [`relay`] runs beside it.
+//! signals and exit status. Where the user wants to see the library's log themselves, or no agent reads it, a
+//! [`relay`] runs beside it.
 
 mod args;
+mod descriptors;
 mod library_folder;
 mod lines;
 mod log;
@@ -21,7 +23,7 @@ use std::process::Command;
 
 use crate::agent::log_folder;
 use crate::agent::refused::{self, Reason};
-use crate::agent::sweep::sweep;
+use crate::agent::sweep::{is_served, sweep};
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
 use crate::shared_dir;
@@ -263,12 +265,12 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
 fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result<PathBuf> {
     let folder = log_folder::own(dir, log_folder::PREFIX)?;
     let file = log::private(&folder, run_id);
-    if let Some(wish) = wish
-        && let Err(error) = relay::start(wish, &folder, run_id)
-    {
+    // Where an agent reads the log, it frees what it has read.
+    let is_wanted = wish.is_some() || !is_served(dir, crate::clock::now());
+    if is_wanted && let Err(error) = relay::start(wish, &folder, run_id) {
         tracing::warn!(
             %error,
-            "cannot start the process that copies what NCCL_DEBUG asks for: it is in {} only",
+            "cannot start the process that copies what NCCL_DEBUG asks for and keeps the log short: it is in {} only",
             file.display()
         );
     }

@@ -1,4 +1,5 @@
-//! Copies what the user asked the library to log from the private logs to where they asked for it.
+//! Copies what the user asked the library to log from the private logs to where they asked for it, and frees what of them
+//! nobody needs any more.
 //!
 //! A process of its own, beside the job: it reads files that the library writes, so that nothing it does, its death
 //! included, can hold up or hurt the job. It ends when the job's processes are gone and all is copied.
@@ -10,13 +11,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::descriptors;
 use super::lines::Filter;
 use super::log::{LOG_PREFIX, Level, Wish, is_regular};
+use crate::agent::log_hole::{Freed, KEPT_BYTES, hold};
+use crate::agent::sweep::{AWAY, is_served};
 
 /// Arguments of the hidden command.
 #[derive(Debug, clap::Args)]
@@ -30,8 +34,9 @@ pub struct RelayArgs {
     /// Process that the job begins with
     #[arg(long)]
     pid: u32,
+    /// What to copy; nothing if not said
     #[arg(long, value_enum)]
-    level: Level,
+    level: Option<Level>,
     #[arg(long, value_delimiter = ',')]
     without: Vec<String>,
     #[arg(long)]
@@ -45,14 +50,18 @@ pub struct RelayArgs {
 ///
 /// # Errors
 /// Those of starting a process.
-pub(super) fn start(wish: &Wish, dir: &Path, run_id: &str) -> io::Result<()> {
-    let file = wish.file.as_deref().map(std::path::absolute).transpose()?;
+pub(super) fn start(wish: Option<&Wish>, dir: &Path, run_id: &str) -> io::Result<()> {
+    let file = wish.and_then(|wish| wish.file.as_deref()).map(std::path::absolute).transpose()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("log-relay").arg("--detach").arg("--dir").arg(dir).args(["--run-id", run_id]);
     command.args(["--pid", &std::process::id().to_string()]);
-    command.args(["--level", &format!("{:?}", wish.level).to_lowercase()]);
-    if !wish.without.is_empty() {
-        command.args(["--without", &wish.without.join(",")]);
+    if let Some(wish) = wish {
+        command.args(["--level", &format!("{:?}", wish.level).to_lowercase()]);
+        if !wish.without.is_empty() {
+            command.args(["--without", &wish.without.join(",")]);
+        }
+    } else {
+        command.stdout(Stdio::null());
     }
     if let Some(file) = &file {
         // The library empties its file when it opens it. Done here, before any rank has written.
@@ -74,6 +83,7 @@ pub(super) fn start(wish: &Wish, dir: &Path, run_id: &str) -> io::Result<()> {
 pub fn run(args: &RelayArgs) -> io::Result<()> {
     if args.detach {
         rustix::process::setsid()?;
+        descriptors::keep_to_oneself();
         let words = std::env::args_os().skip(1).filter(|word| word != "--detach");
         return Command::new(std::env::current_exe()?).args(words).current_dir("/").spawn().map(drop);
     }
@@ -86,7 +96,7 @@ pub fn run(args: &RelayArgs) -> io::Result<()> {
         if is_over {
             return relay.finish();
         }
-        main.wait(INTERVAL);
+        main.wait(if args.level.is_some() { INTERVAL } else { IDLE_INTERVAL });
     }
 }
 
@@ -124,8 +134,53 @@ impl Main {
 struct Log {
     pid: String,
     offset: u64,
-    filter: Filter,
-    target: usize,
+    /// What is copied; `None`: nothing, others read it.
+    copied: Option<(Filter, usize)>,
+    /// While it is being copied and long, so that the agent frees nothing of it.
+    held: Option<File>,
+    freed: Freed,
+    /// How far it had been read a while ago, and when.
+    before: [(Instant, u64); 2],
+}
+
+impl Log {
+    /// Copies what was added.
+    fn copy(&mut self, path: &Path, targets: &mut [(PathBuf, Box<dyn Write>)]) -> io::Result<()> {
+        // A log that the agent has removed meanwhile has been read long ago.
+        let Ok(file) = File::open(path) else {
+            self.held = None;
+            return Ok(());
+        };
+        let len = file.metadata()?.len();
+        let Some((filter, target)) = &mut self.copied else {
+            self.offset = len;
+            return Ok(());
+        };
+        if len > KEPT_BYTES && self.held.is_none() {
+            self.held = hold(path).ok();
+        }
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let read = file.read_at(&mut buffer, self.offset)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.offset += read as u64;
+            put(targets, *target, &filter.feed(&buffer[..read]))?;
+        }
+    }
+
+    /// Frees what has been copied. An agent may come back that has read less: of what it reads, only what is old goes.
+    fn free(&mut self, path: &Path, is_served: bool, now: Instant) -> io::Result<()> {
+        if now.duration_since(self.before[1].0) >= AWAY {
+            self.before = [self.before[1], (now, self.offset)];
+        }
+        match &self.held {
+            Some(held) => self.freed.free(held, if is_served { self.before[0].1 } else { self.offset }),
+            None if is_served || self.offset <= KEPT_BYTES => Ok(()),
+            None => self.freed.free(&hold(path)?, self.offset),
+        }
+    }
 }
 
 struct Relay<'a> {
@@ -152,19 +207,16 @@ impl<'a> Relay<'a> {
 
     fn copy(&mut self) -> io::Result<()> {
         self.discover();
-        let mut buffer = vec![0; CHUNK_BYTES];
+        self.logs.iter_mut().try_for_each(|(path, log)| log.copy(path, &mut self.targets))?;
+        if self.logs.values().all(|log| log.offset <= KEPT_BYTES) {
+            return Ok(());
+        }
+        let now = crate::clock::monotonic();
+        let is_served =
+            self.args.dir.parent().is_some_and(|segments| is_served(segments, crate::clock::now()));
         for (path, log) in &mut self.logs {
-            // A log that the agent has removed meanwhile has been read long ago.
-            let Ok(file) = File::open(path) else { continue };
-            loop {
-                let read = file.read_at(&mut buffer, log.offset)?;
-                if read == 0 {
-                    break;
-                }
-                log.offset += read as u64;
-                let lines = log.filter.feed(&buffer[..read]);
-                put(&mut self.targets, log.target, &lines)?;
-            }
+            // One that cannot be freed grows, as it would without us.
+            let _ = log.free(path, is_served, now);
         }
         Ok(())
     }
@@ -172,8 +224,9 @@ impl<'a> Relay<'a> {
     /// Lines that were cut by the end of their process.
     fn finish(&mut self) -> io::Result<()> {
         for log in self.logs.values_mut() {
-            let lines = log.filter.finish();
-            put(&mut self.targets, log.target, &lines)?;
+            if let Some((filter, target)) = &mut log.copied {
+                put(&mut self.targets, *target, &filter.finish())?;
+            }
         }
         Ok(())
     }
@@ -189,10 +242,11 @@ impl<'a> Relay<'a> {
                 continue;
             };
             if !self.logs.contains_key(&entry.path()) {
-                let target = self.target(host);
-                let filter = Filter::new(self.args.level, &self.args.without);
-                let log = Log { pid: pid.to_owned(), offset: 0, filter, target };
-                self.logs.insert(entry.path(), log);
+                let copied = (self.args.level)
+                    .map(|level| (Filter::new(level, &self.args.without), self.target(host)));
+                let before = [(crate::clock::monotonic(), 0); 2];
+                let (pid, freed) = (pid.to_owned(), Freed::default());
+                self.logs.insert(entry.path(), Log { pid, offset: 0, copied, held: None, freed, before });
             }
         }
     }
@@ -225,4 +279,6 @@ fn put(targets: &mut [(PathBuf, Box<dyn Write>)], target: usize, lines: &[u8]) -
 
 /// Time between two readings: a person at a terminal does not notice it, and it costs next to nothing.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// The same where nothing is copied: a log grows by little in it.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 64 * 1024;

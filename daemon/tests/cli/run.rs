@@ -173,6 +173,40 @@ fn lines_for_a_file_of_all_processes_are_put_there_whole() {
     );
 }
 
+/// A library that writes 4 MiB into its private log, and waits until what lies there is less than 1.
+const TALKATIVE: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/$$/"); exec 3>"$log"
+    seq -f "node7:$$:$$ [0] NCCL INFO NCCL version %010.0f" 1 90000 >&3
+    for look in $(seq 2000); do
+        if [ $(du -k "$log" | cut -f1) -lt 1024 ]; then break; fi
+        sleep 0.05
+    done
+    echo "last" >&3; tail -n 1 "$log"; du -k "$log" | cut -f1"#;
+
+#[test]
+fn a_log_that_nobody_reads_does_not_grow_for_ever() {
+    let dir = in_memory("run-freed");
+    let (code, stdout, stderr) = end(&mut run(&dir, TALKATIVE));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let (last, kib) = stdout.trim().split_once('\n').unwrap();
+    assert!(last == "last" && kib.parse::<u64>().unwrap() < 1024, "{stdout}");
+}
+
+#[test]
+fn what_is_copied_for_the_user_is_whole_though_it_is_freed() {
+    let (dir, own) = (in_memory("run-freed-copied"), TempDir::new("run-freed-own"));
+    let file = own.join("all.log");
+    let mut command = run(&dir, TALKATIVE);
+    let (code, stdout, _) = end(command.env("NCCL_DEBUG", "INFO").env("NCCL_DEBUG_FILE", &file));
+    assert!(code == Some(0) && stdout.starts_with("last\n"), "{stdout}");
+    // The relay ends after the command, and is no child of it.
+    let clock = ringscope_daemon::clock::monotonic();
+    let copied = || std::fs::read_to_string(&file).unwrap();
+    while !copied().ends_with("last\n") && clock.elapsed() < crate::common::PATIENCE {}
+    let numbers: Vec<u32> =
+        copied().lines().filter_map(|line| line.split_once("version ")?.1.parse().ok()).collect();
+    assert_eq!(numbers, (1..=90_000).collect::<Vec<u32>>());
+}
+
 #[test]
 fn the_agent_is_told_of_a_run_that_the_collector_may_never_enter() {
     let dir = in_memory("run-note");
