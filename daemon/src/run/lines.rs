@@ -78,7 +78,7 @@ impl Filter {
 }
 
 /// The subsystems that each bring a line about; empty if that is not known. Source: `src/init.cc`, `src/graph/*.cc`,
-/// `src/transport/*.cc`, `src/misc/param.cc` of NCCL 2.8 to 2.30.
+/// `src/transport/*.cc`, `src/misc/param.cc`, `src/plugin/` of NCCL 2.8 to 2.30.
 fn subsystems(said: &str) -> &'static [&'static str] {
     // 2.29 and later begin some lines so.
     let said = match said.strip_prefix("[Rank ").and_then(|rest| rest.split_once("] ")) {
@@ -117,6 +117,9 @@ fn subsystems(said: &str) -> &'static [&'static str] {
     }
     if said.contains(" via SHM/") || said.contains(" via direct shared memory") {
         return &["INIT", "SHM"];
+    }
+    if starts(&["PROFILER/Plugin: ", "Successfully loaded external profiler plugin "]) {
+        return &["INIT", "ENV"];
     }
     if said.starts_with("NVLS comm ") {
         return &["INIT", "NVLS"];
@@ -219,6 +222,7 @@ mod tests {
             ("NVLS comm 0x55 headRank 0 nHeads 8", &["INIT", "NVLS"]),
             ("NVLS multicast support is available on dev 0", &["INIT"]),
             ("Connected NVLS tree", &["INIT"]),
+            ("PROFILER/Plugin: Loaded ringscope (v7)", &["INIT", "ENV"]),
             ("CommRevokeAsync START comm 0x55 rank 0 nRanks 2", &["INIT"]),
         ] {
             assert_eq!(subsystems(said), expected, "{said}");

@@ -1,8 +1,7 @@
 //! What the library is told about its log, so that ringscope reads what it needs and the user gets what they asked for.
 //!
-//! The library writes INFO of INIT, GRAPH and ENV and of what the user named. Where the user's own destination is a file
-//! per process, that file stays. Else the library writes private files, and [`super::relay`] copies the lines that the
-//! user asked for to where they asked. Who asked for nothing gets nothing.
+//! The library writes INFO of INIT, GRAPH and ENV and of what the user named into private files, and [`super::relay`] copies the
+//! lines that the user asked for to where they asked. Who asked for nothing gets nothing.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,8 +20,6 @@ pub(super) struct Inherited<'a> {
 pub(super) struct Settings {
     pub(super) level: String,
     pub(super) subsystems: String,
-    /// The user's own file; `None`: a private one, [`private`].
-    pub(super) file: Option<OsString>,
     /// What must be copied, and where to; `None` where nothing has to be.
     pub(super) wish: Option<Wish>,
 }
@@ -63,21 +60,13 @@ pub(super) fn settings(inherited: Inherited<'_>, dir: &Path) -> Option<Settings>
         _ => "INFO",
     };
     let file = file.filter(|file| !file.is_empty());
-    let is_one_per_process =
-        |file: &OsStr| is_regular(file) && file.as_bytes().windows(2).any(|pair| pair == b"%p");
-    if let Some(own) = file.filter(|file| is_one_per_process(file))
-        && asked.is_some_and(|level| level != Level::Version)
-    {
-        let file = Some(own.to_owned());
-        return Some(Settings { level: level.to_owned(), subsystems, file, wish: None });
-    }
     let wish = asked.map(|level| Wish {
         level: if wants_info { Level::Info } else { level },
         without: if wants_info { not_asked(&theirs) } else { Vec::new() },
         // A process at VERSION never opens the file.
         file: file.filter(|_| level != Level::Version).map(OsStr::to_owned),
     });
-    Some(Settings { level: level.to_owned(), subsystems, file: None, wish })
+    Some(Settings { level: level.to_owned(), subsystems, wish })
 }
 
 /// The name of the private logs of a run in this folder, one per process.
@@ -154,14 +143,13 @@ const DEFAULT_SUBSYSTEMS: &str = "INIT,BOOTSTRAP,ENV";
 mod tests {
     use super::*;
 
-    fn check(level: &str, subsystems: &str, file: &str, expected: (&str, &str, &str), wish: Option<&str>) {
+    fn check(level: &str, subsystems: &str, file: &str, expected: (&str, &str), wish: Option<&str>) {
         fn text(text: &str) -> Option<&OsStr> {
             Some(OsStr::new(text)).filter(|text| !text.is_empty())
         }
         let inherited = Inherited { level: text(level), subsystems: text(subsystems), file: text(file) };
         let found = settings(inherited, Path::new("/d")).unwrap();
-        let file = found.file.as_deref().map_or(PRIVATE, |file| file.to_str().unwrap());
-        assert_eq!((found.level.as_str(), found.subsystems.as_str(), file), expected, "{level} {subsystems}");
+        assert_eq!((found.level.as_str(), found.subsystems.as_str()), expected, "{level} {subsystems}");
         let found = found.wish.map(|wish| {
             let file = wish.file.map_or("-".into(), |file| file.to_string_lossy().into_owned());
             format!("{:?} without {} to {file}", wish.level, wish.without.join("+"))
@@ -169,16 +157,14 @@ mod tests {
         assert_eq!(found.as_deref(), wish, "{level} {subsystems} {file}");
     }
 
-    const PRIVATE: &str = "a private file";
-
     #[test]
     fn what_the_user_asked_for_is_merged_with_what_is_needed() {
-        let needed = ("INFO", "INIT,GRAPH,ENV", PRIVATE);
+        let needed = ("INFO", "INIT,GRAPH,ENV");
         check("", "", "", needed, None);
         check("none", "ALL", "/mine.%p", needed, None);
         check("warn", "COLL", "", needed, Some("Warn without  to -"));
         check("VERSION", "", "/mine.%p", needed, Some("Version without  to -"));
-        let with_default = ("INFO", "INIT,GRAPH,ENV,BOOTSTRAP", PRIVATE);
+        let with_default = ("INFO", "INIT,GRAPH,ENV,BOOTSTRAP");
         check("INFO", "", "", with_default, Some("Info without GRAPH+NET+P2P+SHM+NVLS+PROFILE to -"));
         check(
             "INFO",
@@ -187,7 +173,7 @@ mod tests {
             with_default,
             Some("Info without GRAPH+NET+P2P+SHM+NVLS+PROFILE to /mine.%h"),
         );
-        let merged = ("INFO", "INIT,GRAPH,ENV,COLL,NET", PRIVATE);
+        let merged = ("INFO", "INIT,GRAPH,ENV,COLL,NET");
         check(
             "Info",
             "coll, NET".to_uppercase().as_str(),
@@ -195,17 +181,21 @@ mod tests {
             merged,
             Some("Info without INIT+GRAPH+ENV+P2P+SHM+NVLS+PROFILE to -"),
         );
-        check("INFO", "^GRAPH,NET", "", ("INFO", "^NET", PRIVATE), Some("Info without GRAPH+NET to -"));
-        check("INFO", "^INIT", "", ("INFO", "ALL", PRIVATE), Some("Info without INIT to -"));
-        check("TRACE", "ALL", "", ("TRACE", "INIT,GRAPH,ENV,ALL", PRIVATE), Some("Info without  to -"));
+        check("INFO", "^GRAPH,NET", "", ("INFO", "^NET"), Some("Info without GRAPH+NET to -"));
+        check("INFO", "^INIT", "", ("INFO", "ALL"), Some("Info without INIT to -"));
+        check("TRACE", "ALL", "", ("TRACE", "INIT,GRAPH,ENV,ALL"), Some("Info without  to -"));
     }
 
     #[test]
-    fn a_file_per_process_stays_the_destination() {
-        check("WARN", "", "/mine.%h.%p", ("INFO", "INIT,GRAPH,ENV", "/mine.%h.%p"), None);
-        check("INFO", "NET", "/mine.%p", ("INFO", "INIT,GRAPH,ENV,NET", "/mine.%p"), None);
-        let memory = "/dev/shm/mine.%p";
-        check("WARN", "", memory, ("INFO", "INIT,GRAPH,ENV", memory), None);
+    fn a_file_per_process_gets_what_it_would_have_got() {
+        check("WARN", "", "/mine.%h.%p", ("INFO", "INIT,GRAPH,ENV"), Some("Warn without  to /mine.%h.%p"));
+        check(
+            "INFO",
+            "NET",
+            "/mine.%p",
+            ("INFO", "INIT,GRAPH,ENV,NET"),
+            Some("Info without INIT+GRAPH+ENV+P2P+SHM+NVLS+PROFILE to /mine.%p"),
+        );
     }
 
     #[test]

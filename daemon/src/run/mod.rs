@@ -242,20 +242,16 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
         file: inherited.debug_file.as_deref(),
     };
     let Some(settings) = log::settings(inherited, dir) else { return };
-    let file = match settings.file {
-        Some(own) => own,
-        None => match private_log(settings.wish.as_ref(), dir, run_id) {
-            Ok(file) => file.into(),
-            Err(error) => {
-                tracing::warn!(
-                    dir = %dir.display(),
-                    %error,
-                    "there is no folder for the library's log that is this user's alone: the rings of the job will not be \
-                     known"
-                );
-                return;
-            }
-        },
+    let file = match private_log(settings.wish.as_ref(), dir, run_id) {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::warn!(
+                dir = %dir.display(),
+                %error,
+                "there is no folder for the library's log that is this user's alone: the rings of the job will not be known"
+            );
+            return;
+        }
     };
     command.env("NCCL_DEBUG", settings.level).env("NCCL_DEBUG_SUBSYS", settings.subsystems);
     command.env("NCCL_DEBUG_FILE", file);

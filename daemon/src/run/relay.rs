@@ -79,7 +79,7 @@ pub(super) fn start(wish: Option<&Wish>, dir: &Path, run_id: &str) -> io::Result
 /// The hidden command. With `--detach` the relay becomes nobody's child, so that the job never meets it in `wait`.
 ///
 /// # Errors
-/// Those of starting a process and of writing to the destination.
+/// Those of starting a process and of reading the logs.
 pub fn run(args: &RelayArgs) -> io::Result<()> {
     if args.detach {
         rustix::process::setsid()?;
@@ -94,7 +94,8 @@ pub fn run(args: &RelayArgs) -> io::Result<()> {
         let is_over = main.has_ended() && !relay.is_written_to();
         relay.copy()?;
         if is_over {
-            return relay.finish();
+            relay.finish();
+            return Ok(());
         }
         main.wait(if args.level.is_some() { INTERVAL } else { IDLE_INTERVAL });
     }
@@ -166,7 +167,8 @@ impl Log {
                 return Ok(());
             }
             self.offset += read as u64;
-            put(targets, *target, &filter.feed(&buffer[..read]))?;
+            // As of the library: what finds no room is lost.
+            let _ = put(targets, *target, &filter.feed(&buffer[..read]));
         }
     }
 
@@ -187,7 +189,7 @@ struct Relay<'a> {
     args: &'a RelayArgs,
     prefix: String,
     logs: BTreeMap<PathBuf, Log>,
-    /// Open destinations by their names, `%h` replaced.
+    /// Open destinations by their names, `%h` and `%p` replaced.
     targets: Vec<(PathBuf, Box<dyn Write>)>,
 }
 
@@ -222,13 +224,12 @@ impl<'a> Relay<'a> {
     }
 
     /// Lines that were cut by the end of their process.
-    fn finish(&mut self) -> io::Result<()> {
+    fn finish(&mut self) {
         for log in self.logs.values_mut() {
             if let Some((filter, target)) = &mut log.copied {
-                put(&mut self.targets, *target, &filter.finish())?;
+                let _ = put(&mut self.targets, *target, &filter.finish());
             }
         }
-        Ok(())
     }
 
     fn discover(&mut self) {
@@ -243,7 +244,7 @@ impl<'a> Relay<'a> {
             };
             if !self.logs.contains_key(&entry.path()) {
                 let copied = (self.args.level)
-                    .map(|level| (Filter::new(level, &self.args.without), self.target(host)));
+                    .map(|level| (Filter::new(level, &self.args.without), self.target(host, pid)));
                 let before = [(crate::clock::monotonic(), 0); 2];
                 let (pid, freed) = (pid.to_owned(), Freed::default());
                 self.logs.insert(entry.path(), Log { pid, offset: 0, copied, held: None, freed, before });
@@ -251,12 +252,18 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// The destination for the lines of a host; as in NCCL, standard output where it cannot be opened.
-    fn target(&mut self, host: &str) -> usize {
+    /// The destination for the lines of a process; as in NCCL, standard output where it cannot be opened.
+    fn target(&mut self, host: &str, pid: &str) -> usize {
         let name = self.args.file.as_deref().map(OsStr::new).unwrap_or_default().to_string_lossy();
-        let path = PathBuf::from(name.replace("%%", "\0").replace("%h", host).replace('\0', "%"));
+        let name = name.replace("%%", "\0");
+        let is_its_own = name.contains("%p");
+        let path = PathBuf::from(name.replace("%h", host).replace("%p", pid).replace('\0', "%"));
         if let Some(known) = self.targets.iter().position(|(known, _)| *known == path) {
             return known;
+        }
+        // The library empties its file when it opens it. What several processes write to was emptied before the first.
+        if is_its_own && is_regular(path.as_os_str()) {
+            let _ = File::create(&path);
         }
         let file = OpenOptions::new().create(true).append(true).open(&path).ok();
         let target: Box<dyn Write> = match file {

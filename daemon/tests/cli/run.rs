@@ -113,17 +113,6 @@ fn a_plugin_of_the_users_is_handed_to_the_collector() {
     assert!(stdout.ends_with(&format!("{found}\n")), "what NCCL would have loaded by itself: {stdout}");
 }
 
-#[test]
-fn a_log_file_per_process_stays_where_the_user_wants_it() {
-    let dir = in_memory("run-log");
-    let script = "echo $NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE";
-    let mut command = run(&dir, script);
-    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", "/tmp/mine.%p");
-    let (code, stdout, stderr) = end(&mut command);
-    let expected = "INFO INIT,GRAPH,ENV /tmp/mine.%p\n";
-    assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), expected, ""));
-}
-
 /// What a library would write into its private log and onto standard output: `$NCCL_DEBUG_FILE` with `%h` and `%p`.
 const LIBRARY: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/$$/"); exec 3>"$log"
     say() { printf "node7:$$:$$ [0] NCCL $1\n" >&3; }
@@ -171,6 +160,22 @@ fn lines_for_a_file_of_all_processes_are_put_there_whole() {
         text.starts_with("NCCL version 2.28.9+cuda12.9\n") && text.ends_with("WARN Cuda failure\n"),
         "{text}"
     );
+}
+
+#[test]
+fn a_file_per_process_gets_what_its_user_asked_for_and_no_more() {
+    let (dir, own) = (in_memory("run-relay-each"), TempDir::new("run-relay-each-own"));
+    let said = |level: &str, subsystems: &str| {
+        let mut command = run(&dir, &format!("{LIBRARY}; echo $$"));
+        command.env("NCCL_DEBUG", level).env("NCCL_DEBUG_SUBSYS", subsystems);
+        let (_, stdout, stderr) = end(command.env("NCCL_DEBUG_FILE", own.join("%h.%p")));
+        assert_eq!(stderr, "", "{level}");
+        let pid = stdout.lines().next_back().unwrap();
+        let text = std::fs::read_to_string(own.join(format!("node7.{pid}"))).unwrap();
+        text.replace(&format!("node7:{pid}:{pid} [0] NCCL "), "")
+    };
+    assert_eq!(said("WARN", ""), "NCCL version 2.28.9+cuda12.9\n\nWARN Cuda failure\n");
+    assert_eq!(said("INFO", "NET"), "INFO NCCL version 2.28.9+cuda12.9\n\nWARN Cuda failure\n");
 }
 
 /// A library that writes 4 MiB into its private log, and waits until what lies there is less than 1.
