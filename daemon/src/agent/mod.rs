@@ -60,7 +60,7 @@ mod process;
 pub(crate) mod procfs;
 pub(crate) mod refused;
 mod regular;
-mod room;
+pub(crate) mod room;
 mod run;
 mod run_file;
 mod segment_file;

@@ -67,7 +67,9 @@ pub(super) fn taken(file: io::Result<Metadata>) -> u64 {
     file.map_or(0, |metadata| metadata.blocks().saturating_mul(BLOCK_BYTES))
 }
 
-fn lacks(dir: &Path) -> Option<String> {
+/// Why no process that starts now can be watched, and what to do, as of "because"; `None`: the folder has room, or nothing can
+/// be said.
+pub(crate) fn lacks(dir: &Path) -> Option<String> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     // File systems without a limit of files say that they have none.

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::agent::log_folder;
-use crate::agent::refused::{self, Reason};
+use crate::agent::refused;
+use crate::agent::room;
 use crate::agent::sweep::{is_served, sweep};
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
@@ -104,14 +105,12 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let dir = args.dir();
     let dir = prepare_dir(&dir).map_err(|source| RunError::Dir { dir, source })?;
     let unpacked = Unpacked::any(&args.cache_dirs(&dir))?;
-    if !refused::is_memory(&dir) {
-        tracing::warn!(
-            "the job will not be watched, because {}",
-            Reason::OnDisk.words(&dir, refused::file_system_bytes(&dir))
-        );
-    }
     let swept = sweep(&dir, crate::clock::now());
     tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
+    let lack = room::lacks(&dir);
+    if let Some(lack) = &lack {
+        tracing::warn!("the job will not be watched, because {lack}");
+    }
     let mut command = args.plain();
     let run_id = uuid::Uuid::new_v4().simple().to_string();
     let libraries = Libraries::new(args.inherited.path.as_deref(), args.inherited.library_path.as_deref());
@@ -136,8 +135,13 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     if args.inherited.summation_observer.as_ref().is_none_or(|observer| observer.is_empty()) {
         command.env("RSUM_OBSERVER", &unpacked.collector);
     }
-    set_log(&mut command, &args.inherited, &dir, &run_id);
-    if let Err(error) = args.note().leave(&dir, &run_id) {
+    // A log would fill what is full, and could hold up the job on a disk, and nothing would come of it.
+    if lack.is_none() {
+        set_log(&mut command, &args.inherited, &dir, &run_id);
+    }
+    if let Err(error) = args.note().leave(&dir, &run_id)
+        && lack.is_none()
+    {
         tracing::warn!(%error, dir = %dir.display(), "cannot leave a note of this run for the agent");
     }
     Ok(command)

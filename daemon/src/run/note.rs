@@ -46,7 +46,11 @@ impl Note {
         let text = serde_json::to_vec(self)?;
         let path = dir.join(format!("run-{run_id}.json"));
         let temporary = path.with_extension("tmp");
-        std::fs::write(&temporary, text)?;
-        std::fs::rename(temporary, path)
+        let left = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+        if left.is_err() {
+            // Nothing of it, where there is no room.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        left
     }
 }

@@ -21,8 +21,14 @@ use common::stage::RINGSCOPE;
 
 /// `ringscope` with arguments, and without what the test's own environment may say.
 fn ringscope(args: &[&str]) -> Command {
-    let mut command = Command::new(RINGSCOPE);
+    let mut command = without_settings(RINGSCOPE);
     command.args(args);
+    command
+}
+
+/// A program without what the test's own environment may say.
+fn without_settings(program: &str) -> Command {
+    let mut command = Command::new(program);
     for variable in [
         "LD_PRELOAD",
         "NCCL_DEBUG",

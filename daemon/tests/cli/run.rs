@@ -50,10 +50,29 @@ fn the_folder_that_it_makes_is_for_all_users() {
 #[test]
 fn a_folder_on_a_disk_is_told_before_the_job_runs_unseen() {
     let disk = TempDir::new_in(Path::new(env!("CARGO_TARGET_TMPDIR")), "run-disk");
-    let (code, _, stderr) = end(&mut run(&disk, "true"));
-    assert_eq!(code, Some(0));
+    let (code, stdout, stderr) = end(&mut run(&disk, "echo log $NCCL_DEBUG $NCCL_DEBUG_FILE"));
+    assert_eq!((code, stdout.as_str()), (Some(0), "log\n"), "that could hold up the job too");
     for part in ["the job will not be watched", "lies on a disk", "tmpfs"] {
         assert!(stderr.contains(part), "{part} in {stderr}");
+    }
+}
+
+/// In mounts of its own, a folder without room. Says what is left in it.
+const FULL: &str = r#"mount -t tmpfs -o size=64k none "$2"
+    dd if=/dev/zero of="$2/filled" bs=4k 2>/dev/null
+    "$1" run --dir "$2" -- sh -c 'echo ran with log $NCCL_DEBUG $NCCL_DEBUG_FILE'; echo $?; ls -A "$2""#;
+
+#[test]
+fn a_full_folder_is_told_and_nothing_is_left_there() {
+    let dir = in_memory("run-full");
+    let is_root_here = Command::new("unshare").args(["-rm", "true"]).status();
+    let is_root_here = is_root_here.expect("unshare: apt-get install util-linux").success();
+    let mut command = crate::without_settings("unshare");
+    command.args([if is_root_here { "-rm" } else { "-m" }, "sh", "-c", FULL, "sh", crate::RINGSCOPE]);
+    let (_, stdout, stderr) = end(command.arg(&dir.0));
+    assert_eq!(stdout, "ran with log\n0\nfilled\n", "{stderr}");
+    for part in ["the job will not be watched", "is full", "make room there", "--shm-size"] {
+        assert!(stderr.contains(part) && stderr.lines().count() == 1, "{part} in {stderr}");
     }
 }
 
