@@ -11,7 +11,7 @@ import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
 import { shoot } from "./screenshots.mjs";
-import { chord, counts, drawn, fits, goesTo, presses, reads, says, text, titled, until, yields } from "./reading.mjs";
+import { chord, counts, drawn, fits, goesTo, presses, reads, says, text, titled, until, whole, yields } from "./reading.mjs";
 
 const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4";
 /** The communicator of most scenarios, and of the large one. */
@@ -371,6 +371,7 @@ const CHECKS = {
         await page.goto(mock.url + at);
         await drawn(page);
         await fits(page, `${scenario} ${at}`);
+        await whole(page, ".pages a, .all-hosts :is(th, td), .hosts-table tbody :is(th, td), .ranks-table :is(th, td, .op, small)", `${scenario} ${at}`);
       }
     }
   },

@@ -87,6 +87,18 @@ export async function fits(page, what) {
   await comesTo(over, (px) => px <= 0, (px) => assert.fail(`${what}: ${px} px too wide`));
 }
 
+/** Nothing of `selector` is cut by what scrolls it, or by the screen. */
+export async function whole(page, selector, what) {
+  const cut = () => page.locator(selector).evaluateAll((all) => all.filter((one) => one.getBoundingClientRect().width > 0).filter((one) => {
+    const frame = one.closest(".scroller")?.getBoundingClientRect() ?? { left: 0, right: innerWidth };
+    const words = document.createRange();
+    words.selectNodeContents(one);
+    const { left, right } = words.getBoundingClientRect();
+    return left < frame.left - 1 || right > frame.right + 1;
+  }).map((one) => one.textContent));
+  await comesTo(cut, (all) => all.length === 0, (all) => assert.deepEqual(all, [], what));
+}
+
 /** Presses a key of the whole page until it has done what it does: the page listens to these a moment after it is drawn. */
 export async function presses(page, key, selector) {
   const done = await until(async () => {

@@ -21,6 +21,8 @@ interface Column {
   name: string;
   number?: boolean;
   wide?: boolean;
+  /** Left out on a telephone: the host's page has it. */
+  narrow?: boolean;
   compare: (a: HostSummary, b: HostSummary) => number;
 }
 
@@ -28,7 +30,7 @@ const number = (of: (host: HostSummary) => number | null | undefined) => (a: Hos
 const COLUMNS: Column[] = [
   { key: "host", name: "Host", compare: (a, b) => byName(a.host, b.host) },
   { key: "state", name: "State", compare: (a, b) => (worstFirst([a, b])[0] === a ? -1 : 1) },
-  { key: "init", name: "Init", number: true, compare: number((host) => host.init_channels) },
+  { key: "init", name: "Init", number: true, narrow: true, compare: number((host) => host.init_channels) },
   { key: "final", name: "Final", number: true, wide: true, compare: number((host) => host.final_channels) },
   { key: "rate", name: "Bandwidth", number: true, compare: number((host) => host.completed_bytes_per_s) },
   { key: "nics", name: "NICs", number: true, compare: number((host) => host.n_nics_down) },
@@ -83,7 +85,7 @@ function Table({ hosts, route }: { hosts: HostSummary[]; route: HostsRoute }) {
           <thead>
             <tr>
               {COLUMNS.map((one) => (
-                <th key={one.key} scope="col" class={`${one.number ? "number" : ""} ${one.wide ? "wide" : ""}`} aria-sort={one === column ? (down ? "descending" : "ascending") : undefined}>
+                <th key={one.key} scope="col" class={`${one.number ? "number" : ""} ${one.wide ? "wide" : ""} ${one.narrow ? "narrow" : ""}`} aria-sort={one === column ? (down ? "descending" : "ascending") : undefined}>
                   <a href={store.link({ ...route, sort: one === column && !down ? `-${one.key}` : one.key })}>
                     {one.name}
                     <span aria-hidden="true">{one === column ? (down ? " ↑" : " ↓") : ""}</span>
@@ -118,7 +120,7 @@ function Row({ host }: { host: HostSummary }) {
       <td class="state">
         <Mark kind={mark.kind} /> {mark.label}
       </td>
-      <td class="number">{host.init_channels ?? "–"}</td>
+      <td class="number narrow">{host.init_channels ?? "–"}</td>
       <td class="number wide">{host.final_channels ?? "–"}</td>
       <td class="number">{host.n_processes === 0 ? "no process" : rateOf(host)}</td>
       <td class="number">

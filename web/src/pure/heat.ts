@@ -36,7 +36,7 @@ export function racks(hosts: HostSummary[]): Rack[] {
   const found: Rack[] = [];
   const loose: Cell[] = [];
   for (const [prefix, cells] of byPrefix) {
-    if (cells.length === 1) loose.push({ ...cells[0]!, short: cells[0]!.host.host.slice(-MAX_SHORT) });
+    if (cells.length === 1) loose.push({ ...cells[0]!, short: tail(cells[0]!.host.host) });
     else if (cells.length <= MAX_RACK) found.push({ label: prefix.replace(/[-_.]$/, "").replace(/[-_.]?[a-z]$/i, (tail) => (/\d/.test(prefix) ? "" : tail)) || prefix, cells });
     else found.push(...blocks(prefix, cells));
   }
@@ -45,6 +45,14 @@ export function racks(hosts: HostSummary[]): Rack[] {
 
 /** Characters of a name that a cell holds. */
 const MAX_SHORT = 6;
+
+/** As many of the last words of a name as a cell holds: "17" of gpu-node-17, and not "ode-17". */
+function tail(name: string): string {
+  const end = name.slice(-MAX_SHORT);
+  if (end === name || /[-_.]/.test(name.at(-MAX_SHORT - 1) ?? "")) return end;
+  const cut = end.search(/[-_.][^-_.]/);
+  return cut < 0 ? end : end.slice(cut + 1);
+}
 
 /** The last number of the host's own name; what follows the first dot is the domain's. */
 function split(name: string): { prefix: string; short: string } {

@@ -75,6 +75,7 @@ test("the map groups hosts by rack, as their names say", () => {
   expect(shape(["gpu-r02n01", "gpu-r01n10", "gpu-r01n9", "gpu-r02n02"])).toEqual([["gpu-r01", "9 10"], ["gpu-r02", "01 02"]]);
   expect(shape(["host-2.rack.example", "host-10.rack.example"])).toEqual([["host", "2 10"]]);
   expect(shape(["login", "gpu1", "gpu2"])).toEqual([["gpu", "1 2"], ["", "login"]]);
+  expect(shape(["gpu-node-17", "vm", "pod-7", "a-node17", "nodehundred"])).toEqual([["", "node17 17 undred pod-7 vm"]]);
   const many = racks(Array.from({ length: 1000 }, (_, i) => host(`host-${i}`)));
   expect(many.map((rack) => rack.cells.length)).toEqual(Array.from({ length: 50 }, () => 20));
   expect(many[1]!.label).toBe("host-20…");
