@@ -93,17 +93,29 @@ pub(crate) fn look_again(segment: &Segment) {
 
 /// Binds the contexts that only one communicator fits, as often as that makes others certain.
 fn settle_unknown(segment: &Segment) {
-    // Behind a full table there may be thousands of contexts, each of which would look at all of it.
-    if free(segment).next().is_none() {
-        return;
+    loop {
+        // Behind a full table there may be thousands of contexts: each looks at the few slots that are free, and not at all.
+        let mut few = [0; MAX_FEW];
+        let n = few.iter_mut().zip(free(segment)).map(|(kept, slot)| *kept = slot).count();
+        let few = (n < MAX_FEW).then_some(&few[..n]);
+        if n == 0 || !contexts::unknown().any(|number| settle_one(segment, number, few)) {
+            return;
+        }
     }
-    while contexts::unknown().any(|number| settle_one(segment, number)) {}
 }
 
-fn settle_one(segment: &Segment, number: usize) -> bool {
+/// Free slots that are worth a list.
+const MAX_FEW: usize = 64;
+
+/// `few` are the slots that are free, if they are few.
+fn settle_one(segment: &Segment, number: usize, few: Option<&[usize]>) -> bool {
     let said = || contexts::announced(number).filter(|announced| announced.n_ranks > 0);
     let Some(announced) = said() else { return false };
-    let Best::One(slot, fit) = best(free_and_fitting(segment, &announced)) else { return false };
+    let best = match few {
+        Some(few) => best(fitting(segment, few.iter().copied(), &announced)),
+        None => best(free_and_fitting(segment, &announced)),
+    };
+    let Best::One(slot, fit) = best else { return false };
     // One that is closed by now may have had a slot that has ended by now, and this is another's.
     if said().is_none() {
         return false;
@@ -144,7 +156,16 @@ fn free(segment: &Segment) -> impl Iterator<Item = usize> {
 
 /// The same, and how well they fit.
 fn free_and_fitting(segment: &Segment, announced: &Announcement) -> impl Iterator<Item = (usize, Fit)> {
-    free(segment).map(|slot| (slot, fit(at(segment, slot), announced))).filter(|(_, fit)| *fit != Fit::Not)
+    fitting(segment, free(segment), announced)
+}
+
+/// Those that fit.
+fn fitting(
+    segment: &Segment,
+    slots: impl Iterator<Item = usize>,
+    announced: &Announcement,
+) -> impl Iterator<Item = (usize, Fit)> {
+    slots.map(|slot| (slot, fit(at(segment, slot), announced))).filter(|(_, fit)| *fit != Fit::Not)
 }
 
 fn is_free_and_fits(communicator: &Communicator, announced: &Announcement) -> bool {
