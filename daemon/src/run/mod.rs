@@ -251,8 +251,7 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
         Err(error) => {
             tracing::warn!(
                 dir = %dir.display(),
-                %error,
-                "there is no folder for the library's log that is this user's alone: the rings of the job will not be known"
+                "the rings of the job will not be known, and NCCL_DEBUG stays as it is: {error}"
             );
             return;
         }
@@ -263,16 +262,21 @@ fn set_log(command: &mut Command, inherited: &Inherited, dir: &Path, run_id: &st
 
 /// The name of the private logs, in a folder into which nobody else can put anything.
 fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result<PathBuf> {
-    let folder = log_folder::own(dir, log_folder::PREFIX)?;
+    let folder = log_folder::own(dir, log_folder::PREFIX).map_err(|error| {
+        io::Error::other(format!(
+            "there is no folder for the library's log that is this user's alone: {error}"
+        ))
+    })?;
     let file = log::private(&folder, run_id);
     // Where an agent reads the log, it frees what it has read.
     let is_wanted = wish.is_some() || !is_served(dir, crate::clock::now());
     if is_wanted && let Err(error) = relay::start(wish, &folder, run_id) {
-        tracing::warn!(
-            %error,
-            "cannot start the process that copies what NCCL_DEBUG asks for and keeps the log short: it is in {} only",
-            file.display()
-        );
+        let error = format!("the process that reads the library's log cannot be started: {error}");
+        if wish.is_some() {
+            // What the user wants to see comes before what we do.
+            return Err(io::Error::other(error));
+        }
+        tracing::warn!("{error}; nobody keeps the log short");
     }
     Ok(file)
 }

@@ -10,6 +10,7 @@ mod daemons;
 mod demo;
 mod doctor;
 mod level;
+mod log;
 mod run;
 mod status;
 mod sweep;

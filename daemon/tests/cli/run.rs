@@ -11,12 +11,12 @@ use crate::common::TempDir;
 use crate::{check, end, ringscope};
 
 /// A folder in which segments may lie.
-fn in_memory(name: &str) -> TempDir {
+pub(crate) fn in_memory(name: &str) -> TempDir {
     TempDir::new_in(Path::new("/dev/shm"), name)
 }
 
 /// `ringscope run` of a shell script.
-fn run(dir: &TempDir, script: &str) -> Command {
+pub(crate) fn run(dir: &TempDir, script: &str) -> Command {
     let mut command = ringscope(&["run", "--dir"]);
     command.arg(&dir.0).args(["--", "sh", "-c", script]);
     command
@@ -57,7 +57,17 @@ fn a_folder_on_a_disk_is_told_before_the_job_runs_unseen() {
     }
 }
 
-/// In mounts of its own, a folder without room. Says what is left in it.
+/// A shell script with mounts of its own: `$1` is `ringscope`, `$2` the folder.
+fn in_own_mounts(script: &str, dir: &TempDir) -> Command {
+    let is_root_here = Command::new("unshare").args(["-rm", "true"]).status();
+    let is_root_here = is_root_here.unwrap().success();
+    let mut command = crate::without_settings("unshare");
+    command.args([if is_root_here { "-rm" } else { "-m" }, "sh", "-c", script, "sh", crate::RINGSCOPE]);
+    command.arg(&dir.0);
+    command
+}
+
+/// A folder without room. Says what is left in it.
 const FULL: &str = r#"mount -t tmpfs -o size=64k none "$2"
     dd if=/dev/zero of="$2/filled" bs=4k 2>/dev/null
     "$1" run --dir "$2" -- sh -c 'echo ran with log $NCCL_DEBUG $NCCL_DEBUG_FILE'; echo $?; ls -A "$2""#;
@@ -65,11 +75,7 @@ const FULL: &str = r#"mount -t tmpfs -o size=64k none "$2"
 #[test]
 fn a_full_folder_is_told_and_nothing_is_left_there() {
     let dir = in_memory("run-full");
-    let is_root_here = Command::new("unshare").args(["-rm", "true"]).status();
-    let is_root_here = is_root_here.expect("unshare: apt-get install util-linux").success();
-    let mut command = crate::without_settings("unshare");
-    command.args([if is_root_here { "-rm" } else { "-m" }, "sh", "-c", FULL, "sh", crate::RINGSCOPE]);
-    let (_, stdout, stderr) = end(command.arg(&dir.0));
+    let (_, stdout, stderr) = end(&mut in_own_mounts(FULL, &dir));
     assert_eq!(stdout, "ran with log\n0\nfilled\n", "{stderr}");
     for part in ["the job will not be watched", "is full", "make room there", "--shm-size"] {
         assert!(stderr.contains(part) && stderr.lines().count() == 1, "{part} in {stderr}");
@@ -103,16 +109,6 @@ fn the_command_gets_the_collector_and_a_private_log() {
 }
 
 #[test]
-fn where_others_could_replace_the_log_the_library_is_asked_for_none() {
-    let dir = in_memory("run-no-log");
-    std::fs::set_permissions(&dir.0, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let script = "echo \"$NCCL_DEBUG $NCCL_DEBUG_SUBSYS $NCCL_DEBUG_FILE\" ${LD_PRELOAD:+preloaded}";
-    let (code, stdout, stderr) = end(run(&dir, script).env("NCCL_DEBUG", "WARN"));
-    assert_eq!((code, stdout.as_str()), (Some(0), "WARN   preloaded\n"), "the rest is as ever: {stderr}");
-    assert!(stderr.contains("chmod +t") && stderr.lines().count() == 1, "{stderr}");
-}
-
-#[test]
 fn a_plugin_of_the_users_is_handed_to_the_collector() {
     let dir = in_memory("run-chain");
     let script = "echo $NCCL_PROFILER_PLUGIN; echo $RINGSCOPE_CHAIN_PLUGIN";
@@ -130,105 +126,6 @@ fn a_plugin_of_the_users_is_handed_to_the_collector() {
     let found = dir.join("libnccl-profiler.so").display().to_string();
     let (_, stdout, _) = end(run(&dir, script).env("LD_LIBRARY_PATH", &dir.0));
     assert!(stdout.ends_with(&format!("{found}\n")), "what NCCL would have loaded by itself: {stdout}");
-}
-
-/// What a library would write into its private log and onto standard output: `$NCCL_DEBUG_FILE` with `%h` and `%p`.
-const LIBRARY: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/$$/"); exec 3>"$log"
-    say() { printf "node7:$$:$$ [0] NCCL $1\n" >&3; }
-    say "INFO NCCL version 2.28.9+cuda12.9"
-    say "INFO Pattern 4, crossNic 0, nChannels 2, bw 1.0/1.0, type LOC/PIX, sameChannels 1"
-    say "INFO NCCL_DEBUG set by environment to INFO."
-    printf "\n" >&3; say "WARN Cuda failure"
-    echo own"#;
-
-#[test]
-fn what_the_user_asked_the_log_for_comes_where_they_asked_for_it() {
-    let dir = in_memory("run-relay");
-    let said = |level: &str, subsystems: &str| {
-        let mut command = run(&dir, LIBRARY);
-        command.env("NCCL_DEBUG", level).env("NCCL_DEBUG_SUBSYS", subsystems);
-        // Reads to the end of standard output, and so to the end of the relay.
-        let (code, stdout, stderr) = end(&mut command);
-        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{level}");
-        let mut lines: Vec<&str> = (stdout.lines().filter(|line| !line.is_empty()))
-            .map(|line| line.split_once("] NCCL ").map_or(line, |(_, said)| said))
-            .map(|line| line.split([' ', ',']).nth(1).unwrap_or(line))
-            .collect();
-        lines.sort_unstable();
-        lines.join(" ")
-    };
-    assert_eq!(said("VERSION", ""), "own version");
-    assert_eq!(said("WARN", ""), "Cuda own version");
-    assert_eq!(said("INFO", ""), "Cuda NCCL NCCL_DEBUG own");
-    assert_eq!(said("INFO", "GRAPH"), "Cuda NCCL Pattern own");
-    assert_eq!(said("", ""), "own", "who asks for nothing gets nothing");
-}
-
-#[test]
-fn lines_for_a_file_of_all_processes_are_put_there_whole() {
-    let (dir, own) = (in_memory("run-relay-file"), TempDir::new("run-relay-own"));
-    let file = own.join("all.log");
-    std::fs::write(&file, "of an earlier run\n").unwrap();
-    let mut command = run(&dir, LIBRARY);
-    command.env("NCCL_DEBUG", "WARN").env("NCCL_DEBUG_FILE", own.join("%h.log"));
-    assert_eq!(end(&mut command).1, "own\n");
-    assert!(std::fs::read_to_string(own.join("node7.log")).unwrap().ends_with("NCCL WARN Cuda failure\n"));
-    assert_eq!(end(command.env("NCCL_DEBUG_FILE", &file)).1, "own\n");
-    let text = std::fs::read_to_string(&file).unwrap();
-    assert!(
-        text.starts_with("NCCL version 2.28.9+cuda12.9\n") && text.ends_with("WARN Cuda failure\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_file_per_process_gets_what_its_user_asked_for_and_no_more() {
-    let (dir, own) = (in_memory("run-relay-each"), TempDir::new("run-relay-each-own"));
-    let said = |level: &str, subsystems: &str| {
-        let mut command = run(&dir, &format!("{LIBRARY}; echo $$"));
-        command.env("NCCL_DEBUG", level).env("NCCL_DEBUG_SUBSYS", subsystems);
-        let (_, stdout, stderr) = end(command.env("NCCL_DEBUG_FILE", own.join("%h.%p")));
-        assert_eq!(stderr, "", "{level}");
-        let pid = stdout.lines().next_back().unwrap();
-        let text = std::fs::read_to_string(own.join(format!("node7.{pid}"))).unwrap();
-        text.replace(&format!("node7:{pid}:{pid} [0] NCCL "), "")
-    };
-    assert_eq!(said("WARN", ""), "NCCL version 2.28.9+cuda12.9\n\nWARN Cuda failure\n");
-    assert_eq!(said("INFO", "NET"), "INFO NCCL version 2.28.9+cuda12.9\n\nWARN Cuda failure\n");
-}
-
-/// A library that writes 4 MiB into its private log, and waits until what lies there is less than 1.
-const TALKATIVE: &str = r#"log=$(echo "$NCCL_DEBUG_FILE" | sed "s/%h/node7/; s/%p/$$/"); exec 3>"$log"
-    seq -f "node7:$$:$$ [0] NCCL INFO NCCL version %010.0f" 1 90000 >&3
-    for look in $(seq 2000); do
-        if [ $(du -k "$log" | cut -f1) -lt 1024 ]; then break; fi
-        sleep 0.05
-    done
-    echo "last" >&3; tail -n 1 "$log"; du -k "$log" | cut -f1"#;
-
-#[test]
-fn a_log_that_nobody_reads_does_not_grow_for_ever() {
-    let dir = in_memory("run-freed");
-    let (code, stdout, stderr) = end(&mut run(&dir, TALKATIVE));
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    let (last, kib) = stdout.trim().split_once('\n').unwrap();
-    assert!(last == "last" && kib.parse::<u64>().unwrap() < 1024, "{stdout}");
-}
-
-#[test]
-fn what_is_copied_for_the_user_is_whole_though_it_is_freed() {
-    let (dir, own) = (in_memory("run-freed-copied"), TempDir::new("run-freed-own"));
-    let file = own.join("all.log");
-    let mut command = run(&dir, TALKATIVE);
-    let (code, stdout, _) = end(command.env("NCCL_DEBUG", "INFO").env("NCCL_DEBUG_FILE", &file));
-    assert!(code == Some(0) && stdout.starts_with("last\n"), "{stdout}");
-    // The relay ends after the command, and is no child of it.
-    let clock = ringscope_daemon::clock::monotonic();
-    let copied = || std::fs::read_to_string(&file).unwrap();
-    while !copied().ends_with("last\n") && clock.elapsed() < crate::common::PATIENCE {}
-    let numbers: Vec<u32> =
-        copied().lines().filter_map(|line| line.split_once("version ")?.1.parse().ok()).collect();
-    assert_eq!(numbers, (1..=90_000).collect::<Vec<u32>>());
 }
 
 #[test]
