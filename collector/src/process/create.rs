@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::STATE_ON;
 
 use super::config::Config;
 use super::file::Unnamed;
-use super::{bus_error, folder, fork, identity};
+use super::{budget, bus_error, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler::{asked, plugin};
 use crate::segment::forks::between_forks;
@@ -51,8 +51,10 @@ fn create() -> io::Result<&'static Segment> {
     lineage::begin(config.shares_of_children);
     let fixed = identity::fixed(&config, &ticks::anchor());
     folder::make(&config, &fixed)?;
+    budget::set(&config);
     let file = Unnamed::create(&config.dir, &fixed)
         .inspect_err(|error| folder::tell_if_full(&config.dir, error, &fixed))?;
+    folder::check_made(&config, &fixed)?;
     let memory = file.memory();
     // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
     let live = unsafe { &(*memory.as_ptr()).live };

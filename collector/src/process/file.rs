@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "maps a file")]
 
+use std::ffi::c_void;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -121,14 +122,16 @@ fn map_locked(file: &File) -> io::Result<NonNull<Segment>> {
     let length = libc::off_t::try_from(size_of::<Segment>()).map_err(io::Error::other)?;
     // SAFETY: an open file.
     checked(unsafe { libc::ftruncate(file.as_raw_fd(), length) })?;
-    let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+    let fd = file.as_raw_fd();
+    // Without access at first: a process that locks its memory (`MCL_FUTURE`) is given each page of what it maps, if it can be
+    // read, and the file would take all that it is long.
     // SAFETY: a new mapping, at a place of the kernel's choice, of a file as long as that.
-    let memory = unsafe { libc::mmap(null_mut(), size_of::<Segment>(), access, libc::MAP_SHARED, fd, 0) };
+    let memory =
+        unsafe { libc::mmap(null_mut(), size_of::<Segment>(), libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
     if memory == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the mapping just made, which only children lose.
-    let alone = checked(unsafe { libc::madvise(memory, size_of::<Segment>(), libc::MADV_DONTFORK) });
+    let alone = open_alone(memory);
     // SAFETY: the whole mapping, in which zeros are valid.
     let filled = alone.and_then(|()| fill(unsafe { &*memory.cast::<Segment>() }));
     // SAFETY: an open file.
@@ -139,6 +142,20 @@ fn map_locked(file: &File) -> io::Result<NonNull<Segment>> {
         return Err(error);
     }
     NonNull::new(memory.cast()).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+}
+
+/// Makes the mapping accessible to this process alone. What it has in memory is what is in use.
+fn open_alone(memory: *mut c_void) -> io::Result<()> {
+    let length = size_of::<Segment>();
+    // SAFETY: a mapping of our own, which need not stay in memory.
+    unsafe { libc::munlock(memory, length) };
+    // Where the file system gives huge pages, each part in use would take one. A kernel without them refuses.
+    // SAFETY: as above.
+    unsafe { libc::madvise(memory, length, libc::MADV_NOHUGEPAGE) };
+    // SAFETY: a mapping of our own, which only children lose.
+    checked(unsafe { libc::madvise(memory, length, libc::MADV_DONTFORK) })?;
+    // SAFETY: a mapping of our own, of a file that was opened for both.
+    checked(unsafe { libc::mprotect(memory, length, libc::PROT_READ | libc::PROT_WRITE) })
 }
 
 /// Has the pages given that every process needs: the head, the first threads, a communicator, the first records. In this

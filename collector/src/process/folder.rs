@@ -4,21 +4,20 @@
 //! is frozen the job's own thread would wait with it. So it would for a file server that is gone, whatever is asked of it:
 //! [`mounts`] tells what must not even be asked.
 
-#![expect(unsafe_code, reason = "asks the system about limits and file systems")]
+#![expect(unsafe_code, reason = "asks the system about a limit")]
 
-use std::ffi::CString;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::Fixed;
 
+use super::budget::Budget;
 use super::config::{Config, DEFAULT_DIR};
 use super::{file, mounts};
+use crate::segment::room;
 
 /// `f_type` of the file system that is memory. Source: `linux/magic.h`. On hugetlbfs files have the length of whole huge pages,
 /// and each process would take some of the few.
@@ -72,83 +71,32 @@ pub(super) fn tell_if_full(dir: &Path, error: &io::Error, fixed: &Fixed) {
     }
 }
 
+/// The same once the segment is made: others may have been made at the same time.
+pub(super) fn check_made(config: &Config, fixed: &Fixed) -> io::Result<()> {
+    if Budget::new(&config.dir, config.budget_bytes).is_some_and(|budget| budget.is_exceeded()) {
+        leave_marker(&config.dir, Refusal::Budget, fixed);
+        return Err(Refusal::Budget.into());
+    }
+    Ok(())
+}
+
 /// Whether a segment may be made in the folder, which exists; `budget_bytes` is what all of it may take.
 fn check(dir: &Path, budget_bytes: u64) -> Result<(), Refusal> {
-    if !is_memory(dir) {
-        return Err(Refusal::OnDisk);
-    }
+    let budget = Budget::new(dir, budget_bytes).ok_or(Refusal::OnDisk)?;
+    let system = budget.file_system().filter(|system| system.kind == TMPFS).ok_or(Refusal::OnDisk)?;
     if file_size_limit() < size_of::<Segment>() as u64 {
         return Err(Refusal::FileSize);
     }
-    let budget = budget_bytes.min(size(dir) / MAX_SHARE);
-    if taken(dir, budget) >= budget { Err(Refusal::Budget) } else { Ok(()) }
+    let budget_bytes = budget.bytes(system);
+    let with_it = budget.taken(budget_bytes).bytes.saturating_add(room::FLOOR_BYTES);
+    if with_it > budget_bytes { Err(Refusal::Budget) } else { Ok(()) }
 }
-
-/// The share of a file system that segments may take: what else lies in it is the job's.
-const MAX_SHARE: u64 = 4;
 
 /// Leaves word for the agent: `.refused-<why>-<pid>-<start time>`. Where that cannot be, nothing is said.
 fn leave_marker(dir: &Path, refusal: Refusal, fixed: &Fixed) {
     let name = format!(".refused-{}-{}-{}", refusal.word(), fixed.pid, fixed.start_time_ns);
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(name));
 }
-
-fn is_memory(dir: &Path) -> bool {
-    let Ok(path) = CString::new(dir.as_os_str().as_bytes()) else { return false };
-    let mut stat = MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: a terminated path and a valid place for the answer.
-    if unsafe { libc::statfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
-        return false;
-    }
-    // SAFETY: filled by the call that succeeded.
-    let kind = unsafe { stat.assume_init() }.f_type;
-    // The field is of another width and sign on each architecture; the numbers have 32 bits.
-    matches!(u32::try_from(kind & 0xffff_ffff), Ok(TMPFS))
-}
-
-/// Bytes of the file system; without a limit where it has none.
-fn size(dir: &Path) -> u64 {
-    let Ok(path) = CString::new(dir.as_os_str().as_bytes()) else { return u64::MAX };
-    let mut stat = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: a terminated path and a valid place for the answer.
-    if unsafe { libc::statvfs(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
-        return u64::MAX;
-    }
-    // SAFETY: filled by the call that succeeded.
-    let stat = unsafe { stat.assume_init() };
-    match stat.f_blocks.saturating_mul(stat.f_frsize) {
-        0 => u64::MAX,
-        bytes => bytes,
-    }
-}
-
-/// Entries of the folder that are looked at: more than the budget has segments. Everybody may leave something there, and who
-/// leaves more takes the room of others, but not their time.
-const MAX_ENTRIES: usize = 16_384;
-
-/// Bytes that the folder's segments take, counted no further than to the limit, which a folder of too many entries has passed.
-fn taken(dir: &Path, limit: u64) -> u64 {
-    let mut bytes = 0_u64;
-    for (index, entry) in fs::read_dir(dir).into_iter().flatten().flatten().enumerate() {
-        if index == MAX_ENTRIES {
-            return limit;
-        }
-        if !entry.file_name().as_bytes().ends_with(b".seg") {
-            continue;
-        }
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.is_file() {
-            bytes = bytes.saturating_add(metadata.blocks().saturating_mul(BLOCK_BYTES));
-        }
-        if bytes >= limit {
-            break;
-        }
-    }
-    bytes
-}
-
-/// Unit of `st_blocks`.
-const BLOCK_BYTES: u64 = 512;
 
 fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -167,7 +115,10 @@ impl From<Refusal> for io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::process::taken::MAX_ENTRIES;
 
     #[test]
     fn a_folder_of_too_many_entries_has_no_room() {

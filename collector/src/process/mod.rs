@@ -1,4 +1,4 @@
-//! The life of the process: the segment made ([`create`], [`file`], [`folder`], [`mounts`]) and caught where it has no page
+//! The life of the process: the segment made ([`create`], [`file`], [`folder`], [`mounts`]), what it may take ([`budget`], [`taken`]) and caught where it has no page
 //! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others, so it also leaves them
 //! what they need of those behind them.
 //!
@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "leaves functions for the start and the end of the process")]
 
+mod budget;
 mod bus_error;
 pub(crate) mod config;
 mod create;
@@ -14,6 +15,7 @@ mod folder;
 mod fork;
 mod identity;
 mod mounts;
+mod taken;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +23,7 @@ use crate::calls::order;
 use crate::cuda_events::follow;
 use crate::exports::nonblocking;
 use crate::profiler::{asked, chain};
-use crate::segment::{communicators, forks, maker, map, own, switch};
+use crate::segment::{communicators, forks, maker, map, own, room, switch};
 
 /// Runs when the object is loaded: what layers before this one need of those behind them. The linker's lock is held
 /// meanwhile, so that it may wait for nobody.
@@ -29,6 +31,7 @@ extern "C" fn begin() {
     own::begin();
     own::set_watch(watch);
     maker::set_maker(create::make);
+    room::set_grant(budget::grant);
     chain::set_name(config::chained_plugin);
     own::set_forget(fork::forget_parent);
     communicators::set_clear(clear_slot);

@@ -68,7 +68,7 @@ fn next_block(segment: &Segment, local: &Local) -> u64 {
     // It ends: the first block of each lap has its page. Once tickets are in order, no block is given any more.
     while !IN_ORDER.load(Relaxed) {
         let first = segment.live.next_ticket.fetch_add(BLOCK, Relaxed);
-        if !is_in_use(segment, first) || !room::ensure_or_skip(segment, record(segment, first)) {
+        if !is_in_use(segment, first) || !room::ensure(segment, record(segment, first)) {
             continue;
         }
         // A lap of the others may have passed meanwhile.
@@ -87,7 +87,7 @@ fn next_in_order(segment: &Segment) -> u64 {
         if !is_in_use(segment, ticket) {
             continue;
         }
-        if room::ensure_or_skip(segment, record(segment, ticket)) {
+        if room::ensure(segment, record(segment, ticket)) {
             return ticket;
         }
         segment.live.next_ticket.fetch_max(first_of_block(ticket) + BLOCK, Relaxed);

@@ -2,15 +2,21 @@
 //! page that a full file system cannot give is a SIGBUS. So whoever begins to use a part of the segment asks for its pages
 //! first: then the refusal is an answer.
 //!
-//! Not asked for are tables that are seldom used: there a page that is missing is met by the process layer, which catches
-//! the signal and switches the collector off.
+//! Before that it asks whether the segments may have more memory at all ([`set_grant`]): beyond what every process may have,
+//! that is the process layer's to say. A page that must not be had is as one that cannot be.
+//!
+//! What is refused is not asked for again for a while. Not asked for are tables that are seldom used: there a page that is
+//! missing is met by the process layer, which catches the signal and switches the collector off.
 
 #![expect(unsafe_code, reason = "advises the kernel on pages of the segment")]
 
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use ringscope_wire::segment::Segment;
+
+use crate::segment::ticks;
 
 /// The least that a page has.
 const PAGE: usize = 4096;
@@ -18,55 +24,75 @@ const N_PAGES: usize = size_of::<Segment>().div_ceil(PAGE);
 /// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
 
+/// What every process that has a segment may take of memory: the first pages of each part, and 26 of records (1664).
+pub(crate) const FLOOR_BYTES: u64 = 32 * PAGE as u64;
+
+/// How long no page is asked for after one was refused.
+const PAUSE_NS: u64 = 10_000_000_000;
+
 /// Pages that have been given, by bit.
 static GIVEN: [AtomicU64; N_PAGES.div_ceil(64)] = [const { AtomicU64::new(0) }; N_PAGES.div_ceil(64)];
 
-/// The file system has refused a page of records.
-static HAS_REFUSED: AtomicBool = AtomicBool::new(false);
+/// Bytes that may be taken before it is asked again whether more may be.
+static CREDIT_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The same for a part of one page that may be skipped: once one was refused, no other is asked for.
-#[inline(always)]
-pub(crate) fn ensure_or_skip<T>(segment: &Segment, part: &T) -> bool {
-    is_given(segment, part) || ask_once(segment, part)
+/// When a page was last refused (`CLOCK_MONOTONIC`); 0 if none was.
+static REFUSED_NS: AtomicU64 = AtomicU64::new(0);
+
+/// How many more bytes the segment may take now; 0 if none. Called on the job's threads: it neither allocates nor locks.
+pub(crate) type Grant = fn() -> u64;
+
+static GRANT: OnceLock<Grant> = OnceLock::new();
+
+/// Leaves the function that is asked whether more memory may be taken, once.
+pub(crate) fn set_grant(grant: Grant) {
+    let _ = GRANT.set(grant);
 }
 
-#[cold]
-fn ask_once<T>(segment: &Segment, part: &T) -> bool {
-    if HAS_REFUSED.load(Relaxed) {
-        return false;
-    }
-    let is_given = ensure(segment, part);
-    if !is_given {
-        HAS_REFUSED.store(true, Relaxed);
-    }
-    is_given
-}
-
-/// Has the file system give the pages that this part of the segment lies in; false if it cannot, and then the part must
-/// not be used. Once for each page it is a system call.
+/// Has the file system give the pages that this part of the segment lies in; false if it cannot or must not, and then the
+/// part must not be used. Once for each page it is a system call, seldom some more.
 #[inline(always)]
 pub(crate) fn ensure<T>(segment: &Segment, part: &T) -> bool {
     let base = std::ptr::from_ref(segment).addr();
     let from = std::ptr::from_ref(part).addr().wrapping_sub(base);
     let to = (from + size_of::<T>()).min(size_of::<Segment>());
-    (from / PAGE..to.div_ceil(PAGE)).all(|page| {
-        let (word, bit) = (&GIVEN[page / 64], 1 << (page % 64));
-        if word.load(Relaxed) & bit != 0 {
-            return true;
-        }
-        let is_given = populate(base + page * PAGE);
-        if is_given {
-            word.fetch_or(bit, Relaxed);
-        }
-        is_given
-    })
+    (from / PAGE..to.div_ceil(PAGE)).all(|page| has(page) || take(base, page))
 }
 
 /// Whether a part of one page has been given: another may not even be read.
 #[inline(always)]
 pub(crate) fn is_given<T>(segment: &Segment, part: &T) -> bool {
-    let page = std::ptr::from_ref(part).addr().wrapping_sub(std::ptr::from_ref(segment).addr()) / PAGE;
+    has(std::ptr::from_ref(part).addr().wrapping_sub(std::ptr::from_ref(segment).addr()) / PAGE)
+}
+
+#[inline(always)]
+fn has(page: usize) -> bool {
     GIVEN.get(page / 64).is_some_and(|word| word.load(Relaxed) & 1 << (page % 64) != 0)
+}
+
+#[cold]
+fn take(base: usize, page: usize) -> bool {
+    let refused_ns = REFUSED_NS.load(Relaxed);
+    if refused_ns != 0 && ticks::monotonic_ns().saturating_sub(refused_ns) < PAUSE_NS {
+        return false;
+    }
+    let is_given = may_take() && populate(base + page * PAGE);
+    if is_given {
+        GIVEN[page / 64].fetch_or(1 << (page % 64), Relaxed);
+    }
+    REFUSED_NS.store(if is_given { 0 } else { ticks::monotonic_ns() }, Relaxed);
+    is_given
+}
+
+/// Takes a page from the credit, or asks for more of it.
+fn may_take() -> bool {
+    const COST: u64 = PAGE as u64;
+    if CREDIT_BYTES.fetch_update(Relaxed, Relaxed, |credit| credit.checked_sub(COST)).is_ok() {
+        return true;
+    }
+    let Some(rest) = GRANT.get().and_then(|grant| grant().checked_sub(COST)) else { return false };
+    CREDIT_BYTES.fetch_add(rest, Relaxed);
+    true
 }
 
 /// Has the page given that begins at this address of the segment. What is kept there stays.
@@ -91,7 +117,8 @@ fn add_nothing(page: usize) -> bool {
 
 /// The process gets a segment, of which no page has been given.
 pub(crate) fn begin() {
-    HAS_REFUSED.store(false, Relaxed);
+    CREDIT_BYTES.store(FLOOR_BYTES, Relaxed);
+    REFUSED_NS.store(0, Relaxed);
     for word in &GIVEN {
         if word.load(Relaxed) != 0 {
             word.store(0, Relaxed);

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -349,11 +350,50 @@ static void many_calls(void) {
   for (int i = 0; i < 100000; i++) all_reduce(comms[i % 4], 1);
 }
 
+/* A thousand communicators that live at the same time, each with a call. */
+static void many_communicators(void) {
+  for (int i = 0; i < 1000; i++) all_reduce(communicator(), 1);
+}
+
+/* Ranks that make and destroy a thousand communicators each, then a file of the job's that takes half of the file system,
+ * written as memory is: what is missing is a bus error. */
+static void crowded_folder(void) {
+  pid_t ranks[8];
+  for (int i = 0; i < 8; i++) {
+    if ((ranks[i] = fork()) != 0) continue;
+    for (int j = 0; j < 1000; j++) {
+      ncclComm_t comm = communicator();
+      all_reduce(comm, 1);
+      OK(ncclCommDestroy(comm));
+    }
+    _exit(0);
+  }
+  for (int i = 0; i < 8; i++) await(ranks[i]);
+  const char *dir = getenv("RINGSCOPE_DIR");
+  struct statvfs system;
+  OK(statvfs(dir, &system));
+  CHECK(system.f_blocks - system.f_bfree <= system.f_blocks / 4);
+  size_t half = system.f_blocks / 2 * system.f_frsize;
+  int fd = open(dir, O_TMPFILE | O_RDWR, 0600);
+  CHECK(fd >= 0);
+  OK(ftruncate(fd, (off_t)half));
+  char *own = mmap(NULL, half, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  CHECK(own != MAP_FAILED);
+  memset(own, 1, half);
+}
+
+/* The process keeps in memory whatever it maps. */
+static void locked_memory(void) {
+  OK(mlockall(MCL_FUTURE));
+  all_reduce(communicator(), 1);
+}
+
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(killed_rank), SCENARIO(closed_descriptors), SCENARIO(forked_in_a_call), SCENARIO(shared_memory),
     SCENARIO(forked_at_the_first_init), SCENARIO(idle_child), SCENARIO(raw_child), SCENARIO(cut_segment),
     SCENARIO(own_bus_error), SCENARIO(short_files), SCENARIO(threads_without_pages), SCENARIO(records_without_pages), SCENARIO(one_call), SCENARIO(many_calls),
+    SCENARIO(many_communicators), SCENARIO(crowded_folder), SCENARIO(locked_memory),
 };
 
 int main(int argc, char **argv) {

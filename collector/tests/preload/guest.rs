@@ -86,12 +86,16 @@ fn a_folder_that_cannot_be_written_does_not_touch_the_job() {
 
 #[test]
 fn a_full_disk_does_not_touch_the_job() {
-    for size in ["4k", "16k", "64k", "256k"] {
-        let left = with_a_full_folder(job("every_primitive"), "every_primitive", size);
-        assert!(
-            [".refused-full-", ".seg"].iter().any(|word| left.contains(word)),
-            "nobody would know of it: {left}"
-        );
+    for (size, others, word) in [
+        ("4k", "0", ".refused-budget-"),
+        ("256k", "0", ".refused-budget-"),
+        ("1m", "0", ".seg"),
+        ("1m", "1M", ".refused-full-"),
+        ("1m", "1012K", ".refused-full-"),
+    ] {
+        let job = job("every_primitive").env("OTHERS", others);
+        let left = with_a_full_folder(job, "every_primitive", size);
+        assert!(left.contains(word), "nobody would know why, {others} of {size}: {left}");
     }
 }
 
@@ -112,10 +116,15 @@ fn records_that_have_no_page_do_not_switch_it_off() {
     with_a_full_folder(job, "records_without_pages", "4m");
 }
 
+#[test]
+fn most_of_the_file_system_is_left_to_the_job() {
+    with_a_full_folder(segment_job("crowded_folder"), "crowded_folder", "16m");
+}
+
 /// The job, in a mount namespace of its own, whose file system for segments is that large. What it left there, a name a line.
 fn with_a_full_folder(mut job: Job, scenario: &str, size: &str) -> String {
     std::fs::create_dir_all(&job.dir).unwrap();
-    let script = r#"mount -t tmpfs -o size=$SIZE tmpfs "$RINGSCOPE_DIR" && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR" >"$LEFT""#;
+    let script = r#"mount -t tmpfs -o size=$SIZE tmpfs "$RINGSCOPE_DIR" && { head -c "${OTHERS:-0}" /dev/zero >"$RINGSCOPE_DIR/others" 2>/dev/null || true; } && env LD_PRELOAD="$PRELOAD" "$0" "$1" && ls -A "$RINGSCOPE_DIR" >"$LEFT""#;
     let left = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("left-{}-{scenario}", std::process::id()));
     let program = job.command().get_program().to_owned();
     let environment: Vec<_> = job

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringscope_wire::Primitive::AllReduce;
-use ringscope_wire::segment::layout::Record;
+use ringscope_wire::segment::layout::{DropReason, Record};
 
 use crate::harness::{Job, programs, segment_job};
 
@@ -94,6 +94,30 @@ fn can_be_root_of_namespace() -> bool {
 fn segments_have_a_budget() {
     let job = segment_job("one_call").env("RINGSCOPE_BUDGET_MIB", "0").succeed();
     assert_eq!(left_in(&job.dir), [".refused-budget"]);
+}
+
+#[test]
+fn a_segment_grows_within_the_budget() {
+    const COMMUNICATORS: u64 = 1000;
+    let job = segment_job("many_communicators").env("RINGSCOPE_BUDGET_MIB", "1").succeed();
+    let taken = job.taken_bytes();
+    assert!(taken <= 1 << 20, "{taken} bytes");
+    let left = job.only_segment();
+    let n_known = left.snapshot.communicators.len() as u64;
+    assert!((100..COMMUNICATORS).contains(&n_known), "{n_known} communicators");
+    let n_lost = COMMUNICATORS - n_known;
+    assert_eq!(
+        left.snapshot.dropped,
+        [(DropReason::CommunicatorTableFull, n_lost), (DropReason::UnknownCommunicator, n_lost)]
+    );
+    left.expect(0, AllReduce, (1, 4), (1, 4), 0);
+}
+
+#[test]
+fn a_process_that_locks_its_memory_does_not_fill_the_folder() {
+    let job = segment_job("locked_memory").succeed();
+    let taken = job.taken_bytes();
+    assert!(taken <= 320 << 10, "{taken} bytes");
 }
 
 #[test]

@@ -186,9 +186,9 @@ pub const STATE_FAULT: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DropReason {
-    /// All communicator slots are taken: nothing of the communicator is counted.
+    /// All communicator slots are taken, or there is no memory for another: nothing of the communicator is counted.
     CommunicatorTableFull = 0,
-    /// All links are taken: the bytes are not attributed to a peer.
+    /// All links are taken, or there is no memory for another: the bytes are not attributed to a peer.
     LinkTableFull = 1,
     /// The record had been overwritten by newer ones before its operation completed, which is then never counted.
     RecordOverwritten = 2,

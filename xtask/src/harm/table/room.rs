@@ -34,6 +34,19 @@ pub(super) const ROOM: &[Row] = &[
         ),
     ),
     quick(
+        "budget",
+        "eight ranks with 3000 communicators each leave three quarters of a tmpfs to the job",
+        Case {
+            program: Program::Stub("crowd"),
+            arguments: &["3000"],
+            shell: "mkdir $HARM_DIR; mount -t tmpfs -o size=64m none $HARM_DIR",
+            figures: &[("used_percent", Limit::AtMost(25.0))],
+            leaves: Leaves::Unseen,
+            longer_s: 8.0,
+            ..CASE
+        },
+    ),
+    quick(
         "tmpfs-read-only",
         "a read-only tmpfs",
         tmpfs("mkdir $HARM_DIR; mount -t tmpfs -o ro none $HARM_DIR"),
