@@ -1,6 +1,6 @@
 //! What users ask of NCCL's log, they get as if ringscope were not there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::build::Built;
@@ -60,8 +60,12 @@ fn check(built: &Built, settings: &[(&str, &str)], parts: &[&str], absent: &[&st
     let text = with.join("\n");
     assert!(parts.iter().all(|part| text.contains(part)), "{settings:?}: {text}");
     assert!(!absent.iter().any(|part| text.contains(part)), "{settings:?}: {text}");
-    let private = std::fs::read_dir(&segments.0).unwrap().map(|entry| entry.unwrap().path());
-    let logs: Vec<_> = private.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    let paths = |folder: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let mine = paths(&segments.0).into_iter().find(|path| path.is_dir()).unwrap();
+    let logs: Vec<_> =
+        paths(&mine).into_iter().filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
     assert_eq!(logs.len(), 2, "{settings:?}");
     for log in logs {
         let text = std::fs::read_to_string(log).unwrap();
