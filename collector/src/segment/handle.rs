@@ -55,7 +55,7 @@ pub(crate) struct Operation {
 /// Channel of an event that is not told apart from others.
 pub(crate) const NO_CHANNEL: u8 = 0xff;
 
-/// Tickets are compared in so many bits: a handle would have to outlive 6 · 10¹⁰ calls to be taken for another.
+/// Tickets are compared in so many bits: a handle would have to outlive 1.7 · 10¹⁰ calls to be taken for another.
 pub(crate) const TICKET_BITS: u32 = 36;
 const PRIMITIVE_SHIFT: u32 = TICKET_BITS;
 const CHANNEL_SHIFT: u32 = PRIMITIVE_SHIFT + 4;
