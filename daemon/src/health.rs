@@ -31,7 +31,6 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         && health.hosts.unknown + health.hosts.degraded + health.hosts.hung + health.hosts.failed == 0
     {
         (health.level, health.sentence) = idle(jobs, hosts, now);
-        health.sentence = capital(&health.sentence);
         return health;
     }
     let mut parts = Vec::new();
@@ -64,8 +63,10 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     }
     health.level = level;
     let sentence = parts.join("; ");
-    // What begins with an incident begins as everybody tells it.
-    health.sentence = if open.is_empty() { capital(&sentence) } else { sentence };
+    // A name stays as it is written. What begins with an incident begins as everybody tells it.
+    let begins_with_a_name = live.iter().any(|job| sentence.starts_with(&job.id))
+        || watched.iter().any(|host| sentence.starts_with(&host.host));
+    health.sentence = if open.is_empty() && !begins_with_a_name { capital(&sentence) } else { sentence };
     health
 }
 

@@ -154,11 +154,16 @@ fn known<'a>(
     name: &str,
     mut all: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<(), StatusError> {
-    let some: Vec<&str> = all.clone().take(KNOWN_SHOWN).collect();
+    let mut shown = all.clone();
+    let some: Vec<&str> = shown.by_ref().take(KNOWN_SHOWN).collect();
     if all.any(|one| one == name) {
         return Ok(());
     }
-    let known = if some.is_empty() { "none yet".to_owned() } else { some.join(", ") };
+    let known = match (some.is_empty(), shown.count()) {
+        (true, _) => "none yet".to_owned(),
+        (_, 0) => some.join(", "),
+        (_, more) => format!("{}, and {more} more", some.join(", ")),
+    };
     Err(StatusError::Unknown { what, name: name.to_owned(), known })
 }
 

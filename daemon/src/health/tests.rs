@@ -183,7 +183,7 @@ fn what_no_incident_tells_of_is_said_too() {
         &[host("node-1", 0), host("node-2", 1)],
         &[],
         HealthLevel::Warning,
-        "Node-2 found 2 channels where others found 8",
+        "node-2 found 2 channels where others found 8",
     );
     check(
         &[job("train", JobState::Ended, 0)],

@@ -75,9 +75,17 @@ async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
     let pool = PgPoolOptions::new()
         .max_connections(PG_CONNECTIONS)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_with(options)
-        .await
-        .map_err(at_open)?;
+        .connect_with(options.clone())
+        .await;
+    let pool = match pool {
+        // The pool has tried again and again, and does not say what it met: one that is not there, most often.
+        Err(sqlx::Error::PoolTimedOut) => {
+            let met = tokio::time::timeout(ACQUIRE_TIMEOUT, options.connect()).await;
+            let error = met.ok().and_then(Result::err).unwrap_or(sqlx::Error::PoolTimedOut);
+            return Err(at_open(error));
+        }
+        pool => pool.map_err(at_open)?,
+    };
     let query = "SELECT current_setting('server_version_num')::bigint AS num, current_setting('server_version') AS text";
     let row = sqlx::query(query).fetch_one(&pool).await.map_err(at_open)?;
     let number: i64 = row.try_get("num").map_err(at_open)?;
@@ -163,5 +171,13 @@ mod tests {
         for number in [130_000, 130_001, 170_006] {
             assert!(fit(&url, number, String::new()).is_ok(), "{number}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_said_to_refuse() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url = format!("postgres://u:s3cret@{closed}/ring").parse().unwrap();
+        let text = Store::open(&url).await.unwrap_err().to_string();
+        assert!(text.contains("refused") && !text.contains("s3cret"), "{text}");
     }
 }

@@ -77,13 +77,15 @@ export type Place =
   | { page: "incident"; incident: string }
   | { page: "summation"; job?: string | undefined; state?: string | undefined }
   | SummationGroupRoute
-  | { page: "runbook"; kind?: string | undefined };
+  | { page: "runbook"; kind?: string | undefined }
+  /** There is no such page. */
+  | { page: "nowhere"; address: string };
 
 export type Route = Place & Span;
 export type PageName = Route["page"];
 
 /** Of every page: the folder it lives in, the name of what follows it, and of what may stand in the query. */
-const PAGES: Record<PageName, { folder: string; part?: string; optional?: true; query: string[] }> = {
+const PAGES: Record<Exclude<PageName, "nowhere">, { folder: string; part?: string; optional?: true; query: string[] }> = {
   overview: { folder: "", query: ["shade"] },
   jobs: { folder: "jobs", query: ["q", "state"] },
   job: { folder: "jobs", part: "job", query: ["shade"] },
@@ -119,10 +121,11 @@ export function parse(hash: string): Route {
     }
     return route as unknown as Route;
   }
-  return { page: "overview" };
+  return { page: "nowhere", address: text };
 }
 
 export function format(route: Route): string {
+  if (route.page === "nowhere") return `#/${route.address}`;
   const shape = PAGES[route.page];
   const values = route as unknown as Record<string, string | number | undefined>;
   const part = shape.part === undefined ? undefined : values[shape.part];

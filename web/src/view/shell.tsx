@@ -72,7 +72,7 @@ export function Shell() {
 function Content() {
   const route = store.route.value;
   const known = store.jobs.value.items.length + store.hosts.value.items.length + store.incidents.value.length;
-  if (known === 0 && route.page !== "runbook" && route.page !== "incident") return <Empty />;
+  if (known === 0 && !["runbook", "incident", "nowhere"].includes(route.page)) return <Empty />;
   switch (route.page) {
     case "overview":
       return store.jobs.value.items.length === 0 ? <><Empty /><OverviewPage /></> : <OverviewPage />;
@@ -98,6 +98,8 @@ function Content() {
       return <SummationGroupPage key={route.group} id={route.group} />;
     case "runbook":
       return <RunbookPage />;
+    case "nowhere":
+      return <p class="notice">There is no page #/{route.address}. The <a href={store.link({ page: "overview" })}>overview</a> shows what is known.</p>;
   }
 }
 
@@ -116,6 +118,8 @@ function subject(route: Route): string {
       return `incident ${route.incident} – `;
     case "summation-group":
       return `summation ${route.group} – `;
+    case "nowhere":
+      return "no such page – ";
     default:
       return `${route.page} – `;
   }

@@ -64,9 +64,10 @@ test("addresses name what is shown and come back the same", () => {
   }
 });
 
-test("an address that makes no sense shows what it can", () => {
+test("an address that makes no sense shows what it can, or says that there is no such page", () => {
   expect(parse("")).toEqual({ page: "overview" });
-  expect(parse("#/nowhere/at/all")).toEqual({ page: "overview" });
+  expect(parse("#/nowhere/at/all?from=-1h")).toEqual({ page: "nowhere", address: "nowhere/at/all?from=-1h" });
+  expect(format(parse("#/nowhere/at/all"))).toBe("#/nowhere/at/all");
   expect(parse("#/jobs/%E0%A4%A")).toEqual({ page: "job", job: "%E0%A4%A" });
   expect(parse("#/communicators/9f3b?channel=x&rank=-1&view=none")).toEqual({ page: "communicator", comm: "9f3b" });
 });
