@@ -112,7 +112,7 @@ fn what_only_looks_like_a_fault_ends_as_well() {
 
 #[test]
 fn a_rank_that_the_job_does_not_have_is_refused_as_such() {
-    let program = program("refused");
+    let program = program("no-such-rank");
     let said = |arguments: &[&str]| {
         let output = Command::new(&program).args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?}");
