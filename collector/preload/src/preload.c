@@ -22,6 +22,8 @@ extern WEAK const char *gnu_get_libc_version(void);
 extern WEAK int pthread_setcancelstate(int state, int *old);
 struct signals;
 extern WEAK int pthread_sigmask(int how, const struct signals *set, struct signals *old);
+struct action;
+extern WEAK int sigaction(int signal, const struct action *action, struct action *old);
 extern WEAK int __register_atfork(void (*before)(void), void (*parent)(void), void (*child)(void), void *object);
 struct time {
     long s, ns;
@@ -43,10 +45,17 @@ extern WEAK int nanosleep(const struct time *length, struct time *rest);
 /* The same in glibc and musl, on all machines. */
 enum { RTLD_LAZY = 1, RTLD_NOW = 2, RTLD_NOLOAD = 4 };
 #define RTLD_NEXT ((void *)-1L)
-enum { PTHREAD_CANCEL_DISABLE = 1, SIG_SETMASK = 2 };
+enum { PTHREAD_CANCEL_DISABLE = 1, SIG_BLOCK = 0, SIG_SETMASK = 2, LAST_SIGNAL = 64 };
 /* Of glibc, alike on all machines. */
 struct signals {
     unsigned long words[128 / sizeof(unsigned long)];
+};
+/* The handler is 0 where the signal does what it does by default, 1 where it is ignored. */
+struct action {
+    unsigned long handler;
+    struct signals mask;
+    int flags;
+    void *restorer;
 };
 /* For __libc_dlopen_mode: the caller is the library itself. */
 #define RTLD_DLOPEN ((int)0x80000000)
@@ -212,13 +221,18 @@ static void release_cancellation(int state) {
     if (pthread_setcancelstate) pthread_setcancelstate(state, &state);
 }
 
-/* A handler that interrupts the opening and calls would wait for what its own thread is at. Faults come through: SIGILL, SIGTRAP,
- * SIGBUS, SIGFPE, SIGSEGV and SIGSYS have these numbers on all machines. */
+/* A handler that interrupts the opening and calls would wait for what its own thread is at. What has no handler comes through, so
+ * that who hangs here can be ended, and so do faults: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV and SIGSYS have these numbers on all
+ * machines. */
 static void hold_signals(struct signals *before) {
-    struct signals others;
-    for (unsigned i = 0; i < sizeof others.words / sizeof *others.words; i++) others.words[i] = ~0UL;
-    others.words[0] &= ~(1UL << 3 | 1UL << 4 | 1UL << 6 | 1UL << 7 | 1UL << 10 | 1UL << 30);
-    if (pthread_sigmask) pthread_sigmask(SIG_SETMASK, &others, before);
+    struct signals handled;
+    for (unsigned i = 0; i < sizeof handled.words / sizeof *handled.words; i++) handled.words[i] = 0;
+    for (int signal = 1; sigaction && signal <= LAST_SIGNAL; signal++) {
+        struct action action;
+        if (sigaction(signal, 0, &action) == 0 && action.handler > 1) handled.words[0] |= 1UL << (signal - 1);
+    }
+    handled.words[0] &= ~(1UL << 3 | 1UL << 4 | 1UL << 6 | 1UL << 7 | 1UL << 10 | 1UL << 30);
+    if (pthread_sigmask) pthread_sigmask(SIG_BLOCK, &handled, before);
 }
 
 static void release_signals(const struct signals *before) {

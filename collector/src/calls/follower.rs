@@ -31,8 +31,8 @@ pub(crate) trait Follower {
     /// library has enqueued it.
     fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool);
 
-    /// A call outside a group is not followed after all.
-    fn let_go(stream_events: usize);
+    /// A call of the slot's outside a group is not followed after all.
+    fn let_go(stream_events: usize, slot: usize);
 
     /// The library took these calls of a group, all of one stream: they wait for what follows its end
     /// ([`Follower::end_group`]).

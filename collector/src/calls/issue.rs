@@ -241,7 +241,7 @@ pub(crate) fn finish<F: Follower>(local: &Local, open: &Open, call: &Call, funct
     if let Closer::Events(stream_events) = open.closer
         && !in_group
     {
-        F::let_go(stream_events);
+        F::let_go(stream_events, open.slot);
     }
 }
 

@@ -51,14 +51,14 @@ impl Follower for CudaEvents {
         if !stream_events::add(stream_events, generation, sum, is_enqueued) {
             lose_unless_aborted(segment, sum.slot, sum.calls);
         }
-        stream_events::leave(stream_events);
+        stream_events::leave(stream_events, sum.slot);
         if !is_enqueued {
             stream_events::defer();
         }
     }
 
-    fn let_go(stream_events: usize) {
-        stream_events::leave(stream_events);
+    fn let_go(stream_events: usize, slot: usize) {
+        stream_events::leave(stream_events, slot);
     }
 
     fn add(segment: &Segment, stream_events: usize, sum: &Sum) {
@@ -70,6 +70,7 @@ impl Follower for CudaEvents {
 
     fn end_group(segment: &Segment, group: u64, end: End) {
         for (events, has_waiting) in stream_events::of_group(group) {
+            let slot = stream_events::at(events).slot();
             match end {
                 _ if !has_waiting => {}
                 End::Enqueued if stream_events::confirm(events) => {}
@@ -77,14 +78,15 @@ impl Follower for CudaEvents {
                 End::Enqueueing => stream_events::defer(),
                 End::Never => {
                     // Counted as issued before that was known.
-                    let slot = stream_events::at(events).slot();
                     let calls = stream_events::drop_waiting(events);
                     if let Some(slot) = slot.filter(|_| calls > 0) {
                         lose(segment, slot, calls);
                     }
                 }
             }
-            stream_events::leave(events);
+            if let Some(slot) = slot {
+                stream_events::leave(events, slot);
+            }
         }
     }
 }

@@ -28,10 +28,11 @@ impl Owner {
             || self.0.compare_exchange(free, free | HELD, SeqCst, Relaxed).is_ok()
     }
 
-    /// That is over.
+    /// That is over. An abort may have taken them from the slot meanwhile, and others hold them.
     #[inline(always)]
-    pub(super) fn leave(&self) {
-        self.0.fetch_and(!HELD, SeqCst);
+    pub(super) fn leave(&self, slot: usize) {
+        let free = word_of(slot);
+        let _ = self.0.compare_exchange(free | HELD, free, SeqCst, Relaxed);
     }
 
     /// Takes them if they are `fit`: from nobody, or from somebody who does not hold them. Then they are the caller's, until
@@ -86,16 +87,18 @@ mod tests {
         assert!(!owner.hold(3) && owner.slot().is_none(), "changing");
         owner.give_to(3);
         assert!(!owner.seize(false, || true), "held by the one that got them");
-        owner.leave();
+        owner.leave(3);
         assert!(owner.hold(3) && owner.hold(3) && !owner.hold(4));
         assert!(!owner.seize(false, || true) && owner.slot() == Some(3));
         assert!(!owner.take_away(4) && owner.take_away(3));
-        owner.leave();
+        owner.leave(3);
         assert!(owner.slot().is_none() && !owner.seize(false, || true), "still changing");
         owner.give_up();
         assert!(owner.seize(true, || true));
         owner.give_to(4);
-        owner.leave();
+        owner.leave(3);
+        assert!(!owner.seize(false, || true), "held by the next, whatever the one before leaves");
+        owner.leave(4);
         assert!(owner.seize(false, || true) && !owner.hold(4));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::cuda_events::alone;
 use crate::segment::forks::between_forks;
-use crate::segment::{guard, own, uninterrupted};
+use crate::segment::{guard, own, unsignalled};
 
 /// What the thread does, one of the three constants below.
 static STATE: AtomicU32 = AtomicU32::new(AWAKE);
@@ -52,9 +52,8 @@ pub(crate) fn start(work: fn()) -> bool {
     if IS_STARTED.load(Acquire) || IS_STARTED.swap(true, AcqRel) {
         return true;
     }
-    // The job's signals belong to its own threads: a new thread inherits a mask that lets none in.
     let thread = std::thread::Builder::new().name("ringscope".into()).stack_size(STACK_BYTES);
-    let started = uninterrupted(|| {
+    let started = unsignalled(|| {
         thread.spawn(move || {
             if will_leave_driver() && guard(work).is_some() {
                 IS_STARTED.store(false, Relaxed);

@@ -47,7 +47,7 @@ pub(super) struct StreamEvents {
 static ALL: [StreamEvents; MAX_STREAMS] = [const { StreamEvents::new() }; MAX_STREAMS];
 /// Places that have been used, one bit each, so that a look passes over the rest.
 static USED: [AtomicU64; MAX_STREAMS / 64] = [const { AtomicU64::new(0) }; MAX_STREAMS / 64];
-/// Number of the open group that holds each; 0 if none does.
+/// Number of the group that held each last, which is never used again once it has ended; 0 where a call did.
 static GROUP: [AtomicU64; MAX_STREAMS] = [const { AtomicU64::new(0) }; MAX_STREAMS];
 /// Some may be waiting for the library's progress: nearly always false.
 static MAY_WAIT: AtomicBool = AtomicBool::new(false);
@@ -168,11 +168,10 @@ fn hold(index: usize, local: &Local, slot: usize) -> bool {
     true
 }
 
-/// The call or the group is over that held them.
+/// The slot's call or group is over that held them.
 #[inline(always)]
-pub(super) fn leave(index: usize) {
-    GROUP[index & (MAX_STREAMS - 1)].store(0, Relaxed);
-    at(index).owner.leave();
+pub(super) fn leave(index: usize, slot: usize) {
+    at(index).owner.leave(slot);
 }
 
 /// Those that an open group holds, and whether calls of the group wait there.

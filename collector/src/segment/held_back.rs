@@ -25,8 +25,18 @@ pub(crate) fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs code of ours in which no signal handler of the program's may interrupt this thread: a handler that calls would wait
-/// for what its own thread is at. Faults come through. Not for the record path.
+/// for what its own thread is at. What has no handler comes through, so that who hangs here can be ended; so do faults. Not for
+/// the record path.
 pub(crate) fn uninterrupted<R>(f: impl FnOnce() -> R) -> R {
+    blocking(&signals(|signal| has_handler(signal) && !FAULTS.contains(&signal)), f)
+}
+
+/// The same for code that starts a thread of ours, which inherits the mask: the job's signals belong to its own threads.
+pub(crate) fn unsignalled<R>(f: impl FnOnce() -> R) -> R {
+    blocking(&signals(|signal| !FAULTS.contains(&signal)), f)
+}
+
+fn blocking<R>(signals: &libc::sigset_t, f: impl FnOnce() -> R) -> R {
     /// The mask that was, put back also where a panic passes.
     struct Before(libc::sigset_t);
     impl Drop for Before {
@@ -36,18 +46,32 @@ pub(crate) fn uninterrupted<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     // SAFETY: zeros are an empty set.
-    let mut others: libc::sigset_t = unsafe { zeroed() };
-    let mut before = Before(others);
-    // SAFETY: a valid place for a set.
-    unsafe { libc::sigfillset(&raw mut others) };
-    for fault in FAULTS {
-        // SAFETY: a set, and a signal's number.
-        unsafe { libc::sigdelset(&raw mut others, fault) };
-    }
+    let mut before = Before(unsafe { zeroed() });
     // SAFETY: a set, and a valid place for the one before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const others, &raw mut before.0) };
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, signals, &raw mut before.0) };
     f()
 }
+
+fn signals(is_in: impl Fn(c_int) -> bool) -> libc::sigset_t {
+    // SAFETY: zeros are an empty set.
+    let mut set: libc::sigset_t = unsafe { zeroed() };
+    for signal in (1..=LAST_SIGNAL).filter(|signal| is_in(*signal)) {
+        // SAFETY: a set, and a signal's number.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    set
+}
+
+fn has_handler(signal: c_int) -> bool {
+    // SAFETY: zeros are an action.
+    let mut action: libc::sigaction = unsafe { zeroed() };
+    // SAFETY: a valid place for the answer.
+    let is_known = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) } == 0;
+    is_known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
+}
+
+/// The highest of Linux.
+const LAST_SIGNAL: c_int = 64;
 
 /// What a thread gets for what it does itself. Held back, such a signal ends the process without asking any handler:
 /// neither ours, where the segment was cut, nor the program's own.

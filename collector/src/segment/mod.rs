@@ -33,5 +33,5 @@ pub(crate) mod threads;
 pub(crate) mod ticks;
 
 pub(crate) use guard::guard;
-pub(crate) use held_back::{uncancelled, uninterrupted};
+pub(crate) use held_back::{uncancelled, uninterrupted, unsignalled};
 pub(crate) use map::segment;

@@ -198,6 +198,11 @@ fn a_job_that_has_called_can_be_aborted_while_a_thread_is_in_the_linker() {
 }
 
 #[test]
+fn a_child_that_waits_in_vain_for_the_linker_can_be_ended() {
+    assert_eq!(n_segments(job("stuck", "ended")), 0);
+}
+
+#[test]
 fn an_object_opened_for_itself_gets_its_own_library_also_without_a_collector() {
     for (collector, n) in [(Some(library()), 1), (Some("/nowhere/libringscope.so".into()), 0), (None, 0)] {
         let mut local = job("local", "libuse.so");

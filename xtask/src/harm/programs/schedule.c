@@ -113,10 +113,14 @@ static void *abort_all(void *argument) {
   return NULL;
 }
 
+static void begin(pthread_t *thread, void *(*work)(void *), void *argument) {
+  if (pthread_create(thread, NULL, work, argument)) say("no thread"), abort();
+}
+
 /* As a watchdog does. */
 static void abort_elsewhere(struct team *team) {
   pthread_t thread;
-  pthread_create(&thread, NULL, abort_all, team);
+  begin(&thread, abort_all, team);
   pthread_join(thread, NULL);
 }
 
@@ -179,7 +183,7 @@ static void aside(struct thread *t) {
   start(&own, next(&t->random), t->number + 10);
   own.is_aside = 1;
   own.is_child = t->is_child;
-  pthread_create(&thread, NULL, run_aside, &own);
+  begin(&thread, run_aside, &own);
   pthread_join(thread, NULL);
   mix(&t->hash, own.hash);
 }
@@ -310,7 +314,7 @@ static uint64_t schedule(uint64_t seed) {
   int n = 1 + below(&random, THREADS);
   set(&random);
   for (int i = 0; i < n; i++) threads[i][0] = next(&random), threads[i][1] = (uint64_t)i;
-  for (int i = 1; i < n; i++) pthread_create(&ids[i], NULL, work, threads[i]);
+  for (int i = 1; i < n; i++) begin(&ids[i], work, threads[i]);
   work(threads[0]);
   for (int i = 1; i < n; i++) pthread_join(ids[i], NULL);
   for (int i = 0; i < n; i++) mix(&hash, threads[i][0]);

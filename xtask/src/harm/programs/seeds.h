@@ -114,6 +114,7 @@ static void run_seed(uint64_t seed, int words) {
   dup2(words, 1);
   dup2(words, 2);
   close(told[0]);
+  setpgid(0, 0);
   alarm(SEED_LIMIT_S);
   open_own();
   atexit(tell);
@@ -145,6 +146,7 @@ static int run_seeds(int argc, char **argv) {
     close(told[1]);
     uint64_t hash = 0;
     waitpid(child, &status, 0);
+    kill(-child, SIGKILL); /* what it has left: else it is waited for below */
     int is_whole = read(told[0], &hash, sizeof hash) == sizeof hash;
     close(told[0]);
     repeat_words(seed, words);

@@ -174,7 +174,7 @@ API int ncclCommSplit(struct comm *parent, int color, int key, struct comm **chi
   parent->place = child;
   atomic_store(&parent->state, IN_PROGRESS);
   pthread_t thread;
-  pthread_create(&thread, NULL, split_later, parent);
+  if (pthread_create(&thread, NULL, split_later, parent)) abort();
   pthread_detach(thread);
   return IN_PROGRESS;
 }
