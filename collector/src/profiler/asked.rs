@@ -12,7 +12,7 @@ use ringscope_wire::segment::layout::{
     Segment,
 };
 
-use crate::cuda_events::fit;
+use crate::cuda_events::{driver, fit};
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::profiler::masks;
 use crate::segment::switch::Asker;
@@ -23,6 +23,8 @@ use crate::segment::{communicators, local, places, switch, table, threads};
 static START_LEVEL: AtomicU32 = AtomicU32::new(LEVEL_COUNTERS);
 /// Version of the profiler interface that the library speaks, 0 while it does not.
 static VERSION: AtomicU32 = AtomicU32::new(0);
+/// The version, and whether there is a driver, at the last init: [`begun`].
+static BEGUN: AtomicU32 = AtomicU32::new(0);
 /// What the library is asked for.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The library is still asked for more than that, for the sake of calls that were begun before.
@@ -56,16 +58,31 @@ pub(crate) const ASKER: Asker = Asker { ask, settle, stop };
 /// A new segment, for a process that starts with this level.
 pub(crate) fn begin(level: u32) {
     START_LEVEL.store(level, Relaxed);
+    BEGUN.store(0, Release);
 }
 
-/// The library has begun to speak this version of the profiler interface, or speaks it to one more communicator.
-pub(super) fn begin_version(segment: &Segment, version: u32) {
+/// The library has begun to speak this version of the profiler interface, or speaks it to one more communicator, that of the
+/// slot as far as it is known.
+pub(super) fn begin_version(segment: &Segment, version: u32, slot: Option<usize>) {
     VERSION.store(version, Relaxed);
     if version < NAMES_RECORDS {
         places::keep_order();
     }
     segment.live.profiler_version.store(version, Relaxed);
-    switch::obey_anew(segment);
+    let begun = begun(version);
+    let is_like_last = BEGUN.swap(begun, AcqRel) == begun;
+    // Another communicator changes nothing of what is asked for, unless it was made unseen: with thousands of them it would take
+    // long to look at all at each init.
+    if is_like_last && slot.is_none_or(|slot| !is_unseen(segment, slot)) {
+        masks::ask();
+    } else {
+        switch::obey_anew(segment);
+    }
+}
+
+/// Never 0.
+fn begun(version: u32) -> u32 {
+    version << 2 | u32::from(driver::is_ready()) << 1 | 1
 }
 
 /// Asks the library for the events that this state and the level need; for less than before only later ([`settle`]).
@@ -227,6 +244,7 @@ pub(crate) fn note_completion(communicator: &Communicator) {
 /// In a forked child: what the parent's library was asked for is not the child's.
 pub(crate) fn forget() {
     VERSION.store(0, Relaxed);
+    BEGUN.store(0, Relaxed);
     forget_asked();
     (0..MAX_COMMUNICATORS).for_each(forget_slot);
 }

@@ -66,6 +66,8 @@ static CONTEXTS: [Context; MAX_CONTEXTS] = [const {
 }; MAX_CONTEXTS];
 /// One more than the highest number that was ever given.
 static N_CONTEXTS: AtomicUsize = AtomicUsize::new(0);
+/// None before this one is free, but for those that threads have just raced for.
+static FIRST_FREE: AtomicUsize = AtomicUsize::new(0);
 
 /// What the library has as its context, never 0: without one it would not call `finalize`.
 pub(crate) const UNFOLLOWED: usize = MAX_CONTEXTS + 1;
@@ -73,10 +75,12 @@ pub(crate) const UNFOLLOWED: usize = MAX_CONTEXTS + 1;
 /// Takes a context, of a library whose mask `enter_mask` keeps; gives the number for the library. [`UNFOLLOWED`] if there is
 /// no room.
 pub(super) fn open(enter_mask: impl FnOnce() -> usize) -> usize {
-    let taken = CONTEXTS
-        .iter()
-        .position(|context| context.is_used.compare_exchange(false, true, AcqRel, Acquire).is_ok());
+    let take =
+        |index: &usize| CONTEXTS[*index].is_used.compare_exchange(false, true, AcqRel, Acquire).is_ok();
+    let from = FIRST_FREE.load(Relaxed).min(MAX_CONTEXTS);
+    let taken = (from..MAX_CONTEXTS).find(take).or_else(|| (0..from).find(take));
     let Some(index) = taken else { return UNFOLLOWED };
+    let _ = FIRST_FREE.compare_exchange(from, index + 1, Relaxed, Relaxed);
     CONTEXTS[index].rank.store(-1, Relaxed);
     CONTEXTS[index].mask.store(enter_mask(), Relaxed);
     N_CONTEXTS.fetch_max(index + 1, AcqRel);
@@ -175,7 +179,9 @@ pub(crate) fn close(number: usize) -> bool {
     let Some(context) = CONTEXTS.get(number.wrapping_sub(1)) else { return number == UNFOLLOWED };
     context.bound.store(0, Release);
     context.n_ranks.store(0, Release);
-    context.is_used.swap(false, AcqRel)
+    let was_used = context.is_used.swap(false, AcqRel);
+    FIRST_FREE.fetch_min(number - 1, Relaxed);
+    was_used
 }
 
 /// In a forked child: none of the parent's communicators is its own.
@@ -186,4 +192,5 @@ pub(crate) fn forget() {
         context.is_used.store(false, Release);
     }
     N_CONTEXTS.store(0, Relaxed);
+    FIRST_FREE.store(0, Relaxed);
 }

@@ -128,7 +128,7 @@ unsafe fn init<const V: usize>(context: *mut *mut c_void, mask: *mut c_int, said
             segment.live.flags.fetch_or(LIVE_CHAINED, Relaxed);
         }
         if let Some(segment) = segment {
-            asked::begin_version(segment, version::<V>().number);
+            asked::begin_version(segment, version::<V>().number, contexts::slot(segment, number));
         } else {
             masks::ask();
         }

@@ -28,14 +28,25 @@ static void *plugin;
 static table *profiler;
 static struct comm *ended; /* the next one gets the address of the one that ended last */
 static int n_with_profiler, mask;
-static _Thread_local int depth;
+/* Of groups; a key and no thread-local variable. glibc frees the block of those twice in a child that is forked while another thread
+ * is made on an ended one's stack. */
+static pthread_key_t depth;
 
 /* What other threads held at a fork, nobody holds in the child. */
 __attribute__((no_sanitize("thread"))) static void renew(void) {
   lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   ended = NULL;
 }
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, renew); }
+__attribute__((constructor)) static void begin_library(void) {
+  pthread_atfork(NULL, NULL, renew);
+  if (pthread_key_create(&depth, NULL)) abort();
+}
+__attribute__((destructor)) static void end_library(void) { pthread_key_delete(depth); }
+static long deeper(long by) {
+  long now = (long)pthread_getspecific(depth) + by;
+  pthread_setspecific(depth, (void *)now);
+  return now;
+}
 
 static int setting(const char *name) {
   const char *value = getenv(name);
@@ -208,10 +219,10 @@ API int ncclCommRevoke(struct comm *comm, int flags) {
   if (gpu_recover) gpu_recover();
   return SUCCESS;
 }
-API int ncclGroupStart(void) { depth++; return SUCCESS; }
+API int ncclGroupStart(void) { deeper(1); return SUCCESS; }
 API int ncclGroupEnd(void) {
-  if (depth == 0) return INVALID_USAGE;
-  depth--;
+  if (deeper(0) == 0) return INVALID_USAGE;
+  deeper(-1);
   return SUCCESS;
 }
 API int ncclAllReduce(const void *s, void *r, size_t n, int t, int o, struct comm *c, void *q) { return operation(c, (struct given){"AllReduce", s, r, n, t, o, q}, n); }
