@@ -72,15 +72,20 @@ static void *call_for_ever(void *comm) {
   return NULL;
 }
 
+static pthread_barrier_t all_ranks;
+
 static void *rank(void *id) {
   void *comm = make((int)(long)id);
   for (int i = 0; i < CALLS_OF_RANK; i++) ncclAllReduce(NULL, NULL, 1024, 7, 0, comm, &comm);
+  /* All are there at once, also where a call takes no time. */
+  pthread_barrier_wait(&all_ranks);
   return NULL;
 }
 
 /* What is resident once 32 ranks have called, counted by pages: what `status` says is late by some hundred. */
 static void print_resident(void) {
   pthread_t threads[RANKS];
+  pthread_barrier_init(&all_ranks, NULL, RANKS);
   for (long i = 0; i < RANKS; i++) pthread_create(&threads[i], NULL, rank, (void *)i);
   for (int i = 0; i < RANKS; i++) pthread_join(threads[i], NULL);
   char line[256];

@@ -193,7 +193,7 @@ impl Figures {
 
     fn resident_kb(&self) -> Spread {
         // Which pages of the C library a program gets with those that it touches is a matter of luck.
-        let bare = spread(self.resident_kb.iter().map(|(bare, _)| *bare)).median;
+        let bare = self.resident_kb.iter().map(|(bare, _)| *bare).sum::<f64>() / RESIDENT_RUNS as f64;
         spread(self.resident_kb.iter().map(|(_, with)| with - bare))
     }
 

@@ -23,7 +23,7 @@ use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_5() {
+fn the_bytes_are_those_of_version_6() {
     golden("segment-v6.hex", &hex_dump(&segment()));
 }
 

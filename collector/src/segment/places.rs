@@ -160,11 +160,17 @@ fn first_of_block(ticket: u64) -> u64 {
     ticket & !(BLOCK - 1)
 }
 
+/// Eight words in a cache line.
+const LINE_SHIFT: u32 = 3;
+const LINE_MASK: usize = (1 << LINE_SHIFT) - 1;
+const LINES_SHIFT: u32 = N_BLOCKS.trailing_zeros() - LINE_SHIFT;
+
 #[inline(always)]
 fn given(ticket: u64) -> &'static AtomicU64 {
-    const MASK: u64 = N_BLOCKS as u64 - 1;
-    let index = ((ticket / BLOCK) & MASK) as usize;
-    &GIVEN[index]
+    const MASK: usize = N_BLOCKS - 1;
+    // Blocks that follow each other are mostly different threads': not in one cache line.
+    let block = (ticket / BLOCK) as usize;
+    &GIVEN[(block << LINE_SHIFT | block >> LINES_SHIFT & LINE_MASK) & MASK]
 }
 
 /// From now on tickets tell the order of the calls of all threads: the profiler is of a version that names no records, and

@@ -284,8 +284,9 @@ pub struct Communicator {
     pub generation: AtomicU32,
     /// Written by the agent: the generation whose ended state it has read. The slot may then be used again.
     pub read_generation: AtomicU32,
-    /// Which function made it: one of the `MADE_BY_*`.
-    pub made_by: AtomicU32,
+    /// How the end of its operations is known now: one of the `COMPLETION_*`. Threads that call on other communicators read it, so
+    /// it lies where no call writes.
+    pub completion: AtomicU32,
     /// `ncclComm_t`: the number that NCCL's log prints as `comm %p`.
     pub pointer: AtomicU64,
     /// commHash, 0 while not known.
@@ -308,8 +309,8 @@ pub struct Communicator {
     pub name: [AtomicU64; 8],
     /// Who has spoken of it: `SOURCE_*` bits.
     pub sources: AtomicU32,
-    /// How the end of its operations is known now: one of the `COMPLETION_*`.
-    pub completion: AtomicU32,
+    /// Which function made it: one of the `MADE_BY_*`.
+    pub made_by: AtomicU32,
     /// Compute capability of the device times ten (90 is 9.0), 0 while not known.
     pub compute_capability: AtomicU32,
     /// `ncclConfig_t.minCTAs`, 0 where the program set none.
