@@ -20,7 +20,7 @@ use super::run_file::{LogName, log_name};
 pub(crate) const PREFIX: &str = "logs-";
 /// Entries of the folder of segments that are looked at for one of this user's: a command is about to begin.
 const MAX_ENTRIES: usize = 16_384;
-/// Folders of one user that are read: runs that began at once may each have made one.
+/// Folders of one user that are read: there are several where somebody else has the name of the first.
 const MAX_PER_USER: usize = 8;
 /// Logs of a folder that are looked at.
 const MAX_LOGS: usize = 65_536;
@@ -35,16 +35,29 @@ pub(crate) fn own(dir: &Path, prefix: &str) -> io::Result<PathBuf> {
     let entries = std::fs::read_dir(dir)?.take(MAX_ENTRIES).flatten().map(|entry| entry.path());
     let is_own =
         |metadata: &Metadata| metadata.is_dir() && metadata.uid() == user && metadata.mode() & 0o777 == MODE;
+    let is_usable = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| is_own(&metadata));
     let mut named = entries.filter(|path| path.file_name().is_some_and(|name| has_prefix(name, prefix)));
-    if let Some(found) = named.find(|path| path.symlink_metadata().is_ok_and(|metadata| is_own(&metadata))) {
+    if let Some(found) = named.find(|path| is_usable(path)) {
         return Ok(found);
     }
-    // Nobody knows the name before it is there.
-    let path = dir.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
-    DirBuilder::new().mode(MODE).create(&path)?;
+    // Runs that begin at once meet in one folder.
+    let common = dir.join(format!("{prefix}{user}"));
+    match make(&common) {
+        Ok(()) => Ok(common),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(_) if is_usable(&common) => Ok(common),
+        Err(_) => {
+            // Somebody else has the name. Nobody knows this one before it is there.
+            let path = dir.join(format!("{prefix}{}", uuid::Uuid::new_v4().simple()));
+            make(&path).map(|()| path)
+        }
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(MODE).create(path)?;
     // What `mkdir` is given is cut by the umask.
-    std::fs::set_permissions(&path, Permissions::from_mode(MODE))?;
-    Ok(path)
+    std::fs::set_permissions(path, Permissions::from_mode(MODE))
 }
 
 /// Whether nobody but this user and root can rename what lies in the folder.
@@ -186,6 +199,19 @@ mod tests {
         if chown(&made, Some(4711), None).is_ok() {
             assert_ne!(again(), made);
         }
+    }
+
+    #[test]
+    fn runs_that_begin_at_once_meet_in_one_and_the_name_may_be_anothers() {
+        let dir = shared();
+        let make = || own(dir.path(), PREFIX).unwrap();
+        let made = std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..32).map(|_| scope.spawn(make)).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(made.iter().all(|folder| *folder == made[0]), "{made:?}");
+        std::fs::set_permissions(&made[0], Permissions::from_mode(0o755)).unwrap();
+        assert_ne!(make(), made[0]);
     }
 
     #[test]
