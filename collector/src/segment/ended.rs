@@ -132,6 +132,11 @@ mod tests {
                 });
             }
         });
+        // What a thread wrote late, because it stood still meanwhile, is found a turn later.
+        for _ in 0..N_PLACES {
+            add(9);
+            assert!(first().find(|end| end.slot == 9).unwrap().take());
+        }
         let mut left = Vec::new();
         while let Some(end) = first().find(|end| end.take()) {
             left.push(end.slot);

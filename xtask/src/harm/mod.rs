@@ -83,7 +83,6 @@ pub(crate) fn test() -> Result<()> {
     run(&quick)
 }
 
-/// Runs the rows that were asked for; fails if one differs from bare.
 /// The rows that measure what fork, exec and exit take, with an optimized collector.
 pub(crate) fn costs() -> Result<()> {
     run(&Args {
@@ -98,6 +97,7 @@ pub(crate) fn costs() -> Result<()> {
     })
 }
 
+/// Runs the rows that were asked for; fails if one differs from bare.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(What::Schedules(schedules)) = &args.what {
         let stage = Stage::build(args.collector.as_deref(), args.release, schedules.sanitizer())?;

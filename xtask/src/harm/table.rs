@@ -154,7 +154,7 @@ const CHILDREN: &[Row] = &[
         Case {
             program: Program::Stub("forkcost"),
             arguments: &["128"],
-            figures: &[("child_dirty_kb", Limit::More(50.0)), ("fork_us", Limit::More(75.0))],
+            figures: &[("child_dirty_kb", Limit::More(50.0)), ("fork_us", Limit::MoreUs(75.0))],
             ..CASE
         },
     ),
@@ -164,7 +164,7 @@ const CHILDREN: &[Row] = &[
         Case {
             program: Program::Gpu("exitcost"),
             settings: &[("STUB_BUSY_US", "1500")],
-            figures: &[("exit_us", Limit::More(500.0))],
+            figures: &[("exit_us", Limit::MoreUs(500.0))],
             ..CASE
         },
     ),
@@ -206,7 +206,7 @@ const SYSTEM: &[Row] = &[
         "what it takes to start /bin/true",
         Case {
             program: Program::Stub("exec"),
-            figures: &[("exec_us", Limit::More(60.0))],
+            figures: &[("exec_us", Limit::MoreUs(60.0))],
             leaves: Leaves::None,
             ..CASE
         },
@@ -334,8 +334,7 @@ const FACTS: &[Row] = &[
             program: Program::Gpu("poller"),
             arguments: &["1", "1000", "5"],
             settings: &[("STUB_BUSY_US", "1500")],
-            figures: &[("other_threads_percent", Limit::AtMost(0.5))],
-            are_of_optimized: true,
+            figures: &[("other_threads_percent", Limit::AtMostOfCore(0.5))],
             ..CASE
         },
     ),
