@@ -2,6 +2,10 @@
 
 #![expect(missing_docs, reason = "the generated types are documented in batch.proto")]
 
+mod weight;
+
+pub use weight::Scales;
+
 use prost::Message as _;
 
 include!(concat!(env!("OUT_DIR"), "/ringscope.v1.rs"));
@@ -22,6 +26,17 @@ pub enum BatchError {
     UnknownVersion {
         /// What the batch says.
         found: u32,
+    },
+    /// It would take more memory than it may.
+    #[error(
+        "the batch would take more than {} MiB of memory already at byte {at}: send fewer processes at once",
+        most_bytes >> 20
+    )]
+    TooHeavy {
+        /// How far it was looked at.
+        at: u64,
+        /// How much it may take.
+        most_bytes: u64,
     },
     /// A field that must be there is not.
     #[error("batch lacks {0}")]
