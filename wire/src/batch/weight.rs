@@ -69,7 +69,7 @@ enum Kind {
 }
 
 impl Scales {
-    /// Scales for one batch that may take `most` bytes of memory in all.
+    /// Scales for one batch that may take `most` bytes of memory in all, and no more than any real one takes of its length.
     #[must_use]
     pub fn new(most: u64) -> Self {
         let mut open = [Frame::default(); DEPTH_MAX];
@@ -204,8 +204,9 @@ impl Scales {
 
     fn add(&mut self, bytes: u64) -> Result<(), BatchError> {
         self.weight = self.weight.saturating_add(bytes);
-        if self.weight > self.most {
-            return Err(BatchError::TooHeavy { at: self.at, most_bytes: self.most });
+        let most_bytes = self.most.min(LIGHT_BYTES.saturating_add(self.at.saturating_mul(RATIO_MAX)));
+        if self.weight > most_bytes {
+            return Err(BatchError::TooHeavy { at: self.at, most_bytes });
         }
         Ok(())
     }
@@ -240,6 +241,11 @@ fn malformed(what: &str) -> BatchError {
 }
 
 const KEY: State = State::Key { value: 0, shift: 0 };
+/// A batch may take so much whatever its length.
+const LIGHT_BYTES: u64 = 8 << 20;
+/// Bytes of memory for each of a longer one, at most: processes of which there is nothing to say but that they live take
+/// some 25, counted as it is here; empty ones, which nobody sends, 1000.
+const RATIO_MAX: u64 = 64;
 /// Messages within one another: a batch has six at most.
 const DEPTH_MAX: usize = 16;
 /// Largest number of a list.

@@ -87,11 +87,25 @@ fn empty_messages_weigh_what_they_take() {
     bytes.extend([0x32, 0].repeat(100_000));
     let decoded = Batch::decode(&*bytes).unwrap();
     let taken = (decoded.processes.capacity() * size_of::<Process>()) as u64;
-    assert!(weigh(&bytes, 1000, u64::MAX).unwrap() >= taken);
-    let error = weigh(&bytes, 1000, 8 << 20).unwrap_err();
+    let few = &bytes[..bytes.len() - 2 * 97_000];
+    let decoded_few = Batch::decode(few).unwrap();
+    let taken_few = (decoded_few.processes.capacity() * size_of::<Process>()) as u64;
+    assert!(weigh(few, 1000, u64::MAX).unwrap() >= taken_few);
+    let error = weigh(&bytes, 1000, u64::MAX).unwrap_err();
     let BatchError::TooHeavy { at, most_bytes } = error else { panic!("{error}") };
-    assert!(at < 20_000 && most_bytes == 8 << 20, "it stops where it is too much: {at}");
+    assert!(at < 20_000 && most_bytes < 10 << 20 && taken > 50 << 20, "it stops where it is too much: {at} {taken}");
     assert!(error.to_string().contains("8 MiB"), "{error}");
+    let error = weigh(&bytes, 1000, 1 << 20).unwrap_err();
+    assert!(error.to_string().contains("1 MiB"), "{error}");
+}
+
+#[test]
+fn processes_of_which_nothing_is_to_be_said_are_not_too_heavy() {
+    let key = |n| format!("node-0017.cluster/{n}/1763800000000000000");
+    let still = (0..50_000).map(|n| Process { key: key(n), ..Process::default() }).collect();
+    let bytes = Batch { processes: still, ..Batch::default() }.encode_to_vec();
+    let weight = weigh(&bytes, 4096, u64::MAX).unwrap();
+    assert!(weight > bytes.len() as u64 * 10, "{weight} of {}", bytes.len());
 }
 
 #[test]
