@@ -81,6 +81,7 @@ async fn converse(stream: TcpStream, router: Router, limits: Limits, stop: Cance
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head)
+            .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
     );
     let ended = match stop.run_until_cancelled(connection.as_mut()).await {
@@ -101,6 +102,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The agents of a few thousand hosts, each with one, and the pages of everyone on call.
 const CONNECTIONS_MAX: usize = 8192;
+/// What a connection may hold of a request that nobody has asked for yet: the largest head that is answered with words.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// The process has no file descriptor left, for example: others close theirs.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::cache::Views;
 use super::problem::ApiError;
+use super::uploads::Uploads;
 
 /// What all handlers share to keep within bounds.
 #[derive(Clone)]
@@ -20,22 +21,24 @@ pub struct Guard {
     computing: Arc<Semaphore>,
     pub(super) computing_wait: Duration,
     streams: Arc<Semaphore>,
-    uploads: Arc<Semaphore>,
+    pub(super) uploads: Arc<Uploads>,
+    imports: Arc<Semaphore>,
 }
 
-impl Default for Guard {
-    fn default() -> Self {
+impl Guard {
+    /// Bounds of a daemon that takes batches of up to `body_limit_bytes`.
+    #[must_use]
+    pub fn new(body_limit_bytes: usize) -> Self {
         Self {
             views: Arc::default(),
             computing: Arc::new(Semaphore::new(COMPUTING_MAX)),
             computing_wait: COMPUTING_WAIT,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
+            uploads: Arc::new(Uploads::new(body_limit_bytes)),
+            imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
         }
     }
-}
 
-impl Guard {
     /// The right to compute one view; waits for a while.
     pub(super) async fn computing(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let permit = Arc::clone(&self.computing).acquire_owned();
@@ -54,10 +57,10 @@ impl Guard {
         })
     }
 
-    /// The right to upload files.
-    pub(super) fn upload(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.uploads).try_acquire_owned().map_err(|_| {
-            let detail = format!("{UPLOADS_MAX} files are being read already; send this one again later");
+    /// The right to upload a file.
+    pub(super) fn import(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.imports).try_acquire_owned().map_err(|_| {
+            let detail = format!("{IMPORTS_MAX} files are being read already; send this one again later");
             ApiError::unavailable("too-many-uploads", detail)
         })
     }
@@ -87,7 +90,7 @@ const COMPUTING_WAIT: Duration = Duration::from_secs(5);
 /// Each open page has one.
 const STREAMS_MAX: usize = 256;
 /// Files read at once: each is parsed on a thread of its own.
-const UPLOADS_MAX: usize = 8;
+const IMPORTS_MAX: usize = 8;
 /// A search of 200 characters with every other parameter has less; cursors are the longest.
 const URI_BYTES_MAX: usize = 8 << 10;
 /// What a browser sends with the cookies of a whole domain is less.

@@ -1,19 +1,24 @@
 //! `POST import`: yesterday's files.
 
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use futures::StreamExt as _;
 use prost::Message as _;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::App;
+use super::names::refuse_unasked;
 use super::problem::ApiError;
 use super::query::Params;
+use super::uploads::{Chunks, Held, Uploads};
 use crate::api::{Import, Problem, Verdict};
-use crate::clock::{self, Timestamp};
-use crate::import::{Upload, Uploading};
+use crate::clock;
+use crate::import::{Room, Upload};
 
 /// Reads one file (the body as it is: a log of NCCL, a dump; gzip and zstd are unpacked), shows it as a job, and answers
 /// with what was found in it. Files that belong together are sent under one `job`.
@@ -30,6 +35,8 @@ use crate::import::{Upload, Uploading};
         (status = 400, description = "The body could not be read.", body = Problem,
             content_type = "application/problem+json"),
         (status = 413, description = "Too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "A content type that any page can send.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "None of the kinds of file that can be imported, or not whole.", body = Problem,
             content_type = "application/problem+json"),
         (status = 503, description = "Judged but not stored: send it again.", body = Problem,
@@ -44,11 +51,31 @@ pub(super) async fn import(
     let file = params.owned("file").unwrap_or_else(|| "upload".to_owned());
     let job = params.owned("job").unwrap_or_else(|| file.clone());
     let written = params.time("written")?.unwrap_or_default();
-    let _permit = app.guard.upload()?;
+    refuse_unasked(request.headers())?;
+    let permit = app.guard.import()?;
+    let mut held = app.guard.uploads.begin();
+    held.grow(READER_BYTES)?;
+    // A client that leaves takes `_here` with it, and the reading ends.
+    let (gone, full) = (CancellationToken::new(), CancellationToken::new());
+    let _here = gone.clone().drop_guard();
+    let uploads = Arc::clone(&app.guard.uploads);
+    let (held, parsed) = (Mutex::new(held), Mutex::new(None));
+    let room = Within { uploads, held, parsed, gone, full: full.clone() };
     let (upload, uploading) = Upload::new();
-    let judging = tokio::task::spawn_blocking(move || judge(uploading, (&file, written), &job));
-    send(request.into_body(), upload).await?;
-    let (import, batches) = judging.await.map_err(|error| ApiError::internal(&error))?;
+    let agent_id = format!("import-{}", Uuid::new_v4());
+    let judging = tokio::task::spawn_blocking(move || {
+        // Until the reading has ended nobody else has its place.
+        let _permit = permit;
+        uploading.judge(&room, (&file, written), &job, &agent_id, clock::now())
+    });
+    send(Chunks::of(request.into_body()), upload).await?;
+    let judged = judging.await.map_err(|error| ApiError::internal(&error))?;
+    if full.is_cancelled() {
+        let detail = "the files that are being read leave no room for this one; send it again later, or use \
+                      `ringscope import --daemon`, which sends only the facts";
+        return Err(ApiError::unavailable("too-many-uploads", detail));
+    }
+    let (import, batches) = judged.map_err(|error| ApiError::internal(&error))?;
     let seen = |seen: &String| format!("is {seen}");
     let problem =
         import.files.iter().find_map(|file| file.problem.clone().or_else(|| file.seen.as_ref().map(seen)));
@@ -63,21 +90,50 @@ pub(super) async fn import(
     Ok(Json(import))
 }
 
-fn judge(
-    uploading: Uploading,
-    file: (&str, Timestamp),
-    job: &str,
-) -> (Import, Vec<ringscope_wire::batch::Batch>) {
-    uploading.judge(file, job, &format!("import-{}", Uuid::new_v4()), clock::now())
+/// What an import may use: bytes that are held for it, for as long as its client is there.
+struct Within {
+    uploads: Arc<Uploads>,
+    held: Mutex<Held>,
+    /// The right to what is parsed.
+    parsed: Mutex<Option<OwnedSemaphorePermit>>,
+    gone: CancellationToken,
+    /// Cancelled when there was no room.
+    full: CancellationToken,
+}
+
+impl Within {
+    fn no_room(&self) -> io::Error {
+        self.full.cancel();
+        io::ErrorKind::OutOfMemory.into()
+    }
+}
+
+impl Room for Within {
+    fn take(&self, bytes: usize) -> io::Result<()> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.grow(bytes).map_err(|_| self.no_room())
+    }
+
+    fn take_parsed(&self, bytes: usize) -> io::Result<()> {
+        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        *parsed = Some(self.uploads.decoding_now(bytes as u64).ok_or_else(|| self.no_room())?);
+        Ok(())
+    }
+
+    /// 8 MiB, as everywhere in HTTP (RFC 9659).
+    fn zstd_window_log_max(&self) -> u32 {
+        23
+    }
+
+    fn is_wanted(&self) -> io::Result<()> {
+        if self.gone.is_cancelled() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
 }
 
 /// Hands the body on chunk by chunk, up to the limit.
-async fn send(body: Body, upload: Upload) -> Result<(), ApiError> {
-    let mut stream = body.into_data_stream();
+async fn send(mut chunks: Chunks, upload: Upload) -> Result<(), ApiError> {
     let mut left = IMPORT_BYTES_MAX;
-    while let Some(chunk) = stream.next().await {
-        let chunk =
-            chunk.map_err(|error| ApiError::bad_request(format!("the body could not be read: {error}")))?;
+    while let Some(chunk) = chunks.next().await? {
         left = left.checked_sub(chunk.len() as u64).ok_or_else(|| {
             let detail = format!(
                 "an import has at most {} MiB; pack it, or use `ringscope import --daemon`, which sends only the facts",
@@ -94,3 +150,5 @@ async fn send(body: Body, upload: Upload) -> Result<(), ApiError> {
 
 /// Logs of the largest jobs, packed; the daemon streams them and keeps only what they say.
 const IMPORT_BYTES_MAX: u64 = 1 << 30;
+/// What a reader takes from the beginning: its buffers, and the chunks that wait for it.
+const READER_BYTES: usize = 1 << 20;

@@ -1,18 +1,19 @@
 //! `POST ingest`: batches of agents.
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use futures::StreamExt as _;
 use prost::Message as _;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
+use super::packing::Packing;
 use super::problem::ApiError;
+use super::uploads::{Chunks, Held, batch_bytes_max, receive, too_large};
 use crate::api::Problem;
 use crate::ingest::IngestError;
-use ringscope_wire::batch::BatchError;
+use ringscope_wire::batch::{BatchError, Scales};
 
 /// Takes one batch (protobuf `ringscope.v1.Batch`), and answers (`ringscope.v1.IngestReply`) when it is stored.
 #[utoipa::path(post, path = "/api/v1/ingest", tag = "agents",
@@ -30,8 +31,30 @@ use ringscope_wire::batch::BatchError;
     ))]
 pub(super) async fn ingest(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let kind =
-        parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let (limit, mut held) = (app.body_limit_bytes, app.guard.uploads.begin());
+    let mut chunks = Chunks::of(body);
+    let packing = match check(&parts.headers, limit) {
+        Ok(packing) => packing,
+        Err(refused) => return Err(heard(chunks, refused).await),
+    };
+    let packed = match receive(&mut chunks, limit, &mut held).await {
+        Ok(Some(packed)) => packed,
+        Ok(None) => return Err(heard(chunks, too_large(limit)).await),
+        Err(error) => return Err(error),
+    };
+    // Kept until the batch is stored: both its bytes and what they become.
+    let (bytes, _decoding) = weighed(&app, packed, packing, &mut held).await?;
+    match app.ingest.take(bytes).await {
+        Ok(reply) => Ok(([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec()).into_response()),
+        Err(IngestError::Refused(error)) => Err(refused(&error)),
+        Err(error @ IngestError::NotStored(_)) => Err(ApiError::unavailable("not-stored", error.to_string())),
+    }
+}
+
+/// What the headers say: how the body is packed; or why it is not wanted, before a byte of it is kept.
+fn check(headers: &HeaderMap, limit_bytes: usize) -> Result<Packing, ApiError> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = text(header::CONTENT_TYPE);
     if kind.split(';').next().map(str::trim) != Some(PROTOBUF) {
         return Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -39,66 +62,68 @@ pub(super) async fn ingest(State(app): State<App>, request: Request) -> Result<R
             format!("the content-type is {kind:?}, expected {PROTOBUF}"),
         ));
     }
-    let bytes = read_limited(body, app.body_limit_bytes).await?;
-    match app.ingest.take(bytes).await {
-        Ok(reply) => Ok(([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec()).into_response()),
-        Err(IngestError::Refused(error @ BatchError::UnknownVersion { .. })) => {
-            Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-batch-version", error.to_string()))
-        }
-        Err(IngestError::Refused(error)) => {
-            Err(ApiError::new(StatusCode::BAD_REQUEST, "malformed-batch", error.to_string()))
-        }
-        Err(error @ IngestError::NotStored(_)) => Err(ApiError::unavailable("not-stored", error.to_string())),
+    if text(header::CONTENT_LENGTH).parse().is_ok_and(|length: u64| length > limit_bytes as u64) {
+        return Err(too_large(limit_bytes));
     }
+    Packing::of(text(header::CONTENT_ENCODING)).ok_or_else(|| {
+        let detail = "the body's content-encoding must be gzip, zstd or none";
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-encoding", detail)
+    })
 }
 
-/// Refuses a body that says it is too large before a byte of it is kept.
-pub(super) async fn refuse_large(State(app): State<App>, request: Request, next: Next) -> Response {
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
-    if length <= app.body_limit_bytes as u64 {
-        return next.run(request).await;
+/// Unpacks a body and weighs it while it does so: what is too much is refused where it becomes so, and was never decoded.
+async fn weighed(
+    app: &App,
+    packed: Vec<u8>,
+    packing: Packing,
+    held: &mut Held,
+) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
+    let limit = app.body_limit_bytes;
+    let mut scales = Scales::new(batch_bytes_max(limit));
+    if packing == Packing::None && packed.len() <= SMALL_BYTES {
+        scales.put(&packed).map_err(|error| refused(&error))?;
+        return Ok((packed.into(), app.guard.uploads.decoding(scales.weight()).await?));
     }
-    drain(request.into_body()).await;
-    too_large(app.body_limit_bytes).into_response()
-}
-
-/// Reads a body into memory, up to the limit.
-async fn read_limited(body: Body, limit_bytes: usize) -> Result<Bytes, ApiError> {
-    let mut stream = body.into_data_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| {
-            ApiError::bad_request(format!("the body could not be read or unpacked: {error}"))
+    let _unpacking = app.guard.uploads.unpacking().await?;
+    let mut unpacked_held = app.guard.uploads.begin();
+    let unpacking = tokio::task::spawn_blocking(move || {
+        let bytes = packing.unpack(packed, limit, &mut unpacked_held, |piece| {
+            scales.put(piece).map_err(|error| refused(&error))
         })?;
-        if bytes.len() + chunk.len() > limit_bytes {
-            drop(bytes);
-            drain(Body::from_stream(stream)).await;
-            return Err(too_large(limit_bytes));
-        }
-        bytes.extend_from_slice(&chunk);
+        Ok((bytes, scales.weight(), unpacked_held))
+    });
+    let unpacked = unpacking.await.map_err(|error| ApiError::internal(&error))?;
+    let (bytes, weight_bytes, unpacked_held) = unpacked?;
+    // The packed bytes are gone.
+    if packing != Packing::None {
+        *held = unpacked_held;
     }
-    Ok(Bytes::from(bytes))
+    Ok((bytes.into(), app.guard.uploads.decoding(weight_bytes).await?))
+}
+
+fn refused(error: &BatchError) -> ApiError {
+    let (status, kind) = match error {
+        BatchError::UnknownVersion { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown-batch-version"),
+        BatchError::TooHeavy { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "too-heavy"),
+        _ => (StatusCode::BAD_REQUEST, "malformed-batch"),
+    };
+    ApiError::new(status, kind, error.to_string())
 }
 
 /// Reads what the client still sends and throws it away, up to a bound: a client that is writing hears no answer.
-async fn drain(body: Body) {
-    let mut stream = body.into_data_stream();
+async fn heard(mut chunks: Chunks, refused: ApiError) -> ApiError {
     let mut left = DRAIN_BYTES_MAX;
-    while let Some(Ok(chunk)) = stream.next().await {
+    while let Ok(Some(chunk)) = chunks.next().await {
         left = left.saturating_sub(chunk.len());
         if left == 0 {
-            return;
+            break;
         }
     }
-}
-
-fn too_large(limit_bytes: usize) -> ApiError {
-    let detail =
-        format!("a batch has at most {limit_bytes} bytes, unpacked; raise --body-limit or send less at once");
-    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
+    refused
 }
 
 const PROTOBUF: &str = "application/x-protobuf";
 /// What is read and thrown away so that the client hears why: a second of a fast network.
 const DRAIN_BYTES_MAX: usize = 256 << 20;
+/// What is weighed at once, and not on a thread of its own: half a millisecond.
+const SMALL_BYTES: usize = 256 << 10;

@@ -8,7 +8,7 @@
 //! * `observe`: what the files say and that judge cannot take up. `unjudged`: what nobody can judge. `verdict`: model and
 //!   diagnosis of all as one document.
 //! * `show`: that document in the terminal. `command`: the command line. `deliver`: into a daemon. `upload`: a file
-//!   that somebody sends to a daemon.
+//!   that somebody sends to a daemon. `room`: what reading a file may use.
 //!
 //! Foreign bytes are data: nothing in them is executed, makes it panic, or makes it grow beyond the bounds named here.
 
@@ -33,6 +33,7 @@ mod pickle;
 mod ras;
 mod read;
 mod report;
+mod room;
 mod show;
 mod source;
 mod unjudged;
@@ -47,4 +48,5 @@ mod tests;
 pub use command::{ImportArgs, Outcome, run};
 pub use error::ImportError;
 pub use gathered::Gathered;
+pub use room::Room;
 pub use upload::{Upload, Uploading};

@@ -8,6 +8,7 @@ use super::error::FileError;
 use super::gathered::Gathered;
 use super::kind::{Reading, SNIFF_BYTES, sniff};
 use super::report::{FileReport, Progress};
+use super::room::{Own, Room, Wanted};
 use super::source::{CHUNK_BYTES, MAX_DOCUMENT_BYTES, fill, unpack};
 use super::utf16::decoded;
 use super::xml::Xml;
@@ -27,8 +28,20 @@ impl Gathered {
         packed: Box<dyn Read + '_>,
         progress: Progress<'_>,
     ) {
+        self.read_in(&Own, name, at, packed, progress);
+    }
+
+    /// The same within bounds.
+    pub(super) fn read_in(
+        &mut self,
+        room: &dyn Room,
+        name: &str,
+        at: Timestamp,
+        packed: Box<dyn Read + '_>,
+        progress: Progress<'_>,
+    ) {
         let mut report = FileReport::new(name);
-        if let Err(error) = self.read_into(&mut report, at, packed, progress) {
+        if let Err(error) = self.read_into(room, &mut report, at, packed, progress) {
             report.problem = Some(error.to_string());
         }
         self.files.push(report);
@@ -42,12 +55,14 @@ impl Gathered {
 
     fn read_into(
         &mut self,
+        room: &dyn Room,
         report: &mut FileReport,
         at: Timestamp,
         packed: Box<dyn Read + '_>,
         progress: Progress<'_>,
     ) -> Result<(), FileError> {
-        let mut bytes = decoded(unpack(packed)?)?;
+        let unpacked = Wanted { bytes: unpack(packed, room)?, room };
+        let mut bytes = decoded(Box::new(unpacked))?;
         let mut head = vec![0; SNIFF_BYTES];
         let n = fill(&mut bytes, &mut head)?;
         head.truncate(n);
@@ -62,10 +77,11 @@ impl Gathered {
             }
             Reading::Ras => {
                 report.kind = Kind::Ras;
-                let document = document(whole, report)?;
+                let document = document(whole, report, room)?;
                 if self.is_known(&document, report) {
                     return Ok(());
                 }
+                room.take_parsed(json_bytes(&document))?;
                 let dump: ras::Dump = serde_json::from_slice(&document)?;
                 report.records = dump.communicators.iter().map(|one| one.ranks.len() as u64).sum();
                 let at = if at.0 > 0 { at } else { dump.asked().unwrap_or_default() };
@@ -74,11 +90,13 @@ impl Gathered {
             }
             Reading::FlightJson | Reading::FlightPickle => {
                 report.kind = Kind::FlightRecorder;
-                let document = document(whole, report)?;
+                let document = document(whole, report, room)?;
                 let value = if reading == Reading::FlightPickle {
                     report.lines = 0;
+                    room.take_parsed(document.len().saturating_mul(PICKLE_COST).min(PICKLE_BYTES_MAX))?;
                     pickle::read(&document)?
                 } else {
+                    room.take_parsed(json_bytes(&document))?;
                     serde_json::from_slice(&document)?
                 };
                 let dump = flight::Dump::of(&value, &report.file)?;
@@ -91,7 +109,8 @@ impl Gathered {
             }
             Reading::GraphXml | Reading::TopologyXml => {
                 report.kind = if reading == Reading::GraphXml { Kind::GraphXml } else { Kind::TopologyXml };
-                let document = document(whole, report)?;
+                let document = document(whole, report, room)?;
+                room.take_parsed(count(&document, b"<=") * XML_NODE_BYTES)?;
                 let text = String::from_utf8_lossy(&document);
                 let xml = if reading == Reading::GraphXml {
                     let graphs = Graphs::parse(&text)?;
@@ -196,15 +215,31 @@ fn has_mark(bytes: &[u8]) -> bool {
     MARKS.iter().any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
 }
 
+/// Bytes of memory that a JSON document takes at most when it is parsed: each object has a node with room for eleven fields.
+fn json_bytes(document: &[u8]) -> usize {
+    document.len() + count(document, b"{") * JSON_OBJECT_BYTES + count(document, b",[:") * JSON_VALUE_BYTES
+}
+
+fn count(document: &[u8], marks: &[u8]) -> usize {
+    document.iter().filter(|byte| marks.contains(byte)).count()
+}
+
 /// Reads a document that has to be in memory as a whole.
-fn document(bytes: impl Read, report: &mut FileReport) -> Result<Vec<u8>, FileError> {
-    let mut document = Vec::new();
-    bytes.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut document)?;
+fn document(mut bytes: impl Read, report: &mut FileReport, room: &dyn Room) -> Result<Vec<u8>, FileError> {
+    let (mut document, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
+    loop {
+        let n = fill(&mut bytes, &mut chunk)?;
+        if n == 0 {
+            break;
+        }
+        if (document.len() + n) as u64 > MAX_DOCUMENT_BYTES {
+            return Err(FileError::TooLarge);
+        }
+        room.take(n * DOCUMENT_COST)?;
+        document.extend_from_slice(&chunk[..n]);
+    }
     report.bytes = document.len() as u64;
     report.lines = document.iter().filter(|byte| **byte == b'\n').count() as u64;
-    if report.bytes > MAX_DOCUMENT_BYTES {
-        return Err(FileError::TooLarge);
-    }
     Ok(document)
 }
 
@@ -217,6 +252,17 @@ fn seen(lines: u64) -> String {
     }
 }
 
+/// See [`json_bytes`]; a list that has just grown has twice the room.
+const JSON_OBJECT_BYTES: usize = 640;
+const JSON_VALUE_BYTES: usize = 64;
+/// Of an element or an attribute.
+const XML_NODE_BYTES: usize = 128;
+/// Bytes of memory for each of a pickle: frames are written once and stand in each operation's stack. The largest take more
+/// than the most that is said here, which lets two of them be read at once.
+const PICKLE_COST: usize = 1024;
+const PICKLE_BYTES_MAX: usize = 128 << 20;
+/// Bytes of memory for each of a document: a buffer that has just grown.
+const DOCUMENT_COST: usize = 2;
 const NO_RANK: &str = "the rank of its process, which a dump does not say but at the end of the file's name, as in \
                        nccl_trace_rank_3: give it such a name";
 /// What only NCCL and its kin write.

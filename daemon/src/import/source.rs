@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::room::Room;
 use crate::clock::Timestamp;
 use crate::words::plural;
 
@@ -95,7 +96,7 @@ fn first(paths: impl Iterator<Item = PathBuf>, max: usize) -> (BTreeSet<PathBuf>
 }
 
 /// The bytes of `packed`, unpacked if they are gzip or zstd, as their first bytes say.
-pub(super) fn unpack<'r>(packed: Box<dyn Read + 'r>) -> io::Result<Box<dyn Read + 'r>> {
+pub(super) fn unpack<'r>(packed: Box<dyn Read + 'r>, room: &dyn Room) -> io::Result<Box<dyn Read + 'r>> {
     let mut packed = BufReader::with_capacity(CHUNK_BYTES, packed);
     let mut magic = [0_u8; 4];
     let n = fill(&mut packed, &mut magic)?;
@@ -104,7 +105,9 @@ pub(super) fn unpack<'r>(packed: Box<dyn Read + 'r>) -> io::Result<Box<dyn Read 
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
         [0x28, 0xb5, 0x2f, 0xfd] => {
             let mut decoder = zstd::stream::read::Decoder::new(whole)?;
-            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+            let window_log_max = room.zstd_window_log_max();
+            decoder.window_log_max(window_log_max)?;
+            room.take(1 << window_log_max)?;
             Box::new(decoder)
         }
         _ => Box::new(whole),
@@ -131,8 +134,6 @@ pub(super) const CHUNK_BYTES: usize = 256 * 1024;
 pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 20;
 /// Files of one import: a log per rank of the largest jobs.
 const MAX_FILES: usize = 65_536;
-/// 128 MiB of window: what `zstd --long` makes.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 
 #[cfg(test)]
 mod tests {

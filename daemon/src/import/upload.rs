@@ -8,6 +8,7 @@ use ringscope_wire::batch::Batch;
 use tokio::sync::mpsc;
 
 use super::gathered::Gathered;
+use super::room::Room;
 use crate::api::Import;
 use crate::clock::Timestamp;
 
@@ -38,17 +39,21 @@ impl Upload {
 
 impl Uploading {
     /// Reads all chunks as one file called `name`, last written to at `written` (0: not known), and judges it.
-    #[must_use]
+    ///
+    /// # Errors
+    /// The room has come to its end.
     pub fn judge(
         self,
+        room: &dyn Room,
         (name, written): (&str, Timestamp),
         job: &str,
         agent_id: &str,
         now: Timestamp,
-    ) -> (Import, Vec<Batch>) {
+    ) -> io::Result<(Import, Vec<Batch>)> {
         let mut gathered = Gathered::new();
-        gathered.read(name, written.min(now), Box::new(self.chunks), &mut |_| {});
-        gathered.judge(job, agent_id, now)
+        gathered.read_in(room, name, written.min(now), Box::new(self.chunks), &mut |_| {});
+        room.is_wanted()?;
+        Ok(gathered.judge(job, agent_id, now))
     }
 }
 
@@ -71,5 +76,5 @@ impl Read for Chunks {
     }
 }
 
-/// Chunks that may wait for the reader: some hundred KiB.
-const CHUNKS_MAX: usize = 16;
+/// Chunks that may wait for the reader: some hundred KiB, which may be a hundred MiB unpacked.
+const CHUNKS_MAX: usize = 4;

@@ -107,7 +107,7 @@ async fn serving(app: App, test: impl AsyncFnOnce(String)) -> usize {
 
 #[tokio::test]
 async fn what_many_ask_for_at_once_is_computed_once() {
-    let app = app(Guard::default());
+    let app = app(Guard::new(1 << 20));
     let names: Vec<String> = (0..1000).map(|host| format!("host-{host:04}")).collect();
     let hosts: Vec<(&str, u32, u32)> = names.iter().map(|name| (&**name, 8, 2)).collect();
     app.hub.ingest(&Cluster::new(&hosts, 2).batch(1, 2), clock::now());
@@ -126,7 +126,7 @@ async fn what_many_ask_for_at_once_is_computed_once() {
 
 #[tokio::test]
 async fn who_waits_too_long_for_a_turn_is_told_when_to_come_again() {
-    let mut guard = Guard::default();
+    let mut guard = Guard::new(1 << 20);
     guard.computing_wait = Duration::from_millis(1);
     let mut turns = Vec::new();
     while let Ok(turn) = guard.computing().await {
