@@ -15,5 +15,6 @@ export default defineConfig({
     cssCodeSplit: false,
     reportCompressedSize: false,
   },
-  server: { proxy: { "/api": DAEMON } },
+  // The daemon takes what changes something only from a page whose origin is the name that it is called by.
+  server: { proxy: { "/api": { target: DAEMON, changeOrigin: false } } },
 });

@@ -69,6 +69,10 @@ pub struct ServeArgs {
     /// Web page that may read this API from a browser, e.g. https://grafana.example.org; may be repeated [default: none]
     #[arg(long, alias = "cors-origins", value_name = "URL")]
     pub cors_origin: Vec<String>,
+    /// Another name by which this daemon is called, as agents and browsers give it; may be repeated [default: addresses,
+    /// localhost, the machine's name and that of --public-url]
+    #[arg(long, alias = "allowed-hosts", value_name = "NAME")]
+    pub allowed_host: Vec<String>,
     /// Alertmanager to tell findings to, by its API v2; may be given several times
     #[arg(long, value_name = "URL")]
     pub alertmanager: Vec<String>,
@@ -141,6 +145,9 @@ pub struct ServeConfig {
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
     /// in the cluster's network would else show the cluster to any page that it visits.
     pub cors_origins: Vec<String>,
+    /// Names that the daemon answers to besides addresses, localhost, its machine's name and that of the page's address.
+    /// Default none: a stranger's page whose name leads here would else count as the daemon's own.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Everything that is wrong with a configuration.
@@ -173,6 +180,7 @@ impl Default for ServeConfig {
             agent_kernel_log: true,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
         }
     }
 }
@@ -211,6 +219,7 @@ impl ServeConfig {
             with_agent: settings.get("with_agent", boolean).unwrap_or(default.with_agent),
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
             cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
+            allowed_hosts: settings.get("allowed_hosts", hosts).unwrap_or(default.allowed_hosts),
             agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
             notify: notify::notify(&mut settings),
             agent_hardware_interval: settings
@@ -258,7 +267,8 @@ impl<'a> Settings<'a> {
             &args.agent_kernel_log,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
-        let several = LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook]);
+        let several =
+            LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook, &args.allowed_host]);
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
             single.chain(several.map(|(name, values)| (name, values.join(" ").into()))).collect();
@@ -397,6 +407,17 @@ fn origins(text: &str) -> Result<Vec<String>, String> {
         .collect()
 }
 
+/// Names of hosts as in a URL, without a port, with commas between.
+fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &&str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+        name.len() <= 253 && !name.starts_with(['.', '-']) && name.chars().all(allowed)
+    };
+    let expected = "expected names of hosts without a port, e.g. ringscope.cluster";
+    let texts = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+    texts.map(|name| Some(name).filter(is_name).map(str::to_lowercase).ok_or(expected.to_owned())).collect()
+}
+
 fn sample_interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
@@ -454,7 +475,7 @@ fn list(mistakes: &[String]) -> String {
 }
 
 /// Settings that may have several values, with spaces between them.
-const LISTS: [&str; 3] = ["cors_origins", "alertmanager", "webhook"];
+const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_hosts"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
-use crate::http::{self, App, Guard, Limits};
+use crate::http::{self, Access, App, Guard, Limits};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
@@ -116,12 +116,17 @@ impl Server {
             hub,
             keeper,
             metrics: Arc::new(metrics),
-            guard: Guard::default(),
+            guard: Guard::new(config.body_limit_bytes),
             body_limit_bytes: config.body_limit_bytes,
             stop: stop.clone(),
         };
         tracing::info!("listening on http://{local_addr}");
-        let router = http::router(app, &config.cors_origins);
+        let access = Access {
+            cors_origins: &config.cors_origins,
+            allowed_hosts: &config.allowed_hosts,
+            public_url: config.notify.public_url.as_deref(),
+        };
+        let router = http::router(app, &access);
         tokio::select! {
             () = http::serve(listener, router, Limits::default(), stop.clone()) => {}
             () = after(stop, REQUESTS_GRACE) => {

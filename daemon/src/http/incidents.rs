@@ -209,7 +209,7 @@ async fn note(
 }
 
 /// A body that says that it is JSON: what a page of another origin can send without asking says that it is text.
-struct Said(Bytes);
+pub(super) struct Said(pub(super) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Said {
     type Rejection = Response;

@@ -43,7 +43,12 @@ pub(super) async fn ingest(State(app): State<App>, request: Request) -> Result<R
         Err(error) => return Err(error),
     };
     // Kept until the batch is stored: both its bytes and what they become.
-    let (bytes, _decoding) = weighed(&app, packed, packing, &mut held).await?;
+    let weighed = weighed(&app, packed, packing, &mut held).await;
+    let (bytes, _decoding) = weighed.inspect_err(|error| {
+        if !error.is_temporary() {
+            app.ingest.count_refused();
+        }
+    })?;
     match app.ingest.take(bytes).await {
         Ok(reply) => Ok(([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec()).into_response()),
         Err(IngestError::Refused(error)) => Err(refused(&error)),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 
 use super::App;
+use super::incidents::Said;
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{JobLevel, LevelChoice, LevelWish, Problem};
@@ -40,13 +40,15 @@ pub(super) async fn get(
         (status = 400, description = "The body is not the JSON object that it must be.", body = Problem,
             content_type = "application/problem+json"),
         (status = 404, description = "No such job.", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
         (status = 422, description = "No such level.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn put(
     State(app): State<App>,
     Path(job): Path<String>,
     params: Params,
-    body: Bytes,
+    Said(body): Said,
 ) -> Result<Json<JobLevel>, ApiError> {
     params.allow(&[])?;
     let wish: LevelWish = serde_json::from_slice(&body).map_err(|error| {

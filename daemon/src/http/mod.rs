@@ -15,8 +15,10 @@ mod ingest;
 mod jobs;
 mod levels;
 mod middleware;
+mod names;
 mod nodes;
 mod openapi;
+mod packing;
 mod page;
 mod plots;
 mod probes;
@@ -28,6 +30,7 @@ mod series;
 mod summation;
 mod trace;
 mod ui;
+mod uploads;
 
 pub use app::App;
 pub use connections::{Limits, serve};
@@ -41,12 +44,22 @@ use axum::routing::get;
 use axum::{Router, middleware as axum_middleware};
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
-use tower_http::decompression::RequestDecompressionLayer;
 use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::routes;
 
-/// Every route over `app`; pages of `cors_origins` may read them too.
-pub fn router(app: App, cors_origins: &[String]) -> Router {
+/// Who may ask, besides those who call the daemon by an address or a name of its machine.
+#[derive(Debug, Default)]
+pub struct Access<'c> {
+    /// Origins whose pages may read.
+    pub cors_origins: &'c [String],
+    /// Other names of the daemon.
+    pub allowed_hosts: &'c [String],
+    /// Where people open the page.
+    pub public_url: Option<&'c str>,
+}
+
+/// Every route over `app`.
+pub fn router(app: App, access: &Access<'_>) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
@@ -83,6 +96,7 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
     let views = api
         .route("/api/v1/openapi.json", get(move || std::future::ready(axum::Json(document.clone()))))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(axum_middleware::from_fn_with_state(app.clone(), uploads::hold_small))
         .layer(compression.clone())
         .layer(axum_middleware::from_fn_with_state(app.clone(), cache::keep))
         .layer(timeout);
@@ -91,11 +105,7 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .fallback(ui::asset)
         .layer(compression)
         .layer(timeout);
-    let batches = batches
-        .layer(DefaultBodyLimit::disable())
-        .layer(RequestDecompressionLayer::new())
-        .layer(axum_middleware::from_fn_with_state(app.clone(), ingest::refuse_large))
-        .layer(timeout);
+    let batches = batches.layer(DefaultBodyLimit::disable()).layer(timeout);
     let routes = Router::new()
         .merge(views)
         .merge(files)
@@ -106,12 +116,15 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .route("/readyz", get(probes::readyz))
         .layer(axum_middleware::from_fn(guard::refuse_large_heads))
         .layer(axum_middleware::map_response(middleware::problems))
-        .layer(axum_middleware::map_response(middleware::security_headers))
         .with_state(app);
-    match cors::layer(cors_origins) {
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let names = names::Names::new(&machine, access.allowed_hosts, access.public_url);
+    let routes = routes.layer(axum_middleware::from_fn_with_state(names, names::check));
+    let routes = match cors::layer(access.cors_origins) {
         Some(cors) => routes.layer(cors),
         None => routes,
-    }
+    };
+    routes.layer(axum_middleware::map_response(middleware::security_headers))
 }
 
 /// No view of the model takes a tenth of this; a query of a long history may.

@@ -55,6 +55,11 @@ impl ApiError {
         }
     }
 
+    /// Whether the same request may go better later.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.status.is_server_error()
+    }
+
     pub(super) fn internal(error: &dyn fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         Self::new(

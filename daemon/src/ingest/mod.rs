@@ -60,6 +60,11 @@ impl Ingest {
         Ok(taken.reply)
     }
 
+    /// Counts a batch that was refused before it came here.
+    pub fn count_refused(&self) {
+        self.metrics.ingest_refused.inc();
+    }
+
     fn apply(&self, bytes: &[u8]) -> Result<Taken, BatchError> {
         let batch = decode(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
         let taken = self.hub.ingest(&batch, clock::now());

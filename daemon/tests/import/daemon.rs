@@ -32,7 +32,8 @@ async fn has_culprit(daemon: &Daemon, job: &str) {
 async fn a_file_is_posted_to_a_daemon() {
     let daemon = Daemon::ready("none").await;
     let post = |query: &str, body: Vec<u8>| {
-        daemon.client.post(format!("{}/api/v1/import{query}", daemon.url)).body(body).send()
+        let request = daemon.client.post(format!("{}/api/v1/import{query}", daemon.url)).body(body);
+        request.header("content-type", "application/octet-stream").send()
     };
     let response = post("?job=yesterday&file=job.log", UNEQUAL.logs().into_bytes()).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -101,7 +102,14 @@ async fn health_says_what_the_verdict_says() {
         ("cut", cut_init(), "findings", "warning", "has no end"),
     ] {
         let url = format!("{}/api/v1/import?job={job}", daemon.url);
-        let response = daemon.client.post(url).body(log).send().await.unwrap();
+        let response = daemon
+            .client
+            .post(url)
+            .header("content-type", "application/octet-stream")
+            .body(log)
+            .send()
+            .await
+            .unwrap();
         let found: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
         assert_eq!(found["verdict"], verdict, "{job}: {found:#}");
         let health = daemon.json(&format!("/api/v1/health?job={job}")).await;
@@ -123,7 +131,14 @@ async fn dumps_that_are_sent_rank_by_rank_come_to_the_sentence_of_the_terminal()
     for (rank, dump) in dumps.iter().enumerate() {
         files.push(file(&dir, &format!("dump_{rank}"), dump.to_string()));
         let url = format!("{}/api/v1/import?job=sent&file=dump_{rank}", daemon.url);
-        let response = daemon.client.post(url).body(dump.to_string()).send().await.unwrap();
+        let response = daemon
+            .client
+            .post(url)
+            .header("content-type", "application/json")
+            .body(dump.to_string())
+            .send()
+            .await
+            .unwrap();
         assert_eq!(response.status(), 200);
     }
     let said = json(&[&files[0], &files[1], "--job", "sent"], 2);

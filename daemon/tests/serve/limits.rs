@@ -122,6 +122,7 @@ async fn heads_and_bodies_have_bounds() {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
     problem(get(&daemon, "/api/v1/jobs", &headers).await, 431, "32768").await;
     let wish = daemon.client.put(format!("{}/api/v1/jobs/train/level", daemon.url));
+    let wish = wish.header("content-type", "application/json");
     problem(wish.body(vec![b' '; 70_000]).send().await.unwrap(), 413, "larger").await;
     problem(daemon.get("/api/v1/jobs/%ff").await, 400, "UTF-8").await;
     assert_eq!(daemon.get("/api/v1/jobs").await.status(), StatusCode::OK);
@@ -154,14 +155,15 @@ async fn uploads_have_a_bound_and_make_room() {
     let daemon = Daemon::ready("none").await;
     let import = async || {
         let request = daemon.client.post(format!("{}/api/v1/import", daemon.url));
-        request.body("no log").send().await.unwrap()
+        request.header("content-type", "application/octet-stream").body("no log").send().await.unwrap()
     };
     let address = daemon.url.trim_start_matches("http://").to_owned();
     let mut slow = Vec::new();
     eventually("no room", async || {
         // One that comes while this test asks finds no room, and is cut off: there may have to be more than eight.
         let mut upload = TcpStream::connect(&address).await.ok()?;
-        let head = "POST /api/v1/import HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf";
+        let head = "POST /api/v1/import HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/octet-stream\r\n\
+                    content-length: 9\r\n\r\nhalf";
         upload.write_all(head.as_bytes()).await.ok()?;
         slow.push(upload);
         (slow.len() >= 8 && import().await.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(())

@@ -22,6 +22,7 @@ mod incidents;
 mod levels;
 mod limits;
 mod metrics;
+mod names;
 mod notify;
 mod rollups;
 mod stores;

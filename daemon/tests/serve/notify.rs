@@ -264,7 +264,18 @@ async fn nobody_is_told_of_what_was_imported_and_it_began_when_the_files_say() {
     let answer =
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/import/ras.json")).unwrap();
     let url = format!("{}/api/v1/import?job=yesterday", daemon.url);
-    assert_eq!(daemon.client.post(url).body(answer).send().await.unwrap().status(), 200);
+    assert_eq!(
+        daemon
+            .client
+            .post(url)
+            .header("content-type", "application/json")
+            .body(answer)
+            .send()
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
     let incident = eventually("the incident", async || {
         let incidents = daemon.json("/api/v1/incidents?job=yesterday").await;
         incidents["items"].as_array()?.first().cloned()
