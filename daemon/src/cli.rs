@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::agent::look_at::{self, LookArgs};
 use crate::agent::{self};
-use crate::config::{AgentArgs, ServeArgs, ServeConfig};
+use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
@@ -26,6 +26,7 @@ use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, Outcome, StatusArgs};
+use crate::terminal::{self, Clean, Lines};
 use crate::top::{self, TopArgs};
 
 const FAILED: u8 = 1;
@@ -85,8 +86,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let wrong = error.use_stderr();
-            // Nowhere is left to say that the terminal is gone.
-            let _ = error.print();
+            print(&error, wrong);
             return if wrong { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
         .with_env_filter(
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy(),
         )
-        .with_writer(io::stderr)
+        .with_writer(|| Lines(io::stderr()))
         .with_ansi(io::stderr().is_terminal())
         .init();
     ExitCode::from(dispatch(cli.command))
@@ -108,7 +108,7 @@ fn dispatch(command: Command) -> u8 {
         }
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),
-        Command::Doctor(args) => match doctor::run(&args, &mut io::stdout().lock()) {
+        Command::Doctor(args) => match doctor::run(&args, &mut stdout()) {
             Ok(verdict) => verdict.exit_status(),
             Err(error) => fail(&error, FAILED),
         },
@@ -127,7 +127,7 @@ fn dispatch(command: Command) -> u8 {
             Err(error) => fail(&error, USAGE),
         },
         Command::Status(args) => ask(async move {
-            match status::run(&args, &mut io::stdout().lock()).await {
+            match status::run(&args, &mut stdout()).await {
                 Ok(Outcome::Well) => 0,
                 Ok(Outcome::Bad) => FINDINGS,
                 Ok(Outcome::Unknown) => UNKNOWN,
@@ -135,24 +135,22 @@ fn dispatch(command: Command) -> u8 {
             }
         }),
         Command::Incidents(args) => {
-            ask(
-                async move { exit_status(incidents::list(&args, &mut io::stdout().lock()).await, |_| FAILED) },
-            )
+            ask(async move { exit_status(incidents::list(&args, &mut stdout()).await, |_| FAILED) })
         }
         Command::Incident(args) => {
-            ask(async move { exit_status(incidents::one(&args, &mut io::stdout().lock()).await, |_| FAILED) })
+            ask(async move { exit_status(incidents::one(&args, &mut stdout()).await, |_| FAILED) })
         }
         Command::Top(args) => {
             with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })
         }
         Command::Alert(args) => ask(async move {
-            exit_status(notify::run(args, &mut io::stdout().lock()).await, |error| match error {
+            exit_status(notify::run(args, &mut stdout()).await, |error| match error {
                 AlertError::Config(_) | AlertError::NoTarget => USAGE,
                 AlertError::Failed { .. } | AlertError::Io(_) => FAILED,
             })
         }),
         Command::Level(args) => {
-            ask(async move { exit_status(level::run(&args, &mut io::stdout().lock()).await, |_| FAILED) })
+            ask(async move { exit_status(level::run(&args, &mut stdout()).await, |_| FAILED) })
         }
         Command::Import(args) => import(&args),
         Command::Demo(args) => with_runtime(|stop| async move {
@@ -166,7 +164,7 @@ fn dispatch(command: Command) -> u8 {
 
 /// Without a runtime while files are read, so that signals end it as they end any command.
 fn import(args: &ImportArgs) -> u8 {
-    let outcome = match import::run(args, &mut io::stdout().lock()) {
+    let outcome = match import::run(args, &mut stdout()) {
         Ok(outcome) => outcome,
         Err(error) => return fail(&error, FAILED),
     };
@@ -192,9 +190,29 @@ fn exit_status<E: std::fmt::Display>(result: Result<(), E>, status: impl Fn(&E) 
 }
 
 fn fail(error: &impl std::fmt::Display, status: u8) -> u8 {
+    let error = format!("ringscope: {error}");
     // Nowhere is left to say that stderr is gone.
-    let _ = writeln!(io::stderr(), "ringscope: {error}");
+    let _ = writeln!(io::stderr(), "{}", terminal::clean(&terminal::without_passwords(&error)));
     status
+}
+
+/// Where a command prints what others wrote.
+fn stdout() -> Clean<io::StdoutLock<'static>> {
+    Clean::new(io::stdout().lock())
+}
+
+/// Prints help, or what is wrong with the arguments, which may hold an address with a password.
+fn print(error: &clap::Error, wrong: bool) {
+    let text = error.render();
+    let has_colours = if wrong { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+    let text = if has_colours && colour_is_wanted() { text.ansi().to_string() } else { text.to_string() };
+    let text = terminal::without_passwords(&text);
+    // Nowhere is left to say that the terminal is gone.
+    let _ = if wrong {
+        Clean::new(io::stderr()).write_all(text.as_bytes())
+    } else {
+        stdout().write_all(text.as_bytes())
+    };
 }
 
 /// Runs a command that is asynchronous; it is told to stop by SIGTERM or SIGINT.

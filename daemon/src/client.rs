@@ -10,6 +10,7 @@ use crate::api::{
     IncidentDetail, Job, JobLevel, LevelChoice, LevelWish, Page, Primitives, Problem, Rings, SummationGroup,
     SummationGroupDetail,
 };
+use crate::terminal::{clean_json, without_passwords};
 
 /// Talks to one daemon.
 #[derive(Clone, Debug)]
@@ -89,8 +90,10 @@ impl Client {
     /// An id may hold anything.
     fn url_of(&self, path: &[&str]) -> Result<String, ClientError> {
         let base = format!("{}/api/v1", self.daemon);
-        let mut url = reqwest::Url::parse(&base)
-            .map_err(|error| ClientError::NoAnswer { url: base.clone(), reason: error.to_string() })?;
+        let mut url = reqwest::Url::parse(&base).map_err(|error| ClientError::NoAnswer {
+            url: without_passwords(&base).into_owned(),
+            reason: error.to_string(),
+        })?;
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.extend(path);
         }
@@ -136,8 +139,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn hosts_of_job(&self, job: &str) -> Result<Vec<HostSummary>, ClientError> {
-        let mut url = reqwest::Url::parse(&self.url_of(&["nodes"])?)
-            .map_err(|error| ClientError::NoAnswer { url: self.daemon.clone(), reason: error.to_string() })?;
+        let mut url =
+            reqwest::Url::parse(&self.url_of(&["nodes"])?).map_err(|error| ClientError::NoAnswer {
+                url: without_passwords(&self.daemon).into_owned(),
+                reason: error.to_string(),
+            })?;
         url.query_pairs_mut().append_pair("job", job);
         self.list(&format!("nodes?{}", url.query().unwrap_or_default())).await
     }
@@ -189,8 +195,11 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn health(&self, job: Option<&str>, host: Option<&str>) -> Result<Health, ClientError> {
-        let mut url = reqwest::Url::parse(&self.url_of(&["health"])?)
-            .map_err(|error| ClientError::NoAnswer { url: self.daemon.clone(), reason: error.to_string() })?;
+        let mut url =
+            reqwest::Url::parse(&self.url_of(&["health"])?).map_err(|error| ClientError::NoAnswer {
+                url: without_passwords(&self.daemon).into_owned(),
+                reason: error.to_string(),
+            })?;
         for (name, value) in [("job", job), ("host", host)] {
             if let Some(value) = value {
                 url.query_pairs_mut().append_pair(name, value);
@@ -271,7 +280,7 @@ impl Client {
     #[must_use]
     pub fn silent(&self, waited: Duration) -> ClientError {
         ClientError::NoAnswer {
-            url: self.daemon.clone(),
+            url: without_passwords(&self.daemon).into_owned(),
             reason: format!("nothing came within {} s", waited.as_secs()),
         }
     }
@@ -282,8 +291,10 @@ async fn answer<T: DeserializeOwned>(
     url: String,
     request: reqwest::RequestBuilder,
 ) -> Result<T, ClientError> {
-    let no_answer =
-        |error: reqwest::Error| ClientError::NoAnswer { url: url.clone(), reason: innermost(&error) };
+    let no_answer = |error: reqwest::Error| ClientError::NoAnswer {
+        url: without_passwords(&url).into_owned(),
+        reason: innermost(&error),
+    };
     let mut response = request.send().await.map_err(no_answer)?;
     let status = response.status();
     let mut body = Vec::new();
@@ -295,6 +306,9 @@ async fn answer<T: DeserializeOwned>(
         body.extend_from_slice(&chunk);
     }
     let not_ours = |reason: &str| format!("answered {status}{reason}; is this a ringscope daemon?");
+    // It shows what strangers wrote.
+    let body = clean_json(&body);
+    let url = without_passwords(&url).into_owned();
     let detail = if status.is_success() {
         match serde_json::from_slice(&body) {
             Ok(answer) => return Ok(answer),

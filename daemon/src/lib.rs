@@ -30,6 +30,7 @@ pub mod serve;
 mod shared_dir;
 pub mod status;
 pub mod store;
+mod terminal;
 pub mod top;
 mod unseen;
 pub mod view;

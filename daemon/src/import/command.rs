@@ -1,5 +1,6 @@
 //! `ringscope import`, the command.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use super::source::{Input, inputs};
 use crate::api::{Import, Verdict};
 use crate::client::daemon_url;
 use crate::clock;
+use crate::terminal::{clean, cleaned};
 
 /// Arguments of `ringscope import`.
 #[derive(Debug, clap::Args)]
@@ -84,6 +86,8 @@ pub fn run(args: &ImportArgs, out: &mut impl Write) -> Result<Outcome, ImportErr
     }
     let job = args.job.clone().unwrap_or_else(|| job_name(&args.files, inputs.first()));
     let (import, batches) = gathered.judge(&job, &format!("import-{}", Uuid::new_v4()), now);
+    // What it shows stood in files of anybody.
+    let import = cleaned(&import).map_err(io::Error::from)?;
     match print(&import, args.json, out) {
         // Whoever reads has seen enough, as `head` does; the exit status still says how it went.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -165,7 +169,7 @@ fn job_name(paths: &[PathBuf], first: Option<&Input>) -> String {
 
 /// One line on a terminal's stderr while a long file is read.
 struct Progress<'n> {
-    name: &'n str,
+    name: Cow<'n, str>,
     length: Option<u64>,
     next: std::time::Instant,
     shown: bool,
@@ -173,7 +177,7 @@ struct Progress<'n> {
 
 impl<'n> Progress<'n> {
     fn new(name: &'n str, length: Option<u64>) -> Self {
-        Self { name, length, next: clock::monotonic() + PROGRESS_AFTER, shown: false }
+        Self { name: clean(name), length, next: clock::monotonic() + PROGRESS_AFTER, shown: false }
     }
 
     fn show(&mut self, bytes: u64) {

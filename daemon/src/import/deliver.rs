@@ -14,10 +14,11 @@ use crate::client::innermost;
 use crate::config::ServeConfig;
 use crate::serve::Server;
 use crate::store::DatabaseUrl;
+use crate::terminal::without_passwords;
 
 /// Sends the batches to the daemon at `url`.
 pub(super) async fn post(url: &str, batches: &[Batch]) -> Result<(), ImportError> {
-    let refused = |reason: String| ImportError::Refused { url: url.to_owned(), reason };
+    let refused = |reason: String| ImportError::Refused { url: without_passwords(url).into_owned(), reason };
     let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
     let client = client.map_err(|error| refused(error.to_string()))?;
     for batch in batches {

@@ -24,7 +24,7 @@ pub enum ImportError {
     Write(#[from] io::Error),
 }
 
-/// Why one file could not be read to its end. The others still are.
+/// Why one file could not be read to its end. The others still are. Nothing of the file is repeated: it may be anybody's.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     /// The system, or the packing.
@@ -37,7 +37,7 @@ pub(super) enum FileError {
     )]
     TooLarge,
     /// JSON that is cut or garbled.
-    #[error("is no whole JSON document: {0}")]
+    #[error("is no whole JSON document that can be read, by line {} at column {}", .0.line(), .0.column())]
     Json(#[from] serde_json::Error),
     /// A pickle that is cut, garbled, or holds more than data.
     #[error("is no pickle that can be read: {0}")]

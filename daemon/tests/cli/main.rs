@@ -12,6 +12,7 @@ mod doctor;
 mod level;
 mod log;
 mod run;
+mod secrets;
 mod status;
 mod sweep;
 mod top;

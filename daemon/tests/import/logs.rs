@@ -69,7 +69,7 @@ fn a_run_of_the_engine_is_judged_by_its_log_alone() {
             "critical channel_shortfall in 3 communicators",
             "host-2 found 1 channel, the others 2: every rank runs on 2 channels instead of 4",
             "init 1 -> final 2 doubled on host-2",
-            "communicators 4528d5e4a8fa (0x27cf9d679ba9f0fc), d03781449a48 (0x7f0234b632dc6a2d): each 4 ranks on 4 hosts",
+            "communicators c21e9b058cc2 (0x7f0234b632dc6a2d), de2caa4702ec (0x27cf9d679ba9f0fc): each 4 ranks on 4 hosts",
         ],
     );
     let lines: Vec<&str> = degraded.stdout.lines().collect();
@@ -111,7 +111,7 @@ fn communicators_that_no_line_names_are_not_given_a_name() {
     check(
         &import(&[&log]),
         0,
-        &["communicators 1a78ec5d3512, 68c5f38f8844, 8cb81bf02126: each 8 ranks on 1 host"],
+        &["communicators 16369ebc5d55, c1b8089649bd, c9d2b1772979: each 8 ranks on 1 host"],
     );
     let document = json(&[&log], 0);
     let all = document["communicators"].as_array().unwrap();
@@ -240,6 +240,36 @@ fn a_bad_file_is_named_and_the_others_are_judged() {
     );
     let bad = file(&dir, "bad.log", UNEQUAL.logs());
     check(&import(&[&bad, "/nonexistent/log"]), 2, &["node-c", "cannot be read"]);
+}
+
+#[test]
+fn nothing_of_a_file_of_another_kind_is_repeated() {
+    let dir = scratch("import");
+    let files = [
+        (
+            "shadow",
+            "root:$6$s3cret$s3cret:19000:0:99999:7:::\nNOTE s3cret\n".to_owned(),
+            "without one record of NCCL",
+        ),
+        (
+            "typed.json",
+            r#"{"communicators": [{"hash": 7, "ranks": "s3cret"}], "communicators_count": 1}"#.to_owned(),
+            "line 1 at column",
+        ),
+        ("cut.json", r#"{"pg_config": {"s3cret": s3cret"#.to_owned(), "line 1 at column"),
+        ("other.xml", "<s3cret><graphs></s3cret>".to_owned(), "not well-formed at line 1"),
+        ("kind.xml", "<s3cret><graphs/></s3cret>".to_owned(), "is not <graphs>"),
+        ("value.xml", r#"<graphs><graph id="s3cret"/></graphs>"#.to_owned(), "id of <graph>"),
+    ];
+    for (name, text, part) in files {
+        let path = file(&dir, name, text);
+        for args in [&[&*path][..], &[&*path, "--json"]] {
+            let ended = import(args);
+            assert!(!ended.stdout.contains("s3cret") && !ended.stderr.contains("s3cret"), "{ended:?}");
+            let flat = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(part) && ended.code != Some(0), "{part:?} in {flat}");
+        }
+    }
 }
 
 #[test]
