@@ -83,3 +83,44 @@ async fn every_parameter_says_what_it_may_be() {
         }
     }
 }
+
+/// All references in a value, with where they stand.
+fn references(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                match inner.as_str() {
+                    Some(target) if name == "$ref" => found.push((at.to_owned(), target.to_owned())),
+                    _ => references(inner, &format!("{at}/{name}"), found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|inner| references(inner, at, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reference_leads_somewhere() {
+    let document = document().await;
+    let mut found = Vec::new();
+    references(&document, "", &mut found);
+    assert!(found.len() > 100, "{}", found.len());
+    for (at, target) in &found {
+        let pointer = target.strip_prefix('#').unwrap_or_else(|| panic!("{at}: {target} leads elsewhere"));
+        assert!(document.pointer(pointer).is_some(), "{at}: nothing is at {target}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_says_where_the_api_is_and_who_is_refused() {
+    let document = document().await;
+    assert_eq!(document["servers"][0]["url"], "/");
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("421"), "{method} {path}");
+            assert_eq!(responses.contains_key("403"), method != "get", "{method} {path}");
+        }
+    }
+}

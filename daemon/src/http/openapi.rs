@@ -52,10 +52,13 @@ fn problem(description: &str) -> Response {
 }
 
 /// What any request may be answered with, by method.
-const EVERYWHERE: [(&str, &[&str], &str); 6] = [
+const EVERYWHERE: [(&str, &[&str], &str); 9] = [
     ("400", &["get", "put", "post"], "The path or a parameter cannot be read."),
+    ("403", &["put", "post"], "A page of another origin sent it."),
+    ("408", &["put", "post"], "Nothing of the body came for a while."),
     ("413", &["put", "post"], "The body is too large."),
     ("414", &["get", "put", "post"], "Path and query are too long."),
+    ("421", &["get", "put", "post"], "The header Host is none of the daemon's names."),
     ("431", &["get", "put", "post"], "The headers are too large."),
     ("503", &["get", "put", "post"], "Too many ask at once, or the database is away: ask again later."),
     ("504", &["get", "put", "post"], "It took too long: ask for less."),
@@ -84,6 +87,7 @@ const EVERYWHERE: [(&str, &[&str], &str); 6] = [
         (name = "events", description = "What changed, as it changes."),
         (name = "agents", description = "For agents only."),
     ),
-    components(schemas(api::Changed, api::Problem))
+    servers((url = "/", description = "The daemon that serves this document.")),
+    components(schemas(api::Changed, api::Problem, super::series::By))
 )]
 struct Document;

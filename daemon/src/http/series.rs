@@ -6,7 +6,8 @@ pub(super) mod summation;
 use axum::Json;
 use axum::extract::State;
 
-use self::lines::{Apart, By, How, LineKey, Lines, Shape};
+pub(super) use self::lines::By;
+use self::lines::{Apart, How, LineKey, Lines, Shape};
 use super::App;
 use super::problem::ApiError;
 use super::query::{Params, wrong};

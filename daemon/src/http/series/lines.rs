@@ -39,7 +39,7 @@ pub(super) struct Apart {
 /// What has lines of its own, beside primitives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ToSchema)]
 #[schema(as = SeriesBy, rename_all = "snake_case")]
-pub(super) enum By {
+pub(in crate::http) enum By {
     Primitive,
     Host,
     Comm,
