@@ -34,7 +34,7 @@ use crate::api;
 use crate::clock::Timestamp;
 use crate::diagnose::{Diagnosis, Gathered};
 use crate::model::summation::GroupId;
-use crate::model::{Changes, CommunicatorId, Model};
+use crate::model::{Changes, CommunicatorId, Model, OlderIds};
 use crate::store::Restored;
 
 /// See the module.
@@ -185,7 +185,13 @@ impl Hub {
 
     /// Takes in what the store kept. What came from agents in the meantime is newer and stays.
     pub fn restore(&self, restored: Restored, now: Timestamp) {
+        let mut older = OlderIds::default();
+        for stored in &restored.communicators {
+            older.communicator(&stored.id, &stored.job, stored.comm_hash, stored.n_ranks);
+        }
+        restored.groups.iter().for_each(|(id, session)| older.group(id, *session));
         let mut state = self.lock();
+        state.model.keep_ids(older);
         state.agents.restore(restored.agents);
         let fresh: Vec<_> = restored
             .processes

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::advice::advice;
 use super::judgement::Judgement;
 use super::news;
-use super::scope::{Scope, finding_id};
+use super::scope::{Scope, finding_id, older_finding_id};
 use crate::api::{Detail, Finding, FindingKind, FindingState};
 use crate::clock::Timestamp;
 use crate::model::summation::GroupId;
@@ -103,7 +103,12 @@ impl Ledger {
         self.n_firing = self.n_firing.saturating_sub(before.len());
         let mut news = Vec::new();
         let mut firing = BTreeMap::new();
-        let ids: Vec<String> = judgements.iter().map(|judgement| finding_id(scope, judgement)).collect();
+        // What fired when an older release was stopped goes on firing under its id.
+        let id = |judgement: &Judgement| {
+            let older = Some(older_finding_id(scope, judgement)).filter(|id| before.contains_key(id));
+            older.unwrap_or_else(|| finding_id(scope, judgement))
+        };
+        let ids: Vec<String> = judgements.iter().map(id).collect();
         let roots = roots(&judgements);
         for (place, judgement) in judgements.into_iter().enumerate() {
             let id = ids[place].clone();

@@ -3,7 +3,7 @@
 use super::judgement::Judgement;
 use crate::api::{Finding, FindingKind};
 use crate::model::summation::GroupId;
-use crate::model::{CommunicatorId, Fnv, Name};
+use crate::model::{CommunicatorId, Digest, Name};
 
 /// What is judged at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -78,19 +78,28 @@ pub(super) fn is_of_job(kind: FindingKind) -> bool {
 
 /// The same for the same condition on the same subject, on every daemon.
 pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
+    id(Digest::of(FINDING), scope, judgement)
+}
+
+/// The id that releases up to 0.1 gave it.
+pub(super) fn older_finding_id(scope: &Scope, judgement: &Judgement) -> String {
+    id(Digest::older(), scope, judgement)
+}
+
+fn id(hash: Digest, scope: &Scope, judgement: &Judgement) -> String {
     if let Scope::Job(job) = scope {
         let comm = scope.comm(judgement);
         let place = if comm.is_empty() { &*judgement.host } else { comm };
-        return wait_id(job, place, judgement.kind, &judgement.blame.key);
+        return id_of_wait(hash, job, place, judgement.kind, &judgement.blame.key);
     }
     let rank = judgement.rank.map_or(u64::MAX, u64::from);
-    let hash = Fnv::new()
-        .text(judgement.kind.label())
-        .text(scope.comm(judgement))
-        .text(&judgement.host)
-        .number(rank);
+    let hash =
+        hash.text(judgement.kind.label()).text(scope.comm(judgement)).text(&judgement.host).number(rank);
     // What is not about a channel keeps the id that it had before there were such findings.
-    let hash = judgement.channel.map_or(hash, |channel| hash.number(u64::from(channel)));
+    let hash = match judgement.channel {
+        Some(channel) => hash.number(u64::from(channel)),
+        None => hash,
+    };
     // One host can fall back for several reasons.
     let hash = match judgement.kind {
         FindingKind::TransportFallback => hash.text(judgement.cause),
@@ -98,13 +107,22 @@ pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
         FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
         _ => hash,
     };
-    let hash = scope.group().map_or(hash, |group| hash.text(group.as_str()));
+    let hash = match scope.group() {
+        Some(group) => hash.text(group.as_str()),
+        None => hash,
+    };
     format!("{:016x}", hash.finish())
 }
 
-/// Of a finding about who waits for whom; `place` is its communicator, else its host. Whatever becomes known of a culprit,
-/// the finding stays the same: its words are no part of the id.
-pub(super) fn wait_id(job: &str, place: &str, kind: FindingKind, key: &str) -> String {
-    let hash = Fnv::new().text(kind.label()).text(job).text(place).text(key);
+/// Of a finding about who waits for whom, as it is given now and as releases up to 0.1 gave it; `place` is its communicator,
+/// else its host. Whatever becomes known of a culprit, the finding stays the same: its words are no part of the id.
+pub(super) fn wait_ids(job: &str, place: &str, kind: FindingKind, key: &str) -> [String; 2] {
+    [Digest::of(FINDING), Digest::older()].map(|hash| id_of_wait(hash, job, place, kind, key))
+}
+
+fn id_of_wait(hash: Digest, job: &str, place: &str, kind: FindingKind, key: &str) -> String {
+    let hash = hash.text(kind.label()).text(job).text(place).text(key);
     format!("{:016x}", hash.finish())
 }
+
+const FINDING: &str = "finding";

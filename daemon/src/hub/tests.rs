@@ -8,7 +8,7 @@ use super::Hub;
 use crate::api::{FindingKind, FindingState, Severity};
 use crate::clock::Timestamp;
 use crate::model::build::{Cluster, at, batch};
-use crate::store::Restored;
+use crate::store::{Restored, StoredCommunicator};
 
 /// Rank 1 is stopped while rank 0 is in a call since the tenth second.
 fn told(cluster: &Cluster, rank: u32, s: u64, look: Option<Look>) -> Process {
@@ -103,4 +103,29 @@ fn a_hub_that_starts_again_keeps_the_finding_until_its_agents_have_spoken() {
     assert_eq!(fires(&again), before);
     pass(&again, &cluster, 21..25, None);
     assert_eq!(fires(&again), before, "with its true beginning");
+}
+
+#[test]
+fn what_an_older_release_stored_keeps_its_id_and_nothing_else_gets_it() {
+    let stored = |id: &str, job: &str| StoredCommunicator {
+        id: id.to_owned(),
+        job: job.to_owned(),
+        comm_hash: 0xabc,
+        n_ranks: 4,
+    };
+    let cluster = Cluster::new(&[("host-0", 4, 2)], 2);
+    let id_after = |communicators: Vec<StoredCommunicator>| {
+        let hub = Hub::new(Duration::from_secs(1));
+        hub.restore(Restored { communicators, ..Restored::default() }, at(5));
+        hub.ingest(&cluster.batch(1, 10), at(10));
+        hub.read(|model, _| model.communicators().map(|known| known.id().to_string()).collect::<Vec<_>>())
+    };
+    let new = cluster.id().to_string();
+    // What the release 0.1 made of ("train", 0xabc, 4).
+    let older = "4331bb70d92d";
+    assert_eq!(id_after(vec![stored(older, "train")]), [older]);
+    assert_eq!(id_after(Vec::new()), [&*new]);
+    for other in [stored(older, "forged"), stored(&new, "train"), stored("c1", "train")] {
+        assert_eq!(id_after(vec![other]), [&*new]);
+    }
 }

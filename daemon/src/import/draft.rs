@@ -9,7 +9,7 @@ use ringscope_wire::batch::{
 
 use crate::clock::Timestamp;
 use crate::diagnose::version::Version;
-use crate::model::Fnv;
+use crate::model::Digest;
 
 /// Which process: its host, and what tells it from others there (its pid, or its rank where no pid is known).
 pub(super) type Place = (String, String);
@@ -149,7 +149,7 @@ impl Draft {
     /// Numbered batches with everything, for `job`. A process is told of as living: only communicators in use are
     /// judged.
     pub(super) fn batches(self, job: &str, agent_id: &str, now: Timestamp) -> Vec<Batch> {
-        let tag = Fnv::new().text(job).finish();
+        let tag = Digest::of("import").text(job).finish();
         let processes: Vec<Process> =
             self.processes.into_iter().map(|(place, drafted)| drafted.process(&place, job, tag)).collect();
         let batch = |(index, processes): (usize, &[Process])| Batch {
@@ -306,7 +306,7 @@ fn bounded(host: &str) -> String {
         return host.to_owned();
     }
     let (kept, rest) = host.split_at(host.floor_char_boundary(HOST_BYTES_KEPT));
-    format!("{kept}-{:016x}", Fnv::new().text(rest).finish())
+    format!("{kept}-{:016x}", Digest::of("host").text(rest).finish())
 }
 
 /// A batch of as many processes with 64 rings each has some 2 MiB.

@@ -122,7 +122,7 @@ impl Model {
         self.join(id, &merged, changes);
         self.remember(id, &process.completed_operations);
         let of = summation::Told { process: id, stamp: told.stamp, at, now: told.now, heard_before };
-        let heard = self.groups.hear(&process.summations, of, &mut self.losses);
+        let heard = self.groups.hear(&process.summations, of, &self.older, &mut self.losses);
         if !heard.is_empty() {
             changes.counters.insert(process.key.clone());
         }

@@ -93,7 +93,7 @@ impl Model {
                 continue;
             }
             let FamilyKey { job, comm_hash, n_ranks } = &claimed.key;
-            let id = CommunicatorId::nth(job, *comm_hash, *n_ranks, sequence);
+            let id = self.older.id_of(job, *comm_hash, *n_ranks, sequence);
             wanted.push((claim.member, Some(id), sequence));
             sequence += 1;
         }

@@ -1,4 +1,5 @@
-//! FNV-1a with 64 bits: ids that are the same on every machine, in every build. Not for tables that strangers fill.
+//! FNV-1a with 64 bits, the same on every machine, in every build: whether two things that were told are alike. Not for ids
+//! of what strangers name, nor for tables that they fill: who chooses what is mixed in chooses the hash.
 
 /// A hash in the making.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::fnv::Fnv;
+use super::digest::Digest;
 
 /// Twelve hexadecimal digits of a stable hash over (job, comm_hash, n_ranks), and which of those that share all three.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +19,13 @@ impl CommunicatorId {
     /// The id of the communicator before which `sequence` others of this identity were made.
     #[must_use]
     pub fn nth(job: &str, comm_hash: u64, n_ranks: u32, sequence: u32) -> Self {
-        let hash = Fnv::new().text(job).number(comm_hash).number(u64::from(n_ranks));
+        let hash = Digest::of("communicator").text(job).number(comm_hash).number(u64::from(n_ranks));
+        Self(digits(hash.number(u64::from(sequence)).finish()))
+    }
+
+    /// The id that releases up to 0.1 gave it.
+    pub(super) fn older(job: &str, comm_hash: u64, n_ranks: u32, sequence: u32) -> Self {
+        let hash = Digest::older().text(job).number(comm_hash).number(u64::from(n_ranks));
         let hash = if sequence == 0 { hash } else { hash.number(u64::from(sequence)) }.finish();
         Self(digits(hash))
     }
@@ -60,7 +66,6 @@ impl FromStr for CommunicatorId {
 pub(super) fn digits(hash: u64) -> [u8; 12] {
     let mut digits = [b'0'; 12];
     for (place, digit) in digits.iter_mut().enumerate() {
-        // The upper 48 bits: FNV mixes them best.
         let nibble = (hash >> (60 - 4 * place)) & 0xf;
         *digit = HEX[usize::try_from(nibble).unwrap_or(0)];
     }
@@ -87,6 +92,14 @@ mod tests {
         for other in [("trian", 0x1234, 8), ("train", 0x1235, 8), ("train", 0x1234, 4)] {
             assert_ne!(id, CommunicatorId::new(other.0, other.1, other.2));
         }
+    }
+
+    #[test]
+    fn ids_stay_what_they_are() {
+        // Links, notes and databases hold them.
+        assert_eq!(CommunicatorId::new("train", 0x1234, 8).as_str(), "582de52fc95e");
+        assert_eq!(CommunicatorId::nth("train", 0x1234, 8, 1).as_str(), "dcbce1fd4af0");
+        assert_eq!(CommunicatorId::older("train", 0xabc, 4, 0).as_str(), "4331bb70d92d");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod calls;
 mod changes;
 mod communicator;
 mod counters;
+mod digest;
 mod doing;
 mod export;
 mod facts;
@@ -31,6 +32,7 @@ mod lives;
 mod losses;
 mod merge;
 mod names;
+mod older;
 mod process;
 mod rate;
 pub mod rings;
@@ -44,6 +46,7 @@ pub(crate) mod build;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use digest::Digest;
 pub(crate) use fnv::Fnv;
 pub(crate) use rate::real;
 
@@ -60,6 +63,7 @@ pub use history::Completed;
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
+pub use older::OlderIds;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use samples::Sample;
 pub use traffic::{Neighbours, Traffic, traffic};
@@ -97,6 +101,7 @@ pub struct Model {
     losses: losses::Losses,
     history: history::History,
     groups: summation::Groups,
+    older: OlderIds,
 }
 
 /// All processes that name the same job.

@@ -18,7 +18,7 @@ mod write;
 
 pub use error::StoreError;
 pub use open::Store;
-pub use restore::Restored;
+pub use restore::{Restored, StoredCommunicator};
 pub use retention::Keep;
 pub use rows::{
     AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,

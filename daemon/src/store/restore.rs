@@ -18,8 +18,22 @@ pub struct Restored {
     pub findings: Vec<api::Finding>,
     /// Every open incident, and the newest that are over.
     pub incidents: Vec<api::Incident>,
+    /// Communicators whose history is kept.
+    pub communicators: Vec<StoredCommunicator>,
+    /// Summation groups whose history is kept: the id, and the session.
+    pub groups: Vec<(String, u64)>,
     /// Rows that could not be read: damaged, or from another version.
     pub unreadable_rows: u64,
+}
+
+/// What a communicator is known by.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are the columns")]
+pub struct StoredCommunicator {
+    pub id: String,
+    pub job: String,
+    pub comm_hash: u64,
+    pub n_ranks: u32,
 }
 
 impl Store {
@@ -30,6 +44,7 @@ impl Store {
     pub async fn restore(&self) -> Result<Restored, StoreError> {
         let mut restored = Restored::default();
         self.restore_agents(&mut restored).await?;
+        self.restore_ids(&mut restored).await?;
         self.restore_processes(&mut restored).await?;
         self.restore_findings(&mut restored).await?;
         self.restore_incidents(&mut restored).await?;
@@ -47,6 +62,33 @@ impl Store {
                     last_seq: row.try_get("last_seq")?,
                     last_seen_ns: row.try_get("last_seen_ns")?,
                 });
+            }
+        });
+        Ok(())
+    }
+
+    async fn restore_ids(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        let communicators =
+            "SELECT id, job, comm_hash, n_ranks FROM communicators ORDER BY updated_ns DESC LIMIT $1";
+        let groups = "SELECT id, session FROM summation_groups ORDER BY updated_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(communicators).bind(IDS_MAX).fetch_all(pool).await? {
+                let (hash, n_ranks): (String, i64) = (row.try_get("comm_hash")?, row.try_get("n_ranks")?);
+                match (hexadecimal(&hash), u32::try_from(n_ranks)) {
+                    (Some(comm_hash), Ok(n_ranks)) => restored.communicators.push(StoredCommunicator {
+                        id: row.try_get("id")?,
+                        job: row.try_get("job")?,
+                        comm_hash,
+                        n_ranks,
+                    }),
+                    _ => restored.unreadable_rows += 1,
+                }
+            }
+            for row in sqlx::query(groups).bind(IDS_MAX).fetch_all(pool).await? {
+                match hexadecimal(row.try_get("session")?) {
+                    Some(session) => restored.groups.push((row.try_get("id")?, session)),
+                    None => restored.unreadable_rows += 1,
+                }
             }
         });
         Ok(())
@@ -109,6 +151,12 @@ fn join(facts: &[u8], counters: &[u8]) -> Result<Process, prost::DecodeError> {
     Ok(process)
 }
 
+fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+/// Communicators, and groups, that keep their ids.
+const IDS_MAX: i64 = 100_000;
 /// Agents remembered: a thousand hosts that each restarted their agent a few times.
 const AGENTS_MAX: i64 = 10_000;
 /// Processes read back: a hundred thousand ranks are more than one daemon is for.

@@ -181,7 +181,7 @@ fn dumps_of_a_job_are_joined_group_by_group() {
         &partly,
         2,
         &[
-            "warning waiting in communicator 868d41454cfb (world:default_pg) No file tells of rank 2, so nobody knows whether it has come to all_reduce #301 of",
+            "warning waiting in communicator ac4ede8ef5dd (world:default_pg) No file tells of rank 2, so nobody knows whether it has come to all_reduce #301 of",
         ],
     );
     assert!(!partly.stdout.contains("critical"), "{}", partly.stdout);
@@ -202,7 +202,7 @@ fn dumps_of_a_job_are_joined_group_by_group() {
         &import(&[hung[0], hung[1], hung[3], &log]),
         2,
         &[&format!(
-            "warning waiting in communicator 3092f74fcb57 (world:default_pg, 0xabc0000000000001) {rank_2} no dump here"
+            "warning waiting in communicator ddddb69b701c (world:default_pg, 0xabc0000000000001) {rank_2} no dump here"
         )],
     );
     // All is well as far as it is told, and the rank of which only the log tells may be the one that hangs.

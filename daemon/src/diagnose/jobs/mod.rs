@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::hangs::{Judge, Settings, Wait};
 use super::judgement::Judgement;
 use super::ledger::ENDED_WELL;
-use super::scope::{is_of_job, wait_id};
+use super::scope::{is_of_job, wait_ids};
 use crate::api::{Finding, FindingState, Severity};
 use crate::clock::Timestamp;
 use crate::model::{Job, Model, Name, ProcessState};
@@ -151,8 +151,8 @@ impl Jobs {
         let witnesses = told::witnesses(&verdict, &taken);
         watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
         let held = watched.kept.held(&taken, &self.settings);
-        let id = |wait: &Wait| wait_id(name, &wait.communicator, wait.kind, &wait.key);
-        let ended_well = verdict.ended_well.iter().map(id).collect();
+        let ids = |wait: &Wait| wait_ids(name, &wait.communicator, wait.kind, &wait.key);
+        let ended_well = verdict.ended_well.iter().flat_map(ids).collect();
         Some(Look { job: Arc::clone(name), judgements, ended_well, held })
     }
 

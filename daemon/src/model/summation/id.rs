@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::super::fnv::Fnv;
+use super::super::digest::Digest;
 use super::super::id::{digits, parse};
 
 /// Twelve hexadecimal digits of a stable hash over (session, group).
@@ -14,7 +14,12 @@ impl GroupId {
     /// The id of the group that its members call so.
     #[must_use]
     pub fn new(session: u64, group: u64) -> Self {
-        Self(digits(Fnv::new().text("summation").number(session).number(group).finish()))
+        Self(digits(Digest::of("summation").number(session).number(group).finish()))
+    }
+
+    /// The id that releases up to 0.1 gave it.
+    pub(in super::super) fn older(session: u64, group: u64) -> Self {
+        Self(digits(Digest::older().text("summation").number(session).number(group).finish()))
     }
 
     /// The digits.

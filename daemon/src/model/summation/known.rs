@@ -11,6 +11,7 @@ use super::super::limits::{
     MAX_TOLD_ROUNDS, MAX_WAITS,
 };
 use super::super::losses::Losses;
+use super::super::older::OlderIds;
 use super::super::process::ProcessId;
 use super::GroupId;
 use super::group::Group;
@@ -71,12 +72,13 @@ impl Groups {
         &mut self,
         all: &[SummationMember],
         of: Told,
+        older: &OlderIds,
         losses: &mut Losses,
     ) -> BTreeMap<GroupId, bool> {
         losses.add_many("summation_process_limit", all.len().saturating_sub(MAX_PROCESS_GROUPS));
         let mut changed = BTreeMap::new();
         for told in all.iter().take(MAX_PROCESS_GROUPS) {
-            match self.hear_one(told, of, losses) {
+            match self.hear_one(told, of, older, losses) {
                 Ok((id, is_alarming)) => *changed.entry(id).or_default() |= is_alarming,
                 Err(reason) => losses.add(reason),
             }
@@ -117,10 +119,11 @@ impl Groups {
         &mut self,
         told: &SummationMember,
         of: Told,
+        older: &OlderIds,
         losses: &mut Losses,
     ) -> Result<(GroupId, bool), &'static str> {
         let place = place(told)?;
-        let id = GroupId::new(told.session, told.group);
+        let id = older.id_of_group(told.session, told.group);
         if !self.known.contains_key(&id) && self.known.len() >= MAX_GROUPS {
             return Err("summation_group_limit");
         }
