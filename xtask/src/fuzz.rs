@@ -8,7 +8,7 @@ use crate::process::{command, root, run, say};
 use crate::tools;
 
 /// The targets in `fuzz/fuzz_targets`.
-const TARGETS: [&str; 3] = ["segment", "batch", "nccl_log"];
+const TARGETS: [&str; 5] = ["segment", "batch", "ingest", "import", "nccl_log"];
 /// Longest input tried: a segment has that many bytes in use.
 const MAX_INPUT_BYTES: u32 = 300_000;
 /// What of a log is a seed: beginnings have the inits, and short inputs are tried more often.
@@ -16,7 +16,8 @@ const SEED_BYTES: usize = 20_000;
 
 pub(crate) fn run_all(seconds: u32) -> Result<()> {
     tools::ensure_cargo_fuzz()?;
-    seed_logs()?;
+    seed("nccl_log", "logs", &["log"])?;
+    seed("import", "import", &["json", "xml", "log", "pickle"])?;
     for target in TARGETS {
         say(&format!("{target}: {seconds} s"));
         run(&mut command(
@@ -36,14 +37,15 @@ pub(crate) fn run_all(seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Puts the beginnings of the fixtures' logs where the target looks for its corpus.
-fn seed_logs() -> Result<()> {
-    let corpus = root().join("fuzz/corpus/nccl_log");
+/// Puts the beginnings of fixtures where the target looks for its corpus.
+fn seed(target: &str, folder: &str, ends: &[&str]) -> Result<()> {
+    let corpus = root().join("fuzz/corpus").join(target);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
-    let logs = root().join("fixtures/logs");
-    for entry in fs::read_dir(&logs).with_context(|| format!("cannot list {}", logs.display()))? {
+    let fixtures = root().join("fixtures").join(folder);
+    for entry in fs::read_dir(&fixtures).with_context(|| format!("cannot list {}", fixtures.display()))? {
         let path = entry?.path();
-        let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end == "log")) else {
+        let is_one = path.extension().and_then(|end| end.to_str()).is_some_and(|end| ends.contains(&end));
+        let Some(name) = path.file_name().filter(|_| is_one) else {
             continue;
         };
         let mut text = fs::read(&path)?;
