@@ -7,6 +7,7 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 type Failure = Box<dyn std::error::Error>;
 
+#[expect(clippy::disallowed_methods, reason = "Cargo tells a build script by it where to write")]
 fn main() -> Result<(), Failure> {
     println!("cargo:rerun-if-changed=proto");
     let files = protox::compile(["ringscope/v1/batch.proto"], ["proto"])?;

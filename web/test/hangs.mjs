@@ -124,7 +124,7 @@ export async function startProxy(url) {
   const sockets = new Set();
   const server = createServer((from, to) => {
     if (answer !== undefined && from.url.startsWith("/api/")) return to.writeHead(answer.status, { "content-type": "text/html" }).end(answer.body);
-    const on = request(url + from.url, { method: from.method, headers: { ...from.headers, host: new URL(url).host } }, (response) => {
+    const on = request(url + from.url, { method: from.method, headers: from.headers }, (response) => {
       to.writeHead(response.statusCode, response.headers);
       response.pipe(to);
     });

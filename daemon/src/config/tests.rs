@@ -139,9 +139,8 @@ fn names_of_the_daemon_come_from_everywhere_and_have_no_port() {
     let named = vec!["ringscope.cluster".to_owned(), "rings_2".to_owned()];
     let args = ServeArgs { allowed_host: named.clone(), ..ServeArgs::default() };
     assert_eq!(hosts(&args, &no_environment), Ok(named.clone()));
-    let env = |name: &str| {
-        (name == "RINGSCOPE_ALLOWED_HOSTS").then(|| "Ringscope.Cluster, rings_2".to_owned())
-    };
+    let env =
+        |name: &str| (name == "RINGSCOPE_ALLOWED_HOSTS").then(|| "Ringscope.Cluster, rings_2".to_owned());
     assert_eq!(hosts(&ServeArgs::default(), &env), Ok(named.clone()));
     let path = file("hosts", "allowed_hosts = [\"ringscope.cluster\", \"rings_2\"]\n");
     let config = Some(PathBuf::from(path));

@@ -81,8 +81,10 @@ impl Names {
     fn foreign(&self, headers: &HeaderMap, called: Option<&Authority>) -> Option<ApiError> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("null"));
         let is_foreign = match (text("origin"), text("sec-fetch-site")) {
+            // No page can set it. A proxy may have changed what the request calls the daemon.
+            (_, Some("same-origin")) => false,
             (Some(origin), _) => !self.is_ours(origin, called),
-            (None, Some(site)) => !matches!(site, "same-origin" | "none"),
+            (None, Some(site)) => site != "none",
             (None, None) => false,
         };
         is_foreign.then(|| {

@@ -62,7 +62,6 @@ fn zstd(packed: &[u8]) -> std::io::Result<impl Read> {
     Ok(decoder)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
 fn unreadable(error: std::io::Error) -> ApiError {
     ApiError::bad_request(format!("the body could not be read or unpacked: {error}"))
 }

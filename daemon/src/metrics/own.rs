@@ -34,7 +34,10 @@ impl OwnMetrics {
             ingest_batches: counter("ingest_batches", "Batches taken from agents.")?,
             ingest_duplicates: counter("ingest_duplicates", "Batches that had been taken before.")?,
             ingest_bytes: counter("ingest_bytes", "Bytes of batches, unpacked.")?,
-            ingest_refused: counter("ingest_refused", "Batches that are malformed, too large or of another version.")?,
+            ingest_refused: counter(
+                "ingest_refused",
+                "Batches that are malformed, too large or of another version.",
+            )?,
             store_commits: counter("store_commits", "Transactions committed.")?,
             store_errors: counter(
                 "store_errors",

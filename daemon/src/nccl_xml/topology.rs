@@ -280,7 +280,7 @@ mod tests {
         check(&NODE[..NODE.len() / 2], "was cut");
         check("<graphs/>", "NCCL_GRAPH_DUMP_FILE writes <graphs>");
         check(&NODE.replace("busid=\"0000:15:00.0\"", ""), "line 3: <pci> has no attribute busid");
-        check(&NODE.replace("sm=\"90\"", "sm=\"many\""), "line 5: sm=\"many\" of <gpu>");
+        check(&NODE.replace("sm=\"90\"", "sm=\"many\""), "line 5: sm of <gpu> is no number");
     }
 
     proptest! {

@@ -9,7 +9,14 @@ use crate::common::daemon::{Daemon, problem};
 
 async fn put(daemon: &Daemon, job: &str, body: &str) -> Response {
     let url = format!("{}/api/v1/jobs/{job}/level", daemon.url);
-    daemon.client.put(url).header("content-type", "application/json").body(body.to_owned()).send().await.unwrap()
+    daemon
+        .client
+        .put(url)
+        .header("content-type", "application/json")
+        .body(body.to_owned())
+        .send()
+        .await
+        .unwrap()
 }
 
 async fn level(daemon: &Daemon) -> JobLevel {

@@ -69,6 +69,9 @@ async fn pages_of_others_change_nothing() {
     let wished = daemon.json("/api/v1/jobs/train/level").await;
     assert_ne!(wished["wish"], "steps", "{wished}");
     let own = daemon.url.clone();
+    let through_proxy = [json, ("origin", "https://rings.cluster"), ("sec-fetch-site", "same-origin")];
+    let unread = ask(&daemon, Method::PUT, "/api/v1/jobs/train/level", &through_proxy).await;
+    problem(unread, 400, "must be JSON").await;
     for ours in
         [("origin", &*own), ("origin", "https://rings.example.org"), ("sec-fetch-site", "same-origin")]
     {

@@ -93,7 +93,10 @@ fn empty_messages_weigh_what_they_take() {
     assert!(weigh(few, 1000, u64::MAX).unwrap() >= taken_few);
     let error = weigh(&bytes, 1000, u64::MAX).unwrap_err();
     let BatchError::TooHeavy { at, most_bytes } = error else { panic!("{error}") };
-    assert!(at < 20_000 && most_bytes < 10 << 20 && taken > 50 << 20, "it stops where it is too much: {at} {taken}");
+    assert!(
+        at < 20_000 && most_bytes < 10 << 20 && taken > 50 << 20,
+        "it stops where it is too much: {at} {taken}"
+    );
     assert!(error.to_string().contains("8 MiB"), "{error}");
     let error = weigh(&bytes, 1000, 1 << 20).unwrap_err();
     assert!(error.to_string().contains("1 MiB"), "{error}");
