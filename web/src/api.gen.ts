@@ -1039,6 +1039,9 @@ export type Series = {
   unit: string;
 };
 
+/** What has lines of its own, beside primitives. */
+export type SeriesBy = "primitive" | "host" | "comm";
+
 /** One line of a series. */
 export type SeriesLine = {
   /** Communicator id. Absent: summed over communicators. */
