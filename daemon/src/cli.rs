@@ -146,7 +146,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Alert(args) => ask(async move {
             exit_status(notify::run(args, &mut stdout()).await, |error| match error {
                 AlertError::Config(_) | AlertError::NoTarget => USAGE,
-                AlertError::Failed { .. } | AlertError::Io(_) => FAILED,
+                AlertError::Failed { .. } | AlertError::Tls(_) | AlertError::Io(_) => FAILED,
             })
         }),
         Command::Level(args) => {

@@ -1,4 +1,4 @@
-//! A client of the REST API, for `status` and the demo.
+//! A client of the REST API, for `status`, other commands and the demo.
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::api::{
     SummationGroupDetail,
 };
 use crate::terminal::{clean_json, without_passwords};
+use crate::tls::{self, TlsError, Trust};
 
 /// Talks to one daemon.
 #[derive(Clone, Debug)]
@@ -30,6 +31,9 @@ pub enum ClientError {
         /// Why not, as the innermost error says it.
         reason: String,
     },
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// It answered with a problem.
     #[error("{url}: {detail}")]
     Problem {
@@ -41,15 +45,21 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the daemon at e.g. `http://127.0.0.1:9440`.
+    /// A client of the daemon at e.g. `http://127.0.0.1:9440`, which speaks http.
     #[must_use]
     pub fn new(daemon: &str) -> Self {
-        let http = reqwest::Client::builder()
-            .pool_idle_timeout(IDLE)
-            .connect_timeout(CONNECT)
-            .timeout(ANSWER_WITHIN)
-            .build()
-            .unwrap_or_default();
+        Self::of(shape().build().unwrap_or_default(), daemon)
+    }
+
+    /// A client of the daemon at e.g. `https://ringscope.example:9440`, which it trusts by these files.
+    ///
+    /// # Errors
+    /// [`ClientError::Tls`].
+    pub fn trusting(trust: &Trust, daemon: &str) -> Result<Self, ClientError> {
+        Ok(Self::of(tls::client(trust, is_secure(daemon), shape())?, daemon))
+    }
+
+    fn of(http: reqwest::Client, daemon: &str) -> Self {
         Self { http, daemon: daemon.trim_end_matches('/').to_owned() }
     }
 
@@ -286,6 +296,10 @@ impl Client {
     }
 }
 
+fn shape() -> reqwest::ClientBuilder {
+    reqwest::Client::builder().pool_idle_timeout(IDLE).connect_timeout(CONNECT).timeout(ANSWER_WITHIN)
+}
+
 /// Sends a request and reads what must be an object of the API.
 async fn answer<T: DeserializeOwned>(
     url: String,
@@ -297,6 +311,7 @@ async fn answer<T: DeserializeOwned>(
     };
     let mut response = request.send().await.map_err(no_answer)?;
     let status = response.status();
+    let place = response.headers().get(reqwest::header::LOCATION).cloned();
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
         if body.len() + chunk.len() > ANSWER_MAX {
@@ -314,14 +329,23 @@ async fn answer<T: DeserializeOwned>(
             Ok(answer) => return Ok(answer),
             Err(error) => not_ours(&format!(" with something else than was asked for ({error})")),
         }
+    } else if tls::is_https_port(&body) {
+        tls::HTTPS_PORT.to_owned()
+    } else if let Some(place) = place.filter(|_| status.is_redirection()) {
+        format!(
+            "answered {status} and wants to be asked at {place:?}: if that is right, name it with --daemon"
+        )
     } else {
         serde_json::from_slice::<Problem>(&body).map_or_else(|_| not_ours(""), |problem| problem.detail)
     };
     Err(ClientError::Problem { url, detail })
 }
 
-/// The system's words: those around them repeat the URL.
+/// What TLS makes of it, else the system's words: those around them repeat the URL.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
+    if let Some(reason) = tls::reason(error) {
+        return reason;
+    }
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;
@@ -335,13 +359,16 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
 /// What was expected.
 pub fn daemon_url(text: &str) -> Result<String, String> {
     match reqwest::Url::parse(text) {
-        Ok(url) if url.scheme() == "http" && url.has_host() => Ok(text.to_owned()),
-        Ok(url) if url.scheme() == "https" => Err(
-            "https is not spoken here: expected an address like http://127.0.0.1:9440, of the daemon itself"
-                .to_owned(),
-        ),
-        _ => Err("expected an address like http://127.0.0.1:9440".to_owned()),
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
+        _ => {
+            Err("expected an address like http://127.0.0.1:9440 or https://ringscope.example:9440".to_owned())
+        }
     }
+}
+
+/// Whether an address, as [`daemon_url`] takes it, is asked by TLS.
+pub(crate) fn is_secure(daemon: &str) -> bool {
+    reqwest::Url::parse(daemon).is_ok_and(|url| url.scheme() == "https")
 }
 
 /// Who does not take a connection within this time is away.

@@ -8,6 +8,7 @@
 mod agent;
 mod launch;
 mod notify;
+mod tls;
 
 pub use agent::AgentArgs;
 pub(crate) use launch::Launch;
@@ -22,12 +23,14 @@ use std::time::Duration;
 use crate::agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
 use crate::notify::NotifyConfig;
 use crate::store::DatabaseUrl;
+use crate::tls::ServerFiles;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(after_help = "Examples:
   ringscope serve
   ringscope serve --listen 0.0.0.0:9440 --database-url postgres://ringscope@db/ringscope --with-agent false
+  ringscope serve --listen 0.0.0.0:9440 --tls-cert host.pem --tls-key host.key
 
 Each setting may also come from the environment (RINGSCOPE_LISTEN) or from the file of --config (listen = ...).
 
@@ -97,6 +100,19 @@ pub struct ServeArgs {
     /// Whether it reads the kernel's messages [default: true]
     #[arg(long, value_name = "true|false")]
     pub agent_kernel_log: Option<String>,
+    /// Certificate of this daemon, in PEM, with those between it and its CA: https is served instead of http. Read again
+    /// when it changes [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert: Option<String>,
+    /// Key of that certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<String>,
+    /// Serve only clients that show a certificate of these CAs, in PEM [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<String>,
+    /// Certificate of a CA that is trusted for webhooks and Alertmanagers besides those that this machine trusts, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -140,6 +156,8 @@ pub struct ServeConfig {
     pub agent_look: bool,
     /// Whether it reads the kernel's messages. Default yes: they often have the cause.
     pub agent_kernel_log: bool,
+    /// Certificate, key and clients' CAs. Default none: http, for loopback needs no TLS.
+    pub tls: Option<ServerFiles>,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -178,6 +196,7 @@ impl Default for ServeConfig {
             agent_hardware_interval: DEFAULT_HARDWARE_INTERVAL,
             agent_look: true,
             agent_kernel_log: true,
+            tls: None,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -228,6 +247,7 @@ impl ServeConfig {
             look: settings.get("look", boolean).unwrap_or(default.look),
             agent_look: settings.get("agent_look", boolean).unwrap_or(default.agent_look),
             agent_kernel_log: settings.get("agent_kernel_log", boolean).unwrap_or(default.agent_kernel_log),
+            tls: tls::tls(&mut settings),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -265,6 +285,10 @@ impl<'a> Settings<'a> {
             &args.look,
             &args.agent_look,
             &args.agent_kernel_log,
+            &args.tls_cert,
+            &args.tls_key,
+            &args.tls_client_ca,
+            &args.ca,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several =
@@ -388,6 +412,10 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "expected ADDRESS:PORT, e.g. 127.0.0.1:9440, 0.0.0.0:9440 or [::]:9440".to_owned())
 }
 
+fn file(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("expected a file".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
 fn directory(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("expected a directory".to_owned()) } else { Ok(PathBuf::from(text)) }
 }
@@ -479,7 +507,7 @@ const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_ho
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 21] = [
     "listen",
     "database_url",
     "data_dir",
@@ -497,6 +525,10 @@ const NAMES: [&str; 17] = [
     "look",
     "agent_look",
     "agent_kernel_log",
+    "tls_cert",
+    "tls_key",
+    "tls_client_ca",
+    "ca",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -25,6 +25,7 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         hosts: tally(watched.iter().map(|host| host.standing.condition)),
         jobs: tally(live.iter().map(|job| job.standing.condition)),
         unknown: unknown(&watched, &live),
+        notices: Vec::new(),
     };
     if live.is_empty()
         && open.is_empty()

@@ -10,6 +10,7 @@ use crate::client::{Client, ClientError, daemon_url};
 use crate::clock::{self, Timestamp};
 use crate::config;
 use crate::health::moment;
+use crate::tls::Trust;
 use crate::words::{duration, plural};
 
 /// Arguments of `ringscope incidents`.
@@ -25,6 +26,8 @@ pub struct IncidentsArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    #[command(flatten)]
+    trust: Trust,
     /// Show those that are over too
     #[arg(long)]
     all: bool,
@@ -50,6 +53,8 @@ pub struct IncidentArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    #[command(flatten)]
+    trust: Trust,
     /// Say that you look after it
     #[arg(long, conflicts_with = "unacknowledge")]
     acknowledge: bool,
@@ -89,7 +94,7 @@ pub enum IncidentsError {
 /// # Errors
 /// [`IncidentsError`].
 pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
-    let incidents = Client::new(&args.daemon).incidents(args.all).await?;
+    let incidents = Client::trusting(&args.trust, &args.daemon)?.incidents(args.all).await?;
     if args.json {
         return print_json(&incidents, out);
     }
@@ -108,7 +113,7 @@ pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), Inci
 /// # Errors
 /// [`IncidentsError`].
 pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
-    let client = Client::new(&args.daemon);
+    let client = Client::trusting(&args.trust, &args.daemon)?;
     let by = || IncidentBy { by: args.by.clone() };
     if args.acknowledge {
         client.speak(&args.id, "acknowledge", &by()).await?;

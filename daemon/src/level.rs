@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::agent;
 use crate::api::{JobLevel, LevelChoice, ProcessLevel};
 use crate::client::{Client, ClientError, daemon_url};
+use crate::tls::Trust;
 use crate::words::plural;
 
 /// Arguments of `ringscope level`.
@@ -29,6 +30,8 @@ pub struct LevelArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    #[command(flatten)]
+    trust: Trust,
     /// Write the level into the segments of this folder, without a daemon
     #[arg(long, requires = "level")]
     dir: Option<PathBuf>,
@@ -79,7 +82,7 @@ pub async fn run(args: &LevelArgs, out: &mut impl Write) -> Result<(), LevelErro
     if let (Some(dir), Some(level)) = (&args.dir, args.level) {
         return write(dir.clone(), args.pid, level, out);
     }
-    let client = Client::new(&args.daemon);
+    let client = Client::trusting(&args.trust, &args.daemon)?;
     let job = args.job.as_deref().unwrap_or_default();
     match args.level {
         None => show(&client.level(job).await?, out)?,

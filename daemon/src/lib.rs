@@ -31,6 +31,7 @@ mod shared_dir;
 pub mod status;
 pub mod store;
 mod terminal;
+pub mod tls;
 pub mod top;
 mod unseen;
 pub mod view;

@@ -19,12 +19,14 @@ use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::notify;
 use crate::store::Keep;
+use crate::tls::{Own, TlsError};
 
 /// A daemon that has its address and does not run yet.
 pub struct Server {
     config: ServeConfig,
     listener: TcpListener,
     local_addr: SocketAddr,
+    tls: Option<Arc<Own>>,
 }
 
 /// Why the daemon does not run.
@@ -40,6 +42,9 @@ pub enum ServeError {
         /// What to do.
         advice: &'static str,
     },
+    /// A certificate or a key cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The metrics are wrong in themselves.
     #[error("the metrics cannot be registered: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -54,11 +59,12 @@ pub async fn serve(config: ServeConfig, shutdown: CancellationToken) -> Result<(
 }
 
 impl Server {
-    /// Takes the address of `config` (port 0: any that is free).
+    /// Takes the address of `config` (port 0: any that is free), and reads its certificate.
     ///
     /// # Errors
-    /// [`ServeError::Listen`].
+    /// [`ServeError::Tls`], [`ServeError::Listen`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
+        let tls = config.tls.clone().map(Own::load).transpose()?;
         let listen_error = |error: std::io::Error| ServeError::Listen {
             address: config.listen,
             reason: error.to_string(),
@@ -74,7 +80,7 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
-        Ok(Self { config, listener, local_addr })
+        Ok(Self { config, listener, local_addr, tls })
     }
 
     /// The address that it has.
@@ -83,18 +89,25 @@ impl Server {
         self.local_addr
     }
 
+    /// Where this host finds it.
+    #[must_use]
+    pub fn local_url(&self) -> String {
+        local_url(self.local_addr, self.tls.is_some())
+    }
+
     /// Serves until `shutdown`; then stops accepting, finishes what is in flight, and stores what is left, within
     /// [`GRACE`].
     ///
     /// # Errors
     /// A [`ServeError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
-        let Self { config, listener, local_addr } = self;
+        let local_url = self.local_url();
+        let Self { config, listener, local_addr, tls } = self;
         raise_file_limit();
         let tasks = TaskTracker::new();
         // The agent of this host ends first, so that its last batch is still taken.
         let stop = CancellationToken::new();
-        tasks.spawn(local_agent(agent_config(&config, local_addr), shutdown, stop.clone()));
+        tasks.spawn(local_agent(agent_config(&config, &local_url, tls.as_ref()), shutdown, stop.clone()));
         // The keeper outlives the requests that wait for it.
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
@@ -107,8 +120,11 @@ impl Server {
         let is_store_up = move || of_store.is_up();
         let metrics =
             Metrics::new(Arc::clone(&hub), is_store_up, Arc::clone(&own), config.metrics_communicators)?;
-        let local_url = format!("http://{}", reachable(local_addr));
-        notify::spawn(&config.notify, &local_url, &hub, &keeper, &own.notifications, &tasks, &stop);
+        notify::spawn(&config.notify, &local_url, &hub, &keeper, &own.notifications, &tasks, &stop)?;
+        if let Some(tls) = &tls {
+            metrics.show_tls(Arc::clone(tls))?;
+            tasks.spawn(Arc::clone(tls).watch(stop.clone()));
+        }
         tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
         tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
         let app = App {
@@ -118,9 +134,10 @@ impl Server {
             metrics: Arc::new(metrics),
             guard: Guard::new(config.body_limit_bytes),
             body_limit_bytes: config.body_limit_bytes,
+            tls: tls.clone(),
             stop: stop.clone(),
         };
-        tracing::info!("listening on http://{local_addr}");
+        tracing::info!("listening on {}://{local_addr}", scheme(tls.is_some()));
         let access = Access {
             cors_origins: &config.cors_origins,
             allowed_hosts: &config.allowed_hosts,
@@ -128,7 +145,7 @@ impl Server {
         };
         let router = http::router(app, &access);
         tokio::select! {
-            () = http::serve(listener, router, Limits::default(), stop.clone()) => {}
+            () = http::serve(listener, tls, router, Limits::default(), stop.clone()) => {}
             () = after(stop, REQUESTS_GRACE) => {
                 tracing::warn!("some requests did not end in time and are cut off");
             }
@@ -154,9 +171,8 @@ fn raise_file_limit() {
 }
 
 /// The agent that runs inside this daemon, unless it is to have none.
-fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentConfig> {
-    let address = reachable(local_addr);
-    let default = AgentConfig::new(format!("http://{address}"), config.data_dir.join("agent"));
+fn agent_config(config: &ServeConfig, local_url: &str, tls: Option<&Arc<Own>>) -> Option<AgentConfig> {
+    let default = AgentConfig::new(local_url, config.data_dir.join("agent"));
     config.with_agent.then(|| AgentConfig {
         dir: config.agent_dir.clone(),
         sysfs: config.agent_sysfs.clone(),
@@ -164,8 +180,17 @@ fn agent_config(config: &ServeConfig, local_addr: SocketAddr) -> Option<AgentCon
         pretended_hosts: config.pretended_hosts.clone(),
         look: default.look.clone().filter(|_| config.agent_look),
         kernel_log: default.kernel_log.clone().filter(|_| config.agent_kernel_log),
+        daemon_here: tls.cloned(),
         ..default
     })
+}
+
+fn local_url(local_addr: SocketAddr, is_tls: bool) -> String {
+    format!("{}://{}", scheme(is_tls), reachable(local_addr))
+}
+
+const fn scheme(is_tls: bool) -> &'static str {
+    if is_tls { "https" } else { "http" }
 }
 
 /// An address of this host that leads to what listens on `address`.

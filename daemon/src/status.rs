@@ -10,6 +10,7 @@ use crate::api::{
     CommunicatorSummary, Finding, Health, HealthLevel, HostSummary, Incident, Job, SummationGroup,
 };
 use crate::client::{Client, ClientError, daemon_url};
+use crate::tls::Trust;
 use crate::{clock, config, health};
 use view::Look;
 
@@ -34,6 +35,8 @@ pub struct StatusArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    #[command(flatten)]
+    trust: Trust,
     /// Only this job and its hosts
     #[arg(long)]
     job: Option<String>,
@@ -99,7 +102,7 @@ pub enum Outcome {
 /// # Errors
 /// [`StatusError`].
 pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<Outcome, StatusError> {
-    let client = Client::new(&args.daemon);
+    let client = Client::trusting(&args.trust, &args.daemon)?;
     let mut status = Status {
         health: client.health(args.job.as_deref(), args.host.as_deref()).await?,
         incidents: client.incidents(false).await?,

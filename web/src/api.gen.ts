@@ -306,6 +306,8 @@ export type Health = {
   jobs: ConditionCounts;
   /** How bad it is. */
   level: HealthLevel;
+  /** What the daemon has to say of itself, one line each, e.g. that its certificate ends soon. Absent: nothing. */
+  notices?: (string)[];
   /** In words, for an operator; the worst incident first. */
   sentence: string;
   /** When the oldest open incident that somebody should look at began. Absent: there is none. */

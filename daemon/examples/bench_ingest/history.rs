@@ -103,7 +103,7 @@ async fn fill(store: &Store, hosts: u32, from_ms: i64) -> u64 {
 
 /// Median of [`TIMES`] requests, each for other times: a repeated one would be answered from what is kept of it.
 async fn read_ms(url: &str, from_ms: i64) -> f64 {
-    let (_child, base_url) = spawn_daemon(url);
+    let (_child, base_url) = spawn_daemon(url, None);
     sending::Daemon::new(&base_url).until_ready().await.unwrap();
     let client = reqwest::Client::new();
     let mut times_ms = Vec::new();

@@ -11,16 +11,29 @@ use ringscope_wire::batch::{Batch, IngestReply};
 pub(crate) struct Daemon {
     client: reqwest::Client,
     url: String,
+    /// Certificate of the CA by which it is trusted, where it is asked by https.
+    ca: Option<String>,
 }
 
 impl Daemon {
     pub(crate) fn new(url: &str) -> Self {
-        Self { client: reqwest::Client::new(), url: url.trim_end_matches('/').to_owned() }
+        Self::trusting(None, url)
+    }
+
+    /// The same by https, of a daemon with a certificate of this CA.
+    pub(crate) fn trusting(ca: Option<&str>, url: &str) -> Self {
+        let ca = ca.map(str::to_owned);
+        let mut builder = reqwest::Client::builder().tls_built_in_root_certs(false);
+        if let Some(root) = ca.as_ref().and_then(|pem| reqwest::Certificate::from_pem(pem.as_bytes()).ok()) {
+            builder = builder.add_root_certificate(root);
+        }
+        let client = builder.build().unwrap_or_default();
+        Self { client, url: url.trim_end_matches('/').to_owned(), ca }
     }
 
     /// Another connection to it.
     pub(crate) fn another(&self) -> Self {
-        Self::new(&self.url)
+        Self::trusting(self.ca.as_deref(), &self.url)
     }
 
     /// Waits until it takes batches.

@@ -1,9 +1,11 @@
 //! What an agent is told, with each default and why it is that.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AgentError;
+use crate::tls::{Own, Trust};
 
 /// Folder of the segments. Memory, so that a segment costs no disk; shared, so that the agent sees it.
 pub const DEFAULT_DIR: &str = "/dev/shm/ringscope";
@@ -28,8 +30,12 @@ const LOG_GRACE: Duration = Duration::from_secs(5);
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// Address of the daemon: `http://host:port`.
+    /// Address of the daemon: `http://host:port` or `https://host:port`.
     pub daemon_url: String,
+    /// Whom it trusts to be the daemon, and as whom it shows itself.
+    pub trust: Trust,
+    /// The certificate of the daemon, where that is this process: then no other is trusted.
+    pub daemon_here: Option<Arc<Own>>,
     /// Folder of the segments; made if it is not there.
     pub dir: PathBuf,
     /// Folder in which batches are kept while the daemon is away; made if it is not there.
@@ -84,6 +90,8 @@ impl AgentConfig {
     pub fn new(daemon_url: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
         Self {
             daemon_url: daemon_url.into(),
+            trust: Trust::default(),
+            daemon_here: None,
             dir: PathBuf::from(DEFAULT_DIR),
             state_dir: state_dir.into(),
             interval: DEFAULT_INTERVAL,
@@ -105,7 +113,7 @@ impl AgentConfig {
         let wrong = |why: String| AgentError::DaemonUrl { url: self.daemon_url.clone(), why };
         let base = reqwest::Url::parse(self.daemon_url.trim_end_matches('/'))
             .map_err(|error| wrong(error.to_string()))?;
-        if base.scheme() != "http" {
+        if !matches!(base.scheme(), "http" | "https") {
             return Err(wrong(format!("scheme {:?} is not spoken", base.scheme())));
         }
         reqwest::Url::parse(&format!("{}/api/v1/ingest", base.as_str().trim_end_matches('/')))

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The address of the daemon is none.
-    #[error("the daemon's address {url:?} is wrong: {why}. Give one like http://daemon.example:9440")]
+    #[error(
+        "the daemon's address {url:?} is wrong: {why}. Give one like http://daemon.example:9440 or https://daemon.example:9440"
+    )]
     DaemonUrl {
         /// As given.
         url: String,
@@ -42,9 +44,9 @@ pub enum AgentError {
         /// What the system says.
         source: io::Error,
     },
-    /// No HTTP client could be made.
-    #[error("cannot make an HTTP client: {0}")]
-    Client(#[from] reqwest::Error),
+    /// A file for TLS cannot be used.
+    #[error("cannot speak TLS to the daemon: {0}")]
+    Tls(#[from] crate::tls::TlsError),
     /// The reader failed; a fault of ringscope's.
     #[error("the agent's reader stopped: {0}. Please report this with the lines before it")]
     Reader(#[from] tokio::task::JoinError),

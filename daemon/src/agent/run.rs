@@ -44,7 +44,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     if config.interval.is_zero() {
         return Err(AgentError::Interval);
     }
-    let transport = Transport::new(config.ingest_url()?)?;
+    let transport = Transport::new(&config)?;
     let agent_id = uuid::Uuid::new_v4().to_string();
     let opening = (config.dir.clone(), config.state_dir.clone(), agent_id.clone(), config.backlog_bytes);
     let (mark, backlog) = tokio::task::spawn_blocking(move || {

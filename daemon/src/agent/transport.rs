@@ -1,5 +1,6 @@
 //! One request to the daemon.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
@@ -7,8 +8,11 @@ use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{StatusCode, Url};
 use ringscope_wire::batch::{Batch, IngestReply, Inquiry, Wish};
 
+use super::config::AgentConfig;
+use super::error::AgentError;
 use super::foreign::clean;
 use crate::clock;
+use crate::tls::{self, Http};
 
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,26 +48,29 @@ pub(super) enum Outcome {
 /// Talks to one daemon.
 #[derive(Clone, Debug)]
 pub(super) struct Transport {
-    client: reqwest::Client,
+    http: Arc<Http>,
     url: Url,
 }
 
 impl Transport {
-    pub(super) fn new(url: Url) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(config: &AgentConfig) -> Result<Self, AgentError> {
+        let url = config.ingest_url()?;
         // No proxy: the daemon is near, and the environment is read in config.rs only.
-        let client = reqwest::Client::builder()
-            .timeout(TIMEOUT)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .no_proxy()
-            .build()?;
-        Ok(Self { client, url })
+        let shape =
+            || reqwest::Client::builder().timeout(TIMEOUT).connect_timeout(CONNECT_TIMEOUT).no_proxy();
+        let http = match &config.daemon_here {
+            Some(own) => Http::to_itself(own, shape)?,
+            None => Http::new(&config.trust, url.scheme() == "https", shape)?,
+        };
+        Ok(Self { http: Arc::new(http), url })
     }
 
     /// Sends one encoded batch.
     pub(super) async fn send(&self, mut body: Vec<u8>) -> Outcome {
         // Protobuf merges what follows into what is there.
         body.extend(Batch { posted_at_ns: clock::now().0, ..Batch::default() }.encode_to_vec());
-        let request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
+        let client = self.http.client();
+        let request = client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) => return Outcome::Away(with_causes(&error)),
@@ -86,8 +93,15 @@ fn outcome(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Outcome {
     {
         return Outcome::Taken { resend_all, wishes, inquiries, raised };
     }
-    let words = clean(&String::from_utf8_lossy(answer), MAX_REASON_BYTES);
+    if tls::is_https_port(answer) {
+        return Outcome::Away(tls::HTTPS_PORT.to_owned());
+    }
+    let mut words = clean(&String::from_utf8_lossy(answer), MAX_REASON_BYTES);
     if kind != PROBLEM {
+        if status.is_redirection() {
+            let place = clean(text(headers, header::LOCATION), MAX_REASON_BYTES);
+            words = format!("it wants to be asked at {place:?}, and redirects are not followed. {words}");
+        }
         return Outcome::Away(stranger(status, text(headers, header::SERVER), &words));
     }
     let reason = format!("{status}: {words}");
@@ -130,6 +144,10 @@ fn says_nothing_of_the_batch(status: StatusCode) -> bool {
 
 /// The error with what caused it: reqwest itself only says that sending failed.
 fn with_causes(error: &reqwest::Error) -> String {
+    if let Some(reason) = tls::reason(error) {
+        let host = error.url().and_then(|url| url.host_str()).unwrap_or_default();
+        return format!("{host}: {reason}");
+    }
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -10,11 +10,13 @@ use crate::agent::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
     DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, PretendedSysfs,
 };
+use crate::tls::Trust;
 
 /// Command line of `ringscope agent`. Values are checked in [`AgentArgs::into_config`], all at once.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   ringscope agent --daemon http://ringscope.cluster:9440
+  ringscope agent --daemon https://ringscope.cluster:9440 --ca ca.pem
 
 Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot run, 64 wrong usage or configuration")]
 pub struct AgentArgs {
@@ -49,6 +51,8 @@ pub struct AgentArgs {
     /// Never read the kernel's messages
     #[arg(long)]
     no_kernel_log: bool,
+    #[command(flatten)]
+    trust: Trust,
     #[arg(long = "inherited-look", env = "RINGSCOPE_LOOK", hide = true)]
     look: Option<String>,
     #[arg(long = "inherited-kernel-log", env = "RINGSCOPE_KERNEL_LOG", hide = true)]
@@ -86,6 +90,7 @@ impl AgentArgs {
             sysfs: sysfs.unwrap_or_else(|| PathBuf::from(DEFAULT_SYSFS)),
             hardware_interval: hardware_interval.unwrap_or(DEFAULT_HARDWARE_INTERVAL),
             pretended_hosts: pretended.unwrap_or_default(),
+            trust: self.trust,
             ..AgentConfig::new(self.daemon, state_dir)
         };
         config.look.take_if(|_| self.no_look || look == Some(false));

@@ -1,8 +1,9 @@
 //! Who is told of findings, as the settings of `ringscope serve` say it.
 
-use super::Settings;
+use super::{Settings, file};
 use crate::api::Severity;
 use crate::notify::{NotifyConfig, Target, TargetKind, public_url};
+use crate::tls::Trust;
 
 /// Who is told of findings.
 pub(super) fn notify(settings: &mut Settings<'_>) -> NotifyConfig {
@@ -13,6 +14,7 @@ pub(super) fn notify(settings: &mut Settings<'_>) -> NotifyConfig {
         targets,
         severity: settings.get("notify_severity", severity).unwrap_or(default.severity),
         public_url: settings.get("public_url", public_url),
+        trust: Trust { ca: settings.get("ca", file), ..Trust::default() },
         pace: default.pace,
     }
 }

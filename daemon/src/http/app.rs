@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper};
 use crate::metrics::Metrics;
 use crate::model::Model;
+use crate::tls::Own;
 
 /// The rooms that the routes lead to.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ pub struct App {
     pub guard: Guard,
     /// Largest batch, unpacked.
     pub body_limit_bytes: usize,
+    /// The certificate, where TLS is spoken.
+    pub tls: Option<Arc<Own>>,
     /// Ends the streams that would never end themselves.
     pub stop: CancellationToken,
 }

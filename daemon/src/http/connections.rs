@@ -9,15 +9,19 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::tls::Own;
+
 /// What a client may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Until the head of a request is there, from the accept or from the answer before: so long a connection may idle.
+    /// Until the head of a request is there, from the accept or from the answer before: so long a connection may idle. A
+    /// TLS handshake has the same time, before that.
     pub head: Duration,
     /// For how long a client that is sent something may take none of it.
     pub stalled: Duration,
@@ -31,8 +35,15 @@ impl Default for Limits {
     }
 }
 
-/// Serves `router` on `listener` until `stop`; then finishes what is in flight. Dropped, it cuts that off.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+/// Serves `router` on `listener` until `stop`, by TLS if there is a certificate; then finishes what is in flight. Dropped,
+/// it cuts that off.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<Own>>,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     // Connections have it from the listener.
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&listener, RECEIVE_BYTES_MAX);
     let room = Arc::new(Semaphore::new(limits.connections));
@@ -40,10 +51,18 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: 
     while let Some((stream, permit)) = stop.run_until_cancelled(accept(&listener, &room)).await {
         while connections.try_join_next().is_some() {}
         prepare(&stream, limits);
-        let (router, stop) = (router.clone(), stop.clone());
+        let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
         connections.spawn(async move {
             let _permit = permit;
-            converse(stream, router, limits, stop).await;
+            match tls {
+                None => converse(stream, router, limits, stop).await,
+                Some(tls) => {
+                    let shaken = stop.run_until_cancelled(tls.accept(stream, limits.head)).await;
+                    if let Some(Some(stream)) = shaken {
+                        converse(stream, router, limits, stop).await;
+                    }
+                }
+            }
         });
     }
     drop(listener);
@@ -78,7 +97,10 @@ fn prepare(stream: &TcpStream, limits: Limits) {
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, stalled_ms);
 }
 
-async fn converse(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+async fn converse<S>(stream: S, router: Router, limits: Limits, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -138,7 +160,7 @@ mod tests {
             test(address).await;
             stop.cancel();
         };
-        let both = async { tokio::join!(serve(listener, router, limits, stop.clone()), test) };
+        let both = async { tokio::join!(serve(listener, None, router, limits, stop.clone()), test) };
         tokio::time::timeout(PATIENCE, both).await.expect("it ends");
     }
 
@@ -245,7 +267,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let serving = serve(listener, Router::new().route("/", slow), SHORT, stop.clone());
+        let serving = serve(listener, None, Router::new().route("/", slow), SHORT, stop.clone());
         let client = async {
             let asked = connect(address, WHOLE).await;
             arrived.cancelled().await;

@@ -7,6 +7,7 @@ use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{Health, Problem};
+use crate::clock;
 use crate::view;
 
 /// How everything stands, in one sentence. Page, terminal and exit statuses say what this says.
@@ -22,10 +23,14 @@ use crate::view;
 pub(super) async fn health(State(app): State<App>, params: Params) -> Result<Json<Health>, ApiError> {
     let params = params.allow(&["job", "host"])?;
     let (job, host) = (params.owned("job"), params.owned("host"));
-    let health = app
+    let tls = app.tls.clone();
+    let mut health = app
         .read(move |model, diagnosis, now| {
             view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
         })
         .await?;
+    if let Some(tls) = tls {
+        health.notices = tls.state().notices(clock::now());
+    }
     Ok(Json(health))
 }

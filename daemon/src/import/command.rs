@@ -19,6 +19,7 @@ use crate::api::{Import, Verdict};
 use crate::client::daemon_url;
 use crate::clock;
 use crate::terminal::{clean, cleaned};
+use crate::tls::Trust;
 
 /// Arguments of `ringscope import`.
 #[derive(Debug, clap::Args)]
@@ -51,6 +52,8 @@ pub struct ImportArgs {
     /// Send it to this daemon, which then shows it beside what it has
     #[arg(long, value_name = "URL", value_parser = daemon_url)]
     daemon: Option<String>,
+    #[command(flatten)]
+    trust: Trust,
     /// Job under which it is known [default: name of the first file]
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -133,7 +136,7 @@ impl Outcome {
     /// [`ImportError`].
     pub async fn deliver(&self, args: &ImportArgs, stop: CancellationToken) -> Result<(), ImportError> {
         match &args.daemon {
-            Some(url) => deliver::post(url, &self.batches).await,
+            Some(url) => deliver::post(url, &args.trust, &self.batches).await,
             None => deliver::serve(args.listen, self.batches.clone(), stop).await,
         }
     }

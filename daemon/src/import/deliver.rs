@@ -10,17 +10,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::ImportError;
-use crate::client::innermost;
+use crate::client::{innermost, is_secure};
 use crate::config::ServeConfig;
 use crate::serve::Server;
 use crate::store::DatabaseUrl;
 use crate::terminal::without_passwords;
+use crate::tls::{self, Trust};
 
 /// Sends the batches to the daemon at `url`.
-pub(super) async fn post(url: &str, batches: &[Batch]) -> Result<(), ImportError> {
+pub(super) async fn post(url: &str, trust: &Trust, batches: &[Batch]) -> Result<(), ImportError> {
     let refused = |reason: String| ImportError::Refused { url: without_passwords(url).into_owned(), reason };
-    let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
-    let client = client.map_err(|error| refused(error.to_string()))?;
+    let shape = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
+    let client = tls::client(trust, is_secure(url), shape)?;
     for batch in batches {
         let request = client
             .post(format!("{}/api/v1/ingest", url.trim_end_matches('/')))
@@ -59,7 +60,7 @@ pub(super) async fn serve(
         stop
     };
     let sending = async {
-        let sent = post(&url, &batches).await;
+        let sent = post(&url, &Trust::default(), &batches).await;
         match &sent {
             Ok(()) => tracing::info!("the import is shown at {url}; Ctrl-C ends it"),
             Err(_) => failed.cancel(),

@@ -19,6 +19,9 @@ pub enum ImportError {
         /// Why not.
         reason: String,
     },
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] crate::tls::TlsError),
     /// The terminal.
     #[error("cannot write the verdict: {0}")]
     Write(#[from] io::Error),

@@ -57,6 +57,7 @@ mod sum_staleness;
 mod sum_summed_bytes;
 mod sum_summing_seconds;
 mod summations;
+mod tls;
 mod wire_bytes;
 
 pub use notifications::Notifications;
@@ -70,6 +71,7 @@ use prometheus::{Encoder as _, Registry, TextEncoder};
 
 use crate::clock;
 use crate::hub::Hub;
+use crate::tls::Own;
 use snapshot::Snapshot;
 
 /// Everything that is scraped.
@@ -100,6 +102,14 @@ impl Metrics {
             desc,
         }))?;
         Ok(Self { registry, own })
+    }
+
+    /// Shows the daemon's certificate too.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn show_tls(&self, own: Arc<Own>) -> Result<(), prometheus::Error> {
+        self.registry.register(Box::new(tls::TlsCollector::new(own)?))
     }
 
     /// The text that Prometheus reads.

@@ -11,6 +11,7 @@ use super::post::{PostError, post_once};
 use super::target::{Target, TargetKind};
 use crate::clock::{self, Timestamp};
 use crate::config::{ConfigError, ServeArgs, ServeConfig};
+use crate::tls::{self, TlsError};
 
 /// Arguments of `ringscope alert`.
 #[derive(Debug, clap::Args)]
@@ -48,6 +49,9 @@ struct TestArgs {
     /// Address of the page, for the links
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
+    /// Certificate of a CA that is trusted besides those that this machine trusts, in PEM
+    #[arg(long, value_name = "FILE")]
+    ca: Option<String>,
     /// TOML file with the settings of `ringscope serve`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -59,6 +63,9 @@ pub enum AlertError {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The CA.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Nobody would be told.
     #[error("no target: give --alertmanager URL or --webhook URL, or the --config of `ringscope serve`")]
     NoTarget,
@@ -85,6 +92,7 @@ pub async fn run(args: AlertArgs, out: &mut impl Write) -> Result<(), AlertError
         alertmanager: args.alertmanager,
         webhook: args.webhook,
         public_url: args.public_url,
+        ca: args.ca,
         config: args.config,
         ..ServeArgs::default()
     })?;
@@ -92,11 +100,13 @@ pub async fn run(args: AlertArgs, out: &mut impl Write) -> Result<(), AlertError
     if targets.is_empty() {
         return Err(AlertError::NoTarget);
     }
-    let links = Links::new(&config.notify.public_url.unwrap_or_else(|| format!("http://{}", config.listen)));
-    let http = reqwest::Client::new();
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let listen = || format!("{scheme}://{}", config.listen);
+    let links = Links::new(&config.notify.public_url.clone().unwrap_or_else(listen));
     let mut failed = 0;
     for target in targets {
-        match try_one(&http, target, &links, clock::now()).await {
+        let http = tls::client(&config.notify.trust, target.is_secure(), reqwest::Client::builder())?;
+        match try_one(http, target, &links, clock::now()).await {
             Ok((status, words)) => {
                 let words = if words.is_empty() { String::new() } else { format!(" {words}") };
                 writeln!(out, "{target}: took the test alert ({status}{words})")?;
@@ -111,7 +121,7 @@ pub async fn run(args: AlertArgs, out: &mut impl Write) -> Result<(), AlertError
 }
 
 async fn try_one(
-    http: &reqwest::Client,
+    http: reqwest::Client,
     target: &Target,
     links: &Links,
     now: Timestamp,

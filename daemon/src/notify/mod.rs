@@ -32,6 +32,7 @@ use crate::api::{Changed, Incident, Severity};
 use crate::hub::Hub;
 use crate::ingest::Keeper;
 use crate::metrics::Notifications;
+use crate::tls::{TlsError, Trust};
 use crate::view::{self, IncidentFilter};
 use links::Links;
 use post::Poster;
@@ -45,6 +46,8 @@ pub struct NotifyConfig {
     pub severity: Severity,
     /// Where people open the page, without a `/` at the end. `None`: at the address that the daemon listens on.
     pub public_url: Option<String>,
+    /// Whom they are trusted to be by, where they are told by https.
+    pub trust: Trust,
     /// How fast.
     pub pace: Pace,
 }
@@ -64,7 +67,13 @@ pub struct Pace {
 
 impl Default for NotifyConfig {
     fn default() -> Self {
-        Self { targets: Vec::new(), severity: Severity::Warning, public_url: None, pace: Pace::default() }
+        Self {
+            targets: Vec::new(),
+            severity: Severity::Warning,
+            public_url: None,
+            trust: Trust::default(),
+            pace: Pace::default(),
+        }
     }
 }
 
@@ -92,6 +101,9 @@ struct Teller {
 }
 
 /// Starts telling, until `stop`.
+///
+/// # Errors
+/// [`TlsError`]: the CA that they are to be trusted by cannot be read.
 pub fn spawn(
     config: &NotifyConfig,
     local_url: &str,
@@ -100,7 +112,7 @@ pub fn spawn(
     metrics: &Notifications,
     tasks: &TaskTracker,
     stop: &CancellationToken,
-) {
+) -> Result<(), TlsError> {
     for target in &config.targets {
         tracing::info!("telling incidents of severity {} and above to {target}", config.severity.label());
         let teller = Teller {
@@ -109,7 +121,7 @@ pub fn spawn(
             links: Links::new(config.public_url.as_deref().unwrap_or(local_url)),
             severity: config.severity,
             pace: config.pace,
-            poster: Poster::new(target.clone(), config.pace.retry, metrics.clone()),
+            poster: Poster::new(target.clone(), &config.trust, config.pace.retry, metrics.clone())?,
             changes: hub.subscribe(),
             stop: stop.clone(),
         };
@@ -118,6 +130,7 @@ pub fn spawn(
             TargetKind::Webhook => tasks.spawn(webhook::run(teller)),
         };
     }
+    Ok(())
 }
 
 impl Teller {

@@ -10,10 +10,11 @@ use serde::Serialize;
 use super::target::Target;
 use crate::client::innermost;
 use crate::metrics::Notifications;
+use crate::tls::{Http, TlsError, Trust};
 
 /// Posts to one target.
 pub(super) struct Poster {
-    http: reqwest::Client,
+    http: Http,
     target: Target,
     retry: Duration,
     metrics: Notifications,
@@ -53,8 +54,14 @@ impl PostError {
 }
 
 impl Poster {
-    pub(super) fn new(target: Target, retry: Duration, metrics: Notifications) -> Self {
-        Self { http: reqwest::Client::new(), target, retry, metrics, failing: AtomicBool::new(false) }
+    pub(super) fn new(
+        target: Target,
+        trust: &Trust,
+        retry: Duration,
+        metrics: Notifications,
+    ) -> Result<Self, TlsError> {
+        let http = Http::new(trust, target.is_secure(), reqwest::Client::builder)?;
+        Ok(Self { http, target, retry, metrics, failing: AtomicBool::new(false) })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -68,7 +75,7 @@ impl Poster {
             .with_min_delay(self.retry)
             .with_max_delay(RETRY_MAX)
             .with_max_times(ATTEMPTS - 1);
-        let posted = (|| post_once(&self.http, &self.target, body))
+        let posted = (|| post_once(self.http.client(), &self.target, body))
             .retry(backoff)
             .when(PostError::is_temporary)
             .adjust(|error, wait| match error {
@@ -107,7 +114,7 @@ impl Poster {
 /// # Errors
 /// [`PostError`].
 pub(super) async fn post_once<T: Serialize + ?Sized>(
-    http: &reqwest::Client,
+    http: reqwest::Client,
     target: &Target,
     body: &T,
 ) -> Result<(StatusCode, String), PostError> {

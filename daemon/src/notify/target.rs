@@ -50,6 +50,11 @@ impl Target {
         self.kind
     }
 
+    /// Whether it is told by TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
     /// A name for the store that tells targets apart and gives no secret away.
     pub(super) fn id(&self) -> String {
         let digest = Sha256::digest(self.url.as_str().as_bytes());

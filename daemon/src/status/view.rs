@@ -74,10 +74,11 @@ fn headline(status: &Status, look: Look, now: Timestamp) -> String {
         Level::Critical => "1;31",
     };
     let advice = health.advice.as_ref().map(|advice| format!("{advice}\n")).unwrap_or_default();
+    let notices: String = health.notices.iter().map(|notice| format!("{notice}.\n")).collect();
     if look.colour {
-        format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n{advice}")
+        format!("\u{1b}[{code}m{sentence}\u{1b}[0m\n{advice}{notices}")
     } else {
-        format!("{sentence}\n{advice}")
+        format!("{sentence}\n{advice}{notices}")
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientError, daemon_url};
+use crate::tls::Trust;
 use crate::{clock, config};
 use state::{Action, Open, Snapshot, State};
 
@@ -37,6 +38,8 @@ pub struct TopArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
     daemon: String,
+    #[command(flatten)]
+    trust: Trust,
 }
 
 /// Why it does not run.
@@ -61,7 +64,7 @@ pub async fn run(args: &TopArgs, stop: CancellationToken) -> Result<(), TopError
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(TopError::NoTerminal);
     }
-    let client = Client::new(&args.daemon);
+    let client = Client::trusting(&args.trust, &args.daemon)?;
     let Some(first) = stop.run_until_cancelled(fetch(&client, None)).await else { return Ok(()) };
     let state = State::new(args.daemon.clone(), first?);
     let end = CancellationToken::new();

@@ -605,8 +605,14 @@ async fn error(change: impl FnOnce(&mut AgentConfig)) -> String {
 async fn what_cannot_work_is_said_with_what_to_do() {
     let url = error(|config| config.daemon_url = "daemon:9440".into()).await;
     assert!(url.contains("daemon:9440") && url.contains("http://"), "{url}");
-    let tls = error(|config| config.daemon_url = "https://daemon".into()).await;
-    assert!(tls.contains("https"), "{tls}");
+    let scheme = error(|config| config.daemon_url = "ftp://daemon".into()).await;
+    assert!(scheme.contains("\"ftp\"") && scheme.contains("https://"), "{scheme}");
+    let tls = |config: &mut AgentConfig| {
+        config.daemon_url = "https://daemon".into();
+        config.trust.ca = Some("/none/ca.pem".into());
+    };
+    let tls = error(tls).await;
+    assert!(tls.contains("/none/ca.pem: No such file"), "{tls}");
     let dir = error(|config| config.dir = "/dev/null/x".into()).await;
     assert!(dir.contains("/dev/null/x") && dir.contains("RINGSCOPE_DIR"), "{dir}");
     let state = error(|config| config.state_dir = "/dev/null/x".into()).await;

@@ -95,15 +95,9 @@ fn all_mistakes_are_named_at_once() {
         &["3 mistake(s)", "--listen \"here\"", "--retention \"0d\"", "--body-limit \"1KiB\""],
     );
     check(
-        &["agent", "--daemon", "https://daemon", "--interval", "0s", "--backlog", "much", "--keep-dead", "1"],
+        &["agent", "--daemon", "ftp://daemon", "--interval", "0s", "--backlog", "much", "--keep-dead", "1"],
         64,
-        &[
-            "4 mistake(s)",
-            "\"https://daemon\"",
-            "--interval \"0s\"",
-            "--backlog \"much\"",
-            "--keep-dead \"1\"",
-        ],
+        &["4 mistake(s)", "\"ftp://daemon\"", "--interval \"0s\"", "--backlog \"much\"", "--keep-dead \"1\""],
     );
     check(&["demo", "--database-url", "mysql://db"], 64, &["--database-url"]);
 }

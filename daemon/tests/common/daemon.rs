@@ -39,12 +39,17 @@ pub fn sqlite(dir: &Path) -> String {
 impl Daemon {
     /// Starts one, and waits until it answers.
     pub async fn start(config: ServeConfig) -> Self {
+        Self::start_with(config, reqwest::Client::new()).await
+    }
+
+    /// Starts one that is asked by `client`.
+    pub async fn start_with(config: ServeConfig, client: reqwest::Client) -> Self {
         let server = Server::bind(config).await.unwrap();
-        let url = format!("http://{}", server.local_addr());
+        let url = server.local_url();
         let stop = CancellationToken::new();
         #[allow(clippy::disallowed_methods, reason = "a test joins it")]
         let running = tokio::spawn(server.run(stop.clone()));
-        Self { url, client: reqwest::Client::new(), stop, running }
+        Self { url, client, stop, running }
     }
 
     /// Starts one that is ready.

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
 
 pub mod batches;
+pub mod certs;
 pub mod closed_form;
 pub mod daemon;
 pub mod monitoring;

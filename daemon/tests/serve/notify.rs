@@ -74,8 +74,13 @@ fn telling(database_url: &str, targets: Vec<Target>) -> ServeConfig {
         repeat: Duration::from_secs(1),
         retry: Duration::from_millis(20),
     };
-    let notify =
-        NotifyConfig { targets, severity: Severity::Warning, public_url: Some("https://rs".into()), pace };
+    let notify = NotifyConfig {
+        targets,
+        severity: Severity::Warning,
+        public_url: Some("https://rs".into()),
+        pace,
+        ..NotifyConfig::default()
+    };
     ServeConfig { notify, ..config(database_url) }
 }
 

@@ -30,7 +30,7 @@ const MAX_SUSPECTS = 3;
 export function Headline() {
   const health = store.health.value;
   if (health === undefined) return null;
-  const { level, sentence, advice, unknown } = health;
+  const { level, sentence, advice, unknown, notices = [] } = health;
   const old = store.staleMs.value !== undefined;
   // What was well a minute ago need not be so now.
   const shown = old && level !== "critical" && level !== "warning" ? "unknown" : level;
@@ -48,6 +48,11 @@ export function Headline() {
               <b>What to do:</b> {withCommands(advice)}
             </p>
           )}
+          {notices.map((notice) => (
+            <p class="advice" key={notice}>
+              <b>Note:</b> {withCommands(notice)}.
+            </p>
+          ))}
           <Unknown lines={unknown.filter((line) => !sentence.includes(line))} />
         </div>
       </div>

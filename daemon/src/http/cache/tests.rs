@@ -81,6 +81,7 @@ fn app(guard: Guard) -> App {
         metrics: Arc::new(metrics),
         guard,
         body_limit_bytes: 1 << 20,
+        tls: None,
         stop,
     }
 }
@@ -99,7 +100,7 @@ async fn serving(app: App, test: impl AsyncFnOnce(String)) -> usize {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::select! {
-        () = serve(listener, router, Limits::default(), CancellationToken::new()) => panic!("it serves"),
+        () = serve(listener, None, router, Limits::default(), CancellationToken::new()) => panic!("it serves"),
         () = test(url) => {}
     }
     computed.load(Ordering::SeqCst)
