@@ -34,6 +34,8 @@ pub struct ServerFiles {
 #[derive(Debug)]
 pub struct Own {
     files: ServerFiles,
+    /// The files as they were when they were read first.
+    first: Stamps,
     loaded: RwLock<Loaded>,
     /// Why the files as they are now are not used.
     problem: Mutex<Option<TlsError>>,
@@ -68,8 +70,10 @@ impl Own {
     /// # Errors
     /// [`TlsError`] of the first that cannot be used.
     pub fn load(files: ServerFiles) -> Result<Arc<Self>, TlsError> {
+        let first = files::stamps(files.paths());
         let loaded = Loaded::read(&files)?;
         let own = Self {
+            first,
             files,
             loaded: RwLock::new(loaded),
             problem: Mutex::new(None),
@@ -123,7 +127,7 @@ impl Own {
     async fn looking(self: Arc<Self>, mut hangup: Option<Signal>, stop: CancellationToken) {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen = Seen { stamps: self.files_now(), ..Seen::default() };
+        let mut seen = Seen { stamps: self.first.clone(), ..Seen::default() };
         let mut warned_at = clock::monotonic();
         loop {
             let asked = tokio::select! {
@@ -137,7 +141,7 @@ impl Own {
                 own.look(&mut seen, asked);
                 seen
             });
-            let Ok(looked) = looked.await else { return };
+            let Some(Ok(looked)) = stop.run_until_cancelled(looked).await else { return };
             seen = looked;
             if warned_at.elapsed() >= WARN_EVERY {
                 warned_at = clock::monotonic();

@@ -121,9 +121,10 @@ fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e 
     None
 }
 
-/// `DnsName("host")` as webpki writes it: `host`.
+/// `host` of `DnsName("host")` and `10.1.2.3` of `IpAddress(10.1.2.3)`, as webpki writes them.
 fn bare(name: &str) -> String {
-    name.split('"').nth(1).unwrap_or(name).chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    inner.trim_matches('"').chars().filter(|c| !c.is_control()).take(NAME_CHARS).collect()
 }
 
 fn date_of(time: UnixTime) -> String {

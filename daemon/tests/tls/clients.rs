@@ -142,7 +142,7 @@ async fn the_agent_inside_the_daemon_needs_no_certificate_and_no_name() {
     let mut daemon = Daemon::start_with(config, client).await;
     daemon.url = format!("https://ringscope.example:{}", address.port());
     until("the agent is heard", async || hears_an_agent(&daemon).await).await;
-    // Only itself: who shows that certificate without its key, or another one, is not taken.
+    // That it believes itself has made nobody else believe it.
     refused(&daemon.url.replace("ringscope.example", "127.0.0.1"), &[], &["a CA that is not trusted here"]);
     daemon.stop().await;
 }

@@ -67,3 +67,28 @@ async fn what_is_neither_tls_nor_http_is_closed_and_counted() {
     until("all are counted", async || metric(&daemon, failed).await >= 3.0).await;
     daemon.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
+    use reqwest::tls::Version;
+
+    let dir = scratch("tls-versions");
+    let ca = Authority::new("ours");
+    let daemon = serving(&ca, ca.issue(&HERE).write(&dir, "host")).await;
+    for version in [Version::TLS_1_2, Version::TLS_1_3] {
+        let client = ca.client().min_tls_version(version).max_tls_version(version).build().unwrap();
+        let answer = client.get(format!("{}/healthz", daemon.url)).send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{version:?}");
+    }
+    // The hello of a client of TLS 1.1: its version, a random number, no session, one cipher suite, no compression.
+    let hello = [&[3, 2][..], &[7; 32], &[0], &[0, 2, 0, 0x2f], &[1, 0]].concat();
+    let length = u8::try_from(hello.len()).unwrap();
+    let record = [&[0x16, 3, 1, 0, length + 4, 1, 0, 0, length][..], &hello].concat();
+    let mut stream = TcpStream::connect(daemon.url.trim_start_matches("https://")).await.unwrap();
+    stream.write_all(&record).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    // An alert: fatal, protocol_version.
+    assert_eq!((answer.first(), answer.get(5..)), (Some(&0x15), Some(&[2, 70][..])), "{answer:?}");
+    daemon.stop().await;
+}
