@@ -108,7 +108,7 @@ async fn a_small_body_that_would_become_gigabytes_is_refused_at_once() {
         ("gzip", gzip(&unpacked)),
         ("zstd", zstd::encode_all(&*unpacked, 19).unwrap()),
         ("gzip", gzip(&empty_processes(1_000_000))),
-        // Longer than a batch may be, whatever is in it.
+        // Longer than a batch may be, and none from the beginning.
         ("gzip", gzip(&vec![0; 64 << 20])),
     ];
     // What the first request of all takes is not this body's.

@@ -1,14 +1,19 @@
 //! Accepts connections and serves them, within bounds: who sends or reads too slowly is cut off, so that the others are
 //! served. axum's own loop has no such bounds.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -52,14 +57,15 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         prepare(&stream, limits);
         let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
+        let line = Line::of(&stream);
         connections.spawn(async move {
             let _permit = permit;
             match tls {
-                None => converse(stream, router, limits, stop).await,
+                None => converse(stream, line, router, limits, stop).await,
                 Some(tls) => {
                     let shaken = stop.run_until_cancelled(tls.accept(stream, limits.head)).await;
                     if let Some(Some(stream)) = shaken {
-                        converse(stream, router, limits, stop).await;
+                        converse(stream, line, router, limits, stop).await;
                     }
                 }
             }
@@ -97,16 +103,41 @@ fn prepare(stream: &TcpStream, limits: Limits) {
     let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, stalled_ms);
 }
 
-async fn converse<S>(stream: S, router: Router, limits: Limits, stop: CancellationToken)
+/// The connection that a request came by: an extension of the request.
+#[derive(Clone)]
+pub(super) struct Line(Arc<OwnedFd>);
+
+impl Line {
+    /// `None`: there is no file descriptor left for it.
+    fn of(stream: &TcpStream) -> Option<Self> {
+        stream.as_fd().try_clone_to_owned().ok().map(|socket| Self(Arc::new(socket)))
+    }
+
+    /// Whether the client has closed it, also while what it has sent before waits to be read, which nobody else sees.
+    pub(super) fn is_closed(&self) -> bool {
+        let mut sockets = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut sockets, Some(&at_once)).is_ok_and(|n| n > 0)
+    }
+}
+
+async fn converse<S>(stream: S, line: Option<Line>, router: Router, limits: Limits, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(line) = &line {
+            request.extensions_mut().insert(line.clone());
+        }
+        router.call(request)
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(stream), service)
     );
     let ended = match stop.run_until_cancelled(connection.as_mut()).await {
         Some(ended) => ended,
@@ -126,8 +157,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The agents of a few thousand hosts, each with one, and the pages of everyone on call.
 const CONNECTIONS_MAX: usize = 8192;
-/// What the kernel keeps of what a client has sent and nobody has read: else it would be six MiB, all of which an import
-/// reads before it comes to where its client left. A network of 1 ms still carries 128 MB/s.
+/// What the kernel keeps of what a client has sent and nobody has read: else it would be six MiB for each that sends more
+/// than is taken. A network of 1 ms still carries 128 MB/s.
 const RECEIVE_BYTES_MAX: usize = 128 << 10;
 /// What a connection may hold of a request that nobody has asked for yet: the largest head that is answered with words.
 const BUFFER_BYTES_MAX: usize = 64 << 10;

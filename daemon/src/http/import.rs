@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::App;
+use super::connections::Line;
 use super::names::refuse_unasked;
 use super::problem::ApiError;
 use super::query::Params;
@@ -60,7 +61,8 @@ pub(super) async fn import(
     let _here = gone.clone().drop_guard();
     let uploads = Arc::clone(&app.guard.uploads);
     let (held, parsed) = (Mutex::new(held), Mutex::new(None));
-    let room = Within { uploads, held, parsed, gone, full: full.clone() };
+    let line = request.extensions().get::<Line>().cloned();
+    let room = Within { uploads, held, parsed, gone, line, full: full.clone() };
     let (upload, uploading) = Upload::new();
     let agent_id = format!("import-{}", Uuid::new_v4());
     let judging = tokio::task::spawn_blocking(move || {
@@ -97,6 +99,7 @@ struct Within {
     /// The right to what is parsed.
     parsed: Mutex<Option<OwnedSemaphorePermit>>,
     gone: CancellationToken,
+    line: Option<Line>,
     /// Cancelled when there was no room.
     full: CancellationToken,
 }
@@ -126,7 +129,11 @@ impl Room for Within {
     }
 
     fn is_wanted(&self) -> io::Result<()> {
-        if self.gone.is_cancelled() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+        if self.gone.is_cancelled() || self.line.as_ref().is_some_and(Line::is_closed) {
+            Err(io::ErrorKind::ConnectionAborted.into())
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -40,8 +40,8 @@ impl Uploads {
         let decoded_kib_max = u32::try_from(decoded >> 10).unwrap_or(u32::MAX);
         Self {
             held: AtomicUsize::new(0),
-            // One batch, packed and not, always finds room while nobody else sends a large one.
-            most: HELD_BYTES_MAX.max(RESERVE_BYTES.saturating_add(body_limit_bytes.saturating_mul(2))),
+            // One batch, packed to half of it and unpacked, finds room while nobody else sends a large one.
+            most: HELD_BYTES_MAX.max(RESERVE_BYTES.saturating_add(body_limit_bytes / 2 * 3)),
             unpacking: Arc::new(Semaphore::new(UNPACKING_MAX)),
             decoded: Arc::new(Semaphore::new(decoded_kib_max as usize)),
             decoded_kib_max,
@@ -200,11 +200,11 @@ pub(super) fn too_large(limit_bytes: usize) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
 }
 
-/// Bytes of bodies in memory, of all clients together, packed and unpacked: three of the largest batches, or some thousand
-/// of ordinary ones. With the buffers of a thousand connections that stand still it stays below 64 MiB.
-const HELD_BYTES_MAX: usize = 48 << 20;
+/// Bytes of bodies in memory, of all clients together, packed and unpacked: one of the largest batches, or hundreds of
+/// ordinary ones. With all else that a thousand connections take which stand still it is less than 64 MiB.
+const HELD_BYTES_MAX: usize = 32 << 20;
 /// Of that, for small ones only.
-const RESERVE_BYTES: usize = 8 << 20;
+const RESERVE_BYTES: usize = 4 << 20;
 /// An upload that holds more is a large one: an agent of eight ranks sends less.
 const SMALL_BYTES: usize = 2 << 20;
 /// Batches unpacked at once: each has a window of its own, and a core to itself.
@@ -248,7 +248,7 @@ mod tests {
         for limit in [16 << 20, 1 << 30] {
             let uploads = Arc::new(Uploads::new(limit));
             let mut held = uploads.begin();
-            held.grow(2 * limit).unwrap();
+            held.grow(limit / 2 * 3).unwrap();
         }
     }
 

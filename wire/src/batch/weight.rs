@@ -142,6 +142,9 @@ impl Scales {
 
     fn key(&mut self, key: u64) -> Result<(), BatchError> {
         let field = u32::try_from(key >> 3).map_err(|_| malformed("a key that is too large"))?;
+        if field == 0 {
+            return Err(malformed("a field without a number"));
+        }
         match key & 7 {
             0 => self.state = State::Number { field, shift: 0 },
             2 => self.state = State::Length { field, value: 0, shift: 0 },

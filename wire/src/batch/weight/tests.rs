@@ -113,7 +113,8 @@ fn processes_of_which_nothing_is_to_be_said_are_not_too_heavy() {
 
 #[test]
 fn what_no_decoder_takes_is_malformed() {
-    let cases: [(&str, &[u8]); 6] = [
+    let cases: [(&str, &[u8]); 7] = [
+        ("a field without a number", &[0, 0]),
         ("a key", &[0xff; 11]),
         ("a number", &[8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
         ("a length", &[18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
