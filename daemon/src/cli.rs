@@ -27,6 +27,7 @@ use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, Outcome, StatusArgs};
 use crate::terminal::{self, Clean, Lines};
+use crate::tokens::{self, AuditArgs, TokenArgs};
 use crate::top::{self, TopArgs};
 
 const FAILED: u8 = 1;
@@ -64,6 +65,10 @@ enum Command {
     Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
+    /// Make, list and revoke the tokens with which people and agents come to a daemon
+    Token(TokenArgs),
+    /// Show who did what
+    Audit(AuditArgs),
     /// Judge the logs and dumps of a job that ran without ringscope
     Import(ImportArgs),
     /// Show ringscope at work on this machine alone
@@ -151,6 +156,12 @@ fn dispatch(command: Command) -> u8 {
         }),
         Command::Level(args) => {
             ask(async move { exit_status(level::run(&args, &mut stdout()).await, |_| FAILED) })
+        }
+        Command::Token(args) => {
+            ask(async move { exit_status(tokens::token(&args, &mut stdout()).await, |_| FAILED) })
+        }
+        Command::Audit(args) => {
+            ask(async move { exit_status(tokens::audit(&args, &mut stdout()).await, |_| FAILED) })
         }
         Command::Import(args) => import(&args),
         Command::Demo(args) => with_runtime(|stop| async move {

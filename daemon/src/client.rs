@@ -1,4 +1,8 @@
-//! A client of the REST API, for `status`, other commands and the demo.
+//! A client of the REST API, for commands and the demo.
+
+mod args;
+
+pub use args::DaemonArgs;
 
 use std::time::Duration;
 
@@ -6,10 +10,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::api::{
-    CommunicatorDetail, CommunicatorSummary, Finding, Health, HostDetail, HostSummary, Incident,
-    IncidentDetail, Job, JobLevel, LevelChoice, LevelWish, Page, Primitives, Problem, Rings, SummationGroup,
-    SummationGroupDetail,
+    AuditEntry, CommunicatorDetail, CommunicatorSummary, Finding, Health, HostDetail, HostSummary, Incident,
+    IncidentDetail, Job, JobLevel, LevelChoice, LevelWish, NewToken, Page, Primitives, Problem, Rings,
+    SummationGroup, SummationGroupDetail, Token, TokenWish,
 };
+use crate::credential::{Credential, TokenSource};
 use crate::terminal::{clean_json, without_passwords};
 use crate::tls::{self, TlsError, Trust};
 
@@ -18,6 +23,7 @@ use crate::tls::{self, TlsError, Trust};
 pub struct Client {
     http: reqwest::Client,
     daemon: String,
+    credential: Credential,
 }
 
 /// Why the daemon's answer could not be had.
@@ -45,22 +51,22 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the daemon at e.g. `http://127.0.0.1:9440`, which speaks http.
+    /// A client of the daemon at e.g. `http://127.0.0.1:9440`, which speaks http and wants no token.
     #[must_use]
     pub fn new(daemon: &str) -> Self {
-        Self::of(shape().build().unwrap_or_default(), daemon)
+        Self::of(shape().build().unwrap_or_default(), daemon, None)
     }
 
-    /// A client of the daemon at e.g. `https://ringscope.example:9440`, which it trusts by these files.
+    /// A client of the daemon at e.g. `https://ringscope.example:9440`, which it trusts by these files and shows this token.
     ///
     /// # Errors
     /// [`ClientError::Tls`].
-    pub fn trusting(trust: &Trust, daemon: &str) -> Result<Self, ClientError> {
-        Ok(Self::of(tls::client(trust, is_secure(daemon), shape())?, daemon))
+    pub fn trusting(trust: &Trust, daemon: &str, token: Option<TokenSource>) -> Result<Self, ClientError> {
+        Ok(Self::of(tls::client(trust, is_secure(daemon), shape())?, daemon, token))
     }
 
-    fn of(http: reqwest::Client, daemon: &str) -> Self {
-        Self { http, daemon: daemon.trim_end_matches('/').to_owned() }
+    fn of(http: reqwest::Client, daemon: &str, token: Option<TokenSource>) -> Self {
+        Self { http, daemon: daemon.trim_end_matches('/').to_owned(), credential: Credential::new(token) }
     }
 
     /// One object of the API; `path` is relative to `/api/v1/`.
@@ -70,7 +76,7 @@ impl Client {
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let url = format!("{}/api/v1/{path}", self.daemon);
         let request = self.http.get(&url);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// The level of a job.
@@ -80,7 +86,7 @@ impl Client {
     pub async fn level(&self, job: &str) -> Result<JobLevel, ClientError> {
         let url = self.level_url(job)?;
         let request = self.http.get(&url);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// Wishes for a level in a job.
@@ -90,7 +96,7 @@ impl Client {
     pub async fn wish_level(&self, job: &str, level: LevelChoice) -> Result<JobLevel, ClientError> {
         let url = self.level_url(job)?;
         let request = self.http.put(&url).json(&LevelWish { level: level.label().to_owned() });
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     fn level_url(&self, job: &str) -> Result<String, ClientError> {
@@ -181,7 +187,7 @@ impl Client {
     pub async fn summation_group(&self, id: &str) -> Result<SummationGroupDetail, ClientError> {
         let url = self.url_of(&["summation", "groups", id])?;
         let request = self.http.get(&url);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// All findings, firing and resolved.
@@ -216,7 +222,7 @@ impl Client {
             }
         }
         let request = self.http.get(url.clone());
-        answer(url.into(), request).await
+        self.answer(url.into(), request).await
     }
 
     /// The open incidents, worst first; `all`: those that are over too.
@@ -234,7 +240,7 @@ impl Client {
     pub async fn incident(&self, id: &str) -> Result<IncidentDetail, ClientError> {
         let url = self.url_of(&["incidents", id])?;
         let request = self.http.get(&url);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// Says something of an incident: `what` is the last part of the path, `body` what goes there.
@@ -249,7 +255,7 @@ impl Client {
     ) -> Result<IncidentDetail, ClientError> {
         let url = self.url_of(&["incidents", id, what])?;
         let request = self.http.post(&url).json(body);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// One host, whole.
@@ -259,7 +265,7 @@ impl Client {
     pub async fn host(&self, name: &str) -> Result<HostDetail, ClientError> {
         let url = self.url_of(&["nodes", name])?;
         let request = self.http.get(&url);
-        answer(url, request).await
+        self.answer(url, request).await
     }
 
     /// One communicator, whole.
@@ -286,6 +292,52 @@ impl Client {
         self.get(&format!("communicators/{id}/primitives")).await
     }
 
+    /// Every token.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn tokens(&self) -> Result<Vec<Token>, ClientError> {
+        self.list("tokens").await
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn create_token(&self, wish: &TokenWish) -> Result<NewToken, ClientError> {
+        let url = self.url_of(&["tokens"])?;
+        let request = self.http.post(&url).json(wish);
+        self.answer(url, request).await
+    }
+
+    /// Revokes a token.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn revoke_token(&self, id: &str) -> Result<Token, ClientError> {
+        let url = self.url_of(&["tokens", id])?;
+        let request = self.http.delete(&url);
+        self.answer(url, request).await
+    }
+
+    /// The newest entries of the audit trail, `count` at most.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn audit(&self, count: usize) -> Result<Vec<AuditEntry>, ClientError> {
+        let (mut entries, mut cursor) = (Vec::new(), String::new());
+        while entries.len() < count {
+            let limit = (count - entries.len()).min(1000);
+            let page: Page<AuditEntry> = self.get(&format!("audit?limit={limit}{cursor}")).await?;
+            entries.extend(page.items);
+            match page.next_cursor {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        Ok(entries)
+    }
+
     /// That it said nothing for so long.
     #[must_use]
     pub fn silent(&self, waited: Duration) -> ClientError {
@@ -293,6 +345,21 @@ impl Client {
             url: without_passwords(&self.daemon).into_owned(),
             reason: format!("nothing came within {} s", waited.as_secs()),
         }
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        url: String,
+        mut request: reqwest::RequestBuilder,
+    ) -> Result<T, ClientError> {
+        match self.credential.token() {
+            Ok(Some(token)) => request = request.bearer_auth(token),
+            Ok(None) => {}
+            Err(detail) => {
+                return Err(ClientError::Problem { url: without_passwords(&url).into_owned(), detail });
+            }
+        }
+        answer(url, request).await
     }
 }
 

@@ -5,13 +5,17 @@
 //! said first in that order holds. What `run` and `agent` share with it (`RINGSCOPE_DIR`) comes after the variable of
 //! its own name.
 
+mod access;
 mod agent;
 mod launch;
 mod notify;
 mod tls;
+mod token;
 
+pub use access::AccessConfig;
 pub use agent::AgentArgs;
 pub(crate) use launch::Launch;
+pub use token::token_source;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -113,6 +117,24 @@ pub struct ServeArgs {
     /// Certificate of a CA that is trusted for webhooks and Alertmanagers besides those that this machine trusts, in PEM
     #[arg(long, value_name = "FILE")]
     pub ca: Option<String>,
+    /// Whether tokens are needed on a loopback address too before there are any; on others they always are [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub require_tokens: Option<String>,
+    /// Let whoever reaches the address see everything and set levels, without tokens: only where all who do may [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub insecure_open: Option<String>,
+    /// Address or network of a proxy that signs people in and is believed who they are; may be repeated [default: none]
+    #[arg(long, value_name = "CIDR")]
+    pub trusted_proxy: Vec<String>,
+    /// Header in which that proxy names the person [default: X-Forwarded-User]
+    #[arg(long, value_name = "NAME")]
+    pub proxy_user_header: Option<String>,
+    /// Header in which it names their groups, commas between [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub proxy_groups_header: Option<String>,
+    /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
+    #[arg(long, value_name = "GROUP=ROLE")]
+    pub proxy_role: Vec<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -121,9 +143,10 @@ pub struct ServeArgs {
 /// A checked configuration of the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServeConfig {
-    /// Address to listen on. Default 127.0.0.1:9440: nothing is shown to the network before somebody says so, for
-    /// there is no login.
+    /// Address to listen on. Default 127.0.0.1:9440: nothing is shown to the network before somebody says so.
     pub listen: SocketAddr,
+    /// What is needed of who asks. Default: nothing on a loopback address before there is a token, a token on others.
+    pub access: AccessConfig,
     /// Where data is kept. Default: a SQLite file in `data_dir`, so that no server is needed.
     pub database_url: DatabaseUrl,
     /// Directory for the daemon's own files. Default: `$XDG_DATA_HOME/ringscope`, else `~/.local/share/ringscope`.
@@ -181,6 +204,7 @@ impl Default for ServeConfig {
         let data_dir = PathBuf::from("ringscope-data");
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9440)),
+            access: AccessConfig::default(),
             database_url: DatabaseUrl::Sqlite(data_dir.join(DATABASE_FILE)),
             data_dir,
             sample_interval: Duration::from_secs(1),
@@ -223,6 +247,7 @@ impl ServeConfig {
         let data_dir = settings.get("data_dir", directory).unwrap_or_else(|| default_data_dir(env));
         let config = Self {
             listen: settings.get("listen", address).unwrap_or(default.listen),
+            access: access::access(&mut settings),
             database_url: settings
                 .get("database_url", parsed)
                 .unwrap_or_else(|| DatabaseUrl::Sqlite(data_dir.join(DATABASE_FILE))),
@@ -289,10 +314,20 @@ impl<'a> Settings<'a> {
             &args.tls_key,
             &args.tls_client_ca,
             &args.ca,
+            &args.require_tokens,
+            &args.insecure_open,
+            &args.proxy_user_header,
+            &args.proxy_groups_header,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
-        let several =
-            LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook, &args.allowed_host]);
+        let several = LISTS.into_iter().zip([
+            &args.cors_origin,
+            &args.alertmanager,
+            &args.webhook,
+            &args.allowed_host,
+            &args.trusted_proxy,
+            &args.proxy_role,
+        ]);
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
             single.chain(several.map(|(name, values)| (name, values.join(" ").into()))).collect();
@@ -493,6 +528,12 @@ pub(crate) fn colour_is_wanted() -> bool {
     environment("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Name of the user who runs this command, as the environment has it.
+#[must_use]
+pub fn user() -> String {
+    environment("SUDO_USER").or_else(|| environment("USER")).unwrap_or_default()
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -503,11 +544,12 @@ fn list(mistakes: &[String]) -> String {
 }
 
 /// Settings that may have several values, with spaces between them.
-const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_hosts"];
+const LISTS: [&str; 6] =
+    ["cors_origins", "alertmanager", "webhook", "allowed_hosts", "trusted_proxy", "proxy_role"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 25] = [
     "listen",
     "database_url",
     "data_dir",
@@ -529,6 +571,10 @@ const NAMES: [&str; 21] = [
     "tls_key",
     "tls_client_ca",
     "ca",
+    "require_tokens",
+    "insecure_open",
+    "proxy_user_header",
+    "proxy_groups_header",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -6,11 +6,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::api::{FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText};
-use crate::client::{Client, ClientError, daemon_url};
+use crate::client::{ClientError, DaemonArgs};
 use crate::clock::{self, Timestamp};
 use crate::config;
 use crate::health::moment;
-use crate::tls::Trust;
 use crate::words::{duration, plural};
 
 /// Arguments of `ringscope incidents`.
@@ -23,11 +22,8 @@ An incident is one cause with all that follows from it. `ringscope incident ID` 
 
 Exit status: 0 printed, also where incidents are open (ask `ringscope status`), 1 no answer, 64 wrong usage")]
 pub struct IncidentsArgs {
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
-    daemon: String,
     #[command(flatten)]
-    trust: Trust,
+    daemon: DaemonArgs,
     /// Show those that are over too
     #[arg(long)]
     all: bool,
@@ -50,11 +46,8 @@ Exit status: 0 done, 1 no answer, no such incident, or refused, 64 wrong usage")
 pub struct IncidentArgs {
     /// Id of the incident, as `ringscope incidents` prints it
     id: String,
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
-    daemon: String,
     #[command(flatten)]
-    trust: Trust,
+    daemon: DaemonArgs,
     /// Say that you look after it
     #[arg(long, conflicts_with = "unacknowledge")]
     acknowledge: bool,
@@ -94,7 +87,7 @@ pub enum IncidentsError {
 /// # Errors
 /// [`IncidentsError`].
 pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
-    let incidents = Client::trusting(&args.trust, &args.daemon)?.incidents(args.all).await?;
+    let incidents = args.daemon.client()?.incidents(args.all).await?;
     if args.json {
         return print_json(&incidents, out);
     }
@@ -113,7 +106,7 @@ pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), Inci
 /// # Errors
 /// [`IncidentsError`].
 pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
-    let client = Client::trusting(&args.trust, &args.daemon)?;
+    let client = args.daemon.client()?;
     let by = || IncidentBy { by: args.by.clone() };
     if args.acknowledge {
         client.speak(&args.id, "acknowledge", &by()).await?;

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use crate::agent;
 use crate::api::{JobLevel, LevelChoice, ProcessLevel};
-use crate::client::{Client, ClientError, daemon_url};
-use crate::tls::Trust;
+use crate::client::{ClientError, DaemonArgs};
 use crate::words::plural;
 
 /// Arguments of `ringscope level`.
@@ -27,11 +26,8 @@ pub struct LevelArgs {
     /// Job whose level is shown, or set
     #[arg(long)]
     job: Option<String>,
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
-    daemon: String,
     #[command(flatten)]
-    trust: Trust,
+    daemon: DaemonArgs,
     /// Write the level into the segments of this folder, without a daemon
     #[arg(long, requires = "level")]
     dir: Option<PathBuf>,
@@ -82,7 +78,7 @@ pub async fn run(args: &LevelArgs, out: &mut impl Write) -> Result<(), LevelErro
     if let (Some(dir), Some(level)) = (&args.dir, args.level) {
         return write(dir.clone(), args.pid, level, out);
     }
-    let client = Client::trusting(&args.trust, &args.daemon)?;
+    let client = args.daemon.client()?;
     let job = args.job.as_deref().unwrap_or_default();
     match args.level {
         None => show(&client.level(job).await?, out)?,

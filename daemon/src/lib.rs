@@ -1,15 +1,18 @@
 //! Agent, daemon and command line of ringscope. A map of the rooms; ARCHITECTURE.md tells the way through them.
 
+pub mod access;
 pub mod agent;
 pub mod api;
 pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
+pub mod credential;
 pub mod demo;
 pub mod diagnose;
 pub mod doctor;
 pub mod embedded;
+pub mod gate;
 pub mod health;
 pub mod http;
 pub mod hub;
@@ -32,6 +35,7 @@ pub mod status;
 pub mod store;
 mod terminal;
 pub mod tls;
+pub mod tokens;
 pub mod top;
 mod unseen;
 pub mod view;

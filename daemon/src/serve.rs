@@ -10,15 +10,18 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::{Secret, TokenRow};
 use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
-use crate::http::{self, Access, App, Guard, Limits};
+use crate::credential::TokenSource;
+use crate::gate::{self, Gate, GateConfig};
+use crate::http::{self, Addresses, App, Guard, Limits};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::notify;
-use crate::store::Keep;
+use crate::store::{DatabaseUrl, Keep, Store};
 use crate::tls::{Own, TlsError};
 
 /// A daemon that has its address and does not run yet.
@@ -45,6 +48,23 @@ pub enum ServeError {
     /// A certificate or a key cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
+    /// Everybody who reaches the address would be let in, or nobody.
+    #[error(
+        "{listen} can be reached from other machines, and nobody could show that they may use this daemon: the database \
+         {database} has no token that holds.{make} To let in whoever reaches that address, who then sees all jobs and may \
+         set levels, say --insecure-open. On 127.0.0.1 nothing is needed"
+    )]
+    NobodyMayEnter {
+        /// The address.
+        listen: SocketAddr,
+        /// Where tokens are kept.
+        database: String,
+        /// How to make the first one.
+        make: String,
+    },
+    /// The system has none to give.
+    #[error("the system gives no random bytes: {0}")]
+    Random(String),
     /// The metrics are wrong in themselves.
     #[error("the metrics cannot be registered: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -62,9 +82,10 @@ impl Server {
     /// Takes the address of `config` (port 0: any that is free), and reads its certificate.
     ///
     /// # Errors
-    /// [`ServeError::Tls`], [`ServeError::Listen`].
+    /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::NobodyMayEnter`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
         let tls = config.tls.clone().map(Own::load).transpose()?;
+        somebody_may_enter(&config).await?;
         let listen_error = |error: std::io::Error| ServeError::Listen {
             address: config.listen,
             reason: error.to_string(),
@@ -107,7 +128,9 @@ impl Server {
         let tasks = TaskTracker::new();
         // The agent of this host ends first, so that its last batch is still taken.
         let stop = CancellationToken::new();
-        tasks.spawn(local_agent(agent_config(&config, &local_url, tls.as_ref()), shutdown, stop.clone()));
+        let own_token = own_token()?;
+        let agent = agent_config(&config, &local_url, tls.as_ref(), &own_token.text);
+        tasks.spawn(local_agent(agent, shutdown, stop.clone()));
         // The keeper outlives the requests that wait for it.
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
@@ -125,6 +148,14 @@ impl Server {
             metrics.show_tls(Arc::clone(tls))?;
             tasks.spawn(Arc::clone(tls).watch(stop.clone()));
         }
+        let gate = GateConfig {
+            doors: config.access.doors(config.listen),
+            proxies: config.access.proxies.clone(),
+            database: config.database_url.to_string(),
+            own: own_token.hash,
+        };
+        let gate = Arc::new(Gate::new(gate, keeper.clone()));
+        tasks.spawn(gate::run(Arc::clone(&gate), stop.clone()));
         tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
         tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
         let app = App {
@@ -133,17 +164,18 @@ impl Server {
             keeper,
             metrics: Arc::new(metrics),
             guard: Guard::new(config.body_limit_bytes),
+            gate,
             body_limit_bytes: config.body_limit_bytes,
             tls: tls.clone(),
             stop: stop.clone(),
         };
         tracing::info!("listening on {}://{local_addr}", scheme(tls.is_some()));
-        let access = Access {
+        let addresses = Addresses {
             cors_origins: &config.cors_origins,
             allowed_hosts: &config.allowed_hosts,
             public_url: config.notify.public_url.as_deref(),
         };
-        let router = http::router(app, &access);
+        let router = http::router(app, &addresses);
         tokio::select! {
             () = http::serve(listener, tls, router, Limits::default(), stop.clone()) => {}
             () = after(stop, REQUESTS_GRACE) => {
@@ -170,10 +202,54 @@ fn raise_file_limit() {
     }
 }
 
+/// Refuses an address that others reach where nobody could be let in, or everybody would be. A database that does not
+/// answer is no reason: nobody is let in until it does.
+async fn somebody_may_enter(config: &ServeConfig) -> Result<(), ServeError> {
+    let has_proxy = !config.access.proxies.trusted.is_empty();
+    let is_local = config.listen.ip().to_canonical().is_loopback();
+    if config.access.insecure_open || has_proxy || is_local {
+        return Ok(());
+    }
+    let url = &config.database_url;
+    let refused = |make: &str| {
+        let (listen, database, make) = (config.listen, url.to_string(), make.to_owned());
+        Err(ServeError::NobodyMayEnter { listen, database, make })
+    };
+    if matches!(url, DatabaseUrl::None | DatabaseUrl::SqliteMemory) {
+        return refused(" Give it one that outlives the daemon (--database-url).");
+    }
+    let Ok(Some(store)) = Store::open(url).await else { return Ok(()) };
+    let tokens = store.tokens().await;
+    store.close().await;
+    let now = clock::now();
+    let holds =
+        |row: &TokenRow| row.token.revoked_at.is_none() && row.token.expires_at.is_none_or(|at| at > now);
+    if tokens.is_ok_and(|tokens| !tokens.iter().any(holds)) {
+        let make = format!(
+            " Make one, as the user that the daemon runs as: ringscope token create --database '{url}' --name first --role admin."
+        );
+        return refused(&make);
+    }
+    Ok(())
+}
+
+/// With which the agent inside this process comes to its own daemon.
+fn own_token() -> Result<Secret, ServeError> {
+    let mut random = [0; 40];
+    getrandom::fill(&mut random).map_err(|error| ServeError::Random(error.to_string()))?;
+    Ok(Secret::token(random))
+}
+
 /// The agent that runs inside this daemon, unless it is to have none.
-fn agent_config(config: &ServeConfig, local_url: &str, tls: Option<&Arc<Own>>) -> Option<AgentConfig> {
+fn agent_config(
+    config: &ServeConfig,
+    local_url: &str,
+    tls: Option<&Arc<Own>>,
+    token: &str,
+) -> Option<AgentConfig> {
     let default = AgentConfig::new(local_url, config.data_dir.join("agent"));
     config.with_agent.then(|| AgentConfig {
+        token: Some(TokenSource::Given(token.to_owned())),
         dir: config.agent_dir.clone(),
         sysfs: config.agent_sysfs.clone(),
         hardware_interval: config.agent_hardware_interval,

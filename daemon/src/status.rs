@@ -9,8 +9,7 @@ use std::io::{self, IsTerminal as _, Write};
 use crate::api::{
     CommunicatorSummary, Finding, Health, HealthLevel, HostSummary, Incident, Job, SummationGroup,
 };
-use crate::client::{Client, ClientError, daemon_url};
-use crate::tls::Trust;
+use crate::client::{ClientError, DaemonArgs};
 use crate::{clock, config, health};
 use view::Look;
 
@@ -32,11 +31,8 @@ Exit status:
   3   with --strict: how something stands is not known
   64  wrong usage")]
 pub struct StatusArgs {
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
-    daemon: String,
     #[command(flatten)]
-    trust: Trust,
+    daemon: DaemonArgs,
     /// Only this job and its hosts
     #[arg(long)]
     job: Option<String>,
@@ -102,7 +98,7 @@ pub enum Outcome {
 /// # Errors
 /// [`StatusError`].
 pub async fn run(args: &StatusArgs, out: &mut impl Write) -> Result<Outcome, StatusError> {
-    let client = Client::trusting(&args.trust, &args.daemon)?;
+    let client = args.daemon.client()?;
     let mut status = Status {
         health: client.health(args.job.as_deref(), args.host.as_deref()).await?,
         incidents: client.incidents(false).await?,

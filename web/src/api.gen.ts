@@ -8,6 +8,28 @@ export type Acknowledgement = {
   by: string;
 };
 
+/** Something that somebody did, or was refused. */
+export type AuditEntry = {
+  /** What: `sign_in`, `sign_out`, `token_refused`, `token_create`, `token_revoke`, `level`, `import`, `acknowledge`, `unacknowledge`, `silence`, `unsilence` or `note`. */
+  action: string;
+  /** Address that it came from; `local` for commands on the daemon's machine that write to its database. */
+  address: string;
+  /** When. */
+  at: string;
+  /** More of it, e.g. the level, or why it was refused. */
+  detail: string;
+  /** Its number; later ones are larger. */
+  id: number;
+  /** What they may do. Empty: not known. */
+  role: string;
+  /** Status that was answered; from 400 on it was refused, or failed. */
+  status: number;
+  /** To what: the path of the request below `/api/v1/`. */
+  subject: string;
+  /** Who: the name of a token, of a person as a proxy says it, or of a user on the daemon's machine. Empty: not known. */
+  who: string;
+};
+
 export type BTreeMap = Record<string, number>;
 
 /** The data of a `changed` event: something that the lists show is not as it was. */
@@ -653,6 +675,9 @@ export type JobLevel = {
 /** Whether a job runs. */
 export type JobState = "running" | "stale" | "imported" | "ended";
 
+/** How the daemon knows who asks. */
+export type KnownBy = "nothing" | "token" | "session" | "proxy";
+
 /** What somebody can wish for in a job. */
 export type LevelChoice = "counters" | "channels" | "steps" | "default" | "off";
 
@@ -660,6 +685,14 @@ export type LevelChoice = "counters" | "channels" | "steps" | "default" | "off";
 export type LevelWish = {
   /** One of `counters`, `channels`, `steps`, `default`, `off`. */
   level: string;
+};
+
+/** A token that was made, with its secret: this once. */
+export type NewToken = {
+  /** What to send as `Authorization: Bearer ...`. The daemon keeps only a hash of it. */
+  secret: string;
+  /** What is known of it from now on. */
+  token: Token;
 };
 
 /** One port of a network device. */
@@ -978,6 +1011,9 @@ export type Rings = {
   rings: (Ring)[];
 };
 
+/** What somebody may do. */
+export type Role = "ingest" | "read" | "operate" | "admin";
+
 /** What to do about one kind of finding. The texts are `dashboards/runbook.md`. */
 export type RunbookEntry = {
   /** What to do, in order; commands in backquotes. */
@@ -1056,8 +1092,26 @@ export type SeriesLine = {
   values: (number | null)[];
 };
 
+/** Who asks. */
+export type Session = {
+  /** When a session ends, however much it is used. Absent: it is none. */
+  ends_at?: string;
+  /** How the daemon knows. */
+  known_by: KnownBy;
+  /** Name of the token, or of the person as the proxy says it. Empty where nothing is needed. */
+  name: string;
+  /** What they may do. */
+  role: Role;
+};
+
 /** How bad a finding is. */
 export type Severity = "info" | "warning" | "critical";
+
+/** How a browser signs in. */
+export type SignIn = {
+  /** A token of the role read, operate or admin. */
+  token: string;
+};
 
 /** A condition and why. */
 export type Standing = {
@@ -1335,6 +1389,36 @@ export type SummationWorker = {
   stages: (SummationStage)[];
   /** Answers to it that are not sent whole. */
   unanswered: number;
+};
+
+/** A token, without its secret, which only its owner has. */
+export type Token = {
+  /** When it was made. */
+  created_at: string;
+  /** Who made it. */
+  created_by: string;
+  /** When it ends by itself. Absent: never. */
+  expires_at?: string;
+  /** Sixteen hexadecimal digits; they stand in the token too. */
+  id: string;
+  /** When it was last used, to the minute or so. Absent: never. */
+  last_used_at?: string;
+  /** What it is for, in the words of who made it. */
+  name: string;
+  /** When it was revoked. Absent: it was not. */
+  revoked_at?: string;
+  /** What it may do. */
+  role: Role;
+};
+
+/** A token that is to be made. */
+export type TokenWish = {
+  /** Seconds until it ends by itself. Absent: it does not. */
+  expires_in_s?: number;
+  /** What it is for. */
+  name: string;
+  /** What it may do. */
+  role: Role;
 };
 
 /** A trace in Chrome's trace event format, JSON object form. */

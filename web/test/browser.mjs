@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { accessChecks } from "./checks-access.mjs";
 import { incidentChecks } from "./checks-incidents.mjs";
 import { ringChecks } from "./checks-ring.mjs";
 import { summationChecks } from "./checks-summation.mjs";
@@ -28,6 +29,7 @@ const PICTURES = [
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
   { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
+  { name: "sign-in", scenario: "healthy", wants: { token: "x", name: "x", role: "read" } },
   { name: "away", scenario: "healthy", later: (mock) => mock.away(true) },
 ];
 
@@ -399,7 +401,7 @@ const CHECKS = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks })) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks, ...accessChecks })) {
     if (name.includes(process.env.ONLY ?? "")) await run(name, check);
   }
   if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);
@@ -411,7 +413,7 @@ if (failed > 0) process.exit(1);
 async function run(name, check) {
   const opened = [];
   const browserOpen = async (scenario, options = {}) => {
-    const mock = await startMock(scenario, 0, options.proxy);
+    const mock = await startMock(scenario, 0, options.proxy, options.wants);
     const one = { mock };
     opened.push(one);
     one.view = await openPage(browser, { width: 1440, ...options, url: mock.url + (options.at ?? "") });
@@ -450,9 +452,9 @@ function isRefusal(error) {
 }
 
 async function pictures(outdir) {
-  for (const { name, scenario, at = "", proxy, later } of PICTURES) {
+  for (const { name, scenario, at = "", proxy, wants, later } of PICTURES) {
     await shoot(browser, outdir, name, async (open, take) => {
-      const mock = await startMock(scenario, 0, proxy);
+      const mock = await startMock(scenario, 0, proxy, wants);
       try {
         const page = await open(mock.url + at);
         if (later !== undefined) {

@@ -14,8 +14,9 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const CSP = "default-src 'self'";
 
 /** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
-export async function startMock(scenario, port = 0, proxy = undefined) {
-  const state = { scenario, proxy, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
+/** `wants`: who signs in with which token. Undefined: nobody need. */
+export async function startMock(scenario, port = 0, proxy = undefined, wants = undefined) {
+  const state = { scenario, proxy, wants, sessions: 1, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
   const server = createServer((request, response) => {
     answer(state, request, response).catch((error) => {
       response.writeHead(500).end(String(error));
@@ -49,6 +50,11 @@ export async function startMock(scenario, port = 0, proxy = undefined) {
     /** Answers below this path are refused from now on. */
     refuse(path, status) {
       state.refused = path === undefined ? undefined : { path: `/api/v1/${path}`, status };
+    },
+    /** Whoever has signed in is not known any more. */
+    endSessions() {
+      state.sessions += 1;
+      for (const stream of state.streams) stream.end();
     },
     loseStore() {
       state.storeAway = true;
@@ -84,6 +90,8 @@ async function answer(state, request, response) {
   state.asked = [request.url, ...state.asked.slice(0, 999)];
   if (url.pathname.startsWith("/api/v1/") && state.proxy !== undefined) return PROXIES[state.proxy](response);
   if (state.refused !== undefined && url.pathname.startsWith(state.refused.path)) return refuse(response, "something went wrong", state.refused.status);
+  if (url.pathname === "/api/v1/session") return session(state, request, response);
+  if (url.pathname.startsWith("/api/v1/") && !isKnown(state, request)) return refuse(response, "this daemon wants to know who asks", 401);
   if (request.method === "POST") return post(state, url, await bodyOf(request), response);
   if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
   const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
@@ -112,6 +120,19 @@ async function bodyOf(request) {
   let text = "";
   for await (const part of request) text += part;
   return JSON.parse(text);
+}
+
+const isKnown = (state, request) => state.wants === undefined || (request.headers.cookie ?? "").includes(`ringscope_session=${state.sessions};`) || (request.headers.cookie ?? "").endsWith(`ringscope_session=${state.sessions}`);
+
+/** Who looks, and signs in and out. */
+async function session(state, request, response) {
+  const json = (cookie) => ({ "content-type": "application/json", ...(cookie === undefined ? {} : { "set-cookie": `ringscope_session=${cookie}; Path=/; HttpOnly; SameSite=Strict` }) });
+  const { name, role } = state.wants ?? { name: "", role: "operate" };
+  const body = JSON.stringify({ name, role, known_by: state.wants === undefined ? "nothing" : "session" });
+  if (request.method === "DELETE") return response.writeHead(204, json("gone")).end();
+  if (request.method === "GET") return isKnown(state, request) ? response.writeHead(200, json()).end(body) : refuse(response, "this daemon wants to know who asks", 401);
+  const { token } = await bodyOf(request);
+  return token === state.wants?.token ? response.writeHead(200, json(state.sessions)).end(body) : refuse(response, "this token is not known here", 401);
 }
 
 /** What somebody says of an incident. */

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AgentError;
+use crate::credential::TokenSource;
 use crate::tls::{Own, Trust};
 
 /// Folder of the segments. Memory, so that a segment costs no disk; shared, so that the agent sees it.
@@ -36,6 +37,8 @@ pub struct AgentConfig {
     pub trust: Trust,
     /// The certificate of the daemon, where that is this process: then no other is trusted.
     pub daemon_here: Option<Arc<Own>>,
+    /// What it shows the daemon; `None`: nothing.
+    pub token: Option<TokenSource>,
     /// Folder of the segments; made if it is not there.
     pub dir: PathBuf,
     /// Folder in which batches are kept while the daemon is away; made if it is not there.
@@ -92,6 +95,7 @@ impl AgentConfig {
             daemon_url: daemon_url.into(),
             trust: Trust::default(),
             daemon_here: None,
+            token: None,
             dir: PathBuf::from(DEFAULT_DIR),
             state_dir: state_dir.into(),
             interval: DEFAULT_INTERVAL,

@@ -12,6 +12,7 @@ use super::config::AgentConfig;
 use super::error::AgentError;
 use super::foreign::clean;
 use crate::clock;
+use crate::credential::Credential;
 use crate::tls::{self, Http};
 
 /// Longest wait for an answer.
@@ -50,6 +51,7 @@ pub(super) enum Outcome {
 pub(super) struct Transport {
     http: Arc<Http>,
     url: Url,
+    credential: Credential,
 }
 
 impl Transport {
@@ -62,7 +64,8 @@ impl Transport {
             Some(own) => Http::to_itself(own, shape)?,
             None => Http::new(&config.trust, url.scheme() == "https", shape)?,
         };
-        Ok(Self { http: Arc::new(http), url })
+        let credential = Credential::new(config.token.clone());
+        Ok(Self { http: Arc::new(http), url, credential })
     }
 
     /// Sends one encoded batch.
@@ -70,12 +73,20 @@ impl Transport {
         // Protobuf merges what follows into what is there.
         body.extend(Batch { posted_at_ns: clock::now().0, ..Batch::default() }.encode_to_vec());
         let client = self.http.client();
-        let request = client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
+        let mut request = client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
+        match self.credential.token() {
+            Ok(Some(token)) => request = request.bearer_auth(token),
+            Ok(None) => {}
+            Err(why) => return Outcome::Away(why),
+        }
         let response = match request.send().await {
             Ok(response) => response,
             Err(error) => return Outcome::Away(with_causes(&error)),
         };
         let (status, headers) = (response.status(), response.headers().clone());
+        if status == StatusCode::UNAUTHORIZED {
+            self.credential.refused();
+        }
         match response.bytes().await {
             Ok(answer) => outcome(status, &headers, &answer),
             Err(error) => Outcome::Away(with_causes(&error)),

@@ -4,6 +4,7 @@
 //! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds (or as their names end), times as RFC
 //! 3339 UTC.
 
+mod access;
 mod communicator;
 mod condition;
 mod coverage;
@@ -23,6 +24,10 @@ mod series;
 mod summation;
 mod trace;
 
+pub use access::{
+    AuditEntry, KnownBy, NewToken, Role, Session, SignIn, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token,
+    TokenWish, UnknownRole,
+};
 pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
     Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{ConfigError, boolean, default_data_dir, directory, duration, environment, or_never, size};
+use super::{
+    ConfigError, boolean, default_data_dir, directory, duration, environment, or_never, size, token_source,
+};
 
 use crate::agent::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
@@ -23,6 +25,9 @@ pub struct AgentArgs {
     /// Address of the daemon
     #[arg(long, env = "RINGSCOPE_DAEMON", value_name = "URL")]
     daemon: String,
+    /// File with the token that the daemon wants, of the role ingest [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Directory in which this host's processes leave their segments
     #[arg(long, env = "RINGSCOPE_DIR", value_name = "DIR", default_value = DEFAULT_DIR)]
     dir: String,
@@ -90,6 +95,7 @@ impl AgentArgs {
             sysfs: sysfs.unwrap_or_else(|| PathBuf::from(DEFAULT_SYSFS)),
             hardware_interval: hardware_interval.unwrap_or(DEFAULT_HARDWARE_INTERVAL),
             pretended_hosts: pretended.unwrap_or_default(),
+            token: token_source(self.token_file.as_deref()),
             trust: self.trust,
             ..AgentConfig::new(self.daemon, state_dir)
         };

@@ -413,6 +413,8 @@ fn keep_logs(from: &Path, to: &Path) -> io::Result<()> {
 fn serve_args(args: &DemoArgs, folder: &Folder) -> ServeArgs {
     ServeArgs {
         listen: Some(args.listen.to_string()),
+        // What it shows is made up.
+        insecure_open: Some("true".to_owned()),
         database_url: args.database_url.clone(),
         data_dir: Some(folder.path.join("data").display().to_string()),
         agent_dir: Some(folder.segments.path().display().to_string()),

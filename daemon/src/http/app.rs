@@ -8,6 +8,7 @@ use super::Guard;
 use super::problem::ApiError;
 use crate::clock::{self, Timestamp};
 use crate::diagnose::Diagnosis;
+use crate::gate::Gate;
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper};
 use crate::metrics::Metrics;
@@ -23,6 +24,7 @@ pub struct App {
     pub ingest: Ingest,
     pub metrics: Arc<Metrics>,
     pub guard: Guard,
+    pub gate: Arc<Gate>,
     /// Largest batch, unpacked.
     pub body_limit_bytes: usize,
     /// The certificate, where TLS is spoken.

@@ -1,6 +1,7 @@
 //! Accepts connections and serves them, within bounds: who sends or reads too slowly is cut off, so that the others are
 //! served. axum's own loop has no such bounds.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::pin;
 use std::sync::Arc;
@@ -53,11 +54,11 @@ pub async fn serve(
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&listener, RECEIVE_BYTES_MAX);
     let room = Arc::new(Semaphore::new(limits.connections));
     let mut connections = JoinSet::new();
-    while let Some((stream, permit)) = stop.run_until_cancelled(accept(&listener, &room)).await {
+    while let Some((stream, peer, permit)) = stop.run_until_cancelled(accept(&listener, &room)).await {
         while connections.try_join_next().is_some() {}
         prepare(&stream, limits);
         let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
-        let line = Line::of(&stream);
+        let line = Line::of(&stream, peer, tls.is_some());
         connections.spawn(async move {
             let _permit = permit;
             match tls {
@@ -75,12 +76,15 @@ pub async fn serve(
     while connections.join_next().await.is_some() {}
 }
 
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     // It is never closed.
     let permit = Arc::clone(room).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+            Ok((stream, peer)) => return (stream, peer, permit),
             Err(error) if is_of_client(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
@@ -105,31 +109,36 @@ fn prepare(stream: &TcpStream, limits: Limits) {
 
 /// The connection that a request came by: an extension of the request.
 #[derive(Clone)]
-pub(super) struct Line(Arc<OwnedFd>);
+pub(super) struct Line {
+    /// Who is at the other end.
+    pub(super) peer: SocketAddr,
+    /// Whether it is one of TLS.
+    pub(super) is_tls: bool,
+    /// `None`: there was no file descriptor left for it.
+    socket: Option<Arc<OwnedFd>>,
+}
 
 impl Line {
-    /// `None`: there is no file descriptor left for it.
-    fn of(stream: &TcpStream) -> Option<Self> {
-        stream.as_fd().try_clone_to_owned().ok().map(|socket| Self(Arc::new(socket)))
+    fn of(stream: &TcpStream, peer: SocketAddr, is_tls: bool) -> Self {
+        Self { peer, is_tls, socket: stream.as_fd().try_clone_to_owned().ok().map(Arc::new) }
     }
 
     /// Whether the client has closed it, also while what it has sent before waits to be read, which nobody else sees.
     pub(super) fn is_closed(&self) -> bool {
-        let mut sockets = [PollFd::new(&self.0, PollFlags::RDHUP)];
+        let Some(socket) = &self.socket else { return false };
+        let mut sockets = [PollFd::new(socket, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::event::poll(&mut sockets, Some(&at_once)).is_ok_and(|n| n > 0)
     }
 }
 
-async fn converse<S>(stream: S, line: Option<Line>, router: Router, limits: Limits, stop: CancellationToken)
+async fn converse<S>(stream: S, line: Line, router: Router, limits: Limits, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        if let Some(line) = &line {
-            request.extensions_mut().insert(line.clone());
-        }
+        request.extensions_mut().insert(line.clone());
         router.call(request)
     });
     let mut connection = pin!(
@@ -167,7 +176,6 @@ const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::body::{Body, Bytes};

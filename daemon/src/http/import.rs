@@ -3,9 +3,9 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::App;
 use super::connections::Line;
 use super::names::refuse_unasked;
+use super::needs::Told;
 use super::problem::ApiError;
 use super::query::Params;
 use super::uploads::{Chunks, Held, Uploads};
@@ -47,11 +48,12 @@ pub(super) async fn import(
     State(app): State<App>,
     params: Params,
     request: Request,
-) -> Result<Json<Import>, ApiError> {
+) -> Result<(Extension<Told>, Json<Import>), ApiError> {
     let params = params.allow(&["job", "file", "written"])?;
     let file = params.owned("file").unwrap_or_else(|| "upload".to_owned());
     let job = params.owned("job").unwrap_or_else(|| file.clone());
     let written = params.time("written")?.unwrap_or_default();
+    let told = Told { detail: format!("{file} as the job {job}"), ..Told::default() };
     refuse_unasked(request.headers())?;
     let permit = app.guard.import()?;
     let mut held = app.guard.uploads.begin();
@@ -89,7 +91,7 @@ pub(super) async fn import(
         let taken = app.ingest.take(batch.encode_to_vec().into()).await;
         taken.map_err(|error| ApiError::unavailable("not-stored", error.to_string()))?;
     }
-    Ok(Json(import))
+    Ok((Extension(told), Json(import)))
 }
 
 /// What an import may use: bytes that are held for it, for as long as its client is there.

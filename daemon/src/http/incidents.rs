@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Path, Request, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::App;
+use super::needs::Told;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
+use super::said::{Said, read};
 use crate::api::{
     BY_CHARS_MAX, FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText,
     NOTE_CHARS_MAX, Page, Problem, SILENCE_S_MAX,
@@ -99,7 +98,7 @@ async fn acknowledge(
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<IncidentDetail>, ApiError> {
+) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
     speak(&app, id, told.by, Word::Acknowledge).await
@@ -123,7 +122,7 @@ async fn unacknowledge(
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<IncidentDetail>, ApiError> {
+) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
     speak(&app, id, told.by, Word::Unacknowledge).await
@@ -149,7 +148,7 @@ async fn silence(
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<IncidentDetail>, ApiError> {
+) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentSilence = read(&body, r#"{"by": "ann", "for_s": 7200}"#)?;
     let until = until(&told, clock::now())?;
@@ -175,7 +174,7 @@ async fn unsilence(
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<IncidentDetail>, ApiError> {
+) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
     speak(&app, id, told.by, Word::Unsilence).await
@@ -201,34 +200,11 @@ async fn note(
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<IncidentDetail>, ApiError> {
+) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentText = read(&body, r#"{"by": "ann", "text": "The cable is changed."}"#)?;
     let text = bounded("text", &told.text, NOTE_CHARS_MAX)?;
     speak(&app, id, told.by, Word::Note(text)).await
-}
-
-/// A body that says that it is JSON: what a page of another origin can send without asking says that it is text.
-pub(super) struct Said(pub(super) Bytes);
-
-impl<S: Send + Sync> FromRequest<S> for Said {
-    type Rejection = Response;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/json") {
-            let words = "the body must be JSON, with the header Content-Type: application/json";
-            let refused = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", words);
-            return Err(refused.into_response());
-        }
-        Bytes::from_request(request, state).await.map(Self).map_err(IntoResponse::into_response)
-    }
-}
-
-fn read<T: DeserializeOwned>(body: &[u8], example: &str) -> Result<T, ApiError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ApiError::bad_request(format!("the body must be JSON like {example}: {error}")))
 }
 
 /// The text without what surrounds it and what nobody sees, if it is neither empty nor too long.
@@ -270,15 +246,21 @@ fn until(told: &IncidentSilence, now: Timestamp) -> Result<Timestamp, ApiError> 
 }
 
 /// Asks the hub on a thread of its own: whoever holds it for long keeps no other route waiting.
-async fn speak(app: &App, id: String, by: String, word: Word) -> Result<Json<IncidentDetail>, ApiError> {
+async fn speak(app: &App, id: String, by: String, word: Word) -> Result<Spoken, ApiError> {
     let by = bounded("by", &by, BY_CHARS_MAX)?;
+    let said = match &word {
+        Word::Acknowledge | Word::Unacknowledge | Word::Unsilence => String::new(),
+        Word::Silence(until) => format!(", until {until}"),
+        Word::Note(text) => format!(": {text}"),
+    };
+    let told = Told { detail: format!("by {by}{said}"), ..Told::default() };
     let hub = Arc::clone(&app.hub);
     let asked = tokio::task::spawn_blocking(move || {
         let spoken = hub.speak(&id, &by, word, clock::now());
         spoken.map_err(|error| (id, error))
     });
     match asked.await.map_err(|error| ApiError::internal(&error))? {
-        Ok(detail) => Ok(Json(detail)),
+        Ok(detail) => Ok((Extension(told), Json(detail))),
         Err((id, SpeakError::Unknown)) => Err(ApiError::unknown("incident", &id)),
         Err((_, error @ SpeakError::Over)) => {
             Err(ApiError::new(StatusCode::CONFLICT, "incident-over", error.to_string()))
@@ -288,3 +270,6 @@ async fn speak(app: &App, id: String, by: String, word: Word) -> Result<Json<Inc
         }
     }
 }
+
+/// The incident as it is then, and what the audit trail keeps.
+type Spoken = (Extension<Told>, Json<IncidentDetail>);

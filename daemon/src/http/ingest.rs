@@ -95,7 +95,7 @@ async fn weighed(
         let bytes = packing.unpack(packed, limit, &mut unpacked_held, |piece| {
             scales.put(piece).map_err(|error| refused(&error))
         })?;
-        Ok((bytes, scales.weight(), unpacked_held))
+        Ok::<_, ApiError>((bytes, scales.weight(), unpacked_held))
     });
     let unpacked = unpacking.await.map_err(|error| ApiError::internal(&error))?;
     let (bytes, weight_bytes, unpacked_held) = unpacked?;

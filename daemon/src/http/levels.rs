@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 
 use super::App;
-use super::incidents::Said;
+use super::needs::Told;
 use super::problem::ApiError;
 use super::query::Params;
+use super::said::{Said, read};
 use crate::api::{JobLevel, LevelChoice, LevelWish, Problem};
 use crate::clock;
 use crate::hub::Hub;
@@ -49,15 +50,14 @@ pub(super) async fn put(
     Path(job): Path<String>,
     params: Params,
     Said(body): Said,
-) -> Result<Json<JobLevel>, ApiError> {
+) -> Result<(Extension<Told>, Json<JobLevel>), ApiError> {
     params.allow(&[])?;
-    let wish: LevelWish = serde_json::from_slice(&body).map_err(|error| {
-        ApiError::bad_request(format!("the body must be JSON like {{\"level\": \"steps\"}}: {error}"))
-    })?;
+    let wish: LevelWish = read(&body, r#"{"level": "steps"}"#)?;
     let choice: LevelChoice = wish.level.parse().map_err(|error: crate::api::UnknownLevel| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-level", error.to_string())
     })?;
-    on_hub(&app, job, move |hub, job| hub.wish_level(job, choice, clock::now())).await
+    let level = on_hub(&app, job, move |hub, job| hub.wish_level(job, choice, clock::now())).await?;
+    Ok((Extension(Told { detail: choice.label().to_owned(), ..Told::default() }), level))
 }
 
 /// Asks the hub on a thread of its own: whoever holds it for long keeps no other route waiting.

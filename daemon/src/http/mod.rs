@@ -1,7 +1,9 @@
 //! Routes: the REST API, the probes, `/metrics` and the UI. The only place that knows HTTP.
 
 mod app;
+mod audit;
 mod cache;
+mod caller;
 mod communicators;
 mod connections;
 mod cors;
@@ -16,6 +18,7 @@ mod jobs;
 mod levels;
 mod middleware;
 mod names;
+mod needs;
 mod nodes;
 mod openapi;
 mod packing;
@@ -25,9 +28,12 @@ mod probes;
 mod problem;
 mod query;
 mod runbook;
+mod said;
 mod search;
 mod series;
+mod session;
 mod summation;
+mod tokens;
 mod trace;
 mod ui;
 mod uploads;
@@ -47,9 +53,10 @@ use tower_http::compression::predicate::{NotForContentType, Predicate as _, Size
 use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::routes;
 
-/// Who may ask, besides those who call the daemon by an address or a name of its machine.
+/// By which names the daemon is called, besides addresses and the name of its machine, and whose pages may read. Who may do
+/// what once they have reached it: `needs`.
 #[derive(Debug, Default)]
-pub struct Access<'c> {
+pub struct Addresses<'c> {
     /// Origins whose pages may read.
     pub cors_origins: &'c [String],
     /// Other names of the daemon.
@@ -59,7 +66,7 @@ pub struct Access<'c> {
 }
 
 /// Every route over `app`.
-pub fn router(app: App, access: &Access<'_>) -> Router {
+pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
@@ -85,8 +92,18 @@ pub fn router(app: App, access: &Access<'_>) -> Router {
     let (batches, batches_document) = openapi::router().routes(routes!(ingest::ingest)).split_for_parts();
     let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();
     let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
-    let mut document =
-        document.merge_from(batches_document).merge_from(imports_document).merge_from(events_document);
+    // What somebody else asked for is not for who asks now: outside of the cache of views.
+    let (access, access_document) = openapi::router()
+        .routes(routes!(session::get, session::create, session::delete))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::revoke))
+        .routes(routes!(audit::list))
+        .split_for_parts();
+    let mut document = document
+        .merge_from(batches_document)
+        .merge_from(imports_document)
+        .merge_from(events_document)
+        .merge_from(access_document);
     openapi::complete(&mut document);
 
     let timeout = TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, REQUEST_TIMEOUT);
@@ -112,15 +129,17 @@ pub fn router(app: App, access: &Access<'_>) -> Router {
         .merge(batches)
         .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
+        .merge(access.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(timeout))
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
+        .layer(axum_middleware::from_fn_with_state(app.clone(), needs::admit))
         .layer(axum_middleware::from_fn(guard::refuse_large_heads))
         .layer(axum_middleware::map_response(middleware::problems))
         .with_state(app);
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let names = names::Names::new(&machine, access.allowed_hosts, access.public_url);
+    let names = names::Names::new(&machine, addresses.allowed_hosts, addresses.public_url);
     let routes = routes.layer(axum_middleware::from_fn_with_state(names, names::check));
-    let routes = match cors::layer(access.cors_origins) {
+    let routes = match cors::layer(addresses.cors_origins) {
         Some(cors) => routes.layer(cors),
         None => routes,
     };

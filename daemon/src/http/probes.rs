@@ -22,6 +22,9 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Va
         return Err(ApiError::unavailable("shutting-down", "the daemon is shutting down"));
     }
     match app.keeper.state() {
+        StoreState::Open(_) if !app.gate.is_known() => {
+            Err(ApiError::unavailable("tokens-unknown", "the tokens are being read"))
+        }
         StoreState::Open(_) => Ok(Json(serde_json::json!({ "status": "ready", "store": "open" }))),
         StoreState::None => Ok(Json(serde_json::json!({ "status": "ready", "store": "none" }))),
         StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),

@@ -1,6 +1,7 @@
 //! Errors as RFC 9457 problem details.
 
 use std::fmt;
+use std::time::Duration;
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -60,6 +61,20 @@ impl ApiError {
         self.status.is_server_error()
     }
 
+    /// Who asks is not known.
+    pub(super) fn unauthorized(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    }
+
+    /// Too often; again after that time.
+    pub(super) fn too_often(wait: Duration, detail: impl Into<String>) -> Self {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1);
+        Self {
+            retry_after_s: Some(seconds),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", detail)
+        }
+    }
+
     pub(super) fn internal(error: &dyn fmt::Display) -> Self {
         tracing::error!(%error, "a request failed");
         Self::new(
@@ -80,6 +95,9 @@ impl IntoResponse for ApiError {
         };
         let mut response = (self.status, Json(problem)).into_response();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

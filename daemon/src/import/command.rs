@@ -18,6 +18,7 @@ use super::source::{Input, inputs};
 use crate::api::{Import, Verdict};
 use crate::client::daemon_url;
 use crate::clock;
+use crate::config::token_source;
 use crate::terminal::{clean, cleaned};
 use crate::tls::Trust;
 
@@ -54,6 +55,12 @@ pub struct ImportArgs {
     daemon: Option<String>,
     #[command(flatten)]
     trust: Trust,
+    /// With --daemon: file with a token of the role operate [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
+    #[arg(long, value_name = "FILE", requires = "daemon")]
+    token_file: Option<PathBuf>,
+    /// With --serve: let whoever reaches the address of --listen see it
+    #[arg(long, requires = "serve")]
+    insecure_open: bool,
     /// Job under which it is known [default: name of the first file]
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
@@ -136,8 +143,11 @@ impl Outcome {
     /// [`ImportError`].
     pub async fn deliver(&self, args: &ImportArgs, stop: CancellationToken) -> Result<(), ImportError> {
         match &args.daemon {
-            Some(url) => deliver::post(url, &args.trust, &self.batches).await,
-            None => deliver::serve(args.listen, self.batches.clone(), stop).await,
+            Some(url) => {
+                let token = token_source(args.token_file.as_deref());
+                deliver::post(url, &args.trust, token, &self.batches).await
+            }
+            None => deliver::serve(args.listen, args.insecure_open, self.batches.clone(), stop).await,
         }
     }
 }

@@ -11,22 +11,32 @@ use tokio_util::task::TaskTracker;
 
 use super::error::ImportError;
 use crate::client::{innermost, is_secure};
-use crate::config::ServeConfig;
+use crate::config::{AccessConfig, ServeConfig};
+use crate::credential::{Credential, TokenSource};
 use crate::serve::Server;
 use crate::store::DatabaseUrl;
 use crate::terminal::without_passwords;
 use crate::tls::{self, Trust};
 
 /// Sends the batches to the daemon at `url`.
-pub(super) async fn post(url: &str, trust: &Trust, batches: &[Batch]) -> Result<(), ImportError> {
+pub(super) async fn post(
+    url: &str,
+    trust: &Trust,
+    token: Option<TokenSource>,
+    batches: &[Batch],
+) -> Result<(), ImportError> {
     let refused = |reason: String| ImportError::Refused { url: without_passwords(url).into_owned(), reason };
     let shape = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
     let client = tls::client(trust, is_secure(url), shape)?;
+    let token = Credential::new(token).token().map_err(refused)?;
     for batch in batches {
-        let request = client
+        let mut request = client
             .post(format!("{}/api/v1/ingest", url.trim_end_matches('/')))
             .header(header::CONTENT_TYPE, "application/x-protobuf")
             .body(batch.encode_to_vec());
+        if let Some(token) = &token {
+            request = request.bearer_auth(token);
+        }
         let response = request.send().await.map_err(|error| refused(innermost(&error)))?;
         let status = response.status();
         if !status.is_success() {
@@ -41,11 +51,17 @@ pub(super) async fn post(url: &str, trust: &Trust, batches: &[Batch]) -> Result<
 /// Serves the import alone, from memory, until `stop`.
 pub(super) async fn serve(
     listen: SocketAddr,
+    insecure_open: bool,
     batches: Vec<Batch>,
     stop: CancellationToken,
 ) -> Result<(), ImportError> {
-    let config =
-        ServeConfig { listen, database_url: DatabaseUrl::None, with_agent: false, ..ServeConfig::default() };
+    let config = ServeConfig {
+        listen,
+        access: AccessConfig { insecure_open, ..AccessConfig::default() },
+        database_url: DatabaseUrl::None,
+        with_agent: false,
+        ..ServeConfig::default()
+    };
     let server = Server::bind(config).await?;
     let url = format!("http://{}", server.local_addr());
     let tasks = TaskTracker::new();
@@ -60,7 +76,7 @@ pub(super) async fn serve(
         stop
     };
     let sending = async {
-        let sent = post(&url, &Trust::default(), &batches).await;
+        let sent = post(&url, &Trust::default(), None, &batches).await;
         match &sent {
             Ok(()) => tracing::info!("the import is shown at {url}; Ctrl-C ends it"),
             Err(_) => failed.cancel(),

@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 6] = [
+const VERSIONS: [(i64, &str, &str, &str); 8] = [
     (
         1,
         "tables",
@@ -91,5 +91,17 @@ const VERSIONS: [(i64, &str, &str, &str); 6] = [
         "incidents",
         include_str!("../../../migrations/postgres/0006_incidents.sql"),
         include_str!("../../../migrations/sqlite/0006_incidents.sql"),
+    ),
+    (
+        7,
+        "access",
+        include_str!("../../../migrations/postgres/0007_access.sql"),
+        include_str!("../../../migrations/sqlite/0007_access.sql"),
+    ),
+    (
+        8,
+        "audit",
+        include_str!("../../../migrations/postgres/0008_audit.sql"),
+        include_str!("../../../migrations/sqlite/0008_audit.sql"),
     ),
 ];

@@ -2,6 +2,8 @@
 //!
 //! The only place with SQL. It never judges: it keeps what the model knew, and gives it back.
 
+mod access;
+mod audit;
 mod error;
 mod history;
 mod migrations;

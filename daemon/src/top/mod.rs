@@ -21,8 +21,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client::{Client, ClientError, daemon_url};
-use crate::tls::Trust;
+use crate::client::{Client, ClientError, DaemonArgs};
 use crate::{clock, config};
 use state::{Action, Open, Snapshot, State};
 
@@ -35,11 +34,8 @@ Keys: q quits, ? shows all keys. How hosts and jobs stand is said in the words o
 
 Exit status: 0 ended by q or a signal, 1 no answer or no terminal, 64 wrong usage")]
 pub struct TopArgs {
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
-    daemon: String,
     #[command(flatten)]
-    trust: Trust,
+    daemon: DaemonArgs,
 }
 
 /// Why it does not run.
@@ -64,9 +60,9 @@ pub async fn run(args: &TopArgs, stop: CancellationToken) -> Result<(), TopError
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(TopError::NoTerminal);
     }
-    let client = Client::trusting(&args.trust, &args.daemon)?;
+    let client = args.daemon.client()?;
     let Some(first) = stop.run_until_cancelled(fetch(&client, None)).await else { return Ok(()) };
-    let state = State::new(args.daemon.clone(), first?);
+    let state = State::new(args.daemon.daemon.clone(), first?);
     let end = CancellationToken::new();
     let tasks = TaskTracker::new();
     // Restores the terminal on a panic too.

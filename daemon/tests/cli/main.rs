@@ -15,6 +15,7 @@ mod run;
 mod secrets;
 mod status;
 mod sweep;
+mod token;
 mod top;
 
 use std::process::{Command, Output};
@@ -40,6 +41,8 @@ fn without_settings(program: &str) -> Command {
         "LD_LIBRARY_PATH",
         "RINGSCOPE_CHAIN_PLUGIN",
         "RINGSCOPE_DAEMON",
+        "RINGSCOPE_TOKEN",
+        "RINGSCOPE_TOKEN_FILE",
         "RINGSCOPE_DIR",
         "RINGSCOPE_JOB",
         "SLURM_JOB_ID",

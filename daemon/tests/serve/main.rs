@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
 mod bad_input;
 mod durability;
 mod endpoints;

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use ringscope_daemon::api::{Finding, FindingKind, FindingState, Incident, IncidentNote, Severity};
+use ringscope_daemon::access::SessionRow;
+use ringscope_daemon::api::{
+    AuditEntry, Finding, FindingKind, FindingState, Incident, IncidentNote, Role, Severity, TokenWish,
+};
 use ringscope_daemon::clock::Timestamp;
+use ringscope_daemon::gate::made;
 use ringscope_daemon::store::{
     AgentRow, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery,
     Store, WriteSet,
@@ -49,6 +53,7 @@ async fn suite(url: &str) {
     assert_eq!(store.restore().await.unwrap().processes.len(), 2);
     series(&store).await;
     told(&store).await;
+    access(&store).await;
     sweep(&store).await;
     store.close().await;
 }
@@ -277,4 +282,63 @@ fn finding(state: FindingState) -> Finding {
         last_seen: NOW,
         resolved_at: None,
     }
+}
+
+/// Tokens, sessions and the audit trail.
+async fn access(store: &Store) {
+    let wish = |name: &str| TokenWish { name: name.to_owned(), role: Role::Read, expires_in_s: Some(60) };
+    let (_, first) = made(&wish("first"), "ann", NOW).unwrap();
+    let (_, second) = made(&wish("second"), "ann", Timestamp(NOW.0 + 1)).unwrap();
+    for row in [&first, &second] {
+        assert!(store.add_token(row).await.unwrap());
+    }
+    assert_eq!(store.tokens().await.unwrap(), [second.clone(), first.clone()]);
+    let session = |byte, began_at| SessionRow {
+        hash: [byte; 32],
+        token: first.token.id.clone(),
+        began_at,
+        seen_at: began_at,
+    };
+    let (old, new) = (session(1, Timestamp(5)), session(2, NOW));
+    for session in [&old, &new, &session(3, NOW)] {
+        store.add_session(session).await.unwrap();
+    }
+    store.remove_session(&[3; 32]).await.unwrap();
+    store.use_sessions(&[([1; 32], Timestamp(6))]).await.unwrap();
+    let old = SessionRow { seen_at: Timestamp(6), ..old };
+    assert_eq!(store.sessions().await.unwrap(), [new.clone(), old]);
+    store.sweep_sessions(Timestamp(5), Timestamp(0)).await.unwrap();
+    assert_eq!(store.sessions().await.unwrap(), [new]);
+    store.use_tokens(&[(first.token.id.clone(), Timestamp(NOW.0 + 2))]).await.unwrap();
+    store.revoke_token(&first.token.id, Timestamp(NOW.0 + 3)).await.unwrap();
+    store.revoke_token(&first.token.id, Timestamp(NOW.0 + 4)).await.unwrap();
+    let found = store.tokens().await.unwrap().pop().unwrap().token;
+    assert_eq!(
+        (found.last_used_at, found.revoked_at),
+        (Some(Timestamp(NOW.0 + 2)), Some(Timestamp(NOW.0 + 3)))
+    );
+    assert!(store.sessions().await.unwrap().is_empty(), "gone with its token");
+    for (n, who) in [(1, "ann"), (2, "bob"), (3, "ann")] {
+        let entry = AuditEntry {
+            id: 0,
+            at: Timestamp(NOW.0 + n),
+            who: who.to_owned(),
+            role: "operate".to_owned(),
+            address: "192.0.2.7".to_owned(),
+            action: "level".to_owned(),
+            subject: "jobs/train/level".to_owned(),
+            detail: "steps".to_owned(),
+            status: 200,
+        };
+        store.add_audit(&entry).await.unwrap();
+    }
+    let times = |entries: Vec<AuditEntry>| entries.iter().map(|entry| entry.at.0 - NOW.0).collect::<Vec<_>>();
+    let newest = store.audit(None, None, None, 2).await.unwrap();
+    let before = newest[1].id;
+    assert_eq!(times(newest), [3, 2]);
+    assert_eq!(times(store.audit(Some(before), None, None, 2).await.unwrap()), [1]);
+    assert_eq!(times(store.audit(None, Some("ann"), Some("level"), 9).await.unwrap()), [3, 1]);
+    assert!(store.audit(None, None, Some("import"), 9).await.unwrap().is_empty());
+    store.sweep_audit(Timestamp(NOW.0 + 3)).await.unwrap();
+    assert_eq!(times(store.audit(None, None, None, 9).await.unwrap()), [3]);
 }

@@ -16,6 +16,9 @@ export const clockOffsetMs = signal(0);
 /** `Date` has whole seconds: a smaller difference says nothing. */
 const MIN_CLOCK_OFFSET_MS = 2_000;
 
+/** Set while the daemon does not know who asks: what it says of that. */
+export const stranger = signal<Fault | undefined>(undefined);
+
 /** There is no answer, or none of the daemon's. */
 export class Failed extends Error {
   constructor(readonly fault: Fault) {
@@ -33,7 +36,14 @@ export async function ask(path: string, init: RequestInit): Promise<Response> {
   }
   if (response.type === "opaqueredirect") throw new Failed(redirected());
   noteClock(response.headers.get("date"));
-  if (!response.ok) throw new Failed(faultOf(response.status, contentType(response), await problemOf(response)));
+  if (!response.ok) {
+    const fault = faultOf(response.status, contentType(response), await problemOf(response));
+    // Who is refused while signing in reads it there.
+    if (fault.kind === "refused" && response.status === 401 && init.method !== "POST") stranger.value = fault;
+    throw new Failed(fault);
+  }
+  // Also where somebody signed in on another page of this browser.
+  stranger.value = undefined;
   return response;
 }
 

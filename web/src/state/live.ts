@@ -29,6 +29,12 @@ export function start(): void {
 
 let wake = (): void => {};
 
+/** Asks again at once: what was in the way is gone. */
+export function retryNow(): void {
+  markDirty();
+  wake();
+}
+
 /** One connection after the other, for ever. */
 async function listen(): Promise<never> {
   for (let failures = 0; ; ) {

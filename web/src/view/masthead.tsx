@@ -2,8 +2,10 @@ import type { PageName, Place } from "../pure/route";
 import * as store from "../state/store";
 import { theme, type Theme } from "../state/theme";
 import { Help } from "./help";
+import { Logo } from "./logo";
 import { Search } from "./search";
 import { TimeRange } from "./time-range";
+import { Who } from "./who";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
 
@@ -11,15 +13,7 @@ export function Masthead() {
   return (
     <header class="masthead">
       <a class="wordmark" href={store.link({ page: "overview" })} aria-label="ringscope, overview">
-        <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
-          <g fill="none" stroke-width="4.5">
-            <path
-              class="logo-ring"
-              d="M18.1 4.2a12 12 0 0 1 9.7 9.7M27.8 18.1a12 12 0 0 1-9.7 9.7M13.9 27.8a12 12 0 0 1-9.7-9.7"
-            />
-            <path class="logo-gap" d="M4.2 13.9a12 12 0 0 1 9.7-9.7" />
-          </g>
-        </svg>
+        <Logo />
         ringscope
       </a>
       <Navigation />
@@ -44,6 +38,7 @@ export function Masthead() {
         ))}
       </fieldset>
       <Help />
+      <Who />
     </header>
   );
 }

@@ -13,14 +13,21 @@ import { RunbookPage } from "../page/runbook";
 import { SummationPage } from "../page/summation";
 import { SummationGroupPage } from "../page/summation-group";
 import type { Route } from "../pure/route";
+import { stranger } from "../state/client";
 import * as store from "../state/store";
 import { Empty } from "./empty";
 import { Headline } from "./headline";
 import { Masthead } from "./masthead";
+import { SignIn } from "./sign-in";
 import { StaleBanner, Unreadable } from "./stale";
 
-/** What every page stands in: masthead, the sentence about everything, and the page that the address names. */
+/** The pages, for who may see them. */
 export function Shell() {
+  return stranger.value === undefined ? <Pages /> : <SignIn />;
+}
+
+/** What every page stands in: masthead, the sentence about everything, and the page that the address names. */
+function Pages() {
   useSignalEffect(() => {
     const suspects = store.suspectHosts.value;
     const stale = store.unreadable.value !== undefined || store.staleMs.value !== undefined;

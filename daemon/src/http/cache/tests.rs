@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::access::{Doors, Proxies, Secret};
+use crate::gate::{Gate, GateConfig};
 use crate::http::{Guard, Limits, serve};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
@@ -74,7 +76,14 @@ fn app(guard: Guard) -> App {
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
     let metrics = Metrics::new(Arc::clone(&hub), || true, Arc::clone(&own), 10).unwrap();
+    let gate = GateConfig {
+        doors: Doors::Open,
+        proxies: Proxies::default(),
+        database: String::new(),
+        own: Secret::session([0; 32]).hash,
+    };
     App {
+        gate: Arc::new(Gate::new(gate, keeper.clone())),
         ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
         hub,
         keeper,

@@ -1,0 +1,184 @@
+//! Proxies that have signed people in and say who they are in headers. Only those that are listed are believed.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+
+use super::Who;
+use crate::api::{KnownBy, Role, TOKEN_NAME_CHARS_MAX};
+
+/// An address, or a network, of a proxy that is believed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Trusted(IpNet);
+
+impl FromStr for Trusted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let net = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        let net =
+            net.map_err(|_| format!("{text:?} is no network: expected e.g. 10.0.0.7 or 10.0.0.0/24"))?;
+        if net.prefix_len() == 0 {
+            return Err(format!(
+                "{text} is everybody: whoever reaches the daemon could then say to be anybody"
+            ));
+        }
+        Ok(Self(net))
+    }
+}
+
+/// The role of who is in a group; of the group `*` everybody is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RoleOfGroup {
+    group: String,
+    role: Role,
+}
+
+impl FromStr for RoleOfGroup {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (group, role) = text
+            .rsplit_once('=')
+            .ok_or_else(|| format!("{text:?}: expected GROUP=ROLE, e.g. sre=operate"))?;
+        if group.is_empty() {
+            return Err(format!("{text:?} names no group; everybody is *=ROLE"));
+        }
+        let role = role.parse().map_err(|error: crate::api::UnknownRole| error.to_string())?;
+        Ok(Self { group: group.to_owned(), role })
+    }
+}
+
+/// Who is believed, and what they say.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Proxies {
+    /// Whose word counts. None: nobody's.
+    pub trusted: Vec<Trusted>,
+    /// Header with the name of the person, lower case.
+    pub user_header: String,
+    /// Header with the person's groups, commas between; empty: none.
+    pub groups_header: String,
+    /// What groups may do.
+    pub roles: Vec<RoleOfGroup>,
+}
+
+impl Proxies {
+    /// Whether the word of this address counts.
+    #[must_use]
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.trusted.iter().any(|trusted| trusted.0.contains(&peer))
+    }
+
+    /// Who asks, in the words of a proxy; `header` gives a header that came exactly once. `None`: it names nobody, or
+    /// somebody without a role.
+    pub fn who<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<Who> {
+        if !self.trusts(peer) {
+            return None;
+        }
+        let name = header(&self.user_header)?.trim();
+        if name.is_empty()
+            || name.chars().count() > TOKEN_NAME_CHARS_MAX
+            || name.chars().any(char::is_control)
+        {
+            return None;
+        }
+        let groups = if self.groups_header.is_empty() { None } else { header(&self.groups_header) };
+        let groups: Vec<&str> = groups.unwrap_or_default().split(',').map(str::trim).collect();
+        let holds = |rule: &&RoleOfGroup| rule.group == "*" || groups.contains(&rule.group.as_str());
+        let role = self
+            .roles
+            .iter()
+            .filter(holds)
+            .map(|rule| rule.role)
+            .max_by_key(|role| Role::ALL.iter().position(|known| known == role))?;
+        Some(Who { name: name.to_owned(), role, known_by: KnownBy::Proxy, ends_at: None })
+    }
+
+    /// Where a request came from: the peer, or, of a proxy that is believed, the last address that it was told by somebody
+    /// who is none.
+    #[must_use]
+    pub fn origin(&self, peer: IpAddr, forwarded_for: &[&str]) -> IpAddr {
+        if !self.trusts(peer) {
+            return peer.to_canonical();
+        }
+        let told = forwarded_for.iter().flat_map(|value| value.split(','));
+        let told: Vec<Option<IpAddr>> = told.map(|text| text.trim().parse().ok()).collect();
+        let mut origin = peer;
+        for address in told.into_iter().rev() {
+            // What is no address was said by nobody whom we know.
+            let Some(address) = address else { break };
+            origin = address;
+            if !self.trusts(address) {
+                break;
+            }
+        }
+        origin.to_canonical()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies() -> Proxies {
+        Proxies {
+            trusted: vec!["10.0.0.0/24".parse().unwrap(), "::1".parse().unwrap()],
+            user_header: "x-forwarded-user".to_owned(),
+            groups_header: "x-forwarded-groups".to_owned(),
+            roles: ["*=read", "sre=operate", "admins=admin"].map(|text| text.parse().unwrap()).to_vec(),
+        }
+    }
+
+    fn ask(peer: &str, user: Option<&'static str>, groups: Option<&'static str>) -> Option<(String, Role)> {
+        let header = |name: &str| if name == "x-forwarded-user" { user } else { groups };
+        proxies().who(peer.parse().unwrap(), header).map(|who| (who.name, who.role))
+    }
+
+    #[test]
+    fn only_listed_proxies_say_who_somebody_is() {
+        let ann = |role| Some(("ann".to_owned(), role));
+        assert_eq!(ask("10.0.0.9", Some("ann"), None), ann(Role::Read));
+        assert_eq!(ask("::ffff:10.0.0.9", Some("ann"), Some("dev, sre")), ann(Role::Operate));
+        assert_eq!(ask("::1", Some(" ann "), Some("sre")), ann(Role::Operate));
+        assert_eq!(ask("10.0.1.9", Some("ann"), Some("sre")), None, "not listed");
+        assert_eq!(ask("10.0.0.9", None, Some("sre")), None, "nobody is named");
+        for name in ["", "  ", "a\u{1b}b"] {
+            assert_eq!(ask("10.0.0.9", Some(name), None), None, "{name:?}");
+        }
+        let nobody = Proxies { roles: vec!["sre=admin".parse().unwrap()], ..proxies() };
+        assert_eq!(
+            nobody.who("10.0.0.9".parse().unwrap(), |_| Some("x")),
+            None,
+            "in no group that may anything"
+        );
+    }
+
+    #[test]
+    fn origins_are_told_by_proxies_alone() {
+        let origin = |peer: &str, told: &[&str]| proxies().origin(peer.parse().unwrap(), told).to_string();
+        assert_eq!(origin("192.0.2.1", &["1.2.3.4"]), "192.0.2.1");
+        assert_eq!(
+            origin("10.0.0.1", &["1.2.3.4, 192.0.2.7"]),
+            "192.0.2.7",
+            "the client may have sent the first"
+        );
+        assert_eq!(origin("10.0.0.1", &["6.6.6.6", "192.0.2.7, 10.0.0.2"]), "192.0.2.7");
+        assert_eq!(origin("10.0.0.1", &["192.0.2.7, nonsense"]), "10.0.0.1");
+        assert_eq!(origin("10.0.0.1", &[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in
+            [("all", "10.0.0.0/24"), ("0.0.0.0/0", "everybody"), ("10.0.0.0/33", "no network")]
+        {
+            assert!(text.parse::<Trusted>().unwrap_err().contains(part), "{text}");
+        }
+        for (text, part) in [("sre", "GROUP=ROLE"), ("=read", "names no group"), ("sre=root", "ingest, read")]
+        {
+            assert!(text.parse::<RoleOfGroup>().unwrap_err().contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Which daemon a command asks, and as whom.
+
+use std::path::PathBuf;
+
+use super::{Client, ClientError, daemon_url};
+use crate::config::token_source;
+use crate::tls::Trust;
+
+/// What every command takes that asks a daemon.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DaemonArgs {
+    /// Address of the daemon
+    #[arg(long, env = "RINGSCOPE_DAEMON", default_value = "http://127.0.0.1:9440", value_parser = daemon_url)]
+    pub daemon: String,
+    /// File with the token that the daemon wants [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    trust: Trust,
+}
+
+impl DaemonArgs {
+    /// A client of that daemon.
+    ///
+    /// # Errors
+    /// [`ClientError::Tls`].
+    pub fn client(&self) -> Result<Client, ClientError> {
+        Client::trusting(&self.trust, &self.daemon, token_source(self.token_file.as_deref()))
+    }
+}

@@ -1,0 +1,89 @@
+//! Who may do what, as the settings of `ringscope serve` say it.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use super::{Settings, boolean};
+use crate::access::{Doors, Proxies};
+
+/// What is needed of who asks.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AccessConfig {
+    /// Whether tokens are needed on an address of this machine alone before there are any. Default no: who starts the
+    /// daemon to look at a job of their own needs no login.
+    pub require_tokens: bool,
+    /// Whether nothing is needed on any address. Default no.
+    pub insecure_open: bool,
+    /// Proxies that say who somebody is. Default none.
+    pub proxies: Proxies,
+}
+
+impl AccessConfig {
+    /// When something is needed of who reaches this address.
+    #[must_use]
+    pub fn doors(&self, listen: SocketAddr) -> Doors {
+        let is_local = listen.ip().to_canonical().is_loopback();
+        // Behind a proxy everybody comes from this machine.
+        let is_asked_for = self.require_tokens || !self.proxies.trusted.is_empty();
+        match () {
+            () if self.insecure_open => Doors::Open,
+            () if is_local && !is_asked_for => Doors::UntilToken,
+            () => Doors::Closed,
+        }
+    }
+}
+
+/// What is needed of who asks.
+pub(super) fn access(settings: &mut Settings<'_>) -> AccessConfig {
+    let default = AccessConfig::default();
+    let access = AccessConfig {
+        require_tokens: settings.get("require_tokens", boolean).unwrap_or(default.require_tokens),
+        insecure_open: settings.get("insecure_open", boolean).unwrap_or(default.insecure_open),
+        proxies: Proxies {
+            trusted: settings.get("trusted_proxy", words).unwrap_or_default(),
+            user_header: settings
+                .get("proxy_user_header", header)
+                .unwrap_or_else(|| "x-forwarded-user".to_owned()),
+            groups_header: settings.get("proxy_groups_header", header).unwrap_or_default(),
+            roles: settings.get("proxy_role", words).unwrap_or_default(),
+        },
+    };
+    let Proxies { trusted, groups_header, roles, .. } = &access.proxies;
+    let mistakes = [
+        (
+            access.insecure_open && access.require_tokens,
+            "insecure_open and require_tokens contradict each other",
+        ),
+        (
+            !trusted.is_empty() && roles.is_empty(),
+            "trusted_proxy without proxy_role: nobody whom the proxy names could do anything; e.g. --proxy-role '*=read'",
+        ),
+        (
+            trusted.is_empty() && !roles.is_empty(),
+            "proxy_role without trusted_proxy: name the proxy that is believed",
+        ),
+        (
+            trusted.is_empty() && !groups_header.is_empty(),
+            "proxy_groups_header without trusted_proxy: name the proxy",
+        ),
+    ];
+    for (is_made, words) in mistakes {
+        if is_made {
+            settings.mistakes.push(words.to_owned());
+        }
+    }
+    access
+}
+
+fn words<T: FromStr<Err = String>>(text: &str) -> Result<Vec<T>, String> {
+    text.split_whitespace().map(str::parse).collect()
+}
+
+/// The name of a header, lower case.
+fn header(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if text.is_empty() || !text.chars().all(is_name) {
+        return Err("expected the name of a header, e.g. X-Forwarded-User".to_owned());
+    }
+    Ok(text.to_lowercase())
+}

@@ -1,0 +1,126 @@
+//! Tokens made, listed and revoked.
+
+use super::Gate;
+use crate::access::{Secret, TokenRow};
+use crate::api::{NewToken, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
+use crate::clock::{self, Timestamp};
+use crate::unseen::is_odd;
+
+/// Why nothing became of a token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Wish(String),
+    /// There is no such token.
+    #[error("no token has the id {0:?}; `ringscope token list` shows those that there are")]
+    Unknown(String),
+    /// There are as many as there may be.
+    #[error(
+        "there are 10000 tokens already, those that were revoked among them; give several hosts one token"
+    )]
+    Full,
+    /// Nothing is kept here.
+    #[error("this daemon keeps nothing (--database-url none), so it can keep no tokens: give it a database")]
+    NoDatabase,
+    /// The database does not answer.
+    #[error("{0}")]
+    Away(String),
+    /// The system has none to give.
+    #[error("the system gives no random bytes: {0}")]
+    Random(String),
+}
+
+/// A new token, and what is to be kept of it.
+///
+/// # Errors
+/// [`TokenError::Wish`], [`TokenError::Random`].
+pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, TokenRow), TokenError> {
+    let name = wish.name.trim();
+    match name.chars().count() {
+        0 => {
+            return Err(TokenError::Wish(
+                "name is empty: say what the token is for, e.g. prometheus".to_owned(),
+            ));
+        }
+        n if n > TOKEN_NAME_CHARS_MAX => {
+            let detail = format!("name has {n} characters; allowed: at most {TOKEN_NAME_CHARS_MAX}");
+            return Err(TokenError::Wish(detail));
+        }
+        _ if name.chars().any(|c| c.is_control() || is_odd(c)) => {
+            return Err(TokenError::Wish("name has characters that nobody sees".to_owned()));
+        }
+        _ => {}
+    }
+    if let Some(seconds) = wish.expires_in_s.filter(|seconds| !(1..=TOKEN_LIFE_S_MAX).contains(seconds)) {
+        let detail =
+            format!("expires_in_s is {seconds}; allowed: 1 to {TOKEN_LIFE_S_MAX}, or none for no end");
+        return Err(TokenError::Wish(detail));
+    }
+    let mut random = [0; 40];
+    getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
+    let secret = Secret::token(random);
+    let token = Token {
+        id: secret.id,
+        name: name.to_owned(),
+        role: wish.role,
+        created_at: now,
+        created_by: by.to_owned(),
+        expires_at: wish
+            .expires_in_s
+            .map(|s| Timestamp(now.0.saturating_add(s.saturating_mul(1_000_000_000)))),
+        revoked_at: None,
+        last_used_at: None,
+    };
+    let row = TokenRow { token: token.clone(), hash: secret.hash };
+    Ok((NewToken { secret: secret.text, token }, row))
+}
+
+impl Gate {
+    /// Makes a token, which opens from now on.
+    ///
+    /// # Errors
+    /// [`TokenError`]; then there is none.
+    pub async fn create(&self, wish: &TokenWish, by: &str) -> Result<NewToken, TokenError> {
+        let store = self.store()?;
+        let (made, row) = made(wish, by, clock::now())?;
+        match store.add_token(&row).await {
+            Ok(true) => {}
+            Ok(false) => return Err(TokenError::Full),
+            Err(error) => return Err(TokenError::Away(error.to_string())),
+        }
+        self.book().add_token(row);
+        Ok(made)
+    }
+
+    /// Every token, the newest first.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub async fn tokens(&self) -> Result<Vec<Token>, TokenError> {
+        let (tokens, sessions) = self.book().take_used();
+        let store = self.store()?;
+        let away = |error: crate::store::StoreError| TokenError::Away(error.to_string());
+        store.use_tokens(&tokens).await.map_err(away)?;
+        store.use_sessions(&sessions).await.map_err(away)?;
+        Ok(store.tokens().await.map_err(away)?.into_iter().map(|row| row.token).collect())
+    }
+
+    /// Revokes a token: it opens nothing from now on, nor do the sessions that were begun with it.
+    ///
+    /// # Errors
+    /// [`TokenError`]; then it still opens.
+    pub async fn revoke(&self, id: &str) -> Result<Token, TokenError> {
+        let store = self.store()?;
+        let away = |error: crate::store::StoreError| TokenError::Away(error.to_string());
+        let now = clock::now();
+        store.revoke_token(id, now).await.map_err(away)?;
+        self.book().revoke(id, now);
+        let rows = store.tokens().await.map_err(away)?;
+        let found = rows.into_iter().find(|row| row.token.id == id);
+        found.map(|row| row.token).ok_or_else(|| TokenError::Unknown(id.chars().take(SHOWN_CHARS).collect()))
+    }
+}
+
+/// How much of what was sent is repeated.
+const SHOWN_CHARS: usize = 100;

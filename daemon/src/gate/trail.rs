@@ -1,0 +1,64 @@
+//! Entries of the audit trail on their way to the store.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use crate::api::AuditEntry;
+use crate::store::Store;
+
+/// Entries that are not stored yet, the oldest first.
+#[derive(Default)]
+pub(super) struct Trail {
+    waiting: Mutex<Waiting>,
+    /// Whoever stores holds it, so that entries keep their order.
+    storing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    entries: VecDeque<AuditEntry>,
+    dropped: u64,
+}
+
+impl Trail {
+    /// Another entry. It is in the daemon's log too, which somebody else may keep.
+    pub(super) fn push(&self, entry: AuditEntry) {
+        let AuditEntry { who, role, address, action, subject, detail, status, .. } = &entry;
+        tracing::info!(?who, ?role, ?address, ?action, ?subject, ?detail, status, "audit");
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.entries.len() < WAITING_MAX {
+            waiting.entries.push_back(entry);
+        } else {
+            waiting.dropped += 1;
+        }
+    }
+
+    /// Stores what waits, as far as the store takes it.
+    pub(super) async fn flush(&self, store: &Store) {
+        let _storing = self.storing.lock().await;
+        while let Some(entry) = self.oldest() {
+            if let Err(error) = store.add_audit(&entry).await {
+                tracing::warn!(%error, "the audit trail could not be stored; it is tried again");
+                return;
+            }
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.entries.pop_front();
+            let dropped = std::mem::take(&mut waiting.dropped);
+            if dropped > 0 {
+                tracing::error!(dropped, "entries of the audit trail are in this log alone: too many waited");
+            }
+        }
+    }
+
+    /// Without what waits.
+    pub(super) fn forget(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).entries.clear();
+    }
+
+    fn oldest(&self) -> Option<AuditEntry> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).entries.front().cloned()
+    }
+}
+
+/// What people do while the database is away for a night.
+const WAITING_MAX: usize = 4096;

@@ -1,0 +1,37 @@
+//! `GET audit`: who did what.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+use crate::api::{AuditEntry, Page, Problem};
+
+/// What was done, and refused, the newest first: levels, imports, what is said of incidents, tokens and sign-ins.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "access",
+    params(
+        ("who" = Option<String>, Query, description = "Only of who has this name.", max_length = 200),
+        ("action" = Option<String>, Query, description = "Only this action, e.g. `token_create`.", max_length = 200),
+        ("limit" = Option<u32>, Query, description = "Entries of a page; 100 if not given.", minimum = 1, maximum = 1000),
+        ("cursor" = Option<u64>, Query, description = "`next_cursor` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "A page of entries.", body = Page<AuditEntry>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The daemon has no database.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<AuditEntry>>, ApiError> {
+    let params = params.allow(&["who", "action", "limit", "cursor"])?;
+    let limit = params.number("limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
+    let before = params.number("cursor", 0..=u64::MAX)?;
+    let (who, action) = (params.short("who")?, params.short("action")?);
+    let mut items = app.gate.audit(before, who, action, limit + 1).await?;
+    let has_more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next_cursor = items.last().filter(|_| has_more).map(|entry| entry.id.to_string());
+    Ok(Json(Page { items, next_cursor }))
+}
+
+const LIMIT_DEFAULT: u32 = 100;
+const LIMIT_MAX: u32 = 1000;

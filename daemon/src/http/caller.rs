@@ -1,0 +1,135 @@
+//! What a request says of who sends it.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, header};
+
+use super::connections::Line;
+use super::problem::ApiError;
+use crate::access::Who;
+use crate::gate::{Asking, Denied, Gate};
+
+/// Where a request came from, and what it brought.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    peer: IpAddr,
+    /// Where it came from at first, if a proxy that is believed says so.
+    pub(super) origin: IpAddr,
+    /// Whether whoever asks came by TLS, to this daemon or to a proxy before it.
+    pub(super) is_by_tls: bool,
+    bearer: Option<String>,
+    cookies: Vec<String>,
+}
+
+impl Caller {
+    /// What `request` says.
+    pub(super) fn of(request: &Request, gate: &Gate) -> Result<Self, ApiError> {
+        let Some(line) = request.extensions().get::<Line>() else {
+            return Err(ApiError::internal(&"a request without a connection"));
+        };
+        let (peer, headers) = (line.peer.ip(), request.headers());
+        let forwarded: Vec<&str> =
+            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
+        Ok(Self {
+            peer,
+            origin: gate.origin(peer, &forwarded),
+            is_by_tls: line.is_tls || says_https(headers, gate.trusts(peer)),
+            bearer: bearer(headers).map(ToOwned::to_owned),
+            cookies: cookies(headers).map(ToOwned::to_owned).collect(),
+        })
+    }
+
+    /// Who sends it.
+    pub(super) async fn identify(&self, gate: &Gate, headers: &HeaderMap) -> Result<Who, Denied> {
+        let header = |name: &str| {
+            let mut values = headers.get_all(name).iter();
+            // Of two, one may be of the client.
+            let (Some(value), None) = (values.next(), values.next()) else { return None };
+            value.to_str().ok()
+        };
+        let asking = Asking {
+            peer: self.peer,
+            bearer: self.bearer.as_deref(),
+            cookies: self.cookies.iter().map(String::as_str).collect(),
+            header: &header,
+        };
+        gate.identify(&asking).await
+    }
+
+    /// Whether it brought a token.
+    pub(super) const fn has_bearer(&self) -> bool {
+        self.bearer.is_some()
+    }
+
+    /// The sessions that its cookies name.
+    pub(super) fn cookies(&self) -> &[String] {
+        &self.cookies
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    // Others are of a proxy in front.
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(|(name, _)| [COOKIE, COOKIE_SECURE].contains(name)).map(|(_, value)| value).take(COOKIES_MAX)
+}
+
+/// Whether the page that asks came by https, in the words of the browser, or of a proxy that is believed.
+fn says_https(headers: &HeaderMap, has_proxy: bool) -> bool {
+    let begins = |name: &str, with: &str| {
+        let said = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().trim_start();
+        said.get(..with.len()).is_some_and(|said| said.eq_ignore_ascii_case(with))
+    };
+    begins("origin", "https://") || has_proxy && begins("x-forwarded-proto", "https")
+}
+
+/// Cookie of a session.
+pub(super) const COOKIE: &str = "ringscope_session";
+/// The same where the page came by TLS: by its name browsers take it from this host alone, by TLS alone.
+pub(super) const COOKIE_SECURE: &str = "__Host-ringscope_session";
+/// Cookies of our name that are looked at: a browser sends both at most.
+const COOKIES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(all: &[(header::HeaderName, &'static str)]) -> HeaderMap {
+        all.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn a_browser_and_a_listed_proxy_say_that_it_is_https() {
+        let proto = || header::HeaderName::from_static("x-forwarded-proto");
+        for (name, value, has_proxy, expected) in [
+            (header::ORIGIN, "https://ring.example", false, true),
+            (header::ORIGIN, "http://ring.example", true, false),
+            (proto(), "https", true, true),
+            (proto(), "HTTPS, http", true, true),
+            (proto(), "http", true, false),
+            (proto(), "https", false, false),
+        ] {
+            assert_eq!(says_https(&headers(&[(name.clone(), value)]), has_proxy), expected, "{name} {value}");
+        }
+        assert!(!says_https(&headers(&[]), true));
+    }
+
+    #[test]
+    fn tokens_and_cookies_are_found_and_those_of_others_left() {
+        let of = |name: header::HeaderName, value| headers(&[(name, value)]);
+        assert_eq!(bearer(&of(header::AUTHORIZATION, "bearer  x ")), Some("x"));
+        assert_eq!(bearer(&of(header::AUTHORIZATION, "Basic dTpw")), None);
+        let sent =
+            of(header::COOKIE, "a=b; ringscope_session=one;x; __Host-ringscope_session=two=2; ringscope=3");
+        assert_eq!(cookies(&sent).collect::<Vec<_>>(), ["one", "two=2"]);
+    }
+}

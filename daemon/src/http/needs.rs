@@ -1,0 +1,228 @@
+//! What each route needs of who asks: the one table, and the door that it hangs on.
+//!
+//! A route without a row needs an admin, and a test fails.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::App;
+use super::caller::Caller;
+use super::problem::ApiError;
+use crate::access::{Need, Who};
+use crate::api::{AuditEntry, KnownBy, Role};
+use crate::clock;
+use crate::gate::Denied;
+
+/// One route.
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    need: Need,
+    /// What the audit trail calls it. Empty: it changes nothing.
+    action: &'static str,
+}
+
+const fn row(method: &'static str, path: &'static str, need: Need) -> Row {
+    Row { method, path, need, action: "" }
+}
+
+const fn told(method: &'static str, path: &'static str, need: Need, action: &'static str) -> Row {
+    Row { method, path, need, action }
+}
+
+const READ: Need = Need::Role(Role::Read);
+const OPERATE: Need = Need::Role(Role::Operate);
+const ADMIN: Need = Need::Role(Role::Admin);
+
+const ROUTES: &[Row] = &[
+    row("GET", "/healthz", Need::Public),
+    row("GET", "/readyz", Need::Public),
+    row("GET", "/metrics", READ),
+    row("GET", "/api/v1/openapi.json", Need::Public),
+    row("GET", "/api/v1/session", Need::Known),
+    told("POST", "/api/v1/session", Need::Public, "sign_in"),
+    told("DELETE", "/api/v1/session", Need::Public, "sign_out"),
+    row("GET", "/api/v1/tokens", ADMIN),
+    told("POST", "/api/v1/tokens", ADMIN, "token_create"),
+    told("DELETE", "/api/v1/tokens/{id}", ADMIN, "token_revoke"),
+    row("GET", "/api/v1/audit", ADMIN),
+    row("POST", "/api/v1/ingest", Need::Role(Role::Ingest)),
+    told("POST", "/api/v1/import", OPERATE, "import"),
+    row("GET", "/api/v1/events", READ),
+    row("GET", "/api/v1/health", READ),
+    row("GET", "/api/v1/search", READ),
+    row("GET", "/api/v1/runbook", READ),
+    row("GET", "/api/v1/findings", READ),
+    row("GET", "/api/v1/series", READ),
+    row("GET", "/api/v1/jobs", READ),
+    row("GET", "/api/v1/jobs/{job}", READ),
+    row("GET", "/api/v1/jobs/{job}/level", READ),
+    told("PUT", "/api/v1/jobs/{job}/level", OPERATE, "level"),
+    row("GET", "/api/v1/communicators", READ),
+    row("GET", "/api/v1/communicators/{id}", READ),
+    row("GET", "/api/v1/communicators/{id}/rings", READ),
+    row("GET", "/api/v1/communicators/{id}/primitives", READ),
+    row("GET", "/api/v1/communicators/{id}/operations", READ),
+    row("GET", "/api/v1/communicators/{id}/trace", READ),
+    row("GET", "/api/v1/nodes", READ),
+    row("GET", "/api/v1/nodes/{host}", READ),
+    row("GET", "/api/v1/nodes/{host}/channels", READ),
+    row("GET", "/api/v1/incidents", READ),
+    row("GET", "/api/v1/incidents/{id}", READ),
+    told("POST", "/api/v1/incidents/{id}/acknowledge", OPERATE, "acknowledge"),
+    told("POST", "/api/v1/incidents/{id}/unacknowledge", OPERATE, "unacknowledge"),
+    told("POST", "/api/v1/incidents/{id}/silence", OPERATE, "silence"),
+    told("POST", "/api/v1/incidents/{id}/unsilence", OPERATE, "unsilence"),
+    told("POST", "/api/v1/incidents/{id}/notes", OPERATE, "note"),
+    row("GET", "/api/v1/summation/groups", READ),
+    row("GET", "/api/v1/summation/groups/{id}", READ),
+    row("GET", "/api/v1/summation/groups/{id}/rounds", READ),
+    row("GET", "/api/v1/summation/groups/{id}/series", READ),
+    row("GET", "/api/v1/plots/rings.svg", READ),
+    row("GET", "/api/v1/plots/rings.png", READ),
+    row("GET", "/api/v1/plots/channels.svg", READ),
+    row("GET", "/api/v1/plots/channels.png", READ),
+    row("GET", "/api/v1/plots/bandwidth.svg", READ),
+    row("GET", "/api/v1/plots/bandwidth.png", READ),
+    row("GET", "/api/v1/plots/backlog.svg", READ),
+    row("GET", "/api/v1/plots/backlog.png", READ),
+];
+
+/// What a request of this method to this route needs. `None`: it has no row.
+pub(super) fn need(method: &str, path: &str) -> Option<Need> {
+    find(method, path).map(|row| row.need)
+}
+
+fn find(method: &str, path: &str) -> Option<&'static Row> {
+    let method = if method == "HEAD" { "GET" } else { method };
+    ROUTES.iter().find(|row| row.method == method && row.path == path)
+}
+
+/// More of what was done, for the audit trail: a handler leaves it in its response.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// Who it was, if only the handler knows.
+    pub(super) who: Option<Who>,
+    /// What, in a few words.
+    pub(super) detail: String,
+    /// Strangers can cause it, so it is not waited for; and where they caused it too often it is not told at all.
+    pub(super) of_stranger: Option<bool>,
+}
+
+/// Lets in who may, and writes down what they did.
+pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
+        // A file of the page, which shows nothing by itself.
+        return next.run(request).await;
+    };
+    let found = find(request.method().as_str(), &path);
+    let (need, action) = found.map_or((ADMIN, ""), |row| (row.need, row.action));
+    let caller = match Caller::of(&request, &app.gate) {
+        Ok(caller) => caller,
+        Err(error) => return error.into_response(),
+    };
+    let subject = subject(request.uri().path());
+    let who = match need {
+        Need::Public => None,
+        _ => match caller.identify(&app.gate, request.headers()).await {
+            Ok(who) => Some(who),
+            Err(denied) => return refuse(&app, &caller, &denied, &subject),
+        },
+    };
+    let answer = match check(need, who.as_ref()) {
+        Ok(()) => {
+            request.extensions_mut().insert(caller.clone());
+            if let Some(who) = who.clone() {
+                request.extensions_mut().insert(who);
+            }
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
+    };
+    if !action.is_empty() {
+        let told = answer.extensions().get::<Told>().cloned().unwrap_or_default();
+        record(&app, &caller, told, who, (action, subject), answer.status()).await;
+    }
+    answer
+}
+
+/// Whether they may. That it is they who ask, and not a page of somebody else's in their browser, `names` has seen to.
+fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
+    let Need::Role(role) = need else { return Ok(()) };
+    match who {
+        Some(who) if who.may(need) => Ok(()),
+        Some(who) if who.known_by == KnownBy::Nothing => Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "forbidden",
+            "whoever reaches this daemon may use it, so tokens and the audit trail are for who may write to its database: \
+             `ringscope token --help` says how",
+        )),
+        Some(who) => {
+            let (name, has, needs) = (&who.name, who.role.label(), role.label());
+            let detail =
+                format!("{name:?} has the role {has}, and this needs {needs}: ask whoever runs the daemon");
+            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", detail))
+        }
+        None => Err(ApiError::unauthorized(Denied::Nothing.to_string())),
+    }
+}
+
+fn refuse(app: &App, caller: &Caller, denied: &Denied, subject: &str) -> Response {
+    match denied {
+        Denied::NotYet => return ApiError::unavailable("tokens-unknown", denied.to_string()).into_response(),
+        Denied::Refused(_) if caller.has_bearer() && app.gate.failed(caller.origin) => {
+            app.gate.record_later(AuditEntry {
+                detail: denied.to_string(),
+                status: StatusCode::UNAUTHORIZED.as_u16(),
+                ..entry(caller, None, "token_refused", subject.to_owned())
+            });
+        }
+        _ => {}
+    }
+    ApiError::unauthorized(denied.to_string()).into_response()
+}
+
+async fn record(
+    app: &App,
+    caller: &Caller,
+    told: Told,
+    who: Option<Who>,
+    (action, subject): (&str, String),
+    status: StatusCode,
+) {
+    let who = told.who.or(who);
+    let mut entry = entry(caller, who.as_ref(), action, subject);
+    entry.detail = told.detail;
+    entry.status = status.as_u16();
+    match told.of_stranger {
+        None if who.is_some() => app.gate.record(entry).await,
+        Some(true) => app.gate.record_later(entry),
+        // Nobody did nothing.
+        None | Some(false) => {}
+    }
+}
+
+fn entry(caller: &Caller, who: Option<&Who>, action: &str, subject: String) -> AuditEntry {
+    AuditEntry {
+        id: 0,
+        at: clock::now(),
+        who: who.map_or_else(String::new, |who| who.name.clone()),
+        role: who.map_or_else(String::new, |who| who.role.label().to_owned()),
+        address: caller.origin.to_string(),
+        action: action.to_owned(),
+        subject,
+        detail: String::new(),
+        status: 0,
+    }
+}
+
+/// The path below the API's, as people read it.
+fn subject(path: &str) -> String {
+    let below = path.strip_prefix("/api/v1/").unwrap_or(path);
+    below.chars().take(SUBJECT_CHARS_MAX).collect()
+}
+
+/// Of the path that the audit trail keeps.
+const SUBJECT_CHARS_MAX: usize = 300;

@@ -1,0 +1,117 @@
+//! `session`: browsers sign in and out, and ask who they are.
+
+use axum::extract::State;
+use axum::http::header::InvalidHeaderValue;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
+
+use super::App;
+use super::caller::{COOKIE, COOKIE_SECURE, Caller};
+use super::needs::Told;
+use super::problem::ApiError;
+use super::query::Params;
+use super::said::Said;
+use crate::access::Who;
+use crate::api::{Problem, Role, Session, SignIn};
+
+/// Who asks, and what they may do.
+#[utoipa::path(get, path = "/api/v1/session", tag = "access",
+    responses((status = 200, description = "Who asks.", body = Session)))]
+pub(super) async fn get(params: Params, Extension(who): Extension<Who>) -> Result<Json<Session>, ApiError> {
+    params.allow(&[])?;
+    Ok(Json(session(&who)))
+}
+
+/// Signs a browser in: with a token, once; after that its cookie says who it is.
+#[utoipa::path(post, path = "/api/v1/session", tag = "access",
+    request_body = SignIn,
+    responses(
+        (status = 200, description = "Signed in. The cookie is HttpOnly and SameSite=Strict.", body = Session),
+        (status = 401, description = "The token opens nothing.", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "The token is for agents, or a page of another address asked.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 415, description = "The body is not said to be application/json.", body = Problem,
+            content_type = "application/problem+json"),
+        (status = 429, description = "Too many failed from this address.", body = Problem,
+            content_type = "application/problem+json"),
+    ))]
+pub(super) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+    Said(body): Said,
+) -> Result<Response, ApiError> {
+    params.allow(&[])?;
+    // What is wrong with it is not repeated: it may be a secret all the same.
+    let told: SignIn = serde_json::from_slice(&body)
+        .map_err(|_| ApiError::bad_request(r#"the body must be JSON like {"token": "rsc_..."}"#))?;
+    if let Some(wait) = app.gate.wait(caller.origin) {
+        return Err(ApiError::too_often(wait, "too many wrong tokens came from this address: wait a minute"));
+    }
+    let token = told.token.trim();
+    let (cookie, who) = match app.gate.sign_in(token).await.map_err(|error| ApiError::internal(&error))? {
+        Ok(begun) => begun,
+        Err(denied @ crate::gate::Denied::NotYet) => {
+            return Err(ApiError::unavailable("tokens-unknown", denied.to_string()));
+        }
+        Err(denied) => {
+            let is_told = app.gate.failed(caller.origin);
+            let told = Told { detail: denied.to_string(), of_stranger: Some(is_told), ..Told::default() };
+            let refused = ApiError::unauthorized(denied.to_string());
+            return Ok((Extension(told), refused).into_response());
+        }
+    };
+    if who.role == Role::Ingest {
+        app.gate.sign_out(&cookie).await;
+        let detail = "this token is for agents: it sends, and sees nothing. Sign in with one of the role read, operate or admin";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", detail));
+    }
+    let answer = Json(session(&who));
+    let told = Told { who: Some(who), ..Told::default() };
+    let mut response = (Extension(told), answer).into_response();
+    let cookie = set_cookie(&cookie, caller.is_by_tls, SESSION_S)?;
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Signs a browser out.
+#[utoipa::path(delete, path = "/api/v1/session", tag = "access",
+    responses(
+        (status = 204, description = "Signed out, if it was in."),
+        (status = 403, description = "A page of another address asked.", body = Problem,
+            content_type = "application/problem+json"),
+    ))]
+pub(super) async fn delete(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    params.allow(&[])?;
+    let who = caller.identify(&app.gate, &headers).await.ok();
+    let mut was_in = false;
+    for cookie in caller.cookies() {
+        was_in |= app.gate.sign_out(cookie).await;
+    }
+    let told = Told { who: who.filter(|_| was_in), ..Told::default() };
+    let mut response = (Extension(told), StatusCode::NO_CONTENT).into_response();
+    for is_secure in [false, true] {
+        response.headers_mut().append(header::SET_COOKIE, set_cookie("", is_secure, 0)?);
+    }
+    Ok(response)
+}
+
+fn session(who: &Who) -> Session {
+    Session { name: who.name.clone(), role: who.role, known_by: who.known_by, ends_at: who.ends_at }
+}
+
+fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {
+    let name = if is_secure { COOKIE_SECURE } else { COOKIE };
+    let secure = if is_secure { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    text.parse().map_err(|error: InvalidHeaderValue| ApiError::internal(&error))
+}
+
+/// As long as a session lasts at most; the daemon ends it, whatever the browser thinks.
+const SESSION_S: u64 = 7 * 24 * 3600;

@@ -1,0 +1,275 @@
+//! `ringscope token` and `ringscope audit`: who may do what, and who did.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+use crate::api::{AuditEntry, NewToken, Role, Token, TokenWish};
+use crate::client::{ClientError, DaemonArgs};
+use crate::clock::{self, Timestamp};
+use crate::config::{self, ServeArgs, ServeConfig};
+use crate::gate::{self, TokenError};
+use crate::store::{DatabaseUrl, Store, StoreError};
+
+/// Arguments of `ringscope token`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples, on the daemon's machine, as the user that it runs as:
+  ringscope token create --database --name ann --role admin
+  ringscope token create --database postgres://ringscope@db/ringscope --name ann --role admin
+
+and from anywhere, with a token of the role admin:
+  ringscope token create --daemon http://ringscope.cluster:9440 --token-file admin.token --name agents --role ingest > agents.token
+  ringscope token list
+  ringscope token revoke 3f2a9c1b7d5e8046
+
+--daemon, --token-file and RINGSCOPE_TOKEN are as of `ringscope status`; with --database no daemon is asked. A token is shown once, when it is made. Whoever has it may do what its role allows. A token that is revoked opens
+nothing a second later.
+
+Exit status: 0 done, 1 no answer, no such token, or refused, 64 wrong usage")]
+pub struct TokenArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Make a token and print it, this once
+    Create {
+        /// What it is for
+        #[arg(long)]
+        name: String,
+        /// ingest (agents), read (Prometheus, who only looks), operate (who is on call) or admin
+        #[arg(long, value_parser = str::parse::<Role>)]
+        role: Role,
+        /// When it ends by itself, e.g. 12h, 90d [default: never]
+        #[arg(long, value_name = "DURATION", value_parser = config::duration)]
+        expires: Option<Duration>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// List all tokens that were made, never their secrets
+    List {
+        /// Print them as JSON instead
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Revoke a token, and end the sessions that were begun with it
+    Revoke {
+        /// Its id, as `ringscope token list` prints it
+        id: String,
+        #[command(flatten)]
+        at: At,
+    },
+}
+
+/// Whom to ask: a daemon, or its database.
+#[derive(Debug, clap::Args)]
+struct At {
+    /// Write to the daemon's database instead, whether or not it runs [without a URL: SQLite in the usual directory]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "token_file")]
+    database: Option<String>,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+/// Arguments of `ringscope audit`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit status: 0 printed, 1 no answer, or refused, 64 wrong usage")]
+pub struct AuditArgs {
+    #[command(flatten)]
+    at: At,
+    /// Entries at most, the newest
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    limit: u32,
+    /// Print them as JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why nothing became of it.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    /// The daemon.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// What names the database.
+    #[error("--database {0}")]
+    Database(String),
+    /// The terminal.
+    #[error("cannot write: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+/// [`TokensError`].
+pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensError> {
+    match &args.what {
+        What::Create { name, role, expires, at } => {
+            let expires_in_s = expires.map(|expires| expires.as_secs());
+            let made = create(at, &TokenWish { name: name.clone(), role: *role, expires_in_s }).await?;
+            writeln!(out, "{}", made.secret)?;
+            // Not where the token goes.
+            let _ = writeln!(
+                io::stderr(),
+                "ringscope: token {} ({}) is made, of the role {}{}. It is shown this once: keep it in a file that only \
+                 who may use it can read, and give that with --token-file",
+                made.token.id,
+                made.token.name,
+                made.token.role.label(),
+                made.token.expires_at.map_or_else(String::new, |at| format!(", and ends at {at}"))
+            );
+        }
+        What::List { json, at } => {
+            let tokens = match at.open().await? {
+                Some(store) => store.tokens().await?.into_iter().map(|row| row.token).collect(),
+                None => at.daemon.client()?.tokens().await?,
+            };
+            if *json {
+                return print_json(&tokens, out);
+            }
+            if tokens.is_empty() {
+                writeln!(out, "There is no token. `ringscope token create --help` says how to make one.")?;
+            } else {
+                writeln!(out, "{}", list(&tokens, clock::now()))?;
+            }
+        }
+        What::Revoke { id, at } => {
+            let token = revoke(at, id).await?;
+            writeln!(out, "token {} ({}) is revoked", token.id, token.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints who did what.
+///
+/// # Errors
+/// [`TokensError`].
+pub async fn audit(args: &AuditArgs, out: &mut impl Write) -> Result<(), TokensError> {
+    let entries = match args.at.open().await? {
+        Some(store) => store.audit(None, None, None, args.limit).await?,
+        None => args.at.daemon.client()?.audit(args.limit as usize).await?,
+    };
+    if args.json {
+        return print_json(&entries, out);
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["AT", "WHO", "ROLE", "FROM", "STATUS", "DID", "TO", "MORE"]);
+    for entry in &entries {
+        let AuditEntry { at, who, role, address, action, subject, detail, status, .. } = entry;
+        table.add_row([
+            at.to_string(),
+            shown(who),
+            role.clone(),
+            address.clone(),
+            status.to_string(),
+            action.clone(),
+            shown(subject),
+            shown(detail),
+        ]);
+    }
+    Ok(writeln!(out, "{table}")?)
+}
+
+impl At {
+    /// The database, if that is to be asked.
+    async fn open(&self) -> Result<Option<Store>, TokensError> {
+        let Some(url) = &self.database else { return Ok(None) };
+        let url: DatabaseUrl = if url.is_empty() {
+            let config = ServeConfig::from_args(&ServeArgs::default());
+            config.map_err(|error| TokensError::Database(error.to_string()))?.database_url
+        } else {
+            url.parse().map_err(|error| TokensError::Database(format!("{error}")))?
+        };
+        match &url {
+            DatabaseUrl::None | DatabaseUrl::SqliteMemory => Err(TokensError::Database(format!(
+                "{url} keeps nothing: give the database that the daemon uses"
+            ))),
+            _ => Ok(Store::open(&url).await?),
+        }
+    }
+}
+
+async fn create(at: &At, wish: &TokenWish) -> Result<NewToken, TokensError> {
+    let Some(store) = at.open().await? else { return Ok(at.daemon.client()?.create_token(wish).await?) };
+    let (made, row) = gate::made(wish, &config::user(), clock::now())?;
+    if !store.add_token(&row).await? {
+        return Err(TokenError::Full.into());
+    }
+    let detail = format!("{} ({}), {}", made.token.name, made.token.id, made.token.role.label());
+    store.add_audit(&done("token_create", "tokens", detail)).await?;
+    store.close().await;
+    Ok(made)
+}
+
+async fn revoke(at: &At, id: &str) -> Result<Token, TokensError> {
+    let Some(store) = at.open().await? else { return Ok(at.daemon.client()?.revoke_token(id).await?) };
+    store.revoke_token(id, clock::now()).await?;
+    let found = store.tokens().await?.into_iter().find(|row| row.token.id == id);
+    let token = found.map(|row| row.token).ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
+    let detail = format!("{} ({}), {}", token.name, token.id, token.role.label());
+    store.add_audit(&done("token_revoke", &format!("tokens/{id}"), detail)).await?;
+    store.close().await;
+    Ok(token)
+}
+
+/// What somebody on the daemon's machine did.
+fn done(action: &str, subject: &str, detail: String) -> AuditEntry {
+    AuditEntry {
+        id: 0,
+        at: clock::now(),
+        who: config::user(),
+        role: String::new(),
+        address: "local".to_owned(),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        detail,
+        status: 200,
+    }
+}
+
+fn list(tokens: &[Token], now: Timestamp) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["ID", "ROLE", "STATE", "MADE", "BY", "LAST USED", "NAME"]);
+    for token in tokens {
+        let state = match (token.revoked_at, token.expires_at) {
+            (Some(at), _) => format!("revoked {at}"),
+            (None, Some(at)) if at <= now => format!("ended {at}"),
+            (None, Some(at)) => format!("until {at}"),
+            (None, None) => "holds".to_owned(),
+        };
+        table.add_row([
+            token.id.clone(),
+            token.role.label().to_owned(),
+            state,
+            token.created_at.to_string(),
+            shown(&token.created_by),
+            token.last_used_at.map_or_else(|| "never".to_owned(), |at| at.to_string()),
+            shown(&token.name),
+        ]);
+    }
+    table
+}
+
+/// Without what a terminal would obey.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if crate::unseen::is_odd(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn print_json<T: serde::Serialize>(value: &T, out: &mut impl Write) -> Result<(), TokensError> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}

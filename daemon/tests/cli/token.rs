@@ -1,0 +1,81 @@
+//! `ringscope token`, and commands that bring one.
+
+use std::fs;
+
+use crate::common::daemon::{Daemon, config, sqlite};
+use crate::common::{free_port, scratch, until};
+use crate::{check, end, ringscope};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_is_made_in_the_database_and_the_others_by_the_daemon() {
+    let dir = scratch("token");
+    let database = sqlite(&dir);
+    let first = ["token", "create", "--database", &database, "--name", "ann", "--role", "admin"];
+    let (code, admin, told) = end(&mut ringscope(&first));
+    assert_eq!(code, Some(0), "{told}");
+    let admin = admin.trim_end();
+    assert!(admin.starts_with("rsc_") && admin.len() == 85 && told.contains("shown this once"), "{told}");
+    assert!(!told.contains(admin), "the secret goes to stdout alone");
+    let file = dir.join("admin.token");
+    fs::write(&file, format!("{admin}\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let daemon = Daemon::start(config(&database)).await;
+    daemon.until_ready().await;
+    check(&["status", "--daemon", &daemon.url], 1, &["wants to know who asks", "--token-file"]);
+    let (code, out, words) = end(&mut ringscope(&["status", "--daemon", &daemon.url, "--token-file", file]));
+    assert_eq!(code, Some(0), "{out}{words}");
+    let by_environment = |name: &str, value: &str| {
+        let mut command = ringscope(&["status", "--daemon", &daemon.url]);
+        end(command.env(name, value)).0
+    };
+    assert_eq!(by_environment("RINGSCOPE_TOKEN", admin), Some(0));
+    assert_eq!(by_environment("RINGSCOPE_TOKEN_FILE", file), Some(0));
+    assert_eq!(by_environment("RINGSCOPE_TOKEN", "rsc_wrong"), Some(1));
+    check(&["status", "--daemon", &daemon.url, "--token-file", "/nowhere"], 1, &["token file /nowhere"]);
+    let at = |args: &[&str]| {
+        let daemon = ["--daemon", &daemon.url, "--token-file", file];
+        end(&mut ringscope(&[args, &daemon[..]].concat()))
+    };
+    let (code, reader, words) =
+        at(&["token", "create", "--name", "grafana", "--role", "read", "--expires", "90d"]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("of the role read, and ends at"), "{words}");
+    let reader = reader.trim_end();
+    let (_, list, _) = at(&["token", "list"]);
+    assert!(list.contains("grafana") && list.contains("ann") && list.contains("holds"), "{list}");
+    assert!(!list.contains(&reader[22..]) && !list.contains(&admin[22..]), "{list}");
+    assert_eq!(by_environment("RINGSCOPE_TOKEN", reader), Some(0));
+    let id = reader.split('_').nth(1).unwrap();
+    let (code, words, _) = end(&mut ringscope(&["token", "revoke", "--database", &database, id]));
+    assert!(code == Some(0) && words.contains("is revoked"), "{words}");
+    until("revoked", async || by_environment("RINGSCOPE_TOKEN", reader) == Some(1)).await;
+    let (code, trail, words) = at(&["audit"]);
+    assert_eq!(code, Some(0), "{words}");
+    for part in ["token_create", "token_revoke", "local", "127.0.0.1", "grafana"] {
+        assert!(trail.contains(part), "{part} in {trail}");
+    }
+    daemon.stop().await;
+}
+
+#[test]
+fn wrong_usage_says_what_is_right() {
+    check(
+        &["token", "create", "--name", "x", "--role", "root"],
+        64,
+        &["root", "ingest, read, operate and admin"],
+    );
+    check(&["token", "create", "--role", "read"], 64, &["--name"]);
+    check(&["token", "list", "--database", "none"], 1, &["keeps nothing"]);
+    check(&["token", "list", "--database", "mysql://x"], 1, &["--database", "sqlite:PATH"]);
+    let both = ["token", "list", "--database", "sqlite:x", "--token-file", "x"];
+    check(&both, 64, &["cannot be used with"]);
+    let url = format!("http://127.0.0.1:{}", free_port());
+    check(&["token", "list", "--daemon", &url], 1, &["Is `ringscope serve` running"]);
+    check(
+        &["serve", "--listen", "0.0.0.0:0", "--database-url", "none"],
+        1,
+        &["--insecure-open", "--database-url"],
+    );
+    check(&["serve", "--trusted-proxy", "0.0.0.0/0"], 64, &["--trusted-proxy", "everybody"]);
+    check(&["serve", "--trusted-proxy", "10.0.0.1"], 64, &["--proxy-role"]);
+}

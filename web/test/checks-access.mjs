@@ -1,0 +1,52 @@
+// Who looks: signing in and out.
+
+import assert from "node:assert/strict";
+import { counts, fits, reads, says } from "./reading.mjs";
+
+const TOKEN = `rsc_0123456789abcdef_${"0".repeat(64)}`;
+const wants = { token: TOKEN, name: "the-whole-night-shift-of-the-training-cluster-in-frankfurt-and-everybody-who-is-ever-on-call", role: "operate" };
+
+export const accessChecks = {
+  async "a daemon that asks nobody shows no name and no way out"({ open }) {
+    const { page } = await open("healthy");
+    await reads(page, "h1", "All 4 hosts healthy");
+    await counts(page, ".who, .sign-in", 0, "nobody signs in");
+  },
+
+  async "who is not known signs in, is named, and signs out"({ browserOpen, faults }) {
+    for (const [width, dark] of [[1440, false], [390, true]]) {
+      const { page } = await browserOpen("healthy", { wants, width, dark });
+      await reads(page, "h1", "Sign in");
+      await counts(page, ".masthead, .headline", 0, "nothing else is shown");
+      await faults(page, `sign-in at ${width}`);
+      await fits(page, `sign-in at ${width}`);
+      await page.fill("input[name=token]", "rsc_wrong");
+      await page.click(".sign-in button");
+      await says(page, ".sign-in .fault", /Status 401 Unauthorized: this token is not known here/);
+      await page.fill("input[name=token]", ` ${TOKEN} `);
+      await page.keyboard.press("Enter");
+      await reads(page, "h1", "All 4 hosts healthy");
+      await says(page, ".who", /the-whole-night-shift.*operate/);
+      await fits(page, `signed in at ${width}`);
+      await faults(page, `signed in at ${width}`);
+      assert.equal(await page.evaluate(() => document.cookie), "", "no script reads the cookie");
+      await page.reload();
+      await reads(page, "h1", "All 4 hosts healthy");
+      await page.click(".who button");
+      await reads(page, "h1", "Sign in");
+    }
+  },
+
+  async "a session that ends while the page is open leads to signing in, and back to where one was"({ browserOpen }) {
+    const { page, mock } = await browserOpen("degraded", { wants, at: "#/hosts/host-2" });
+    await page.fill("input[name=token]", TOKEN);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".who");
+    mock.endSessions();
+    await reads(page, "h1", "Sign in");
+    await page.fill("input[name=token]", TOKEN);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector(".who");
+    assert.match(page.url(), /#\/hosts\/host-2$/);
+  },
+};
