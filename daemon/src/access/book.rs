@@ -32,6 +32,26 @@ pub struct SessionRow {
     pub seen_at: Timestamp,
 }
 
+/// When tokens, by id, and sessions were used.
+#[derive(Debug)]
+pub struct Used {
+    /// Of tokens.
+    pub tokens: Vec<(String, Timestamp)>,
+    /// Of sessions.
+    pub sessions: Vec<(Hash, Timestamp)>,
+}
+
+/// A session that was begun.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The session.
+    pub session: SessionRow,
+    /// Whose it is.
+    pub who: Who,
+    /// One that ended for it: the token had as many as it may have.
+    pub ended: Option<Hash>,
+}
+
 /// Why a token or cookie opens nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -148,17 +168,19 @@ impl Book {
     ///
     /// # Errors
     /// Why the token opens nothing.
-    pub fn begin(
-        &mut self,
-        token: &str,
-        session: Hash,
-        now: Timestamp,
-    ) -> Result<(SessionRow, Who), Refusal> {
+    pub fn begin(&mut self, token: &str, session: Hash, now: Timestamp) -> Result<Begun, Refusal> {
         let row = self.token_row(token, now)?;
         let begun = SessionRow { hash: session, token: row.token.id.clone(), began_at: now, seen_at: now };
         let who = who(&row.token, KnownBy::Session, Some(ends_at(&begun)));
+        let of_token = self.sessions.values().filter(|one| one.token == begun.token);
+        let ended = (of_token.clone().count() >= SESSIONS_OF_TOKEN_MAX)
+            .then(|| of_token.min_by_key(|one| one.seen_at).map(|one| one.hash))
+            .flatten();
+        if let Some(ended) = ended {
+            self.sessions.remove(&ended);
+        }
         self.add_session(begun.clone());
-        Ok((begun, who))
+        Ok(Begun { session: begun, who, ended })
     }
 
     /// A session of before. Of more than [`SESSIONS_MAX`] the one that was not used for the longest time goes.
@@ -201,9 +223,11 @@ impl Book {
     }
 
     /// What is to be kept of when tokens and sessions were used; empty from here on.
-    pub fn take_used(&mut self) -> (Vec<(String, Timestamp)>, Vec<(Hash, Timestamp)>) {
-        let tokens = std::mem::take(&mut self.used_tokens).into_iter().collect();
-        (tokens, std::mem::take(&mut self.used_sessions).into_iter().collect())
+    pub fn take_used(&mut self) -> Used {
+        Used {
+            tokens: std::mem::take(&mut self.used_tokens).into_iter().collect(),
+            sessions: std::mem::take(&mut self.used_sessions).into_iter().collect(),
+        }
     }
 }
 
@@ -245,6 +269,8 @@ const SESSION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 const SESSION_IDLE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// Browsers of everybody who is ever on call.
 const SESSIONS_MAX: usize = 10_000;
+/// Of one token: a team that shares one. Beyond, its session that was not used for the longest time ends, and nobody else's.
+const SESSIONS_OF_TOKEN_MAX: usize = 100;
 /// How finely it is noted when a token was used: nobody asks more, and an agent uses its own four times a second.
 const USED_STEP: Duration = Duration::from_secs(60);
 
@@ -290,7 +316,7 @@ mod tests {
     fn what_is_revoked_opens_nothing_nor_do_its_sessions() {
         let (mut book, secret) = book(None);
         let session = Secret::session([3; 32]);
-        let (_, who) = book.begin(&secret.text, session.hash, Timestamp(S)).unwrap();
+        let who = book.begin(&secret.text, session.hash, Timestamp(S)).unwrap().who;
         assert_eq!(who.known_by, KnownBy::Session);
         assert_eq!(book.session(&session.text, Timestamp(2 * S)).unwrap().name, "grafana");
         book.revoke(&secret.id, Timestamp(3 * S));
@@ -323,19 +349,33 @@ mod tests {
     }
 
     #[test]
+    fn a_token_has_a_hundred_sessions_at_most() {
+        let (mut book, secret) = book(None);
+        let mut begin = |n: u8| {
+            let session = Secret::session([n; 32]);
+            (session.text, book.begin(&secret.text, session.hash, Timestamp(S + u64::from(n))).unwrap().ended)
+        };
+        let first = begin(0);
+        assert!((1..100).all(|n| begin(n).1.is_none()));
+        assert_eq!(begin(100).1, Some(hash_of(&first.0)));
+        assert_eq!(book.sessions.len(), 100);
+        assert_eq!(book.session(&first.0, Timestamp(2 * S)), Err(Refusal::SessionOver));
+    }
+
+    #[test]
     fn use_is_noted_once_a_minute_and_survives_a_refresh() {
         let (mut book, secret) = book(None);
         let rows = vec![book.tokens[&secret.id].clone()];
         for at in [10, 20, 69] {
             book.token(&secret.text, Timestamp(at * S)).unwrap();
         }
-        assert_eq!(book.take_used().0, [(secret.id.clone(), Timestamp(10 * S))]);
+        assert_eq!(book.take_used().tokens, [(secret.id.clone(), Timestamp(10 * S))]);
         book.set_tokens(Vec::new(), book.changes() - 1);
         assert!(book.has_tokens(), "what was read before the last change says nothing");
         book.set_tokens(rows, book.changes());
         assert_eq!(book.tokens[&secret.id].token.last_used_at, Some(Timestamp(10 * S)));
         book.token(&secret.text, Timestamp(70 * S)).unwrap();
-        assert_eq!(book.take_used().0.len(), 1);
+        assert_eq!(book.take_used().tokens.len(), 1);
         book.set_tokens(Vec::new(), book.changes());
         assert_eq!(
             book.token(&secret.text, Timestamp(71 * S)),

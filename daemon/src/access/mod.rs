@@ -5,7 +5,7 @@ mod proxy;
 mod throttle;
 mod token;
 
-pub use book::{Book, Refusal, SessionRow, TokenRow, sessions_over};
+pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
 pub use proxy::{Proxies, RoleOfGroup, Trusted};
 pub use throttle::Throttle;
 pub use token::{Hash, Secret, hash_of};

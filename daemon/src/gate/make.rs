@@ -1,7 +1,7 @@
 //! Tokens made, listed and revoked.
 
 use super::Gate;
-use crate::access::{Secret, TokenRow};
+use crate::access::{Secret, TokenRow, Used};
 use crate::api::{NewToken, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
 use crate::clock::{self, Timestamp};
 use crate::unseen::is_odd;
@@ -98,7 +98,7 @@ impl Gate {
     /// # Errors
     /// [`TokenError`].
     pub async fn tokens(&self) -> Result<Vec<Token>, TokenError> {
-        let (tokens, sessions) = self.book().take_used();
+        let Used { tokens, sessions } = self.book().take_used();
         let store = self.store()?;
         let away = |error: crate::store::StoreError| TokenError::Away(error.to_string());
         store.use_tokens(&tokens).await.map_err(away)?;

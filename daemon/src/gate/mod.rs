@@ -41,7 +41,10 @@ pub struct Gate {
     config: GateConfig,
     keeper: Keeper,
     book: Mutex<Book>,
-    throttle: Mutex<Throttle>,
+    /// Who failed to sign in: they wait.
+    sign_ins: Mutex<Throttle>,
+    /// Whose tokens opened nothing: no more is said of it. An agent whose token has ended keeps nobody from signing in.
+    tokens: Mutex<Throttle>,
     trail: Trail,
     /// Whether the tokens were read.
     known: watch::Sender<bool>,
@@ -94,7 +97,8 @@ impl Gate {
             config,
             keeper,
             book: Mutex::new(book),
-            throttle: Mutex::default(),
+            sign_ins: Mutex::default(),
+            tokens: Mutex::default(),
             trail: Trail::default(),
             known: watch::Sender::new(false),
         }
@@ -193,12 +197,17 @@ impl Gate {
     /// How long this address has to wait before it may try to sign in.
     #[must_use]
     pub fn wait(&self, address: IpAddr) -> Option<Duration> {
-        self.throttle().wait(address, clock::now())
+        lock(&self.sign_ins).wait(address, clock::now())
     }
 
-    /// Notes that what this address brought opened nothing. False: it failed so often that no more need be said of it.
-    pub fn failed(&self, address: IpAddr) -> bool {
-        self.throttle().failed(address, clock::now())
+    /// Notes that this address failed to sign in. False: it failed so often that no more need be said of it.
+    pub fn failed_to_sign_in(&self, address: IpAddr) -> bool {
+        lock(&self.sign_ins).failed(address, clock::now())
+    }
+
+    /// The same of a token that came with a request.
+    pub fn token_failed(&self, address: IpAddr) -> bool {
+        lock(&self.tokens).failed(address, clock::now())
     }
 
     /// Adds to the audit trail. It is in the store when this returns, unless that is away: then it is as soon as it can be.
@@ -240,12 +249,12 @@ impl Gate {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book)
     }
+}
 
-    fn throttle(&self) -> MutexGuard<'_, Throttle> {
-        self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A database opens in milliseconds, or is away.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::Gate;
-use crate::access::sessions_over;
+use crate::access::{Used, sessions_over};
 use crate::clock::{self, Timestamp};
 use crate::ingest::StoreState;
 use crate::store::{Store, StoreError};
@@ -70,7 +70,7 @@ impl Gate {
     }
 
     async fn keep_used(&self, store: &Store) {
-        let (tokens, sessions) = self.book().take_used();
+        let Used { tokens, sessions } = self.book().take_used();
         let kept = async {
             store.use_tokens(&tokens).await?;
             store.use_sessions(&sessions).await

@@ -1,7 +1,7 @@
 //! Browsers sign in and out.
 
 use super::{Denied, Gate, TokenError};
-use crate::access::{Secret, Who};
+use crate::access::{Begun, Secret, Who};
 use crate::clock;
 use crate::ingest::StoreState;
 
@@ -16,14 +16,20 @@ impl Gate {
         getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
         let session = Secret::session(random);
         let begun = self.book().begin(token, session.hash, clock::now());
-        let (row, who) = match begun {
+        let Begun { session: row, who, ended } = match begun {
             Ok(begun) => begun,
             Err(refusal) => return Ok(Err(self.unless_known(refusal.into()))),
         };
-        if let StoreState::Open(store) = self.keeper.state()
-            && let Err(error) = store.add_session(&row).await
-        {
-            tracing::warn!(%error, "a session is not stored: it ends with this process");
+        if let StoreState::Open(store) = self.keeper.state() {
+            let kept = async {
+                if let Some(ended) = &ended {
+                    store.remove_session(ended).await?;
+                }
+                store.add_session(&row).await
+            };
+            if let Err(error) = kept.await {
+                tracing::warn!(%error, "a session is not stored: it ends with this process");
+            }
         }
         Ok(Ok((session.text, who)))
     }

@@ -93,12 +93,7 @@ pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
     let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();
     let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
     // What somebody else asked for is not for who asks now: outside of the cache of views.
-    let (access, access_document) = openapi::router()
-        .routes(routes!(session::get, session::create, session::delete))
-        .routes(routes!(tokens::list, tokens::create))
-        .routes(routes!(tokens::revoke))
-        .routes(routes!(audit::list))
-        .split_for_parts();
+    let (access, access_document) = tokens::access_routes().split_for_parts();
     let mut document = document
         .merge_from(batches_document)
         .merge_from(imports_document)

@@ -1,9 +1,9 @@
 //! What each route needs of who asks: the one table, and the door that it hangs on.
 //!
-//! A route without a row needs an admin, and a test fails.
+//! A route without a row needs an admin, a method without one is none of the route's, and a test fails.
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
@@ -100,6 +100,22 @@ fn find(method: &str, path: &str) -> Option<&'static Row> {
     ROUTES.iter().find(|row| row.method == method && row.path == path)
 }
 
+/// The methods of a route. `None`: it has no row.
+fn allowed(path: &str) -> Option<String> {
+    let rows = ROUTES.iter().filter(|row| row.path == path);
+    let methods: Vec<&str> =
+        rows.map(|row| if row.method == "GET" { "GET,HEAD" } else { row.method }).collect();
+    (!methods.is_empty()).then(|| methods.join(","))
+}
+
+fn not_allowed(allowed: &str) -> Response {
+    let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
+    response
+}
+
 /// More of what was done, for the audit trail: a handler leaves it in its response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
@@ -118,6 +134,11 @@ pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Ne
         return next.run(request).await;
     };
     let found = find(request.method().as_str(), &path);
+    if found.is_none()
+        && let Some(allowed) = allowed(&path)
+    {
+        return not_allowed(&allowed);
+    }
     let (need, action) = found.map_or((ADMIN, ""), |row| (row.need, row.action));
     let caller = match Caller::of(&request, &app.gate) {
         Ok(caller) => caller,
@@ -172,7 +193,7 @@ fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
 fn refuse(app: &App, caller: &Caller, denied: &Denied, subject: &str) -> Response {
     match denied {
         Denied::NotYet => return ApiError::unavailable("tokens-unknown", denied.to_string()).into_response(),
-        Denied::Refused(_) if caller.has_bearer() && app.gate.failed(caller.origin) => {
+        Denied::Refused(_) if caller.has_bearer() && app.gate.token_failed(caller.origin) => {
             app.gate.record_later(AuditEntry {
                 detail: denied.to_string(),
                 status: StatusCode::UNAUTHORIZED.as_u16(),

@@ -56,7 +56,7 @@ pub(super) async fn create(
             return Err(ApiError::unavailable("tokens-unknown", denied.to_string()));
         }
         Err(denied) => {
-            let is_told = app.gate.failed(caller.origin);
+            let is_told = app.gate.failed_to_sign_in(caller.origin);
             let told = Told { detail: denied.to_string(), of_stranger: Some(is_told), ..Told::default() };
             let refused = ApiError::unauthorized(denied.to_string());
             return Ok((Extension(told), refused).into_response());

@@ -3,16 +3,27 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::App;
 use super::needs::Told;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
+use super::{App, audit, openapi, session};
 use crate::access::Who;
 use crate::api::{NewToken, Page, Problem, Token, TokenWish};
 use crate::gate::TokenError;
+
+/// The routes about who may do what.
+pub(super) fn access_routes() -> OpenApiRouter<App> {
+    openapi::router()
+        .routes(routes!(session::get, session::create, session::delete))
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+        .routes(routes!(audit::list))
+}
 
 /// Every token that was made, the newest first, those that were revoked among them; never a secret.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "access",
