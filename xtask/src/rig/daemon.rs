@@ -26,6 +26,8 @@ impl Daemon {
         let mut daemon = Self { processes: Vec::new() };
         let mut serve = Command::new(&ringscope);
         serve.args(["serve", "--with-agent", "false", "--listen", &address()]);
+        // Only the rig reaches that address.
+        serve.arg("--insecure-open");
         serve.arg("--data-dir").arg(folder.join("data"));
         daemon.spawn(serve, &folder.join("serve.log"))?;
         eventually("ringscope serve ready", PATIENCE, || Ok(get("/readyz").ok()))?;
