@@ -23,7 +23,7 @@ class Daemon:
         self.process = None
 
     def __enter__(self):
-        command = [self.stage.ringscope, "serve", "--listen", "127.0.0.1:%d" % self.port]
+        command = [self.stage.ringscope, "serve", "--listen", "127.0.0.1:%d" % self.port, "--agent-other-hosts", "true"]
         command += ["--data-dir", os.path.join(self.stage.dir, "data"), "--agent-dir", self.stage.segments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSCOPE_")}
         path = os.path.join(self.stage.dir, "serve.log")

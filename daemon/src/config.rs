@@ -135,6 +135,9 @@ pub struct ServeArgs {
     /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
     #[arg(long, value_name = "GROUP=ROLE")]
     pub proxy_role: Vec<String>,
+    /// Whether its processes may count themselves to other hosts (RINGSCOPE_HOST) than this machine [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub agent_other_hosts: Option<String>,
     /// TOML file with any of these settings
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -181,6 +184,8 @@ pub struct ServeConfig {
     pub agent_kernel_log: bool,
     /// Certificate, key and clients' CAs. Default none: http, for loopback needs no TLS.
     pub tls: Option<ServerFiles>,
+    /// Whether processes of this machine may count themselves to other hosts. Default no: any user could tell of any host.
+    pub agent_other_hosts: bool,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -219,6 +224,7 @@ impl Default for ServeConfig {
             notify: NotifyConfig::default(),
             agent_hardware_interval: DEFAULT_HARDWARE_INTERVAL,
             agent_look: true,
+            agent_other_hosts: false,
             agent_kernel_log: true,
             tls: None,
             pretended_hosts: Vec::new(),
@@ -270,6 +276,9 @@ impl ServeConfig {
                 .get("agent_hardware_interval", or_never)
                 .unwrap_or(default.agent_hardware_interval),
             look: settings.get("look", boolean).unwrap_or(default.look),
+            agent_other_hosts: settings
+                .get("agent_other_hosts", boolean)
+                .unwrap_or(default.agent_other_hosts),
             agent_look: settings.get("agent_look", boolean).unwrap_or(default.agent_look),
             agent_kernel_log: settings.get("agent_kernel_log", boolean).unwrap_or(default.agent_kernel_log),
             tls: tls::tls(&mut settings),
@@ -318,6 +327,7 @@ impl<'a> Settings<'a> {
             &args.insecure_open,
             &args.proxy_user_header,
             &args.proxy_groups_header,
+            &args.agent_other_hosts,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several = LISTS.into_iter().zip([
@@ -549,7 +559,7 @@ const LISTS: [&str; 6] =
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "listen",
     "database_url",
     "data_dir",
@@ -575,6 +585,7 @@ const NAMES: [&str; 25] = [
     "insecure_open",
     "proxy_user_header",
     "proxy_groups_header",
+    "agent_other_hosts",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -122,7 +122,7 @@ impl Hub {
         let reply = IngestReply {
             seq_number: admission.last_seq,
             resend_all: admission.resend_all,
-            wishes: state.levels.wishes(|job| state.agents.may_have(&batch.agent_id, job)),
+            wishes: state.levels.wishes(&state.model, |job| state.agents.may_have(&batch.agent_id, job)),
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };

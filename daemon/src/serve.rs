@@ -254,6 +254,7 @@ fn agent_config(
         sysfs: config.agent_sysfs.clone(),
         hardware_interval: config.agent_hardware_interval,
         pretended_hosts: config.pretended_hosts.clone(),
+        other_hosts: config.agent_other_hosts || !config.pretended_hosts.is_empty(),
         look: default.look.clone().filter(|_| config.agent_look),
         kernel_log: default.kernel_log.clone().filter(|_| config.agent_kernel_log),
         daemon_here: tls.cloned(),

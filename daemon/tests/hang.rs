@@ -42,6 +42,7 @@ async fn webhook() -> (String, Told) {
 fn serve(stage: &Stage, webhook: &str) -> Process {
     let mut command = Command::new(RINGSCOPE);
     command.arg("serve").args(["--listen", &format!("127.0.0.1:{}", stage.port), "--webhook", webhook]);
+    command.args(["--agent-other-hosts", "true"]);
     command.arg("--data-dir").arg(stage.dir.0.join("data")).arg("--agent-dir").arg(&stage.segment_dir.0);
     Process::start(&mut command, &stage.dir.0.join("serve.log"))
 }

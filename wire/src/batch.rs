@@ -66,6 +66,12 @@ impl Batch {
     }
 }
 
+/// What a job is called that belongs to this user, where another user has a job of that name already.
+#[must_use]
+pub fn job_of(job: &str, user: u32) -> String {
+    format!("{job}@user{user}")
+}
+
 impl From<crate::Primitive> for Primitive {
     fn from(primitive: crate::Primitive) -> Self {
         Self::try_from(primitive as i32 + 1).unwrap_or(Self::Unspecified)

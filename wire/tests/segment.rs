@@ -41,6 +41,7 @@ fn identity() -> Identity {
         k8s_namespace: String::new(),
         k8s_pod: String::new(),
         log_file: "/tmp/%h.log".into(),
+        user: Some(1000),
     }
 }
 

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 
@@ -99,6 +99,7 @@ impl Unnamed {
 
     /// Writes the fixed part and gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another.
     pub(super) fn publish(mut self, dir: &Path, mut fixed: Fixed) -> io::Result<()> {
+        fixed.user = fs::symlink_metadata(&self.path).map_or(0, |file| u64::from(file.uid()) + 1);
         for _ in 0..MAX_NAMES {
             // SAFETY: `fixed` lies in the mapping.
             let place = unsafe { &raw mut (*self.memory.as_ptr()).fixed };

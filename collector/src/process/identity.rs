@@ -35,6 +35,8 @@ pub(crate) fn fixed(config: &Config, anchor: &Anchor) -> Fixed {
         k8s_namespace: padded(&config.k8s_namespace),
         k8s_pod: padded(&config.k8s_pod),
         log_file: padded(&config.log_file),
+        // Known once there is a file.
+        user: 0,
     }
 }
 

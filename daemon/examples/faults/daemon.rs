@@ -31,6 +31,7 @@ impl Daemon {
             .arg("serve")
             .args(["--listen", &format!("127.0.0.1:{port}")])
             .args(["--with-agent", if with_agent { "true" } else { "false" }])
+            .args(["--agent-other-hosts", "true"])
             .arg("--data-dir")
             .arg(dir.join("data"))
             .arg("--agent-dir")

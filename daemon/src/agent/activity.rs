@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringscope_wire::batch::Activity;
 
+use super::beneath::FileId;
 use super::holder::Locks;
 use super::procfs::Pid;
 
@@ -44,6 +45,7 @@ impl Pace {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) segment: &'a Path,
+    pub(super) file: FileId,
     /// As the process knows itself.
     pub(super) own_pid: u32,
     pub(super) start_ns: u64,
@@ -120,7 +122,7 @@ impl Activities {
         }
         let locks = Locks::read();
         for wanted in due {
-            let pid = locks.holder(wanted.segment, wanted.own_pid, wanted.start_ns);
+            let pid = locks.holder(wanted.file, wanted.own_pid, wanted.start_ns);
             self.known
                 .insert(wanted.segment.to_owned(), Watched { pid, searched_at: now, pace: Pace::default() });
         }
@@ -136,6 +138,10 @@ mod tests {
 
     use super::*;
     use crate::agent::procfs::Stat;
+
+    fn id(path: &Path) -> FileId {
+        FileId::of(&path.metadata().unwrap())
+    }
 
     /// A child that holds the lock of a file, which it has inherited; this process lets go of it.
     fn holder(path: &Path) -> Child {
@@ -168,7 +174,8 @@ mod tests {
         flock(file.as_file(), FlockOperation::LockExclusive).unwrap();
         let own_pid = std::process::id();
         let start_ns = crate::clock::now().0;
-        let wanted = [Wanted { segment: file.path(), own_pid, start_ns, is_final: false }];
+        let wanted =
+            [Wanted { segment: file.path(), file: id(file.path()), own_pid, start_ns, is_final: false }];
         let mut now = crate::clock::monotonic();
         let mut activities = Activities::default();
         let mut first = activities.poll(&wanted, now);
@@ -208,7 +215,13 @@ mod tests {
         activities
             .known
             .insert(segment.clone(), Watched { pid: Some(pid), searched_at: start, pace: Pace::default() });
-        let wanted = [Wanted { segment: &segment, own_pid: child.id(), start_ns: 0, is_final: false }];
+        let wanted = [Wanted {
+            segment: &segment,
+            file: id(Path::new("/")),
+            own_pid: child.id(),
+            start_ns: 0,
+            is_final: false,
+        }];
         let seen = activities.poll(&wanted, start);
         assert_eq!(seen[0].1.state, "T");
         assert!(INTERVAL + Duration::from_millis(250) <= Duration::from_secs(1));
@@ -237,6 +250,7 @@ mod tests {
         let child = holder(file.path());
         let wanted = [Wanted {
             segment: file.path(),
+            file: id(file.path()),
             own_pid: child.id(),
             start_ns: crate::clock::now().0,
             is_final: false,

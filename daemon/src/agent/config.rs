@@ -63,6 +63,9 @@ pub struct AgentConfig {
     pub hardware_interval: Duration,
     /// Hosts that this machine pretends to be. If there are any, their hardware is read and not the machine's own.
     pub pretended_hosts: Vec<PretendedSysfs>,
+    /// Whether processes may count themselves to other hosts than this machine, as those of a demonstration do. Else a user
+    /// could say what he likes of any host.
+    pub other_hosts: bool,
     /// Where the kernel's messages are read; `None`: nowhere.
     pub kernel_log: Option<KernelLog>,
     /// Program that looks at a process when the daemon asks what it does (`ringscope look-at`); `None`: nobody looks.
@@ -107,6 +110,7 @@ impl AgentConfig {
             sysfs: PathBuf::from(DEFAULT_SYSFS),
             hardware_interval: DEFAULT_HARDWARE_INTERVAL,
             pretended_hosts: Vec::new(),
+            other_hosts: false,
             kernel_log: Some(KernelLog::default()),
             look: Some(PathBuf::from(OWN_PROGRAM)),
         }

@@ -7,7 +7,7 @@ use ringscope_wire::segment::layout::{
     CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_RAISED, CONTROL_STEPS,
 };
 
-use super::segment_file::{self, SegmentFile};
+use super::segment_file::{SegmentFile, Target};
 use crate::api::LevelChoice;
 
 /// What became of a wish in the segments of a folder.
@@ -39,7 +39,8 @@ pub fn write_level(dir: &Path, pid: Option<u32>, choice: LevelChoice) -> std::io
 }
 
 fn write_one(path: &Path, pid: Option<u32>, choice: LevelChoice) -> Result<Option<u32>, String> {
-    let mut file = SegmentFile::open(path).map_err(|error| error.to_string())?;
+    let mut file = SegmentFile::open(None::<&std::fs::File>, path).map_err(|error| error.to_string())?;
+    let target = Target { path, is: Some(file.id()) };
     if file.is_dead() {
         return Ok(None);
     }
@@ -47,7 +48,7 @@ fn write_one(path: &Path, pid: Option<u32>, choice: LevelChoice) -> Result<Optio
     if pid.is_some_and(|pid| pid != found) {
         return Ok(None);
     }
-    segment_file::control(path, word(choice)).map_err(|error| error.to_string())?;
+    target.control(word(choice)).map_err(|error| error.to_string())?;
     Ok(Some(found))
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::rights::Rights;
 use super::segment_file::ReadError;
 use super::sweep::{is_here, segment_name};
 
@@ -29,9 +30,9 @@ impl Denied {
             n => (format!("{n} processes are"), "their segments"),
         };
         Some(format!(
-            "{processes} not watched, because the agent may not read {whose} in {} (permission denied): run it as root, or as \
-             the user of the job",
-            dir.display()
+            "{processes} not watched, because the agent may not read {whose} in {} (permission denied): {}",
+            dir.display(),
+            Rights::remedy()
         ))
     }
 }

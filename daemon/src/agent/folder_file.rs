@@ -1,33 +1,18 @@
 //! Files that are removed from the folder of segments. It is open to all users of the machine, and the agent may be root:
 //! no path that somebody else has named is followed when a file goes, and only the file that was read goes.
 
-use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, OFlags, statat, unlinkat};
+use rustix::fs::{AtFlags, unlinkat};
 
+use super::beneath::{FileId, Found, own_folder};
 use super::log_folder::{self, Folder};
 
-/// Which file it is, and whose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId {
-    device: u64,
-    inode: u64,
-    pub(super) owner: u32,
-}
-
-impl FileId {
-    pub(super) fn of(metadata: &Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino(), owner: metadata.uid() }
-    }
-}
-
 /// Removes `path` where its folder is `dir` by name, whatever links lead there: logs elsewhere are the user's. `is`: the
-/// file that it must be.
-pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
+/// file that it must be, of that owner.
+pub(super) fn remove(dir: &Path, path: &Path, is: FileId) {
     let Some((parent, name)) = path.parent().zip(path.file_name()) else { return };
     // `ringscope run` names the folder without links.
     let is_dir = |path: &Path| path == dir || dir.canonicalize().is_ok_and(|real| path == real);
@@ -47,24 +32,16 @@ pub(super) fn remove(dir: &Path, path: &Path, is: Option<FileId>) {
 }
 
 /// Removes a file by its name in the folder. `is`: the file that it must be; another one stays.
-pub(super) fn remove_at(dir: &Path, name: &Path, is: Option<FileId>) -> io::Result<()> {
-    remove_from(open(dir)?.as_fd(), name, is)
+pub(super) fn remove_at(dir: &Path, name: &Path, is: FileId) -> io::Result<()> {
+    remove_from(own_folder(dir)?.as_fd(), name, is)
 }
 
-fn remove_from(folder: BorrowedFd<'_>, name: &Path, is: Option<FileId>) -> io::Result<()> {
-    if let Some(is) = is {
-        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if (FileId { device: found.st_dev, inode: found.st_ino, owner: found.st_uid }) != is {
-            // Another file has its name by now.
-            return Ok(());
-        }
+fn remove_from(folder: BorrowedFd<'_>, name: &Path, is: FileId) -> io::Result<()> {
+    if FileId::of(Found::beneath(folder, name)?.metadata()) != is {
+        // Another file has its name by now.
+        return Ok(());
     }
     Ok(unlinkat(folder, name, AtFlags::empty())?)
-}
-
-fn open(dir: &Path) -> io::Result<File> {
-    let flags = (OFlags::DIRECTORY | OFlags::CLOEXEC).bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(flags).open(dir)
 }
 
 #[cfg(test)]
@@ -82,26 +59,27 @@ mod tests {
         std::fs::write(&other, "x").unwrap();
         let id = FileId::of(&file.metadata().unwrap());
         for (path, is) in [
-            (link.join("file"), Some(id)),
-            (dir.join("../dir/file"), Some(id)),
-            (file.clone(), Some(FileId { owner: id.owner + 1, ..id })),
-            (other.clone(), Some(id)),
-            (dir.join(".."), None),
+            (link.join("file"), id),
+            (dir.join("../dir/file"), id),
+            (file.clone(), FileId { owner: id.owner + 1, ..id }),
+            (other.clone(), id),
+            (dir.join(".."), id),
         ] {
             remove(&dir, &path, is);
             assert!(file.exists() && other.exists(), "{}", path.display());
         }
-        remove(&dir, &file, Some(id));
+        remove(&dir, &file, id);
         assert!(!file.exists());
-        remove(&link, &other, None);
+        remove(&link, &other, FileId::of(&other.metadata().unwrap()));
         assert!(!other.exists(), "the agent's own folder may be named by a link");
         // A log in its user's folder, and one that a link leads to.
         std::fs::create_dir(dir.join("logs-7")).unwrap();
         std::os::unix::fs::symlink(dir.join("logs-7"), dir.join("logs-8")).unwrap();
         std::fs::write(dir.join("logs-7/log"), "x").unwrap();
-        remove(&dir, &dir.join("logs-8/log"), None);
+        let id = FileId::of(&dir.join("logs-7/log").metadata().unwrap());
+        remove(&dir, &dir.join("logs-8/log"), id);
         assert!(dir.join("logs-7/log").exists());
-        remove(&link, &dir.join("logs-7/log"), None);
+        remove(&link, &dir.join("logs-7/log"), id);
         assert!(!dir.join("logs-7/log").exists());
     }
 }

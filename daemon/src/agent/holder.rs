@@ -2,11 +2,10 @@
 //! lock of the file, as the kernel says. So a process in a container is found from outside, and one that has only got
 //! the number of another is not taken for it.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
+use super::beneath::FileId;
 use super::procfs::{Pid, Status};
 
 /// A machine may have some thousand locks; a line has less than a hundred bytes.
@@ -26,9 +25,8 @@ impl Locks {
     }
 
     /// Who holds the lock of a segment: `own_pid` as the process knows itself, that started at `start_ns`.
-    pub(super) fn holder(&self, segment: &Path, own_pid: u32, start_ns: u64) -> Option<Pid> {
-        let metadata = segment.symlink_metadata().ok()?;
-        self.pids(&metadata).into_iter().find_map(|number| {
+    pub(super) fn holder(&self, segment: FileId, own_pid: u32, start_ns: u64) -> Option<Pid> {
+        self.pids(segment).into_iter().find_map(|number| {
             let pid = Pid::of(number)?;
             let is_it = Status::read(number)?.own_pid == own_pid
                 && pid.stat()?.start_ns()? <= start_ns.saturating_add(SLACK_NS);
@@ -37,8 +35,7 @@ impl Locks {
     }
 
     /// Holders of whole-file locks of this file.
-    fn pids(&self, metadata: &Metadata) -> Vec<u32> {
-        let (device, inode) = (metadata.dev(), metadata.ino());
+    fn pids(&self, FileId { device, inode, .. }: FileId) -> Vec<u32> {
         let file = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
         let holder = |line: &str| {
             let mut words = line.split_ascii_whitespace();
@@ -59,34 +56,30 @@ mod tests {
     #[test]
     fn who_holds_the_lock_is_found() {
         let file = tempfile::NamedTempFile::new().unwrap();
+        let id = FileId::of(&file.as_file().metadata().unwrap());
         let own = std::process::id();
         let now = crate::clock::now().0;
-        assert_eq!(Locks::read().holder(file.path(), own, now), None, "nobody holds it");
+        assert_eq!(Locks::read().holder(id, own, now), None, "nobody holds it");
         flock(file.as_file(), FlockOperation::LockExclusive).unwrap();
         let locks = Locks::read();
-        assert_eq!(locks.holder(file.path(), own, now), Pid::of(own));
-        assert_eq!(locks.holder(file.path(), own + 1, now), None, "the segment names another");
+        assert_eq!(locks.holder(id, own, now), Pid::of(own));
+        assert_eq!(locks.holder(id, own + 1, now), None, "the segment names another");
         let long_ago = 1_000_000_000;
-        assert_eq!(
-            locks.holder(file.path(), own, long_ago),
-            None,
-            "the number is of a process that came later"
-        );
-        assert_eq!(locks.holder(Path::new("/none"), own, now), None);
+        assert_eq!(locks.holder(id, own, long_ago), None, "the number is of a process that came later");
+        assert_eq!(locks.holder(FileId { inode: id.inode + 1, ..id }, own, now), None);
     }
 
     #[test]
     fn lines_of_other_locks_are_passed_over() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let metadata = file.path().metadata().unwrap();
-        let device = metadata.dev();
-        let name =
-            format!("{:02x}:{:02x}:{}", rustix::fs::major(device), rustix::fs::minor(device), metadata.ino());
+        let id = FileId::of(&file.path().metadata().unwrap());
+        let (major, minor) = (rustix::fs::major(id.device), rustix::fs::minor(id.device));
+        let name = format!("{major:02x}:{minor:02x}:{}", id.inode);
         let text = format!(
             "1: POSIX  ADVISORY  WRITE 1 {name} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 2 {name} 0 EOF\n\
              2: FLOCK  ADVISORY  WRITE 3 00:00:1 0 EOF\n3: FLOCK  ADVISORY  WRITE 4 {name} 0 EOF\n\
              4: FLOCK\n5: FLOCK  ADVISORY  READ -1 {name} 0 EOF\n"
         );
-        assert_eq!(Locks(text).pids(&metadata), [4]);
+        assert_eq!(Locks(text).pids(id), [4]);
     }
 }

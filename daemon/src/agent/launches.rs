@@ -14,7 +14,9 @@ use ringscope_wire::batch::{self, Activity};
 
 use super::account::Account;
 use super::activity::Pace;
-use super::log_only::Claimed;
+use super::beneath::FileId;
+use super::claims::Keys;
+use super::log_only::{Claimed, RunProcess};
 use super::process::Now;
 use super::procfs::{Pid, Stat, Status, all, boot_id};
 use super::run_file::{RunFile, run_id};
@@ -23,6 +25,8 @@ use super::run_file::{RunFile, run_id};
 const MAX_NOTES: usize = 16_384;
 /// Processes that are told at once: a host has some hundred ranks.
 const MAX_LAUNCHED: usize = 1024;
+/// Those of one user.
+const MAX_LAUNCHED_PER_USER: usize = 256;
 /// New notes that are read at once; the others wait.
 const MAX_NEW: usize = 64;
 /// A process that lives no longer is nobody's concern.
@@ -48,6 +52,8 @@ pub(super) struct Launches {
 
 #[derive(Debug)]
 struct Launched {
+    /// Its note.
+    file: FileId,
     /// As this agent knows it.
     pid: Pid,
     /// As it knows itself.
@@ -72,8 +78,9 @@ impl Launches {
         &mut self,
         notes: &[PathBuf],
         claimed: &Claimed,
-        logged: &BTreeSet<(String, u32)>,
+        logged: &BTreeSet<RunProcess>,
         pids: &[Pid],
+        keys: &mut Keys,
         now: Now<'_>,
     ) {
         if self.read_at.is_some_and(|at| now.monotonic.saturating_duration_since(at) < INTERVAL) {
@@ -82,7 +89,7 @@ impl Launches {
         self.read_at = Some(now.monotonic);
         let runs: BTreeSet<&str> = notes.iter().filter_map(|path| run_id(path)).collect();
         self.passed.retain(|run| runs.contains(run.as_str()));
-        self.take_new(&runs, now);
+        self.take_new(&runs, keys, now);
         self.hand_over(claimed, logged, now);
         self.pass_launchers(claimed, logged, pids, now);
         for launched in self.living.values_mut().filter(|launched| !launched.is_final) {
@@ -90,7 +97,11 @@ impl Launches {
         }
     }
 
-    fn take_new(&mut self, runs: &BTreeSet<&str>, now: Now<'_>) {
+    fn take_new(&mut self, runs: &BTreeSet<&str>, keys: &mut Keys, now: Now<'_>) {
+        if self.passed.len() >= MAX_NOTES {
+            // Somebody leaves them by the thousand: all are looked at anew, so that the others' have their turn.
+            self.passed.clear();
+        }
         let room = MAX_NOTES.saturating_sub(self.passed.len() + self.living.len());
         let new: Vec<&str> = (runs.iter().copied())
             .filter(|run| !self.passed.contains(*run) && !self.living.contains_key(*run))
@@ -99,13 +110,15 @@ impl Launches {
         let mut lost = Vec::new();
         for run in new {
             let note = RunFile::read(&self.dir, run);
-            let identity = note.identity(now.machine).filter(|_| note.boot_id.as_deref() == Some(boot_id()));
+            let identity = note
+                .identity(now.machine, now.other_hosts)
+                .filter(|_| note.boot_id.as_deref() == Some(boot_id()));
             let Some(identity) = identity.filter(|_| self.living.len() < MAX_LAUNCHED) else {
                 self.passed.insert(run.to_owned());
                 continue;
             };
             match direct(&identity) {
-                Some(pid) => self.add(run, pid, &note, identity, now),
+                Some(pid) => self.add(run, pid, (&note, identity), keys, now),
                 None => lost.push((run, note, identity)),
             }
         }
@@ -125,21 +138,33 @@ impl Launches {
                     && Status::read(pid.number).is_some_and(|status| status.own_pid == identity.pid)
             });
             match found {
-                Some((pid, _)) => self.add(run, *pid, &note, identity, now),
+                Some((pid, _)) => self.add(run, *pid, (&note, identity), keys, now),
                 None => drop(self.passed.insert(run.to_owned())),
             }
         }
     }
 
-    fn add(&mut self, run: &str, pid: Pid, note: &RunFile, identity: batch::Identity, now: Now<'_>) {
-        let user = Status::read(pid.number).map(|status| status.user);
-        if user.is_none() || user != note.owner {
+    fn add(
+        &mut self,
+        run: &str,
+        pid: Pid,
+        (note, identity): (&RunFile, batch::Identity),
+        keys: &mut Keys,
+        now: Now<'_>,
+    ) {
+        let status = Status::read(pid.number);
+        let file = note.file.filter(|file| status.is_some_and(|status| status.is_of(file.owner)));
+        let of_user =
+            |file: FileId| self.living.values().filter(|launched| launched.file.owner == file.owner).count();
+        let Some(file) = file.filter(|file| of_user(*file) < MAX_LAUNCHED_PER_USER) else {
             tracing::debug!(run, pid = pid.number, "a note of another user's process is passed over");
             self.passed.insert(run.to_owned());
             return;
-        }
+        };
         let key = format!("{}/{}/{}", identity.host, identity.pid, identity.start_time_ns);
+        let key = keys.own(key, file.owner);
         let launched = Launched {
+            file,
             pid,
             own_pid: identity.pid,
             identity,
@@ -153,13 +178,13 @@ impl Launches {
     }
 
     /// Lets go of those that have a segment, or a log, by now: that account goes on under the same key.
-    fn hand_over(&mut self, claimed: &Claimed, logged: &BTreeSet<(String, u32)>, now: Now<'_>) {
+    fn hand_over(&mut self, claimed: &Claimed, logged: &BTreeSet<RunProcess>, now: Now<'_>) {
         let mut passed = Vec::new();
         for (run, launched) in self.living.iter_mut().filter(|(_, launched)| !launched.is_final) {
-            let one = (run.clone(), launched.own_pid);
+            let one = (launched.file.owner, run.clone(), launched.own_pid);
             let has_segment = claimed.by_segment.contains(&one);
             if logged.contains(&one) || has_segment && claimed.keys.contains(launched.account.key()) {
-                passed.push(one.0);
+                passed.push(one.1);
             } else if has_segment {
                 // The clock was set between: both say another start.
                 launched.account.end(batch::ProcessState::Exited, now.wall.0);
@@ -176,7 +201,7 @@ impl Launches {
     fn pass_launchers(
         &mut self,
         claimed: &Claimed,
-        logged: &BTreeSet<(String, u32)>,
+        logged: &BTreeSet<RunProcess>,
         pids: &[Pid],
         now: Now<'_>,
     ) {
@@ -185,11 +210,13 @@ impl Launches {
         }
         let below = pids.iter().copied().chain(self.living.values().map(|launched| launched.pid));
         let ancestors = ancestors(below);
-        let runs: BTreeSet<&str> =
-            claimed.by_segment.iter().chain(logged).map(|(run, _)| run.as_str()).collect();
+        let runs: BTreeSet<(u32, &str)> =
+            claimed.by_segment.iter().chain(logged).map(|(user, run, _)| (*user, run.as_str())).collect();
         let mut untold = Vec::new();
         for (run, launched) in self.living.iter_mut().filter(|(_, launched)| !launched.is_final) {
-            if !runs.contains(run.as_str()) && !ancestors.contains(&launched.pid.number) {
+            if !runs.contains(&(launched.file.owner, run.as_str()))
+                && !ancestors.contains(&launched.pid.number)
+            {
                 continue;
             }
             if launched.account.now.identity.is_none() {
@@ -206,7 +233,7 @@ impl Launches {
     }
 
     /// Forgets those whose end the daemon has. Returns the notes of those that are gone, to be removed.
-    pub(super) fn clean(&mut self) -> Vec<PathBuf> {
+    pub(super) fn clean(&mut self) -> Vec<(PathBuf, FileId)> {
         let is_done = |launched: &Launched| launched.is_final && launched.account.end_acknowledged.is_some();
         let is_untold = |launched: &Launched| launched.is_final && launched.account.now.identity.is_none();
         let done: Vec<(String, Launched)> =
@@ -214,7 +241,7 @@ impl Launches {
         let mut gone = Vec::new();
         for (run, launched) in done {
             if launched.is_gone && launched.account.end_acknowledged.is_some() {
-                gone.push(self.dir.join(format!("run-{run}.json")));
+                gone.push((self.dir.join(format!("run-{run}.json")), launched.file));
             }
             self.passed.insert(run);
         }

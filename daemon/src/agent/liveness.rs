@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::procfs::Stat;
+use super::procfs::{Stat, Status};
 
 /// A process may start to write before the second in which the system says that it started is over.
 const SLACK_NS: u64 = 2_000_000_000;
@@ -22,8 +22,12 @@ pub(super) enum Life {
     Unknown,
 }
 
-/// Looks for the process that wrote a log last at `written_ns`, by its id on this machine.
-pub(super) fn look(pid: u32, written_ns: u64) -> Life {
+/// Looks for the process of this user that wrote a log last at `written_ns`, by its id on this machine.
+pub(super) fn look(pid: u32, user: u32, written_ns: u64) -> Life {
+    if Status::read(pid).is_some_and(|status| !status.is_of(user)) {
+        // In a container the number may be another's than here.
+        return Life::Unknown;
+    }
     match start_ns(pid) {
         // The id may have been given to another process since.
         Some(start) if start <= written_ns.saturating_add(SLACK_NS) => Life::Lives(start),
@@ -48,10 +52,12 @@ mod tests {
     #[test]
     fn this_process_lives_and_did_not_write_before_it_started() {
         let now = crate::clock::now().0;
-        let Life::Lives(start) = look(std::process::id(), now) else { panic!("it lives") };
+        let user = rustix::process::geteuid().as_raw();
+        let Life::Lives(start) = look(std::process::id(), user, now) else { panic!("it lives") };
         assert!(start <= now + SLACK_NS && start > now - 24 * 3600 * 1_000_000_000, "{start} {now}");
-        assert_eq!(look(std::process::id(), start - 2 * SLACK_NS), Life::Gone, "another had its id");
-        assert_eq!(look(u32::MAX, now), Life::Gone);
+        assert_eq!(look(std::process::id(), user, start - 2 * SLACK_NS), Life::Gone, "another had its id");
+        assert_eq!(look(std::process::id(), user + 1, now), Life::Unknown, "it is another user's");
+        assert_eq!(look(u32::MAX, user, now), Life::Gone);
     }
 
     #[test]

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::folder_file::FileId;
-use super::regular;
+use super::beneath::FileId;
+use super::log_folder;
 
-/// Bytes read per interval and log: a big log is caught up with in some intervals, not in one long one.
-const MAX_READ_BYTES: usize = 4 << 20;
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A file that grows.
 #[derive(Debug, Default)]
 pub(super) struct LogFile {
+    /// The folder of segments.
+    dir: PathBuf,
     /// Where it may lie, best guess first; empty if the process has none.
     candidates: Vec<PathBuf>,
-    /// Whose it must be; `None`: anybody's.
-    owner: Option<u32>,
+    /// Whose it must be.
+    owner: u32,
     open: Option<(PathBuf, FileId)>,
     offset: u64,
 }
@@ -53,8 +53,8 @@ pub(super) struct Read {
 }
 
 impl LogFile {
-    pub(super) fn new(candidates: Vec<PathBuf>, owner: Option<u32>) -> Self {
-        Self { candidates, owner, ..Self::default() }
+    pub(super) fn new(dir: PathBuf, candidates: Vec<PathBuf>, owner: u32) -> Self {
+        Self { dir, candidates, owner, ..Self::default() }
     }
 
     /// The best guess where it lies.
@@ -62,13 +62,26 @@ impl LogFile {
         self.candidates.first().map(PathBuf::as_path)
     }
 
-    /// Whether it can lie nowhere but in this folder.
-    pub(super) fn lies_in(&self, dir: &Path) -> bool {
-        self.candidates.iter().all(|path| path.parent() == Some(dir))
+    /// Whose it must be.
+    pub(super) const fn owner(&self) -> u32 {
+        self.owner
     }
 
-    /// Reads what was added.
-    pub(super) fn read(&mut self) -> io::Result<Read> {
+    /// Whether it can lie nowhere but in the folder of segments, or in one of logs there: these are in memory.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.candidates.iter().all(|path| self.is_in_folder(path))
+    }
+
+    fn is_in_folder(&self, path: &Path) -> bool {
+        let parent = path.parent();
+        parent == Some(&self.dir)
+            || parent.is_some_and(|folder| {
+                folder.parent() == Some(&self.dir) && folder.file_name().is_some_and(log_folder::is_named)
+            })
+    }
+
+    /// Reads what was added, at most so many bytes.
+    pub(super) fn read(&mut self, max_bytes: u64) -> io::Result<Read> {
         let mut read =
             Read { reached: Reached::End, bytes: Vec::new(), gap: None, restarted: false, file: None };
         if self.is_unchanged() {
@@ -83,7 +96,7 @@ impl LogFile {
         }
         read.file = Some((path.clone(), id));
         self.open = Some((path, id));
-        read.reached = match self.read_into(&file, &mut read) {
+        read.reached = match self.read_into(&file, max_bytes, &mut read) {
             // That it begins anew is not to be lost.
             Err(_) if read.restarted => Reached::Middle,
             reached => reached?,
@@ -95,16 +108,22 @@ impl LogFile {
     fn is_unchanged(&self) -> bool {
         let Some((path, id)) = &self.open else { return false };
         self.candidates.first() == Some(path)
-            && path
-                .symlink_metadata()
+            && self
+                .metadata(path)
                 .is_ok_and(|metadata| FileId::of(&metadata) == *id && metadata.len() == self.offset)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        if self.is_in_folder(path) { log_folder::metadata(&self.dir, path) } else { path.symlink_metadata() }
     }
 
     fn find(&self) -> io::Result<Option<(PathBuf, File)>> {
         for path in &self.candidates {
-            match regular::open(path, |metadata| self.check(metadata)) {
+            match log_folder::open_log(&self.dir, path, |metadata| self.check(metadata)) {
                 Ok(file) => return Ok(Some((path.clone(), file))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // What lies where the user himself may not look is not told to him by this agent.
+                Err(error) if !self.is_in_folder(path) && tells_of_others(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -112,19 +131,20 @@ impl LogFile {
     }
 
     fn check(&self, metadata: &Metadata) -> io::Result<()> {
-        match self.owner {
-            Some(owner) if owner != metadata.uid() => {
-                let found = metadata.uid();
-                Err(io::Error::other(format!("it is user {found}'s, and the process is user {owner}'s")))
-            }
-            _ => Ok(()),
+        let (found, owner) = (metadata.uid(), self.owner);
+        if found == owner {
+            return Ok(());
         }
+        Err(io::Error::other(format!("it is user {found}'s, and the process is user {owner}'s")))
     }
 
-    fn read_into(&mut self, file: &File, into: &mut Read) -> io::Result<Reached> {
+    fn read_into(&mut self, file: &File, max_bytes: u64, into: &mut Read) -> io::Result<Reached> {
         let mut buffer = vec![0; CHUNK_BYTES];
-        for _ in 0..MAX_READ_BYTES / CHUNK_BYTES {
-            let read = match file.read_at(&mut buffer, self.offset) {
+        let mut left = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+        while left > 0 {
+            let piece = CHUNK_BYTES.min(left);
+            left -= piece;
+            let read = match file.read_at(&mut buffer[..piece], self.offset) {
                 Ok(0) => return Ok(Reached::End),
                 Ok(read) => read,
                 Err(error) if into.bytes.is_empty() => return Err(error),
@@ -153,6 +173,13 @@ impl LogFile {
     }
 }
 
+/// Whether an error says what lies at a path: that there is something, or of which kind.
+fn tells_of_others(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    let codes = [Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG].map(Errno::raw_os_error);
+    code.is_none_or(|code| codes.contains(&code))
+}
+
 /// Where after a hole something is written: at the end of the file if nothing is.
 fn next_data(file: &File, offset: u64) -> u64 {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
@@ -166,6 +193,8 @@ fn next_data(file: &File, offset: u64) -> u64 {
 mod tests {
     use super::*;
 
+    const ALL: u64 = u64::MAX;
+
     #[test]
     fn only_a_file_of_the_processs_user_is_read() {
         let dir = tempfile::tempdir().unwrap();
@@ -173,12 +202,17 @@ mod tests {
         std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
         std::os::unix::fs::symlink(&log, &link).unwrap();
         let own = log.metadata().unwrap().uid();
-        let read = |path: &Path, owner: u32| LogFile::new(vec![path.to_owned()], Some(owner)).read();
+        let read_in = |folder: &Path, path: &Path, owner: u32| {
+            LogFile::new(folder.to_owned(), vec![path.to_owned()], owner).read(ALL)
+        };
+        let read = |path: &Path, owner: u32| read_in(dir.path(), path, owner);
         assert_eq!(read(&log, own).unwrap().reached, Reached::End);
         let another = read(&log, own + 1).unwrap_err().to_string();
         assert_eq!(another, format!("it is user {own}'s, and the process is user {}'s", own + 1));
-        for other in [link.as_path(), Path::new("/dev/null")] {
-            assert_eq!(read(other, own).unwrap_err().to_string(), "it is no regular file");
+        assert_eq!(read(&link, own).unwrap_err().to_string(), "it is no regular file");
+        for (other, owner) in [(link.as_path(), own), (&log, own + 1), (Path::new("/dev/null"), own)] {
+            let elsewhere = read_in(Path::new("/elsewhere"), other, owner).unwrap();
+            assert_eq!(elsewhere.reached, Reached::Missing, "he is not told that there is something");
         }
         assert_eq!(read(&dir.path().join("none"), own).unwrap().reached, Reached::Missing);
     }
@@ -187,9 +221,10 @@ mod tests {
     fn a_part_that_was_freed_is_a_gap() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("nccl.log");
+        let own = dir.path().metadata().unwrap().uid();
         let check = |text: &[u8], expected: (&[u8], Option<usize>)| {
             std::fs::write(&log, text).unwrap();
-            let read = LogFile::new(vec![log.clone()], None).read().unwrap();
+            let read = LogFile::new(dir.path().to_owned(), vec![log.clone()], own).read(ALL).unwrap();
             assert_eq!(
                 (read.bytes.as_slice(), read.gap, read.reached),
                 (expected.0, expected.1, Reached::End)
@@ -203,7 +238,7 @@ mod tests {
         let sparse = File::create(&log).unwrap();
         sparse.set_len(1 << 40).unwrap();
         sparse.write_all_at(b"end\n", 1 << 40).unwrap();
-        let read = LogFile::new(vec![log], None).read().unwrap();
+        let read = LogFile::new(dir.path().to_owned(), vec![log], own).read(ALL).unwrap();
         assert_eq!(
             (read.bytes.as_slice(), read.reached),
             (&b"end\n"[..], Reached::End),
@@ -216,8 +251,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("nccl.log");
         std::fs::write(&log, "one two").unwrap();
-        let mut file = LogFile::new(vec![log.clone()], None);
-        let mut next = || file.read().map(|read| (read.bytes, read.restarted)).unwrap();
+        let own = log.metadata().unwrap().uid();
+        let mut file = LogFile::new(dir.path().to_owned(), vec![log.clone()], own);
+        let mut next = || file.read(ALL).map(|read| (read.bytes, read.restarted)).unwrap();
         assert_eq!(next(), (b"one two".to_vec(), false));
         assert_eq!(next(), (Vec::new(), false));
         std::fs::write(&log, "three").unwrap();

@@ -12,9 +12,11 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::fs::Dir;
 
-use super::run_file::{LogName, log_name};
+use super::beneath::{self, Found, own_folder};
+use super::regular;
+use super::run_file::{Log, log_name};
 
 /// How its name begins.
 pub(crate) const PREFIX: &str = "logs-";
@@ -107,9 +109,7 @@ pub(super) struct Folder {
 impl Folder {
     /// The folder of this name in `dir`. A link is none.
     pub(super) fn open(dir: &Path, name: &OsStr) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(dir, flags, Mode::empty())?;
-        let fd = openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+        let fd = beneath::folder(own_folder(dir)?, name)?;
         let owner = rustix::fs::fstat(&fd)?.st_uid;
         Ok(Self { fd, owner })
     }
@@ -129,8 +129,7 @@ impl Folder {
 
     /// What is known of one of its files.
     fn metadata(&self, name: &OsStr) -> io::Result<Metadata> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        File::from(openat(&self.fd, name, flags, Mode::empty())?).metadata()
+        Ok(Found::beneath(&self.fd, name)?.metadata().clone())
     }
 
     /// Its descriptor.
@@ -140,7 +139,7 @@ impl Folder {
 }
 
 /// The logs in these folders of `dir`.
-pub(super) fn logs(dir: &Path, folders: &[OsString]) -> Vec<(PathBuf, LogName)> {
+pub(super) fn logs(dir: &Path, folders: &[OsString]) -> Vec<(PathBuf, Log)> {
     let (mut logs, mut of_user) = (Vec::new(), BTreeMap::<u32, usize>::new());
     for name in folders {
         // One that is another user's cannot be read by this agent, nor can his segments.
@@ -151,16 +150,30 @@ pub(super) fn logs(dir: &Path, folders: &[OsString]) -> Vec<(PathBuf, LogName)> 
         }
         *n_read += 1;
         let paths = folder.names().unwrap_or_default().into_iter().map(|log| dir.join(name).join(log));
-        logs.extend(paths.filter_map(|path| log_name(&path).map(|name| (path, name))));
+        let owner = folder.owner;
+        logs.extend(paths.filter_map(|path| log_name(&path).map(|name| (path, Log { name, owner }))));
     }
     logs
+}
+
+/// Opens a log that is as `check` wants it: in `dir`, in a folder of logs there, or anywhere else.
+pub(super) fn open_log(
+    dir: &Path,
+    log: &Path,
+    check: impl Fn(&Metadata) -> io::Result<()>,
+) -> io::Result<File> {
+    match (Folder::of(dir, log), log.file_name()) {
+        (Some(folder), Some(name)) => regular::open_in(folder?.fd(), name, check),
+        (None, Some(name)) if log.parent() == Some(dir) => regular::open_in(own_folder(dir)?, name, check),
+        _ => regular::open(log, check),
+    }
 }
 
 /// What is known of a log in `dir`, or in a folder of logs there.
 pub(super) fn metadata(dir: &Path, log: &Path) -> io::Result<Metadata> {
     match (Folder::of(dir, log), log.file_name()) {
         (Some(folder), Some(name)) => folder?.metadata(name),
-        _ if log.parent() == Some(dir) => log.symlink_metadata(),
+        (None, Some(_)) if log.parent() == Some(dir) => beneath::metadata(dir, log),
         _ => Err(io::Error::other("it lies elsewhere")),
     }
 }

@@ -9,8 +9,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, openat};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 
+use super::beneath::{Access, Found};
 use super::log_folder::Folder;
 
 /// A log that is no longer stays whole.
@@ -51,11 +52,19 @@ impl Freed {
         }
         let (Some(folder), Some(name)) = (Folder::of(dir, log), log.file_name()) else { return Ok(()) };
         let folder = folder?;
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let log = File::from(openat(folder.fd(), name, flags, Mode::empty())?);
-        let metadata = log.metadata()?;
-        let is_log = metadata.is_file() && metadata.uid() == folder.owner && metadata.nlink() == 1;
-        if is_log && flock(&log, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let found = Found::beneath(folder.fd(), name)?;
+        if found.metadata().uid() != folder.owner || found.metadata().nlink() != 1 {
+            return Ok(());
+        }
+        let log = match found.open(Access::Write) {
+            // Another user's, and this agent may only read: that will not change.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.0 = u64::MAX - STEP_BYTES;
+                return Ok(());
+            }
+            log => log?,
+        };
+        if flock(&log, FlockOperation::NonBlockingLockExclusive).is_ok() {
             self.free(&log, read)?;
         }
         Ok(())

@@ -11,29 +11,35 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch;
 
 use super::account::Account;
-use super::folder_file::FileId;
+use super::beneath::FileId;
+use super::claims::Keys;
 use super::liveness::{Life, is_silent, look};
 use super::log_file::Reached;
-use super::log_folder::{self, Folder};
+use super::log_folder;
 use super::log_tail::LogTail;
 use super::loss::{Loss, Losses};
 use super::process::Now;
-use super::run_file::{LogName, RunFile};
+use super::run_file::{Log, LogName, RunFile};
 use super::tell::of_log;
 use crate::nccl_log::{CommunicatorFacts, End};
 
 /// Logs followed at once; a host has some hundred ranks.
 const MAX_LOGS: usize = 4096;
 
+/// User, run and process id: what one user says of a run is not said of another's.
+pub(super) type RunProcess = (u32, String, u32);
+
+/// Logs without room that are remembered.
+const MAX_PASSED: usize = 65_536;
+
 /// What is known of the processes that have segments.
 #[derive(Debug, Default)]
 pub(super) struct Claimed {
-    /// Run and process id.
-    pub(super) by_segment: BTreeSet<(String, u32)>,
+    pub(super) by_segment: BTreeSet<RunProcess>,
     /// Their keys.
     pub(super) keys: BTreeSet<String>,
-    /// Job by run.
-    pub(super) jobs: BTreeMap<String, String>,
+    /// Job by user and run.
+    pub(super) jobs: BTreeMap<(u32, String), String>,
 }
 
 /// All such processes, by the path of the log.
@@ -42,12 +48,18 @@ pub(super) struct LogOnly {
     dir: PathBuf,
     grace: Duration,
     pub(super) processes: BTreeMap<PathBuf, Logged>,
+    /// Those that there is no room for.
+    passed: BTreeSet<PathBuf>,
 }
 
 /// One of them.
 #[derive(Debug)]
 pub(super) struct Logged {
     name: LogName,
+    owner: u32,
+    /// The host that it counts to.
+    told_host: String,
+    other_hosts: bool,
     tail: LogTail,
     pub(super) account: Account,
     /// When a communicator was first seen in it.
@@ -58,6 +70,7 @@ pub(super) struct Logged {
     is_stale: bool,
     /// Local ids by pointer and occurrence, in the order of appearance.
     ids: BTreeMap<(u64, u32), u64>,
+    last_id: u64,
     revision: Option<u64>,
     start_ns: u64,
     run: RunFile,
@@ -66,19 +79,21 @@ pub(super) struct Logged {
 
 impl LogOnly {
     pub(super) fn new(dir: PathBuf, grace: Duration) -> Self {
-        Self { dir, grace, processes: BTreeMap::new() }
+        Self { dir, grace, processes: BTreeMap::new(), passed: BTreeSet::new() }
     }
 
     /// Follows the logs that belong to no segment.
     pub(super) fn poll(
         &mut self,
-        logs: &BTreeMap<PathBuf, LogName>,
+        logs: &BTreeMap<PathBuf, Log>,
         claimed: &Claimed,
+        keys: &mut Keys,
         now: Now<'_>,
         losses: &mut Losses,
     ) {
-        for (path, name) in logs {
-            let is_claimed = claimed.by_segment.contains(&(name.run_id.clone(), name.pid));
+        for (path, log) in logs {
+            let name = &log.name;
+            let is_claimed = claimed.by_segment.contains(&(log.owner, name.run_id.clone(), name.pid));
             let has_room = self.processes.len() < MAX_LOGS;
             match self.processes.get_mut(path) {
                 // Its segment came late: from now on that is the account of the process.
@@ -92,14 +107,18 @@ impl LogOnly {
                     logged.account.end(batch::ProcessState::Exited, now.wall.0);
                     logged.is_final = true;
                 }
-                None if !is_claimed && has_room => {
-                    if let Some(logged) = Logged::new(&self.dir, path, name, now) {
-                        self.processes.insert(path.clone(), logged);
+                None if !is_claimed && !self.passed.contains(path) => {
+                    if has_room && now.budgets.add_log(log.owner) {
+                        self.processes.insert(path.clone(), Logged::new(&self.dir, path, log, keys, now));
+                    } else if self.passed.len() < MAX_PASSED {
+                        self.passed.insert(path.clone());
+                        losses.add(Loss::LogOverBudget, 1);
                     }
                 }
                 _ => {}
             }
         }
+        self.passed.retain(|path| logs.contains_key(path) && !now.budgets.is_retry());
         for (path, logged) in &mut self.processes {
             if !logs.contains_key(path) && !logged.is_final {
                 logged.account.end(batch::ProcessState::Exited, now.wall.0);
@@ -112,9 +131,20 @@ impl LogOnly {
     }
 
     /// The processes that are told of, by run and number.
-    pub(super) fn told(&self) -> BTreeSet<(String, u32)> {
+    pub(super) fn told(&self) -> BTreeSet<RunProcess> {
         let told = self.processes.values().filter(|logged| logged.is_told);
-        told.map(|logged| (logged.name.run_id.clone(), logged.name.pid)).collect()
+        told.map(|logged| (logged.owner, logged.name.run_id.clone(), logged.name.pid)).collect()
+    }
+
+    /// The logs that are followed.
+    pub(super) fn logs(&self) -> impl Iterator<Item = (PathBuf, Log)> {
+        let log = |logged: &Logged| Log { name: logged.name.clone(), owner: logged.owner };
+        self.processes.iter().map(move |(path, logged)| (path.clone(), log(logged)))
+    }
+
+    /// What is held of each user.
+    pub(super) fn held(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.processes.values().map(|logged| (logged.owner, logged.tail.held_bytes()))
     }
 
     /// Runs whose logs are still followed.
@@ -129,7 +159,7 @@ impl LogOnly {
         monotonic: Instant,
         keep: Duration,
         claimed: &Claimed,
-    ) -> Vec<(PathBuf, Option<FileId>)> {
+    ) -> Vec<(PathBuf, FileId)> {
         let is_done = |logged: &Logged| {
             let heard = logged.account.end_acknowledged.filter(|_| logged.is_final && logged.is_told);
             heard.is_some_and(|heard| logged.is_stale || monotonic.saturating_duration_since(heard) >= keep)
@@ -137,41 +167,45 @@ impl LogOnly {
         };
         let gone = self.processes.extract_if(.., |_, logged| is_done(logged));
         // The log of a process that got a segment goes with that.
-        let is_free = |path: &PathBuf| {
-            super::run_file::log_name(path)
-                .is_some_and(|name| !claimed.by_segment.contains(&(name.run_id, name.pid)))
+        let is_free = |logged: &Logged| {
+            let Logged { owner, name, .. } = logged;
+            !claimed.by_segment.contains(&(*owner, name.run_id.clone(), name.pid))
         };
-        let gone = gone.filter(|(path, _)| is_free(path));
-        gone.map(|(path, logged)| (path, logged.tail.file().map(|(_, id)| id))).collect()
+        let gone = gone.filter(|(_, logged)| is_free(logged));
+        gone.filter_map(|(path, logged)| Some((path, logged.tail.file()?.1))).collect()
     }
 }
 
 impl Logged {
-    /// `None`: it lies in a folder of logs that is gone.
-    fn new(dir: &Path, path: &Path, name: &LogName, now: Now<'_>) -> Option<Self> {
-        let owner = Folder::of(dir, path).transpose().ok()?.map(|folder| folder.owner);
+    fn new(dir: &Path, path: &Path, log: &Log, keys: &mut Keys, now: Now<'_>) -> Self {
+        let Log { name, owner } = log;
         // A machine's name may be longer than NCCL writes it.
         let is_here = now.machine.split('.').next() == Some(name.host.as_str());
         let host = if is_here { now.machine } else { &name.host };
-        let run = RunFile::read(dir, &name.run_id).of(name.pid);
-        let key = match run.identity(host) {
+        let told_host = if now.other_hosts { host } else { now.machine };
+        let run = RunFile::read_of(dir, &name.run_id, *owner).of(name.pid);
+        let key = match run.identity(told_host, now.other_hosts) {
             Some(identity) => format!("{}/{}/{}", identity.host, identity.pid, identity.start_time_ns),
-            None => format!("{host}/{}/{}", name.pid, name.run_id),
+            None => format!("{told_host}/{}/{}", name.pid, name.run_id),
         };
-        Some(Self {
-            account: Account::new(key),
+        Self {
+            account: Account::new(keys.own(key, *owner)),
+            told_host: told_host.to_owned(),
+            other_hosts: now.other_hosts,
             name: LogName { host: host.to_owned(), ..name.clone() },
-            tail: LogTail::at(path.to_owned(), owner),
+            owner: *owner,
+            tail: LogTail::at(dir, path.to_owned(), *owner),
             named_at: None,
             is_told: false,
             is_final: false,
             is_stale: false,
             ids: BTreeMap::new(),
+            last_id: 0,
             revision: None,
             start_ns: 0,
             run,
             too_long: 0,
-        })
+        }
     }
 
     fn read(
@@ -184,9 +218,12 @@ impl Logged {
     ) {
         // First whether it is gone, then what it has written: what a process that is gone has written is all.
         let (written_ns, made_ns) = times(dir, path);
-        let life =
-            if self.name.host == now.machine { look(self.name.pid, written_ns) } else { Life::Unknown };
-        let reached = self.tail.poll_by(now.readers, dir).unwrap_or_else(|error| {
+        let life = if self.name.host == now.machine {
+            look(self.name.pid, self.owner, written_ns)
+        } else {
+            Life::Unknown
+        };
+        let reached = self.tail.poll(now.readers, now.budgets, dir).unwrap_or_else(|error| {
             tracing::debug!(log = %path.display(), %error, "cannot read a log that has no segment");
             Reached::Missing
         });
@@ -238,8 +275,9 @@ impl Logged {
             log.communicators().chain(&unfinished).filter(|facts| facts.pid == self.name.pid).collect();
         let mut told = Vec::with_capacity(all.len());
         for facts in all {
-            let next = self.ids.len() as u64 + 1;
+            let next = self.last_id + 1;
             let id = *self.ids.entry((facts.comm_pointer, facts.occurrence)).or_insert(next);
+            self.last_id = self.last_id.max(id);
             let state = match facts.end {
                 Some(End::Destroyed) => batch::CommunicatorState::Destroyed,
                 Some(End::Aborted) => batch::CommunicatorState::Aborted,
@@ -253,16 +291,19 @@ impl Logged {
                 ..of_log(facts, self.tail.path())
             });
         }
+        let present: BTreeSet<u64> = told.iter().map(|one| one.local_id).collect();
+        self.ids.retain(|_, id| present.contains(id));
         self.account.set_communicators(told);
     }
 
     fn tell(&mut self, claimed: &Claimed) {
         self.is_told = true;
-        let LogName { run_id, host, pid } = &self.name;
-        let job = self.run.job.clone().or_else(|| claimed.jobs.get(run_id).cloned());
+        let (LogName { run_id, pid, .. }, host) = (&self.name, &self.told_host);
+        let job = self.run.job.clone();
+        let job = job.or_else(|| claimed.jobs.get(&(self.owner, run_id.clone())).cloned());
         let version = self.tail.log.version().and_then(version_number);
         let key = std::mem::take(&mut self.account.now.key);
-        let identity = self.run.identity(host).unwrap_or_else(|| batch::Identity {
+        let identity = self.run.identity(host, self.other_hosts).unwrap_or_else(|| batch::Identity {
             host: host.clone(),
             pid: *pid,
             start_time_ns: self.start_ns,
@@ -274,6 +315,7 @@ impl Logged {
             identity: Some(batch::Identity {
                 job: job.unwrap_or_else(|| format!("pid-{pid}@{host}")),
                 library_version: version.unwrap_or_default(),
+                user: Some(self.owner),
                 ..identity
             }),
             state: batch::ProcessState::Running.into(),

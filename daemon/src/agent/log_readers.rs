@@ -9,7 +9,9 @@ use std::thread;
 use super::log_file::{LogFile, Read};
 
 /// Threads that wait for file systems at most; then no more logs are read until one comes back.
-const MAX_AWAY: usize = 16;
+const MAX_AWAY: usize = 64;
+/// Those of them that wait for logs of one user: a file system of his own (FUSE) may never answer.
+const MAX_AWAY_PER_USER: usize = 8;
 
 /// The file of a log, and what was read of it.
 pub(super) type Answer = (LogFile, io::Result<Read>);
@@ -21,21 +23,33 @@ pub(super) struct LogReaders(RefCell<Vec<Reader>>);
 #[derive(Debug)]
 struct Reader {
     /// What it is to read. Closed: it ends.
-    files: Sender<(LogFile, Sender<Answer>)>,
+    files: Sender<(LogFile, u64, Sender<Answer>)>,
     /// A word each time that it has come back.
     back: Receiver<()>,
     is_back: bool,
+    /// Whose log it has, or had last.
+    user: u32,
 }
 
 impl LogReaders {
-    /// Lets a thread read what was added to a file.
+    /// Lets a thread read what was added to a file, at most so many bytes.
     ///
     /// # Errors
     /// The file, with the reason: all threads wait, or none can be started.
-    pub(super) fn read(&self, file: LogFile) -> Result<Receiver<Answer>, (LogFile, io::Error)> {
+    pub(super) fn read(
+        &self,
+        file: LogFile,
+        max_bytes: u64,
+    ) -> Result<Receiver<Answer>, (LogFile, io::Error)> {
         let mut readers = self.0.borrow_mut();
         for reader in readers.iter_mut() {
             reader.is_back |= reader.back.try_recv().is_ok();
+        }
+        let user = file.owner();
+        let of_user = readers.iter().filter(|reader| !reader.is_back && reader.user == user).count();
+        if of_user >= MAX_AWAY_PER_USER {
+            let error = format!("the file systems of {of_user} other logs of user {user} do not answer");
+            return Err((file, io::Error::other(error)));
         }
         let free = readers.iter().position(|reader| reader.is_back);
         let at = match free {
@@ -52,10 +66,10 @@ impl LogReaders {
             },
         };
         let (answer, receiver) = mpsc::channel();
-        readers[at].is_back = false;
-        match readers[at].files.send((file, answer)) {
+        (readers[at].is_back, readers[at].user) = (false, user);
+        match readers[at].files.send((file, max_bytes, answer)) {
             Ok(()) => Ok(receiver),
-            Err(mpsc::SendError((file, _))) => {
+            Err(mpsc::SendError((file, ..))) => {
                 readers.remove(at);
                 Err((file, io::Error::other("a thread that reads logs has ended")))
             }
@@ -65,16 +79,16 @@ impl LogReaders {
 
 impl Reader {
     fn start() -> io::Result<Self> {
-        let (files, wanted) = mpsc::channel::<(LogFile, Sender<Answer>)>();
+        let (files, wanted) = mpsc::channel::<(LogFile, u64, Sender<Answer>)>();
         let (came_back, back) = mpsc::channel();
         thread::Builder::new().name("log reader".to_owned()).spawn(move || {
-            for (mut file, answer) in wanted {
-                let read = file.read();
+            for (mut file, max_bytes, answer) in wanted {
+                let read = file.read(max_bytes);
                 // Before the answer: who has it may ask for the next at once.
                 let _ = came_back.send(());
                 let _ = answer.send((file, read));
             }
         })?;
-        Ok(Self { files, back, is_back: true })
+        Ok(Self { files, back, is_back: true, user: 0 })
     }
 }

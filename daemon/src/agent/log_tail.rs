@@ -7,20 +7,21 @@ use std::{io, mem};
 
 use ringscope_wire::segment::read::Identity;
 
-use super::folder_file::FileId;
+use super::beneath::FileId;
+use super::budget::Budgets;
 use super::log_file::{LogFile, Reached, Read};
 use super::log_hole::Freed;
 use super::log_readers::{Answer, LogReaders};
 use crate::nccl_log::NcclLog;
 
-/// For how long a reader is waited for; what takes longer is fetched at a later reading.
-const PATIENCE: Duration = Duration::from_millis(50);
 /// A file system that takes longer is said not to answer.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
 /// A log being followed.
 #[derive(Debug)]
 pub(super) struct LogTail {
+    /// Whose it is.
+    owner: u32,
     place: Place,
     /// What is looked for.
     wanted: Option<PathBuf>,
@@ -44,7 +45,7 @@ impl LogTail {
     /// The log of a process of the user `owner`: it is that user's too, for the library in the process writes it. No
     /// other's is read, whatever a segment names. `%h` in its name is the process's host or the machine's, in NCCL cut at
     /// the first dot.
-    pub(super) fn new(identity: &Identity, owner: u32, machine: &str) -> Self {
+    pub(super) fn new(dir: &Path, identity: &Identity, owner: u32, machine: &str) -> Self {
         let mut candidates = Vec::new();
         for host in [identity.host.as_str(), machine] {
             for host in [host, host.split('.').next().unwrap_or(host)] {
@@ -54,16 +55,17 @@ impl LogTail {
                 }
             }
         }
-        Self::of(LogFile::new(candidates, Some(owner)))
+        Self::of(LogFile::new(dir.to_owned(), candidates, owner))
     }
 
     /// The log at a path that is known. `owner`: whose it must be.
-    pub(super) fn at(path: PathBuf, owner: Option<u32>) -> Self {
-        Self::of(LogFile::new(vec![path], owner))
+    pub(super) fn at(dir: &Path, path: PathBuf, owner: u32) -> Self {
+        Self::of(LogFile::new(dir.to_owned(), vec![path], owner))
     }
 
     fn of(file: LogFile) -> Self {
         Self {
+            owner: file.owner(),
             wanted: file.wanted().map(Path::to_owned),
             place: Place::Here(file),
             file: None,
@@ -73,26 +75,18 @@ impl LogTail {
         }
     }
 
-    /// Takes in what was added.
+    /// Takes in what was added, as far as its user's budget goes. One that is not in the folder of segments is read by
+    /// `readers`.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(super) fn poll(&mut self) -> io::Result<Reached> {
-        match &mut self.place {
-            Place::Here(file) => {
-                let read = file.read()?;
-                Ok(self.take_in(read))
-            }
-            Place::Away(..) => self.fetch(Duration::ZERO),
-        }
-    }
-
-    /// The same of a file anywhere: one that is not in the folder of segments is read by `readers`.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub(super) fn poll_by(&mut self, readers: &LogReaders, dir: &Path) -> io::Result<Reached> {
-        let reached = self.read_by(readers, dir);
+    pub(super) fn poll(
+        &mut self,
+        readers: &LogReaders,
+        budgets: &Budgets,
+        dir: &Path,
+    ) -> io::Result<Reached> {
+        let reached = self.read_by(readers, budgets);
         if let Place::Here(file) = &self.place
             && let Some((path, offset)) = file.read_up_to()
             && let Err(error) = self.freed.free_in(dir, path, offset)
@@ -102,38 +96,53 @@ impl LogTail {
         reached
     }
 
-    fn read_by(&mut self, readers: &LogReaders, dir: &Path) -> io::Result<Reached> {
-        if let Place::Here(file) = &mut self.place
-            && !file.lies_in(dir)
-        {
-            match readers.read(mem::take(file)) {
-                Ok(answer) => self.place = Place::Away(answer, crate::clock::monotonic()),
-                Err((back, error)) => {
-                    *file = back;
-                    return Err(error);
-                }
-            }
-            return self.fetch(PATIENCE);
+    fn read_by(&mut self, readers: &LogReaders, budgets: &Budgets) -> io::Result<Reached> {
+        let Place::Here(file) = &mut self.place else { return self.fetch(budgets, Duration::ZERO) };
+        let max_bytes = budgets.log_bytes(self.owner);
+        if max_bytes == 0 {
+            return Ok(Reached::Middle);
         }
-        self.poll()
+        if file.is_in_memory() {
+            let read = file.read(max_bytes)?;
+            return Ok(self.take_in(read, budgets));
+        }
+        match readers.read(mem::take(file), max_bytes) {
+            Ok(answer) => self.place = Place::Away(answer, crate::clock::monotonic()),
+            Err((back, error)) => {
+                *file = back;
+                return Err(error);
+            }
+        }
+        let (patience, asked) = (budgets.patience(self.owner), crate::clock::monotonic());
+        let reached = self.fetch(budgets, patience);
+        budgets.waited(self.owner, crate::clock::monotonic().saturating_duration_since(asked));
+        reached
     }
 
     /// Fetches what a reader read.
-    fn fetch(&mut self, patience: Duration) -> io::Result<Reached> {
+    fn fetch(&mut self, budgets: &Budgets, patience: Duration) -> io::Result<Reached> {
         let Place::Away(answer, since) = &self.place else { return Ok(Reached::Missing) };
         match answer.recv_timeout(patience) {
             Ok((file, read)) => {
                 self.place = Place::Here(file);
-                Ok(self.take_in(read?))
+                Ok(self.take_in(read?, budgets))
             }
             Err(_) if crate::clock::monotonic().duration_since(*since) < SILENT_AFTER => Ok(Reached::Middle),
             Err(_) => Ok(Reached::Silent),
         }
     }
 
-    fn take_in(&mut self, read: Read) -> Reached {
+    /// What the log holds, to be counted against its user's budget.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.log.facts_bytes()
+    }
+
+    fn take_in(&mut self, read: Read, budgets: &Budgets) -> Reached {
+        let held = self.log.facts_bytes();
+        self.log.hold_at_most(budgets.facts_bytes(self.owner, held));
         if read.restarted {
             (self.log, self.restarted) = (NcclLog::new(), true);
+            self.log.hold_at_most(budgets.facts_bytes(self.owner, held));
         }
         let (before, after) = read.bytes.split_at(read.gap.unwrap_or_default());
         self.log.feed(before);
@@ -142,6 +151,7 @@ impl LogTail {
             self.restarted = true;
         }
         self.log.feed(after);
+        budgets.read_log(self.owner, read.bytes.len() as u64, (held, self.log.facts_bytes()));
         self.file = read.file.or_else(|| self.file.take());
         read.reached
     }
@@ -191,25 +201,28 @@ mod tests {
         let log = dir.path().join("nccl.log");
         std::fs::write(&log, "node1:42:42 [0] NCCL INFO NET/Socket : Using [0]eth0\n").unwrap();
         let (readers, elsewhere) = (LogReaders::default(), Path::new("/elsewhere"));
-        let mut tail = LogTail::at(log.clone(), None);
-        let mut next = || tail.poll_by(&readers, elsewhere);
+        let budgets = Budgets::default();
+        budgets.begin(&std::collections::BTreeMap::new(), crate::clock::monotonic());
+        let own = FileId::of(&log.metadata().unwrap()).owner;
+        let mut tail = LogTail::at(elsewhere, log.clone(), own);
+        let mut next = || tail.poll(&readers, &budgets, elsewhere);
         while next().unwrap() != Reached::End {}
         assert_eq!(tail.path(), Some(log.as_path()));
         // One that nobody brings back.
         let (answer, receiver) = std::sync::mpsc::channel();
         let mut stuck = LogTail {
             place: Place::Away(receiver, crate::clock::monotonic()),
-            ..LogTail::at(log.clone(), None)
+            ..LogTail::at(elsewhere, log.clone(), own)
         };
-        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::Middle);
+        assert_eq!(stuck.poll(&readers, &budgets, elsewhere).unwrap(), Reached::Middle);
         if let Place::Away(_, since) = &mut stuck.place {
             *since -= SILENT_AFTER;
         }
-        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::Silent);
-        let mut file = LogFile::new(vec![log], None);
-        let read = file.read();
+        assert_eq!(stuck.poll(&readers, &budgets, elsewhere).unwrap(), Reached::Silent);
+        let mut file = LogFile::new(elsewhere.to_owned(), vec![log], own);
+        let read = file.read(u64::MAX);
         answer.send((file, read)).unwrap();
-        assert_eq!(stuck.poll_by(&readers, elsewhere).unwrap(), Reached::End);
+        assert_eq!(stuck.poll(&readers, &budgets, elsewhere).unwrap(), Reached::End);
     }
 
     #[test]

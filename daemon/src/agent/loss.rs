@@ -24,6 +24,14 @@ pub(super) enum Loss {
     LogLineTooLong,
     /// Completed operations that a batch had no room for. They are counted all the same.
     OperationHistory,
+    /// A segment that is not taken, for it names another user's process. Once per file.
+    ClaimRefused,
+    /// A process that counts itself to another host: it is counted to its own. Once per process.
+    HostRefused,
+    /// A segment beyond the processes that are followed of one user.
+    SegmentOverBudget,
+    /// A log beyond those that are followed of one user.
+    LogOverBudget,
 }
 
 impl Loss {
@@ -37,6 +45,10 @@ impl Loss {
             Self::BatchUnreadable => "batch_unreadable",
             Self::LogLineTooLong => "log_line_too_long",
             Self::OperationHistory => "operation_history",
+            Self::ClaimRefused => "claim_refused",
+            Self::HostRefused => "host_refused",
+            Self::SegmentOverBudget => "segment_over_budget",
+            Self::LogOverBudget => "log_over_budget",
         }
     }
 }
@@ -84,6 +96,10 @@ mod tests {
             Loss::BatchUnreadable,
             Loss::LogLineTooLong,
             Loss::OperationHistory,
+            Loss::ClaimRefused,
+            Loss::HostRefused,
+            Loss::SegmentOverBudget,
+            Loss::LogOverBudget,
         ];
         let reasons = DropReason::ALL.iter().map(|reason| reason.label()).chain(lost.map(Loss::reason));
         for reason in reasons {

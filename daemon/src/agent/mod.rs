@@ -1,12 +1,16 @@
 //! The agent: reads the segments and the NCCL logs of its host and sends what changed to the daemon.
 //!
+//! It trusts nobody whose files it reads, and needs no root for it (`rights`). What lies in the folder is one user's claim,
+//! and counts for him alone (`claims`); it costs the others nothing (`budget`); and no name that he chooses leads anywhere
+//! else (`beneath`).
+//!
 //! It only reads: no process waits for it, and what it may write into a segment is one word per ended communicator (that
 //! its last counters have arrived) and the control word, where the daemon says that somebody wishes for another level. It never maps a segment, for a file that is cut would then kill the agent.
 //!
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
 //! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` (whose `log_file` is
-//!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word.
+//!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word, `wishes`: what the daemon wants there.
 //! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `log_folder`: where private logs lie. `log_hole`: frees what has been read of them. `lacks`: what a log does not say.
@@ -14,7 +18,8 @@
 //! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
-//!   `regular`: files whose paths others have named. `folder_file`: which files of the folder may go. `room`: whether the
+//!   `beneath`, `regular`: files whose paths others have named. `claims`: whether a segment is what it says. `budget`: what one
+//!   user's files may cost. `rights`: what the agent may do. `folder_file`: which files of the folder may go. `room`: whether the
 //!   folder has room for one more segment. `refused`: processes that have found none; `denied`: those whose segments may not be
 //!   read.
 //! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
@@ -28,7 +33,10 @@
 mod account;
 mod activity;
 mod backlog;
+mod beneath;
+mod budget;
 mod calls;
+mod claims;
 mod completion;
 mod config;
 mod control;
@@ -60,6 +68,7 @@ mod process;
 pub(crate) mod procfs;
 pub(crate) mod refused;
 mod regular;
+mod rights;
 pub(crate) mod room;
 mod run;
 mod run_file;
@@ -72,6 +81,7 @@ mod ticks;
 mod tracker;
 mod transport;
 mod watch;
+mod wishes;
 
 pub use config::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,

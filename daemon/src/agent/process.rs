@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringscope_wire::batch;
@@ -14,9 +14,10 @@ use ringscope_wire::segment::layout::{
 use ringscope_wire::segment::read::{Communicator, Identity};
 
 use super::account::Account;
+use super::beneath::FileId;
+use super::budget::Budgets;
 use super::calls::Calls;
 use super::completion::{self, Lost};
-use super::folder_file::FileId;
 use super::join::{Wanted, find};
 use super::lacks;
 use super::liveness::is_silent;
@@ -39,7 +40,12 @@ pub(super) struct Now<'a> {
     pub(super) monotonic: Instant,
     pub(super) ticks: ticks::Reading,
     pub(super) machine: &'a str,
+    /// Whether processes may count themselves to other hosts than that.
+    pub(super) other_hosts: bool,
+    /// The folder of segments.
+    pub(super) dir: &'a Path,
     pub(super) readers: &'a LogReaders,
+    pub(super) budgets: &'a Budgets,
 }
 
 /// One segment that could be read.
@@ -109,13 +115,13 @@ struct Known {
 
 impl Process {
     /// A process seen for the first time; the owner of `file` is the user whose it is.
-    pub(super) fn new(path: PathBuf, identity: &Identity, file: FileId, machine: &str) -> Self {
+    pub(super) fn new(path: PathBuf, identity: &Identity, file: FileId, key: String, now: Now<'_>) -> Self {
         Self {
             path,
             file,
-            log: LogTail::new(identity, file.owner, machine),
+            log: LogTail::new(now.dir, identity, file.owner, now.machine),
             log_reached: Reached::Missing,
-            account: Account::new(key(identity, machine)),
+            account: Account::new(key),
             pid: identity.pid,
             run_id: identity.run_id.clone(),
             control: 0,
@@ -169,7 +175,7 @@ impl Process {
         self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
-        self.read_log(now.readers, losses);
+        self.read_log(now, losses);
         self.know(&snapshot, clock, now);
         self.join(&snapshot);
         self.tell(&mut snapshot, clock, now);
@@ -284,9 +290,8 @@ impl Process {
         })
     }
 
-    fn read_log(&mut self, readers: &LogReaders, losses: &mut Losses) {
-        let dir = self.path.parent().unwrap_or(&self.path);
-        (self.log_reached, self.log_error) = match self.log.poll_by(readers, dir) {
+    fn read_log(&mut self, now: Now<'_>, losses: &mut Losses) {
+        (self.log_reached, self.log_error) = match self.log.poll(now.readers, now.budgets, now.dir) {
             Ok(reached) => (reached, None),
             Err(error) => {
                 tracing::debug!(segment = %self.path.display(), %error, "cannot read the log");
@@ -406,7 +411,7 @@ impl Process {
         let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),
-            identity: Some(identity(snapshot, now.machine)),
+            identity: Some(identity(snapshot, self.file.owner, now)),
             communicators: Vec::new(),
             counters,
             links,
@@ -513,8 +518,8 @@ impl Process {
 }
 
 /// Unique over hosts and restarts.
-pub(super) fn key(identity: &Identity, machine: &str) -> String {
-    format!("{}/{}/{}", host(identity, machine), identity.pid, identity.start_time_ns)
+pub(super) fn key(identity: &Identity, now: Now<'_>) -> String {
+    format!("{}/{}/{}", host(identity, now), identity.pid, identity.start_time_ns)
 }
 
 /// Only the library's profiler has told of it, which names no pointer.
@@ -522,13 +527,14 @@ fn is_known_by_hash(slot: &Communicator) -> bool {
     slot.pointer == 0 && slot.comm_hash != 0
 }
 
-fn host<'a>(identity: &'a Identity, machine: &'a str) -> &'a str {
-    if identity.host.is_empty() { machine } else { &identity.host }
+/// What else a process says is its user's claim, and that it runs here is known.
+fn host<'a>(identity: &'a Identity, now: Now<'a>) -> &'a str {
+    if identity.host.is_empty() || !now.other_hosts { now.machine } else { &identity.host }
 }
 
-fn identity(snapshot: &Snapshot, machine: &str) -> batch::Identity {
+fn identity(snapshot: &Snapshot, owner: u32, now: Now<'_>) -> batch::Identity {
     let identity = &snapshot.identity;
-    let host = host(identity, machine);
+    let host = host(identity, now);
     let job = match identity.job.as_str() {
         "" => format!("pid-{}@{host}", identity.pid),
         job => job.to_owned(),
@@ -545,6 +551,7 @@ fn identity(snapshot: &Snapshot, machine: &str) -> batch::Identity {
         k8s_pod: identity.k8s_pod.clone(),
         executable: identity.executable.clone(),
         library_version: snapshot.library_version,
+        user: Some(owner),
     }
 }
 

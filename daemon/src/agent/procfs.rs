@@ -81,6 +81,8 @@ impl Pid {
 pub(super) struct Status {
     pub(super) own_pid: u32,
     pub(super) user: u32,
+    /// The same as which it acts, once acted and may act again, and has files.
+    others: [u32; 3],
 }
 
 impl Status {
@@ -91,11 +93,18 @@ impl Status {
     fn parse(status: &str) -> Option<Self> {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
         let pid = || field("Pid:")?.trim().parse().ok();
+        let mut users = field("Uid:")?.split_ascii_whitespace().map_while(|user| user.parse().ok());
         Some(Self {
             // Kernels before 4.1 do not say it.
             own_pid: field("NSpid:").and_then(last_number).or_else(pid)?,
-            user: field("Uid:")?.split_ascii_whitespace().next()?.parse().ok()?,
+            user: users.next()?,
+            others: [users.next()?, users.next()?, users.next()?],
         })
+    }
+
+    /// Whether what it makes can be this user's.
+    pub(super) fn is_of(&self, user: u32) -> bool {
+        self.user == user || self.others.contains(&user)
     }
 }
 
@@ -198,9 +207,12 @@ mod tests {
     #[test]
     fn the_innermost_namespace_counts() {
         let status = "Name:\tpython\nPid:\t4711\nUid:\t1000\t1001\t1000\t1000\nNSpid:\t4711\t23\t7\n";
-        assert_eq!(Status::parse(status), Some(Status { own_pid: 7, user: 1000 }));
+        assert_eq!(
+            Status::parse(status),
+            Some(Status { own_pid: 7, user: 1000, others: [1001, 1000, 1000] })
+        );
         let old = "Pid:\t4711\nUid:\t0\t0\t0\t0\n";
-        assert_eq!(Status::parse(old), Some(Status { own_pid: 4711, user: 0 }));
+        assert_eq!(Status::parse(old), Some(Status { own_pid: 4711, user: 0, others: [0; 3] }));
         assert_eq!(Status::parse("Name:\tx\n"), None);
     }
 

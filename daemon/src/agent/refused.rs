@@ -10,13 +10,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::folder_file::{FileId, remove_at};
+use super::beneath::{FileId, Found, own_folder};
+use super::folder_file::remove_at;
 use super::procfs::{self, Pid, Status};
 use crate::clock::Timestamp;
 use crate::words::{clock, size};
 
 /// Markers looked at each time.
 const MAX_MARKERS: usize = 1000;
+/// Those of one user.
+const MAX_MARKERS_PER_USER: usize = 250;
 /// Processes among which those of markers are looked for.
 const MAX_PROCESSES: usize = 1 << 16;
 /// Time between two searches among all processes.
@@ -185,7 +188,7 @@ impl Refused {
                 since_ns = since_ns.min(claim.made_ns);
             } else {
                 // Another user's stays, until he looks.
-                let _ = remove_at(dir, Path::new(&claim.name), Some(claim.id));
+                let _ = remove_at(dir, Path::new(&claim.name), claim.id);
             }
         }
         let (reason, _) = counts.iter().max_by_key(|(_, n)| **n)?;
@@ -228,8 +231,9 @@ impl Refused {
 impl Claim {
     /// Whether a later attempt of the process has found room.
     fn has_segment(&self, dir: &Path) -> bool {
-        let segment = dir.join(format!("{}-{}.seg", self.marker.pid, self.marker.start_ns));
-        segment.symlink_metadata().is_ok_and(|metadata| FileId::of(&metadata).owner == self.id.owner)
+        let segment = format!("{}-{}.seg", self.marker.pid, self.marker.start_ns);
+        let found = own_folder(dir).and_then(|dir| Found::beneath(dir, segment));
+        found.is_ok_and(|found| FileId::of(found.metadata()).owner == self.id.owner)
     }
 
     /// Whether it is a new one that can be true.
@@ -242,14 +246,22 @@ impl Claim {
 }
 
 fn claims(dir: &Path) -> Vec<Claim> {
+    let folder = own_folder(dir).ok();
+    let mut of_user = BTreeMap::<u32, usize>::new();
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let claims = entries.filter_map(|entry| {
         let name = entry.file_name();
         let marker = Marker::of(name.to_str()?)?;
-        let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let found = Found::beneath(folder.as_ref()?, &name).ok()?;
+        let metadata = Some(found.metadata()).filter(|metadata| metadata.is_file())?;
         // Its owner cannot set this time.
+        let n = of_user.entry(metadata.uid()).or_default();
+        *n += 1;
+        if *n > MAX_MARKERS_PER_USER {
+            return None;
+        }
         let made_ns = u64::try_from(metadata.ctime()).ok()?.saturating_mul(1_000_000_000);
-        Some(Claim { name, marker, id: FileId::of(&metadata), made_ns })
+        Some(Claim { marker, id: FileId::of(metadata), made_ns, name })
     });
     claims.take(MAX_MARKERS).collect()
 }

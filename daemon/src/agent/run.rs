@@ -18,6 +18,7 @@ use super::hardware::Hardware;
 use super::kernel::Kernel;
 use super::loss::Losses;
 use super::mark::Mark;
+use super::rights::Rights;
 use super::room::Room;
 use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
@@ -55,6 +56,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     })
     .await??;
     tracing::info!(agent_id, dir = %config.dir.display(), daemon = config.daemon_url, "agent started");
+    Rights::own().say();
 
     let (queue, outgoing) = mpsc::channel(QUEUE);
     let news = NewsBox::default();
@@ -66,7 +68,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         room: Room::default(),
         tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace)
             .looking(config.look, &config.sysfs)
-            .keeping_at_most(config.ended_bytes),
+            .keeping_at_most(config.ended_bytes)
+            .with_other_hosts(config.other_hosts),
         agent_id,
         host: config.host,
         news,
@@ -228,7 +231,7 @@ impl Reader {
     /// The processes that run here and are not watched, and why.
     fn not_watched(&self) -> String {
         let refused = Some(self.room.not_watched.clone()).filter(|refused| !refused.is_empty());
-        refused.into_iter().chain(self.tracker.denied()).collect::<Vec<_>>().join("; ")
+        refused.into_iter().chain(self.tracker.not_watched()).collect::<Vec<_>>().join("; ")
     }
 
     fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {

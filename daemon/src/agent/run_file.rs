@@ -1,12 +1,13 @@
 //! The names and the side file that `ringscope run` leaves: `nccl-<run_id>-<host>-<pid>.log` and `run-<run_id>.json`.
 
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ringscope_wire::batch::Identity;
 
+use super::beneath::{FileId, own_folder};
 use super::foreign::clean;
+use super::regular;
 use crate::clock::Timestamp;
 
 /// A side file is no longer: a job's name and a command line.
@@ -19,6 +20,13 @@ pub(super) struct LogName {
     /// As NCCL cuts it: before the first dot.
     pub(super) host: String,
     pub(super) pid: u32,
+}
+
+/// A private log, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Log {
+    pub(super) name: LogName,
+    pub(super) owner: u32,
 }
 
 /// Reads the name of a private log. `None`: it is none.
@@ -58,8 +66,8 @@ pub(super) struct RunFile {
     local_rank: Option<u32>,
     k8s_namespace: Option<String>,
     k8s_pod: Option<String>,
-    /// User whose file it is.
-    pub(super) owner: Option<u32>,
+    /// Which file it is, and so which user's.
+    pub(super) file: Option<FileId>,
 }
 
 /// Longest texts, as a segment has room for them.
@@ -69,16 +77,25 @@ const MAX_SHORT_TEXT: usize = 64;
 impl RunFile {
     /// Reads the side file of a run; empty if there is none that can be read.
     pub(super) fn read(dir: &Path, run_id: &str) -> Self {
-        let mut text = String::new();
-        let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-        let path = dir.join(format!("run-{run_id}.json"));
-        let file = std::os::unix::fs::OpenOptionsExt::custom_flags(&mut std::fs::OpenOptions::new(), flags)
-            .read(true)
-            .open(path);
-        let metadata = file.as_ref().ok().and_then(|file| file.metadata().ok());
-        let owner = metadata.filter(std::fs::Metadata::is_file).map(|metadata| metadata.uid());
-        let read = file.and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-        read.map_or_else(|_| Self::default(), |_| Self { owner, ..Self::parse(&text) })
+        let read = || {
+            let mut text = String::new();
+            let file = regular::open_in(own_folder(dir)?, format!("run-{run_id}.json"), |_| Ok(()))?;
+            let id = FileId::of(&file.metadata()?);
+            file.take(MAX_BYTES).read_to_string(&mut text)?;
+            Ok::<_, std::io::Error>(Self { file: Some(id), ..Self::parse(&text) })
+        };
+        read().unwrap_or_default()
+    }
+
+    /// The same, if it is this user's: nobody says anything of another's run.
+    pub(super) fn read_of(dir: &Path, run_id: &str, owner: u32) -> Self {
+        let read = Self::read(dir, run_id);
+        if read.owner() == Some(owner) { read } else { Self::default() }
+    }
+
+    /// User whose file it is.
+    pub(super) fn owner(&self) -> Option<u32> {
+        self.file.map(|file| file.owner)
     }
 
     /// What it says of a process of the run: which process was started, of that one alone.
@@ -87,9 +104,9 @@ impl RunFile {
     }
 
     /// Who the process is, as its segment would say; `None` if the file does not say which process it is.
-    pub(super) fn identity(&self, machine: &str) -> Option<Identity> {
+    pub(super) fn identity(&self, machine: &str, other_hosts: bool) -> Option<Identity> {
         let (pid, start_time_ns) = (self.pid?, self.start_time_ns?);
-        let host = self.host.clone().unwrap_or_else(|| machine.to_owned());
+        let host = self.host.clone().filter(|_| other_hosts).unwrap_or_else(|| machine.to_owned());
         let job = self.job.clone().unwrap_or_else(|| format!("pid-{pid}@{host}"));
         Some(Identity {
             host,
@@ -103,6 +120,7 @@ impl RunFile {
             k8s_pod: self.k8s_pod.clone().unwrap_or_default(),
             executable: self.executable.clone().unwrap_or_default(),
             library_version: 0,
+            user: self.owner(),
         })
     }
 
@@ -128,7 +146,7 @@ impl RunFile {
             local_rank: number("local_rank"),
             k8s_namespace: text("k8s_namespace", MAX_SHORT_TEXT),
             k8s_pod: text("k8s_pod", MAX_TEXT),
-            owner: None,
+            file: None,
         }
     }
 }
@@ -175,7 +193,7 @@ mod tests {
         let read = RunFile::read(dir.path(), "0f3a");
         assert_eq!((read.job.as_deref(), read.executable.as_deref()), (Some("llama"), Some("python3")));
         assert_eq!(
-            (read.started_at, read.owner),
+            (read.started_at, read.owner()),
             (Some(started_at), Some(rustix::process::getuid().as_raw()))
         );
         assert_eq!(read.boot_id.as_deref(), Some(boot_id()));
@@ -189,9 +207,11 @@ mod tests {
             local_rank: Some(1),
             k8s_pod: "pod-3".into(),
             executable: "python3".into(),
+            user: read.owner(),
             ..Identity::default()
         };
-        assert_eq!(read.identity("machine"), Some(expected));
+        assert_eq!(read.identity("machine", true), Some(expected));
+        assert_eq!(read.identity("machine", false).unwrap().host, "machine");
         assert_eq!(RunFile::read(dir.path(), "0f3b"), RunFile::default());
     }
 

@@ -1,17 +1,19 @@
 //! A segment on disk: its bytes by `pread`, and whether its process lives.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use ringscope_wire::segment::read::{
     Head, Source, control_offset, head, read_generation_offset, snapshot, wanted_places_offset,
 };
 use ringscope_wire::segment::{Segment, SegmentError, Snapshot};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 
-use super::folder_file::FileId;
+use super::beneath::{Access, FileId, Found, own_folder};
+use super::claims::Refusal;
 
 /// Why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +22,8 @@ pub(super) enum ReadError {
     Segment(#[from] SegmentError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
 }
 
 /// An open segment. Kept open for one reading only: a host may have more segments than a process may have files.
@@ -30,13 +34,11 @@ pub(super) struct SegmentFile {
 }
 
 impl SegmentFile {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).custom_flags(open_flags()).open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        Ok(Self::of(file, &metadata))
+    /// The segment at a path of the folder that is given, or of the one that the path names.
+    pub(super) fn open(folder: Option<&impl AsFd>, path: &Path) -> io::Result<Self> {
+        let found = find(folder, path)?;
+        let metadata = found.metadata().clone();
+        Ok(Self::of(found.open(Access::Read)?, &metadata))
     }
 
     /// An open file that may be a segment.
@@ -99,27 +101,46 @@ impl Source for SegmentFile {
     }
 }
 
-/// Tells the collector that the ended communicator in this slot has been read to its end: it may use the slot again.
-pub(super) fn release(path: &Path, slot: u16, generation: u32) -> io::Result<()> {
-    write_word(path, generation, read_generation_offset(slot))
+/// A segment that is written to: the file that was read, and no other that has its name by now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) path: &'a Path,
+    /// `None`: whichever file has the name.
+    pub(super) is: Option<FileId>,
 }
 
-/// Tells the collector to keep so many records, for newer ones come faster than they are read.
-pub(super) fn want_places(path: &Path, n_places: u32) -> io::Result<()> {
-    write_word(path, n_places, wanted_places_offset())
+impl Target<'_> {
+    /// Tells the collector that the ended communicator in this slot has been read to its end: it may use the slot again.
+    pub(super) fn release(self, slot: u16, generation: u32) -> io::Result<()> {
+        self.write_word(generation, read_generation_offset(slot))
+    }
+
+    /// Tells the collector to keep so many records, for newer ones come faster than they are read.
+    pub(super) fn want_places(self, n_places: u32) -> io::Result<()> {
+        self.write_word(n_places, wanted_places_offset())
+    }
+
+    /// Tells the collector what to ask for: one of `layout::CONTROL_*`.
+    pub(super) fn control(self, control: u32) -> io::Result<()> {
+        self.write_word(control, control_offset())
+    }
+
+    fn write_word(self, word: u32, offset: u64) -> io::Result<()> {
+        let found = find(None::<&File>, self.path)?;
+        if self.is.is_some_and(|is| is != FileId::of(found.metadata())) {
+            return Err(io::Error::other("another file has its name by now"));
+        }
+        found.open(Access::Write)?.write_all_at(&word.to_le_bytes(), offset)
+    }
 }
 
-/// Tells the collector what to ask for: one of `layout::CONTROL_*`.
-pub(super) fn control(path: &Path, control: u32) -> io::Result<()> {
-    write_word(path, control, control_offset())
-}
-
-fn write_word(path: &Path, word: u32, offset: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).custom_flags(open_flags()).open(path)?;
-    file.write_all_at(&word.to_le_bytes(), offset)
-}
-
-/// The folder is open to all users of the machine: no link is followed out of it, and no pipe blocks the agent.
-fn open_flags() -> i32 {
-    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed()
+/// The folder is open to all users of the machine: no link is followed out of it.
+fn find(folder: Option<&impl AsFd>, path: &Path) -> io::Result<Found> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    match folder {
+        Some(folder) => Found::beneath(folder, name),
+        None => Found::beneath(own_folder(parent)?, name),
+    }
 }

@@ -13,8 +13,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat, unlinkat};
 
+use super::beneath::{Access, Found};
 use super::log_folder::{self, Folder};
 pub(crate) use super::mark::AWAY;
 use super::procfs::Pid;
@@ -163,7 +164,7 @@ impl Sweep<'_> {
         if runs.left.contains(run) || !has_ended && age(&metadata, self.now) <= KEPT {
             return;
         }
-        let note = RunFile::read(self.path, run);
+        let note = RunFile::read_of(self.path, run, self.user);
         if note.pid.is_none_or(|pid| !is_here(pid, note.start_time_ns)) {
             self.remove(name, &metadata);
         }
@@ -201,10 +202,12 @@ impl Sweep<'_> {
 }
 
 fn own(folder: &OwnedFd, user: u32, name: &str) -> Option<(File, Metadata)> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(folder, name, flags, Mode::empty()).ok()?);
-    let metadata = file.metadata().ok()?;
-    (metadata.is_file() && metadata.uid() == user).then_some((file, metadata))
+    let found = Found::beneath(folder, name).ok()?;
+    let metadata = found.metadata().clone();
+    if metadata.uid() != user {
+        return None;
+    }
+    Some((found.open(Access::Read).ok()?, metadata))
 }
 
 fn text(name: &CStr) -> Option<String> {

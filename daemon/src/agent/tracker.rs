@@ -3,16 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringscope_wire::batch;
+use ringscope_wire::segment::read::Identity;
 use rustix::io::Errno;
 
 use super::account::Account;
-use super::control::{raised, wished};
+use super::beneath::{FileId, metadata, own_folder};
+use super::budget::{Budgets, Held};
+use super::claims::{self, Keys, Refusal, is_same_host};
+use super::control::raised;
 use super::denied::Denied;
 use super::folder_file::remove;
+use super::foreign::clean;
 use super::launches::Launches;
 use super::log_file::Reached;
 use super::log_folder;
@@ -23,15 +29,16 @@ use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
 use super::room;
-use super::run_file::{LogName, log_name, run_id};
-use super::segment_file::{ReadError, SegmentFile, control, release, want_places};
+use super::run_file::{Log, log_name, run_id};
+use super::segment_file::{ReadError, SegmentFile, Target};
 use super::watch::Watch;
+use super::wishes::Wishes;
 use crate::clock::Timestamp;
 
 /// Jobs that are told once that they have no log.
 const MAX_TOLD: usize = 4096;
-/// Jobs with a wish; the daemon names fewer.
-const MAX_WISHES: usize = 4096;
+/// Bytes of a name that somebody else has chosen, in a message.
+const MAX_NAME_BYTES: usize = 128;
 /// Files that are warned about once.
 const MAX_WARNED: usize = 65_536;
 
@@ -42,7 +49,7 @@ const SIDE_FILE_KEPT: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Default)]
 struct Listing {
     segments: BTreeSet<PathBuf>,
-    logs: BTreeMap<PathBuf, LogName>,
+    logs: BTreeMap<PathBuf, Log>,
     runs: Vec<PathBuf>,
 }
 
@@ -51,7 +58,11 @@ struct Listing {
 pub struct Tracker {
     dir: PathBuf,
     machine: String,
+    other_hosts: bool,
     log_readers: LogReaders,
+    budgets: Budgets,
+    keys: Keys,
+    refusals: BTreeMap<PathBuf, Refusal>,
     keep_dead: Duration,
     ended_bytes: u64,
     processes: BTreeMap<PathBuf, Tracked>,
@@ -67,15 +78,6 @@ pub struct Tracker {
     is_first: bool,
 }
 
-/// What the daemon wants of collectors.
-#[derive(Debug, Default)]
-struct Wishes {
-    /// Control word that somebody wishes for, by job.
-    words: BTreeMap<String, u32>,
-    /// Jobs that diagnosis raises.
-    raised: BTreeSet<String>,
-}
-
 #[derive(Debug)]
 struct Tracked {
     process: Process,
@@ -89,27 +91,29 @@ struct Tracked {
 
 impl Tracked {
     /// Writes what is wished for in the process's job, once, and what diagnosis needs where nobody wishes for anything.
-    fn obey(&mut self, path: &Path, wishes: &Wishes) {
+    fn obey(&mut self, target: Target<'_>, wishes: &Wishes) {
+        let path = target.path;
         if self.process.is_final {
             return;
         }
         if let Some(n_places) = self.process.wanted_places
-            && let Err(error) = want_places(path, n_places)
+            && let Err(error) = target.want_places(n_places)
         {
             tracing::debug!(segment = %path.display(), %error, "cannot ask for more places of records");
         }
         let job = self.process.account.job();
-        let wish = wishes.words.get(job).copied().filter(|wish| self.obeyed != Some(*wish));
+        let user = self.process.file.owner;
+        let wish = wishes.word(job, user).filter(|wish| self.obeyed != Some(*wish));
         self.obeyed = wish.or(self.obeyed);
-        let word = wish.unwrap_or_else(|| raised(self.process.control, wishes.raised.contains(job)));
+        let word = wish.unwrap_or_else(|| raised(self.process.control, wishes.is_raised(job, user)));
         if self.process.control != word
-            && let Err(error) = control(path, word)
+            && let Err(error) = target.control(word)
         {
             tracing::warn!(
                 segment = %path.display(),
                 %error,
-                "cannot write the level that is wished for: the process goes on as it is. Run the agent as root, or as \
-                 the user of the job"
+                "cannot write the level that is wished for: the process goes on as it is. Give the agent the capability \
+                 CAP_DAC_OVERRIDE, or run it as the user of the job"
             );
         }
     }
@@ -128,7 +132,11 @@ impl Tracker {
             watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
             dir,
             machine,
+            other_hosts: false,
             log_readers: LogReaders::default(),
+            budgets: Budgets::default(),
+            keys: Keys::default(),
+            refusals: BTreeMap::new(),
             keep_dead,
             ended_bytes: super::config::DEFAULT_ENDED_BYTES,
             processes: BTreeMap::new(),
@@ -145,9 +153,30 @@ impl Tracker {
         &self.dir
     }
 
-    /// The processes whose segments may not be read, and why, in words.
-    pub(super) fn denied(&self) -> Option<String> {
-        self.denied.words(&self.dir)
+    /// The processes whose segments may not be read, those that are not taken for what they say that they are, and those
+    /// that are too many, and why, in words.
+    pub(super) fn not_watched(&self) -> impl Iterator<Item = String> {
+        [self.denied.words(&self.dir), self.refused(), self.budgets.words()].into_iter().flatten()
+    }
+
+    fn refused(&self) -> Option<String> {
+        let (path, refusal) = self.refusals.first_key_value()?;
+        let segments = match self.refusals.len() {
+            1 => "1 segment is".to_owned(),
+            n => format!("{n} segments are"),
+        };
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        Some(format!(
+            "{segments} refused, because it is not what it says ({}: {refusal}): ask that user, and remove it from {}",
+            clean(&name, MAX_NAME_BYTES),
+            self.dir.display()
+        ))
+    }
+
+    /// The same where processes may count themselves to other hosts than this machine, as in a demonstration.
+    #[must_use]
+    pub fn with_other_hosts(self, other_hosts: bool) -> Self {
+        Self { other_hosts, ..self }
     }
 
     /// The same with a program that looks at processes when the daemon asks (`None`: nobody looks), and the folder in
@@ -163,15 +192,27 @@ impl Tracker {
 
     /// Reads all segments and logs.
     pub fn poll(&mut self, monotonic: Instant) {
-        let machine = std::mem::take(&mut self.machine);
+        let (machine, dir) = (std::mem::take(&mut self.machine), self.dir.clone());
         let wall = crate::clock::now();
         let readers = std::mem::take(&mut self.log_readers);
+        let budgets = std::mem::take(&mut self.budgets);
         let ticks = super::ticks::reading();
-        let now = Now { wall, monotonic, ticks, machine: &machine, readers: &readers };
+        let now = Now {
+            wall,
+            monotonic,
+            ticks,
+            machine: &machine,
+            other_hosts: self.other_hosts,
+            dir: &dir,
+            readers: &readers,
+            budgets: &budgets,
+        };
+        budgets.begin(&self.held(), monotonic);
         let listing = self.list();
+        let folder = own_folder(&dir).ok();
         self.denied = Denied::default();
         for path in &listing.segments {
-            if let Err(error) = self.read(path, now) {
+            if let Err(error) = self.read(folder.as_ref(), path, now) {
                 self.other_versions.note(path, &error);
                 self.denied.note(path, &error);
                 self.warn_unreadable(path, &error);
@@ -183,14 +224,14 @@ impl Tracker {
             }
         }
         let claimed = self.claimed();
-        self.log_only.poll(&listing.logs, &claimed, now, &mut self.losses);
+        self.log_only.poll(&listing.logs, &claimed, &mut self.keys, now, &mut self.losses);
         let pids: Vec<Pid> = self.watch.pids().collect();
-        self.launches.poll(&listing.runs, &claimed, &self.log_only.told(), &pids, now);
+        self.launches.poll(&listing.runs, &claimed, &self.log_only.told(), &pids, &mut self.keys, now);
         let logged = self.log_only.processes.values_mut().map(|logged| &mut logged.account);
         logged.chain(self.launches.accounts_mut()).for_each(|account| self.other_versions.tell(account));
         let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
         self.watch.poll(processes, &mut self.launches, monotonic);
-        (self.machine, self.log_readers) = (machine, readers);
+        (self.machine, self.log_readers, self.budgets) = (machine, readers, budgets);
         self.is_first = false;
         self.tell_missing_logs();
         self.clean(monotonic, &listing, &claimed);
@@ -238,7 +279,8 @@ impl Tracker {
             for local_id in process.account.acknowledged(seq, process.is_final, monotonic) {
                 let slot = u16::try_from(local_id & 0xffff).unwrap_or_default();
                 let generation = u32::try_from(local_id >> 16).unwrap_or_default();
-                if let Err(error) = release(path, slot, generation) {
+                let target = Target { path, is: Some(process.file) };
+                if let Err(error) = target.release(slot, generation) {
                     tracing::debug!(segment = %path.display(), %error, "cannot release a communicator's slot");
                 }
             }
@@ -253,9 +295,7 @@ impl Tracker {
     /// Takes what is wished for now, and the jobs that diagnosis raises. A job that is not named keeps what it was told,
     /// and is not raised.
     pub(super) fn wish(&mut self, wishes: &[batch::Wish], raised: Vec<String>) {
-        let words = wishes.iter().take(MAX_WISHES).map(|wish| (wish.job.clone(), wished(wish)));
-        self.wishes =
-            Wishes { words: words.collect(), raised: raised.into_iter().take(MAX_WISHES).collect() };
+        self.wishes = Wishes::new(wishes, raised);
     }
 
     /// Takes the daemon's questions; each is answered once.
@@ -278,8 +318,7 @@ impl Tracker {
             if error.kind() != io::ErrorKind::NotFound {
                 listing.segments.extend(self.processes.keys().cloned());
             }
-            let logs = self.log_only.processes.keys();
-            listing.logs.extend(logs.filter_map(|path| Some((path.clone(), log_name(path)?))));
+            listing.logs.extend(self.log_only.logs());
         }
         listing
     }
@@ -291,7 +330,10 @@ impl Tracker {
             if path.extension().is_some_and(|extension| extension == "seg") {
                 listing.segments.insert(path);
             } else if let Some(name) = log_name(&path) {
-                listing.logs.insert(path, name);
+                // Beside the segments, as older `ringscope run` left them: whose it is counts.
+                if let Ok(owner) = log_folder::metadata(&self.dir, &path).map(|log| FileId::of(&log).owner) {
+                    listing.logs.insert(path, Log { name, owner });
+                }
             } else if run_id(&path).is_some() {
                 listing.runs.push(path);
             } else if let Some(name) = path.file_name().filter(|name| log_folder::is_named(name)) {
@@ -308,40 +350,110 @@ impl Tracker {
             if process.run_id.is_empty() {
                 continue;
             }
-            claimed.by_segment.insert((process.run_id.clone(), process.pid));
+            let user = process.file.owner;
+            claimed.by_segment.insert((user, process.run_id.clone(), process.pid));
             claimed.keys.insert(process.account.key().to_owned());
-            claimed.jobs.entry(process.run_id.clone()).or_insert_with(|| process.account.job().to_owned());
+            claimed
+                .jobs
+                .entry((user, process.run_id.clone()))
+                .or_insert_with(|| process.account.job().to_owned());
         }
         claimed
     }
 
-    fn read(&mut self, path: &Path, now: Now<'_>) -> Result<(), ReadError> {
-        if self.processes.get(path).is_some_and(|tracked| tracked.process.is_final) {
+    fn read(&mut self, folder: Option<&OwnedFd>, path: &Path, now: Now<'_>) -> Result<(), ReadError> {
+        let known = self.processes.get(path).map(|tracked| &tracked.process);
+        let is_passed = match known {
+            Some(process) => process.is_final || !now.budgets.may_read(process.file.owner, path),
+            None => now.budgets.is_surplus(path) || self.refusals.contains_key(path),
+        };
+        if is_passed {
             return Ok(());
         }
-        let mut file = match SegmentFile::open(path) {
+        let known = known.map(|process| process.file);
+        let started = crate::clock::monotonic();
+        let opened = SegmentFile::open(folder, path).and_then(|file| match known {
+            Some(known) if known != file.id() => Err(io::Error::other("another file has its name by now")),
+            _ => Ok(file),
+        });
+        let mut file = match opened {
             Ok(file) => file,
             Err(error) => {
                 self.cannot_open(path, &error, now);
                 return Err(error.into());
             }
         };
-        if !self.processes.contains_key(path) {
-            let identity = file.snapshot()?.identity;
-            let tracked = Tracked {
-                process: Process::new(path.to_owned(), &identity, file.id(), now.machine),
-                obeyed: None,
-                is_stale: self.is_first && file.age() > self.keep_dead,
-                bytes: None,
-            };
-            debug_assert_eq!(tracked.process.account.key(), key(&identity, now.machine));
-            self.processes.insert(path.to_owned(), tracked);
+        if known.is_none() && !self.take(path, &mut file, now)? {
+            return Ok(());
         }
         if let Some(tracked) = self.processes.get_mut(path) {
             tracked.process.read(&mut file, now, &mut self.losses)?;
-            tracked.obey(path, &self.wishes);
+            tracked.obey(Target { path, is: Some(file.id()) }, &self.wishes);
         }
+        now.budgets.spent(
+            file.id().owner,
+            path,
+            crate::clock::monotonic().saturating_duration_since(started),
+        );
         Ok(())
+    }
+
+    /// Takes in a segment that is seen for the first time. `false`: its user has too many.
+    fn take(&mut self, path: &Path, file: &mut SegmentFile, now: Now<'_>) -> Result<bool, ReadError> {
+        let (identity, id) = (file.snapshot()?.identity, file.id());
+        if let Err(refusal) = claims::check(&identity, id) {
+            if self.refusals.len() < MAX_WARNED {
+                self.refusals.insert(path.to_owned(), refusal.clone());
+            }
+            return Err(refusal.into());
+        }
+        if !now.budgets.add_process(id.owner, path) {
+            self.losses.add(Loss::SegmentOverBudget, 1);
+            return Ok(false);
+        }
+        if !now.other_hosts && !identity.host.is_empty() && !is_same_host(&identity.host, now.machine) {
+            self.other_host(path, &identity, id);
+        }
+        let key = self.keys.own(key(&identity, now), id.owner);
+        let tracked = Tracked {
+            process: Process::new(path.to_owned(), &identity, id, key, now),
+            obeyed: None,
+            is_stale: self.is_first && file.age() > self.keep_dead,
+            bytes: None,
+        };
+        self.processes.insert(path.to_owned(), tracked);
+        Ok(true)
+    }
+
+    /// A process counts itself to another host. In a container it does so by the container's name, and lies to nobody.
+    fn other_host(&mut self, path: &Path, identity: &Identity, id: FileId) {
+        if claims::has_own_host_name(identity, id) {
+            return;
+        }
+        self.losses.add(Loss::HostRefused, 1);
+        tracing::warn!(
+            segment = %path.display(),
+            user = id.owner,
+            host = clean(&identity.host, MAX_NAME_BYTES),
+            "a process counts itself to another host (RINGSCOPE_HOST) and is counted to this one: start the agent with \
+             --allow-other-hosts where that is meant"
+        );
+    }
+
+    /// What is held of each user.
+    fn held(&self) -> BTreeMap<u32, Held> {
+        let mut held = BTreeMap::<u32, Held>::new();
+        for process in self.processes.values().map(|tracked| &tracked.process) {
+            let of_user = held.entry(process.file.owner).or_default();
+            of_user.processes += 1;
+            of_user.facts_bytes += process.log.held_bytes();
+        }
+        for (user, facts_bytes) in self.log_only.held() {
+            let of_user = held.entry(user).or_default();
+            of_user.logs += 1;
+            of_user.facts_bytes += facts_bytes;
+        }
+        held
     }
 
     /// A known segment that is there and does not open is as good as gone. The agent's own want is not the process's.
@@ -361,7 +473,8 @@ impl Tracker {
             return;
         }
         if self.warned.len() < MAX_WARNED && self.warned.insert(path.to_owned()) {
-            self.losses.add(Loss::SegmentUnreadable, 1);
+            let is_refused = matches!(error, ReadError::Refused(_));
+            self.losses.add(if is_refused { Loss::ClaimRefused } else { Loss::SegmentUnreadable }, 1);
             tracing::warn!(
                 segment = %path.display(),
                 %error,
@@ -429,23 +542,33 @@ impl Tracker {
                 return true;
             }
             if let Some((log, id)) = tracked.process.log.file() {
-                remove(&dir, log, Some(id));
+                remove(&dir, log, id);
             }
-            remove(&dir, path, Some(tracked.process.file));
+            remove(&dir, path, tracked.process.file);
             false
         });
         self.warned.retain(|path| paths.contains(path));
         self.other_versions.retain(paths);
+        self.refusals.retain(|path, _| paths.contains(path));
+        self.budgets.retain(paths);
+        self.forget_keys();
         for (log, id) in self.log_only.clean(monotonic, keep_dead, claimed) {
             remove(&dir, &log, id);
         }
-        for note in self.launches.clean() {
+        for (note, id) in self.launches.clean() {
             let is_used = run_id(&note).is_none_or(|run| self.is_used(run));
             if !is_used {
-                remove(&dir, &note, None);
+                remove(&dir, &note, id);
             }
         }
         self.remove_side_files(&listing.runs);
+    }
+
+    fn forget_keys(&mut self) {
+        let with_segment = self.processes.values().map(|tracked| &tracked.process.account);
+        let logged = self.log_only.processes.values().map(|logged| &logged.account);
+        let accounts = with_segment.chain(logged).chain(self.launches.accounts());
+        self.keys.retain(&accounts.map(Account::key).collect());
     }
 
     /// Segments of processes whose end the daemon has and for whose files the folder has no room.
@@ -455,7 +578,8 @@ impl Tracker {
             let Some(at) = tracked.process.account.end_acknowledged else { continue };
             let log = tracked.process.log.file().map(|(log, _)| log);
             let of_log = || log.map_or(0, |log| room::taken(log_folder::metadata(&self.dir, log)));
-            let bytes = tracked.bytes.get_or_insert_with(|| room::taken(path.symlink_metadata()) + of_log());
+            let bytes =
+                tracked.bytes.get_or_insert_with(|| room::taken(metadata(&self.dir, path)) + of_log());
             ended.push((at, path.as_path(), *bytes));
         }
         if ended.is_empty() {
@@ -475,12 +599,14 @@ impl Tracker {
         for path in runs {
             let Some(run) = run_id(path) else { continue };
             let is_used = self.is_used(run) || self.launches.knows(run);
-            let modified = path.symlink_metadata().and_then(|metadata| metadata.modified()).ok();
-            let age = modified
+            let Ok(note) = metadata(&self.dir, path) else { continue };
+            let age = note
+                .modified()
+                .ok()
                 .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
                 .map(|modified| Duration::from_nanos(crate::clock::now().0).saturating_sub(modified));
             if !is_used && age.is_some_and(|age| age > SIDE_FILE_KEPT) {
-                remove(&self.dir, path, None);
+                remove(&self.dir, path, FileId::of(&note));
             }
         }
     }

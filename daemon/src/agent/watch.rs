@@ -89,5 +89,11 @@ impl Watch {
 
 fn wanted(process: &Process) -> Wanted<'_> {
     let start_ns = process.account.now.identity.as_ref().map_or(0, |identity| identity.start_time_ns);
-    Wanted { segment: &process.path, own_pid: process.pid, start_ns, is_final: process.is_final }
+    Wanted {
+        segment: &process.path,
+        file: process.file,
+        own_pid: process.pid,
+        start_ns,
+        is_final: process.is_final,
+    }
 }

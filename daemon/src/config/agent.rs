@@ -58,6 +58,13 @@ pub struct AgentArgs {
     no_kernel_log: bool,
     #[command(flatten)]
     trust: Trust,
+    /// Let processes count themselves to other hosts (RINGSCOPE_HOST) than the machine that the agent runs on, as on a machine
+    /// that pretends to be several; any user can then tell of any host
+    #[arg(long)]
+    allow_other_hosts: bool,
+    /// Name of this host; in a container, the machine's [default: as `uname -n` says]
+    #[arg(long, env = "RINGSCOPE_AGENT_HOST", value_name = "NAME")]
+    host: Option<String>,
     #[arg(long = "inherited-look", env = "RINGSCOPE_LOOK", hide = true)]
     look: Option<String>,
     #[arg(long = "inherited-kernel-log", env = "RINGSCOPE_KERNEL_LOG", hide = true)]
@@ -94,11 +101,15 @@ impl AgentArgs {
             keep_dead: keep_dead.unwrap_or(DEFAULT_KEEP_DEAD),
             sysfs: sysfs.unwrap_or_else(|| PathBuf::from(DEFAULT_SYSFS)),
             hardware_interval: hardware_interval.unwrap_or(DEFAULT_HARDWARE_INTERVAL),
+            other_hosts: self.allow_other_hosts || pretended.is_some(),
             pretended_hosts: pretended.unwrap_or_default(),
             token: token_source(self.token_file.as_deref()),
             trust: self.trust,
             ..AgentConfig::new(self.daemon, state_dir)
         };
+        if let Some(host) = self.host.filter(|host| !host.is_empty()) {
+            config.host = host;
+        }
         config.look.take_if(|_| self.no_look || look == Some(false));
         config.kernel_log.take_if(|_| self.no_kernel_log || kernel_log == Some(false));
         if let Err(error) = config.ingest_url() {
@@ -160,6 +171,13 @@ mod tests {
         std::fs::write(file.path(), "b = \"/b\"\na = \"/a\"\n").unwrap();
         let config = parse(&["--pretended-hosts", &file.path().display().to_string()]).unwrap();
         assert_eq!(config.pretended_hosts, [("a".to_owned(), "/a".into()), ("b".to_owned(), "/b".into())]);
+    }
+
+    #[test]
+    fn processes_count_to_other_hosts_only_where_that_was_said() {
+        assert!(!parse(&[]).unwrap().other_hosts);
+        assert!(parse(&["--allow-other-hosts"]).unwrap().other_hosts);
+        assert_eq!(parse(&["--host", "node7"]).unwrap().host, "node7");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use ringscope_wire::batch::Batch;
+use ringscope_wire::batch::{Batch, job_of};
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -134,7 +134,11 @@ impl Agent {
     fn note_jobs(&mut self, batch: &Batch) {
         let Some(jobs) = &mut self.jobs else { return };
         let named = batch.processes.iter().filter_map(|process| process.identity.as_ref());
-        jobs.extend(named.map(|identity| identity.job.clone()));
+        for identity in named {
+            // It may be called so here: another user may have a job of that name.
+            jobs.extend(identity.user.map(|user| job_of(&identity.job, user)));
+            jobs.insert(identity.job.clone());
+        }
         if jobs.len() > JOBS_MAX {
             self.jobs = None;
         }

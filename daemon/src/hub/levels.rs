@@ -22,9 +22,9 @@ pub(super) struct Levels {
 
 impl Levels {
     /// The wishes for the jobs that `is_its` says are an agent's.
-    pub(super) fn wishes(&self, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
+    pub(super) fn wishes(&self, model: &Model, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
         let its = self.wishes.iter().filter(|(job, _)| is_its(job));
-        its.map(|(job, (choice, _))| wish(job, *choice)).collect()
+        its.map(|(job, (choice, _))| wish(model.own_name(job), *choice)).collect()
     }
 
     /// The jobs of them that are raised to the level at which bytes per link are told. Where somebody has said a level,
@@ -104,14 +104,14 @@ fn process_level(process: &Process, state: RankState) -> Option<ProcessLevel> {
     })
 }
 
-fn wish(job: &str, choice: LevelChoice) -> batch::Wish {
+fn wish((job, user): (&str, Option<u32>), choice: LevelChoice) -> batch::Wish {
     let level = match choice {
         LevelChoice::Counters => batch::Level::Counters,
         LevelChoice::Channels => batch::Level::Channels,
         LevelChoice::Steps => batch::Level::Steps,
         LevelChoice::Default | LevelChoice::Off => batch::Level::Unspecified,
     };
-    batch::Wish { job: job.to_owned(), level: level.into(), off: choice == LevelChoice::Off }
+    batch::Wish { job: job.to_owned(), level: level.into(), off: choice == LevelChoice::Off, user }
 }
 
 /// Jobs for which something is wished at once; the oldest wish goes first. A reply with all of them has some 20 KB.
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(levels.raised(|_| true), ["train"], "it may be needed again");
         levels.raise([].into_iter(), at(17));
         assert!(levels.raised(|_| true).is_empty());
-        assert!(levels.wishes(|_| true).is_empty(), "nobody has wished for anything");
+        assert!(levels.wishes(&Model::new(), |_| true).is_empty(), "nobody has wished for anything");
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Model {
 
     fn apply_process(&mut self, process: &batch::Process, told: Told<'_>, changes: &mut Changes) {
         let Some(id) = self.process_id(process, told) else { return };
+        let job = process.identity.as_ref().map(|identity| self.job_name(identity)).unwrap_or_default();
         let was_unwatched =
             self.processes.get(&id).is_some_and(|known| self.unwatched_since(known).is_some());
         let at = told.reading.at;
@@ -78,6 +79,7 @@ impl Model {
             read_at: if is_file { at } else { told.reading.read_at },
             now: told.now,
             agent_host: told.agent_host,
+            job: &job,
             names: &mut self.names,
             losses: &mut self.losses,
         };
@@ -90,7 +92,9 @@ impl Model {
             known.sums = process.summations.iter().any(|told| !summation::is_end(told.state()));
         }
         if !was_known && let Some(identity) = &known.identity {
-            self.jobs.entry(Arc::clone(&identity.job)).or_default().processes.insert(id);
+            let job = self.jobs.entry(Arc::clone(&identity.job)).or_default();
+            job.user = job.user.or(identity.user);
+            job.processes.insert(id);
             self.hosts.entry(Arc::clone(&identity.host)).or_default().insert(id);
             merged.changed = known.locals.keys().copied().collect();
         }
@@ -164,7 +168,11 @@ impl Model {
     /// The process of this key, made if there is room.
     fn process_id(&mut self, process: &batch::Process, told: Told<'_>) -> Option<ProcessId> {
         if let Some(id) = self.keys.get(process.key.as_str()) {
-            return Some(*id);
+            let is_his = self.processes.get(id).is_none_or(|known| known.is_of(process.identity.as_ref()));
+            if !is_his {
+                self.losses.add("process_of_another_user");
+            }
+            return is_his.then_some(*id);
         }
         let ended = process.ended_at_ns.map(|ended| told.reading.ours(Timestamp(ended)));
         let ended_long_ago = ended.is_some_and(|ended| told.now.since(ended) >= ENDED_KEPT);

@@ -94,6 +94,7 @@ fn identity(known: &Identity) -> batch::Identity {
         k8s_pod: known.k8s_pod.to_string(),
         executable: known.executable.to_string(),
         library_version: known.library_version,
+        user: known.user,
     }
 }
 

@@ -70,6 +70,7 @@ impl Model {
         self.hosts.entry(host.clone()).or_default();
         let known = self.hardware.entry(host.clone()).or_insert_with(|| Hardware::new(told, stamp));
         let mut word = Word {
+            job: "",
             stamp,
             at: now,
             read_at: now,

@@ -112,6 +112,7 @@ impl Process {
         identity.global_rank = identity.global_rank.or(told.global_rank);
         identity.world_size = identity.world_size.or(told.world_size);
         identity.local_rank = identity.local_rank.or(told.local_rank);
+        identity.user = identity.user.or(told.user);
         if identity.library_version == 0 {
             identity.library_version = told.library_version;
         }
@@ -289,10 +290,10 @@ fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity 
         .into_iter()
         .find(|host| !host.is_empty())
         .unwrap_or_default();
-    let job = if told.job.is_empty() {
+    let job = if word.job.is_empty() {
         word.names.intern(&format!("pid-{}@{host}", told.pid))
     } else {
-        word.names.intern(&told.job)
+        word.names.intern(word.job)
     };
     Identity {
         host: word.names.intern(host),
@@ -306,6 +307,7 @@ fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity 
         k8s_pod: word.names.intern(&told.k8s_pod),
         executable: word.names.intern(&told.executable),
         library_version: told.library_version,
+        user: told.user,
     }
 }
 

@@ -39,6 +39,7 @@ pub mod rings;
 mod samples;
 pub mod summation;
 mod traffic;
+mod users;
 mod word;
 
 #[cfg(test)]
@@ -107,6 +108,8 @@ pub struct Model {
 /// All processes that name the same job.
 #[derive(Debug, Default)]
 pub struct Job {
+    /// Whose it is. Absent: not known, as of imported ones.
+    user: Option<u32>,
     processes: BTreeSet<process::ProcessId>,
     communicators: BTreeSet<CommunicatorId>,
     /// What was known of processes and communicators that are forgotten.

@@ -85,6 +85,7 @@ pub struct Identity {
     pub k8s_pod: Name,
     pub executable: Name,
     pub library_version: u32,
+    pub user: Option<u32>,
 }
 
 /// How a process is looked at.

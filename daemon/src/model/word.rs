@@ -16,6 +16,8 @@ pub(super) struct Word<'a> {
     pub(super) now: Timestamp,
     /// Host of the agent. Empty: not an agent's word.
     pub(super) agent_host: &'a str,
+    /// The job of the process, as it is called here. Empty: not said.
+    pub(super) job: &'a str,
     pub(super) names: &'a mut Names,
     pub(super) losses: &'a mut Losses,
 }

@@ -53,6 +53,8 @@ pub(super) struct Content {
     /// Number of the first of `communicators`.
     first: u64,
     facts_bytes: usize,
+    /// Bound of `facts_bytes` below the common one.
+    max_facts_bytes: Option<usize>,
     revision: u64,
     unparsed: Unparsed,
     warnings: Vec<Evidence>,
@@ -113,6 +115,17 @@ impl NcclLog {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What the facts of its communicators take.
+    #[must_use]
+    pub fn facts_bytes(&self) -> usize {
+        self.content.facts_bytes
+    }
+
+    /// From now on they take no more than so much: the oldest goes first.
+    pub fn hold_at_most(&mut self, bytes: usize) {
+        self.content.max_facts_bytes = Some(bytes);
     }
 
     /// Reads on. Chunks may end anywhere; a line counts once its end is there.
@@ -416,7 +429,8 @@ impl Content {
         facts.version.clone_from(&self.version);
         self.facts_bytes += facts.weight_bytes();
         self.communicators.push_back(facts);
-        while self.facts_bytes > MAX_FACTS_BYTES
+        let bound = self.max_facts_bytes.unwrap_or(MAX_FACTS_BYTES).min(MAX_FACTS_BYTES);
+        while self.facts_bytes > bound
             && let Some(oldest) = self.communicators.pop_front()
         {
             self.facts_bytes = self.facts_bytes.saturating_sub(oldest.weight_bytes());

@@ -24,7 +24,7 @@ fn of_job(host: &Host, pid: u32, job: &str) -> SegmentWriter {
 }
 
 fn wish(job: &str, level: Level, off: bool) -> Wish {
-    Wish { job: job.to_owned(), level: level.into(), off }
+    Wish { job: job.to_owned(), level: level.into(), off, user: None }
 }
 
 /// Lets the agent hear three answers: the second batch is sent after the first answer was heard, and what is read for the

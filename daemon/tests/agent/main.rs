@@ -55,6 +55,8 @@ impl Host {
         config.dir = memory.path().join("segments");
         config.interval = Duration::from_millis(5);
         config.host = "machine1".to_owned();
+        // Segments of these tests count themselves to node1.
+        config.other_hosts = true;
         config.hardware_interval = Duration::ZERO;
         config.kernel_log = None;
         config.look = Some(env!("CARGO_BIN_EXE_ringscope").into());

@@ -99,6 +99,8 @@ impl Stage {
         if let Some(url) = &self.database_url {
             command.args(["--database-url", url]);
         }
+        // Its jobs count themselves to the hosts that they pretend.
+        command.args(["--agent-other-hosts", "true"]);
         if !with_agent {
             command.args(["--with-agent", "false"]);
         }
@@ -109,7 +111,7 @@ impl Stage {
     pub fn agent(&self) -> Process {
         let mut command = Command::new(RINGSCOPE);
         command.arg("agent").args(["--daemon", &self.url()]).arg("--dir").arg(&self.segment_dir.0);
-        command.arg("--state-dir").arg(self.dir.0.join("agent"));
+        command.arg("--state-dir").arg(self.dir.0.join("agent")).arg("--allow-other-hosts");
         Process::start(&mut command, &self.dir.0.join("agent.log"))
     }
 

@@ -50,7 +50,7 @@ async fn a_wish_is_kept_and_told_to_the_agents_of_its_job() {
     // The answer to a batch without processes carries it too, and only where the job is.
     let mut heartbeat = SMALL.batch(0, 2, 3, START_NS);
     heartbeat.processes.clear();
-    let steps = Wish { job: "train".into(), level: Level::Steps.into(), off: false };
+    let steps = Wish { job: "train".into(), level: Level::Steps.into(), off: false, user: None };
     assert_eq!(daemon.take(&heartbeat).await.wishes, std::slice::from_ref(&steps));
     assert_eq!(daemon.take(&other.batch(0, 2, 4, START_NS)).await.wishes, []);
     // Of an agent that spoke to another daemon before, nobody knows which jobs it has.
@@ -66,7 +66,7 @@ async fn a_wish_is_kept_and_told_to_the_agents_of_its_job() {
     assert_eq!(levels[..2], [(Some(0), Some(LevelChoice::Steps)), (Some(1), None)]);
 
     assert_eq!(put(&daemon, "train", r#"{"level": "off"}"#).await.status(), 200);
-    let off = Wish { job: "train".into(), level: Level::Unspecified.into(), off: true };
+    let off = Wish { job: "train".into(), level: Level::Unspecified.into(), off: true, user: None };
     assert_eq!(daemon.take(&SMALL.batch(1, 2, 4, START_NS)).await.wishes, [off]);
     daemon.stop().await;
 }

@@ -87,6 +87,8 @@ pub struct Fixed {
     pub k8s_pod: [u8; 128],
     /// Path of the library's log (`NCCL_DEBUG_FILE` as set, `%h` and `%p` not replaced); empty if it has none.
     pub log_file: [u8; 512],
+    /// User whose file this is, as the process knows him, plus one. 0: not said, as by collectors that do not know this field.
+    pub user: u64,
 }
 
 /// Ticks are `CLOCK_MONOTONIC` nanoseconds.

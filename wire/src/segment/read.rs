@@ -124,7 +124,7 @@ pub struct Snapshot {
 }
 
 /// Who a process is, as its segment says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Process id as the process sees it.
     pub pid: u32,
@@ -150,6 +150,8 @@ pub struct Identity {
     pub k8s_pod: String,
     /// Path of the library's log with `%h` and `%p` not replaced; empty if it has none.
     pub log_file: String,
+    /// User whose segment it is, as the process knows him, if said.
+    pub user: Option<u32>,
 }
 
 /// What a segment of any version says of itself.
@@ -570,6 +572,7 @@ fn identity(fixed: &Fixed) -> Identity {
         k8s_namespace: text(&fixed.k8s_namespace),
         k8s_pod: text(&fixed.k8s_pod),
         log_file: text(&fixed.log_file),
+        user: fixed.user.checked_sub(1).and_then(|user| u32::try_from(user).ok()),
     }
 }
 

@@ -58,6 +58,7 @@ fn write_fixed(bytes: &mut [u8]) {
     put(bytes, offset_of!(Fixed, run_id), b"run");
     put(bytes, offset_of!(Fixed, executable), b"python3");
     put(bytes, offset_of!(Fixed, log_file), b"/tmp/%h.log");
+    put(bytes, offset_of!(Fixed, user), &1001_u64.to_le_bytes());
 }
 
 fn write_communicator(bytes: &mut [u8], at: usize) {

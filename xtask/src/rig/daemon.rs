@@ -34,7 +34,13 @@ impl Daemon {
         for host in 0..n_hosts {
             let mut agent = network.command_on(host, &ringscope);
             agent.args(["agent", "--daemon", &format!("http://{}", address())]);
-            agent.args(["--interval", AGENT_INTERVAL, "--hardware-interval", HARDWARE_INTERVAL]);
+            agent.args([
+                "--interval",
+                AGENT_INTERVAL,
+                "--hardware-interval",
+                HARDWARE_INTERVAL,
+                "--allow-other-hosts",
+            ]);
             agent.arg("--dir").arg(segments(host)).arg("--state-dir").arg(folder.join(host_name(host)));
             daemon.spawn(agent, &folder.join(format!("agent-{host}.log")))?;
         }

@@ -1,6 +1,7 @@
 use std::process::{Child, Command};
 
 use super::*;
+use crate::agent::budget::Budgets;
 use crate::agent::log_readers::LogReaders;
 use crate::agent::ticks;
 
@@ -70,9 +71,16 @@ impl Folder {
             monotonic: self.start + Duration::from_secs(seconds),
             ticks: ticks::reading(),
             machine: MACHINE,
+            other_hosts: true,
+            dir: self.dir.path(),
             readers: &LogReaders::default(),
+            budgets: &Budgets::default(),
         };
-        self.launches.poll(&notes, claimed, &BTreeSet::new(), pids, now);
+        self.launches.poll(&notes, claimed, &BTreeSet::new(), pids, &mut Keys::default(), now);
+    }
+
+    fn cleaned(&mut self) -> Vec<PathBuf> {
+        self.launches.clean().into_iter().map(|(path, _)| path).collect()
     }
 
     fn told(&self) -> Vec<batch::Process> {
@@ -89,7 +97,8 @@ fn nobody() -> Claimed {
 }
 
 fn claimed(run: &str, pid: u32) -> Claimed {
-    Claimed { by_segment: BTreeSet::from([(run.to_owned(), pid)]), ..nobody() }
+    let user = rustix::process::geteuid().as_raw();
+    Claimed { by_segment: BTreeSet::from([(user, run.to_owned(), pid)]), ..nobody() }
 }
 
 #[test]
@@ -120,7 +129,7 @@ fn one_that_sleeps_is_told_until_it_is_gone() {
     folder.queue(1);
     assert_eq!(folder.told(), [], "told");
     folder.launches.acknowledged(1, folder.start);
-    assert_eq!(folder.launches.clean(), Vec::<PathBuf>::new());
+    assert_eq!(folder.cleaned(), Vec::<PathBuf>::new());
 
     sleeper.end();
     folder.poll(4, &nobody(), &[]);
@@ -131,7 +140,7 @@ fn one_that_sleeps_is_told_until_it_is_gone() {
     folder.launches.acknowledged(2, folder.start);
     // The second time it is certain that all of it was said.
     folder.launches.acknowledged(2, folder.start);
-    assert_eq!(folder.launches.clean(), [folder.path("a")]);
+    assert_eq!(folder.cleaned(), [folder.path("a")]);
     assert!(!folder.launches.knows("a"));
 }
 
@@ -160,7 +169,7 @@ fn a_segment_takes_over_and_a_launcher_is_nobody() {
     folder.queue(2);
     folder.launches.acknowledged(2, folder.start);
     folder.launches.acknowledged(2, folder.start);
-    assert_eq!(folder.launches.clean(), Vec::<PathBuf>::new(), "it lives: its note stays");
+    assert_eq!(folder.cleaned(), Vec::<PathBuf>::new(), "it lives: its note stays");
     folder.poll(6, &nobody(), &[]);
     assert_eq!(folder.told(), [], "and is not taken up again");
     // One that is known to be a launcher before it was told of is never told.

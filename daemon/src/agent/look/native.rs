@@ -89,7 +89,7 @@ impl Mapping {
         let check = |metadata: &Metadata| {
             if metadata.ino() == self.inode { Ok(()) } else { Err(io::Error::other("it is another file")) }
         };
-        regular::open(&path, check).ok()
+        regular::open_of_process(&path, check).ok()
     }
 
     /// Name of the file alone.

@@ -1,0 +1,81 @@
+//! What this agent may do beyond its own files, and what is not seen for want of it. No root is needed: a user of its own with
+//! some capabilities does, and each of them can be left out.
+
+use rustix::thread::CapabilitySet;
+
+/// A right that may lack, and what is not seen without it.
+const NEEDED: [(CapabilitySet, &str, &str); 5] = [
+    (
+        CapabilitySet::DAC_READ_SEARCH,
+        "CAP_DAC_READ_SEARCH",
+        "jobs of other users are not watched, for their segments and logs are theirs alone",
+    ),
+    (
+        CapabilitySet::SYS_PTRACE,
+        "CAP_SYS_PTRACE",
+        "what their processes do while a job hangs (stacks, system calls) is not seen",
+    ),
+    (
+        CapabilitySet::SYSLOG,
+        "CAP_SYSLOG",
+        "the kernel's messages (Xid, links, out of memory) may not be readable",
+    ),
+    (
+        CapabilitySet::DAC_OVERRIDE,
+        "CAP_DAC_OVERRIDE",
+        "levels of their processes cannot be set from here, and places of their communicators that ended are used again \
+         only when there is no other",
+    ),
+    (
+        CapabilitySet::FOWNER,
+        "CAP_FOWNER",
+        "files of their processes that ended are left in the folder until they start a job again (`ringscope run`)",
+    ),
+];
+
+/// What this process may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rights(CapabilitySet);
+
+impl Rights {
+    /// Those that are in effect. Where that cannot be said, none is thought to lack.
+    pub(super) fn own() -> Self {
+        Self(rustix::thread::capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective))
+    }
+
+    /// What lacks, and what is not seen for it. Empty: nothing.
+    fn lacks(self) -> Vec<String> {
+        let lacking = NEEDED.iter().filter(|(right, ..)| !self.0.contains(*right));
+        lacking.map(|(_, name, what)| format!("{name}: {what}")).collect()
+    }
+
+    /// Says in one line what lacks.
+    pub(super) fn say(self) {
+        let lacks = self.lacks();
+        if !lacks.is_empty() {
+            let user = rustix::process::geteuid().as_raw();
+            tracing::warn!(user, "the agent works without {}", lacks.join("; without "));
+        }
+    }
+
+    /// What to give an agent that may not read other users' files.
+    pub(super) const fn remedy() -> &'static str {
+        "give it the capability CAP_DAC_READ_SEARCH (AmbientCapabilities= of its unit), or run it as the user of the job"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_right_that_lacks_is_said_with_what_is_not_seen() {
+        assert!(Rights(CapabilitySet::all()).lacks().is_empty());
+        let lacks = Rights(CapabilitySet::all() - CapabilitySet::SYSLOG).lacks();
+        assert_eq!(
+            lacks,
+            ["CAP_SYSLOG: the kernel's messages (Xid, links, out of memory) may not be readable"]
+        );
+        assert_eq!(Rights(CapabilitySet::empty()).lacks().len(), NEEDED.len());
+    }
+}
