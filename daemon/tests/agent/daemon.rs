@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -58,7 +58,9 @@ impl FakeDaemon {
             inquiries: Mutex::default(),
             received: sender,
         });
-        let app = axum::Router::new().route("/api/v1/ingest", post(ingest)).with_state(shared.clone());
+        // As the daemon, which takes longer bodies than axum does unless told.
+        let routes = axum::Router::new().route("/api/v1/ingest", post(ingest));
+        let app = routes.layer(DefaultBodyLimit::disable()).with_state(shared.clone());
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await.expect("serve") });
         Self { url, shared, received, batches: Vec::new(), processes: BTreeMap::new(), _server: server }

@@ -7,6 +7,7 @@
     reason = "a test: its helpers fail it as its cases do"
 )]
 
+mod attacks;
 mod calls;
 mod daemon;
 mod hardware;
@@ -18,6 +19,8 @@ mod segment;
 mod summation;
 #[path = "../common/sysfs.rs"]
 mod sysfs;
+mod two_users;
+mod users;
 
 use std::collections::BTreeSet;
 use std::path::Path;
