@@ -88,7 +88,7 @@ async fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
     stream.write_all(&record).await.unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.unwrap();
-    // An alert: fatal, protocol_version.
-    assert_eq!((answer.first(), answer.get(5..)), (Some(&0x15), Some(&[2, 70][..])), "{answer:?}");
+    // A fatal alert and nothing else: handshake_failure or protocol_version.
+    assert!(matches!(answer[..], [0x15, _, _, 0, 2, 2, 40 | 70]), "{answer:?}");
     daemon.stop().await;
 }
