@@ -189,7 +189,9 @@ async fn a_thousand_uploads_that_stand_still_take_little_and_make_room_again() {
         assert!(daemon.get("/healthz").await.is_some_and(|answer| answer.status().is_success()));
         let grown = daemon.memory_kib("VmHWM").saturating_sub(before);
         println!("1000 uploads that stand still after {bytes} bytes: {grown} KiB");
-        assert!(grown <= 64 << 10, "{bytes}: {grown} KiB");
+        // Buffers that grew leave holes of their former sizes behind: beyond what all may hold, as much again.
+        let most = if bytes <= 8 << 10 { 64 << 10 } else { 112 << 10 };
+        assert!(grown <= most, "{bytes}: {grown} KiB");
         // Either there is room for a batch, or somebody is told to come again; when the others time out there is.
         let answer = daemon.post(small().encode_to_vec(), "identity").await;
         if answer.status() != StatusCode::OK {
@@ -239,7 +241,7 @@ async fn reading_ends_when_the_client_has_left() {
     for _ in 0..8 {
         let mut stream = TcpStream::connect(&daemon.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
-        stream.write_all(&log[..256 << 10]).await.unwrap();
+        stream.write_all(&log[..64 << 10]).await.unwrap();
         streams.push(stream);
     }
     until("all eight are read", async || import("no log").await.status() == StatusCode::SERVICE_UNAVAILABLE)
