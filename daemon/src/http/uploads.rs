@@ -201,7 +201,7 @@ pub(super) fn too_large(limit_bytes: usize) -> ApiError {
 }
 
 /// Bytes of bodies in memory, of all clients together, packed and unpacked: one of the largest batches, or hundreds of
-/// ordinary ones. With all else that a thousand connections take which stand still it is less than 64 MiB.
+/// ordinary ones. What a thousand connections take by themselves comes on top (`tests/bounds.rs` measures it).
 const HELD_BYTES_MAX: usize = 32 << 20;
 /// Of that, for small ones only.
 const RESERVE_BYTES: usize = 4 << 20;
