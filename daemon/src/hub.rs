@@ -12,6 +12,7 @@ mod inquiries;
 mod levels;
 mod relational;
 mod sampling;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod unsaved;
@@ -45,6 +46,7 @@ pub struct Hub {
     changed: Notify,
     versions: versions::Versions,
     sample_interval: Duration,
+    tenants: tenants::Tenants,
 }
 
 /// What the lock guards.
@@ -105,6 +107,7 @@ impl Hub {
             changed: Notify::new(),
             versions: versions::Versions::default(),
             sample_interval,
+            tenants: tenants::Tenants::default(),
         }
     }
 
@@ -149,6 +152,8 @@ impl Hub {
         state.sample(now, self.sample_interval);
         self.versions.has(state.model.n_processes());
         self.versions.changed();
+        drop(state);
+        self.tick_tenants(now);
     }
 
     /// Looks again at the jobs of which more may be known before the next tick. To be called some times a second.
@@ -163,6 +168,8 @@ impl Hub {
             self.note_findings(&mut state, findings, now);
             self.versions.changed();
         }
+        drop(state);
+        self.look_again_at_tenants(now);
     }
 
     /// Which moment of the model this is.
@@ -185,6 +192,11 @@ impl Hub {
 
     /// Takes in what the store kept. What came from agents in the meantime is newer and stays.
     pub fn restore(&self, restored: Restored, now: Timestamp) {
+        self.restore_tenants(&restored, now);
+        self.restore_own(restored, now);
+    }
+
+    fn restore_own(&self, restored: Restored, now: Timestamp) {
         let mut older = OlderIds::default();
         for stored in &restored.communicators {
             older.communicator(&stored.id, &stored.job, stored.comm_hash, stored.n_ranks);
@@ -236,13 +248,17 @@ impl Hub {
     pub async fn publish_changes(&self) {
         loop {
             self.changed.notified().await;
-            let change = self.lock().change.take();
-            if let Some(change) = change {
-                self.versions.told();
-                // No subscriber is no error.
-                let _ = self.changes.send(change);
-            }
+            self.publish_change();
             tokio::time::sleep(CHANGES_INTERVAL).await;
+        }
+    }
+
+    fn publish_change(&self) {
+        let change = self.lock().change.take();
+        if let Some(change) = change {
+            self.versions.told();
+            // No subscriber is no error.
+            let _ = self.changes.send(change);
         }
     }
 

@@ -168,6 +168,8 @@ impl Server {
             body_limit_bytes: config.body_limit_bytes,
             tls: tls.clone(),
             stop: stop.clone(),
+            of_tenant: None,
+            metrics_communicators: config.metrics_communicators,
         };
         tracing::info!("listening on {}://{local_addr}", scheme(tls.is_some()));
         let addresses = Addresses {

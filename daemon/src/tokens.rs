@@ -42,6 +42,9 @@ enum What {
         /// ingest (agents), read (Prometheus, who only looks), operate (who is on call) or admin
         #[arg(long, value_parser = str::parse::<Role>)]
         role: Role,
+        /// Tenant whose jobs and hosts it is for: what it sends is theirs, and it sees nobody else's [default: all]
+        #[arg(long)]
+        tenant: Option<String>,
         /// When it ends by itself, e.g. 12h, 90d [default: never]
         #[arg(long, value_name = "DURATION", value_parser = config::duration)]
         expires: Option<Duration>,
@@ -115,9 +118,13 @@ pub enum TokensError {
 /// [`TokensError`].
 pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensError> {
     match &args.what {
-        What::Create { name, role, expires, at } => {
+        What::Create { name, role, tenant, expires, at } => {
             let expires_in_s = expires.map(|expires| expires.as_secs());
-            let made = create(at, &TokenWish { name: name.clone(), role: *role, expires_in_s }).await?;
+            let made = create(
+                at,
+                &TokenWish { name: name.clone(), role: *role, tenant: tenant.clone(), expires_in_s },
+            )
+            .await?;
             writeln!(out, "{}", made.secret)?;
             // Not where the token goes.
             let _ = writeln!(
@@ -243,7 +250,7 @@ fn done(action: &str, subject: &str, detail: String) -> AuditEntry {
 fn list(tokens: &[Token], now: Timestamp) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["ID", "ROLE", "STATE", "MADE", "BY", "LAST USED", "NAME"]);
+    table.set_header(["ID", "ROLE", "TENANT", "STATE", "MADE", "BY", "LAST USED", "NAME"]);
     for token in tokens {
         let state = match (token.revoked_at, token.expires_at) {
             (Some(at), _) => format!("revoked {at}"),
@@ -254,6 +261,7 @@ fn list(tokens: &[Token], now: Timestamp) -> Table {
         table.add_row([
             token.id.clone(),
             token.role.label().to_owned(),
+            token.tenant.clone().unwrap_or_else(|| "all".to_owned()),
             state,
             token.created_at.to_string(),
             shown(&token.created_by),

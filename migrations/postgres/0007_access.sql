@@ -20,7 +20,7 @@ COMMENT ON TABLE tokens IS 'Who may do what, besides who is named by a proxy.';
 COMMENT ON COLUMN tokens.id IS 'Sixteen hexadecimal digits, which stand in the token too.';
 COMMENT ON COLUMN tokens.name IS 'What it is for, in the words of who made it.';
 COMMENT ON COLUMN tokens.role IS 'ingest, read, operate or admin.';
-COMMENT ON COLUMN tokens.tenant IS 'Whose jobs it is for; empty: everybody''s. Always empty until tenants are told apart.';
+COMMENT ON COLUMN tokens.tenant IS 'Whose jobs it is for; empty: everybody''s.';
 COMMENT ON COLUMN tokens.hash IS 'SHA-256 of the token; the token itself is kept nowhere.';
 COMMENT ON COLUMN tokens.created_ns IS 'When it was made: nanoseconds since 1970, UTC.';
 COMMENT ON COLUMN tokens.created_by IS 'Who made it.';

@@ -6,7 +6,7 @@ CREATE TABLE tokens (
     name TEXT NOT NULL,
     -- ingest, read, operate or admin.
     role TEXT NOT NULL,
-    -- Whose jobs it is for; empty: everybody's. Always empty until tenants are told apart.
+    -- Whose jobs it is for; empty: everybody's.
     tenant TEXT NOT NULL,
     -- SHA-256 of the token; the token itself is kept nowhere.
     hash BLOB NOT NULL,

@@ -1102,6 +1102,8 @@ export type Session = {
   name: string;
   /** What they may do. */
   role: Role;
+  /** Tenant whose jobs and hosts they see. Absent: all. */
+  tenant?: string;
 };
 
 /** How bad a finding is. */
@@ -1409,6 +1411,8 @@ export type Token = {
   revoked_at?: string;
   /** What it may do. */
   role: Role;
+  /** Tenant whose jobs and hosts it is for. Absent: all. */
+  tenant?: string;
 };
 
 /** A token that is to be made. */
@@ -1419,6 +1423,8 @@ export type TokenWish = {
   name: string;
   /** What it may do. */
   role: Role;
+  /** Tenant whose jobs and hosts it is for. Absent: all. */
+  tenant?: string;
 };
 
 /** A trace in Chrome's trace event format, JSON object form. */

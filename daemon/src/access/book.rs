@@ -240,7 +240,8 @@ pub fn sessions_over(now: Timestamp) -> (Timestamp, Timestamp) {
 }
 
 fn who(token: &Token, known_by: KnownBy, ends_at: Option<Timestamp>) -> Who {
-    Who { name: token.name.clone(), role: token.role, known_by, ends_at }
+    let tenant = token.tenant.as_deref().and_then(|tenant| tenant.parse().ok());
+    Who { name: token.name.clone(), role: token.role, tenant, known_by, ends_at }
 }
 
 fn holds(token: &Token, now: Timestamp) -> Result<(), Refusal> {
@@ -287,6 +288,7 @@ mod tests {
             id: secret.id.clone(),
             name: "grafana".to_owned(),
             role: Role::Read,
+            tenant: None,
             created_at: Timestamp(S),
             created_by: String::new(),
             expires_at,

@@ -2,11 +2,13 @@
 
 mod book;
 mod proxy;
+mod tenant;
 mod throttle;
 mod token;
 
 pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
 pub use proxy::{Proxies, RoleOfGroup, Trusted};
+pub use tenant::{Tenant, nobodys};
 pub use throttle::Throttle;
 pub use token::{Hash, Secret, hash_of};
 
@@ -31,6 +33,8 @@ pub struct Who {
     pub name: String,
     /// What they may do.
     pub role: Role,
+    /// Whose jobs and hosts they see. `None`: everybody's.
+    pub tenant: Option<Tenant>,
     /// How that is known.
     pub known_by: KnownBy,
     /// When a session ends.
@@ -41,7 +45,13 @@ impl Who {
     /// Whoever asks where nothing is needed. Tokens are made by who may write to the database, and by no stranger.
     #[must_use]
     pub const fn anybody() -> Self {
-        Self { name: String::new(), role: Role::Operate, known_by: KnownBy::Nothing, ends_at: None }
+        Self {
+            name: String::new(),
+            role: Role::Operate,
+            tenant: None,
+            known_by: KnownBy::Nothing,
+            ends_at: None,
+        }
     }
 
     /// Whether they may do what needs this.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use super::Who;
+use super::{Tenant, Who};
 use crate::api::{KnownBy, Role, TOKEN_NAME_CHARS_MAX};
 
 /// An address, or a network, of a proxy that is believed.
@@ -33,6 +33,7 @@ impl FromStr for Trusted {
 pub struct RoleOfGroup {
     group: String,
     role: Role,
+    tenant: Option<Tenant>,
 }
 
 impl FromStr for RoleOfGroup {
@@ -45,8 +46,15 @@ impl FromStr for RoleOfGroup {
         if group.is_empty() {
             return Err(format!("{text:?} names no group; everybody is *=ROLE"));
         }
+        let (role, tenant) = match role.split_once('@') {
+            Some((role, tenant)) => (role, Some(tenant.parse()?)),
+            None => (role, None),
+        };
         let role = role.parse().map_err(|error: crate::api::UnknownRole| error.to_string())?;
-        Ok(Self { group: group.to_owned(), role })
+        if role == Role::Admin && tenant.is_some() {
+            return Err(format!("{text:?}: an admin is of no tenant"));
+        }
+        Ok(Self { group: group.to_owned(), role, tenant })
     }
 }
 
@@ -87,13 +95,10 @@ impl Proxies {
         let groups = if self.groups_header.is_empty() { None } else { header(&self.groups_header) };
         let groups: Vec<&str> = groups.unwrap_or_default().split(',').map(str::trim).collect();
         let holds = |rule: &&RoleOfGroup| rule.group == "*" || groups.contains(&rule.group.as_str());
-        let role = self
-            .roles
-            .iter()
-            .filter(holds)
-            .map(|rule| rule.role)
-            .max_by_key(|role| Role::ALL.iter().position(|known| known == role))?;
-        Some(Who { name: name.to_owned(), role, known_by: KnownBy::Proxy, ends_at: None })
+        let rank = |rule: &&RoleOfGroup| Role::ALL.iter().position(|known| *known == rule.role);
+        let rule = self.roles.iter().filter(holds).max_by_key(rank)?;
+        let (role, tenant) = (rule.role, rule.tenant.clone());
+        Some(Who { name: name.to_owned(), role, tenant, known_by: KnownBy::Proxy, ends_at: None })
     }
 
     /// Where a request came from: the peer, or, of a proxy that is believed, the last address that it was told by somebody

@@ -63,6 +63,10 @@ pub struct Token {
     pub name: String,
     /// What it may do.
     pub role: Role,
+    /// Tenant whose jobs and hosts it is for. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tenant: Option<String>,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -91,6 +95,10 @@ pub struct TokenWish {
     pub name: String,
     /// What it may do.
     pub role: Role,
+    /// Tenant whose jobs and hosts it is for. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[a-z0-9-]{1,32}$", nullable = false)]
+    pub tenant: Option<String>,
     /// Seconds until it ends by itself. Absent: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315_360_000, nullable = false)]
@@ -135,6 +143,10 @@ pub struct Session {
     pub name: String,
     /// What they may do.
     pub role: Role,
+    /// Tenant whose jobs and hosts they see. Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tenant: Option<String>,
     /// How the daemon knows.
     pub known_by: KnownBy,
     /// When a session ends, however much it is used. Absent: it is none.

@@ -1,8 +1,8 @@
 //! Tokens made, listed and revoked.
 
 use super::Gate;
-use crate::access::{Secret, TokenRow, Used};
-use crate::api::{NewToken, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
+use crate::access::{Secret, Tenant, TokenRow, Used};
+use crate::api::{NewToken, Role, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
 use crate::clock::{self, Timestamp};
 use crate::unseen::is_odd;
 
@@ -52,6 +52,14 @@ pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, Tok
         }
         _ => {}
     }
+    if let Some(tenant) = &wish.tenant {
+        tenant.parse::<Tenant>().map_err(TokenError::Wish)?;
+        if wish.role == Role::Admin {
+            return Err(TokenError::Wish(
+                "an admin is of no tenant: leave out tenant, or take another role".to_owned(),
+            ));
+        }
+    }
     if let Some(seconds) = wish.expires_in_s.filter(|seconds| !(1..=TOKEN_LIFE_S_MAX).contains(seconds)) {
         let detail =
             format!("expires_in_s is {seconds}; allowed: 1 to {TOKEN_LIFE_S_MAX}, or none for no end");
@@ -64,6 +72,7 @@ pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, Tok
         id: secret.id,
         name: name.to_owned(),
         role: wish.role,
+        tenant: wish.tenant.clone(),
         created_at: now,
         created_by: by.to_owned(),
         expires_at: wish

@@ -140,14 +140,22 @@ impl Gate {
         };
         // Where nothing is needed, who says who they are may not do less for it.
         let at_least = |who: Who| match who.role {
-            Role::Ingest | Role::Read if is_open => Who { name: who.name, ..Who::anybody() },
+            Role::Ingest | Role::Read if is_open => {
+                Who { name: who.name, tenant: who.tenant, ..Who::anybody() }
+            }
             _ => who,
         };
         let mut refusal = None;
         if let Some(bearer) = asking.bearer {
             if book.is_own(bearer) {
                 let name = "the agent of the daemon's host".to_owned();
-                return Ok(Who { name, role: Role::Ingest, known_by: KnownBy::Token, ends_at: None });
+                return Ok(Who {
+                    name,
+                    role: Role::Ingest,
+                    tenant: None,
+                    known_by: KnownBy::Token,
+                    ends_at: None,
+                });
             }
             match book.token(bearer, now) {
                 Ok(who) => return Ok(at_least(who)),

@@ -1,7 +1,6 @@
 //! `GET audit`: who did what.
 
 use axum::Json;
-use axum::extract::State;
 
 use super::App;
 use super::problem::ApiError;
@@ -21,7 +20,7 @@ use crate::api::{AuditEntry, Page, Problem};
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The daemon has no database.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<AuditEntry>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<AuditEntry>>, ApiError> {
     let params = params.allow(&["who", "action", "limit", "cursor"])?;
     let limit = params.number("limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
     let before = params.number("cursor", 0..=u64::MAX)?;

@@ -20,7 +20,8 @@ use axum::response::{IntoResponse as _, Response};
 use futures::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 
-use super::App;
+use super::Whole;
+use crate::access::Who;
 use crate::clock;
 use crate::hub::Version;
 
@@ -63,14 +64,19 @@ struct View {
 }
 
 /// Answers a GET from what is kept, or keeps the answer. To be laid around what packs it.
-pub(super) async fn keep(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn keep(State(Whole(app)): State<Whole>, mut request: Request, next: Next) -> Response {
     let asked_method = request.method().clone();
     if asked_method != Method::GET && asked_method != Method::HEAD {
         return next.run(request).await;
     }
+    // Behind the door: who asks is known, or nobody need be.
+    let tenant = request.extensions().get::<Who>().and_then(|who| who.tenant.clone());
+    let hub = tenant.as_ref().map_or_else(|| Arc::clone(&app.hub), |tenant| app.hub.of_tenant(tenant));
     let packing = Packing::accepted(request.headers());
     packing.ask(request.headers_mut());
     let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+    // No path begins with a name.
+    let path = tenant.map_or_else(String::new, |tenant| tenant.to_string()) + &path;
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
     *request.method_mut() = Method::GET;
 
@@ -78,11 +84,11 @@ pub(super) async fn keep(State(app): State<App>, mut request: Request, next: Nex
     let key = (packing, path);
     let slot = app.guard.views.slot(&key, arrived);
     let mut kept = slot.lock().await;
-    if let Some(view) = kept.as_ref().filter(|view| view.serves(arrived, app.hub.version())) {
+    if let Some(view) = kept.as_ref().filter(|view| view.serves(arrived, hub.version())) {
         return view.answer(&asked_method, known.as_ref());
     }
     *kept = None;
-    let (begun, version) = (clock::monotonic(), app.hub.version());
+    let (begun, version) = (clock::monotonic(), hub.version());
     let _permit = match app.guard.computing().await {
         Ok(permit) => permit,
         Err(busy) => return busy.into_response(),

@@ -1,7 +1,7 @@
 //! `GET communicators` and what hangs below one.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
 use super::App;
 use super::page::{PageParams, Paging};
@@ -28,10 +28,7 @@ use crate::view;
         (status = 200, description = "A page of communicators.", body = Page<CommunicatorSummary>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(
-    State(app): State<App>,
-    params: Params,
-) -> Result<Json<Page<CommunicatorSummary>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<CommunicatorSummary>>, ApiError> {
     let params = params.allow(&["job", "host", "degraded", "state", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::CommunicatorFilter {
@@ -54,7 +51,7 @@ pub(super) async fn list(
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn one(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<CommunicatorDetail>, ApiError> {
@@ -72,11 +69,7 @@ pub(super) async fn one(
         (status = 200, description = "One ring a channel.", body = Rings),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn rings(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Rings>, ApiError> {
+pub(super) async fn rings(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Rings>, ApiError> {
     params.allow(&[])?;
     let wanted = id.clone();
     let found = app.read(move |model, diagnosis, now| view::rings(model, diagnosis, now, &wanted)).await?;
@@ -91,7 +84,7 @@ pub(super) async fn rings(
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn primitives(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Primitives>, ApiError> {
@@ -115,7 +108,7 @@ pub(super) async fn primitives(
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn operations(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<Page<Operation>>, ApiError> {

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use tokio::sync::broadcast::error::RecvError;
@@ -18,7 +17,7 @@ use crate::api::Changed;
     responses((status = 200, description = "A stream of `event: changed`, each with a `Changed` as its data.",
         body = Changed, content_type = "text/event-stream")))]
 pub(super) async fn events(
-    State(app): State<App>,
+    app: App,
     params: Params,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     params.allow(&[])?;

@@ -1,7 +1,6 @@
 //! `GET findings`.
 
 use axum::Json;
-use axum::extract::State;
 
 use super::App;
 use super::page::{PageParams, Paging};
@@ -30,7 +29,7 @@ use crate::view;
         (status = 200, description = "A page of findings.", body = Page<Finding>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Finding>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<Finding>>, ApiError> {
     let params = params.allow(&[
         "state", "severity", "job", "host", "comm", "group", "kind", "nic", "from", "to", "limit", "cursor",
     ])?;

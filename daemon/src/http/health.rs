@@ -1,7 +1,6 @@
 //! `GET health`: the one sentence.
 
 use axum::Json;
-use axum::extract::State;
 
 use super::App;
 use super::problem::ApiError;
@@ -20,7 +19,7 @@ use crate::view;
         (status = 200, description = "How everything stands.", body = Health),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn health(State(app): State<App>, params: Params) -> Result<Json<Health>, ApiError> {
+pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, ApiError> {
     let params = params.allow(&["job", "host"])?;
     let (job, host) = (params.owned("job"), params.owned("host"));
     let tls = app.tls.clone();

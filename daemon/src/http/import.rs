@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use prost::Message as _;
@@ -45,7 +45,7 @@ use crate::import::{Room, Upload};
             content_type = "application/problem+json"),
     ))]
 pub(super) async fn import(
-    State(app): State<App>,
+    app: App,
     params: Params,
     request: Request,
 ) -> Result<(Extension<Told>, Json<Import>), ApiError> {
@@ -88,7 +88,7 @@ pub(super) async fn import(
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, kind, format!("the file {problem}")));
     }
     for batch in batches {
-        let taken = app.ingest.take(batch.encode_to_vec().into()).await;
+        let taken = app.ingest.take(batch.encode_to_vec().into(), app.tenant()).await;
         taken.map_err(|error| ApiError::unavailable("not-stored", error.to_string()))?;
     }
     Ok((Extension(told), Json(import)))

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::App;
 use super::needs::Told;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
+use super::{App, Whole};
 use crate::api::{
     BY_CHARS_MAX, FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText,
     NOTE_CHARS_MAX, Page, Problem, SILENCE_S_MAX,
@@ -26,7 +26,7 @@ use crate::unseen::{is_blank, is_odd};
 use crate::view;
 
 /// The routes of this room.
-pub(super) fn routes() -> OpenApiRouter<App> {
+pub(super) fn routes() -> OpenApiRouter<Whole> {
     OpenApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(one))
@@ -49,7 +49,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 200, description = "A page of incidents.", body = Page<Incident>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Incident>>, ApiError> {
+async fn list(app: App, params: Params) -> Result<Json<Page<Incident>>, ApiError> {
     let params = params.allow(&["state", "job", "host", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::IncidentFilter {
@@ -69,11 +69,7 @@ async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Incide
         (status = 200, description = "The incident.", body = IncidentDetail),
         (status = 404, description = "No such incident.", body = Problem, content_type = "application/problem+json"),
     ))]
-async fn one(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<IncidentDetail>, ApiError> {
+async fn one(app: App, Path(id): Path<String>, params: Params) -> Result<Json<IncidentDetail>, ApiError> {
     params.allow(&[])?;
     let asked = id.clone();
     let found = app.read(move |model, diagnosis, _| view::incident(model, diagnosis, &asked)).await?;
@@ -94,7 +90,7 @@ async fn one(
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn acknowledge(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -118,7 +114,7 @@ async fn acknowledge(
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn unacknowledge(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -144,7 +140,7 @@ async fn unacknowledge(
             content_type = "application/problem+json"),
     ))]
 async fn silence(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -170,7 +166,7 @@ async fn silence(
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn unsilence(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -196,7 +192,7 @@ async fn unsilence(
         (status = 422, description = "A text is empty or too long.", body = Problem, content_type = "application/problem+json"),
     ))]
 async fn note(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -254,9 +250,14 @@ async fn speak(app: &App, id: String, by: String, word: Word) -> Result<Spoken, 
         Word::Note(text) => format!(": {text}"),
     };
     let told = Told { detail: format!("by {by}{said}"), ..Told::default() };
-    let hub = Arc::clone(&app.hub);
+    let (hub, whole) = (Arc::clone(&app.hub), app.whole_hub());
     let asked = tokio::task::spawn_blocking(move || {
-        let spoken = hub.speak(&id, &by, word, clock::now());
+        let now = clock::now();
+        let spoken = hub.speak(&id, &by, word.clone(), now);
+        if let (Ok(_), Some(whole)) = (&spoken, whole) {
+            // It has the same incident, or has not found it yet.
+            let _ = whole.speak(&id, &by, word, now);
+        }
         spoken.map_err(|error| (id, error))
     });
     match asked.await.map_err(|error| ApiError::internal(&error))? {

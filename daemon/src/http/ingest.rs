@@ -1,7 +1,7 @@
 //! `POST ingest`: batches of agents.
 
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use prost::Message as _;
@@ -29,7 +29,7 @@ use ringscope_wire::batch::{BatchError, Scales};
         (status = 503, description = "Judged but not stored: send it again.", body = Problem,
             content_type = "application/problem+json"),
     ))]
-pub(super) async fn ingest(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let (limit, mut held) = (app.body_limit_bytes, app.guard.uploads.begin());
     let mut chunks = Chunks::of(body);
@@ -49,7 +49,7 @@ pub(super) async fn ingest(State(app): State<App>, request: Request) -> Result<R
             app.ingest.count_refused();
         }
     })?;
-    match app.ingest.take(bytes).await {
+    match app.ingest.take(bytes, app.tenant()).await {
         Ok(reply) => Ok(([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec()).into_response()),
         Err(IngestError::Refused(error)) => Err(refused(&error)),
         Err(error @ IngestError::NotStored(_)) => Err(ApiError::unavailable("not-stored", error.to_string())),

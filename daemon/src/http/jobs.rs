@@ -1,7 +1,7 @@
 //! `GET jobs`.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
 use super::App;
 use super::page::{PageParams, Paging};
@@ -21,7 +21,7 @@ use crate::view;
         (status = 200, description = "A page of jobs.", body = Page<Job>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Job>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<Job>>, ApiError> {
     let params = params.allow(&["state", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::JobFilter { state: params.word("state", &STATES)?, part: params.part("q")? };
@@ -37,11 +37,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
         (status = 200, description = "The job.", body = Job),
         (status = 404, description = "No such job.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn one(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Job>, ApiError> {
+pub(super) async fn one(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Job>, ApiError> {
     params.allow(&[])?;
     let wanted = id.clone();
     let job = app.read(move |model, diagnosis, now| view::job(model, diagnosis, now, &wanted)).await?;

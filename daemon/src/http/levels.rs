@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 
@@ -23,7 +23,7 @@ use crate::hub::Hub;
         (status = 404, description = "No such job.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn get(
-    State(app): State<App>,
+    app: App,
     Path(job): Path<String>,
     params: Params,
 ) -> Result<Json<JobLevel>, ApiError> {
@@ -46,7 +46,7 @@ pub(super) async fn get(
         (status = 422, description = "No such level.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn put(
-    State(app): State<App>,
+    app: App,
     Path(job): Path<String>,
     params: Params,
     Said(body): Said,
@@ -56,7 +56,14 @@ pub(super) async fn put(
     let choice: LevelChoice = wish.level.parse().map_err(|error: crate::api::UnknownLevel| {
         ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown-level", error.to_string())
     })?;
-    let level = on_hub(&app, job, move |hub, job| hub.wish_level(job, choice, clock::now())).await?;
+    let whole = app.whole_hub();
+    let wish = move |hub: &Hub, job: &str| {
+        let now = clock::now();
+        let level = hub.wish_level(job, choice, now)?;
+        whole.and_then(|whole| whole.wish_level(job, choice, now));
+        Some(level)
+    };
+    let level = on_hub(&app, job, wish).await?;
     Ok((Extension(Told { detail: choice.label().to_owned(), ..Told::default() }), level))
 }
 

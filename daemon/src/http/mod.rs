@@ -39,6 +39,7 @@ mod ui;
 mod uploads;
 
 pub use app::App;
+use app::Whole;
 pub use connections::{Limits, serve};
 pub use guard::Guard;
 
@@ -67,6 +68,7 @@ pub struct Addresses<'c> {
 
 /// Every route over `app`.
 pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
+    let app = Whole(app);
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))

@@ -7,9 +7,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::App;
 use super::caller::Caller;
 use super::problem::ApiError;
+use super::{App, Whole};
 use crate::access::{Need, Who};
 use crate::api::{AuditEntry, KnownBy, Role};
 use crate::clock;
@@ -128,7 +128,7 @@ pub(super) struct Told {
 }
 
 /// Lets in who may, and writes down what they did.
-pub(super) async fn admit(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request, next: Next) -> Response {
     let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
         // A file of the page, which shows nothing by itself.
         return next.run(request).await;

@@ -1,7 +1,7 @@
 //! `GET nodes`: hosts.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
 use super::App;
 use super::page::{PageParams, Paging};
@@ -26,10 +26,7 @@ use crate::view;
         (status = 200, description = "A page of hosts.", body = Page<HostSummary>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(
-    State(app): State<App>,
-    params: Params,
-) -> Result<Json<Page<HostSummary>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<HostSummary>>, ApiError> {
     let params = params.allow(&["job", "degraded", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::HostFilter {
@@ -53,7 +50,7 @@ pub(super) async fn list(
         (status = 404, description = "No such host.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn one(
-    State(app): State<App>,
+    app: App,
     Path(host): Path<String>,
     params: Params,
 ) -> Result<Json<HostDetail>, ApiError> {
@@ -72,7 +69,7 @@ pub(super) async fn one(
         (status = 404, description = "No such host.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn channels(
-    State(app): State<App>,
+    app: App,
     Path(host): Path<String>,
     params: Params,
 ) -> Result<Json<Page<HostChannels>>, ApiError> {

@@ -10,12 +10,12 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::problem::PROBLEM_TYPE;
-use super::{App, caller, needs};
+use super::{Whole, caller, needs};
 use crate::access::Need;
 use crate::api;
 
 /// An empty router whose document has the introduction.
-pub(super) fn router() -> OpenApiRouter<App> {
+pub(super) fn router() -> OpenApiRouter<Whole> {
     OpenApiRouter::with_openapi(Document::openapi())
 }
 

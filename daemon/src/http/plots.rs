@@ -5,23 +5,22 @@ mod request;
 
 use std::ops::RangeInclusive;
 
-use axum::extract::State;
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::request::Look;
 pub(super) use self::request::{HEIGHTS_PX, THEMES, WIDTHS_PX};
-use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use super::series::HistoryParams;
+use super::{App, Whole};
 use crate::api::Problem;
 use crate::plots::{ChannelsPlot, Format, RingPlot, RingsPlot};
 use crate::view;
 
 /// The routes of the plots.
-pub(super) fn routes() -> OpenApiRouter<App> {
+pub(super) fn routes() -> OpenApiRouter<Whole> {
     OpenApiRouter::new()
         .routes(routes!(rings_svg))
         .routes(routes!(rings_png))
@@ -57,7 +56,7 @@ macro_rules! plot {
                 (status = 503, description = "The database is away.", body = Problem,
                     content_type = "application/problem+json"),
             ))]
-        pub(super) async fn $name(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+        pub(super) async fn $name(app: App, params: Params) -> Result<Response, ApiError> {
             $draw(app, params, $format).await
         }
     };

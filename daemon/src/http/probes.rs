@@ -4,10 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
 
-use super::App;
 use super::problem::ApiError;
+use super::{App, Whole};
 use crate::ingest::StoreState;
 use crate::metrics::Metrics;
 
@@ -17,7 +16,7 @@ pub(super) async fn healthz() -> Json<serde_json::Value> {
 }
 
 /// Batches are taken and stored; else 503 and why not.
-pub(super) async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Value>, ApiError> {
+pub(super) async fn readyz(State(Whole(app)): State<Whole>) -> Result<Json<serde_json::Value>, ApiError> {
     if app.stop.is_cancelled() {
         return Err(ApiError::unavailable("shutting-down", "the daemon is shutting down"));
     }
@@ -33,8 +32,8 @@ pub(super) async fn readyz(State(app): State<App>) -> Result<Json<serde_json::Va
 }
 
 /// What Prometheus scrapes.
-pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
-    let metrics = Arc::clone(&app.metrics);
+pub(super) async fn metrics(app: App) -> Result<Response, ApiError> {
+    let metrics = app.metrics()?;
     let rendered = tokio::task::spawn_blocking(move || metrics.render()).await;
     match rendered {
         Ok(Ok(text)) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text).into_response()),

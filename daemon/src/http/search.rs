@@ -1,7 +1,6 @@
 //! `GET search`.
 
 use axum::Json;
-use axum::extract::State;
 
 use super::App;
 use super::problem::ApiError;
@@ -21,7 +20,7 @@ use crate::view;
         (status = 200, description = "The best hits; none for nothing.", body = Vec<SearchHit>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn search(State(app): State<App>, params: Params) -> Result<Json<Vec<SearchHit>>, ApiError> {
+pub(super) async fn search(app: App, params: Params) -> Result<Json<Vec<SearchHit>>, ApiError> {
     let params = params.allow(&["q", "limit"])?;
     let wanted = params.short("q")?.unwrap_or_default().to_owned();
     let limit = params.number("limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);

@@ -4,13 +4,13 @@ mod lines;
 pub(super) mod summation;
 
 use axum::Json;
-use axum::extract::State;
 
 pub(super) use self::lines::By;
 use self::lines::{Apart, How, LineKey, Lines, Shape};
 use super::App;
 use super::problem::ApiError;
 use super::query::{Params, wrong};
+use crate::access::Tenant;
 use crate::api::{Problem, Series, SeriesLine};
 use crate::clock::{self, Timestamp};
 use crate::config::duration;
@@ -54,7 +54,7 @@ pub(super) struct HistoryParams {
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The database is away.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn series(State(app): State<App>, params: Params) -> Result<Json<Series>, ApiError> {
+pub(super) async fn series(app: App, params: Params) -> Result<Json<Series>, ApiError> {
     let params = params.allow(&PARAMETERS)?;
     let (metric, rate) = metric(&params, Metric::OF_COMMUNICATORS)?;
     Ok(Json(read(&app, &Asked::from_params(&params, metric, rate, clock::now())?).await?))
@@ -96,6 +96,7 @@ pub(super) async fn read(app: &App, asked: &Asked) -> Result<Series, ApiError> {
 
 async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>>)>, ApiError> {
     let Asked { query, shape } = asked;
+    let query = &SeriesQuery { of_jobs: app.tenant().map(Tenant::prefix), ..query.clone() };
     let mut lines = Lines::new(*shape);
     let is_whole = match app.keeper.state() {
         StoreState::Open(store) => store
@@ -184,7 +185,8 @@ impl Asked {
             (end_ms - from_ms + step_ms - 1) / step_ms
         };
         let (job, id, host, kind) = (None, None, None, None);
-        let query = SeriesQuery { metric, job, id, host, kind, from_ms, to_ms: end_ms, step_ms };
+        let query =
+            SeriesQuery { of_jobs: None, metric, job, id, host, kind, from_ms, to_ms: end_ms, step_ms };
         let buckets = usize::try_from(buckets).unwrap_or(0);
         let how = match metric.reading() {
             _ if rate => How::Rate,

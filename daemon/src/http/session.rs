@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 
-use super::App;
+use super::Whole;
 use super::caller::{COOKIE, COOKIE_SECURE, Caller};
 use super::needs::Told;
 use super::problem::ApiError;
@@ -37,7 +37,7 @@ pub(super) async fn get(params: Params, Extension(who): Extension<Who>) -> Resul
             content_type = "application/problem+json"),
     ))]
 pub(super) async fn create(
-    State(app): State<App>,
+    State(Whole(app)): State<Whole>,
     Extension(caller): Extension<Caller>,
     params: Params,
     Said(body): Said,
@@ -83,7 +83,7 @@ pub(super) async fn create(
             content_type = "application/problem+json"),
     ))]
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(Whole(app)): State<Whole>,
     Extension(caller): Extension<Caller>,
     params: Params,
     headers: HeaderMap,
@@ -103,7 +103,13 @@ pub(super) async fn delete(
 }
 
 fn session(who: &Who) -> Session {
-    Session { name: who.name.clone(), role: who.role, known_by: who.known_by, ends_at: who.ends_at }
+    Session {
+        name: who.name.clone(),
+        role: who.role,
+        tenant: who.tenant.as_ref().map(ToString::to_string),
+        known_by: who.known_by,
+        ends_at: who.ends_at,
+    }
 }
 
 fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {

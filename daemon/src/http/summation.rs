@@ -3,22 +3,22 @@
 use std::ops::RangeInclusive;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::App;
 use super::openapi;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::series::summation as history;
+use super::{App, Whole};
 use crate::api::{Page, Problem, SummationGroup, SummationGroupDetail, SummationGroupState, SummationRounds};
 use crate::model::limits::MAX_GROUP_ROUNDS;
 use crate::view;
 
 /// Every route here.
-pub(super) fn routes() -> OpenApiRouter<App> {
+pub(super) fn routes() -> OpenApiRouter<Whole> {
     openapi::router()
         .routes(routes!(list))
         .routes(routes!(one))
@@ -38,10 +38,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 200, description = "A page of groups.", body = Page<SummationGroup>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(
-    State(app): State<App>,
-    params: Params,
-) -> Result<Json<Page<SummationGroup>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<SummationGroup>>, ApiError> {
     let params = params.allow(&["job", "host", "state", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::SummationFilter {
@@ -63,7 +60,7 @@ pub(super) async fn list(
         (status = 404, description = "No such group.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn one(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<SummationGroupDetail>, ApiError> {
@@ -87,7 +84,7 @@ pub(super) async fn one(
         (status = 404, description = "No such group.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn rounds(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<SummationRounds>, ApiError> {

@@ -1,6 +1,6 @@
 //! `tokens`: made, listed and revoked.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
@@ -11,13 +11,13 @@ use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
-use super::{App, audit, openapi, session};
+use super::{App, Whole, audit, openapi, session};
 use crate::access::Who;
 use crate::api::{NewToken, Page, Problem, Token, TokenWish};
 use crate::gate::TokenError;
 
 /// The routes about who may do what.
-pub(super) fn access_routes() -> OpenApiRouter<App> {
+pub(super) fn access_routes() -> OpenApiRouter<Whole> {
     openapi::router()
         .routes(routes!(session::get, session::create, session::delete))
         .routes(routes!(list, create))
@@ -33,7 +33,7 @@ pub(super) fn access_routes() -> OpenApiRouter<App> {
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The daemon has no database.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<Page<Token>>, ApiError> {
+pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<Token>>, ApiError> {
     let params = params.allow(&["limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     Ok(Json(paging.page(app.gate.tokens().await?, |token| token.id.clone())))
@@ -54,7 +54,7 @@ pub(super) async fn list(State(app): State<App>, params: Params) -> Result<Json<
             content_type = "application/problem+json"),
     ))]
 pub(super) async fn create(
-    State(app): State<App>,
+    app: App,
     Extension(who): Extension<Who>,
     params: Params,
     Said(body): Said,
@@ -75,7 +75,7 @@ pub(super) async fn create(
         (status = 409, description = "The daemon has no database.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn revoke(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<(Extension<Told>, Json<Token>), ApiError> {
@@ -86,7 +86,8 @@ pub(super) async fn revoke(
 
 fn words(token: &Token) -> String {
     let ends = token.expires_at.map_or_else(String::new, |at| format!(", until {at}"));
-    format!("{} ({}), {}{ends}", token.name, token.id, token.role.label())
+    let tenant = token.tenant.as_ref().map_or_else(String::new, |tenant| format!(" of {tenant}"));
+    format!("{} ({}), {}{tenant}{ends}", token.name, token.id, token.role.label())
 }
 
 impl From<TokenError> for ApiError {

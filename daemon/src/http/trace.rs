@@ -1,7 +1,7 @@
 //! `GET communicators/{id}/trace`: operations for Perfetto and chrome://tracing.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
 use super::App;
 use super::problem::ApiError;
@@ -26,11 +26,7 @@ use crate::view;
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn trace(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Trace>, ApiError> {
+pub(super) async fn trace(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Trace>, ApiError> {
     let params = params.allow(&["from", "to", "format"])?;
     params.word("format", &FORMATS)?;
     let from = params.time("from")?.unwrap_or(Timestamp(0));

@@ -14,7 +14,7 @@ use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::ApiError;
-use super::{App, BODY_BYTES_MAX};
+use super::{BODY_BYTES_MAX, Whole};
 
 /// What all uploads share.
 pub(super) struct Uploads {
@@ -174,7 +174,7 @@ pub(super) async fn receive(
 }
 
 /// Holds room for a body that a handler takes whole, which is a small one.
-pub(super) async fn hold_small(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(super) async fn hold_small(State(Whole(app)): State<Whole>, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return next.run(request).await;
     }

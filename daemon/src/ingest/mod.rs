@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use ringscope_wire::batch::{Batch, BatchError, IngestReply};
 
+use crate::access::{Tenant, nobodys};
 use crate::clock;
 use crate::hub::{Hub, Taken};
 use crate::metrics::OwnMetrics;
@@ -47,14 +48,19 @@ impl Ingest {
     ///
     /// # Errors
     /// An [`IngestError`].
-    pub async fn take(&self, bytes: axum::body::Bytes) -> Result<IngestReply, IngestError> {
+    pub async fn take(
+        &self,
+        bytes: axum::body::Bytes,
+        tenant: Option<&Tenant>,
+    ) -> Result<IngestReply, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
         let taken = if bytes.len() > LARGE_BYTES {
             let this = self.clone();
-            let apply = tokio::task::spawn_blocking(move || this.apply(&bytes));
+            let tenant = tenant.cloned();
+            let apply = tokio::task::spawn_blocking(move || this.apply(&bytes, tenant.as_ref()));
             apply.await.map_err(|error| IngestError::NotStored(error.to_string()))?
         } else {
-            self.apply(&bytes)
+            self.apply(&bytes, tenant)
         }?;
         self.keeper.saved().await.map_err(IngestError::NotStored)?;
         Ok(taken.reply)
@@ -65,9 +71,20 @@ impl Ingest {
         self.metrics.ingest_refused.inc();
     }
 
-    fn apply(&self, bytes: &[u8]) -> Result<Taken, BatchError> {
-        let batch = decode(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
-        let taken = self.hub.ingest(&batch, clock::now());
+    fn apply(&self, bytes: &[u8], tenant: Option<&Tenant>) -> Result<Taken, BatchError> {
+        let mut batch = decode(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
+        let taken = match tenant {
+            Some(tenant) => {
+                tenant.own(&mut batch);
+                let mut taken = self.hub.ingest_of(tenant, &batch, clock::now());
+                tenant.disown(&mut taken.reply);
+                taken
+            }
+            None => {
+                nobodys(&mut batch);
+                self.hub.ingest(&batch, clock::now())
+            }
+        };
         self.metrics.ingest_batches.inc();
         if taken.duplicate {
             self.metrics.ingest_duplicates.inc();

@@ -14,8 +14,8 @@ impl Store {
     /// # Errors
     /// What the driver says.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
-        let query = "SELECT id, name, role, hash, created_ns, created_by, expires_ns, revoked_ns, last_used_ns \
-                     FROM tokens WHERE tenant = '' ORDER BY created_ns DESC, id LIMIT $1";
+        let query = "SELECT id, name, role, tenant, hash, created_ns, created_by, expires_ns, revoked_ns, last_used_ns \
+                     FROM tokens ORDER BY created_ns DESC, id LIMIT $1";
         let mut tokens = Vec::new();
         each!(read self, |pool| {
             for row in sqlx::query(query).bind(TOKENS_MAX).fetch_all(pool).await? {
@@ -25,6 +25,7 @@ impl Store {
                     id: row.try_get("id")?,
                     name: row.try_get("name")?,
                     role,
+                    tenant: Some(row.try_get::<String, _>("tenant")?).filter(|tenant| !tenant.is_empty()),
                     created_at: time(row.try_get("created_ns")?),
                     created_by: row.try_get("created_by")?,
                     expires_at: row.try_get::<Option<i64>, _>("expires_ns")?.map(time),
@@ -43,13 +44,14 @@ impl Store {
     /// What the driver says.
     pub async fn add_token(&self, row: &TokenRow) -> Result<bool, StoreError> {
         let query = "INSERT INTO tokens (id, name, role, tenant, hash, created_ns, created_by, expires_ns) \
-                     SELECT $1, $2, $3, '', $4, $5, $6, $7 WHERE (SELECT COUNT(*) FROM tokens) < $8";
+                     SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT COUNT(*) FROM tokens) < $9";
         let token = &row.token;
         let added = each!(write self, |pool, _Db| {
             sqlx::query(query)
                 .bind(&token.id)
                 .bind(&token.name)
                 .bind(token.role.label())
+                .bind(token.tenant.as_deref().unwrap_or_default())
                 .bind(&row.hash[..])
                 .bind(ns(token.created_at))
                 .bind(&token.created_by)

@@ -128,6 +128,8 @@ impl Metric {
 /// Which samples to read.
 #[derive(Clone, Debug)]
 pub struct SeriesQuery {
+    /// Only of jobs whose ids begin with this.
+    pub of_jobs: Option<String>,
     /// What of them.
     pub metric: Metric,
     /// Only of this job.
@@ -236,7 +238,8 @@ impl Store {
         let (rows, History { subjects, subject, kind, .. }) = (of.rows(segment.resolution), of);
         let sql = format!(
             "SELECT {subject} AS id, ts_ms, host, {kind} AS kind, {value} AS value FROM {rows} {subject} IN \
-             (SELECT id FROM {subjects} WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2)) \
+             (SELECT id FROM {subjects} WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2) \
+             AND ($7 IS NULL OR substr(job, 1, length($7)) = $7)) \
              AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR {kind} = $6) \
              AND {value} IS NOT NULL ORDER BY {subject}, ts_ms"
         );
@@ -249,6 +252,7 @@ impl Store {
                 .bind(segment.to_ms)
                 .bind(query.host.clone())
                 .bind(query.kind.clone())
+                .bind(query.of_jobs.clone())
                 .fetch(pool);
             while let Some(row) = rows.try_next().await? {
                 let Some(left) = room.checked_sub(1) else { return Ok(false) };

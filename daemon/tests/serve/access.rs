@@ -20,7 +20,8 @@ async fn tokens<const N: usize>(url: &str, roles: [Role; N]) -> [String; N] {
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
     let mut secrets = Vec::new();
     for role in roles {
-        let wish = TokenWish { name: format!("the {}", role.label()), role, expires_in_s: None };
+        let wish =
+            TokenWish { name: format!("the {}", role.label()), role, tenant: None, expires_in_s: None };
         let (made, row) = gate::made(&wish, "test", clock::now()).unwrap();
         assert!(store.add_token(&row).await.unwrap());
         secrets.push(made.secret);
@@ -201,7 +202,8 @@ async fn a_loopback_daemon_is_open_until_it_has_a_token() {
         (json!({ "name": "a\u{202e}b", "role": "read" }), 422, "nobody sees"),
         (json!({ "name": "x", "role": "read", "expires_in_s": 0 }), 422, "expires_in_s"),
         (json!({ "name": "x", "role": "root" }), 400, "role"),
-        (json!({ "name": "x", "role": "read", "tenant": "t" }), 400, "tenant"),
+        (json!({ "name": "x", "role": "read", "tenant": "A b" }), 422, "tenant"),
+        (json!({ "name": "x", "role": "admin", "tenant": "a" }), 422, "no tenant"),
     ] {
         let asked = daemon.ask(Method::POST, "/api/v1/tokens", &admin).json(&wish).send().await.unwrap();
         problem(asked, status, part).await;

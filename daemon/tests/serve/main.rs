@@ -29,4 +29,5 @@ mod rollups;
 mod stores;
 mod summation;
 mod summation_history;
+mod tenants;
 mod upgrades;

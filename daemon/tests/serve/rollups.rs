@@ -156,6 +156,7 @@ async fn growth(store: &Store, start_ms: i64, step_ms: i64) -> BTreeMap<(String,
     let mut sums = BTreeMap::new();
     for metric in [Metric::CompletedBytes, Metric::InterBytes] {
         let query = SeriesQuery {
+            of_jobs: None,
             metric,
             job: Some("j1".into()),
             id: None,

@@ -118,6 +118,7 @@ async fn series(store: &Store) {
     };
     store.write(&set).await.unwrap();
     let query = SeriesQuery {
+        of_jobs: None,
         metric: Metric::CompletedBytes,
         job: None,
         id: Some("c1".into()),
@@ -286,7 +287,12 @@ fn finding(state: FindingState) -> Finding {
 
 /// Tokens, sessions and the audit trail.
 async fn access(store: &Store) {
-    let wish = |name: &str| TokenWish { name: name.to_owned(), role: Role::Read, expires_in_s: Some(60) };
+    let wish = |name: &str| TokenWish {
+        name: name.to_owned(),
+        role: Role::Read,
+        tenant: Some("acme".to_owned()),
+        expires_in_s: Some(60),
+    };
     let (_, first) = made(&wish("first"), "ann", NOW).unwrap();
     let (_, second) = made(&wish("second"), "ann", Timestamp(NOW.0 + 1)).unwrap();
     for row in [&first, &second] {

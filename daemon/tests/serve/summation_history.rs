@@ -102,6 +102,7 @@ type Points = BTreeMap<(String, String), Vec<(i64, i64)>>;
 
 async fn series(store: &Store, metric: Metric, start_ms: i64, step_ms: i64) -> Points {
     let query = SeriesQuery {
+        of_jobs: None,
         metric,
         job: Some("j1".into()),
         id: Some("g1".into()),

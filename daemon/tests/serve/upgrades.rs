@@ -65,6 +65,7 @@ async fn upgraded(url: &str) {
         assert_eq!(lines(&store, rollups).await, ["7"]);
         let from_ms = start_ms();
         let query = SeriesQuery {
+            of_jobs: None,
             metric: Metric::IntraBytes,
             job: Some("train".into()),
             id: None,

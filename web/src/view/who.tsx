@@ -13,7 +13,10 @@ export function Who() {
         <span class="unseen">Signed in as </span>
         {session.name}
       </span>
-      <span class="who-role">{session.role}</span>
+      <span class="who-role">
+        {session.role}
+        {session.tenant !== undefined && ` of ${session.tenant}`}
+      </span>
       {session.known_by === "session" && (
         <button type="button" onClick={() => void signOut().then(setFault)}>
           Sign out

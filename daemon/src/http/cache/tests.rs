@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::access::{Doors, Proxies, Secret};
 use crate::gate::{Gate, GateConfig};
-use crate::http::{Guard, Limits, serve};
+use crate::http::{App, Guard, Limits, serve};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
@@ -84,6 +84,8 @@ fn app(guard: Guard) -> App {
     };
     App {
         gate: Arc::new(Gate::new(gate, keeper.clone())),
+        of_tenant: None,
+        metrics_communicators: 10,
         ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
         hub,
         keeper,
@@ -99,13 +101,14 @@ fn app(guard: Guard) -> App {
 async fn serving(app: App, test: impl AsyncFnOnce(String)) -> usize {
     let computed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&computed);
-    let hosts = async move |State(app): State<App>| {
+    let hosts = async move |State(Whole(app)): State<Whole>| {
         counter.fetch_add(1, Ordering::SeqCst);
         let hosts = app.read(|model, diagnosis, now| view::hosts(model, diagnosis, now, |_, _| true));
         hosts.await.map(Json)
     };
     let router = Router::new().fallback(get(hosts));
-    let router = router.layer(middleware::from_fn_with_state(app.clone(), keep)).with_state(app);
+    let router =
+        router.layer(middleware::from_fn_with_state(Whole(app.clone()), keep)).with_state(Whole(app));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::select! {

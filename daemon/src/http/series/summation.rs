@@ -1,7 +1,7 @@
 //! `GET summation/groups/{id}/series`: the history of a group.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 
 use super::lines::{Apart, LineKey};
 use super::{Asked, lines, metric};
@@ -35,7 +35,7 @@ use crate::store::Metric;
         (status = 503, description = "The database is away.", body = Problem, content_type = "application/problem+json"),
     ))]
 pub(in crate::http) async fn series(
-    State(app): State<App>,
+    app: App,
     Path(id): Path<String>,
     params: Params,
 ) -> Result<Json<SummationSeries>, ApiError> {

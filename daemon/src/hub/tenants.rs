@@ -1,0 +1,82 @@
+//! What each tenant sees: a hub of its own, which hears only what its own agents send. So there is nothing to filter, and nothing
+//! that a view could forget to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringscope_wire::batch::Batch;
+
+use super::{Hub, Taken};
+use crate::access::Tenant;
+use crate::clock::Timestamp;
+use crate::store::Restored;
+
+/// The hubs of tenants.
+#[derive(Default)]
+pub(super) struct Tenants(Mutex<BTreeMap<Tenant, Arc<Hub>>>);
+
+impl Tenants {
+    pub(super) fn all(&self) -> Vec<Arc<Hub>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+impl Hub {
+    /// What this tenant sees.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &Tenant) -> Arc<Self> {
+        let mut hubs = self.tenants.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(hubs.entry(tenant.clone()).or_insert_with(|| Arc::new(Self::new(self.sample_interval))))
+    }
+
+    /// Applies a batch of a tenant, whose names it has.
+    pub fn ingest_of(&self, tenant: &Tenant, batch: &Batch, now: Timestamp) -> Taken {
+        let mut taken = self.ingest(batch, now);
+        let seen = self.of_tenant(tenant).ingest(batch, now);
+        // Whichever has forgotten the agent is told everything once more.
+        taken.reply.resend_all |= seen.reply.resend_all;
+        taken
+    }
+
+    /// What time alone changes for tenants; the store has all of it from everybody's hub.
+    pub(super) fn tick_tenants(&self, now: Timestamp) {
+        for hub in self.tenants.all() {
+            hub.tick(now);
+            drop(hub.take_unsaved());
+        }
+    }
+
+    /// Looks again at tenants' jobs, and tells their subscribers what changed.
+    pub(super) fn look_again_at_tenants(&self, now: Timestamp) {
+        for hub in self.tenants.all() {
+            hub.look_again(now);
+            hub.publish_change();
+        }
+    }
+
+    /// Gives each tenant what the store kept of its jobs.
+    pub(super) fn restore_tenants(&self, restored: &Restored, now: Timestamp) {
+        let job =
+            |process: &ringscope_wire::batch::Process| process.identity.as_ref().map(|one| one.job.clone());
+        let mut by_tenant: BTreeMap<Tenant, Restored> = BTreeMap::new();
+        for process in &restored.processes {
+            if let Some(tenant) = job(process).and_then(|job| Tenant::of_job(&job)) {
+                by_tenant.entry(tenant).or_default().processes.push(process.clone());
+            }
+        }
+        for finding in &restored.findings {
+            if let Some(tenant) = Tenant::of_job(&finding.job) {
+                by_tenant.entry(tenant).or_default().findings.push(finding.clone());
+            }
+        }
+        for incident in &restored.incidents {
+            if let Some(tenant) = Tenant::of_job(&incident.job) {
+                by_tenant.entry(tenant).or_default().incidents.push(incident.clone());
+            }
+        }
+        for (tenant, mut restored) in by_tenant {
+            restored.agents.clear();
+            self.of_tenant(&tenant).restore_own(restored, now);
+        }
+    }
+}
