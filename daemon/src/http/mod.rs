@@ -68,7 +68,10 @@ pub struct Addresses<'c> {
 
 /// Every route over `app`.
 pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
-    let app = Whole(app);
+    routes_over(Whole(app), addresses)
+}
+
+fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))

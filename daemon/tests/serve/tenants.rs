@@ -160,7 +160,7 @@ async fn neither_sees_anything_of_the_other_at_any_route() {
             usize::from(TENANTS.iter().all(|tenant| text.contains(&format!("secret-of-{tenant}"))));
     }
     assert!(n_own > 20, "{n_own}: each sees its own");
-    assert!(n_of_others > 10, "{n_of_others}: what was asked for shows both to who may see them");
+    assert!(n_of_others > 4, "{n_of_others}: what was asked for shows both to who may see them");
     hears_of_its_own(&daemon, &agents, &readers).await;
     let jobs = json_of(&daemon, &all, "/api/v1/jobs").await;
     let ids: Vec<&str> =
