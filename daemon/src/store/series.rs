@@ -282,6 +282,7 @@ mod tests {
     /// Segments as (resolution, from, to), minutes after the start, of a query over 3 h 20 min and some seconds.
     fn check(step_ms: i64, marks: &[(Resolution, i64)], expected: &[(Resolution, i64, i64)]) {
         let query = SeriesQuery {
+            of_jobs: None,
             metric: Metric::IssuedBytes,
             job: None,
             id: None,
