@@ -6,7 +6,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -82,6 +82,12 @@ enum Command {
     /// One rank of the demo's jobs
     #[command(hide = true)]
     DemoWorker(WorkerArgs),
+}
+
+/// The whole command line as data, for man pages, completions and tables of settings.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command that the arguments name.

@@ -196,6 +196,20 @@ pub struct ServeConfig {
     pub allowed_hosts: Vec<String>,
 }
 
+/// Name in the file of what `serve` takes as `--option`; in the environment it is that with `RINGSCOPE_` before it, in
+/// capitals. `None`: only the command line has it.
+#[must_use]
+pub fn name_in_file(option: &str) -> Option<&'static str> {
+    let (one, several) = (option.replace('-', "_"), option.replace('-', "_") + "s");
+    NAMES.into_iter().chain(LISTS).find(|name| *name == one || *name == several)
+}
+
+/// Whether a setting of that name takes several values, which the file has as an array.
+#[must_use]
+pub fn takes_several(name: &str) -> bool {
+    LISTS.contains(&name)
+}
+
 /// Everything that is wrong with a configuration.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{} mistake(s) in the configuration:{}", .mistakes.len(), list(.mistakes))]
