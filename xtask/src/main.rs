@@ -11,6 +11,7 @@ mod fuzz;
 mod gpu_bundle;
 mod harm;
 mod nccl;
+mod packages;
 mod peers;
 mod process;
 mod python;
@@ -52,6 +53,9 @@ enum Command {
     },
     /// Build the one file that is the whole installation: target/dist/ringscope
     Dist,
+    /// Build what people install, for x86-64 and aarch64: .deb, .rpm, images, list of contents, checksums: target/packages.
+    /// Installs zig and cargo's packagers there, and Debian's cross compilers
+    Packages(packages::Args),
     /// Build the folder that holds ringscope against NCCL on a machine with a GPU; see gpu/README.md
     GpuBundle {
         /// Where to; replaced if it is an older bundle [default: target/gpu-bundle]
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::Test => test::run_all(),
         Command::Demo { arguments } => build::demo(&arguments),
         Command::Dist => build::dist(),
+        Command::Packages(args) => packages::run(&args),
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Python => python::ensure(),

@@ -54,6 +54,12 @@ pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "
 /// unshare; its package brings setpriv too.
 pub(crate) const UNSHARE: Tool = Tool { program: "unshare", folders: &[], apt_package: "util-linux" };
 
+/// systemd-nspawn, for a machine with a systemd of its own.
+pub(crate) const NSPAWN: Tool =
+    Tool { program: "systemd-nspawn", folders: &[], apt_package: "systemd-container" };
+/// rpm, for installing into a folder.
+pub(crate) const RPM: Tool = Tool { program: "rpm", folders: &[], apt_package: "rpm" };
+
 /// Installs the tools that are missing through apt, or fails with the command that does.
 pub(crate) fn ensure(tools: &[Tool]) -> Result<()> {
     let missing: Vec<&str> =

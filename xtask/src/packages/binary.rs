@@ -1,0 +1,196 @@
+//! The one file that all packages hold, for machines as old as glibc 2.17, and whether it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ringscope_wire::segment::read;
+
+use super::cross::Cross;
+use super::target::Target;
+use super::tools;
+use crate::build::{COLLECTOR, LIBRARIES};
+use crate::process::{cargo, root, run, target_dir};
+
+/// A binary and the libraries that are inside it too.
+pub(super) struct Built {
+    pub(super) binary: PathBuf,
+    libraries: PathBuf,
+}
+
+/// Builds binary, libraries, man pages and completions of an architecture.
+pub(super) fn build(target: Target) -> Result<Built> {
+    let cross = Cross::of(target);
+    cross.ensure()?;
+    let released = target_dir().join(target.triple()).join("release");
+    let old = format!("{}.{}.{}", target.triple(), OLDEST.0, OLDEST.1);
+
+    // These bring their own stand-ins of glibc 2.17, for zig would link an unwinder into them; see collector/glibc.
+    let mut collector = cargo(["build", "--release", "--locked", "--target", target.triple()]);
+    collector.args(COLLECTOR).env(target.variable("LINKER"), &cross.gcc);
+    collector.env(format!("CC_{}", target.triple().replace('-', "_")), &cross.gcc);
+    run(collector.env("RUSTFLAGS", paths()))?;
+
+    // A second unwinder inside would end a process whose C++ exception or pthread_exit passes the library.
+    let unwinder = cross.library("libgcc_s.so.1")?;
+    let mut engine = tools::zig(target)?;
+    engine.args([
+        "rustc",
+        "--release",
+        "--locked",
+        "--target",
+        &old,
+        "-p",
+        "ringscope-engine",
+        "--lib",
+        "--",
+    ]);
+    engine.arg("-C").arg(format!("link-arg={}", unwinder.display()));
+    run(engine.env("RUSTFLAGS", paths()))?;
+
+    let libraries = super::folder().join("build").join(target.arch());
+    super::empty(&libraries)?;
+    for library in LIBRARIES {
+        put(&released.join(library), &libraries.join(library))?;
+    }
+    let mut ringscope = tools::zig(target)?;
+    ringscope.args(["zigbuild", "--release", "--locked", "--target", &old, "-p", "ringscope"]);
+    ringscope.args(["--bin", "ringscope"]).env("RINGSCOPE_EMBED_DIR", &libraries);
+    run(ringscope.env("RUSTFLAGS", paths()))?;
+    let binary = released.join("ringscope");
+    for file in LIBRARIES.map(|library| libraries.join(library)).iter().chain([&binary]) {
+        runs_on_old_systems(file)?;
+    }
+    manual(&released.join("packaging"))?;
+    let alone = super::folder().join(super::stem(target));
+    put(&binary, &alone)?;
+    Ok(Built { binary, libraries })
+}
+
+/// Man pages and completions, where the descriptions of the packages look for them.
+fn manual(folder: &Path) -> Result<()> {
+    super::empty(folder)?;
+    let mut manual = cargo(["run", "--quiet", "--locked", "-p", "ringscope", "--example", "manual", "--"]);
+    run(manual.arg(folder))
+}
+
+fn put(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// Leaves the folders of this machine out of what panics tell.
+fn paths() -> String {
+    format!(
+        "--remap-path-prefix={}=/crates --remap-path-prefix={}=/ringscope",
+        crates().display(),
+        root().display()
+    )
+}
+
+#[expect(clippy::disallowed_methods, reason = "cargo's own setting")]
+fn crates() -> PathBuf {
+    let home =
+        |name: &str, below: &str| std::env::var_os(name).map(|folder| PathBuf::from(folder).join(below));
+    let cargo_home = home("CARGO_HOME", "").or_else(|| home("HOME", ".cargo")).unwrap_or_default();
+    cargo_home.join("registry/src")
+}
+
+/// Asks no glibc newer than 2.17, and no library beside glibc's and the compiler's.
+fn runs_on_old_systems(file: &Path) -> Result<()> {
+    let told = super::output(Command::new("readelf").args(["-W", "-V", "-d"]).arg(file))?;
+    let versions = told.split("GLIBC_").skip(1).filter_map(version);
+    if let Some(newest) = versions.max().filter(|newest| *newest > OLDEST) {
+        bail!("{} needs glibc {}.{}, not {}.{}", file.display(), newest.0, newest.1, OLDEST.0, OLDEST.1);
+    }
+    let foreign = needed(&told).into_iter().find(|name| !GLIBC.iter().any(|known| name.starts_with(known)));
+    match foreign {
+        Some(name) => bail!("{} needs {name}, which not every system has", file.display()),
+        None => Ok(()),
+    }
+}
+
+fn version(text: &str) -> Option<(u32, u32)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let mut numbers = text.get(..end)?.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Libraries that `readelf -d` says are needed.
+pub(super) fn needed(told: &str) -> Vec<String> {
+    let lines = told.lines().filter(|line| line.contains("(NEEDED)"));
+    lines.filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned())).collect()
+}
+
+/// Starts the binary, and a rank of the engine through it: the collector leaves a segment that can be read.
+pub(super) fn smoke(target: Target, built: &Built) -> Result<()> {
+    let emulated = emulator(target)?;
+    let told = super::output(&mut program(&emulated, &built.binary, &["--version"]))?;
+    ensure!(told.contains(env!("CARGO_PKG_VERSION")), "ringscope --version says {told:?}");
+    let folder = Path::new("/dev/shm").join(format!("ringscope-smoke-{}", std::process::id()));
+    super::empty(&folder)?;
+    let counted = counted_by_a_rank(&emulated, built, &folder);
+    let _ = fs::remove_dir_all(&folder);
+    let counted = counted?;
+    ensure!(counted > 0, "the collector for {} counted no call", target.arch());
+    Ok(())
+}
+
+/// Calls that the collector counted in a job of one rank.
+fn counted_by_a_rank(emulated: &[String], built: &Built, folder: &Path) -> Result<u64> {
+    let job = folder.join("job");
+    super::empty(&job)?;
+    // The epoch that ends the job: one step and no more.
+    fs::write(job.join("epoch"), i32::MAX.to_string())?;
+    let mut rank = program(emulated, &built.binary, &["run", "--dir"]);
+    rank.arg(folder).args(["--job", "smoke", "--"]).args(emulated).arg(&built.binary);
+    rank.args(["demo-worker", "--rank", "0", "--world-size", "1", "--ranks-per-host", "1", "--job-dir"]);
+    rank.arg(&job).arg("--library").arg(built.libraries.join("librsccl.so"));
+    run(&mut rank)?;
+    let mut segments = folder.read_dir()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let segment = segments.find(|path| path.extension().is_some_and(|end| end == "seg"));
+    let bytes = fs::read(segment.context("the collector left no segment")?)?;
+    let snapshot = read::snapshot(&mut bytes.as_slice()).context("the collector's segment cannot be read")?;
+    let counters = snapshot.communicators.iter().flat_map(|communicator| &communicator.counters);
+    Ok(counters.map(|(_, counters)| counters.issued_calls).sum())
+}
+
+/// What stands before a program of another architecture.
+fn emulator(target: Target) -> Result<Vec<String>> {
+    if target.is_native() {
+        return Ok(Vec::new());
+    }
+    let qemu = target.qemu();
+    if super::output(Command::new(&qemu).arg("--version")).is_err() {
+        crate::tools::install(&["qemu-user"])?;
+    }
+    Ok(vec![qemu, "-L".to_owned(), format!("/usr/{}-linux-gnu", target.arch())])
+}
+
+fn program(emulated: &[String], binary: &Path, arguments: &[&str]) -> Command {
+    let mut words = emulated.iter().map(String::as_str);
+    let mut command = match words.next() {
+        Some(qemu) => Command::new(qemu),
+        None => Command::new(binary),
+    };
+    if !emulated.is_empty() {
+        command.args(words).arg(binary);
+    }
+    command.args(arguments);
+    command
+}
+
+/// Of CentOS 7, and the first of aarch64.
+const OLDEST: (u32, u32) = (2, 17);
+/// Libraries of glibc, and the compiler's, which every system of glibc has.
+const GLIBC: [&str; 8] = [
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "librt.so.1",
+    "libpthread.so.0",
+    "libutil.so.1",
+    "ld-linux",
+    "libgcc_s.so.1",
+];
