@@ -46,7 +46,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the daemon: page, API, /metrics, and the agent of this host
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Run only the agent of this host, which sends to a daemon elsewhere
     Agent(AgentArgs),
     /// Start a command (a rank) so that ringscope sees it

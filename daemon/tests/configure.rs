@@ -231,10 +231,13 @@ fn a_setting_of_the_file_that_is_uncommented_as_it_stands_is_known() {
     std::fs::write(&file, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     let args = ServeArgs { config: Some(file), ..ServeArgs::default() };
     let mistakes = ServeConfig::load(&args, &|_| None).err().map_or_else(Vec::new, |error| error.mistakes);
-    // `"URL"` stands for a value and is none; all other lines must be good as they stand.
+    // `"URL"` and `"GROUP=ROLE"` stand for a value and are none; all other lines must be good as they stand.
+    let stands_for_one = |quoted: &str| {
+        !quoted.is_empty() && quoted.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'=')
+    };
     let placeholders: Vec<&str> = text
         .lines()
-        .filter(|line| line.contains("\"URL\""))
+        .filter(|line| line.split('"').skip(1).step_by(2).any(stands_for_one))
         .filter_map(|line| line.split([' ', '#']).find(|word| !word.is_empty()))
         .collect();
     for mistake in mistakes {

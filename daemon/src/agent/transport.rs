@@ -84,7 +84,7 @@ impl Transport {
             Err(error) => return Outcome::Away(with_causes(&error)),
         };
         let (status, headers) = (response.status(), response.headers().clone());
-        if status == StatusCode::UNAUTHORIZED {
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             self.credential.refused();
         }
         match response.bytes().await {

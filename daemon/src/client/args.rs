@@ -25,6 +25,7 @@ impl DaemonArgs {
     /// # Errors
     /// [`ClientError::Tls`].
     pub fn client(&self) -> Result<Client, ClientError> {
-        Client::trusting(&self.trust, &self.daemon, token_source(self.token_file.as_deref()))
+        let token = token_source(self.token_file.as_deref(), &self.daemon);
+        Client::trusting(&self.trust, &self.daemon, token)
     }
 }

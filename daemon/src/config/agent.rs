@@ -103,7 +103,7 @@ impl AgentArgs {
             hardware_interval: hardware_interval.unwrap_or(DEFAULT_HARDWARE_INTERVAL),
             other_hosts: self.allow_other_hosts || pretended.is_some(),
             pretended_hosts: pretended.unwrap_or_default(),
-            token: token_source(self.token_file.as_deref()),
+            token: token_source(self.token_file.as_deref(), &self.daemon),
             trust: self.trust,
             ..AgentConfig::new(self.daemon, state_dir)
         };

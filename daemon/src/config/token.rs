@@ -1,14 +1,39 @@
 //! Where the token of a command or an agent comes from. Never an argument: everybody on the machine sees those.
 
+use std::net::IpAddr;
 use std::path::Path;
+
+use reqwest::Url;
 
 use super::environment;
 use crate::credential::TokenSource;
+use crate::terminal::without_passwords;
 
-/// The file of `--token-file`, else `RINGSCOPE_TOKEN`, else the file that `RINGSCOPE_TOKEN_FILE` names.
+/// The token for the daemon at this address: the file of `--token-file`, else `RINGSCOPE_TOKEN`, else the file that
+/// `RINGSCOPE_TOKEN_FILE` names. Warns where others may see it on its way.
 #[must_use]
-pub fn token_source(file: Option<&Path>) -> Option<TokenSource> {
-    find(file, &environment)
+pub fn token_source(file: Option<&Path>, daemon: &str) -> Option<TokenSource> {
+    let source = find(file, &environment)?;
+    if can_be_overheard(daemon) {
+        tracing::warn!(
+            "the token goes to {} by http: whoever sees the network can read it and use it. Let the daemon speak https \
+             (docs/tls.md), and write https:// in its address",
+            without_passwords(daemon)
+        );
+    }
+    Some(source)
+}
+
+/// Whether what is sent to this address leaves the machine, and without TLS.
+fn can_be_overheard(daemon: &str) -> bool {
+    let Ok(url) = Url::parse(daemon) else { return false };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_here = match address {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    };
+    url.scheme() == "http" && !is_here
 }
 
 fn find(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> Option<TokenSource> {
@@ -21,6 +46,24 @@ fn find(file: Option<&Path>, env: &dyn Fn(&str) -> Option<String>) -> Option<Tok
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_leaves_the_machine_without_tls_is_overheard() {
+        for (daemon, expected) in [
+            ("http://ringscope.cluster:9440", true),
+            ("http://10.0.0.7", true),
+            ("http://[fd00::7]:9440/x", true),
+            ("http://localhost.evil.example", true),
+            ("https://ringscope.cluster:9440", false),
+            ("http://127.0.0.9:9440", false),
+            ("http://[::1]:9440", false),
+            ("http://[::ffff:127.0.0.1]", false),
+            ("http://LOCALHOST:9440", false),
+            ("http://a.localhost", false),
+        ] {
+            assert_eq!(can_be_overheard(daemon), expected, "{daemon}");
+        }
+    }
 
     #[test]
     fn the_nearest_token_holds_and_none_is_shown() {

@@ -43,6 +43,7 @@ use app::Whole;
 pub use connections::{Limits, serve};
 pub use guard::Guard;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
@@ -53,6 +54,8 @@ use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate as _, SizeAbove};
 use tower_http::timeout::TimeoutLayer;
 use utoipa_axum::routes;
+
+use crate::tls::Own;
 
 /// By which names the daemon is called, besides addresses and the name of its machine, and whose pages may read. Who may do
 /// what once they have reached it: `needs`.
@@ -123,21 +126,29 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .layer(compression)
         .layer(timeout);
     let batches = batches.layer(DefaultBodyLimit::disable()).layer(timeout);
+    // Strangers may send these: they hold none of the room of others' uploads, and so little that it need not be counted.
+    let access = access.layer(DefaultBodyLimit::max(SIGN_IN_BYTES_MAX)).layer(timeout);
+    let certificate = app.0.tls.clone();
     let routes = Router::new()
         .merge(views)
         .merge(files)
         .merge(batches)
         .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
-        .merge(access.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(timeout))
+        .merge(access)
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
         .layer(axum_middleware::from_fn_with_state(app.clone(), needs::admit))
         .layer(axum_middleware::from_fn(guard::refuse_large_heads))
         .layer(axum_middleware::map_response(middleware::problems))
         .with_state(app);
+    named(routes, addresses, certificate)
+}
+
+/// Answers only to who calls the daemon by its names, and tells browsers what they may do.
+fn named(routes: Router, addresses: &Addresses<'_>, certificate: Option<Arc<Own>>) -> Router {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let names = names::Names::new(&machine, addresses.allowed_hosts, addresses.public_url);
+    let names = names::Names::new(&machine, addresses.allowed_hosts, addresses.public_url, certificate);
     let routes = routes.layer(axum_middleware::from_fn_with_state(names, names::check));
     let routes = match cors::layer(addresses.cors_origins) {
         Some(cors) => routes.layer(cors),
@@ -150,5 +161,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Of a request that is neither a batch nor a file: a wish for a level.
 const BODY_BYTES_MAX: usize = 64 << 10;
+/// Of one that signs in or makes a token, which has a hundred characters or two: for as many as there are connections.
+const SIGN_IN_BYTES_MAX: usize = 4 << 10;
 /// Less is one packet anyway.
 const COMPRESS_BYTES_MIN: u64 = 1024;

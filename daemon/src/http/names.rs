@@ -17,6 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use reqwest::Url;
 
 use super::problem::ApiError;
+use crate::tls::Own;
 
 /// The daemon's names.
 #[derive(Clone, Debug)]
@@ -27,25 +28,36 @@ struct Known {
     hosts: BTreeSet<String>,
     /// Where people open the page, if that is not where the daemon listens.
     public: Option<Url>,
+    /// The certificate, where TLS is spoken: what it names is the daemon's.
+    certificate: Option<Arc<Own>>,
 }
 
 impl Names {
-    /// The machine's own names, those that the configuration gives, and that of the address where people open the page.
-    pub(super) fn new(machine: &str, allowed: &[String], public_url: Option<&str>) -> Self {
+    /// The machine's own names, those that the configuration gives, that of the address where people open the page, and
+    /// those of the certificate.
+    pub(super) fn new(
+        machine: &str,
+        allowed: &[String],
+        public_url: Option<&str>,
+        certificate: Option<Arc<Own>>,
+    ) -> Self {
         let public = public_url.and_then(|url| Url::parse(url).ok());
         let first_label = machine.split('.').next().unwrap_or_default();
         let own = [machine, first_label, "localhost"].into_iter();
         let public_host = public.as_ref().and_then(Url::host_str);
         let hosts = own.chain(allowed.iter().map(String::as_str)).chain(public_host).map(plain);
         let hosts = hosts.filter(|host| !host.is_empty()).collect();
-        Self(Arc::new(Known { hosts, public }))
+        Self(Arc::new(Known { hosts, public, certificate }))
     }
 
     /// Whether the daemon answers to a name.
     fn is_own(&self, host: &str) -> bool {
         let host = plain(host);
         let address = host.trim_start_matches('[').trim_end_matches(']');
-        address.parse::<IpAddr>().is_ok() || host.ends_with(".localhost") || self.0.hosts.contains(&host)
+        address.parse::<IpAddr>().is_ok()
+            || host.ends_with(".localhost")
+            || self.0.hosts.contains(&host)
+            || self.0.certificate.as_ref().is_some_and(|certificate| certificate.is_for(&host))
     }
 
     /// What a request calls the daemon. `None`: it does not say, as only programs do.
@@ -77,36 +89,45 @@ impl Names {
         is_here || self.0.public.as_ref().is_some_and(|public| public.origin() == origin.origin())
     }
 
-    /// Why a request with effects is not taken from the page that sent it.
-    fn foreign(&self, headers: &HeaderMap, called: Option<&Authority>) -> Option<ApiError> {
+    /// Whether a page of another origin sent a request.
+    fn is_foreign(&self, headers: &HeaderMap, called: Option<&Authority>) -> bool {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("null"));
-        let is_foreign = match (text("origin"), text("sec-fetch-site")) {
+        match (text("origin"), text("sec-fetch-site")) {
             // No page can set it. A proxy may have changed what the request calls the daemon.
             (_, Some("same-origin")) => false,
             (Some(origin), _) => !self.is_ours(origin, called),
             (None, Some(site)) => site != "none",
             (None, None) => false,
-        };
-        is_foreign.then(|| {
-            let detail = "a page of another origin sent this; what changes something is taken only from the daemon's own \
-                          page and from programs. If a proxy stands before the daemon, give the address at which people \
-                          open the page with --public-url";
-            ApiError::new(StatusCode::FORBIDDEN, "foreign-origin", detail)
-        })
+        }
     }
 }
 
-/// Answers only to who calls the daemon by one of its names, and does nothing for pages of others.
-pub(super) async fn check(State(names): State<Names>, request: Request, next: Next) -> Response {
+/// A page of another origin sent it, and it has effects: an extension of the request.
+#[derive(Clone, Copy, Debug)]
+struct Foreign;
+
+/// Answers only to who calls the daemon by one of its names, and marks what [`refuse_foreign`] refuses.
+pub(super) async fn check(State(names): State<Names>, mut request: Request, next: Next) -> Response {
     let called = match names.called(&request) {
         Ok(called) => called,
         Err(refused) => return refused.into_response(),
     };
     let has_effects = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    match names.foreign(request.headers(), called.as_ref()).filter(|_| has_effects) {
-        Some(refused) => refused.into_response(),
-        None => next.run(request).await,
+    if has_effects && names.is_foreign(request.headers(), called.as_ref()) {
+        request.extensions_mut().insert(Foreign);
     }
+    next.run(request).await
+}
+
+/// Does nothing for pages of others. Called where it is known who asks, so that the audit trail has it.
+pub(super) fn refuse_foreign(request: &Request) -> Result<(), ApiError> {
+    if request.extensions().get::<Foreign>().is_none() {
+        return Ok(());
+    }
+    let detail = "a page of another origin sent this; what changes something is taken only from the daemon's own page and \
+                  from programs. If a proxy stands before the daemon, give the address at which people open the page with \
+                  --public-url";
+    Err(ApiError::new(StatusCode::FORBIDDEN, "foreign-origin", detail))
 }
 
 /// Refuses what a page of anybody can send without asking, unless the browser says that it is one of the daemon's.
@@ -160,7 +181,7 @@ mod tests {
 
     fn names() -> Names {
         let allowed = ["ringscope.cluster".to_owned(), "Watch.Example.ORG".to_owned()];
-        Names::new("node-1.lan", &allowed, Some("https://rings.example.org/x"))
+        Names::new("node-1.lan", &allowed, Some("https://rings.example.org/x"), None)
     }
 
     #[test]

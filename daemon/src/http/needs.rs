@@ -8,6 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::caller::Caller;
+use super::names::refuse_foreign;
 use super::problem::ApiError;
 use super::{App, Whole};
 use crate::access::{Need, Who};
@@ -131,7 +132,10 @@ pub(super) struct Told {
 pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request, next: Next) -> Response {
     let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
         // A file of the page, which shows nothing by itself.
-        return next.run(request).await;
+        return match refuse_foreign(&request) {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        };
     };
     let found = find(request.method().as_str(), &path);
     if found.is_none()
@@ -152,7 +156,7 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
             Err(denied) => return refuse(&app, &caller, &denied, &subject),
         },
     };
-    let answer = match check(need, who.as_ref()) {
+    let answer = match refuse_foreign(&request).and_then(|()| check(need, who.as_ref())) {
         Ok(()) => {
             request.extensions_mut().insert(caller.clone());
             if let Some(who) = who.clone() {
@@ -169,7 +173,7 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
     answer
 }
 
-/// Whether they may. That it is they who ask, and not a page of somebody else's in their browser, `names` has seen to.
+/// Whether they may.
 fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
     let Need::Role(role) = need else { return Ok(()) };
     match who {

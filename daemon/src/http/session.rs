@@ -29,7 +29,7 @@ pub(super) async fn get(params: Params, Extension(who): Extension<Who>) -> Resul
     responses(
         (status = 200, description = "Signed in. The cookie is HttpOnly and SameSite=Strict.", body = Session),
         (status = 401, description = "The token opens nothing.", body = Problem, content_type = "application/problem+json"),
-        (status = 403, description = "The token is for agents, or a page of another address asked.", body = Problem,
+        (status = 403, description = "The token is for agents, or a page of another origin asked.", body = Problem,
             content_type = "application/problem+json"),
         (status = 415, description = "The body is not said to be application/json.", body = Problem,
             content_type = "application/problem+json"),
@@ -79,7 +79,7 @@ pub(super) async fn create(
 #[utoipa::path(delete, path = "/api/v1/session", tag = "access",
     responses(
         (status = 204, description = "Signed out, if it was in."),
-        (status = 403, description = "A page of another address asked.", body = Problem,
+        (status = 403, description = "A page of another origin asked.", body = Problem,
             content_type = "application/problem+json"),
     ))]
 pub(super) async fn delete(

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::client::verify_server_name;
+use rustls::pki_types::ServerName;
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -188,6 +190,13 @@ impl Own {
     /// Makes a connection one of TLS, within `time`. `None`: it is none, and is closed.
     pub(crate) async fn accept(&self, stream: TcpStream, time: Duration) -> Option<TlsStream<TcpStream>> {
         self.handshakes.accept(self.loaded().config, stream, time).await
+    }
+
+    /// Whether the certificate is one for this name or address.
+    pub(crate) fn is_for(&self, host: &str) -> bool {
+        let key = self.key();
+        let Some(Ok(certificate)) = key.cert.first().map(ParsedCertificate::try_from) else { return false };
+        ServerName::try_from(host).is_ok_and(|host| verify_server_name(&certificate, &host).is_ok())
     }
 
     pub(super) fn key(&self) -> Arc<CertifiedKey> {

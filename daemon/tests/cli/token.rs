@@ -31,6 +31,12 @@ async fn the_first_is_made_in_the_database_and_the_others_by_the_daemon() {
     assert_eq!(by_environment("RINGSCOPE_TOKEN", admin), Some(0));
     assert_eq!(by_environment("RINGSCOPE_TOKEN_FILE", file), Some(0));
     assert_eq!(by_environment("RINGSCOPE_TOKEN", "rsc_wrong"), Some(1));
+    // This machine, but not by its name.
+    let elsewhere = daemon.url.replace("127.0.0.1", "0.0.0.0");
+    let (code, _, words) = end(&mut ringscope(&["status", "--daemon", &elsewhere, "--token-file", file]));
+    assert!(code == Some(0) && words.contains("by http: whoever sees the network"), "{words}");
+    let (_, _, words) = end(&mut ringscope(&["status", "--daemon", &daemon.url, "--token-file", file]));
+    assert_eq!(words, "");
     check(&["status", "--daemon", &daemon.url, "--token-file", "/nowhere"], 1, &["token file /nowhere"]);
     let at = |args: &[&str]| {
         let daemon = ["--daemon", &daemon.url, "--token-file", file];

@@ -4,9 +4,11 @@ use std::path::Path;
 
 use prost::Message as _;
 use reqwest::{Response, StatusCode};
-use ringscope_daemon::api::Problem;
+use ringscope_daemon::api::{Problem, Role, TokenWish};
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::{ServeError, Server};
+use ringscope_daemon::store::Store;
+use ringscope_daemon::{clock, gate};
 use ringscope_wire::batch::{Batch, IngestReply};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -34,6 +36,21 @@ pub fn config(database_url: &str) -> ServeConfig {
 /// The URL of a database file in `dir`.
 pub fn sqlite(dir: &Path) -> String {
     format!("sqlite:{}", dir.join("test.db").display())
+}
+
+/// Makes tokens as `ringscope token create --database` does.
+pub async fn tokens<const N: usize>(url: &str, roles: [Role; N]) -> [String; N] {
+    let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
+    let mut secrets = Vec::new();
+    for role in roles {
+        let wish =
+            TokenWish { name: format!("the {}", role.label()), role, tenant: None, expires_in_s: None };
+        let (made, row) = gate::made(&wish, "test", clock::now()).unwrap();
+        assert!(store.add_token(&row).await.unwrap());
+        secrets.push(made.secret);
+    }
+    store.close().await;
+    secrets.try_into().unwrap()
 }
 
 impl Daemon {

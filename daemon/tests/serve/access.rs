@@ -4,31 +4,16 @@ use std::path::Path;
 
 use futures::StreamExt as _;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use ringscope_daemon::api::{NewToken, Role, TokenWish};
+use ringscope_daemon::api::{NewToken, Role};
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::serve::{ServeError, Server};
 use ringscope_daemon::store::Store;
-use ringscope_daemon::{access::Proxies, clock, gate};
+use ringscope_daemon::{access::Proxies, clock};
 use serde_json::{Value, json};
 
 use crate::common::batches::{SMALL, START_NS};
-use crate::common::daemon::{Daemon, config, problem, sqlite};
+use crate::common::daemon::{Daemon, config, problem, sqlite, tokens};
 use crate::common::{scratch, until};
-
-/// Makes tokens as `ringscope token create --database` does.
-async fn tokens<const N: usize>(url: &str, roles: [Role; N]) -> [String; N] {
-    let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
-    let mut secrets = Vec::new();
-    for role in roles {
-        let wish =
-            TokenWish { name: format!("the {}", role.label()), role, tenant: None, expires_in_s: None };
-        let (made, row) = gate::made(&wish, "test", clock::now()).unwrap();
-        assert!(store.add_token(&row).await.unwrap());
-        secrets.push(made.secret);
-    }
-    store.close().await;
-    secrets.try_into().unwrap()
-}
 
 fn closed(url: &str) -> ServeConfig {
     ServeConfig { access: AccessConfig { require_tokens: true, ..AccessConfig::default() }, ..config(url) }
@@ -276,7 +261,7 @@ async fn a_browser_signs_in_sees_and_signs_out() {
         }
     };
     problem(level(Some("http://evil.example")).send().await.unwrap(), 403, "--public-url").await;
-    problem(level(Some("null")).send().await.unwrap(), 403, "another address").await;
+    problem(level(Some("null")).send().await.unwrap(), 403, "another origin").await;
     for origin in [None, Some(&*daemon.url)] {
         assert_eq!(level(origin).send().await.unwrap().status(), 200, "{origin:?}");
     }
@@ -380,6 +365,7 @@ async fn who_fails_ten_times_to_sign_in_waits() {
     assert_eq!(failed.count(), 10);
     problem(daemon.ask(Method::POST, "/api/v1/session", "").body("{}").send().await.unwrap(), 415, "JSON")
         .await;
+    problem(daemon.sign_in(&"x".repeat(5000)).await, 413, "").await;
     let secret = daemon.ask(Method::POST, "/api/v1/session", "").json(&json!({ "token": 7, "x": read }));
     let text = secret.send().await.unwrap().text().await.unwrap();
     assert!(!text.contains(&read), "what may be a secret is not repeated: {text}");
@@ -424,7 +410,7 @@ async fn proxies_that_are_listed_say_who_somebody_is_and_others_do_not() {
     let wish = json!({ "name": "agents", "role": "ingest" });
     let forged =
         ask(Method::POST, "/api/v1/tokens", "root").header("origin", "http://evil.example").json(&wish);
-    problem(forged.send().await.unwrap(), 403, "another address").await;
+    problem(forged.send().await.unwrap(), 403, "another origin").await;
     let made = ask(Method::POST, "/api/v1/tokens", "root").json(&wish).send().await.unwrap();
     assert_eq!(made.status(), StatusCode::CREATED);
     let page: Value = ask(Method::GET, "/api/v1/audit", "root").send().await.unwrap().json().await.unwrap();
@@ -432,12 +418,26 @@ async fn proxies_that_are_listed_say_who_somebody_is_and_others_do_not() {
         (&page["items"][0]["who"], &page["items"][0]["address"]),
         (&json!("ann"), &json!("192.0.2.7"))
     );
+    let NewToken { secret, .. } = ask(Method::POST, "/api/v1/tokens", "root")
+        .json(&json!({ "name": "mine", "role": "read" }))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    let sign_in = async |daemon: &Daemon| {
+        let asked = daemon.ask(Method::POST, "/api/v1/session", "").json(&json!({ "token": secret }));
+        cookie(&asked.header("x-forwarded-proto", "https").send().await.unwrap())
+    };
+    assert!(sign_in(&daemon).await.starts_with("__Host-"), "it says that the browser came by https");
     daemon.stop().await;
     let daemon = Daemon::start(believing("192.0.2.0/24")).await;
     daemon.until_ready().await;
     let forged =
         daemon.ask(Method::GET, "/api/v1/jobs", "").header("x-forwarded-user", "ann").send().await.unwrap();
     assert_eq!(forged.status(), 401);
+    assert!(!sign_in(&daemon).await.starts_with("__Host-"), "anybody may say that");
     daemon.stop().await;
 }
 

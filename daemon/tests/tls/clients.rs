@@ -142,6 +142,11 @@ async fn the_agent_inside_the_daemon_needs_no_certificate_and_no_name() {
     let mut daemon = Daemon::start_with(config, client).await;
     daemon.url = format!("https://ringscope.example:{}", address.port());
     until("the agent is heard", async || hears_an_agent(&daemon).await).await;
+    // By the names of its certificate it is called, and by no others.
+    for (host, status) in [("RINGSCOPE.example.", 200), ("ringscope.evil.example", 421)] {
+        let asked = daemon.client.get(format!("{}/healthz", daemon.url)).header("host", host);
+        assert_eq!(asked.send().await.unwrap().status(), status, "{host}");
+    }
     // That it believes itself has made nobody else believe it.
     refused(&daemon.url.replace("ringscope.example", "127.0.0.1"), &[], &["a CA that is not trusted here"]);
     daemon.stop().await;

@@ -80,8 +80,10 @@ async fn tls_1_2_and_1_3_are_spoken_and_nothing_older() {
         let answer = client.get(format!("{}/healthz", daemon.url)).send().await.unwrap();
         assert_eq!(answer.status(), 200, "{version:?}");
     }
-    // The hello of a client of TLS 1.1: its version, a random number, no session, one cipher suite, no compression.
-    let hello = [&[3, 2][..], &[7; 32], &[0], &[0, 2, 0, 0x2f], &[1, 0]].concat();
+    // The hello of a client of TLS 1.1: its version, a random number, no session, one cipher suite, no compression, and the
+    // signatures that it knows: without them that would be the reason.
+    let extensions = [0, 8, 0, 13, 0, 4, 0, 2, 4, 3];
+    let hello = [&[3, 2][..], &[7; 32], &[0], &[0, 2, 0, 0x2f], &[1, 0], &extensions].concat();
     let length = u8::try_from(hello.len()).unwrap();
     let record = [&[0x16, 3, 1, 0, length + 4, 1, 0, 0, length][..], &hello].concat();
     let mut stream = TcpStream::connect(daemon.url.trim_start_matches("https://")).await.unwrap();

@@ -12,6 +12,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
 mod clients;
 mod handshakes;
 mod notify;
@@ -40,7 +41,14 @@ async fn serving(ca: &Authority, files: ServerFiles) -> Daemon {
 /// Runs `ringscope` with arguments, and without what the test's environment may say.
 fn ringscope(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(RINGSCOPE);
-    for name in ["RINGSCOPE_CA", "RINGSCOPE_TLS_CERT", "RINGSCOPE_TLS_KEY", "RINGSCOPE_DAEMON"] {
+    for name in [
+        "RINGSCOPE_CA",
+        "RINGSCOPE_TLS_CERT",
+        "RINGSCOPE_TLS_KEY",
+        "RINGSCOPE_DAEMON",
+        "RINGSCOPE_TOKEN",
+        "RINGSCOPE_TOKEN_FILE",
+    ] {
         command.env_remove(name);
     }
     end(command.args(args))

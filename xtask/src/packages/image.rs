@@ -4,6 +4,7 @@
 //! `podman load`, `skopeo` and `docker load` (25 and later) read it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -135,10 +136,10 @@ fn libraries(cross: &Cross, binary: &Path) -> Result<BTreeMap<String, PathBuf>> 
     while let Some(file) = open.pop() {
         let told = super::output(Command::new("readelf").args(["-W", "-d"]).arg(&file))?;
         for name in binary::needed(&told) {
-            if !found.contains_key(&name) {
-                let library = cross.library(&name)?;
+            if let Entry::Vacant(place) = found.entry(name) {
+                let library = cross.library(place.key())?;
                 open.push(library.clone());
-                found.insert(name, library);
+                place.insert(library);
             }
         }
     }
