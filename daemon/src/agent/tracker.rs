@@ -83,6 +83,8 @@ struct Tracked {
     process: Process,
     /// The wish that it has been told: what somebody else writes after that stays.
     obeyed: Option<u32>,
+    /// The control word that could not be written, which was said.
+    refused: Option<u32>,
     /// Its file was already old when the agent started.
     is_stale: bool,
     /// What its files take, once it has ended.
@@ -108,6 +110,7 @@ impl Tracked {
         let word = wish.unwrap_or_else(|| raised(self.process.control, wishes.is_raised(job, user)));
         if self.process.control != word
             && let Err(error) = target.control(word)
+            && self.refused.replace(word) != Some(word)
         {
             tracing::warn!(
                 segment = %path.display(),
@@ -418,6 +421,7 @@ impl Tracker {
         let tracked = Tracked {
             process: Process::new(path.to_owned(), &identity, id, key, now),
             obeyed: None,
+            refused: None,
             is_stale: self.is_first && file.age() > self.keep_dead,
             bytes: None,
         };

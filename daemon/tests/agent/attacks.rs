@@ -18,7 +18,7 @@ use crate::users::{
 use crate::{Host, init_lines};
 
 /// A host whose folder is everybody's, as it is on a real one.
-fn shared_host(url: &str) -> Host {
+pub fn shared_host(url: &str) -> Host {
     let mut host = Host::new(url);
     host.config.other_hosts = false;
     host.config.keep_dead = Duration::ZERO;
@@ -28,7 +28,7 @@ fn shared_host(url: &str) -> Host {
     host
 }
 
-fn of_user(daemon: &FakeDaemon, user: u32) -> impl Iterator<Item = &Process> {
+pub fn of_user(daemon: &FakeDaemon, user: u32) -> impl Iterator<Item = &Process> {
     let is_its =
         move |process: &&Process| process.identity.as_ref().is_some_and(|one| one.user == Some(user));
     daemon.processes.values().filter(is_its)

@@ -15,7 +15,9 @@ mod hostile;
 mod levels;
 mod log_only;
 mod look;
+mod rights;
 mod segment;
+mod server_gone;
 mod summation;
 #[path = "../common/sysfs.rs"]
 mod sysfs;

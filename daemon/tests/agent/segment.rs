@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ringscope_wire::Primitive;
@@ -50,8 +50,9 @@ impl SegmentWriter {
     pub fn create_from(dir: &Path, fixed: &Fixed) -> Self {
         let path = dir.join(format!("{}-{}.seg", fixed.pid, fixed.start_time_ns));
         let unfinished = path.with_extension("tmp");
+        let mut options = OpenOptions::new();
         let file =
-            OpenOptions::new().read(true).write(true).create_new(true).open(&unfinished).expect("create");
+            options.read(true).write(true).create_new(true).mode(0o600).open(&unfinished).expect("create");
         file.set_len(size_of::<Segment>() as u64).expect("size");
         flock(&file, FlockOperation::NonBlockingLockExclusive).expect("lock");
         let writer = Self { path, file, next_ticket: 0 };

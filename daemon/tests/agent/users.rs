@@ -19,6 +19,8 @@ use crate::segment::{SegmentWriter, fixed};
 /// A user whose job is to be seen, and one who means ill. Neither needs an entry in `/etc/passwd`.
 pub const VICTIM: u32 = 4_001;
 pub const HOSTILE: u32 = 4_002;
+/// Another one whose job is to be seen.
+pub const SECOND: u32 = 4_003;
 pub const MACHINE: &str = "machine1";
 pub const VICTIM_RUN: &str = "0f3a";
 /// The variables by which a child is told what to do, in which folder, and with what.
@@ -142,7 +144,8 @@ fn logs(dir: &Path, user: u32) -> PathBuf {
 /// A job that counts: every call that it says at the end must have been seen.
 fn victim(dir: &Path) {
     let pid = std::process::id();
-    let log = logs(dir, VICTIM).join(format!("nccl-{VICTIM_RUN}-{MACHINE}-{pid}.log"));
+    let log =
+        logs(dir, rustix::process::geteuid().as_raw()).join(format!("nccl-{VICTIM_RUN}-{MACHINE}-{pid}.log"));
     std::fs::write(&log, init_lines(2, 5).replace(":42:", &format!(":{pid}:"))).expect("write");
     let mut fixed = segment(pid, started_ns(pid), &log.display().to_string());
     text(&mut fixed.run_id, VICTIM_RUN);
