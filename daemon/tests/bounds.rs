@@ -189,9 +189,8 @@ async fn a_thousand_uploads_that_stand_still_take_little_and_make_room_again() {
         assert!(daemon.get("/healthz").await.is_some_and(|answer| answer.status().is_success()));
         let grown = daemon.memory_kib("VmHWM").saturating_sub(before);
         println!("1000 uploads that stand still after {bytes} bytes: {grown} KiB");
-        // Measured of a build without optimizations: 22 MiB for a thousand connections, the 32 MiB that uploads may hold, and
-        // what connections keep to read into, some 20 KiB each once much has come.
-        let most = if bytes <= 8 << 10 { 64 << 10 } else { 96 << 10 };
+        // What a connection keeps of itself is several times larger in a build without optimizations.
+        let most = if cfg!(debug_assertions) { 128 << 10 } else { 64 << 10 };
         assert!(grown <= most, "{bytes}: {grown} KiB");
         // Either there is room for a batch, or somebody is told to come again; when the others time out there is.
         let answer = daemon.post(small().encode_to_vec(), "identity").await;

@@ -58,9 +58,12 @@ fn setting(name: &str, command: &Command, arg: &Arg) -> Setting {
     Setting { option: format!("--{option}{value}"), variable, in_file, default, meaning }
 }
 
-/// The variable of an option, which may stand at a hidden one that is asked after it.
+/// The variable of an option, which may stand at a hidden one that is asked after it, or at the end of its default.
 fn variable(command: &Command, arg: &Arg) -> Option<String> {
     let option = arg.get_long()?;
+    if let Some((_, variable)) = meaning(arg).1.split_once(", else $") {
+        return Some(variable.to_owned());
+    }
     let inherited = format!("inherited-{}", option.trim_start_matches("no-"));
     let hidden = command.get_arguments().find(|other| other.get_long() == Some(&inherited));
     let variable = arg.get_env().or_else(|| hidden?.get_env())?.to_str()?;

@@ -170,7 +170,7 @@ const CONNECTIONS_MAX: usize = 8192;
 /// than is taken. A network of 1 ms still carries 128 MB/s.
 const RECEIVE_BYTES_MAX: usize = 128 << 10;
 /// What a connection may hold of a request that nobody has asked for yet: the largest head that is answered with words.
-const BUFFER_BYTES_MAX: usize = 64 << 10;
+const BUFFER_BYTES_MAX: usize = 40 << 10;
 /// The process has no file descriptor left, for example: others close theirs.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 

@@ -202,7 +202,7 @@ pub(super) fn too_large(limit_bytes: usize) -> ApiError {
 
 /// Bytes of bodies in memory, of all clients together, packed and unpacked: one of the largest batches, or hundreds of
 /// ordinary ones. What a thousand connections take by themselves comes on top (`tests/bounds.rs` measures it).
-const HELD_BYTES_MAX: usize = 32 << 20;
+const HELD_BYTES_MAX: usize = 28 << 20;
 /// Of that, for small ones only.
 const RESERVE_BYTES: usize = 4 << 20;
 /// An upload that holds more is a large one: an agent of eight ranks sends less.
