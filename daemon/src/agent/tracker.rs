@@ -28,6 +28,7 @@ use super::loss::{Loss, Losses};
 use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
+use super::rights::Rights;
 use super::room;
 use super::run_file::{Log, log_name, run_id};
 use super::segment_file::{ReadError, SegmentFile, Target};
@@ -479,10 +480,13 @@ impl Tracker {
         if self.warned.len() < MAX_WARNED && self.warned.insert(path.to_owned()) {
             let is_refused = matches!(error, ReadError::Refused(_));
             self.losses.add(if is_refused { Loss::ClaimRefused } else { Loss::SegmentUnreadable }, 1);
+            let is_denied =
+                matches!(error, ReadError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied);
+            let advice = if is_denied { Rights::remedy() } else { "if no process uses the file, remove it" };
             tracing::warn!(
                 segment = %path.display(),
                 %error,
-                "cannot read a segment: its process is not seen, all others are. If no process uses the file, remove it"
+                "cannot read a segment: its process is not seen, all others are: {advice}"
             );
         }
     }

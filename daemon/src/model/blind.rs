@@ -42,22 +42,40 @@ impl Model {
     fn note_blind(&mut self, batch: &Batch, now: Timestamp) {
         let Some(why) = why(batch).filter(|_| !batch.ending) else {
             let is_same = |blind: &Blind| blind.agent == batch.agent_id;
-            if self.blind.get(batch.agent_host.as_str()).is_some_and(is_same) {
-                self.blind.remove(batch.agent_host.as_str());
+            if self.blind.get(batch.agent_host.as_str()).is_some_and(is_same)
+                && let Some((host, _)) = self.blind.remove_entry(batch.agent_host.as_str())
+            {
+                self.forget_idle_host(&host);
             }
             return;
         };
+        if batch.agent_host.is_empty() {
+            self.losses.add("bad_host_name");
+            return;
+        }
         let host = self.names.intern(&batch.agent_host);
         if !self.blind.contains_key(&host) && self.blind.len() >= MAX_BLIND_HOSTS {
             self.losses.add("blind_host_limit");
             return;
         }
+        // It may be all that is known of the host.
+        self.hosts.entry(host.clone()).or_default();
         self.blind.insert(host, Blind { why, agent: batch.agent_id.clone(), heard: now });
     }
 
     /// Forgets hosts whose agents are not heard of.
     pub(super) fn forget_blind(&mut self, now: Timestamp) {
-        self.blind.retain(|_, blind| now.since(blind.heard) < BLIND_KEPT);
+        let is_old = |_: &Name, blind: &mut Blind| now.since(blind.heard) >= BLIND_KEPT;
+        let gone: Vec<Name> = self.blind.extract_if(.., is_old).map(|(host, _)| host).collect();
+        gone.iter().for_each(|host| self.forget_idle_host(host));
+    }
+
+    /// Forgets a host of which nothing is known any more.
+    pub(super) fn forget_idle_host(&mut self, host: &Name) {
+        let is_idle = self.hosts.get(host).is_some_and(BTreeSet::is_empty);
+        if is_idle && !self.hardware.contains_key(host) && !self.blind.contains_key(host) {
+            self.hosts.remove(host);
+        }
     }
 }
 
@@ -67,5 +85,41 @@ fn why(batch: &Batch) -> Option<String> {
         ("", "") => None,
         ("", not_watched) => Some(not_watched.to_owned()),
         (lack, _) => Some(format!("what starts now is not watched, because {lack}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::build::at;
+
+    fn names(model: &Model) -> Vec<&str> {
+        model.hosts().map(|(name, _)| &**name).collect()
+    }
+
+    #[test]
+    fn a_host_of_which_only_that_is_known_is_one_as_long_as_it_is_said() {
+        let not_watched = "2 processes are not watched, because they are another user's".to_owned();
+        let batch = |seq_number: u64, why: &str| Batch {
+            agent_host: "host-0".to_owned(),
+            agent_id: "a".to_owned(),
+            seq_number,
+            not_watched: why.to_owned(),
+            ..Batch::default()
+        };
+        let mut model = Model::new();
+        model.apply(&batch(1, ""), at(1));
+        assert_eq!(names(&model), [""; 0]);
+        model.apply(&batch(2, &not_watched), at(2));
+        assert_eq!((names(&model), model.cannot_watch("host-0")), (vec!["host-0"], Some(&*not_watched)));
+        model.apply(&batch(3, ""), at(3));
+        assert_eq!(names(&model), [""; 0]);
+        // Nor for longer than its agent is heard of.
+        model.apply(&batch(4, &not_watched), at(4));
+        model.tick(at(4 + BLIND_KEPT.as_secs()));
+        assert_eq!((names(&model), model.cannot_watch("host-0")), (Vec::new(), None));
+        // One without a name is none.
+        model.apply(&Batch { agent_host: String::new(), ..batch(5, &not_watched) }, at(5));
+        assert_eq!(names(&model), [""; 0]);
     }
 }

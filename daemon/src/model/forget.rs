@@ -153,9 +153,7 @@ impl Model {
     fn leave_host(&mut self, id: ProcessId, host: &Name) {
         if let Some(processes) = self.hosts.get_mut(host) {
             processes.remove(&id);
-            if processes.is_empty() && !self.hardware.contains_key(host) {
-                self.hosts.remove(host);
-            }
+            self.forget_idle_host(host);
         }
     }
 

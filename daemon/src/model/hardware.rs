@@ -88,14 +88,9 @@ impl Model {
 
     /// Forgets what nobody has told of for long.
     pub(super) fn forget_hardware(&mut self, now: Timestamp) {
-        let hosts = &mut self.hosts;
-        self.hardware.retain(|host, hardware| {
-            let keep = now.since(hardware.heard) < HARDWARE_KEPT;
-            if !keep && hosts.get(host).is_some_and(std::collections::BTreeSet::is_empty) {
-                hosts.remove(host);
-            }
-            keep
-        });
+        let is_old = |_: &Name, hardware: &mut Hardware| now.since(hardware.heard) >= HARDWARE_KEPT;
+        let gone: Vec<Name> = self.hardware.extract_if(.., is_old).map(|(host, _)| host).collect();
+        gone.iter().for_each(|host| self.forget_idle_host(host));
     }
 }
 

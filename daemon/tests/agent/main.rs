@@ -4,6 +4,7 @@
     unreachable_pub,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test: its helpers fail it as its cases do"
 )]
 

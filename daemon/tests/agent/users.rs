@@ -327,7 +327,7 @@ fn disturb(target: &Target<'_>, link: &Path, living: &SegmentWriter, round: u64)
     living.write(usize::try_from(round * 61 % (1 << 20)).expect("small") + 4096, &bytes);
     assert!(std::fs::remove_file(segment).is_err(), "the folder is sticky");
     let _ = std::fs::remove_file(dir.join("link.seg"));
-    let _ = symlink(if round % 2 == 0 { secret } else { segment }, dir.join("link.seg"));
+    let _ = symlink(if round.is_multiple_of(2) { secret } else { segment }, dir.join("link.seg"));
 }
 
 /// A log of one process that makes communicators for ever.
