@@ -23,13 +23,13 @@ const NEEDED: [(CapabilitySet, &str, &str); 5] = [
     (
         CapabilitySet::DAC_OVERRIDE,
         "CAP_DAC_OVERRIDE",
-        "levels of their processes cannot be set from here, and places of their communicators that ended are used again \
-         only when there is no other",
+        "levels of their processes cannot be set from here, their private logs are not cut short and stay until they \
+         start a job again, and places of their communicators that ended are used again only when there is no other",
     ),
     (
         CapabilitySet::FOWNER,
         "CAP_FOWNER",
-        "files of their processes that ended are left in the folder until they start a job again (`ringscope run`)",
+        "segments of their processes that ended are left in the folder until they start a job again (`ringscope run`)",
     ),
 ];
 

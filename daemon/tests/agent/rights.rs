@@ -192,7 +192,7 @@ async fn without_capabilities_it_says_what_is_not_seen_and_so_does_status() {
         "CAP_DAC_READ_SEARCH: jobs of other users are not watched",
         "CAP_SYS_PTRACE: what their processes do while a job hangs (stacks, system calls) is not seen",
         "CAP_SYSLOG: the kernel's messages",
-        "CAP_FOWNER: files of their processes that ended are left",
+        "CAP_FOWNER: segments of their processes that ended are left",
     ] {
         assert!(lacks[0].contains(words), "{words}: {lacks:?}");
     }
