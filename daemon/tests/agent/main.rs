@@ -7,6 +7,7 @@
     clippy::print_stdout,
     reason = "a test: its helpers fail it as its cases do"
 )]
+#![expect(clippy::print_stdout, reason = "children of a test tell it what they did by what they print")]
 
 mod attacks;
 mod calls;
