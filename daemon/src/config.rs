@@ -9,6 +9,7 @@ mod access;
 mod agent;
 mod launch;
 mod notify;
+mod oidc;
 mod tls;
 mod token;
 
@@ -135,6 +136,29 @@ pub struct ServeArgs {
     /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
     #[arg(long, value_name = "GROUP=ROLE")]
     pub proxy_role: Vec<String>,
+    /// OpenID provider at which people sign in, as it names itself, e.g. https://login.example.org/realms/main; needs
+    /// --public-url [default: none]
+    #[arg(long, value_name = "URL")]
+    pub oidc_issuer: Option<String>,
+    /// Name that the provider has given to this daemon (client)
+    #[arg(long, value_name = "ID")]
+    pub oidc_client_id: Option<String>,
+    /// File with the secret of that client; read at each sign-in [default: none, a public client]
+    #[arg(long, value_name = "FILE")]
+    pub oidc_client_secret_file: Option<String>,
+    /// What the provider is asked for besides openid; may be repeated [default: profile email]
+    #[arg(long, value_name = "SCOPE")]
+    pub oidc_scopes: Vec<String>,
+    /// Claim in which the provider names a person's groups, in the ID token or in userinfo [default: groups]
+    #[arg(long, value_name = "NAME")]
+    pub oidc_groups_claim: Option<String>,
+    /// Role of who is in a group there: read, operate or admin, the greatest holds; * is everybody; may be repeated
+    #[arg(long, value_name = "GROUP=ROLE")]
+    pub oidc_role: Vec<String>,
+    /// Tenant of who is in a group there; the tenant * is all; who is in none of these groups is then not let in; may be
+    /// repeated [default: everybody sees all]
+    #[arg(long, value_name = "GROUP=TENANT")]
+    pub oidc_tenant: Vec<String>,
     /// Whether its processes may count themselves to other hosts (RINGSCOPE_HOST) than this machine [default: false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub agent_other_hosts: Option<String>,
@@ -342,6 +366,10 @@ impl<'a> Settings<'a> {
             &args.proxy_user_header,
             &args.proxy_groups_header,
             &args.agent_other_hosts,
+            &args.oidc_issuer,
+            &args.oidc_client_id,
+            &args.oidc_client_secret_file,
+            &args.oidc_groups_claim,
         ]);
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several = LISTS.into_iter().zip([
@@ -351,6 +379,9 @@ impl<'a> Settings<'a> {
             &args.allowed_host,
             &args.trusted_proxy,
             &args.proxy_role,
+            &args.oidc_scopes,
+            &args.oidc_role,
+            &args.oidc_tenant,
         ]);
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
@@ -568,12 +599,21 @@ fn list(mistakes: &[String]) -> String {
 }
 
 /// Settings that may have several values, with spaces between them.
-const LISTS: [&str; 6] =
-    ["cors_origins", "alertmanager", "webhook", "allowed_hosts", "trusted_proxy", "proxy_role"];
+const LISTS: [&str; 9] = [
+    "cors_origins",
+    "alertmanager",
+    "webhook",
+    "allowed_hosts",
+    "trusted_proxy",
+    "proxy_role",
+    "oidc_scopes",
+    "oidc_role",
+    "oidc_tenant",
+];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 30] = [
     "listen",
     "database_url",
     "data_dir",
@@ -600,6 +640,10 @@ const NAMES: [&str; 26] = [
     "proxy_user_header",
     "proxy_groups_header",
     "agent_other_hosts",
+    "oidc_issuer",
+    "oidc_client_id",
+    "oidc_client_secret_file",
+    "oidc_groups_claim",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -25,6 +25,7 @@ pub mod model;
 pub mod nccl_log;
 pub mod nccl_xml;
 pub mod notify;
+pub mod oidc;
 pub mod plots;
 pub mod program;
 pub mod run;

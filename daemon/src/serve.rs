@@ -21,6 +21,7 @@ use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::notify;
+use crate::oidc::Oidc;
 use crate::store::{DatabaseUrl, Keep, Store};
 use crate::tls::{Own, TlsError};
 
@@ -30,6 +31,7 @@ pub struct Server {
     listener: TcpListener,
     local_addr: SocketAddr,
     tls: Option<Arc<Own>>,
+    oidc: Option<Arc<Oidc>>,
 }
 
 /// Why the daemon does not run.
@@ -51,7 +53,7 @@ pub enum ServeError {
     /// Everybody who reaches the address would be let in, or nobody.
     #[error(
         "{listen} can be reached from other machines, and nobody could show that they may use this daemon: the database \
-         {database} has no token that holds.{make} To let in whoever reaches that address, who then sees all jobs and may \
+         {database} has no token that holds.{make} Or have people sign in elsewhere: --oidc-issuer, --trusted-proxy. To let in whoever reaches that address, who then sees all jobs and may \
          set levels, say --insecure-open. On 127.0.0.1 nothing is needed"
     )]
     NobodyMayEnter {
@@ -62,6 +64,9 @@ pub enum ServeError {
         /// How to make the first one.
         make: String,
     },
+    /// The OpenID provider could send nobody back.
+    #[error("--public-url {0:?} is no address that an OpenID provider could send browsers back to")]
+    PublicUrl(String),
     /// The system has none to give.
     #[error("the system gives no random bytes: {0}")]
     Random(String),
@@ -85,6 +90,7 @@ impl Server {
     /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::NobodyMayEnter`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
         let tls = config.tls.clone().map(Own::load).transpose()?;
+        let oidc = oidc(&config)?;
         somebody_may_enter(&config).await?;
         let listen_error = |error: std::io::Error| ServeError::Listen {
             address: config.listen,
@@ -101,7 +107,7 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
-        Ok(Self { config, listener, local_addr, tls })
+        Ok(Self { config, listener, local_addr, tls, oidc })
     }
 
     /// The address that it has.
@@ -123,7 +129,7 @@ impl Server {
     /// A [`ServeError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
         let local_url = self.local_url();
-        let Self { config, listener, local_addr, tls } = self;
+        let Self { config, listener, local_addr, tls, oidc } = self;
         raise_file_limit();
         let tasks = TaskTracker::new();
         // The agent of this host ends first, so that its last batch is still taken.
@@ -151,11 +157,15 @@ impl Server {
         let gate = GateConfig {
             doors: config.access.doors(config.listen),
             proxies: config.access.proxies.clone(),
+            has_oidc: oidc.is_some(),
             database: config.database_url.to_string(),
             own: own_token.hash,
         };
         let gate = Arc::new(Gate::new(gate, keeper.clone()));
         tasks.spawn(gate::run(Arc::clone(&gate), stop.clone()));
+        if let Some(oidc) = &oidc {
+            tasks.spawn(Arc::clone(oidc).greet(stop.clone()));
+        }
         tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
         tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
         let app = App {
@@ -167,6 +177,7 @@ impl Server {
             gate,
             body_limit_bytes: config.body_limit_bytes,
             tls: tls.clone(),
+            oidc,
             stop: stop.clone(),
             of_tenant: None,
             metrics_communicators: config.metrics_communicators,
@@ -207,9 +218,9 @@ fn raise_file_limit() {
 /// Refuses an address that others reach where nobody could be let in, or everybody would be. A database that does not
 /// answer is no reason: nobody is let in until it does.
 async fn somebody_may_enter(config: &ServeConfig) -> Result<(), ServeError> {
-    let has_proxy = !config.access.proxies.trusted.is_empty();
+    let has_others = !config.access.proxies.trusted.is_empty() || config.access.oidc.is_some();
     let is_local = config.listen.ip().to_canonical().is_loopback();
-    if config.access.insecure_open || has_proxy || is_local {
+    if config.access.insecure_open || has_others || is_local {
         return Ok(());
     }
     let url = &config.database_url;
@@ -233,6 +244,14 @@ async fn somebody_may_enter(config: &ServeConfig) -> Result<(), ServeError> {
         return refused(&make);
     }
     Ok(())
+}
+
+/// How people sign in at a provider, if they do.
+fn oidc(config: &ServeConfig) -> Result<Option<Arc<Oidc>>, ServeError> {
+    let Some(wanted) = config.access.oidc.clone() else { return Ok(None) };
+    let page = config.notify.public_url.as_deref().unwrap_or_default();
+    let callback = http::oidc_callback(page).map_err(|_| ServeError::PublicUrl(page.to_owned()))?;
+    Ok(Some(Arc::new(Oidc::new(wanted, page.to_owned(), callback, &config.notify.trust)?)))
 }
 
 /// With which the agent inside this process comes to its own daemon.

@@ -792,6 +792,16 @@ export type Observation = {
 /** What is odd about a hop among its like in the same communicator. */
 export type OddHop = "cross_rail" | "fallback" | "no_gpu_direct";
 
+/** Signing in at an OpenID provider. */
+export type OidcWay = {
+  /** Address that begins it; the page's place goes along as `return`. */
+  address: string;
+  /** Why the provider could not be asked the last time. Absent: it could. */
+  away?: string;
+  /** Host of the provider, as people know it. */
+  issuer_host: string;
+};
+
 /** One call of a primitive by one rank. */
 export type Operation = {
   /** Payload bytes. */
@@ -1113,6 +1123,12 @@ export type Severity = "info" | "warning" | "critical";
 export type SignIn = {
   /** A token of the role read, operate or admin. */
   token: string;
+};
+
+/** How a browser signs in, besides with a token. */
+export type SignInWays = {
+  /** At an OpenID provider. Absent: this daemon knows none. */
+  oidc?: OidcWay;
 };
 
 /** A condition and why. */

@@ -37,6 +37,20 @@ export const accessChecks = {
     }
   },
 
+  async "where people sign in elsewhere, the page leads there and says if that is away"({ browserOpen, faults }) {
+    const address = "https://ring.example/api/v1/session/oidc";
+    const oidc = { issuer_host: "login.example.org", address };
+    const { page } = await browserOpen("healthy", { wants: { ...wants, oidc }, at: "#/hosts/host-2" });
+    await says(page, ".sign-in .provider", /^Sign in with login\.example\.org$/);
+    assert.equal(await page.getAttribute(".sign-in .provider a", "href"), `${address}?return=%2F%23%2Fhosts%2Fhost-2`);
+    await reads(page, "h1", "Sign in");
+    await faults(page, "sign-in elsewhere");
+    const away = await browserOpen("healthy", { wants: { ...wants, oidc: { ...oidc, away: "connection refused" } }, width: 390 });
+    await says(away.page, ".sign-in .provider .fault", /login\.example\.org cannot be asked: connection refused\. A token goes on to work/);
+    await fits(away.page, "sign-in elsewhere that is away");
+    await faults(away.page, "sign-in elsewhere that is away");
+  },
+
   async "a session that ends while the page is open leads to signing in, and back to where one was"({ browserOpen }) {
     const { page, mock } = await browserOpen("degraded", { wants, at: "#/hosts/host-2" });
     await page.fill("input[name=token]", TOKEN);

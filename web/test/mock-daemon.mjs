@@ -90,6 +90,7 @@ async function answer(state, request, response) {
   state.asked = [request.url, ...state.asked.slice(0, 999)];
   if (url.pathname.startsWith("/api/v1/") && state.proxy !== undefined) return PROXIES[state.proxy](response);
   if (state.refused !== undefined && url.pathname.startsWith(state.refused.path)) return refuse(response, "something went wrong", state.refused.status);
+  if (url.pathname === "/api/v1/session/ways") return response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ oidc: state.wants?.oidc }));
   if (url.pathname === "/api/v1/session") return session(state, request, response);
   if (url.pathname.startsWith("/api/v1/") && !isKnown(state, request)) return refuse(response, "this daemon wants to know who asks", 401);
   if (request.method === "POST") return post(state, url, await bodyOf(request), response);

@@ -33,6 +33,8 @@ pub(crate) fn run_all() -> Result<()> {
     harm::test()?;
     rig::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
+    // The provider at which tests sign in.
+    run(&mut npm("daemon/tests/oidc", ["ci", "--no-audit", "--no-fund"]))?;
     run(&mut cargo(["test", "--workspace", "--locked"]))?;
     // The end-to-end tests have run on the engine as NCCL 2.28; those that see most of its events and lines run as others.
     OTHER_VERSIONS.iter().try_for_each(|(version, tests)| {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq as _;
 
 use super::Who;
+use super::people::{People, Person};
 use super::token::{Hash, Secret, hash_of};
 use crate::api::{KnownBy, Token};
 use crate::clock::Timestamp;
@@ -79,6 +80,7 @@ pub enum Refusal {
 pub struct Book {
     tokens: HashMap<String, TokenRow>,
     sessions: HashMap<Hash, SessionRow>,
+    people: People,
     /// Tokens and sessions of which is to be kept when they were used.
     used_tokens: HashMap<String, Timestamp>,
     used_sessions: HashMap<Hash, Timestamp>,
@@ -200,7 +202,7 @@ impl Book {
     /// [`Refusal::SessionOver`], or why its token opens nothing any more.
     pub fn session(&mut self, text: &str, now: Timestamp) -> Result<Who, Refusal> {
         let hash = hash_of(text);
-        let session = self.sessions.get_mut(&hash).ok_or(Refusal::SessionOver)?;
+        let Some(session) = self.sessions.get_mut(&hash) else { return self.people.session(&hash, now) };
         if is_over(session, now) {
             self.sessions.remove(&hash);
             return Err(Refusal::SessionOver);
@@ -217,9 +219,16 @@ impl Book {
         Ok(who(&row.token, KnownBy::Session, Some(ends_at(session))))
     }
 
+    /// Begins a session of somebody whom an OpenID provider has named.
+    pub fn begin_person(&mut self, person: Person, session: Hash, now: Timestamp) -> Who {
+        self.people.begin(person, session, now)
+    }
+
     /// Ends a session; its hash, if there was one.
     pub fn end(&mut self, text: &str) -> Option<Hash> {
-        self.sessions.remove(&hash_of(text)).map(|session| session.hash)
+        let hash = hash_of(text);
+        let was_there = self.sessions.remove(&hash).is_some() || self.people.end(&hash);
+        was_there.then_some(hash)
     }
 
     /// What is to be kept of when tokens and sessions were used; empty from here on.

@@ -1,12 +1,16 @@
 //! Who may do what. Decides, and nothing else: no I/O, no clock, no HTTP; what is random comes as an argument.
 
 mod book;
+mod groups;
+mod people;
 mod proxy;
 mod tenant;
 mod throttle;
 mod token;
 
 pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
+pub use groups::{Groups, NoAccess, group_role, group_tenant};
+pub use people::Person;
 pub use proxy::{Proxies, RoleOfGroup, Trusted};
 pub use tenant::{Tenant, nobodys};
 pub use throttle::Throttle;
@@ -29,7 +33,7 @@ pub enum Need {
 /// Who asks.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Who {
-    /// Name of a token, or of a person as a proxy says it.
+    /// Name of a token, or of a person as a proxy or an OpenID provider says it.
     pub name: String,
     /// What they may do.
     pub role: Role,

@@ -155,6 +155,28 @@ pub struct Session {
     pub ends_at: Option<Timestamp>,
 }
 
+/// How a browser signs in, besides with a token.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct SignInWays {
+    /// At an OpenID provider. Absent: this daemon knows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub oidc: Option<OidcWay>,
+}
+
+/// Signing in at an OpenID provider.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct OidcWay {
+    /// Host of the provider, as people know it.
+    pub issuer_host: String,
+    /// Address that begins it; the page's place goes along as `return`.
+    pub address: String,
+    /// Why the provider could not be asked the last time. Absent: it could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub away: Option<String>,
+}
+
 /// Something that somebody did, or was refused.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct AuditEntry {

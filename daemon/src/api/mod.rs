@@ -25,8 +25,8 @@ mod summation;
 mod trace;
 
 pub use access::{
-    AuditEntry, KnownBy, NewToken, Role, Session, SignIn, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token,
-    TokenWish, UnknownRole,
+    AuditEntry, KnownBy, NewToken, OidcWay, Role, Session, SignIn, SignInWays, TOKEN_LIFE_S_MAX,
+    TOKEN_NAME_CHARS_MAX, Token, TokenWish, UnknownRole,
 };
 pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use super::{Settings, boolean};
+use super::{Settings, boolean, oidc};
 use crate::access::{Doors, Proxies};
+use crate::oidc::OidcConfig;
 
 /// What is needed of who asks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -16,6 +17,8 @@ pub struct AccessConfig {
     pub insecure_open: bool,
     /// Proxies that say who somebody is. Default none.
     pub proxies: Proxies,
+    /// OpenID provider at which people sign in. Default none.
+    pub oidc: Option<OidcConfig>,
 }
 
 impl AccessConfig {
@@ -24,7 +27,7 @@ impl AccessConfig {
     pub fn doors(&self, listen: SocketAddr) -> Doors {
         let is_local = listen.ip().to_canonical().is_loopback();
         // Behind a proxy everybody comes from this machine.
-        let is_asked_for = self.require_tokens || !self.proxies.trusted.is_empty();
+        let is_asked_for = self.require_tokens || !self.proxies.trusted.is_empty() || self.oidc.is_some();
         match () {
             () if self.insecure_open => Doors::Open,
             () if is_local && !is_asked_for => Doors::UntilToken,
@@ -47,6 +50,7 @@ pub(super) fn access(settings: &mut Settings<'_>) -> AccessConfig {
             groups_header: settings.get("proxy_groups_header", header).unwrap_or_default(),
             roles: settings.get("proxy_role", words).unwrap_or_default(),
         },
+        oidc: oidc::oidc(settings),
     };
     let Proxies { trusted, groups_header, roles, .. } = &access.proxies;
     let mistakes = [

@@ -30,6 +30,8 @@ pub struct GateConfig {
     pub doors: Doors,
     /// Who else says who somebody is.
     pub proxies: Proxies,
+    /// Whether people sign in by an OpenID provider.
+    pub has_oidc: bool,
     /// Where tokens are kept, as the operator would write it, without a password.
     pub database: String,
     /// Of the secret of the agent inside this process.
@@ -178,10 +180,15 @@ impl Gate {
         }
         let denied = match refusal {
             Some(refusal) => refusal.into(),
-            None if book.has_tokens() || !self.config.proxies.trusted.is_empty() => Denied::Nothing,
+            None if book.has_tokens() || self.has_others() => Denied::Nothing,
             None => Denied::NoTokenYet(self.config.database.clone()),
         };
         Err(self.unless_known(denied))
+    }
+
+    /// Whether somebody else than a token says who somebody is.
+    fn has_others(&self) -> bool {
+        self.config.has_oidc || !self.config.proxies.trusted.is_empty()
     }
 
     fn unless_known(&self, denied: Denied) -> Denied {

@@ -1,7 +1,7 @@
 //! Browsers sign in and out.
 
 use super::{Denied, Gate, TokenError};
-use crate::access::{Begun, Secret, Who};
+use crate::access::{Begun, Person, Secret, Who};
 use crate::clock;
 use crate::ingest::StoreState;
 
@@ -12,9 +12,7 @@ impl Gate {
     /// Why the token opens nothing; the outer one: there are no random bytes.
     pub async fn sign_in(&self, token: &str) -> Result<Result<(String, Who), Denied>, TokenError> {
         self.settle().await;
-        let mut random = [0; 32];
-        getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
-        let session = Secret::session(random);
+        let session = new_session()?;
         let begun = self.book().begin(token, session.hash, clock::now());
         let Begun { session: row, who, ended } = match begun {
             Ok(begun) => begun,
@@ -34,6 +32,16 @@ impl Gate {
         Ok(Ok((session.text, who)))
     }
 
+    /// Begins a session of somebody whom an OpenID provider has named: what goes into the cookie, and who it is.
+    ///
+    /// # Errors
+    /// There are no random bytes.
+    pub fn sign_in_person(&self, person: Person) -> Result<(String, Who), TokenError> {
+        let session = new_session()?;
+        let who = self.book().begin_person(person, session.hash, clock::now());
+        Ok((session.text, who))
+    }
+
     /// Ends a session. False: there was none.
     pub async fn sign_out(&self, cookie: &str) -> bool {
         let Some(hash) = self.book().end(cookie) else { return false };
@@ -44,4 +52,10 @@ impl Gate {
         }
         true
     }
+}
+
+fn new_session() -> Result<Secret, TokenError> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
+    Ok(Secret::session(random))
 }

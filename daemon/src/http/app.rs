@@ -16,6 +16,7 @@ use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper};
 use crate::metrics::{Metrics, OwnMetrics};
 use crate::model::Model;
+use crate::oidc::Oidc;
 use crate::tls::Own;
 
 /// The rooms that the routes lead to, as everybody's together. A handler that takes this shows what is of all tenants.
@@ -36,6 +37,8 @@ pub struct App {
     pub body_limit_bytes: usize,
     /// The certificate, where TLS is spoken.
     pub tls: Option<Arc<Own>>,
+    /// How people sign in at a provider, where they do.
+    pub oidc: Option<Arc<Oidc>>,
     /// Ends the streams that would never end themselves.
     pub stop: CancellationToken,
     /// Whose jobs these are, with everybody's hub, and how many communicators are shown on /metrics.

@@ -4,15 +4,15 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
 use super::problem::{ApiError, PROBLEM_TYPE};
+use super::returning::PAGE_TYPE;
 
 /// Makes problems of the bare errors that axum and the layers answer with: 400, 404, 405, 413, 415, 504.
 pub(super) async fn problems(response: Response) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    let is_problem = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes() == PROBLEM_TYPE.as_bytes());
+    let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| {
+        [PROBLEM_TYPE, PAGE_TYPE].iter().any(|known| kind.as_bytes() == known.as_bytes())
+    });
     if !is_error || is_problem {
         return response;
     }

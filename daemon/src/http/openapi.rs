@@ -110,7 +110,14 @@ fn schemes(document: &mut utoipa::openapi::OpenApi) {
 
 const SCHEMES: [&str; 2] = ["token", "session"];
 /// Answers that are made for who asks: no cache has them.
-const IS_OF_WHO_ASKS: [&str; 3] = ["/api/v1/session", "/api/v1/tokens", "/api/v1/audit"];
+const IS_OF_WHO_ASKS: [&str; 6] = [
+    "/api/v1/session",
+    "/api/v1/session/ways",
+    "/api/v1/session/oidc",
+    "/api/v1/session/oidc/callback",
+    "/api/v1/tokens",
+    "/api/v1/audit",
+];
 /// What any request may be answered with, by method.
 const EVERYWHERE: [(&str, &[&str], &str); 9] = [
     ("400", &ALL, "The path or a parameter cannot be read."),

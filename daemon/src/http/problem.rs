@@ -56,6 +56,11 @@ impl ApiError {
         }
     }
 
+    /// What it says, for who reads it in a browser.
+    pub(super) fn words(&self) -> (StatusCode, &str) {
+        (self.status, &self.detail)
+    }
+
     /// Whether the same request may go better later.
     pub(super) fn is_temporary(&self) -> bool {
         self.status.is_server_error()

@@ -112,7 +112,7 @@ fn session(who: &Who) -> Session {
     }
 }
 
-fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {
+pub(super) fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {
     let name = if is_secure { COOKIE_SECURE } else { COOKIE };
     let secure = if is_secure { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
@@ -120,4 +120,4 @@ fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue,
 }
 
 /// As long as a session lasts at most; the daemon ends it, whatever the browser thinks.
-const SESSION_S: u64 = 7 * 24 * 3600;
+pub(super) const SESSION_S: u64 = 7 * 24 * 3600;

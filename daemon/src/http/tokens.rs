@@ -11,7 +11,7 @@ use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
-use super::{App, Whole, audit, openapi, session};
+use super::{App, Whole, audit, oidc, openapi, session};
 use crate::access::Who;
 use crate::api::{NewToken, Page, Problem, Token, TokenWish};
 use crate::gate::TokenError;
@@ -20,6 +20,9 @@ use crate::gate::TokenError;
 pub(super) fn access_routes() -> OpenApiRouter<Whole> {
     openapi::router()
         .routes(routes!(session::get, session::create, session::delete))
+        .routes(routes!(oidc::ways))
+        .routes(routes!(oidc::begin))
+        .routes(routes!(oidc::finish))
         .routes(routes!(list, create))
         .routes(routes!(revoke))
         .routes(routes!(audit::list))

@@ -64,6 +64,7 @@ fn expected(method: &str, path: &str) -> (bool, Vec<Role>) {
     match (method, path) {
         ("get", "/healthz" | "/readyz" | "/api/v1/openapi.json") => (true, Role::ALL.to_vec()),
         ("post" | "delete", "/api/v1/session") => (true, Role::ALL.to_vec()),
+        ("get", path) if path.starts_with("/api/v1/session/") => (true, Role::ALL.to_vec()),
         ("get", "/api/v1/session") => (false, Role::ALL.to_vec()),
         (_, path) if path.starts_with("/api/v1/tokens") || path == "/api/v1/audit" => (false, vec![Admin]),
         ("post", "/api/v1/ingest") => (false, vec![Ingest, Operate, Admin]),

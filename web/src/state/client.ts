@@ -19,6 +19,9 @@ const MIN_CLOCK_OFFSET_MS = 2_000;
 /** Set while the daemon does not know who asks: what it says of that. */
 export const stranger = signal<Fault | undefined>(undefined);
 
+/** How one signs in: what the daemon tells anybody. */
+export const WAYS = "session/ways";
+
 /** There is no answer, or none of the daemon's. */
 export class Failed extends Error {
   constructor(readonly fault: Fault) {
@@ -42,8 +45,8 @@ export async function ask(path: string, init: RequestInit): Promise<Response> {
     if (fault.kind === "refused" && response.status === 401 && init.method !== "POST") stranger.value = fault;
     throw new Failed(fault);
   }
-  // Also where somebody signed in on another page of this browser.
-  stranger.value = undefined;
+  // Also where somebody signed in on another page of this browser. Strangers are told how to sign in.
+  if (path !== WAYS) stranger.value = undefined;
   return response;
 }
 

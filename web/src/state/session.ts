@@ -1,9 +1,9 @@
 /** Who looks at the page, as the daemon knows them. */
 
-import type { Session } from "../api";
+import type { OidcWay, Session, SignInWays } from "../api";
 import { away, type Fault } from "../pure/fault";
 import { useApi } from "./api";
-import { ask, Failed, post, stranger } from "./client";
+import { ask, Failed, post, read, stranger, WAYS } from "./client";
 import { retryNow } from "./live";
 
 /** A role may change and a session ends: soon enough for a page that is open for days. */
@@ -23,6 +23,15 @@ export async function signIn(token: string): Promise<Fault | undefined> {
   stranger.value = undefined;
   retryNow();
   return undefined;
+}
+
+/** The provider at which people sign in. Undefined: there is none, or the daemon does not say. */
+export async function oidcWay(): Promise<OidcWay | undefined> {
+  try {
+    return (await read<SignInWays>(WAYS)).value.oidc;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Signs out, and forgets all that the page knew. */

@@ -1,6 +1,8 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import type { OidcWay } from "../api";
 import type { Fault } from "../pure/fault";
-import { signIn } from "../state/session";
+import { returning } from "../pure/returning";
+import { oidcWay, signIn } from "../state/session";
 import { Logo } from "./logo";
 import { withCommands } from "./with-commands";
 
@@ -25,6 +27,7 @@ export function SignIn() {
       </p>
       <section class="panel">
         <h1>Sign in</h1>
+        <AtProvider />
         <form onSubmit={(event) => void submit(event)}>
           <label class="field">
             Token
@@ -56,3 +59,28 @@ export function SignIn() {
     </main>
   );
 }
+
+/** Signing in at an OpenID provider, where the daemon knows one. */
+function AtProvider() {
+  const [way, setWay] = useState<OidcWay | undefined>(undefined);
+  useEffect(() => {
+    const look = () => void oidcWay().then(setWay);
+    look();
+    const timer = setInterval(look, EVERY_MS);
+    return () => clearInterval(timer);
+  }, []);
+  if (way === undefined) return null;
+  return (
+    <div class="provider">
+      <a href={returning(way.address, location.search, location.hash)}>Sign in with {way.issuer_host}</a>
+      {way.away !== undefined && (
+        <p class="fault" role="alert">
+          {way.issuer_host} cannot be asked: {way.away}. A token goes on to work.
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** A provider that was away is there again, or the other way round. */
+const EVERY_MS = 10_000;

@@ -79,6 +79,7 @@ fn app(guard: Guard) -> App {
     let gate = GateConfig {
         doors: Doors::Open,
         proxies: Proxies::default(),
+        has_oidc: false,
         database: String::new(),
         own: Secret::session([0; 32]).hash,
     };
@@ -93,6 +94,7 @@ fn app(guard: Guard) -> App {
         guard,
         body_limit_bytes: 1 << 20,
         tls: None,
+        oidc: None,
         stop,
     }
 }
