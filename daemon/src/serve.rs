@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{Secret, TokenRow};
+use crate::access::{Hash, Secret, TokenRow};
 use crate::agent::{self, AgentConfig};
 use crate::clock;
 use crate::config::ServeConfig;
@@ -154,14 +154,7 @@ impl Server {
             metrics.show_tls(Arc::clone(tls))?;
             tasks.spawn(Arc::clone(tls).watch(stop.clone()));
         }
-        let gate = GateConfig {
-            doors: config.access.doors(config.listen),
-            proxies: config.access.proxies.clone(),
-            has_oidc: oidc.is_some(),
-            database: config.database_url.to_string(),
-            own: own_token.hash,
-        };
-        let gate = Arc::new(Gate::new(gate, keeper.clone()));
+        let gate = Arc::new(Gate::new(gate_config(&config, own_token.hash), keeper.clone()));
         tasks.spawn(gate::run(Arc::clone(&gate), stop.clone()));
         if let Some(oidc) = &oidc {
             tasks.spawn(Arc::clone(oidc).greet(stop.clone()));
@@ -252,6 +245,17 @@ fn oidc(config: &ServeConfig) -> Result<Option<Arc<Oidc>>, ServeError> {
     let page = config.notify.public_url.as_deref().unwrap_or_default();
     let callback = http::oidc_callback(page).map_err(|_| ServeError::PublicUrl(page.to_owned()))?;
     Ok(Some(Arc::new(Oidc::new(wanted, page.to_owned(), callback, &config.notify.trust)?)))
+}
+
+/// How the door is kept; the agent inside this process has the secret of `own`.
+fn gate_config(config: &ServeConfig, own: Hash) -> GateConfig {
+    GateConfig {
+        doors: config.access.doors(config.listen),
+        proxies: config.access.proxies.clone(),
+        has_oidc: config.access.oidc.is_some(),
+        database: config.database_url.to_string(),
+        own,
+    }
 }
 
 /// With which the agent inside this process comes to its own daemon.
