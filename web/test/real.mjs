@@ -64,7 +64,7 @@ export function startDemo() {
 
 /**
  * `ringscope serve` without an agent. `stop` and `again` end it and start it on the same port, with the same data.
- * `segments`: with an agent, which reads this folder.
+ * `segments`: with an agent, which reads this folder, and believes processes which host they are on.
  */
 export function startDaemon(options) {
   return onFreePort((port) => startDaemonOn(port, options));
@@ -73,7 +73,7 @@ export function startDaemon(options) {
 async function startDaemonOn(port, { segments } = {}) {
   const url = `http://127.0.0.1:${port}`;
   const dir = mkdtempSync(join(tmpdir(), "ringscope-web-"));
-  const agent = segments === undefined ? ["--with-agent", "false"] : ["--agent-dir", segments];
+  const agent = segments === undefined ? ["--with-agent", "false"] : ["--agent-dir", segments, "--agent-other-hosts", "true"];
   const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data-dir", dir, ...agent];
   let daemon;
   const again = async () => {

@@ -68,11 +68,11 @@ pub(super) async fn begin(
 /// Where the provider sends the browser back to: signs it in, and leads it to where the page was.
 #[utoipa::path(get, path = "/api/v1/session/oidc/callback", tag = "access",
     params(
-        ("state" = Option<String>, Query, description = "As it was sent to the provider.", max_length = 8000),
-        ("code" = Option<String>, Query, description = "Of the provider, for once.", max_length = 8000),
-        ("iss" = Option<String>, Query, description = "The provider, if it names itself.", max_length = 8000),
-        ("error" = Option<String>, Query, description = "Why the provider has signed nobody in.", max_length = 8000),
-        ("error_description" = Option<String>, Query, description = "The same in words.", max_length = 8000),
+        ("state" = Option<String>, Query, description = "As it was sent to the provider.", max_length = 200),
+        ("code" = Option<String>, Query, description = "Of the provider, for once.", max_length = 2000),
+        ("iss" = Option<String>, Query, description = "The provider, if it names itself.", max_length = 500),
+        ("error" = Option<String>, Query, description = "Why the provider has signed nobody in.", max_length = 200),
+        ("error_description" = Option<String>, Query, description = "The same in words.", max_length = 1000),
     ),
     responses(
         (status = 200, description = "Signed in: a page that leads on. The cookie is HttpOnly and SameSite=Strict.", content_type = "text/html"),

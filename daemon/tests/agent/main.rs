@@ -4,7 +4,6 @@
     unreachable_pub,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test: its helpers fail it as its cases do"
 )]
 #![expect(clippy::print_stdout, reason = "children of a test tell it what they did by what they print")]
