@@ -229,7 +229,8 @@ async fn reading_ends_when_the_client_has_left() {
     let daemon = Serving::start().await;
     let log = long_log();
     let head = format!(
-        "POST /api/v1/import HTTP/1.1\r\nhost: {}\r\ncontent-type: application/gzip\r\ncontent-length: {}\r\n\r\n",
+        "POST /api/v1/import HTTP/1.1\r\nhost: {}\r\ncontent-type: application/gzip\r\ncontent-length: {}\r\n\
+         expect: 100-continue\r\n\r\n",
         daemon.address,
         log.len()
     );
@@ -241,11 +242,14 @@ async fn reading_ends_when_the_client_has_left() {
     for _ in 0..8 {
         let mut stream = TcpStream::connect(&daemon.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
+        // It is told to go on once it has its place.
+        let mut answer = [0; 25];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
         stream.write_all(&log[..64 << 10]).await.unwrap();
         streams.push(stream);
     }
-    until("all eight are read", async || import("no log").await.status() == StatusCode::SERVICE_UNAVAILABLE)
-        .await;
+    assert_eq!(import("no log").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     let left = clock::monotonic();
     drop(streams);
     // To read what they have sent takes minutes; to read on to where they left, a moment.
