@@ -58,6 +58,7 @@ class Cuda:
         "cudaMalloc": [POINTER(c_void_p), c_size_t],
         "cudaFree": [c_void_p],
         "cudaMemcpy": [c_void_p, c_void_p, c_size_t, c_int],
+        "cudaMemsetAsync": [c_void_p, c_int, c_size_t, c_void_p],
         "cudaStreamCreateWithFlags": [POINTER(c_void_p), c_uint],
         "cudaStreamSynchronize": [c_void_p],
         "cudaStreamBeginCapture": [c_void_p, c_int],
@@ -103,6 +104,9 @@ class Cuda:
 
     def write(self, buffer, content):
         self._call("cudaMemcpy", buffer, content, len(content), self.HOST_TO_DEVICE)
+
+    def fill(self, buffer, size, stream):
+        self._call("cudaMemsetAsync", buffer, 0, size, stream)
 
     def address(self, buffer):
         return buffer

@@ -12,6 +12,8 @@ import sys
 import machine
 from blind import BlindSpots
 from daemon import Daemon
+from hangs import hangs
+from hardware import hardware
 from jobs import Job, JobFailed
 from overhead import measure
 from report import Report
@@ -20,6 +22,7 @@ from stage import Stage
 from summation import push_pull_of_device_tensors
 
 FAILED, USAGE = 1, 64
+PARTS = ["hardware", "nodes", "steps", "two-by-two", "unequal", "pytorch", "summation", "hangs", "blind", "overhead"]
 
 
 def arguments():
@@ -27,6 +30,7 @@ def arguments():
     parser.add_argument("--out", default="ringscope-report", help="folder for report.json and report.md")
     parser.add_argument("--quick", action="store_true", help="small messages, one round of timings")
     parser.add_argument("--minutes", type=float, default=8, help="begin no round of timings after this [default: 8]")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; can be given again")
     parser.add_argument("--engine", action="store_true", help="no GPU: ringscope's own engine in NCCL's place")
     parser.add_argument("--bundle", default=os.path.dirname(os.path.abspath(__file__)),
                         help="folder with ringscope and librsccl.so [default: that of this script]")
@@ -69,9 +73,21 @@ def run(stage, options):
     report = Report(versions(stage, torch, first), options.quick, options.minutes)
     with Daemon(stage) as daemon:
         scenarios = Scenarios(stage, daemon, report, options.quick, first["nccl_version"], torch)
-        parts = [scenarios.four_nodes, scenarios.steps_level, scenarios.two_by_two, scenarios.unequal,
-                 scenarios.topologies, scenarios.pytorch, lambda: push_pull_of_device_tensors(scenarios), BlindSpots(scenarios).ask_all, lambda: measure(scenarios)]
-        for part in parts:
+        parts = {
+            "hardware": lambda: hardware(scenarios),
+            "nodes": scenarios.four_nodes,
+            "steps": scenarios.steps_level,
+            "two-by-two": scenarios.two_by_two,
+            "unequal": lambda: (scenarios.unequal(), scenarios.topologies()),
+            "pytorch": scenarios.pytorch,
+            "summation": lambda: push_pull_of_device_tensors(scenarios),
+            "hangs": lambda: hangs(scenarios),
+            "blind": BlindSpots(scenarios).ask_all,
+            "overhead": lambda: measure(scenarios),
+        }
+        for name, part in parts.items():
+            if options.part and name not in options.part:
+                continue
             before = len(report.scenarios)
             part()
             # What is there if the machine is taken away.

@@ -31,7 +31,8 @@ class JobFailed(Exception):
 class Job:
     """A running job. Use as a context: its processes end with it."""
 
-    def __init__(self, stage, name, mode, n_ranks, steps, extra=None, level=None, script="worker.py", per_host=1):
+    def __init__(self, stage, name, mode, n_ranks, steps, extra=None, level=None, script="worker.py", per_host=1,
+                 leave="destroy"):
         self.stage, self.name, self.mode = stage, name, mode
         self.n_ranks, self.extra, self.level, self.script = n_ranks, extra or (lambda rank: {}), level, script
         self.per_host = per_host
@@ -46,6 +47,7 @@ class Job:
             "reach": MODES[mode]["reach"],
             "cudart": stage.cudart,
             "steps": steps,
+            "leave": leave,
         }
         with open(self.plan_path, "w") as file:
             json.dump(plan, file)

@@ -62,6 +62,14 @@ def gpu():
         return {"problem": "nvidia-smi: %s" % error}
 
 
+def gpus():
+    """Index, name, UUID and PCI address (as sysfs writes it) of each GPU, as nvidia-smi says."""
+    query = ["nvidia-smi", "--query-gpu=index,name,uuid,pci.bus_id", "--format=csv,noheader"]
+    text = subprocess.run(query, stdout=subprocess.PIPE, universal_newlines=True, timeout=60, check=True).stdout
+    rows = [[part.strip() for part in line.split(",")] for line in text.splitlines()]
+    return [{"index": int(row[0]), "name": row[1], "uuid": row[2], "pci": row[3].lower()[4:]} for row in rows]
+
+
 def own_host_names():
     """Whether a rank may be given a host name of its own (a UTS namespace)."""
     try:

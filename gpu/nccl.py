@@ -30,6 +30,7 @@ PROTOTYPES = {
     "ncclGetUniqueId": [POINTER(UniqueId)],
     "ncclCommInitRank": [POINTER(c_void_p), c_int, UniqueId, c_int],
     "ncclCommDestroy": [c_void_p],
+    "ncclCommAbort": [c_void_p],
     "ncclGroupStart": [],
     "ncclGroupEnd": [],
     "ncclAllReduce": _BUFFERS + [c_int] + _TAIL,

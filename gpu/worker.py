@@ -8,6 +8,7 @@ import json
 import os
 import statistics
 import sys
+import threading
 import time
 
 import operations
@@ -16,6 +17,11 @@ from nccl import ITEM_BYTES, Nccl
 
 RENDEZVOUS_S = 60
 WARM_UP_CALLS = 3
+# More than a stream's queue holds.
+FILLERS = 5000
+# A filler that gets nothing enqueued for so long stands before a full queue.
+STANDS_S = 1.0
+JOIN_S = 10
 
 
 class Call:
@@ -46,8 +52,9 @@ class Worker:
 
     def __init__(self, plan, rank):
         self.plan, self.rank, self.n_ranks = plan, rank, plan["n_ranks"]
-        self.issued, self.captured, self.times = {}, {}, {}
+        self.issued, self.captured, self.replayed, self.times = {}, {}, {}, {}
         self.wrong, self.not_run, self.n_verified = [], [], 0
+        self.filler, self.n_filled, self.fill_error, self.is_leaving = None, 0, None, False
         self.nccl = Nccl(plan["library"], plan["reach"])
         self.device = Cuda(plan["cudart"]) if plan["device"] == "cuda" else Host(self.nccl.functions)
         self.stream = self.device.stream()
@@ -109,6 +116,8 @@ class Worker:
             self.count(call, self.captured)
         for _ in range(step["replays"]):
             self.device.launch(graph, self.stream)
+            for call in calls:
+                self.count(call, self.replayed)
         self.finish(calls)
         self.device.forget(graph)
 
@@ -141,6 +150,43 @@ class Worker:
             self.finish([call])
             self.times[str(size)] = {"call_s": statistics.median(called), "done_s": statistics.median(done)}
 
+    def step_hang(self, step):
+        """The last rank misses an all-reduce; the others go on to fill the queue behind it, with `calls` or `memsets`."""
+        if self.rank == self.n_ranks - 1:
+            return
+        call = Call(self, "all_reduce", step["count"])
+        call.enqueue()
+        enqueue = call.enqueue if step["fill"] == "calls" else lambda: self.device.fill(call.buffers[0], 4, self.stream)
+        self.filler = threading.Thread(target=self.fill, args=(enqueue,), daemon=True)
+        self.filler.start()
+        before, since = 0, time.monotonic()
+        while time.monotonic() - since < STANDS_S and self.filler.is_alive():
+            if self.n_filled != before:
+                before, since = self.n_filled, time.monotonic()
+            time.sleep(0.05)
+
+    def fill(self, enqueue):
+        try:
+            while self.n_filled < FILLERS and not self.is_leaving:
+                enqueue()
+                self.n_filled += 1
+        except Exception as error:  # an aborted communicator refuses the call
+            self.fill_error = str(error)
+
+    def leave(self):
+        """Ends the communicator as the plan says: `destroy`, `abort`, or `exit` with it."""
+        self.is_leaving = True
+        how = self.plan["leave"]
+        if how == "exit":
+            return
+        started = time.monotonic()
+        self.nccl.call("ncclCommDestroy" if how == "destroy" else "ncclCommAbort", self.comm)
+        left = {"left_s": time.monotonic() - started}
+        if self.filler:
+            self.filler.join(JOIN_S)
+            left["filler_ended"] = not self.filler.is_alive()
+        write(self.plan["dir"], "left-%d.json" % self.rank, left)
+
     def enqueue_group(self, calls):
         self.nccl.call("ncclGroupStart")
         for call in calls:
@@ -167,7 +213,10 @@ class Worker:
             "device": self.device.facts(),
             "issued": self.issued,
             "captured": self.captured,
+            "replayed": self.replayed,
             "times": self.times,
+            "n_filled": self.n_filled,
+            "fill_error": self.fill_error,
             "wrong": self.wrong,
             "n_verified": self.n_verified,
             "not_run": self.not_run,
@@ -180,12 +229,17 @@ def main():
     worker = Worker(plan, int(os.environ["RANK"]))
     for step in plan["steps"]:
         worker.run(step)
-    path = os.path.join(plan["dir"], "rank-%d.json" % worker.rank)
-    with open(path + ".new", "w") as file:
-        json.dump(worker.report(), file)
-    os.rename(path + ".new", path)
+    write(plan["dir"], "rank-%d.json" % worker.rank, worker.report())
     sys.stdin.read()
-    worker.nccl.call("ncclCommDestroy", worker.comm)
+    worker.leave()
+
+
+def write(folder, name, document):
+    """Leaves a document where the others look for it, whole."""
+    path = os.path.join(folder, name)
+    with open(path + ".new", "w") as file:
+        json.dump(document, file)
+    os.rename(path + ".new", path)
 
 
 main()

@@ -72,7 +72,10 @@ fn every_scenario_that_the_engine_allows_passes_and_every_other_says_why_not() {
         ("unequal-init", "both"),
         ("overhead", ""),
     ];
-    assert_eq!(passed, four_nodes.into_iter().chain(others).collect());
+    let hangs = ["hang-calls-abort", "hang-calls-exit"]
+        .into_iter()
+        .flat_map(|name| ["neither", "plugin", "preload", "both"].map(|mode| (name, mode)));
+    assert_eq!(passed, four_nodes.into_iter().chain(others).chain(hangs).collect());
 
     let overhead: BTreeSet<_> =
         items(&report, "overhead").iter().map(|row| row["mode"].as_str().unwrap()).collect();
@@ -156,7 +159,9 @@ fn a_rank_on_cuda_verifies_eager_calls_and_graph_replays() {
             {"step": "eager", "primitives": ["all_reduce", "broadcast", "send_recv"], "count": 1024, "rounds": 2},
             {"step": "group", "primitives": ["all_reduce", "all_gather"], "count": 1024, "rounds": 1},
             {"step": "graph", "primitives": ["all_reduce", "all_reduce"], "count": 1024, "replays": 10},
+            {"step": "hang", "count": 1024, "fill": "memsets"},
         ],
+        "leave": "abort",
     });
     std::fs::write(dir.join("plan.json"), plan.to_string()).unwrap();
     let ranks = [0, 1].map(|rank: u32| {

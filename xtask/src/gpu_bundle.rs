@@ -1,15 +1,19 @@
-//! One folder that holds ringscope against NCCL on a machine with a GPU and no network: binary, libraries, scripts.
+//! One folder, and an archive of it, that holds ringscope against NCCL on a machine with a GPU and no network: binary,
+//! libraries, scripts.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use crate::build;
 use crate::process::{root, say, target_dir};
 
-/// A folder that is easily carried along.
-const MAX_BYTES: u64 = 60 << 20;
+/// An archive that is easily carried along.
+const MAX_BYTES: u64 = 40 << 20;
 
 /// Builds the release binary and libraries and puts them beside the scripts of `gpu/`.
 pub(crate) fn make(out: Option<PathBuf>) -> Result<()> {
@@ -27,12 +31,30 @@ pub(crate) fn make(out: Option<PathBuf>) -> Result<()> {
     for script in files(&root().join("gpu"))? {
         put(&script, &out)?;
     }
-    let size = files(&out)?.iter().map(|file| Ok(fs::metadata(file)?.len())).sum::<Result<u64>>()?;
+    let archive = pack(&out)?;
+    let size = fs::metadata(&archive).with_context(|| format!("cannot read {}", archive.display()))?.len();
     if size > MAX_BYTES {
-        bail!("{} has {size} bytes, more than the {MAX_BYTES} that are to be carried", out.display());
+        bail!("{} has {size} bytes, more than the {MAX_BYTES} that are to be carried", archive.display());
     }
-    say(&format!("{} ({:.1} MiB): run ./run.sh there", out.display(), mebibytes(size)));
+    say(&format!(
+        "{} ({:.1} MiB): unpack it there, and run gpu-bundle/run.sh",
+        archive.display(),
+        mebibytes(size)
+    ));
     Ok(())
+}
+
+/// The folder as `FOLDER.tar.gz`, beside it.
+fn pack(folder: &Path) -> Result<PathBuf> {
+    let archive = folder.with_extension("tar.gz");
+    let written = || -> io::Result<()> {
+        let mut tar = tar::Builder::new(GzEncoder::new(File::create(&archive)?, Compression::default()));
+        tar.append_dir_all("gpu-bundle", folder)?;
+        tar.into_inner()?.finish()?;
+        Ok(())
+    };
+    written().with_context(|| format!("cannot write {}", archive.display()))?;
+    Ok(archive)
 }
 
 /// The plain files of a folder.

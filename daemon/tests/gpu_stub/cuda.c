@@ -42,6 +42,11 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, int kind) {
   memcpy(to, from, size);
   return cudaSuccess;
 }
+cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t stream) {
+  if (!stream) return cudaErrorInvalidValue;
+  memset(to, value, size);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return flags == 1 ? (cudaError_t)rscclStreamCreate(stream) : cudaErrorInvalidValue;
 }
