@@ -64,8 +64,9 @@ pub async fn serve(
             match tls {
                 None => converse(stream, line, router, limits, stop).await,
                 Some(tls) => {
-                    let shaken = stop.run_until_cancelled(tls.accept(stream, limits.head)).await;
-                    if let Some(Some(stream)) = shaken {
+                    // Ten kilobytes while it lasts, which no connection is to keep.
+                    let shaking = Box::pin(tls.accept(stream, limits.head));
+                    if let Some(Some(stream)) = stop.run_until_cancelled(shaking).await {
                         converse(stream, line, router, limits, stop).await;
                     }
                 }
