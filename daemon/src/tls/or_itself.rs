@@ -4,26 +4,22 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
-
-use super::files::provider;
 
 /// A certificate that the CAs vouch for, or the daemon's own.
 #[derive(Debug)]
 pub(super) struct OrItself {
     others: Arc<dyn ClientCertVerifier>,
     own: CertificateDer<'static>,
-    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl OrItself {
     pub(super) fn new(others: Arc<dyn ClientCertVerifier>, own: &CertifiedKey) -> Self {
         let own = own.cert.first().cloned().unwrap_or_else(|| CertificateDer::from(Vec::new()));
-        Self { others, own, algorithms: provider().signature_verification_algorithms }
+        Self { others, own }
     }
 }
 
@@ -51,7 +47,7 @@ impl ClientCertVerifier for OrItself {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
+        self.others.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -60,10 +56,10 @@ impl ClientCertVerifier for OrItself {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
+        self.others.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.others.supported_verify_schemes()
     }
 }
