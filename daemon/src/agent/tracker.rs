@@ -1,4 +1,7 @@
-//! The segments of the folder: which there are, what changed, and when their files may go.
+//! The segments of the folder: which there are (`listing`), what changed, and when their files may go (`going`).
+
+mod going;
+mod listing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,17 +14,16 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::read::Identity;
 use rustix::io::Errno;
 
+use self::listing::Listing;
 use super::account::Account;
-use super::beneath::{FileId, metadata, own_folder};
+use super::beneath::{FileId, own_folder};
 use super::budget::{Budgets, Held};
 use super::claims::{self, Keys, Refusal, is_same_host};
 use super::control::raised;
 use super::denied::Denied;
-use super::folder_file::remove;
 use super::foreign::clean;
 use super::launches::Launches;
 use super::log_file::Reached;
-use super::log_folder;
 use super::log_only::{Claimed, LogOnly};
 use super::log_readers::LogReaders;
 use super::loss::{Loss, Losses};
@@ -29,8 +31,6 @@ use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
 use super::rights::Rights;
-use super::room;
-use super::run_file::{Log, log_name, run_id};
 use super::segment_file::{ReadError, SegmentFile, Target};
 use super::watch::Watch;
 use super::wishes::Wishes;
@@ -42,17 +42,6 @@ const MAX_TOLD: usize = 4096;
 const MAX_NAME_BYTES: usize = 128;
 /// Files that are warned about once.
 const MAX_WARNED: usize = 65_536;
-
-/// How long the side file of a run is kept that has no process: a launcher may wait for hours before it starts one.
-const SIDE_FILE_KEPT: Duration = Duration::from_secs(24 * 3600);
-
-/// What lies in the folder.
-#[derive(Debug, Default)]
-struct Listing {
-    segments: BTreeSet<PathBuf>,
-    logs: BTreeMap<PathBuf, Log>,
-    runs: Vec<PathBuf>,
-}
 
 /// All processes of the host.
 #[derive(Debug)]
@@ -315,37 +304,15 @@ impl Tracker {
     }
 
     fn list(&self) -> Listing {
-        let mut listing = Listing::default();
-        if let Err(error) = self.list_into(&mut listing) {
+        Listing::of(&self.dir).unwrap_or_else(|(mut listing, error)| {
             tracing::warn!(dir = %self.dir.display(), %error, "cannot list the segments");
             // What cannot be seen has not ended. Where the folder itself is gone, its segments are.
             if error.kind() != io::ErrorKind::NotFound {
                 listing.segments.extend(self.processes.keys().cloned());
             }
             listing.logs.extend(self.log_only.logs());
-        }
-        listing
-    }
-
-    fn list_into(&self, listing: &mut Listing) -> io::Result<()> {
-        let mut folders = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "seg") {
-                listing.segments.insert(path);
-            } else if let Some(name) = log_name(&path) {
-                // Beside the segments, as older `ringscope run` left them: whose it is counts.
-                if let Ok(owner) = log_folder::metadata(&self.dir, &path).map(|log| FileId::of(&log).owner) {
-                    listing.logs.insert(path, Log { name, owner });
-                }
-            } else if run_id(&path).is_some() {
-                listing.runs.push(path);
-            } else if let Some(name) = path.file_name().filter(|name| log_folder::is_named(name)) {
-                folders.push(name.to_owned());
-            }
-        }
-        listing.logs.extend(log_folder::logs(&self.dir, &folders));
-        Ok(())
+            listing
+        })
     }
 
     fn claimed(&self) -> Claimed {
@@ -528,93 +495,6 @@ impl Tracker {
                     "the rings of this job are not known, for its processes write no log that says them: start it with \
                      `ringscope run`, or set NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV and NCCL_DEBUG_FILE"
                 );
-            }
-        }
-    }
-
-    /// Removes the files of processes whose end the daemon has had for long enough, and forgets what is gone.
-    fn clean(&mut self, monotonic: Instant, listing: &Listing, claimed: &Claimed) {
-        let paths = &listing.segments;
-        let (dir, keep_dead) = (self.dir.clone(), self.keep_dead);
-        let shadowed = self.shadowed();
-        let without_room = self.without_room();
-        self.processes.retain(|path, tracked| {
-            let heard = tracked
-                .process
-                .account
-                .end_acknowledged
-                .or_else(|| shadowed.contains(path).then_some(monotonic));
-            let Some(heard) = heard.filter(|_| tracked.process.is_final) else { return true };
-            let kept = monotonic.saturating_duration_since(heard);
-            if kept < keep_dead && !tracked.is_stale && paths.contains(path) && !without_room.contains(path) {
-                return true;
-            }
-            if let Some((log, id)) = tracked.process.log.file() {
-                remove(&dir, log, id);
-            }
-            remove(&dir, path, tracked.process.file);
-            false
-        });
-        self.warned.retain(|path| paths.contains(path));
-        self.other_versions.retain(paths);
-        self.refusals.retain(|path, _| paths.contains(path));
-        self.budgets.retain(paths);
-        self.forget_keys();
-        for (log, id) in self.log_only.clean(monotonic, keep_dead, claimed) {
-            remove(&dir, &log, id);
-        }
-        for (note, id) in self.launches.clean() {
-            let is_used = run_id(&note).is_none_or(|run| self.is_used(run));
-            if !is_used {
-                remove(&dir, &note, id);
-            }
-        }
-        self.remove_side_files(&listing.runs);
-    }
-
-    fn forget_keys(&mut self) {
-        let with_segment = self.processes.values().map(|tracked| &tracked.process.account);
-        let logged = self.log_only.processes.values().map(|logged| &logged.account);
-        let accounts = with_segment.chain(logged).chain(self.launches.accounts());
-        self.keys.retain(&accounts.map(Account::key).collect());
-    }
-
-    /// Segments of processes whose end the daemon has and for whose files the folder has no room.
-    fn without_room(&mut self) -> BTreeSet<PathBuf> {
-        let mut ended = Vec::new();
-        for (path, tracked) in self.processes.iter_mut().filter(|(_, tracked)| tracked.process.is_final) {
-            let Some(at) = tracked.process.account.end_acknowledged else { continue };
-            let log = tracked.process.log.file().map(|(log, _)| log);
-            let of_log = || log.map_or(0, |log| room::taken(log_folder::metadata(&self.dir, log)));
-            let bytes =
-                tracked.bytes.get_or_insert_with(|| room::taken(metadata(&self.dir, path)) + of_log());
-            ended.push((at, path.as_path(), *bytes));
-        }
-        if ended.is_empty() {
-            return BTreeSet::new();
-        }
-        room::beyond(ended, room::for_ended(&self.dir, self.ended_bytes))
-    }
-
-    /// Whether something else is known of this run.
-    fn is_used(&self, run: &str) -> bool {
-        self.processes.values().any(|tracked| tracked.process.run_id == run)
-            || self.log_only.runs().any(|used| used == run)
-    }
-
-    /// Removes the side files of runs of which nothing is left, once they are old: their processes may be yet to come.
-    fn remove_side_files(&self, runs: &[PathBuf]) {
-        for path in runs {
-            let Some(run) = run_id(path) else { continue };
-            let is_used = self.is_used(run) || self.launches.knows(run);
-            let Ok(note) = metadata(&self.dir, path) else { continue };
-            let age = note
-                .modified()
-                .ok()
-                .and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok())
-                .map(|modified| Duration::from_nanos(crate::clock::now().0).saturating_sub(modified));
-            if !is_used && age.is_some_and(|age| age > SIDE_FILE_KEPT) {
-                remove(&self.dir, path, FileId::of(&note));
             }
         }
     }
