@@ -13,9 +13,11 @@ mod oidc;
 mod tls;
 mod token;
 
-pub use access::AccessConfig;
+pub use access::{AccessArgs, AccessConfig};
 pub use agent::AgentArgs;
 pub(crate) use launch::Launch;
+pub use oidc::OidcArgs;
+pub use tls::TlsArgs;
 pub use token::token_source;
 
 use std::borrow::Cow;
@@ -105,60 +107,18 @@ pub struct ServeArgs {
     /// Whether it reads the kernel's messages [default: true]
     #[arg(long, value_name = "true|false")]
     pub agent_kernel_log: Option<String>,
-    /// Certificate of this daemon, in PEM, with those between it and its CA: https is served instead of http. Read again
-    /// when it changes [default: none]
-    #[arg(long, value_name = "FILE")]
-    pub tls_cert: Option<String>,
-    /// Key of that certificate, in PEM
-    #[arg(long, value_name = "FILE")]
-    pub tls_key: Option<String>,
-    /// Serve only clients that show a certificate of these CAs, in PEM [default: none]
-    #[arg(long, value_name = "FILE")]
-    pub tls_client_ca: Option<String>,
+    /// With which certificate it serves.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// Certificate of a CA that is trusted for webhooks and Alertmanagers besides those that this machine trusts, in PEM
     #[arg(long, value_name = "FILE")]
     pub ca: Option<String>,
-    /// Whether tokens are needed on a loopback address too before there are any; on others they always are [default: false]
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
-    pub require_tokens: Option<String>,
-    /// Let whoever reaches the address see everything and set levels, without tokens: only where all who do may [default: false]
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
-    pub insecure_open: Option<String>,
-    /// Address or network of a proxy that signs people in and is believed who they are; may be repeated [default: none]
-    #[arg(long, value_name = "CIDR")]
-    pub trusted_proxy: Vec<String>,
-    /// Header in which that proxy names the person [default: X-Forwarded-User]
-    #[arg(long, value_name = "NAME")]
-    pub proxy_user_header: Option<String>,
-    /// Header in which it names their groups, commas between [default: none]
-    #[arg(long, value_name = "NAME")]
-    pub proxy_groups_header: Option<String>,
-    /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
-    #[arg(long, value_name = "GROUP=ROLE")]
-    pub proxy_role: Vec<String>,
-    /// OpenID provider at which people sign in, as it names itself, e.g. https://login.example.org/realms/main; needs
-    /// --public-url [default: none]
-    #[arg(long, value_name = "URL")]
-    pub oidc_issuer: Option<String>,
-    /// Name that the provider has given to this daemon (client)
-    #[arg(long, value_name = "ID")]
-    pub oidc_client_id: Option<String>,
-    /// File with the secret of that client; read at each sign-in [default: none, a public client]
-    #[arg(long, value_name = "FILE")]
-    pub oidc_client_secret_file: Option<String>,
-    /// What the provider is asked for besides openid; may be repeated [default: profile email]
-    #[arg(long, value_name = "SCOPE")]
-    pub oidc_scopes: Vec<String>,
-    /// Claim in which the provider names a person's groups, in the ID token or in userinfo [default: groups]
-    #[arg(long, value_name = "NAME")]
-    pub oidc_groups_claim: Option<String>,
-    /// Role of who is in a group there: read, operate or admin, the greatest holds; * is everybody; may be repeated
-    #[arg(long, value_name = "GROUP=ROLE")]
-    pub oidc_role: Vec<String>,
-    /// Tenant of who is in a group there; the tenant * is all; who is in none of these groups is then not let in; may be
-    /// repeated [default: everybody sees all]
-    #[arg(long, value_name = "GROUP=TENANT")]
-    pub oidc_tenant: Vec<String>,
+    /// Who may do what.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Where people sign in.
+    #[command(flatten)]
+    pub oidc: OidcArgs,
     /// Whether its processes may count themselves to other hosts (RINGSCOPE_HOST) than this machine [default: false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub agent_other_hosts: Option<String>,
@@ -225,13 +185,23 @@ pub struct ServeConfig {
 #[must_use]
 pub fn name_in_file(option: &str) -> Option<&'static str> {
     let (one, several) = (option.replace('-', "_"), option.replace('-', "_") + "s");
-    NAMES.into_iter().chain(LISTS).find(|name| *name == one || *name == several)
+    names().chain(lists()).find(|name| *name == one || *name == several)
 }
 
 /// Whether a setting of that name takes several values, which the file has as an array.
 #[must_use]
 pub fn takes_several(name: &str) -> bool {
-    LISTS.contains(&name)
+    lists().any(|list| list == name)
+}
+
+/// Settings with one value.
+fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain(tls::NAMES).chain(access::NAMES).chain(oidc::NAMES)
+}
+
+/// Settings that may have several, with spaces between them.
+fn lists() -> impl Iterator<Item = &'static str> {
+    LISTS.into_iter().chain(access::LISTS).chain(oidc::LISTS)
 }
 
 /// Everything that is wrong with a configuration.
@@ -357,32 +327,14 @@ impl<'a> Settings<'a> {
             &args.look,
             &args.agent_look,
             &args.agent_kernel_log,
-            &args.tls_cert,
-            &args.tls_key,
-            &args.tls_client_ca,
             &args.ca,
-            &args.require_tokens,
-            &args.insecure_open,
-            &args.proxy_user_header,
-            &args.proxy_groups_header,
             &args.agent_other_hosts,
-            &args.oidc_issuer,
-            &args.oidc_client_id,
-            &args.oidc_client_secret_file,
-            &args.oidc_groups_claim,
         ]);
+        let named = named.chain(args.tls.named()).chain(args.access.named()).chain(args.oidc.named());
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
-        let several = LISTS.into_iter().zip([
-            &args.cors_origin,
-            &args.alertmanager,
-            &args.webhook,
-            &args.allowed_host,
-            &args.trusted_proxy,
-            &args.proxy_role,
-            &args.oidc_scopes,
-            &args.oidc_role,
-            &args.oidc_tenant,
-        ]);
+        let several =
+            LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook, &args.allowed_host]);
+        let several = several.chain(args.access.lists()).chain(args.oidc.lists());
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
             single.chain(several.map(|(name, values)| (name, values.join(" ").into()))).collect();
@@ -421,7 +373,7 @@ impl<'a> Settings<'a> {
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(boolean) => boolean.to_string(),
-            toml::Value::Array(items) if LISTS.contains(&name.as_str()) => {
+            toml::Value::Array(items) if takes_several(&name) => {
                 let texts: Vec<&str> = items.iter().filter_map(toml::Value::as_str).collect();
                 if texts.len() < items.len() {
                     self.mistakes.push(format!("{}: {name} holds what is no text", self.file_name));
@@ -437,10 +389,10 @@ impl<'a> Settings<'a> {
                 return;
             }
         };
-        if NAMES.contains(&name.as_str()) || LISTS.contains(&name.as_str()) {
+        if names().chain(lists()).any(|known| known == name) {
             self.file.insert(name, text);
         } else {
-            let known = [&NAMES[..], &LISTS[..]].concat().join(", ");
+            let known = names().chain(lists()).collect::<Vec<_>>().join(", ");
             self.mistakes.push(format!("{}: no setting is called {name}; there are {known}", self.file_name));
         }
     }
@@ -598,22 +550,12 @@ fn list(mistakes: &[String]) -> String {
     mistakes.iter().map(|mistake| format!("\n  {mistake}")).collect()
 }
 
-/// Settings that may have several values, with spaces between them.
-const LISTS: [&str; 9] = [
-    "cors_origins",
-    "alertmanager",
-    "webhook",
-    "allowed_hosts",
-    "trusted_proxy",
-    "proxy_role",
-    "oidc_scopes",
-    "oidc_role",
-    "oidc_tenant",
-];
+/// Those of the options above, in their order.
+const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_hosts"];
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 19] = [
     "listen",
     "database_url",
     "data_dir",
@@ -631,19 +573,8 @@ const NAMES: [&str; 30] = [
     "look",
     "agent_look",
     "agent_kernel_log",
-    "tls_cert",
-    "tls_key",
-    "tls_client_ca",
     "ca",
-    "require_tokens",
-    "insecure_open",
-    "proxy_user_header",
-    "proxy_groups_header",
     "agent_other_hosts",
-    "oidc_issuer",
-    "oidc_client_id",
-    "oidc_client_secret_file",
-    "oidc_groups_claim",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -7,6 +7,44 @@ use super::{Settings, boolean, oidc};
 use crate::access::{Doors, Proxies};
 use crate::oidc::OidcConfig;
 
+/// Options of `ringscope serve` that say who may do what.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct AccessArgs {
+    /// Whether tokens are needed on a loopback address too before there are any; on others they always are [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub require_tokens: Option<String>,
+    /// Let whoever reaches the address see everything and set levels, without tokens: only where all who do may [default: false]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    pub insecure_open: Option<String>,
+    /// Address or network of a proxy that signs people in and is believed who they are; may be repeated [default: none]
+    #[arg(long, value_name = "CIDR")]
+    pub trusted_proxy: Vec<String>,
+    /// Header in which that proxy names the person [default: X-Forwarded-User]
+    #[arg(long, value_name = "NAME")]
+    pub proxy_user_header: Option<String>,
+    /// Header in which it names their groups, commas between [default: none]
+    #[arg(long, value_name = "NAME")]
+    pub proxy_groups_header: Option<String>,
+    /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
+    #[arg(long, value_name = "GROUP=ROLE")]
+    pub proxy_role: Vec<String>,
+}
+
+impl AccessArgs {
+    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+        NAMES.into_iter().zip([
+            &self.require_tokens,
+            &self.insecure_open,
+            &self.proxy_user_header,
+            &self.proxy_groups_header,
+        ])
+    }
+
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
+        LISTS.into_iter().zip([&self.trusted_proxy, &self.proxy_role])
+    }
+}
+
 /// What is needed of who asks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AccessConfig {
@@ -91,3 +129,9 @@ fn header(text: &str) -> Result<String, String> {
     }
     Ok(text.to_lowercase())
 }
+
+/// Settings with one value.
+pub(super) const NAMES: [&str; 4] =
+    ["require_tokens", "insecure_open", "proxy_user_header", "proxy_groups_header"];
+/// Settings that may have several.
+pub(super) const LISTS: [&str; 2] = ["trusted_proxy", "proxy_role"];

@@ -12,6 +12,44 @@ const SCOPES: [&str; 2] = ["profile", "email"];
 /// Where most providers name groups.
 const GROUPS_CLAIM: &str = "groups";
 
+/// Options of `ringscope serve` that say at which OpenID provider people sign in.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct OidcArgs {
+    /// OpenID provider at which people sign in, as it names itself, e.g. https://login.example.org/realms/main; needs
+    /// --public-url [default: none]
+    #[arg(long = "oidc-issuer", value_name = "URL")]
+    pub issuer: Option<String>,
+    /// Name that the provider has given to this daemon (client)
+    #[arg(long = "oidc-client-id", value_name = "ID")]
+    pub client_id: Option<String>,
+    /// File with the secret of that client; read at each sign-in [default: none, a public client]
+    #[arg(long = "oidc-client-secret-file", value_name = "FILE")]
+    pub client_secret_file: Option<String>,
+    /// What the provider is asked for besides openid; may be repeated [default: profile email]
+    #[arg(long = "oidc-scopes", value_name = "SCOPE")]
+    pub scopes: Vec<String>,
+    /// Claim in which the provider names a person's groups, in the ID token or in userinfo [default: groups]
+    #[arg(long = "oidc-groups-claim", value_name = "NAME")]
+    pub groups_claim: Option<String>,
+    /// Role of who is in a group there: read, operate or admin, the greatest holds; * is everybody; may be repeated
+    #[arg(long = "oidc-role", value_name = "GROUP=ROLE")]
+    pub role: Vec<String>,
+    /// Tenant of who is in a group there; the tenant * is all; who is in none of these groups is then not let in; may be
+    /// repeated [default: everybody sees all]
+    #[arg(long = "oidc-tenant", value_name = "GROUP=TENANT")]
+    pub tenant: Vec<String>,
+}
+
+impl OidcArgs {
+    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+        NAMES.into_iter().zip([&self.issuer, &self.client_id, &self.client_secret_file, &self.groups_claim])
+    }
+
+    pub(super) fn lists(&self) -> impl Iterator<Item = (&'static str, &Vec<String>)> {
+        LISTS.into_iter().zip([&self.scopes, &self.role, &self.tenant])
+    }
+}
+
 /// The provider. `None`: people sign in with tokens alone.
 pub(super) fn oidc(settings: &mut Settings<'_>) -> Option<OidcConfig> {
     let n_mistakes = settings.mistakes.len();
@@ -92,6 +130,12 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
+/// Settings with one value.
+pub(super) const NAMES: [&str; 4] =
+    ["oidc_issuer", "oidc_client_id", "oidc_client_secret_file", "oidc_groups_claim"];
+/// Settings that may have several.
+pub(super) const LISTS: [&str; 3] = ["oidc_scopes", "oidc_role", "oidc_tenant"];
+
 #[cfg(test)]
 mod tests {
     use super::super::{ServeArgs, ServeConfig};
@@ -99,9 +143,12 @@ mod tests {
 
     fn load(change: impl Fn(&mut ServeArgs)) -> Result<Option<OidcConfig>, Vec<String>> {
         let mut args = ServeArgs {
-            oidc_issuer: Some("https://login.example.org/main".to_owned()),
-            oidc_client_id: Some("ringscope".to_owned()),
-            oidc_role: vec!["*=read".to_owned(), "sre=operate".to_owned()],
+            oidc: OidcArgs {
+                issuer: Some("https://login.example.org/main".to_owned()),
+                client_id: Some("ringscope".to_owned()),
+                role: vec!["*=read".to_owned(), "sre=operate".to_owned()],
+                ..OidcArgs::default()
+            },
             public_url: Some("https://ring.example.org/".to_owned()),
             ..ServeArgs::default()
         };
@@ -121,7 +168,7 @@ mod tests {
         let none = load(|args| *args = ServeArgs::default()).unwrap();
         assert_eq!(none, None);
         let local =
-            load(|args| args.oidc_issuer = Some("http://127.0.0.1:8080".to_owned())).unwrap().unwrap();
+            load(|args| args.oidc.issuer = Some("http://127.0.0.1:8080".to_owned())).unwrap().unwrap();
         assert_eq!(local.issuer_host(), "127.0.0.1:8080");
     }
 
@@ -131,13 +178,13 @@ mod tests {
             let mistakes = load(change).unwrap_err();
             assert!(mistakes.len() == 1 && mistakes[0].contains(part), "{part} in {mistakes:?}");
         };
-        mistake(|args| args.oidc_issuer = None, "without oidc_issuer");
-        mistake(|args| args.oidc_issuer = Some("http://login.example.org".to_owned()), "https://");
-        mistake(|args| args.oidc_issuer = Some("login.example.org".to_owned()), "https://");
-        mistake(|args| args.oidc_client_id = None, "without oidc_client_id");
-        mistake(|args| args.oidc_role.clear(), "--oidc-role sre=operate");
-        mistake(|args| args.oidc_role = vec!["sre".to_owned()], "GROUP=ROLE");
-        mistake(|args| args.oidc_tenant = vec!["x=A_b".to_owned()], "names no tenant");
+        mistake(|args| args.oidc.issuer = None, "without oidc_issuer");
+        mistake(|args| args.oidc.issuer = Some("http://login.example.org".to_owned()), "https://");
+        mistake(|args| args.oidc.issuer = Some("login.example.org".to_owned()), "https://");
+        mistake(|args| args.oidc.client_id = None, "without oidc_client_id");
+        mistake(|args| args.oidc.role.clear(), "--oidc-role sre=operate");
+        mistake(|args| args.oidc.role = vec!["sre".to_owned()], "GROUP=ROLE");
+        mistake(|args| args.oidc.tenant = vec!["x=A_b".to_owned()], "names no tenant");
         mistake(|args| args.public_url = None, "without public_url");
     }
 }

@@ -3,6 +3,27 @@
 use super::{Settings, file};
 use crate::tls::ServerFiles;
 
+/// Options of `ringscope serve` that say with which certificate it serves.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct TlsArgs {
+    /// Certificate of this daemon, in PEM, with those between it and its CA: https is served instead of http. Read again
+    /// when it changes [default: none]
+    #[arg(long = "tls-cert", value_name = "FILE")]
+    pub cert: Option<String>,
+    /// Key of that certificate, in PEM
+    #[arg(long = "tls-key", value_name = "FILE")]
+    pub key: Option<String>,
+    /// Serve only clients that show a certificate of these CAs, in PEM [default: none]
+    #[arg(long = "tls-client-ca", value_name = "FILE")]
+    pub client_ca: Option<String>,
+}
+
+impl TlsArgs {
+    pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+        NAMES.into_iter().zip([&self.cert, &self.key, &self.client_ca])
+    }
+}
+
 /// The files; `None`: http is served.
 pub(super) fn tls(settings: &mut Settings<'_>) -> Option<ServerFiles> {
     let cert = settings.get("tls_cert", file);
@@ -20,3 +41,6 @@ pub(super) fn tls(settings: &mut Settings<'_>) -> Option<ServerFiles> {
     settings.mistakes.extend(lacking.map(str::to_owned));
     Some(ServerFiles { cert: cert?, key: key?, client_ca })
 }
+
+/// Settings with one value.
+pub(super) const NAMES: [&str; 3] = ["tls_cert", "tls_key", "tls_client_ca"];

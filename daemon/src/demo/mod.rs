@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Finding, FindingKind};
 use crate::client::{Client, ClientError};
 use crate::clock::{self, Timestamp};
-use crate::config::{ConfigError, ServeArgs, ServeConfig};
+use crate::config::{AccessArgs, ConfigError, ServeArgs, ServeConfig};
 use crate::embedded::{self, Library, LibraryError};
 use crate::serve::{ServeError, Server};
 
@@ -414,7 +414,7 @@ fn serve_args(args: &DemoArgs, folder: &Folder) -> ServeArgs {
     ServeArgs {
         listen: Some(args.listen.to_string()),
         // What it shows is made up.
-        insecure_open: Some("true".to_owned()),
+        access: AccessArgs { insecure_open: Some("true".to_owned()), ..AccessArgs::default() },
         database_url: args.database_url.clone(),
         data_dir: Some(folder.path.join("data").display().to_string()),
         agent_dir: Some(folder.segments.path().display().to_string()),
