@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::look_at::{self, LookArgs};
+use crate::agent::starter::{self, StarterArgs};
 use crate::agent::{self};
 use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
@@ -79,6 +80,9 @@ enum Command {
     /// Looks once at what a process does
     #[command(hide = true)]
     LookAt(LookArgs),
+    /// Starts programs for a confined agent
+    #[command(hide = true)]
+    AgentStarter(StarterArgs),
     /// One rank of the demo's jobs
     #[command(hide = true)]
     DemoWorker(WorkerArgs),
@@ -118,6 +122,7 @@ fn dispatch(command: Command) -> u8 {
             fail(&error, error.exit_status())
         }
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
+        Command::AgentStarter(args) => exit_status(starter::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),
         Command::Doctor(args) => match doctor::run(&args, &mut stdout()) {
             Ok(verdict) => verdict.exit_status(),
@@ -132,9 +137,15 @@ fn dispatch(command: Command) -> u8 {
             Err(error) => fail(&error, USAGE),
         },
         Command::Agent(args) => match args.into_config() {
-            Ok(config) => {
-                with_runtime(|stop| async move { exit_status(agent::run(config, stop).await, |_| FAILED) })
-            }
+            // While there is one thread: what is given up is given up by those that come.
+            Ok(config) => match agent::confine(config) {
+                Ok(config) => {
+                    with_runtime(
+                        |stop| async move { exit_status(agent::run(config, stop).await, |_| FAILED) },
+                    )
+                }
+                Err(error) => fail(&error, FAILED),
+            },
             Err(error) => fail(&error, USAGE),
         },
         Command::Status(args) => ask(async move {

@@ -11,6 +11,7 @@ use ringscope_wire::segment::read::Identity;
 use super::beneath::FileId;
 use super::holder::Locks;
 use super::procfs::{self, Pid, Status};
+use super::programs::Programs;
 
 /// Keys whose users are remembered: two for each process that an agent follows.
 const MAX_KEYS: usize = 65_536;
@@ -69,8 +70,8 @@ fn mapped(map: &str, user: u32) -> Option<u32> {
 }
 
 /// Whether a process that calls its machine so lives in a container that may have that name.
-pub(super) fn has_own_host_name(identity: &Identity, file: FileId) -> bool {
-    let name = |pid: u32| std::fs::read_link(procfs::path(pid, "ns/uts")).ok();
+pub(super) fn has_own_host_name(identity: &Identity, file: FileId, programs: &Programs) -> bool {
+    let name = |pid: u32| programs.host_names(pid);
     let holder = Locks::read().holder(file, identity.pid, identity.start_time_ns);
     let (its, own) = (holder.and_then(|pid| name(pid.number)), name(std::process::id()));
     its.is_some() && its != own

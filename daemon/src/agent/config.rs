@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AgentError;
+use super::programs::{Paths, Programs, Starter};
 use crate::credential::TokenSource;
 use crate::tls::{Own, Trust};
 
@@ -23,8 +24,6 @@ pub const DEFAULT_SYSFS: &str = "/sys";
 /// Soon enough to explain why a job found fewer channels; a reading takes some milliseconds.
 pub const DEFAULT_HARDWARE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// This program itself, also where its file was replaced since it started.
-const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Long enough for a process to make its segment, which it does at its first communicator.
 const LOG_GRACE: Duration = Duration::from_secs(5);
 
@@ -70,6 +69,11 @@ pub struct AgentConfig {
     pub kernel_log: Option<KernelLog>,
     /// Program that looks at a process when the daemon asks what it does (`ringscope look-at`); `None`: nobody looks.
     pub look: Option<PathBuf>,
+    /// Whether an agent that is a process of its own gives up all that it does not need ([`super::confine`]). Default yes: what it
+    /// reads is anybody's.
+    pub sandbox: bool,
+    /// Who starts programs for a confined agent; `None`: it does so itself.
+    pub starter: Option<Starter>,
 }
 
 /// Where the kernel's messages can be read.
@@ -112,8 +116,21 @@ impl AgentConfig {
             pretended_hosts: Vec::new(),
             other_hosts: false,
             kernel_log: Some(KernelLog::default()),
-            look: Some(PathBuf::from(OWN_PROGRAM)),
+            look: Some(Paths::default().look),
+            sandbox: true,
+            starter: None,
         }
+    }
+
+    /// The programs that it needs, and how they are started.
+    pub(super) fn programs(&self) -> Programs {
+        let default = Paths::default();
+        let paths = Paths {
+            look: self.look.clone().unwrap_or(default.look),
+            cgroups: self.sysfs.join("fs/cgroup"),
+            journalctl: self.kernel_log.clone().map_or(default.journalctl, |log| log.journalctl),
+        };
+        Programs { paths, starter: self.starter.clone() }
     }
 
     /// Where batches go.

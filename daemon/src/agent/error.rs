@@ -32,6 +32,13 @@ pub enum AgentError {
         /// What the system says.
         source: io::Error,
     },
+    /// A confined agent may not write in a folder that was made after it.
+    #[error(
+        "{} was removed and made again: this agent is held to the folder that was there when it started, and ends. Start it again \
+         (its unit and Kubernetes do so), or run it with --no-sandbox",
+        .0.display()
+    )]
+    DirReplaced(PathBuf),
     /// The folder of the backlog cannot be used.
     #[error(
         "cannot use {} to keep batches while the daemon is away: {source}. Make it a folder that this user can write, \
@@ -44,6 +51,12 @@ pub enum AgentError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody would start programs for a confined agent.
+    #[error(
+        "cannot start the process that starts programs for this agent, which may start none itself: {0}. Say --no-sandbox \
+         (RINGSCOPE_SANDBOX=off) to run the agent unconfined and without it"
+    )]
+    Starter(io::Error),
     /// A file for TLS cannot be used.
     #[error("cannot speak TLS to the daemon: {0}")]
     Tls(#[from] crate::tls::TlsError),

@@ -19,10 +19,11 @@
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes
 //!   that were started and have not called the library yet. `procfs`: what `/proc` says. `foreign`: text of others.
 //!   `beneath`, `regular`: files whose paths others have named. `claims`: whether a segment is what it says. `budget`: what one
-//!   user's files may cost. `rights`: what the agent may do. `folder_file`: which files of the folder may go. `room`: whether the
+//!   user's files may cost. `rights`: what the agent may do. `folders`: those that an agent needs. `folder_file`: which files of the folder may go. `room`: whether the
 //!   folder has room for one more segment. `refused`: processes that have found none; `denied`: those whose segments may not be
 //!   read.
 //! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
+//! * `sandbox`: gives up what an agent never needs. `programs`: the two programs that it needs, and who starts them for it.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
 //!   `delta`: what is worth saying.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
@@ -44,6 +45,7 @@ mod delta;
 mod denied;
 mod error;
 mod folder_file;
+mod folders;
 mod foreign;
 mod hardware;
 mod holder;
@@ -66,12 +68,14 @@ mod operations;
 mod other_version;
 mod process;
 pub(crate) mod procfs;
+mod programs;
 pub(crate) mod refused;
 mod regular;
 mod rights;
 pub(crate) mod room;
 mod run;
 mod run_file;
+mod sandbox;
 mod segment_file;
 mod sender;
 mod summations;
@@ -90,5 +94,7 @@ pub use config::{
 pub use control::{Written, write_level};
 pub use error::AgentError;
 pub use look::command as look_at;
+pub use programs::{Starter, starter};
 pub use run::run;
+pub use sandbox::enter as confine;
 pub use tracker::Tracker;

@@ -1,7 +1,7 @@
 //! What `/proc` says of a process: bounded reads, and never an error for one that is gone.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -11,6 +11,23 @@ const TICKS_PER_SECOND: u64 = 100;
 const TICK_NS: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 /// No file of `/proc` that is read here as a whole is longer, but for `locks` and `maps`, which say their own bound.
 const MAX_BYTES: u64 = 64 << 10;
+
+/// Who sees processes that the kernel hides from this one (`hidepid`).
+pub(super) trait Eyes: Send + Sync {
+    /// Opens one of a process's files that are for everybody.
+    fn open(&self, pid: u32, file: &str) -> io::Result<File>;
+    /// Numbers of all processes, at most `max`.
+    fn all(&self, max: usize) -> io::Result<Vec<u32>>;
+}
+
+/// Of this whole process, as what is hidden from it is.
+static EYES: OnceLock<Box<dyn Eyes>> = OnceLock::new();
+
+/// From now on processes are seen by these eyes.
+pub(super) fn see_by(eyes: Box<dyn Eyes>) {
+    // Who had set others before is as good.
+    let _ = EYES.set(eyes);
+}
 
 /// One process, told from another that gets its number later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,15 +147,22 @@ pub(super) fn text(pid: u32, file: &str) -> Option<String> {
 }
 
 /// The same with the reason why not.
-pub(super) fn read(pid: u32, file: &str) -> std::io::Result<String> {
+pub(super) fn read(pid: u32, file: &str) -> io::Result<String> {
     read_up_to(pid, file, MAX_BYTES)
 }
 
 /// The same with a bound of its own.
-pub(super) fn read_up_to(pid: u32, file: &str, max_bytes: u64) -> std::io::Result<String> {
+pub(super) fn read_up_to(pid: u32, file: &str, max_bytes: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path(pid, file))?.take(max_bytes).read_to_end(&mut bytes)?;
+    open(pid, file)?.take(max_bytes).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn open(pid: u32, file: &str) -> io::Result<File> {
+    match EYES.get() {
+        Some(eyes) if pid != std::process::id() => eyes.open(pid, file),
+        _ => File::open(path(pid, file)),
+    }
 }
 
 /// Path of a file of a process.
@@ -148,6 +172,9 @@ pub(super) fn path(pid: u32, file: &str) -> PathBuf {
 
 /// Numbers of all processes that this agent sees, at most `max`.
 pub(super) fn all(max: usize) -> Vec<u32> {
+    if let Some(eyes) = EYES.get() {
+        return eyes.all(max).unwrap_or_default();
+    }
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(max).collect()
 }

@@ -1,7 +1,9 @@
 //! What this agent may do beyond its own files, and what is not seen for want of it. No root is needed: a user of its own with
 //! some capabilities does, and each of them can be left out.
 
-use rustix::thread::CapabilitySet;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities,
+};
 
 /// A right that may lack, and what is not seen without it.
 const NEEDED: [(CapabilitySet, &str, &str); 5] = [
@@ -33,6 +35,16 @@ const NEEDED: [(CapabilitySet, &str, &str); 5] = [
     ),
 ];
 
+/// What became of a right that was to be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Returned {
+    /// There was none. Root has all by being root.
+    HadNone,
+    GaveBack,
+    /// The system does not let it go.
+    Kept,
+}
+
 /// What this process may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rights(CapabilitySet);
@@ -40,7 +52,31 @@ pub(super) struct Rights(CapabilitySet);
 impl Rights {
     /// Those that are in effect. Where that cannot be said, none is thought to lack.
     pub(super) fn own() -> Self {
-        Self(rustix::thread::capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective))
+        Self(capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective))
+    }
+
+    /// Gives no program that is started from now on a right to change what is others'. Root's have it by being root's.
+    pub(super) fn for_looking_alone() {
+        for right in [CapabilitySet::DAC_OVERRIDE, CapabilitySet::FOWNER] {
+            // Where there is none to give, none is given.
+            let _ = configure_capability_in_ambient_set(right, false);
+        }
+    }
+
+    /// Gives the right to write any file back, for good.
+    pub(super) fn give_back_override(self) -> Returned {
+        if rustix::process::geteuid().is_root() || !self.0.contains(CapabilitySet::DAC_OVERRIDE) {
+            return Returned::HadNone;
+        }
+        let without = |sets: CapabilitySets| CapabilitySets {
+            effective: sets.effective - CapabilitySet::DAC_OVERRIDE,
+            permitted: sets.permitted - CapabilitySet::DAC_OVERRIDE,
+            inheritable: sets.inheritable - CapabilitySet::DAC_OVERRIDE,
+        };
+        match capabilities(None).and_then(|sets| set_capabilities(None, without(sets))) {
+            Ok(()) => Returned::GaveBack,
+            Err(_) => Returned::Kept,
+        }
     }
 
     /// What lacks, and what is not seen for it. Empty: nothing.

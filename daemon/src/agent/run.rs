@@ -14,6 +14,7 @@ use super::backlog::Backlog;
 use super::config::AgentConfig;
 use super::delta::{MAX_BATCH_BYTES, split};
 use super::error::AgentError;
+use super::folders;
 use super::hardware::Hardware;
 use super::kernel::Kernel;
 use super::loss::Losses;
@@ -24,7 +25,6 @@ use super::sender::{NewsBox, Outgoing, Sender};
 use super::tracker::Tracker;
 use super::transport::Transport;
 use crate::clock::Timestamp;
-use crate::shared_dir;
 
 /// A batch is sent at least this often, so that the daemon knows that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -50,24 +50,28 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let opening = (config.dir.clone(), config.state_dir.clone(), agent_id.clone(), config.backlog_bytes);
     let (mark, backlog) = tokio::task::spawn_blocking(move || {
         let (dir, state_dir, agent_id, backlog_bytes) = opening;
-        prepare_dir(&dir)?;
+        folders::prepare_dir(&dir)?;
         let mark = mark(&dir);
         Ok::<_, AgentError>((mark, Backlog::open(&state_dir, &agent_id, backlog_bytes)?))
     })
     .await??;
-    tracing::info!(agent_id, dir = %config.dir.display(), daemon = config.daemon_url, "agent started");
+    let (dir, daemon, confined) = (config.dir.display(), &config.daemon_url, config.starter.is_some());
+    tracing::info!(agent_id, %dir, daemon, confined, "agent started");
     Rights::own().say();
 
+    let held_to = config.starter.is_some().then(|| folders::Held::to(&config.dir));
+    let programs = config.programs();
     let (queue, outgoing) = mpsc::channel(QUEUE);
     let news = NewsBox::default();
     let sender = Sender { backlog, transport, news: news.clone() };
     let reader = Reader {
         hardware: Hardware::new(&config),
         kernel: Kernel::new(&config),
+        held_to,
         mark,
         room: Room::default(),
         tracker: Tracker::new(config.dir, config.host.clone(), config.keep_dead, config.log_grace)
-            .looking(config.look, &config.sysfs)
+            .looking(programs, config.look.is_some())
             .keeping_at_most(config.ended_bytes)
             .with_other_hosts(config.other_hosts),
         agent_id,
@@ -82,14 +86,6 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     };
     let (read, ()) = tokio::join!(reader.run(config.interval, shutdown), sender.run(outgoing));
     read
-}
-
-fn prepare_dir(dir: &Path) -> Result<(), AgentError> {
-    let wrong = |source| AgentError::Dir { path: dir.to_owned(), source };
-    shared_dir::create(dir).map_err(wrong)?;
-    std::fs::read_dir(dir).map_err(wrong)?;
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(dir, access).map_err(|error| wrong(error.into()))
 }
 
 /// Where there can be none, the agent does its work without.
@@ -112,6 +108,8 @@ fn mark(dir: &Path) -> Option<Mark> {
 struct Reader {
     hardware: Hardware,
     kernel: Kernel,
+    /// The folder that a confined agent may write in.
+    held_to: Option<folders::Held>,
     mark: Option<Mark>,
     room: Room,
     tracker: Tracker,
@@ -137,9 +135,10 @@ impl Reader {
                 () = shutdown.cancelled() => true,
                 _ = timer.tick() => false,
             };
-            let (reader, batches) = tokio::task::spawn_blocking(move || {
+            let (reader, batches, is_last) = tokio::task::spawn_blocking(move || {
+                let is_last = is_last || self.has_lost_its_folder();
                 let batches = self.read(is_last);
-                (self, batches)
+                (self, batches, is_last)
             })
             .await?;
             self = reader;
@@ -149,9 +148,13 @@ impl Reader {
                 }
             }
             if is_last {
-                return Ok(());
+                return self.held_to.map_or(Ok(()), folders::Held::or_lost);
             }
         }
+    }
+
+    fn has_lost_its_folder(&self) -> bool {
+        self.held_to.as_ref().is_some_and(folders::Held::is_lost)
     }
 
     /// Reads everything and makes batches of what changed.

@@ -30,6 +30,7 @@ use super::loss::{Loss, Losses};
 use super::other_version::OtherVersions;
 use super::process::{Now, Process, key};
 use super::procfs::Pid;
+use super::programs::Programs;
 use super::rights::Rights;
 use super::segment_file::{ReadError, SegmentFile, Target};
 use super::watch::Watch;
@@ -61,6 +62,7 @@ pub struct Tracker {
     other_versions: OtherVersions,
     denied: Denied,
     watch: Watch,
+    programs: Programs,
     pub(super) losses: Losses,
     warned: BTreeSet<PathBuf>,
     told: BTreeSet<String>,
@@ -122,7 +124,8 @@ impl Tracker {
             launches: Launches::new(dir.clone()),
             other_versions: OtherVersions::default(),
             denied: Denied::default(),
-            watch: Watch::new(None, Path::new(super::config::DEFAULT_SYSFS)),
+            watch: Watch::new(None),
+            programs: Programs::default(),
             dir,
             machine,
             other_hosts: false,
@@ -172,10 +175,9 @@ impl Tracker {
         Self { other_hosts, ..self }
     }
 
-    /// The same with a program that looks at processes when the daemon asks (`None`: nobody looks), and the folder in
-    /// which the kernel shows this machine's devices.
-    pub(super) fn looking(self, look: Option<PathBuf>, sysfs: &Path) -> Self {
-        Self { watch: Watch::new(look, sysfs), ..self }
+    /// The same with programs, and whether one of them looks at processes when the daemon asks.
+    pub(super) fn looking(self, programs: Programs, looks: bool) -> Self {
+        Self { watch: Watch::new(looks.then(|| programs.clone())), programs, ..self }
     }
 
     /// The same with so many bytes for the segments of processes that have ended.
@@ -399,7 +401,7 @@ impl Tracker {
 
     /// A process counts itself to another host. In a container it does so by the container's name, and lies to nobody.
     fn other_host(&mut self, path: &Path, identity: &Identity, id: FileId) {
-        if claims::has_own_host_name(identity, id) {
+        if claims::has_own_host_name(identity, id, &self.programs) {
             return;
         }
         self.losses.add(Loss::HostRefused, 1);

@@ -1,7 +1,7 @@
 //! What processes do besides calling the library: what the operating system says of them, and, where the daemon asks, a
 //! look at them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use ringscope_wire::batch::Inquiry;
@@ -12,6 +12,7 @@ use super::launches::Launches;
 use super::look::{Asked, Looker};
 use super::process::Process;
 use super::procfs::Pid;
+use super::programs::Programs;
 
 /// See the module.
 #[derive(Debug)]
@@ -22,9 +23,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// `look` is the program that looks, `sysfs` where the kernel shows this machine's devices.
-    pub(super) fn new(look: Option<PathBuf>, sysfs: &Path) -> Self {
-        Self { activities: Activities::default(), looker: Looker::new(look, sysfs), seen: Seen::default() }
+    /// `programs` has the one that looks; `None`: nobody does.
+    pub(super) fn new(programs: Option<Programs>) -> Self {
+        Self { activities: Activities::default(), looker: Looker::new(programs), seen: Seen::default() }
     }
 
     /// Writes into the processes' accounts what was seen since the last time.

@@ -56,6 +56,9 @@ pub struct AgentArgs {
     /// Never read the kernel's messages
     #[arg(long)]
     no_kernel_log: bool,
+    /// Do not give up what the agent never needs: it then may write, start and connect to whatever its user may
+    #[arg(long)]
+    no_sandbox: bool,
     #[command(flatten)]
     trust: Trust,
     /// Let processes count themselves to other hosts (RINGSCOPE_HOST) than the machine that the agent runs on, as on a machine
@@ -69,6 +72,8 @@ pub struct AgentArgs {
     look: Option<String>,
     #[arg(long = "inherited-kernel-log", env = "RINGSCOPE_KERNEL_LOG", hide = true)]
     kernel_log: Option<String>,
+    #[arg(long = "inherited-sandbox", env = "RINGSCOPE_SANDBOX", hide = true)]
+    sandbox: Option<String>,
     /// TOML file with a folder in the shape of /sys for each host that this machine pretends to be
     #[arg(long, value_name = "FILE", hide = true)]
     pretended_hosts: Option<String>,
@@ -94,6 +99,7 @@ impl AgentArgs {
             check(&mut mistakes, "pretended-hosts", self.pretended_hosts.as_deref(), pretended_hosts);
         let look = check_env(&mut mistakes, "RINGSCOPE_LOOK", self.look.as_deref());
         let kernel_log = check_env(&mut mistakes, "RINGSCOPE_KERNEL_LOG", self.kernel_log.as_deref());
+        let sandbox = check_env(&mut mistakes, "RINGSCOPE_SANDBOX", self.sandbox.as_deref());
         let mut config = AgentConfig {
             dir: dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR)),
             interval: interval.unwrap_or(DEFAULT_INTERVAL),
@@ -105,6 +111,7 @@ impl AgentArgs {
             pretended_hosts: pretended.unwrap_or_default(),
             token: token_source(self.token_file.as_deref(), &self.daemon),
             trust: self.trust,
+            sandbox: !self.no_sandbox && sandbox != Some(false),
             ..AgentConfig::new(self.daemon, state_dir)
         };
         if let Some(host) = self.host.filter(|host| !host.is_empty()) {
@@ -190,6 +197,16 @@ mod tests {
         assert!(config.look.is_none() && config.kernel_log.is_some());
         let mistakes = parse(&["--inherited-look", "perhaps"]).unwrap_err().mistakes;
         assert!(mistakes[0].contains("RINGSCOPE_LOOK"), "{mistakes:?}");
+    }
+
+    #[test]
+    fn an_agent_is_confined_unless_somebody_says_otherwise() {
+        assert!(parse(&[]).unwrap().sandbox && parse(&["--inherited-sandbox", "on"]).unwrap().sandbox);
+        for args in [&["--no-sandbox"][..], &["--inherited-sandbox", "off"]] {
+            assert!(!parse(args).unwrap().sandbox, "{args:?}");
+        }
+        let mistakes = parse(&["--inherited-sandbox", "perhaps"]).unwrap_err().mistakes;
+        assert!(mistakes[0].contains("RINGSCOPE_SANDBOX"), "{mistakes:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod levels;
 mod log_only;
 mod look;
 mod rights;
+mod sandbox;
 mod segment;
 mod server_gone;
 mod summation;

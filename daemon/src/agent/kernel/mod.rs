@@ -24,6 +24,7 @@ use self::record::{Read, Record};
 use self::source::Source;
 use super::config::{AgentConfig, KernelLog};
 use super::procfs::{boot_id, process_of};
+use super::programs::Programs;
 
 /// Messages in one batch, as the batch allows.
 const MAX_PER_BATCH: usize = 64;
@@ -61,8 +62,9 @@ impl Kernel {
         let kernel = Self { inbox: Arc::default(), stop: Arc::default(), told: VecDeque::new(), said: None };
         if let Some(log) = config.kernel_log.clone().filter(|_| config.pretended_hosts.is_empty()) {
             let (inbox, stop) = (Arc::clone(&kernel.inbox), Arc::clone(&kernel.stop));
+            let programs = config.programs();
             let thread = std::thread::Builder::new().name("kernel".to_owned());
-            let spawned = thread.spawn(move || follow(&log, &inbox, &stop));
+            let spawned = thread.spawn(move || follow(&log, &programs, &inbox, &stop));
             if let Err(error) = spawned {
                 tracing::warn!(%error, "cannot follow the kernel's messages");
             }
@@ -122,10 +124,10 @@ impl Inbox {
 }
 
 /// Reads until told to stop.
-fn follow(log: &KernelLog, inbox: &Mutex<Inbox>, stop: &AtomicBool) {
+fn follow(log: &KernelLog, programs: &Programs, inbox: &Mutex<Inbox>, stop: &AtomicBool) {
     let mut following = Following::default();
     while !stop.load(Ordering::Relaxed) {
-        let opened = Source::open(&log.kmsg, &log.journalctl);
+        let opened = Source::open(&log.kmsg, programs);
         let why = match opened {
             Ok(mut source) => {
                 put_reading(inbox, true, source.name(&log.kmsg));

@@ -4,22 +4,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::record::{Read, of_journal, of_kmsg};
+use crate::agent::programs::{Programs, Started, Wanted};
 
 /// The kernel writes no longer record (`PRINTKRB_RECORD_MAX`, `CONSOLE_EXT_LOG_MAX`: 8192 bytes).
 const BUFFER_BYTES: usize = 16 << 10;
 /// A line of the journal is no longer; what is longer is nobody's message of a fault.
 const MAX_LINE: usize = 64 << 10;
-/// Messages of the journal from before the agent started.
-const JOURNAL_LINES: &str = "--lines=1000";
-/// So far back.
-const JOURNAL_SINCE: &str = "--since=-10min";
 /// How long a reader waits before it looks whether it shall end.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -34,12 +30,12 @@ impl Source {
     ///
     /// # Errors
     /// Why neither can be, in words for an operator.
-    pub(super) fn open(kmsg: &Path, journalctl: &Path) -> Result<Self, String> {
+    pub(super) fn open(kmsg: &Path, programs: &Programs) -> Result<Self, String> {
         let first = match Kmsg::open(kmsg) {
             Ok(source) => return Ok(Self::Kmsg(source)),
             Err(error) => format!("{} cannot be read: {error}", kmsg.display()),
         };
-        match Journal::open(journalctl) {
+        match Journal::open(programs) {
             Ok(source) => Ok(Self::Journal(source)),
             Err(why) => Err(format!(
                 "{first}; {why}. Run the agent as root, with CAP_SYSLOG, or in the group systemd-journal"
@@ -115,41 +111,35 @@ impl Kmsg {
 
 /// `journalctl`, which follows for us.
 pub(super) struct Journal {
-    child: Child,
-    stdout: ChildStdout,
+    program: Started,
     lines: Lines,
     last: Option<u64>,
 }
 
 impl Journal {
-    fn open(journalctl: &Path) -> Result<Self, String> {
-        let cannot = |error: io::Error| format!("{} cannot be run: {error}", journalctl.display());
-        let command = |args: &[&str]| {
-            let mut command = Command::new(journalctl);
-            command.args(["--dmesg", "--output=json", "--no-pager", "--quiet"]).args(args);
-            command.stdin(Stdio::null()).stderr(Stdio::null());
-            command
-        };
+    fn open(programs: &Programs) -> Result<Self, String> {
         // A user who may not read the kernel's messages is shown none, without an error.
-        let shown = command(&["--lines=1"]).output().map_err(cannot)?;
-        if shown.stdout.is_empty() {
+        let mut newest = programs.start(Wanted::NewestOfJournal)?;
+        let mut shown = [0];
+        let is_silent = newest.output.read(&mut shown).is_ok_and(|n| n == 0);
+        newest.wait();
+        if is_silent {
             return Err("the journal shows no message of the kernel to this user".to_owned());
         }
-        let follow = command(&["--follow", JOURNAL_SINCE, JOURNAL_LINES]).stdout(Stdio::piped()).spawn();
-        let mut child = follow.map_err(cannot)?;
-        let stdout = child.stdout.take().ok_or("the journal has no output")?;
-        let flags = fcntl_getfl(&stdout).and_then(|flags| fcntl_setfl(&stdout, flags | OFlags::NONBLOCK));
+        let program = programs.start(Wanted::Journal)?;
+        let flags = fcntl_getfl(&program.output)
+            .and_then(|flags| fcntl_setfl(&program.output, flags | OFlags::NONBLOCK));
         flags.map_err(|error| format!("the journal cannot be followed: {error}"))?;
-        Ok(Self { child, stdout, lines: Lines::default(), last: None })
+        Ok(Self { program, lines: Lines::default(), last: None })
     }
 
     fn next(&mut self) -> io::Result<Vec<Read>> {
         let mut buffer = vec![0; BUFFER_BYTES];
-        let n = match self.stdout.read(&mut buffer) {
+        let n = match self.program.output.read(&mut buffer) {
             Ok(0) => return Err(io::Error::other("journalctl has ended")),
             Ok(n) => n,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                wait(&self.stdout)?;
+                wait(&self.program.output)?;
                 return Ok(Vec::new());
             }
             Err(error) => return Err(error),
@@ -168,9 +158,7 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.program.end();
     }
 }
 

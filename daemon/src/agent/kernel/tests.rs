@@ -1,11 +1,18 @@
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use super::*;
 use crate::agent::foreign::tests::write_script;
+use crate::agent::programs::Paths;
 
 /// Microseconds since the boot, now.
 fn now_us() -> u64 {
     Moment::now().since_boot_us
+}
+
+fn programs(journalctl: impl Into<PathBuf>) -> Programs {
+    let paths = Paths { journalctl: journalctl.into(), ..Paths::default() };
+    Programs { paths, starter: None }
 }
 
 fn kernel(log: KernelLog) -> Kernel {
@@ -128,7 +135,7 @@ const NOW: Moment = Moment { wall_ns: 5_000_000_000_000, since_boot_us: 2_000_00
 #[test]
 fn a_live_message_has_the_time_at_which_it_came() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let mut source = Source::open(file.path(), "/none".as_ref()).unwrap();
+    let mut source = Source::open(file.path(), &programs("/none")).unwrap();
     let mut following = Following::default();
     following.take_up(&source);
     let (waited, _) = following.read(vec![xid(1, NOW.since_boot_us - 30_000_000)], &source, NOW);
@@ -147,7 +154,7 @@ fn a_live_message_has_the_time_at_which_it_came() {
 fn a_crash_of_a_thread_is_that_of_its_process() {
     let mut following = Following::default();
     let file = tempfile::NamedTempFile::new().unwrap();
-    let source = Source::open(file.path(), "/none".as_ref()).unwrap();
+    let source = Source::open(file.path(), &programs("/none")).unwrap();
     let (wake, sleeps) = std::sync::mpsc::channel::<()>();
     let (tell, told) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -173,8 +180,8 @@ fn another_source_begins_where_the_last_one_ended() {
     let (none, journalctl) = (dir.path().join("none"), dir.path().join("journalctl"));
     write_script(&journalctl, "#!/bin/sh\necho '{}'\n");
     let file = tempfile::NamedTempFile::new().unwrap();
-    let journal = Source::open(&none, &journalctl).unwrap();
-    let kmsg = Source::open(file.path(), &none).unwrap();
+    let journal = Source::open(&none, &programs(&journalctl)).unwrap();
+    let kmsg = Source::open(file.path(), &programs(&none)).unwrap();
     let mut following = Following::default();
     let first_us = NOW.since_boot_us - 3_000_000;
     let mut told = |source: &Source, read: Vec<Read>| {

@@ -18,8 +18,6 @@ mod syscalls;
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -31,6 +29,7 @@ use rustix::io::Errno;
 
 use super::foreign::clean;
 use super::procfs::Pid;
+use super::programs::{Programs, Started, Wanted};
 
 /// Looks in a minute: more is no diagnosis but a load.
 const MAX_PER_MINUTE: usize = 60;
@@ -41,7 +40,7 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// Looks whose program did not end though it was killed: it waits for a driver that does not answer.
 const MAX_STUCK: usize = 4;
 /// Bytes of an answer.
-const MAX_ANSWER: u64 = 4 << 20;
+const MAX_ANSWER: usize = 4 << 20;
 /// Bytes of a name, a frame or a path that is shown.
 const MAX_SHOWN: usize = 200;
 
@@ -65,8 +64,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Looker {
     /// Who looks; `None`: nobody may.
-    program: Option<PathBuf>,
-    cgroups: PathBuf,
+    programs: Option<Programs>,
     waiting: VecDeque<Asked>,
     running: Option<Running>,
     started: VecDeque<Instant>,
@@ -83,11 +81,9 @@ struct Running {
 }
 
 impl Looker {
-    /// `sysfs` is where the kernel shows this machine's devices, and below it the cgroups.
-    pub(super) fn new(program: Option<PathBuf>, sysfs: &Path) -> Self {
+    pub(super) fn new(programs: Option<Programs>) -> Self {
         Self {
-            program,
-            cgroups: sysfs.join("fs/cgroup"),
+            programs,
             waiting: VecDeque::new(),
             running: None,
             started: VecDeque::new(),
@@ -99,7 +95,7 @@ impl Looker {
 
     /// Takes a question. It is answered, if only with why not.
     pub(super) fn ask(&mut self, asked: Asked) {
-        let refusal = if self.program.is_none() {
+        let refusal = if self.programs.is_none() {
             Some("looking at processes is switched off (--no-look, RINGSCOPE_LOOK=off)")
         } else if asked.pid.is_none() {
             Some("the process was not found on this machine: it has ended, or this agent does not see it")
@@ -141,7 +137,7 @@ impl Looker {
 
     fn start(&mut self, now: Instant) {
         let Some(asked) = self.waiting.pop_front() else { return };
-        let (Some(program), Some(pid)) = (self.program.clone(), asked.pid) else { return };
+        let (Some(programs), Some(pid)) = (self.programs.clone(), asked.pid) else { return };
         if self.alive.load(Ordering::Relaxed) >= MAX_STUCK {
             self.done.push(unseen(
                 &asked,
@@ -151,10 +147,10 @@ impl Looker {
         }
         self.started.push_back(now);
         let (sender, answer) = mpsc::channel();
-        let (alive, cgroups, limit) = (Arc::clone(&self.alive), self.cgroups.clone(), self.limit);
+        let (alive, limit) = (Arc::clone(&self.alive), self.limit);
         alive.fetch_add(1, Ordering::Relaxed);
         let work = move || {
-            run(&program, pid, &cgroups, limit, &sender);
+            run(&programs, pid, limit, &sender);
             alive.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(error) = std::thread::Builder::new().name("look".to_owned()).spawn(work) {
@@ -175,25 +171,16 @@ fn lacking(why: &str) -> Look {
 }
 
 /// Runs the program, sends what it has seen in time, and waits for its end however long that takes.
-fn run(program: &Path, pid: Pid, cgroups: &Path, limit: Duration, sender: &mpsc::Sender<Look>) {
-    let child = Command::new(program)
-        .arg(command::NAME)
-        .args(["--pid", &pid.number.to_string(), "--start-ticks", &pid.start_ticks.to_string(), "--cgroups"])
-        .arg(cgroups)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => {
+fn run(programs: &Programs, pid: Pid, limit: Duration, sender: &mpsc::Sender<Look>) {
+    let mut started = match programs.start(Wanted::Look { pid: pid.number, start_ticks: pid.start_ticks }) {
+        Ok(started) => started,
+        Err(why) => {
             // Nobody may wait any more.
-            let _ = sender.send(lacking(&format!("{} cannot be run: {error}", program.display())));
+            let _ = sender.send(lacking(&why));
             return;
         }
     };
-    let look = match answer(&mut child, limit) {
+    let look = match answer(&mut started, limit) {
         Ok(bytes) => match last(&bytes) {
             look if look.at_ns == 0 => lacking("the program that looks has failed"),
             look => look,
@@ -208,27 +195,24 @@ fn run(program: &Path, pid: Pid, cgroups: &Path, limit: Duration, sender: &mpsc:
         }
     };
     let _ = sender.send(look);
-    let _ = child.wait();
+    started.wait();
 }
 
 /// All that the program writes until it ends; what it has written if it takes too long, as `Err`.
-fn answer(child: &mut Child, limit: Duration) -> Result<Vec<u8>, Vec<u8>> {
-    let Some(stdout) = child.stdout.take() else { return Ok(Vec::new()) };
+fn answer(started: &mut Started, limit: Duration) -> Result<Vec<u8>, Vec<u8>> {
     let deadline = crate::clock::monotonic() + limit;
-    let mut stdout = stdout.take(MAX_ANSWER);
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
         let left = deadline.saturating_duration_since(crate::clock::monotonic());
-        let is_ready = !left.is_zero() && wait(stdout.get_ref(), left);
+        let is_ready = !left.is_zero() && wait(&started.output, left);
         if !is_ready {
-            // It may have ended by itself.
-            let _ = child.kill();
+            started.give_up();
             return Err(bytes);
         }
-        match stdout.read(&mut buffer) {
-            Ok(0) | Err(_) => return Ok(bytes),
-            Ok(n) => bytes.extend_from_slice(&buffer[..n]),
+        match started.output.read(&mut buffer) {
+            Ok(n) if n > 0 && bytes.len() < MAX_ANSWER => bytes.extend_from_slice(&buffer[..n]),
+            _ => return Ok(bytes),
         }
     }
 }

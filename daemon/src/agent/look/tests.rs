@@ -1,10 +1,18 @@
+use std::path::{Path, PathBuf};
+
 use ringscope_wire::batch::Thread;
 
 use super::*;
 use crate::agent::foreign::tests::write_script;
+use crate::agent::programs::Paths;
 
 fn asked(inquiry: &str, pid: Option<Pid>) -> Asked {
     Asked { process: "h/1/2".into(), inquiry: inquiry.into(), pid }
+}
+
+fn by(look: impl Into<PathBuf>) -> Looker {
+    let paths = Paths { look: look.into(), ..Paths::default() };
+    Looker::new(Some(Programs { paths, starter: None }))
 }
 
 fn own() -> Option<Pid> {
@@ -33,18 +41,17 @@ fn until_answered(looker: &mut Looker) -> Look {
 
 #[test]
 fn what_cannot_be_is_said() {
-    let sysfs = Path::new("/sys");
-    let mut off = Looker::new(None, sysfs);
+    let mut off = Looker::new(None);
     off.ask(asked("1", own()));
     let look = until_answered(&mut off);
     assert!(look.inquiry == "1" && look.lacks[0].contains("--no-look"), "{look:?}");
-    let mut looker = Looker::new(Some("/none/look".into()), sysfs);
+    let mut looker = by("/none/look");
     looker.ask(asked("2", None));
     assert!(until_answered(&mut looker).lacks[0].contains("not found on this machine"));
     looker.ask(asked("3", own()));
     let look = until_answered(&mut looker);
     assert!(look.inquiry == "3" && look.lacks[0].contains("/none/look cannot be run"), "{look:?}");
-    let mut failing = Looker::new(Some("/bin/false".into()), sysfs);
+    let mut failing = by("/bin/false");
     failing.ask(asked("4", own()));
     assert_eq!(until_answered(&mut failing).lacks, ["the program that looks has failed"]);
 }
@@ -58,7 +65,7 @@ fn one_that_hangs_is_given_up_and_what_it_said_is_told() {
         ..Look::default()
     };
     let program = program(dir.path(), &seen, "exec sleep 1000");
-    let mut looker = Looker::new(Some(program), Path::new("/sys"));
+    let mut looker = by(program);
     looker.limit = Duration::from_secs(3);
     looker.ask(asked("1", own()));
     looker.ask(asked("2", own()));
@@ -78,7 +85,7 @@ fn the_last_word_counts_and_looks_are_bounded() {
     assert_eq!(last(&bytes[..bytes.len() - 1]).at_ns, 1, "a half one is none");
     assert_eq!(last(b"\xff\xff").at_ns, 0);
 
-    let mut looker = Looker::new(Some("/bin/false".into()), Path::new("/sys"));
+    let mut looker = by("/bin/false");
     let now = crate::clock::monotonic();
     looker.started = (0..MAX_PER_MINUTE).map(|_| now).collect();
     for n in 0..=MAX_WAITING {
