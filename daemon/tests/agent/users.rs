@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use ringscope_daemon::clock::monotonic;
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::Fixed;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::init_lines;
 use crate::segment::{SegmentWriter, fixed};
@@ -55,7 +57,22 @@ impl Other {
     /// Starts a deed as this user.
     pub fn start(user: u32, deed: &str, dir: &Path, argument: &str) -> Self {
         // By this link also where nobody else may come by the program's path.
-        let mut child = Command::new("/proc/self/exe")
+        Self::start_by(Command::new("/proc/self/exe"), user, deed, dir, argument)
+    }
+
+    /// The same on a machine of another name, as a container has one.
+    pub fn start_in_container(user: u32, deed: &str, dir: &Path, argument: &str) -> Self {
+        let mut command = Command::new("unshare");
+        // By a descriptor, for this link is another process's once there is another program.
+        let own = File::open("/proc/self/exe").expect("program");
+        fcntl_setfd(&own, FdFlags::empty()).expect("inherited");
+        let program = format!("/proc/self/fd/{}", own.as_raw_fd());
+        command.args(["--uts", "setpriv", "--reuid", &user.to_string(), "--clear-groups", &program]);
+        Self::start_by(command, 0, deed, dir, argument)
+    }
+
+    fn start_by(mut program: Command, user: u32, deed: &str, dir: &Path, argument: &str) -> Self {
+        let mut child = program
             .args(["--exact", "users::child_of_another_user", "--nocapture"])
             .env(DEED, deed)
             .env(DIR, dir)
@@ -97,7 +114,7 @@ fn child_of_another_user() {
     let dir = PathBuf::from(std::env::var_os(DIR).expect("folder"));
     let argument = std::env::var(ARGUMENT).expect("argument");
     match deed.to_str() {
-        Some("victim") => victim(&dir),
+        Some("victim") => victim(&dir, &argument),
         Some("names") => names(&dir, &argument),
         Some("swaps") => swaps(&dir, &argument),
         Some("claims") => claims(&dir, &argument),
@@ -141,14 +158,18 @@ fn logs(dir: &Path, user: u32) -> PathBuf {
     folder
 }
 
-/// A job that counts: every call that it says at the end must have been seen.
-fn victim(dir: &Path) {
+/// A job that counts: every call that it says at the end must have been seen. `argument`: the machine that it counts itself to, if
+/// that is another.
+fn victim(dir: &Path, argument: &str) {
     let pid = std::process::id();
     let log =
         logs(dir, rustix::process::geteuid().as_raw()).join(format!("nccl-{VICTIM_RUN}-{MACHINE}-{pid}.log"));
     std::fs::write(&log, init_lines(2, 5).replace(":42:", &format!(":{pid}:"))).expect("write");
     let mut fixed = segment(pid, started_ns(pid), &log.display().to_string());
     text(&mut fixed.run_id, VICTIM_RUN);
+    if !argument.is_empty() {
+        text(&mut fixed.host, argument);
+    }
     let writer = SegmentWriter::create_from(dir, &fixed);
     writer.communicator(0, 1, 0xa0, 5);
     println!("segment {}", writer.path.display());
