@@ -136,18 +136,7 @@ fn dispatch(command: Command) -> u8 {
             }),
             Err(error) => fail(&error, USAGE),
         },
-        Command::Agent(args) => match args.into_config() {
-            // While there is one thread: what is given up is given up by those that come.
-            Ok(config) => match agent::confine(config) {
-                Ok(config) => {
-                    with_runtime(
-                        |stop| async move { exit_status(agent::run(config, stop).await, |_| FAILED) },
-                    )
-                }
-                Err(error) => fail(&error, FAILED),
-            },
-            Err(error) => fail(&error, USAGE),
-        },
+        Command::Agent(args) => run_agent(args),
         Command::Status(args) => ask(async move {
             match status::run(&args, &mut stdout()).await {
                 Ok(Outcome::Well) => 0,
@@ -187,6 +176,20 @@ fn dispatch(command: Command) -> u8 {
                 _ => FAILED,
             })
         }),
+    }
+}
+
+/// Confined while there is one thread: what is given up is given up by all that come.
+fn run_agent(args: AgentArgs) -> u8 {
+    let config = match args.into_config() {
+        Ok(config) => config,
+        Err(error) => return fail(&error, USAGE),
+    };
+    match agent::confine(config) {
+        Ok(config) => {
+            with_runtime(|stop| async move { exit_status(agent::run(config, stop).await, |_| FAILED) })
+        }
+        Err(error) => fail(&error, FAILED),
     }
 }
 

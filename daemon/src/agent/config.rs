@@ -74,6 +74,8 @@ pub struct AgentConfig {
     pub sandbox: bool,
     /// Who starts programs for a confined agent; `None`: it does so itself.
     pub starter: Option<Starter>,
+    /// Whether the system holds it to writing in `dir` and `state_dir` as they are now.
+    pub is_held: bool,
 }
 
 /// Where the kernel's messages can be read.
@@ -119,6 +121,7 @@ impl AgentConfig {
             look: Some(Paths::default().look),
             sandbox: true,
             starter: None,
+            is_held: false,
         }
     }
 

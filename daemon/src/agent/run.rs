@@ -55,11 +55,11 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         Ok::<_, AgentError>((mark, Backlog::open(&state_dir, &agent_id, backlog_bytes)?))
     })
     .await??;
-    let (dir, daemon, confined) = (config.dir.display(), &config.daemon_url, config.starter.is_some());
+    let (dir, daemon, confined) = (config.dir.display(), &config.daemon_url, config.is_held);
     tracing::info!(agent_id, %dir, daemon, confined, "agent started");
     Rights::own().say();
 
-    let held_to = config.starter.is_some().then(|| folders::Held::to(&config.dir));
+    let held_to = config.is_held.then(|| folders::Held::to(&config.dir));
     let programs = config.programs();
     let (queue, outgoing) = mpsc::channel(QUEUE);
     let news = NewsBox::default();

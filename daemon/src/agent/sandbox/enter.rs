@@ -38,7 +38,7 @@ pub fn enter(config: AgentConfig) -> Result<AgentConfig, AgentError> {
     } else {
         tracing::warn!("{words}");
     }
-    Ok(AgentConfig { starter: Some(starter), ..config })
+    Ok(AgentConfig { starter: Some(starter), is_held: files.is_held(), ..config })
 }
 
 fn needs(config: &AgentConfig) -> Result<Needs, AgentError> {
