@@ -4,8 +4,6 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use ringscope_wire::segment::layout::VERSION;
-
 use crate::clock::Timestamp;
 
 /// Of a program that has not called the library: that is neither healthy nor a fault, for nothing shows which it is.
@@ -14,11 +12,20 @@ pub const NO_CALL_YET: &str =
 
 /// Why nobody can say how a process does whose collector is of another release than its agent.
 #[must_use]
-pub fn other_segment_version(found: u32) -> String {
-    format!(
-        "its collector writes segments of version {found}, this agent reads {VERSION}; restart the job with the library of \
-         this release"
-    )
+pub fn other_segment_version(written: u32, read: Option<u32>) -> String {
+    let collector = format!("its collector writes segments of version {written}");
+    match read {
+        // The other way round it would say what the job is not to blame for.
+        Some(read) if read < written => format!(
+            "{collector}, the older agent of its host reads {read}; install on that host the release that the job has"
+        ),
+        Some(read) => format!(
+            "{collector}, the agent of its host reads {read}; restart the job with the library of the agent's release"
+        ),
+        None => format!(
+            "{collector}, which the agent of its host does not read; install one release on that host and restart the job"
+        ),
+    }
 }
 
 /// "0.4 s", "41 s", "14 min", "3 h 05 min", "2 d 4 h".

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use ringscope_wire::batch::{Batch, FORMAT_VERSION, Process};
+use ringscope_wire::segment::layout;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -262,6 +263,7 @@ impl Reader {
             more_follows,
             cannot_watch: self.room.lack.clone(),
             not_watched: self.not_watched(),
+            reads_segment_version: layout::VERSION,
         };
         Outgoing { seq: self.last_seq, body: batch.encode_to_vec() }
     }

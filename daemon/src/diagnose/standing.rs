@@ -70,8 +70,13 @@ pub enum Watched {
         /// Since when.
         since: Timestamp,
     },
-    /// Its collector writes segments of this version, which its agent does not read.
-    OtherVersion(u32),
+    /// Its collector writes segments of a version that its agent does not read.
+    OtherVersion {
+        /// Which.
+        written: u32,
+        /// The one that its agent reads. Absent: the agent does not say.
+        read: Option<u32>,
+    },
     /// Only its log is read, which tells of no call.
     LogOnly,
 }
@@ -271,7 +276,7 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
              the process brings it back, and against logind helps `RemoveIPC=no` in logind.conf",
             told_since(*since)
         ),
-        (_, Watched::OtherVersion(found)) => other_segment_version(*found),
+        (_, Watched::OtherVersion { written, read }) => other_segment_version(*written, *read),
         (_, Watched::LogOnly) if let Some(why) = evidence.not_watched_there => {
             format!("only its log is read, which tells of no call; on its host {why}")
         }

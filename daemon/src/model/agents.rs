@@ -89,6 +89,8 @@ struct Agent {
     reading: Reading,
     lag: Lag,
     dropped: Dropped,
+    /// Version of the segments that it reads. 0: it does not say.
+    reads_segment_version: u32,
 }
 
 impl Agents {
@@ -120,6 +122,7 @@ impl Agents {
         if batch.seq_number >= entry.newest_seq {
             entry.newest_seq = batch.seq_number;
             entry.ended = batch.ending.then_some(at);
+            entry.reads_segment_version = batch.reads_segment_version;
         }
         let reading = Reading { read_at: sent_at, at };
         // Of a reading in several batches nobody knows what it says of a process before all are there.
@@ -147,6 +150,11 @@ impl Agents {
     /// When this agent was last heard.
     pub(super) fn heard(&self, agent: u64) -> Option<Timestamp> {
         self.agents.get(&agent).map(|agent| agent.heard)
+    }
+
+    /// Version of the segments that this agent reads, if it says so.
+    pub(super) fn reads_segment_version(&self, agent: u64) -> Option<u32> {
+        self.agents.get(&agent).map(|agent| agent.reads_segment_version).filter(|version| *version > 0)
     }
 
     /// Where this agent runs. Empty: it does not say.

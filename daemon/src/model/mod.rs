@@ -264,6 +264,12 @@ impl Model {
         (process.stamp != agents::Stamp::STORE).then(|| process.stamp.agent())
     }
 
+    /// Version of the segments that the agent of a process reads, if it says so.
+    #[must_use]
+    pub fn segments_read(&self, process: &Process) -> Option<u32> {
+        self.agents.reads_segment_version(self.agent_of(process)?)
+    }
+
     /// Processes that live as far as is known, and of which no agent has spoken since this daemon started.
     pub fn n_unheard(&self, job: &str) -> usize {
         let processes = self.jobs.get(job).into_iter().flat_map(|job| job.processes(self));

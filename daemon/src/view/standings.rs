@@ -210,7 +210,9 @@ impl<'a> Standings<'a> {
             CollectorState::Off => Watched::Off { since, by: "its control word".to_owned() },
             CollectorState::Fault => Watched::Fault { since },
             CollectorState::Removed => Watched::SegmentRemoved { since },
-            _ if let Some(found) = process.collector().other_version() => Watched::OtherVersion(found),
+            _ if let Some(written) = process.collector().other_version() => {
+                Watched::OtherVersion { written, read: self.model.segments_read(process) }
+            }
             _ if state == RankState::Imported && has_channels_alone(process) => Watched::LogOnly,
             _ if !process.collector().has_segment && state != RankState::Imported && is_known(process) => {
                 Watched::LogOnly

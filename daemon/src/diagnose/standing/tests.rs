@@ -183,12 +183,14 @@ fn what_nobody_watches_is_unknown_and_says_what_is_needed() {
         );
     }
     check(&Evidence { watched: Watched::LogOnly, ..well() }, Condition::Unknown, "ringscope run");
-    let other = Evidence { watched: Watched::OtherVersion(4), has_communicators: false, ..well() };
-    check(
-        &other,
-        Condition::Unknown,
-        "its collector writes segments of version 4, this agent reads 6; restart",
-    );
+    for (read, words) in [
+        (Some(6), "segments of version 5, the agent of its host reads 6; restart the job"),
+        (Some(4), "segments of version 5, the older agent of its host reads 4; install on that host"),
+        (None, "segments of version 5, which the agent of its host does not read; install one release"),
+    ] {
+        let watched = Watched::OtherVersion { written: 5, read };
+        check(&Evidence { watched, has_communicators: false, ..well() }, Condition::Unknown, words);
+    }
     let gloo = Evidence { has_communicators: false, calls: Calls::default(), ..well() };
     check(&gloo, Condition::Unknown, "no call of NCCL so far");
     check(
