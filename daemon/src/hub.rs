@@ -125,11 +125,22 @@ impl Hub {
         let reply = IngestReply {
             seq_number: admission.last_seq,
             resend_all: admission.resend_all,
-            wishes: state.levels.wishes(&state.model, |job| state.agents.may_have(&batch.agent_id, job)),
+            wishes: state.agents.understood(
+                &batch.agent_id,
+                state.levels.wishes(&state.model, |job| state.agents.may_have(&batch.agent_id, job)),
+            ),
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };
         Taken { reply, duplicate: admission.duplicate }
+    }
+
+    /// Notes that an agent sends what is not understood here, and why; it is told with its host.
+    pub fn not_understood(&self, agent_id: &str, host: &str, why: &str, now: Timestamp) {
+        let mut state = self.lock();
+        let changes = state.model.note_not_understood(agent_id, host, why, now);
+        self.note(&mut state, changes, now);
+        self.versions.changed();
     }
 
     /// Whether agents are asked what the culprits of hangs do.

@@ -139,7 +139,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> &str {
 }
 
 /// Answers that another daemon, or the same one later, would not give: a wrong path, a name that it does not know, a guard in
-/// front, too many requests.
+/// front, too many requests, a batch of another release.
 fn says_nothing_of_the_batch(status: StatusCode) -> bool {
     matches!(
         status,
@@ -150,6 +150,8 @@ fn says_nothing_of_the_batch(status: StatusCode) -> bool {
             | StatusCode::REQUEST_TIMEOUT
             | StatusCode::MISDIRECTED_REQUEST
             | StatusCode::TOO_MANY_REQUESTS
+            // The daemon's word for a batch of another version: once the older of the two is upgraded it is taken.
+            | StatusCode::UNPROCESSABLE_ENTITY
     )
 }
 
@@ -194,7 +196,7 @@ mod tests {
             (400, true),
             (413, true),
             (415, true),
-            (422, true),
+            (422, false),
             (404, false),
             (408, false),
             (421, false),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use ringscope_wire::batch::{Batch, job_of};
+use ringscope_wire::batch::{Batch, Wish, job_of};
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -15,6 +15,12 @@ pub struct AgentTable {
     agents: HashMap<String, Agent>,
     /// What agents that were forgotten had lost: counters never fall.
     forgotten: api::Dropped,
+}
+
+/// A wish, and what its job is called here.
+pub(super) struct Wished {
+    pub(super) job: String,
+    pub(super) wish: Wish,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +35,8 @@ struct Agent {
     is_restored: bool,
     /// Jobs of which it has spoken, or was told before this daemon started; `None` where they may be any.
     jobs: Option<BTreeSet<String>>,
+    /// Whether it tells whose processes are: older ones do not, and know no wish for one user's. `None`: it has told of none.
+    tells_users: Option<bool>,
 }
 
 /// What to do with a batch.
@@ -55,6 +63,7 @@ impl AgentTable {
             .entry(batch.agent_id.clone())
             .or_insert_with(|| Agent { jobs: is_whole.then(BTreeSet::new), ..Agent::default() });
         agent.note_jobs(batch);
+        agent.note_users(batch);
         let duplicate = seq <= agent.last_seq;
         // A gap is a batch that was refused, or was taken by a daemon that lost it: its facts are missing.
         let is_first = !duplicate && std::mem::take(&mut agent.is_restored);
@@ -75,6 +84,19 @@ impl AgentTable {
     pub(super) fn may_have(&self, agent_id: &str, job: &str) -> bool {
         let jobs = self.agents.get(agent_id).and_then(|agent| agent.jobs.as_ref());
         jobs.is_none_or(|jobs| jobs.contains(job))
+    }
+
+    /// The wishes for its jobs as this agent understands them: one of an older release takes a wish for all who have a job of
+    /// that name, so it hears of none that is for one of them.
+    pub(super) fn understood(&self, agent_id: &str, wishes: Vec<Wished>) -> Vec<Wish> {
+        let tells_users = self.agents.get(agent_id).and_then(|agent| agent.tells_users);
+        let understood = |Wished { job, wish }: Wished| match (wish.user, tells_users) {
+            (None, _) | (Some(_), Some(true)) => Some(wish),
+            (Some(_), Some(false)) => (wish.job == job).then_some(Wish { user: None, ..wish }),
+            // It is told once it has said which it is.
+            (Some(_), None) => None,
+        };
+        wishes.into_iter().filter_map(understood).collect()
     }
 
     /// Takes back what the store kept; what is known already is newer.
@@ -131,6 +153,13 @@ impl AgentTable {
 }
 
 impl Agent {
+    /// Of what was imported, and of who ended before the agent came, no user is known: one that is proves it.
+    fn note_users(&mut self, batch: &Batch) {
+        for identity in batch.processes.iter().filter_map(|process| process.identity.as_ref()) {
+            self.tells_users = Some(self.tells_users == Some(true) || identity.user.is_some());
+        }
+    }
+
     fn note_jobs(&mut self, batch: &Batch) {
         let Some(jobs) = &mut self.jobs else { return };
         let named = batch.processes.iter().filter_map(|process| process.identity.as_ref());
@@ -179,6 +208,8 @@ const REASON_BYTES_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use ringscope_wire::batch::{Identity, Process};
+
     use super::*;
 
     fn admit(table: &mut AgentTable, agent_id: &str, seq_number: u64) -> (bool, bool, u64) {
@@ -197,6 +228,38 @@ mod tests {
         assert_eq!(admit(&mut table, "a", 4), (false, true, 4), "one was refused in between");
         assert_eq!(admit(&mut table, "b", 7), (false, true, 7), "known to an older daemon only");
         assert_eq!(admit(&mut table, "b", 8), (false, false, 8));
+    }
+
+    #[test]
+    fn an_agent_that_knows_no_users_hears_of_no_wish_for_one() {
+        let mut table = AgentTable::default();
+        let mut heard = |agent_id: &str, users: &[Option<u32>]| {
+            let process = |user: &Option<u32>| Process {
+                identity: Some(Identity { job: "llama".into(), user: *user, ..Identity::default() }),
+                ..Process::default()
+            };
+            let processes = users.iter().map(process).collect();
+            table.admit(
+                &Batch { agent_id: agent_id.into(), seq_number: 1, processes, ..Batch::default() },
+                Timestamp(1),
+            );
+            let wished = |job: &str, own: &str, user| Wished {
+                job: job.into(),
+                wish: Wish { job: own.into(), user, off: true, ..Wish::default() },
+            };
+            let wishes = vec![
+                wished("all", "all", None),
+                wished("llama", "llama", Some(7)),
+                wished("llama@user8", "llama", Some(8)),
+            ];
+            let understood = table.understood(agent_id, wishes);
+            understood.into_iter().map(|wish| (wish.job, wish.user)).collect::<Vec<_>>()
+        };
+        let (all, llama) = (("all".to_owned(), None), |user| ("llama".to_owned(), user));
+        assert_eq!(heard("new", &[Some(7)]), [all.clone(), llama(Some(7)), llama(Some(8))]);
+        assert_eq!(heard("mixed", &[None, Some(7)]), [all.clone(), llama(Some(7)), llama(Some(8))]);
+        assert_eq!(heard("older", &[None]), [all.clone(), llama(None)]);
+        assert_eq!(heard("not known yet", &[]), [all]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ringscope_wire::batch::{self, CollectorState};
 
+use super::agents::Wished;
 use super::{Hub, State};
 use crate::api::{JobLevel, LevelChoice, ProcessLevel, RankState};
 use crate::clock::Timestamp;
@@ -22,9 +23,10 @@ pub(super) struct Levels {
 
 impl Levels {
     /// The wishes for the jobs that `is_its` says are an agent's.
-    pub(super) fn wishes(&self, model: &Model, is_its: impl Fn(&str) -> bool) -> Vec<batch::Wish> {
+    pub(super) fn wishes(&self, model: &Model, is_its: impl Fn(&str) -> bool) -> Vec<Wished> {
         let its = self.wishes.iter().filter(|(job, _)| is_its(job));
-        its.map(|(job, (choice, _))| wish(model.own_name(job), *choice)).collect()
+        its.map(|(job, (choice, _))| Wished { job: job.clone(), wish: wish(model.own_name(job), *choice) })
+            .collect()
     }
 
     /// The jobs of them that are raised to the level at which bytes per link are told. Where somebody has said a level,

@@ -38,6 +38,12 @@ impl Hub {
         taken
     }
 
+    /// [`Hub::not_understood`] of an agent of a tenant, whose name its id and host have.
+    pub fn not_understood_of(&self, tenant: &Tenant, agent_id: &str, host: &str, why: &str, now: Timestamp) {
+        self.not_understood(agent_id, host, why, now);
+        self.of_tenant(tenant).not_understood(agent_id, host, why, now);
+    }
+
     /// What time alone changes for tenants; the store has all of it from everybody's hub.
     pub(super) fn tick_tenants(&self, now: Timestamp) {
         for hub in self.tenants.all() {

@@ -11,7 +11,8 @@ pub use keeper::{Keeper, KeeperConfig, StoreState};
 
 use std::sync::Arc;
 
-use ringscope_wire::batch::{Batch, BatchError, IngestReply};
+use prost::Message as _;
+use ringscope_wire::batch::{Batch, BatchError, FORMAT_VERSION, IngestReply};
 
 use crate::access::{Tenant, nobodys};
 use crate::clock;
@@ -72,7 +73,10 @@ impl Ingest {
     }
 
     fn apply(&self, bytes: &[u8], tenant: Option<&Tenant>) -> Result<Taken, BatchError> {
-        let mut batch = decode(bytes).inspect_err(|_| self.metrics.ingest_refused.inc())?;
+        let mut batch = decode(bytes).inspect_err(|error| {
+            self.metrics.ingest_refused.inc();
+            self.tell_of_other_format(bytes, error, tenant);
+        })?;
         let taken = match tenant {
             Some(tenant) => {
                 tenant.own(&mut batch);
@@ -91,6 +95,36 @@ impl Ingest {
         }
         Ok(taken)
     }
+
+    /// Tells that a host's agent is of a release that this one does not understand. What a batch of any version says of its
+    /// sender stands in the same fields.
+    fn tell_of_other_format(&self, bytes: &[u8], error: &BatchError, tenant: Option<&Tenant>) {
+        let (BatchError::UnknownVersion { found }, Ok(sent)) = (error, Batch::decode(bytes)) else { return };
+        let mut batch = Batch { agent_id: sent.agent_id, agent_host: sent.agent_host, ..Batch::default() };
+        if clean::clean(&mut batch).is_err() || batch.agent_id.is_empty() || batch.agent_host.is_empty() {
+            return;
+        }
+        let why = other_format(*found);
+        match tenant {
+            Some(tenant) => {
+                tenant.own(&mut batch);
+                self.hub.not_understood_of(tenant, &batch.agent_id, &batch.agent_host, &why, clock::now());
+            }
+            None => {
+                nobodys(&mut batch);
+                self.hub.not_understood(&batch.agent_id, &batch.agent_host, &why, clock::now());
+            }
+        }
+    }
+}
+
+/// What is said of a host whose agent sends batches of another version.
+fn other_format(found: u32) -> String {
+    let older = if found < FORMAT_VERSION { "the agent there" } else { "the daemon" };
+    format!(
+        "nothing new is known, because its agent sends batches of version {found} and this daemon reads version \
+         {FORMAT_VERSION}: upgrade {older}; until then the agent keeps what it has to say"
+    )
 }
 
 fn decode(bytes: &[u8]) -> Result<Batch, BatchError> {

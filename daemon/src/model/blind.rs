@@ -39,6 +39,19 @@ impl Model {
         }
     }
 
+    /// An agent sends what nobody here understands, and why: it is all that is known of its host now.
+    pub fn note_not_understood(&mut self, agent_id: &str, host: &str, why: &str, now: Timestamp) -> Changes {
+        let batch = Batch {
+            agent_id: agent_id.to_owned(),
+            agent_host: host.to_owned(),
+            not_watched: why.to_owned(),
+            ..Batch::default()
+        };
+        let mut changes = Changes::default();
+        self.apply_blind(&batch, now, &mut changes);
+        changes
+    }
+
     fn note_blind(&mut self, batch: &Batch, now: Timestamp) {
         let Some(why) = why(batch).filter(|_| !batch.ending) else {
             let is_same = |blind: &Blind| blind.agent == batch.agent_id;
