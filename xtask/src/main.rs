@@ -73,6 +73,8 @@ enum Command {
     /// Feed what reads foreign bytes with mutated ones, and stop at the first panic. Installs cargo-fuzz if it is missing;
     /// needs a nightly compiler (`rustup toolchain install nightly`)
     Fuzz {
+        /// Which targets [default: all]
+        targets: Vec<String>,
         /// Seconds for each target
         #[arg(long, default_value_t = 90, value_name = "N")]
         seconds: u32,
@@ -158,7 +160,7 @@ fn main() -> ExitCode {
         Command::Python => python::ensure(),
         Command::Web => test::build_web(),
         Command::Dashboards => dashboards::build(),
-        Command::Fuzz { seconds } => fuzz::run_all(seconds),
+        Command::Fuzz { targets, seconds } => fuzz::run_all(&targets, seconds),
         Command::Screens { out, docs, stages } => screens::shoot(out, docs, &stages),
         Command::Soak { seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),

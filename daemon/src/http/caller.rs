@@ -68,14 +68,14 @@ impl Caller {
     }
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     // Others are of a proxy in front.
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub(super) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.filter(|(name, _)| [COOKIE, COOKIE_SECURE].contains(name)).map(|(_, value)| value).take(COOKIES_MAX)

@@ -9,6 +9,8 @@ mod connections;
 mod cors;
 mod events;
 mod findings;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod health;
 mod import;
