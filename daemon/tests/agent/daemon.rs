@@ -22,6 +22,8 @@ pub enum Answer {
     Take,
     ResendAll,
     Refuse,
+    /// It reads batches of another version.
+    OtherVersion,
     /// A proxy before the daemon does not let it through.
     Proxy,
     Away,
@@ -167,6 +169,12 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         Answer::Refuse => {
             let kind = [(header::CONTENT_TYPE, "application/problem+json")];
             (StatusCode::BAD_REQUEST, kind, "{}").into_response()
+        }
+        Answer::OtherVersion => {
+            let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+            let problem =
+                r#"{"type":"unknown-batch-version","status":422,"detail":"batch format version 9"}"#;
+            (StatusCode::UNPROCESSABLE_ENTITY, kind, problem).into_response()
         }
         Answer::Proxy => (StatusCode::PAYLOAD_TOO_LARGE, "<html>").into_response(),
         Answer::Away => StatusCode::SERVICE_UNAVAILABLE.into_response(),

@@ -10,7 +10,7 @@ use crate::segment::{SegmentWriter, fixed};
 use crate::{Host, append};
 
 /// Lines of one communicator with its rings.
-fn lines(host: &str, pid: u32) -> String {
+pub fn lines(host: &str, pid: u32) -> String {
     let comm = "comm 0xa0 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x77";
     let messages = [
         "NCCL version 2.21.5+cuda12.4".to_owned(),

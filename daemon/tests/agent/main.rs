@@ -16,6 +16,7 @@ mod hostile;
 mod levels;
 mod log_only;
 mod look;
+mod releases;
 mod rights;
 mod sandbox;
 mod segment;
