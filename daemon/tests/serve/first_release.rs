@@ -78,7 +78,15 @@ async fn upgraded(url: &str) {
         shown.push(Shown::by(&daemon, &before).await);
         daemon.stop().await;
         let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
-        assert_eq!(Rows::of(&store).await.counts, before.counts, "start {start}");
+        let after = Rows::of(&store).await;
+        // What is derived from processes may be more than what the first release had come to write.
+        for (table, n) in &before.counts {
+            let is_told = ["agents", "processes", "process_counters", "samples"].contains(table);
+            let now = after.counts[table];
+            assert!(now == *n || now > *n && !is_told, "start {start}: {table} had {n} rows and has {now}");
+        }
+        assert!(before.findings.iter().all(|id| after.findings.contains(id)), "start {start}");
+        assert!(before.communicators.iter().all(|id| after.communicators.contains(id)), "start {start}");
         assert_eq!(lines(&store, MIGRATIONS).await, migrations, "start {start}: nothing was left to migrate");
         store.close().await;
     }
@@ -98,6 +106,7 @@ struct Rows {
     jobs: Vec<String>,
     hosts: Vec<String>,
     communicators: Vec<String>,
+    findings: Vec<String>,
     firing: Vec<String>,
 }
 
@@ -113,6 +122,7 @@ impl Rows {
             jobs: lines(store, "SELECT DISTINCT job AS line FROM processes ORDER BY line").await,
             hosts: lines(store, "SELECT DISTINCT host AS line FROM processes ORDER BY line").await,
             communicators: lines(store, "SELECT id AS line FROM communicators ORDER BY line").await,
+            findings: lines(store, "SELECT id AS line FROM findings ORDER BY line").await,
             firing: lines(store, "SELECT id AS line FROM findings WHERE state = 'firing' ORDER BY line")
                 .await,
         }
