@@ -132,6 +132,7 @@ fn full() -> Batch {
         more_follows: true,
         cannot_watch: "its folder is full".into(),
         not_watched: "1 process is not watched".into(),
+        reads_segment_version: 6,
     }
 }
 
