@@ -62,17 +62,10 @@ pub(super) fn build(target: Target) -> Result<Built> {
     for file in LIBRARIES.map(|library| libraries.join(library)).iter().chain([&binary]) {
         runs_on_old_systems(file)?;
     }
-    manual(&released.join("packaging"))?;
+    super::manual::make(&released.join("packaging"))?;
     let alone = super::folder().join(super::stem(target));
     put(&binary, &alone)?;
     Ok(Built { binary, libraries })
-}
-
-/// Man pages and completions, where the descriptions of the packages look for them.
-fn manual(folder: &Path) -> Result<()> {
-    super::empty(folder)?;
-    let mut manual = cargo(["run", "--quiet", "--locked", "-p", "ringscope", "--example", "manual", "--"]);
-    run(manual.arg(folder))
 }
 
 fn put(from: &Path, to: &Path) -> Result<()> {

@@ -5,6 +5,7 @@ mod check;
 mod cross;
 mod distribution;
 mod image;
+mod manual;
 mod sbom;
 mod sums;
 mod target;

@@ -110,7 +110,7 @@ const INSTALLED: [&str; 10] = [
     "/usr/lib/systemd/system/ringscope-agent.service",
     "/usr/lib/sysusers.d/ringscope.conf",
     "/usr/lib/tmpfiles.d/ringscope.conf",
-    "/usr/share/man/man1/ringscope-serve.1",
+    "/usr/share/man/man1/ringscope-serve.1.gz",
     "/usr/share/bash-completion/completions/ringscope",
     "/usr/share/doc/ringscope/install.md",
 ];

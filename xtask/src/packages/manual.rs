@@ -1,0 +1,45 @@
+//! What the packages have beside the program that is made and not written: man pages, completions, Debian's changelog.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use flate2::{Compression, GzBuilder};
+
+use crate::process::{cargo, run};
+
+/// Puts them where the descriptions of the packages look for them.
+pub(super) fn make(folder: &Path) -> Result<()> {
+    super::empty(folder)?;
+    let mut manual = cargo(["run", "--quiet", "--locked", "-p", "ringscope", "--example", "manual", "--"]);
+    run(manual.arg(folder))?;
+    // cargo-deb packs only pages that nobody has built.
+    for page in folder.join("man").read_dir()? {
+        let page = page?.path();
+        pack(&page.with_added_extension("gz"), &fs::read(&page)?)?;
+        fs::remove_file(&page)?;
+    }
+    pack(&folder.join("changelog.Debian.gz"), changelog()?.as_bytes())
+}
+
+/// The one entry that Debian's tools want; what is new stands in the changelog of the project.
+fn changelog() -> Result<String> {
+    let date = format!("@{}", super::source_date()?);
+    let date = super::output(Command::new("date").args(["-u", "-R", "-d", &date]).env("LC_ALL", "C"))?;
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(format!(
+        "ringscope ({version}-1) stable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n -- {MAINTAINER}  {}\n",
+        date.trim()
+    ))
+}
+
+fn pack(to: &Path, bytes: &[u8]) -> Result<()> {
+    let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
+    gzip.write_all(bytes)?;
+    fs::write(to, gzip.finish()?).with_context(|| format!("cannot write {}", to.display()))
+}
+
+/// As in daemon/Cargo.toml.
+const MAINTAINER: &str = "The ringscope project <ringscope@users.noreply.github.com>";
