@@ -1,4 +1,4 @@
-//! The .deb in a fresh Debian: installed, verified, started, a job watched, removed.
+//! The .deb in a fresh Debian: installed, verified, started, a job watched, upgraded, removed.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::machine::Machine;
+use super::upgrade;
 use crate::packages::target::Target;
 use crate::packages::{distribution, folder};
 use crate::process::say;
@@ -19,6 +20,7 @@ pub(super) fn lives_and_goes(target: Target, release: &str) -> Result<()> {
     units_are_well_made(&machine)?;
     services_start(&machine)?;
     a_job_is_seen(&machine, target)?;
+    upgrade::keeps_what_is_there(&machine)?;
     is_removed(&machine)?;
     let left: Vec<String> = files(&machine)?.difference(&before).cloned().collect();
     let other: Vec<&String> = left.iter().filter(|file| !is_data(file)).collect();
@@ -27,7 +29,7 @@ pub(super) fn lives_and_goes(target: Target, release: &str) -> Result<()> {
         left.iter().any(|file| file == "/var/lib/ringscope/ringscope.db"),
         "{release}: the data went too: {left:?}"
     );
-    say(&format!("{release}: installed, a job watched, removed; data is left"));
+    say(&format!("{release}: installed, a job watched, upgraded, removed; data is left"));
     Ok(())
 }
 
@@ -104,12 +106,12 @@ fn a_job_is_seen(machine: &Machine, target: Target) -> Result<()> {
         let state = machine.try_run("systemctl is-active rank-0 rank-1").ok()?.text;
         state.lines().all(|state| state != "active").then_some(())
     })?;
-    machine.run("rm -rf /opt/job /opt/librsccl.so /root/ringscope.deb")?;
+    machine.run("rm -rf /opt/job /opt/librsccl.so")?;
     Ok(())
 }
 
 fn is_removed(machine: &Machine) -> Result<()> {
-    machine.run("dpkg -r ringscope")?;
+    machine.run("rm /root/ringscope.deb && dpkg -r ringscope")?;
     let running = machine.try_run("pgrep -x ringscope")?;
     if running.is_good {
         bail!("removed, and processes {} still run", running.text.trim().replace('\n', ", "));

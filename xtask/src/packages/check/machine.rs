@@ -44,6 +44,8 @@ impl Machine {
             "--bind-ro=/dev/kmsg",
             "--directory",
         ]);
+        // The systemd of Debian 13 wants cgroup v2 alone, whatever this machine has.
+        nspawn.env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1");
         let log = fs::File::create(root.with_extension("console"))?;
         nspawn.arg(&root).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let container = nspawn.spawn().context("cannot start systemd-nspawn")?;
@@ -57,10 +59,17 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The child that is number 1 in its own namespace: the ones that prepare it are not, and soon end.
     fn first_process(&self) -> Option<u32> {
         let id = self.container.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
-        children.split_whitespace().next()?.parse().ok()
+        let mut children = children.split_whitespace();
+        let first = children.find(|child| {
+            let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+            let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            numbers.is_some_and(|numbers| numbers.split_whitespace().skip(1).last() == Some("1"))
+        });
+        first?.parse().ok()
     }
 
     /// Asks until there is an answer; a busy machine may take its time.
@@ -130,5 +139,5 @@ fn fresh(release: &str) -> Result<PathBuf> {
 
 const INCLUDE: &str = "--include=systemd,systemd-sysv,dbus,procps,curl,man-db,passwd";
 const ENVIRONMENT: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-const ASKS: u32 = 600;
+const ASKS: u32 = 3000;
 const BETWEEN: Duration = Duration::from_millis(200);

@@ -3,6 +3,7 @@
 mod alone;
 mod debian;
 mod machine;
+mod upgrade;
 
 use anyhow::Result;
 
