@@ -78,7 +78,8 @@ fn merged(mut whole: Value, mut part: Value) -> Value {
     // Of the page there is none: its packages are parts of the whole.
     let mut parts = vec![own["bom-ref"].clone()];
     if own.is_null() {
-        parts = part["components"].as_array().into_iter().flatten().map(|one| one["bom-ref"].clone()).collect();
+        parts =
+            part["components"].as_array().into_iter().flatten().map(|one| one["bom-ref"].clone()).collect();
     } else if own["bom-ref"] != main {
         components.entry(text(&own["bom-ref"])).or_insert(own);
     }
@@ -90,7 +91,8 @@ fn merged(mut whole: Value, mut part: Value) -> Value {
     for (key, dependency) in more.into_iter().chain([of_main]) {
         let known = dependencies.entry(key).or_insert_with(|| json!({"ref": dependency["ref"]}));
         let both = [&known["dependsOn"], &dependency["dependsOn"]].into_iter().filter_map(Value::as_array);
-        let both: BTreeSet<String> = both.flatten().map(text).filter(|one| *one != text(&known["ref"])).collect();
+        let both: BTreeSet<String> =
+            both.flatten().map(text).filter(|one| *one != text(&known["ref"])).collect();
         known["dependsOn"] = json!(both);
     }
     components.remove(&text(&main));

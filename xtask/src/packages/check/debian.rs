@@ -138,6 +138,6 @@ const UNITS: [&str; 2] = ["ringscope-serve", "ringscope-agent"];
 /// A tenth of a point each.
 const EXPOSURE: u32 = 20;
 /// agent.env, ringscope.toml; the folder of segments; the state of daemon and agent.
-const MODES: &str = "600 root root\n640 root ringscope\n1777 root root\n750 ringscope ringscope\n700 ringscope-agent ringscope-agent\n";
+pub(super) const MODES: &str = "600 root root\n640 root ringscope\n1777 root root\n750 ringscope ringscope\n700 ringscope-agent ringscope-agent\n";
 const RUNS: [&str; 8] =
     ["/dev/", "/proc/", "/run/", "/sys/", "/tmp/", "/var/cache/", "/var/log/", "/var/tmp/"];

@@ -28,7 +28,7 @@ pub(super) struct Said {
 impl Machine {
     /// Boots a fresh copy of a release of Debian.
     pub(super) fn boot(release: &str) -> Result<Self> {
-        let root = fresh(release)?;
+        let root = fresh(release, "used")?;
         let mut nspawn = Command::new("systemd-nspawn");
         nspawn.args([
             "--quiet",
@@ -117,9 +117,9 @@ impl Drop for Machine {
 }
 
 /// A copy of a release's root, which is made if it is not there: some 300 MB from Debian's archive.
-fn fresh(release: &str) -> Result<PathBuf> {
+pub(super) fn fresh(release: &str, what_for: &str) -> Result<PathBuf> {
     let folder = folder().join("roots");
-    let (pristine, copy) = (folder.join(release), folder.join(format!("{release}-used")));
+    let (pristine, copy) = (folder.join(release), folder.join(format!("{release}-{what_for}")));
     fs::create_dir_all(&folder)?;
     if !pristine.exists() {
         let made = folder.join(format!("{release}.new"));

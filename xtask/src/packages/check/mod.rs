@@ -3,6 +3,7 @@
 mod alone;
 mod debian;
 mod machine;
+mod scripts;
 mod upgrade;
 
 use anyhow::Result;
@@ -18,6 +19,7 @@ pub(super) fn all(targets: &[Target]) -> Result<()> {
         alone::rpm(*target)?;
         alone::image(*target)?;
         if target.is_native() {
+            scripts::make_users_and_keep_settings(*target, RELEASES[0])?;
             for release in RELEASES {
                 debian::lives_and_goes(*target, release)?;
             }

@@ -8,7 +8,7 @@ use super::machine::Machine;
 pub(super) fn keeps_what_is_there(machine: &Machine) -> Result<()> {
     machine.run(NEXT_RELEASE)?;
     machine.run(&format!("echo '{CHANGED}' >> {SETTINGS}"))?;
-    let before = machine.run(MODES)?;
+    let before = machine.run(LIST_MODES)?;
     machine.run("systemctl disable --now ringscope-agent")?;
     let old = main_process(machine)?;
     install(machine)?;
@@ -17,7 +17,8 @@ pub(super) fn keeps_what_is_there(machine: &Machine) -> Result<()> {
         let told = machine.try_run("curl --silent --fail http://127.0.0.1:9440/readyz").ok()?;
         (is_another && told.is_good).then_some(())
     })?;
-    let agent = machine.try_run("systemctl is-active ringscope-agent; systemctl is-enabled ringscope-agent")?;
+    let agent =
+        machine.try_run("systemctl is-active ringscope-agent; systemctl is-enabled ringscope-agent")?;
     ensure!(
         agent.text == "inactive\ndisabled\n",
         "the upgrade has made the agent {:?}, which was off",
@@ -27,7 +28,7 @@ pub(super) fn keeps_what_is_there(machine: &Machine) -> Result<()> {
     for file in [&format!("{SETTINGS}.dpkg-dist"), "/etc/ringscope/agent.env"] {
         machine.run(&format!("grep --with-filename '{NEW}' {file}"))?;
     }
-    let after = machine.run(MODES)?;
+    let after = machine.run(LIST_MODES)?;
     ensure!(before == after, "owners and modes were\n{before}and are\n{after}");
     let jobs = machine.run("curl --silent --fail http://127.0.0.1:9440/api/v1/jobs")?;
     ensure!(jobs.contains("smoke"), "the upgrade has lost the job: {jobs}");
@@ -50,8 +51,9 @@ fn main_process(machine: &Machine) -> Result<String> {
 const SETTINGS: &str = "/etc/ringscope/ringscope.toml";
 const CHANGED: &str = "# changed by an operator";
 const NEW: &str = "# of the next release";
-const MODES: &str = "stat -c '%n %a %U %G' /etc/ringscope/*.toml /etc/ringscope/*.env /dev/shm/ringscope /var/lib/ringscope*";
+const LIST_MODES: &str =
+    "stat -c '%n %a %U %G' /etc/ringscope/*.toml /etc/ringscope/*.env /dev/shm/ringscope /var/lib/ringscope*";
 const NEXT_RELEASE: &str = "set -e; dpkg-deb --raw-extract /root/ringscope.deb /root/next; \
     sed -i 's/^Version: .*/&+1/' /root/next/DEBIAN/control; \
     echo '# of the next release' | tee -a /root/next/etc/ringscope/ringscope.toml /root/next/etc/ringscope/agent.env; \
-    dpkg-deb --root-owner-group --build /root/next /root/next.deb";
+    dpkg-deb -Znone --root-owner-group --build /root/next /root/next.deb";
