@@ -47,7 +47,7 @@ pub(crate) fn run_all() -> Result<()> {
 /// Versions of NCCL with other lines and another interface of profilers than 2.28, and tests to be run as each.
 const OTHER_VERSIONS: [(&str, &[&str]); 2] = [("2.30", &["demo"]), ("2.32", &["demo", "hang", "loading"])];
 
-/// The page: a build that must give what is committed, types, tests, and a browser.
+/// The page: a build that must give what is committed, types, the API's document, tests, and a browser.
 fn web() -> Result<()> {
     install_web()?;
     // Not into web/dist: the daemon embeds it, and all of the daemon would be compiled anew for other times of files.
@@ -58,6 +58,7 @@ fn web() -> Result<()> {
         bail!("web/dist is not what web/src builds: run `cargo xtask web` and commit web/dist");
     }
     run(&mut npm("web", ["run", "check"]))?;
+    run(&mut npm("web", ["run", "lint:api"]))?;
     run(&mut npm("web", ["test"]))?;
     run(&mut npm("web", ["run", "test:browser"]))
 }
