@@ -18,7 +18,11 @@ const REASON = "host-2 found 1 channel, the others 2: every rank runs on 2 chann
 /** The communicator of most scenarios, and of the large one. */
 const WORLD = "#/communicators/9f3b5c6d7e8f";
 const LARGE = "#/communicators/aaaabbbbcccc";
-/** What is pictured: a name, a scenario, an address, and what stands before the daemon or became of it. */
+const READER = { token: "x", name: "x", role: "read" };
+const ADMIN = { known: true, name: "ann", role: "admin" };
+const PROVIDER = { issuer_host: "login.example.org", address: "https://ring.example/api/v1/session/oidc" };
+/** What is pictured: a name, a scenario, an address, what stands before the daemon or became of it, and
+ * what somebody does. ONLY=WORDS pictures those alone whose name contains them. */
 const PICTURES = [
   ...["empty", "degraded", "single", "killed", "partly", "huge", "no-nccl", "off", "long-names", "crowd"].map((scenario) => ({ name: scenario, scenario })),
   ...[["hang", "rank_missing"], ["mismatch", "call_mismatch"], ["cycle", "order_deadlock"], ["init", "init_stuck"], ["crowd", "rank_missing"], ["long-names", "rank_missing"]].map(([scenario, kind]) => ({
@@ -29,7 +33,15 @@ const PICTURES = [
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
   { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
-  { name: "sign-in", scenario: "healthy", wants: { token: "x", name: "x", role: "read" } },
+  { name: "sign-in", scenario: "healthy", wants: READER },
+  { name: "sign-in-wrong", scenario: "healthy", wants: READER, acts: signsInWrongly },
+  { name: "sign-in-elsewhere", scenario: "healthy", wants: { ...READER, oidc: PROVIDER } },
+  { name: "sign-in-elsewhere-away", scenario: "healthy", wants: { ...READER, oidc: { ...PROVIDER, away: "connection refused" } } },
+  { name: "sign-in-away", scenario: "healthy", wants: READER, acts: (page, mock) => mock.away(true) || signsInWrongly(page) },
+  { name: "audit", scenario: "healthy", wants: ADMIN, at: "#/audit" },
+  { name: "audit-empty", scenario: "healthy", wants: ADMIN, at: "#/audit?who=nobody" },
+  { name: "audit-not-for", scenario: "healthy", wants: { ...ADMIN, role: "operate" }, at: "#/audit" },
+  { name: "audit-away", scenario: "healthy", wants: ADMIN, at: "#/audit", later: (mock) => mock.away(true) },
   { name: "away", scenario: "healthy", later: (mock) => mock.away(true) },
 ];
 
@@ -451,8 +463,15 @@ function isRefusal(error) {
   return /status of (401|403|404|500|502|503)|Refused to connect|net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|CONNECTION_CLOSED|CONTENT_LENGTH_MISMATCH|NETWORK_CHANGED|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|SOCKET_NOT_CONNECTED)/.test(error);
 }
 
+async function signsInWrongly(page) {
+  await page.fill("input[name=token]", "rsc_wrong");
+  await page.click(".sign-in button");
+  await page.waitForSelector("#sign-in-fault");
+}
+
 async function pictures(outdir) {
-  for (const { name, scenario, at = "", proxy, wants, later } of PICTURES) {
+  for (const { name, scenario, at = "", proxy, wants, later, acts } of PICTURES) {
+    if (!name.includes(process.env.ONLY ?? "")) continue;
     await shoot(browser, outdir, name, async (open, take) => {
       const mock = await startMock(scenario, 0, proxy, wants);
       try {
@@ -461,6 +480,7 @@ async function pictures(outdir) {
           await later(mock);
           await page.waitForSelector(".stale-banner");
         }
+        await acts?.(page, mock);
         await take(page);
       } finally {
         await mock.stop();

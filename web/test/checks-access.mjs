@@ -1,7 +1,7 @@
 // Who looks: signing in and out.
 
 import assert from "node:assert/strict";
-import { counts, fits, reads, says } from "./reading.mjs";
+import { counts, fits, goesTo, reads, says } from "./reading.mjs";
 
 const TOKEN = `rsc_0123456789abcdef_${"0".repeat(64)}`;
 const wants = { token: TOKEN, name: "the-whole-night-shift-of-the-training-cluster-in-frankfurt-and-everybody-who-is-ever-on-call", role: "operate" };
@@ -49,6 +49,43 @@ export const accessChecks = {
     await says(away.page, ".sign-in .provider .fault", /login\.example\.org cannot be asked: connection refused\. A token goes on to work/);
     await fits(away.page, "sign-in elsewhere that is away");
     await faults(away.page, "sign-in elsewhere that is away");
+  },
+
+  async "an admin sees who did what, a page at a time, by who and by what"({ browserOpen, faults }) {
+    const admin = { known: true, name: "ann", role: "admin" };
+    for (const [width, dark] of [[1440, false], [390, true]]) {
+      const { page } = await browserOpen("healthy", { wants: admin, at: "#/audit", width, dark });
+      await counts(page, ".audit-table tbody tr", 100);
+      await says(page, ".audit-table tbody tr", /ann.*operate, from 10\.0\.4\.17.*acknowledged an incident.*by ann/);
+      await says(page, ".audit-table tr.refused", /made a token.*not allowed 403/);
+      await fits(page, `audit at ${width}`);
+      await faults(page, `audit at ${width}`);
+      await page.click("text=Older entries");
+      await counts(page, ".audit-table tbody tr", 30);
+      await goesTo(page, /#\/audit\?before=100$/);
+      await page.click("text=The newest");
+      await page.selectOption(".filters select", "level");
+      await goesTo(page, /#\/audit\?action=level$/);
+      await says(page, ".audit-table", /set a level.*jobs\/llm-7b-pretrain\/level.*steps/);
+      await page.fill(".filters input", "nobody");
+      await page.keyboard.press("Enter");
+      await says(page, "#audit", /No entry fits the filters/);
+      await page.click(".who a[aria-current=page]");
+      await counts(page, ".audit-table tbody tr", 100);
+      await page.click(".audit-table .name a");
+      await goesTo(page, /#\/audit\?who=ann$/);
+      await page.click(".audit-table .what a");
+      await goesTo(page, /#\/incidents\/f-rank_missing$/);
+    }
+  },
+
+  async "who is no admin reads whom the audit trail is for"({ open }) {
+    const { page, mock } = await open("healthy", { wants: { known: true, name: "ben", role: "operate" }, at: "#/audit" });
+    await says(page, ".notice", /for admins, and ben has the role operate/);
+    await counts(page, '.who >> text="Audit trail"', 0, "no way to what one may not see");
+    assert.ok(!mock.asked().some((path) => path.includes("/audit")), "and nothing is asked for");
+    const { page: open_ } = await open("healthy", { at: "#/audit" });
+    await says(open_, ".notice", /ringscope audit --database shows it/);
   },
 
   async "a session that ends while the page is open leads to signing in, and back to where one was"({ browserOpen }) {

@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
@@ -14,7 +15,7 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const CSP = "default-src 'self'";
 
 /** Starts on `port` (0: any free one). `scenario` may be changed while it runs. */
-/** `wants`: who signs in with which token. Undefined: nobody need. */
+/** `wants`: who signs in with which token, or is `known` from the beginning. Undefined: nobody need. */
 export async function startMock(scenario, port = 0, proxy = undefined, wants = undefined) {
   const state = { scenario, proxy, wants, sessions: 1, tick: 0, asked: [], streams: new Set(), sockets: new Set(), said: new Map() };
   const server = createServer((request, response) => {
@@ -123,7 +124,7 @@ async function bodyOf(request) {
   return JSON.parse(text);
 }
 
-const isKnown = (state, request) => state.wants === undefined || (request.headers.cookie ?? "").includes(`ringscope_session=${state.sessions};`) || (request.headers.cookie ?? "").endsWith(`ringscope_session=${state.sessions}`);
+const isKnown = (state, request) => state.wants === undefined || state.wants.known || (request.headers.cookie ?? "").includes(`ringscope_session=${state.sessions};`) || (request.headers.cookie ?? "").endsWith(`ringscope_session=${state.sessions}`);
 
 /** Who looks, and signs in and out. */
 async function session(state, request, response) {
@@ -178,6 +179,10 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs") return page(all.jobs);
+  if (path[0] === "audit") {
+    const same = (name, of) => !query.has(name) || query.get(name) === of;
+    return state.wants?.role === "admin" ? page(audit(Date.now()).filter((one) => same("who", one.who) && same("action", one.action))) : refuse(response, "this needs admin", 403);
+  }
   if (path[0] === "health") return send(all.health);
   if (path[0] === "incidents" && path.length === 1) return page(all.incidents.filter((one) => (!query.has("state") || one.state === query.get("state")) && (!query.has("job") || one.job === query.get("job"))));
   if (path[0] === "incidents") {

@@ -41,6 +41,15 @@ export interface IncidentsRoute {
   host?: string | undefined;
 }
 
+export interface AuditRoute {
+  page: "audit";
+  /** The whole name of who did it. */
+  who?: string | undefined;
+  action?: string | undefined;
+  /** Only entries before the one with this number. */
+  before?: string | undefined;
+}
+
 export interface HostsRoute {
   page: "hosts";
   job?: string | undefined;
@@ -78,6 +87,7 @@ export type Place =
   | { page: "summation"; job?: string | undefined; state?: string | undefined }
   | SummationGroupRoute
   | { page: "runbook"; kind?: string | undefined }
+  | AuditRoute
   /** There is no such page. */
   | { page: "nowhere"; address: string };
 
@@ -98,6 +108,7 @@ const PAGES: Record<Exclude<PageName, "nowhere">, { folder: string; part?: strin
   summation: { folder: "summation", query: ["job", "state"] },
   "summation-group": { folder: "summation", part: "group", query: ["worker", "service", "shade"] },
   runbook: { folder: "runbook", part: "kind", optional: true, query: [] },
+  audit: { folder: "audit", query: ["who", "action", "before"] },
 };
 const SPAN = ["from", "to"];
 const NUMBERS = new Set(["channel", "rank", "worker", "service"]);

@@ -1,5 +1,6 @@
 import { useSignalEffect } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { AuditPage } from "../page/audit";
 import { CommunicatorPage } from "../page/communicator";
 import { FindingsPage } from "../page/findings";
 import { HostPage } from "../page/host";
@@ -79,7 +80,7 @@ function Pages() {
 function Content() {
   const route = store.route.value;
   const known = store.jobs.value.items.length + store.hosts.value.items.length + store.incidents.value.length;
-  if (known === 0 && !["runbook", "incident", "nowhere"].includes(route.page)) return <Empty />;
+  if (known === 0 && !["runbook", "audit", "incident", "nowhere"].includes(route.page)) return <Empty />;
   switch (route.page) {
     case "overview":
       return store.jobs.value.items.length === 0 ? <><Empty /><OverviewPage /></> : <OverviewPage />;
@@ -105,6 +106,8 @@ function Content() {
       return <SummationGroupPage key={route.group} id={route.group} />;
     case "runbook":
       return <RunbookPage />;
+    case "audit":
+      return <AuditPage />;
     case "nowhere":
       return <p class="notice">There is no page #/{route.address}. The <a href={store.link({ page: "overview" })}>overview</a> shows what is known.</p>;
   }

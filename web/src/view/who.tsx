@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Fault } from "../pure/fault";
 import { signOut, useSession } from "../state/session";
+import * as store from "../state/store";
 
 /** Who looks, and a way out. Nothing where the daemon asks nobody. */
 export function Who() {
@@ -17,6 +18,11 @@ export function Who() {
         {session.role}
         {session.tenant !== undefined && ` of ${session.tenant}`}
       </span>
+      {session.role === "admin" && (
+        <a href={store.link({ page: "audit" })} aria-current={store.route.value.page === "audit" ? "page" : undefined}>
+          Audit trail
+        </a>
+      )}
       {session.known_by === "session" && (
         <button type="button" onClick={() => void signOut().then(setFault)}>
           Sign out

@@ -45,6 +45,8 @@ test("what changed is fetched at a pace, what did not now and then", () => {
 
 test("addresses name what is shown and come back the same", () => {
   const routes: [string, Route][] = [
+    ["#/audit", { page: "audit" }],
+    ["#/audit?who=ann&action=token_create&before=120", { page: "audit", who: "ann", action: "token_create", before: "120" }],
     ["#/", { page: "overview" }],
     ["#/jobs", { page: "jobs" }],
     ["#/jobs/a%2Fb%20c?from=-1h", { page: "job", job: "a/b c", from: "-1h" }],
