@@ -7,6 +7,7 @@
 
 mod access;
 mod agent;
+mod groups;
 mod launch;
 mod notify;
 mod oidc;
@@ -337,7 +338,7 @@ impl<'a> Settings<'a> {
         let several = several.chain(args.access.lists()).chain(args.oidc.lists());
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
-            single.chain(several.map(|(name, values)| (name, values.join(" ").into()))).collect();
+            single.chain(several.map(|(name, values)| (name, values.join(LIST_SEPARATOR).into()))).collect();
         let mut settings = Self {
             args: args_by_name,
             env,
@@ -378,7 +379,7 @@ impl<'a> Settings<'a> {
                 if texts.len() < items.len() {
                     self.mistakes.push(format!("{}: {name} holds what is no text", self.file_name));
                 }
-                texts.join(" ")
+                texts.join(LIST_SEPARATOR)
             }
             other => {
                 let kind = other.type_str();
@@ -413,7 +414,8 @@ impl<'a> Settings<'a> {
         match parse(&value) {
             Ok(parsed) => Some(parsed),
             Err(problem) => {
-                let shown = if SECRETS.contains(&name) { String::new() } else { format!(" {value:?}") };
+                let shown = value.replace(LIST_SEPARATOR, " ");
+                let shown = if SECRETS.contains(&name) { String::new() } else { format!(" {shown:?}") };
                 self.mistakes.push(format!("{place}{shown}: {problem}"));
                 None
             }
@@ -471,7 +473,7 @@ fn origins(text: &str) -> Result<Vec<String>, String> {
     };
     let expected =
         "expected a scheme, a host and perhaps a port, and no path, e.g. https://grafana.example.org";
-    let texts = text.split([',', ' ']).map(str::trim).filter(|origin| !origin.is_empty());
+    let texts = text.split([',', ' ', '\n']).map(str::trim).filter(|origin| !origin.is_empty());
     texts
         .map(|origin| Some(origin).filter(is_origin).map(str::to_lowercase).ok_or(expected.to_owned()))
         .collect()
@@ -484,7 +486,7 @@ fn hosts(text: &str) -> Result<Vec<String>, String> {
         name.len() <= 253 && !name.starts_with(['.', '-']) && name.chars().all(allowed)
     };
     let expected = "expected names of hosts without a port, e.g. ringscope.cluster";
-    let texts = text.split([',', ' ']).map(str::trim).filter(|name| !name.is_empty());
+    let texts = text.split([',', ' ', '\n']).map(str::trim).filter(|name| !name.is_empty());
     texts.map(|name| Some(name).filter(is_name).map(str::to_lowercase).ok_or(expected.to_owned())).collect()
 }
 
@@ -552,6 +554,8 @@ fn list(mistakes: &[String]) -> String {
 
 /// Those of the options above, in their order.
 const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_hosts"];
+/// Between the items of a list that come one by one: names of groups have spaces.
+const LIST_SEPARATOR: &str = "\n";
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use super::groups::pairs;
 use super::{Settings, boolean, oidc};
 use crate::access::{Doors, Proxies};
 use crate::oidc::OidcConfig;
@@ -86,7 +87,7 @@ pub(super) fn access(settings: &mut Settings<'_>) -> AccessConfig {
                 .get("proxy_user_header", header)
                 .unwrap_or_else(|| "x-forwarded-user".to_owned()),
             groups_header: settings.get("proxy_groups_header", header).unwrap_or_default(),
-            roles: settings.get("proxy_role", words).unwrap_or_default(),
+            roles: settings.get("proxy_role", |text| pairs(text, str::parse)).unwrap_or_default(),
         },
         oidc: oidc::oidc(settings),
     };

@@ -2,6 +2,7 @@
 
 use openidconnect::IssuerUrl;
 
+use super::groups::pairs;
 use super::{Settings, file};
 use crate::access::{Groups, group_role, group_tenant};
 use crate::notify::public_url;
@@ -58,8 +59,8 @@ pub(super) fn oidc(settings: &mut Settings<'_>) -> Option<OidcConfig> {
     let client_secret_file = settings.get("oidc_client_secret_file", file);
     let scopes = settings.get("oidc_scopes", words);
     let groups_claim = settings.get("oidc_groups_claim", word);
-    let roles = settings.get("oidc_role", |text| text.split_whitespace().map(group_role).collect());
-    let tenants = settings.get("oidc_tenant", |text| text.split_whitespace().map(group_tenant).collect());
+    let roles = settings.get("oidc_role", |text| pairs(text, group_role));
+    let tenants = settings.get("oidc_tenant", |text| pairs(text, group_tenant));
     let groups = Groups { roles: roles.unwrap_or_default(), tenants: tenants.unwrap_or_default() };
     if settings.mistakes.len() > n_mistakes {
         return None;
@@ -165,6 +166,9 @@ mod tests {
             ("groups", "profile email")
         );
         assert_eq!((config.issuer_host().as_str(), config.groups.roles.len()), ("login.example.org", 2));
+        let role = "Site Reliability=operate".to_owned();
+        let spaced = load(|args| args.oidc_role.push(role.clone())).unwrap().unwrap();
+        assert_eq!(spaced.groups.roles[2].0, "Site Reliability");
         let none = load(|args| *args = ServeArgs::default()).unwrap();
         assert_eq!(none, None);
         let local =
