@@ -25,6 +25,7 @@ pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ pub struct Hub {
     changed: Notify,
     versions: versions::Versions,
     sample_interval: Duration,
+    /// Whether agents are asked what culprits do; of tenants' too.
+    look: AtomicBool,
     tenants: tenants::Tenants,
 }
 
@@ -78,6 +81,8 @@ pub struct Taken {
     pub reply: IngestReply,
     /// It had been taken before, and changed nothing.
     pub duplicate: bool,
+    /// Jobs of files that somebody imports with it.
+    pub imported: BTreeSet<String>,
 }
 
 impl Hub {
@@ -107,6 +112,7 @@ impl Hub {
             changed: Notify::new(),
             versions: versions::Versions::default(),
             sample_interval,
+            look: AtomicBool::new(true),
             tenants: tenants::Tenants::default(),
         }
     }
@@ -114,6 +120,7 @@ impl Hub {
     /// Applies a batch, unless it was applied before.
     pub fn ingest(&self, batch: &Batch, now: Timestamp) -> Taken {
         let mut state = self.lock();
+        let imported = state.agents.imported(batch);
         let admission = state.agents.admit(batch, now);
         state.unsaved.agents.insert(batch.agent_id.clone());
         if !admission.duplicate {
@@ -132,7 +139,7 @@ impl Hub {
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };
-        Taken { reply, duplicate: admission.duplicate }
+        Taken { reply, duplicate: admission.duplicate, imported }
     }
 
     /// Notes that an agent sends what is not understood here, and why; it is told with its host.
@@ -145,7 +152,9 @@ impl Hub {
 
     /// Whether agents are asked what the culprits of hangs do.
     pub fn set_look(&self, look: bool) {
+        self.look.store(look, Ordering::Relaxed);
         self.lock().diagnosis.set_look(look);
+        self.tenants.all().iter().for_each(|hub| hub.set_look(look));
     }
 
     /// What time alone changes. To be called about once a second.

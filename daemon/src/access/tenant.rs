@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ringscope_wire::batch::{Batch, IngestReply};
+use sha2::{Digest as _, Sha256};
 
 /// Name of a tenant.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -35,37 +36,25 @@ impl Tenant {
         format!("{}{SEPARATOR}", self.0)
     }
 
-    /// Whose job this is. `None`: nobody's in particular.
+    /// Whose job or host this is. `None`: nobody's in particular.
     #[must_use]
-    pub fn of_job(job: &str) -> Option<Self> {
-        job.split_once(SEPARATOR)?.0.parse().ok()
+    pub fn of_name(name: &str) -> Option<Self> {
+        name.split_once(SEPARATOR)?.0.parse().ok()
     }
 
     /// Puts this tenant's name before all names in a batch.
     pub fn own(&self, batch: &mut Batch) {
         let prefix = self.prefix();
-        let own = |name: &mut String| name.insert_str(0, &prefix);
-        let own_if_told = |name: &mut String| {
-            if !name.is_empty() {
-                name.insert_str(0, &prefix);
-            }
-        };
-        own(&mut batch.agent_id);
-        own_if_told(&mut batch.agent_host);
-        for process in &mut batch.processes {
-            own(&mut process.key);
-            if let Some(identity) = &mut process.identity {
-                own(&mut identity.job);
-                own_if_told(&mut identity.host);
-            }
-            for told in &mut process.summations {
-                // Groups of the same number in two tenants are two.
-                told.session ^= mix(&self.0);
-                told.services.iter_mut().for_each(|service| own_if_told(&mut service.host));
-                told.contributors.iter_mut().for_each(|one| own_if_told(&mut one.host));
-            }
+        names(batch, &mut |name| name.insert_str(0, &prefix));
+        for told in batch.processes.iter_mut().flat_map(|process| &mut process.summations) {
+            told.session = self.session(told.session);
         }
-        batch.hardware.iter_mut().for_each(|hardware| own_if_told(&mut hardware.host));
+    }
+
+    /// Groups of the same session in two tenants are two, whatever number somebody chooses.
+    fn session(&self, session: u64) -> u64 {
+        let hash = Sha256::new().chain_update(session.to_le_bytes()).chain_update(&self.0).finalize();
+        hash.into_iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(byte))
     }
 
     /// The names in an answer as the agent knows them.
@@ -82,19 +71,41 @@ impl Tenant {
     }
 }
 
-/// Takes the separator out of jobs that are nobody's in particular: none of them is ever taken for a tenant's.
+/// Takes the separator out of the names of what is nobody's in particular: none of them is ever taken for a tenant's.
 pub fn nobodys(batch: &mut Batch) {
-    for identity in batch.processes.iter_mut().filter_map(|process| process.identity.as_mut()) {
-        while identity.job.contains(SEPARATOR) {
-            identity.job = identity.job.replace(SEPARATOR, ":");
+    names(batch, &mut |name| {
+        while name.contains(SEPARATOR) {
+            *name = name.replace(SEPARATOR, ":");
         }
-    }
+    });
 }
 
-/// FNV-1a.
-fn mix(text: &str) -> u64 {
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// Every name by which a batch says of whom it is, as far as it has them.
+fn names(batch: &mut Batch, change: &mut impl FnMut(&mut String)) {
+    let mut if_told = |name: &mut String| {
+        if !name.is_empty() {
+            change(name);
+        }
+    };
+    if_told(&mut batch.agent_host);
+    batch.hardware.iter_mut().for_each(|hardware| if_told(&mut hardware.host));
+    for process in &mut batch.processes {
+        if let Some(identity) = &mut process.identity {
+            if_told(&mut identity.host);
+        }
+        for told in &mut process.summations {
+            told.services.iter_mut().for_each(|service| if_told(&mut service.host));
+            told.contributors.iter_mut().for_each(|one| if_told(&mut one.host));
+        }
+    }
+    // These are told always, be they empty.
+    change(&mut batch.agent_id);
+    for process in &mut batch.processes {
+        change(&mut process.key);
+        if let Some(identity) = &mut process.identity {
+            change(&mut identity.job);
+        }
+    }
 }
 
 const SEPARATOR: &str = "::";
@@ -108,6 +119,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sessions_of_tenants_never_meet() {
+        let [acme, globex] = ["acme", "globex"].map(|name| name.parse::<Tenant>().unwrap());
+        assert_eq!(acme.session(7), acme.session(7));
+        assert_ne!(acme.session(7), globex.session(7));
+        // Who knows how theirs and another's session are shown cannot choose one that is shown as the other's.
+        let chosen = 7 ^ acme.session(7) ^ globex.session(7);
+        assert_ne!(acme.session(chosen), globex.session(7));
+    }
+
+    #[test]
     fn names_of_tenants_never_meet() {
         let acme: Tenant = "acme".parse().unwrap();
         let identity = Some(Identity { job: "train".into(), host: "node-a".into(), ..Identity::default() });
@@ -118,10 +139,14 @@ mod tests {
         let identity = batch.processes[0].identity.as_ref().unwrap();
         let names = (&*batch.agent_id, &*batch.processes[0].key, &*identity.job, &*identity.host);
         assert_eq!(names, ("acme::a", "acme::node-a/1/2", "acme::train", "acme::node-a"));
-        assert_eq!(Tenant::of_job(&identity.job), Some(acme.clone()));
+        assert_eq!(Tenant::of_name(&identity.job), Some(acme.clone()));
+        let mut forged = batch.clone();
         bare.processes[0].identity.as_mut().unwrap().job = "acme:::train".into();
-        nobodys(&mut bare);
-        assert_eq!(Tenant::of_job(&bare.processes[0].identity.as_ref().unwrap().job), None);
+        for batch in [&mut bare, &mut forged] {
+            nobodys(batch);
+            let told = format!("{batch:?}");
+            assert!(!told.contains("::"), "nothing of nobody's is a tenant's: {told}");
+        }
         let wish = Wish { job: "acme::train".into(), ..Wish::default() };
         let mut reply =
             IngestReply { wishes: vec![wish], raised: vec!["acme::x".into()], ..IngestReply::default() };

@@ -1,5 +1,8 @@
 //! `POST ingest`: batches of agents.
 
+use std::collections::BTreeSet;
+
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -8,11 +11,12 @@ use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
+use super::needs::Told;
 use super::packing::Packing;
 use super::problem::ApiError;
 use super::uploads::{Chunks, Held, batch_bytes_max, receive, too_large};
 use crate::api::Problem;
-use crate::ingest::IngestError;
+use crate::ingest::{IngestError, Stored};
 use ringscope_wire::batch::{BatchError, Scales};
 
 /// Takes one batch (protobuf `ringscope.v1.Batch`), and answers (`ringscope.v1.IngestReply`) when it is stored.
@@ -50,9 +54,15 @@ pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiEr
         }
     })?;
     match app.ingest.take(bytes, app.tenant()).await {
-        Ok(reply) => Ok(([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec()).into_response()),
+        Ok(Stored { reply, imported }) => {
+            let answer = ([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec());
+            Ok(with_told(&imported, answer.into_response()))
+        }
         Err(IngestError::Refused(error)) => Err(refused(&error)),
-        Err(error @ IngestError::NotStored(_)) => Err(ApiError::unavailable("not-stored", error.to_string())),
+        Err(IngestError::NotStored { reason, imported }) => {
+            let answer = ApiError::unavailable("not-stored", reason).into_response();
+            Ok(with_told(&imported, answer))
+        }
     }
 }
 
@@ -106,6 +116,20 @@ async fn weighed(
     Ok((bytes.into(), app.guard.uploads.decoding(weight_bytes).await?))
 }
 
+/// `ringscope import --daemon` sends batches, as an agent does; who did so is told as of a file that was sent.
+fn with_told(imported: &BTreeSet<String>, answer: Response) -> Response {
+    if imported.is_empty() {
+        return answer;
+    }
+    let named: Vec<&str> = imported.iter().take(JOBS_TOLD).map(String::as_str).collect();
+    let more = match imported.len() - named.len() {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let detail = format!("facts as the job {}{more}", named.join(", "));
+    (Extension(Told { action: "import", detail, ..Told::default() }), answer).into_response()
+}
+
 fn refused(error: &BatchError) -> ApiError {
     let (status, kind) = match error {
         BatchError::UnknownVersion { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown-batch-version"),
@@ -127,6 +151,8 @@ async fn heard(mut chunks: Chunks, refused: ApiError) -> ApiError {
     refused
 }
 
+/// Jobs that an entry of the audit trail names: an import is of one.
+const JOBS_TOLD: usize = 8;
 const PROTOBUF: &str = "application/x-protobuf";
 /// What is read and thrown away so that the client hears why: a second of a fast network.
 const DRAIN_BYTES_MAX: usize = 256 << 20;

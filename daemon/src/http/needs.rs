@@ -21,7 +21,7 @@ struct Row {
     method: &'static str,
     path: &'static str,
     need: Need,
-    /// What the audit trail calls it. Empty: it changes nothing.
+    /// What the audit trail calls it. Empty: it changes nothing, or the handler says so (batches).
     action: &'static str,
 }
 
@@ -123,6 +123,8 @@ fn not_allowed(allowed: &str) -> Response {
 /// More of what was done, for the audit trail: a handler leaves it in its response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
+    /// What it is called, if the route alone does not say. Empty: as its row has it.
+    pub(super) action: &'static str,
     /// Who it was, if only the handler knows.
     pub(super) who: Option<Who>,
     /// What, in a few words.
@@ -169,8 +171,9 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
         }
         Err(error) => error.into_response(),
     };
+    let told = answer.extensions().get::<Told>().cloned().unwrap_or_default();
+    let action = if told.action.is_empty() { action } else { told.action };
     if !action.is_empty() {
-        let told = answer.extensions().get::<Told>().cloned().unwrap_or_default();
         record(&app, &caller, told, who, (action, subject), answer.status()).await;
     }
     answer

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use ringscope_wire::batch::{Batch, Wish, job_of};
+use ringscope_wire::batch::{Batch, ProcessState, Wish, job_of};
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -78,6 +78,14 @@ impl AgentTable {
             add_max(&mut agent.dropped, &dropped.reason, dropped.events);
         }
         Admission { duplicate, resend_all, last_seq: agent.last_seq }
+    }
+
+    /// Jobs of files that a batch tells of and its agent has not told of before: somebody imports them.
+    pub(super) fn imported(&self, batch: &Batch) -> BTreeSet<String> {
+        let known = self.agents.get(&batch.agent_id).and_then(|agent| agent.jobs.as_ref());
+        let of_files = batch.processes.iter().filter(|process| process.state() == ProcessState::Imported);
+        let jobs = of_files.filter_map(|process| process.identity.as_ref()).map(|identity| &identity.job);
+        jobs.filter(|job| known.is_none_or(|known| !known.contains(*job))).cloned().collect()
     }
 
     /// Whether an agent has processes of a job, as far as is known: rather yes than no.
@@ -260,6 +268,28 @@ mod tests {
         assert_eq!(heard("mixed", &[None, Some(7)]), [all.clone(), llama(Some(7)), llama(Some(8))]);
         assert_eq!(heard("older", &[None]), [all.clone(), llama(None)]);
         assert_eq!(heard("not known yet", &[]), [all]);
+    }
+
+    #[test]
+    fn a_job_of_files_is_imported_once_by_each() {
+        use ringscope_wire::batch::{Identity, Process};
+        let batch = |agent_id: &str, seq_number, job: &str, state: ProcessState| {
+            let identity = Some(Identity { job: job.into(), ..Identity::default() });
+            let processes = vec![Process { identity, state: state.into(), ..Process::default() }];
+            Batch { agent_id: agent_id.into(), seq_number, processes, ..Batch::default() }
+        };
+        let mut table = AgentTable::default();
+        let mut imported = |batch: &Batch| {
+            let imported = table.imported(batch);
+            table.admit(batch, Timestamp(batch.seq_number));
+            imported.into_iter().collect::<Vec<_>>().join(" ")
+        };
+        let (file, live) = (ProcessState::Imported, ProcessState::Running);
+        assert_eq!(imported(&batch("a", 1, "live", live)), "");
+        assert_eq!(imported(&batch("a", 2, "kept", file)), "kept", "an agent may say so too");
+        assert_eq!(imported(&batch("a", 3, "kept", file)), "", "more of the same");
+        assert_eq!(imported(&batch("a", 4, "other", file)), "other");
+        assert_eq!(imported(&batch("b", 9, "kept", file)), "kept", "by somebody else, who does not begin with 1");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! that a view could forget to.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringscope_wire::batch::Batch;
+use ringscope_wire::batch::{Batch, Inquiry};
 
 use super::{Hub, Taken};
 use crate::access::Tenant;
@@ -26,7 +27,12 @@ impl Hub {
     #[must_use]
     pub fn of_tenant(&self, tenant: &Tenant) -> Arc<Self> {
         let mut hubs = self.tenants.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(hubs.entry(tenant.clone()).or_insert_with(|| Arc::new(Self::new(self.sample_interval))))
+        let hub = hubs.entry(tenant.clone()).or_insert_with(|| {
+            let hub = Self::new(self.sample_interval);
+            hub.set_look(self.look.load(Ordering::Relaxed));
+            Arc::new(hub)
+        });
+        Arc::clone(hub)
     }
 
     /// Applies a batch of a tenant, whose names it has.
@@ -35,6 +41,12 @@ impl Hub {
         let seen = self.of_tenant(tenant).ingest(batch, now);
         // Whichever has forgotten the agent is told everything once more.
         taken.reply.resend_all |= seen.reply.resend_all;
+        // Both judge the job, and mostly ask the same. Where others' hangs leave everybody's hub no question, the tenant's asks.
+        for inquiry in seen.reply.inquiries {
+            if !taken.reply.inquiries.iter().any(|put| is_same(put, &inquiry)) {
+                taken.reply.inquiries.push(inquiry);
+            }
+        }
         taken
     }
 
@@ -66,17 +78,17 @@ impl Hub {
             |process: &ringscope_wire::batch::Process| process.identity.as_ref().map(|one| one.job.clone());
         let mut by_tenant: BTreeMap<Tenant, Restored> = BTreeMap::new();
         for process in &restored.processes {
-            if let Some(tenant) = job(process).and_then(|job| Tenant::of_job(&job)) {
+            if let Some(tenant) = job(process).and_then(|job| Tenant::of_name(&job)) {
                 by_tenant.entry(tenant).or_default().processes.push(process.clone());
             }
         }
         for finding in &restored.findings {
-            if let Some(tenant) = Tenant::of_job(&finding.job) {
+            if let Some(tenant) = of_either(&finding.job, &finding.host) {
                 by_tenant.entry(tenant).or_default().findings.push(finding.clone());
             }
         }
         for incident in &restored.incidents {
-            if let Some(tenant) = Tenant::of_job(&incident.job) {
+            if let Some(tenant) = of_either(&incident.job, &incident.host) {
                 by_tenant.entry(tenant).or_default().incidents.push(incident.clone());
             }
         }
@@ -85,4 +97,15 @@ impl Hub {
             self.of_tenant(&tenant).restore_own(restored, now);
         }
     }
+}
+
+/// Whose a finding is; one of hardware names a host alone.
+fn of_either(job: &str, host: &str) -> Option<Tenant> {
+    Tenant::of_name(job).or_else(|| Tenant::of_name(host))
+}
+
+/// Whether two ask the same, whatever they are called.
+fn is_same(one: &Inquiry, other: &Inquiry) -> bool {
+    let of_other = Inquiry { id: other.id.clone(), ..one.clone() };
+    of_other == *other
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use ringscope_wire::batch::{Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process};
 
 use super::Hub;
+use crate::access::Tenant;
 use crate::api::{FindingKind, FindingState, Severity};
 use crate::clock::Timestamp;
+use crate::diagnose::{Want, Wanted};
 use crate::model::build::{Cluster, at, batch};
 use crate::store::{Restored, StoredCommunicator};
 
@@ -128,4 +130,88 @@ fn what_an_older_release_stored_keeps_its_id_and_nothing_else_gets_it() {
     for other in [stored(older, "forged"), stored(&new, "train"), stored("c1", "train")] {
         assert_eq!(id_after(vec![other]), [&*new]);
     }
+}
+
+fn tenant(name: &str) -> Tenant {
+    name.parse().unwrap()
+}
+
+/// The same seconds pass for a job of that name in each tenant; what each was asked. Only `acme` answers.
+fn pass_of_tenants(
+    hub: &Hub,
+    cluster: &Cluster,
+    seconds: std::ops::Range<u64>,
+    look: Option<&Look>,
+) -> [Vec<Inquiry>; 2] {
+    let mut asked = [Vec::new(), Vec::new()];
+    for s in seconds {
+        for (name, asked) in ["acme", "globex"].into_iter().zip(&mut asked) {
+            let mut batch = batch_of(cluster, s, s, look.filter(|_| name == "acme"));
+            tenant(name).own(&mut batch);
+            let taken = hub.ingest_of(&tenant(name), &batch, at(s));
+            assert!(!taken.duplicate, "{name} at {s}");
+            asked.extend(taken.reply.inquiries.into_iter().filter(|asked| asked.look));
+            let again = hub.ingest_of(&tenant(name), &batch, at(s));
+            assert!(again.duplicate && again.reply.seq_number == s, "{name} at {s}: {again:?}");
+        }
+        hub.tick(Timestamp(at(s).0 + 100_000_000));
+    }
+    asked.map(|mut asked| {
+        asked.dedup();
+        asked
+    })
+}
+
+/// Whether the second rank's process was seen, in each tenant's job, as a hub has it.
+fn seen(hub: &Hub, cluster: &Cluster) -> [bool; 2] {
+    let key = |name| format!("{name}::{}", cluster.key(1));
+    hub.read(|model, _| {
+        ["acme", "globex"].map(|name| model.process(&key(name)).is_some_and(|one| one.look().is_some()))
+    })
+}
+
+#[test]
+fn two_tenants_on_one_host_are_asked_apart_and_each_answer_is_its_own() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    for (name, asked) in ["acme", "globex"].into_iter().zip(&asked) {
+        let processes: Vec<&str> = asked.iter().map(|asked| asked.process.as_str()).collect();
+        assert_eq!(processes, [format!("{name}::{}", cluster.key(1))], "one question, by whichever hub");
+    }
+    let answer = Look { at_ns: at(16).0, inquiry: asked[0][0].id.clone(), ..Look::default() };
+    pass_of_tenants(&hub, &cluster, 16..18, Some(&answer));
+    assert_eq!(seen(&hub.of_tenant(&tenant("acme")), &cluster), [true, false]);
+    assert_eq!(seen(&hub.of_tenant(&tenant("globex")), &cluster), [false, false]);
+    assert_eq!(seen(&hub, &cluster), [true, false], "operators see it too");
+    // Nothing is there twice, nor the same in both.
+    let n_processes = |hub: &Hub| hub.read(|model, _| model.n_processes());
+    assert_eq!(n_processes(&hub), 4);
+    assert_eq!(["acme", "globex"].map(|name| n_processes(&hub.of_tenant(&tenant(name)))), [2, 2]);
+}
+
+#[test]
+fn a_tenant_is_asked_where_others_have_taken_all_questions() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let many: Vec<Wanted> =
+        (0..2_000).map(|n| Wanted { process: format!("h/{n}/1").into(), what: Want::Look }).collect();
+    {
+        let mut state = hub.lock();
+        let super::State { inquiries, model, .. } = &mut *state;
+        assert!(inquiries.want(many.iter(), model, at(10)) > 0);
+    }
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    assert_eq!(asked.map(|asked| asked.len()), [1, 1]);
+}
+
+#[test]
+fn a_daemon_that_asks_nobody_asks_no_tenant() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let known = hub.of_tenant(&tenant("acme"));
+    hub.set_look(false);
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    assert_eq!(asked.map(|asked| asked.len()), [0, 0]);
+    drop(known);
 }

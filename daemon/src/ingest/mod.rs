@@ -9,6 +9,7 @@ mod sweeper;
 
 pub use keeper::{Keeper, KeeperConfig, StoreState};
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -27,6 +28,15 @@ pub struct Ingest {
     metrics: Arc<OwnMetrics>,
 }
 
+/// A batch that is stored.
+#[derive(Debug)]
+pub struct Stored {
+    /// What to answer.
+    pub reply: IngestReply,
+    /// Jobs of files that somebody imports with it, as the daemon calls them.
+    pub imported: BTreeSet<String>,
+}
+
 /// Why a batch was not acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
@@ -34,8 +44,13 @@ pub enum IngestError {
     #[error(transparent)]
     Refused(#[from] BatchError),
     /// It was judged, but the store has not got it: send it again.
-    #[error("{0}. The batch was judged but is not stored: send it again")]
-    NotStored(String),
+    #[error("{reason}")]
+    NotStored {
+        /// Why not, and what to do.
+        reason: String,
+        /// As in [`Stored`]: it was imported all the same.
+        imported: BTreeSet<String>,
+    },
 }
 
 impl Ingest {
@@ -53,18 +68,21 @@ impl Ingest {
         &self,
         bytes: axum::body::Bytes,
         tenant: Option<&Tenant>,
-    ) -> Result<IngestReply, IngestError> {
+    ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
         let taken = if bytes.len() > LARGE_BYTES {
             let this = self.clone();
             let tenant = tenant.cloned();
             let apply = tokio::task::spawn_blocking(move || this.apply(&bytes, tenant.as_ref()));
-            apply.await.map_err(|error| IngestError::NotStored(error.to_string()))?
+            apply.await.map_err(|error| IngestError::NotStored { reason: not_stored(&error), imported: BTreeSet::new() })?
         } else {
             self.apply(&bytes, tenant)
         }?;
-        self.keeper.saved().await.map_err(IngestError::NotStored)?;
-        Ok(taken.reply)
+        let Taken { reply, imported, .. } = taken;
+        match self.keeper.saved().await {
+            Ok(()) => Ok(Stored { reply, imported }),
+            Err(error) => Err(IngestError::NotStored { reason: not_stored(&error), imported }),
+        }
     }
 
     /// Counts a batch that was refused before it came here.
@@ -125,6 +143,10 @@ fn other_format(found: u32) -> String {
         "nothing new is known, because its agent sends batches of version {found} and this daemon reads version \
          {FORMAT_VERSION}: upgrade {older}; until then the agent keeps what it has to say"
     )
+}
+
+fn not_stored(error: &dyn std::fmt::Display) -> String {
+    format!("{error}. The batch was judged but is not stored: send it again")
 }
 
 fn decode(bytes: &[u8]) -> Result<Batch, BatchError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use prost::Message as _;
 use reqwest::{Response, StatusCode};
 use ringscope_daemon::api::{Problem, Role, TokenWish};
-use ringscope_daemon::config::ServeConfig;
+use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::serve::{ServeError, Server};
 use ringscope_daemon::store::Store;
 use ringscope_daemon::{clock, gate};
@@ -31,6 +31,12 @@ pub fn config(database_url: &str) -> ServeConfig {
         body_limit_bytes: 1 << 20,
         ..ServeConfig::default()
     }
+}
+
+/// The same of a daemon that wants to know who asks.
+pub fn closed(database_url: &str) -> ServeConfig {
+    let access = AccessConfig { require_tokens: true, ..AccessConfig::default() };
+    ServeConfig { access, ..config(database_url) }
 }
 
 /// The URL of a database file in `dir`.

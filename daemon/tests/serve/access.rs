@@ -3,21 +3,19 @@
 use std::path::Path;
 
 use futures::StreamExt as _;
+use prost::Message as _;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use ringscope_daemon::api::{NewToken, Role};
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::serve::{ServeError, Server};
 use ringscope_daemon::store::Store;
 use ringscope_daemon::{access::Proxies, clock};
+use ringscope_wire::batch::ProcessState;
 use serde_json::{Value, json};
 
 use crate::common::batches::{SMALL, START_NS};
-use crate::common::daemon::{Daemon, config, problem, sqlite, tokens};
+use crate::common::daemon::{Daemon, closed, config, problem, sqlite, tokens};
 use crate::common::{scratch, until};
-
-fn closed(url: &str) -> ServeConfig {
-    ServeConfig { access: AccessConfig { require_tokens: true, ..AccessConfig::default() }, ..config(url) }
-}
 
 /// A daemon with a token of each role and a job.
 async fn with_tokens(dir: &Path) -> (Daemon, [String; 4]) {
@@ -26,7 +24,7 @@ async fn with_tokens(dir: &Path) -> (Daemon, [String; 4]) {
     let daemon = Daemon::start(closed(&url)).await;
     daemon.until_ready().await;
     let sent = daemon.ask(Method::POST, "/api/v1/ingest", &secrets[0]);
-    let body = prost::Message::encode_to_vec(&SMALL.batch(0, 1, 3, START_NS));
+    let body = SMALL.batch(0, 1, 3, START_NS).encode_to_vec();
     let sent = sent.header("content-type", "application/x-protobuf").body(body).send().await.unwrap();
     assert_eq!(sent.status(), StatusCode::OK);
     (daemon, secrets)
@@ -334,6 +332,35 @@ async fn what_somebody_did_is_written_down() {
     let next = format!("/api/v1/audit?action=level&cursor={}", page["next_cursor"].as_str().unwrap());
     let rest: Value = daemon.get_as(&next, &admin).await.json().await.unwrap();
     assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &Value::Null));
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_is_written_down_whichever_way_it_comes() {
+    let dir = scratch("imports");
+    let (daemon, [ingest, _, operate, admin]) = with_tokens(&dir).await;
+    let file = daemon.ask(Method::POST, "/api/v1/import?job=kept&file=kept.log", &operate);
+    let file = file.header("content-type", "application/octet-stream").body("NCCL version 2.27.3+cuda12.9");
+    file.send().await.unwrap();
+    // As `ringscope import --daemon` sends it: facts, in batches.
+    let mut facts = SMALL.batch(0, 1, 3, START_NS);
+    facts.agent_id = "import-1".into();
+    for process in &mut facts.processes {
+        process.state = ProcessState::Imported.into();
+        process.identity.as_mut().unwrap().job = "yesterday".into();
+    }
+    for seq_number in [1, 1, 2] {
+        facts.seq_number = seq_number;
+        let sent = daemon.ask(Method::POST, "/api/v1/ingest", &ingest);
+        let sent = sent.header("content-type", "application/x-protobuf").body(facts.encode_to_vec());
+        assert_eq!(sent.send().await.unwrap().status(), StatusCode::OK);
+    }
+    let page: Value = daemon.get_as("/api/v1/audit?action=import", &admin).await.json().await.unwrap();
+    let told: Vec<_> =
+        page["items"].as_array().unwrap().iter().map(|one| (&one["who"], &one["subject"], &one["detail"])).collect();
+    let facts = (&json!("the ingest"), &json!("ingest"), &json!("facts as the job yesterday"));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((told[0], told[1].0, told[1].1), (facts, &json!("the operate"), &json!("import")), "{told:?}");
     daemon.stop().await;
 }
 

@@ -21,6 +21,7 @@ mod first_release;
 mod goodbye;
 mod hardware;
 mod incidents;
+mod leaks;
 mod levels;
 mod limits;
 mod metrics;
