@@ -14,7 +14,7 @@ use crate::diagnose::Diagnosis;
 use crate::gate::Gate;
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper};
-use crate::metrics::{Metrics, OwnMetrics};
+use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::oidc::Oidc;
 use crate::tls::Own;
@@ -81,9 +81,7 @@ impl App {
         if self.of_tenant.is_none() {
             return Ok(Arc::clone(&self.metrics));
         }
-        let made = OwnMetrics::new().and_then(|own| {
-            Metrics::new(Arc::clone(&self.hub), || true, Arc::new(own), self.metrics_communicators)
-        });
+        let made = Metrics::of_tenant(Arc::clone(&self.hub), self.metrics_communicators);
         made.map(Arc::new).map_err(|error| ApiError::internal(&error))
     }
 

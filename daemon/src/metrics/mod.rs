@@ -77,7 +77,8 @@ use snapshot::Snapshot;
 /// Everything that is scraped.
 pub struct Metrics {
     registry: Registry,
-    own: Arc<OwnMetrics>,
+    /// `None`: this is a tenant's, who is told nothing of the daemon.
+    own: Option<Arc<OwnMetrics>>,
 }
 
 impl Metrics {
@@ -91,17 +92,22 @@ impl Metrics {
         own: Arc<OwnMetrics>,
         communicators_max: usize,
     ) -> Result<Self, prometheus::Error> {
+        let metrics = Self::of_tenant(hub, communicators_max)?;
+        own.register(&metrics.registry)?;
+        let collector =
+            DaemonCollector { is_store_up: Box::new(is_store_up), desc: desc("ringscope_daemon")? };
+        metrics.registry.register(Box::new(collector))?;
+        Ok(Self { own: Some(own), ..metrics })
+    }
+
+    /// Shows what a tenant's hub has, and nothing of the daemon itself. Made for each scrape: it holds no counters.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn of_tenant(hub: Arc<Hub>, communicators_max: usize) -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
-        own.register(&registry)?;
-        let desc =
-            Desc::new("ringscope".into(), "The model".into(), Vec::new(), std::collections::HashMap::new())?;
-        registry.register(Box::new(ModelCollector {
-            hub,
-            is_store_up: Box::new(is_store_up),
-            communicators_max,
-            desc,
-        }))?;
-        Ok(Self { registry, own })
+        registry.register(Box::new(ModelCollector { hub, communicators_max, desc: desc("ringscope")? }))?;
+        Ok(Self { registry, own: None })
     }
 
     /// Shows the daemon's certificate too.
@@ -121,7 +127,9 @@ impl Metrics {
         let families = self.registry.gather();
         let mut text = Vec::new();
         TextEncoder::new().encode(&families, &mut text)?;
-        self.own.scrape_seconds.set(start.elapsed().as_secs_f64());
+        if let Some(own) = &self.own {
+            own.scrape_seconds.set(start.elapsed().as_secs_f64());
+        }
         String::from_utf8(text).map_err(|error| prometheus::Error::Msg(error.to_string()))
     }
 
@@ -132,7 +140,6 @@ impl Metrics {
 /// Reads the model at each scrape.
 struct ModelCollector {
     hub: Arc<Hub>,
-    is_store_up: Box<dyn Fn() -> bool + Send + Sync>,
     communicators_max: usize,
     desc: Desc,
 }
@@ -144,11 +151,31 @@ impl Collector for ModelCollector {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let snapshot = Snapshot::take(&self.hub, clock::now(), self.communicators_max);
-        let mut families: Vec<MetricFamily> = FAMILIES.iter().map(|family| family(&snapshot)).collect();
-        families.push(store_up::family((self.is_store_up)()));
+        FAMILIES.iter().map(|family| family(&snapshot)).collect()
+    }
+}
+
+/// What the daemon needs of its machine, and its database.
+struct DaemonCollector {
+    is_store_up: Box<dyn Fn() -> bool + Send + Sync>,
+    desc: Desc,
+}
+
+impl Collector for DaemonCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = vec![store_up::family((self.is_store_up)())];
         families.extend(process::families());
         families
     }
+}
+
+/// The registry wants one of each collector, and reads no more than its name.
+fn desc(name: &str) -> Result<Desc, prometheus::Error> {
+    Desc::new(name.to_owned(), "Read at each scrape".to_owned(), Vec::new(), std::collections::HashMap::new())
 }
 
 type Family = fn(&Snapshot) -> MetricFamily;
