@@ -289,7 +289,11 @@ mod tests {
         assert_eq!(imported(&batch("a", 2, "kept", file)), "kept", "an agent may say so too");
         assert_eq!(imported(&batch("a", 3, "kept", file)), "", "more of the same");
         assert_eq!(imported(&batch("a", 4, "other", file)), "other");
-        assert_eq!(imported(&batch("b", 9, "kept", file)), "kept", "by somebody else, who does not begin with 1");
+        assert_eq!(
+            imported(&batch("b", 9, "kept", file)),
+            "kept",
+            "by somebody else, who does not begin with 1"
+        );
     }
 
     #[test]

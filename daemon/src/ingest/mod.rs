@@ -74,7 +74,10 @@ impl Ingest {
             let this = self.clone();
             let tenant = tenant.cloned();
             let apply = tokio::task::spawn_blocking(move || this.apply(&bytes, tenant.as_ref()));
-            apply.await.map_err(|error| IngestError::NotStored { reason: not_stored(&error), imported: BTreeSet::new() })?
+            apply.await.map_err(|error| IngestError::NotStored {
+                reason: not_stored(&error),
+                imported: BTreeSet::new(),
+            })?
         } else {
             self.apply(&bytes, tenant)
         }?;

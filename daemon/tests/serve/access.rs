@@ -356,8 +356,12 @@ async fn an_import_is_written_down_whichever_way_it_comes() {
         assert_eq!(sent.send().await.unwrap().status(), StatusCode::OK);
     }
     let page: Value = daemon.get_as("/api/v1/audit?action=import", &admin).await.json().await.unwrap();
-    let told: Vec<_> =
-        page["items"].as_array().unwrap().iter().map(|one| (&one["who"], &one["subject"], &one["detail"])).collect();
+    let told: Vec<_> = page["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (&one["who"], &one["subject"], &one["detail"]))
+        .collect();
     let facts = (&json!("the ingest"), &json!("ingest"), &json!("facts as the job yesterday"));
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!((told[0], told[1].0, told[1].1), (facts, &json!("the operate"), &json!("import")), "{told:?}");

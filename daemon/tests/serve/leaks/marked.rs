@@ -87,7 +87,8 @@ pub(crate) fn log(mark: &str) -> String {
             format!("Pattern 4, {search}"),
             format!("Pattern 1, {search}"),
             format!("Ring 00 : {other} -> {rank} -> {other}"),
-            "1 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 2 p2p channels per peer".to_owned(),
+            "1 coll channels, 0 collnet channels, 0 nvls channels, 1 p2p channels, 2 p2p channels per peer"
+                .to_owned(),
             format!("Channel 00/0 : {rank}[0] -> {other}[0] [send] via NET/IB/0"),
             format!("{comm} - Init COMPLETE"),
         ];

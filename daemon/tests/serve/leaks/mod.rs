@@ -17,7 +17,11 @@ use crate::common::scratch;
 /// What a tenant has, as it and as who sees all see it, without what goes on by itself.
 async fn state(stage: &Stage, tenant: &Tenant) -> Value {
     let fields = |item: &Value, names: &[&str]| -> Value {
-        names.iter().map(|name| ((*name).to_owned(), item[*name].clone())).collect::<serde_json::Map<_, _>>().into()
+        names
+            .iter()
+            .map(|name| ((*name).to_owned(), item[*name].clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     };
     let mut seen = Vec::new();
     for token in [&tenant.operator, &stage.admin] {
@@ -67,7 +71,8 @@ async fn whoever_asks_any_route_for_what_another_tenant_has_gets_and_changes_not
     let Stage { acme, globex, .. } = &stage;
     for ids in [&acme.ids, &globex.ids] {
         // Four ranks and two that sum; a job that was imported; what holds it back, a NIC, a GPU.
-        let counts = (ids.jobs.len(), ids.comms.len(), ids.groups.len(), ids.incidents.len(), ids.tokens.len());
+        let counts =
+            (ids.jobs.len(), ids.comms.len(), ids.groups.len(), ids.incidents.len(), ids.tokens.len());
         assert!(counts.0 >= 3 && counts.1 >= 2 && counts.2 == 1 && counts.3 >= 2 && counts.4 == 3, "{ids:?}");
     }
     let document = stage.json(&stage.admin, "/api/v1/openapi.json").await;

@@ -53,7 +53,8 @@ impl Stage {
         let agent = token(&url, "agents", Role::Ingest, None).await;
         let mut tenants = Vec::new();
         for (name, mark) in [("acme", "quokka"), ("globex", "wombat")] {
-            let of = async |role: Role| token(&url, &format!("{mark}-{}", role.label()), role, Some(name)).await;
+            let of =
+                async |role: Role| token(&url, &format!("{mark}-{}", role.label()), role, Some(name)).await;
             let (agent, operator) = (of(Role::Ingest).await, of(Role::Operate).await);
             tenants.push(Tenant { name, mark, agent, operator, ids: Ids::default() });
         }
@@ -103,8 +104,13 @@ impl Stage {
         let import = import.header("content-type", "application/octet-stream").send().await.unwrap();
         assert_eq!(import.status(), 200, "{}", import.text().await.unwrap());
         let job = format!("{}::{}-train", tenant.name, tenant.mark);
-        self.say(&tenant.operator, Method::PUT, &format!("/api/v1/jobs/{job}/level"), json!({ "level": "channels" }))
-            .await;
+        self.say(
+            &tenant.operator,
+            Method::PUT,
+            &format!("/api/v1/jobs/{job}/level"),
+            json!({ "level": "channels" }),
+        )
+        .await;
         let wish = json!({ "name": format!("{}-token", tenant.mark), "role": "read", "tenant": tenant.name });
         self.say(&self.admin, Method::POST, "/api/v1/tokens", wish).await;
         let has_incidents = async || self.list(&tenant.operator, "incidents", "id").await.len() >= 2;
@@ -116,7 +122,8 @@ impl Stage {
                 ("notes", json!({ "by": by, "text": format!("{}-note", tenant.mark) })),
                 ("silence", json!({ "by": by, "for_s": 3600 })),
             ] {
-                self.say(&tenant.operator, Method::POST, &format!("/api/v1/incidents/{id}/{what}"), body).await;
+                self.say(&tenant.operator, Method::POST, &format!("/api/v1/incidents/{id}/{what}"), body)
+                    .await;
             }
         }
         let has_history = async || {
@@ -177,7 +184,8 @@ impl Ids {
 /// A token, made as `ringscope token create --database` makes it.
 async fn token(url: &str, name: &str, role: Role, tenant: Option<&str>) -> String {
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
-    let wish = TokenWish { name: name.to_owned(), role, tenant: tenant.map(ToOwned::to_owned), expires_in_s: None };
+    let wish =
+        TokenWish { name: name.to_owned(), role, tenant: tenant.map(ToOwned::to_owned), expires_in_s: None };
     let (made, row) = gate::made(&wish, "test", clock::now()).unwrap();
     assert!(store.add_token(&row).await.unwrap());
     store.close().await;
