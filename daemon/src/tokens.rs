@@ -10,7 +10,7 @@ use crate::client::{ClientError, DaemonArgs};
 use crate::clock::{self, Timestamp};
 use crate::config::{self, ServeArgs, ServeConfig};
 use crate::gate::{self, TokenError};
-use crate::store::{DatabaseUrl, Store, StoreError};
+use crate::store::{AuditQuery, DatabaseUrl, Store, StoreError};
 
 /// Arguments of `ringscope token`.
 #[derive(Debug, clap::Args)]
@@ -165,7 +165,7 @@ pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensE
 /// [`TokensError`].
 pub async fn audit(args: &AuditArgs, out: &mut impl Write) -> Result<(), TokensError> {
     let entries = match args.at.open().await? {
-        Some(store) => store.audit(None, None, None, args.limit).await?,
+        Some(store) => store.audit(AuditQuery::newest(args.limit)).await?,
         None => args.at.daemon.client()?.audit(args.limit as usize).await?,
     };
     if args.json {

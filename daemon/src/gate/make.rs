@@ -1,6 +1,6 @@
 //! Tokens made, listed and revoked.
 
-use super::Gate;
+use super::{Gate, NotKept};
 use crate::access::{Secret, Tenant, TokenRow, Used};
 use crate::api::{NewToken, Role, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
 use crate::clock::{self, Timestamp};
@@ -20,12 +20,9 @@ pub enum TokenError {
         "there are 10000 tokens already, those that were revoked among them; give several hosts one token"
     )]
     Full,
-    /// Nothing is kept here.
-    #[error("this daemon keeps nothing (--database-url none), so it can keep no tokens: give it a database")]
-    NoDatabase,
-    /// The database does not answer.
-    #[error("{0}")]
-    Away(String),
+    /// It cannot be kept, or what is kept cannot be had.
+    #[error(transparent)]
+    NotKept(#[from] NotKept),
     /// The system has none to give.
     #[error("the system gives no random bytes: {0}")]
     Random(String),
@@ -96,7 +93,7 @@ impl Gate {
         match store.add_token(&row).await {
             Ok(true) => {}
             Ok(false) => return Err(TokenError::Full),
-            Err(error) => return Err(TokenError::Away(error.to_string())),
+            Err(error) => return Err(NotKept::away(error).into()),
         }
         self.book().add_token(row);
         Ok(made)
@@ -109,10 +106,9 @@ impl Gate {
     pub async fn tokens(&self) -> Result<Vec<Token>, TokenError> {
         let Used { tokens, sessions } = self.book().take_used();
         let store = self.store()?;
-        let away = |error: crate::store::StoreError| TokenError::Away(error.to_string());
-        store.use_tokens(&tokens).await.map_err(away)?;
-        store.use_sessions(&sessions).await.map_err(away)?;
-        Ok(store.tokens().await.map_err(away)?.into_iter().map(|row| row.token).collect())
+        store.use_tokens(&tokens).await.map_err(NotKept::away)?;
+        store.use_sessions(&sessions).await.map_err(NotKept::away)?;
+        Ok(store.tokens().await.map_err(NotKept::away)?.into_iter().map(|row| row.token).collect())
     }
 
     /// Revokes a token: it opens nothing from now on, nor do the sessions that were begun with it.
@@ -121,11 +117,10 @@ impl Gate {
     /// [`TokenError`]; then it still opens.
     pub async fn revoke(&self, id: &str) -> Result<Token, TokenError> {
         let store = self.store()?;
-        let away = |error: crate::store::StoreError| TokenError::Away(error.to_string());
         let now = clock::now();
-        store.revoke_token(id, now).await.map_err(away)?;
+        store.revoke_token(id, now).await.map_err(NotKept::away)?;
         self.book().revoke(id, now);
-        let rows = store.tokens().await.map_err(away)?;
+        let rows = store.tokens().await.map_err(NotKept::away)?;
         let found = rows.into_iter().find(|row| row.token.id == id);
         found.map(|row| row.token).ok_or_else(|| TokenError::Unknown(id.chars().take(SHOWN_CHARS).collect()))
     }

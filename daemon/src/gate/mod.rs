@@ -21,6 +21,7 @@ use crate::access::{Book, Doors, Hash, Proxies, Refusal, Throttle, Who};
 use crate::api::{AuditEntry, KnownBy, Role};
 use crate::clock::{self, Timestamp};
 use crate::ingest::{Keeper, StoreState};
+use crate::store::{AuditQuery, Store, StoreError};
 use trail::Trail;
 
 /// How a gate is set up.
@@ -87,6 +88,25 @@ pub enum Denied {
     /// They bring something that opens nothing.
     #[error("{0}")]
     Refused(#[from] Refusal),
+}
+
+/// Why what the store keeps cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum NotKept {
+    /// There is none.
+    #[error(
+        "this daemon keeps nothing (--database-url none), so it has no tokens and no audit trail: give it a database"
+    )]
+    NoDatabase,
+    /// It does not answer.
+    #[error("{0}")]
+    Away(String),
+}
+
+impl NotKept {
+    fn away(error: StoreError) -> Self {
+        Self::Away(error.to_string())
+    }
 }
 
 impl Gate {
@@ -238,28 +258,22 @@ impl Gate {
         self.trail.push(entry);
     }
 
-    /// The newest entries below a number.
+    /// What the audit trail has, what waits to be stored included.
     ///
     /// # Errors
-    /// Why there are none to be had.
-    pub async fn audit(
-        &self,
-        before: Option<u64>,
-        who: Option<&str>,
-        action: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, TokenError> {
+    /// Why that cannot be had.
+    pub async fn audit(&self, query: AuditQuery<'_>) -> Result<Vec<AuditEntry>, NotKept> {
         let store = self.store()?;
         self.trail.flush(&store).await;
-        store.audit(before, who, action, limit).await.map_err(|error| TokenError::Away(error.to_string()))
+        store.audit(query).await.map_err(NotKept::away)
     }
 
-    fn store(&self) -> Result<crate::store::Store, TokenError> {
+    fn store(&self) -> Result<Store, NotKept> {
         match self.keeper.state() {
             StoreState::Open(store) => Ok(store),
-            StoreState::None => Err(TokenError::NoDatabase),
-            StoreState::Opening => Err(TokenError::Away("the database is being opened".to_owned())),
-            StoreState::Away(reason) => Err(TokenError::Away(reason)),
+            StoreState::None => Err(NotKept::NoDatabase),
+            StoreState::Opening => Err(NotKept::Away("the database is being opened".to_owned())),
+            StoreState::Away(reason) => Err(NotKept::Away(reason)),
         }
     }
 

@@ -6,6 +6,7 @@ use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use crate::api::{AuditEntry, Page, Problem};
+use crate::store::AuditQuery;
 
 /// What was done, and refused, the newest first: levels, imports, what is said of incidents, tokens and sign-ins.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "access",
@@ -23,9 +24,13 @@ use crate::api::{AuditEntry, Page, Problem};
 pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<AuditEntry>>, ApiError> {
     let params = params.allow(&["who", "action", "limit", "cursor"])?;
     let limit = params.number("limit", 1..=LIMIT_MAX)?.unwrap_or(LIMIT_DEFAULT);
-    let before = params.number("cursor", 0..=u64::MAX)?;
-    let (who, action) = (params.short("who")?, params.short("action")?);
-    let mut items = app.gate.audit(before, who, action, limit + 1).await?;
+    let query = AuditQuery {
+        before: params.number("cursor", 0..=u64::MAX)?,
+        who: params.short("who")?,
+        action: params.short("action")?,
+        limit: limit + 1,
+    };
+    let mut items = app.gate.audit(query).await?;
     let has_more = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next_cursor = items.last().filter(|_| has_more).map(|entry| entry.id.to_string());

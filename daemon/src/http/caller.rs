@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 
 use super::connections::Line;
+use super::cookies;
 use super::problem::ApiError;
 use crate::access::Who;
 use crate::gate::{Asking, Denied, Gate};
@@ -36,7 +37,7 @@ impl Caller {
             origin: gate.origin(peer, &forwarded),
             is_by_tls: line.is_tls || says_https(headers, gate.trusts(peer)),
             bearer: bearer(headers).map(ToOwned::to_owned),
-            cookies: cookies(headers).map(ToOwned::to_owned).collect(),
+            cookies: cookies::sessions(headers).map(ToOwned::to_owned).collect(),
         })
     }
 
@@ -75,12 +76,6 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-pub(super) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(|(name, _)| [COOKIE, COOKIE_SECURE].contains(name)).map(|(_, value)| value).take(COOKIES_MAX)
-}
-
 /// Whether the page that asks came by https, in the words of the browser, or of a proxy that is believed.
 fn says_https(headers: &HeaderMap, has_proxy: bool) -> bool {
     let begins = |name: &str, with: &str| {
@@ -89,13 +84,6 @@ fn says_https(headers: &HeaderMap, has_proxy: bool) -> bool {
     };
     begins("origin", "https://") || has_proxy && begins("x-forwarded-proto", "https")
 }
-
-/// Cookie of a session.
-pub(super) const COOKIE: &str = "ringscope_session";
-/// The same where the page came by TLS: by its name browsers take it from this host alone, by TLS alone.
-pub(super) const COOKIE_SECURE: &str = "__Host-ringscope_session";
-/// Cookies of our name that are looked at: a browser sends both at most.
-const COOKIES_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -124,12 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_cookies_are_found_and_those_of_others_left() {
+    fn tokens_are_found_and_what_is_of_others_left() {
         let of = |name: header::HeaderName, value| headers(&[(name, value)]);
         assert_eq!(bearer(&of(header::AUTHORIZATION, "bearer  x ")), Some("x"));
         assert_eq!(bearer(&of(header::AUTHORIZATION, "Basic dTpw")), None);
-        let sent =
-            of(header::COOKIE, "a=b; ringscope_session=one;x; __Host-ringscope_session=two=2; ringscope=3");
-        assert_eq!(cookies(&sent).collect::<Vec<_>>(), ["one", "two=2"]);
     }
 }

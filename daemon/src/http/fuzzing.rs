@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::caller;
+use super::cookies::{self, Cookie};
 use super::packing::Packing;
 use super::problem::ApiError;
-use super::session::{SESSION_S, set_cookie};
+use super::session::SESSION_S;
 use super::uploads::Uploads;
 use ringscope_wire::batch::Scales;
 
@@ -21,13 +22,13 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// What cookies of our name hold.
 #[must_use]
 pub fn cookies(headers: &HeaderMap) -> Vec<&str> {
-    caller::cookies(headers).collect()
+    cookies::sessions(headers).collect()
 }
 
 /// The cookie that a browser is given for a session. `None`: a header cannot hold it.
 #[must_use]
 pub fn session_cookie(value: &str, is_secure: bool) -> Option<HeaderValue> {
-    set_cookie(value, is_secure, SESSION_S).ok()
+    Cookie::Session.set(value, is_secure, SESSION_S).ok()
 }
 
 /// Unpacks the body of a batch and weighs it on the way: its bytes and its weight. `None`: it is refused.

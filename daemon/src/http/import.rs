@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::App;
 use super::connections::Line;
+use super::door::Told;
 use super::names::refuse_unasked;
-use super::needs::Told;
 use super::problem::ApiError;
 use super::query::Params;
 use super::uploads::{Chunks, Held, Uploads};

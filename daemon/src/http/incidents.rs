@@ -9,7 +9,7 @@ use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::needs::Told;
+use super::door::Told;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;

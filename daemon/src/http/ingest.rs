@@ -11,7 +11,7 @@ use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
-use super::needs::Told;
+use super::door::Told;
 use super::packing::Packing;
 use super::problem::ApiError;
 use super::uploads::{Chunks, Held, batch_bytes_max, receive, too_large};

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 
 use super::App;
-use super::needs::Told;
+use super::door::Told;
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};

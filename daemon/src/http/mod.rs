@@ -6,7 +6,9 @@ mod cache;
 mod caller;
 mod communicators;
 mod connections;
+mod cookies;
 mod cors;
+mod door;
 mod events;
 mod findings;
 #[doc(hidden)]
@@ -106,7 +108,12 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
     let (imports, imports_document) = openapi::router().routes(routes!(import::import)).split_for_parts();
     let (events, events_document) = openapi::router().routes(routes!(events::events)).split_for_parts();
     // What somebody else asked for is not for who asks now: outside of the cache of views.
-    let (access, access_document) = tokens::access_routes().split_for_parts();
+    let (access, access_document) = openapi::router()
+        .merge(session::routes())
+        .merge(oidc::routes())
+        .merge(tokens::routes())
+        .routes(routes!(audit::list))
+        .split_for_parts();
     let mut document = document
         .merge_from(batches_document)
         .merge_from(imports_document)
@@ -143,7 +150,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .merge(access)
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
-        .layer(axum_middleware::from_fn_with_state(app.clone(), needs::admit))
+        .layer(axum_middleware::from_fn_with_state(app.clone(), door::admit))
         .layer(axum_middleware::from_fn(guard::refuse_large_heads))
         .layer(axum_middleware::map_response(middleware::problems))
         .with_state(app);

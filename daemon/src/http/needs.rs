@@ -1,28 +1,17 @@
-//! What each route needs of who asks: the one table, and the door that it hangs on.
+//! What each route needs of who asks, in one table, and what the audit trail calls it.
 //!
 //! A route without a row needs an admin, a method without one is none of the route's, and a test fails.
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
-
-use super::caller::Caller;
-use super::names::refuse_foreign;
-use super::problem::ApiError;
-use super::{App, Whole};
-use crate::access::{Need, Who};
-use crate::api::{AuditEntry, KnownBy, Role};
-use crate::clock;
-use crate::gate::Denied;
+use crate::access::Need;
+use crate::api::Role;
 
 /// One route.
-struct Row {
+pub(super) struct Row {
     method: &'static str,
     path: &'static str,
-    need: Need,
+    pub(super) need: Need,
     /// What the audit trail calls it. Empty: it changes nothing, or the handler says so (batches).
-    action: &'static str,
+    pub(super) action: &'static str,
 }
 
 const fn row(method: &'static str, path: &'static str, need: Need) -> Row {
@@ -99,161 +88,16 @@ pub(super) fn need(method: &str, path: &str) -> Option<Need> {
     find(method, path).map(|row| row.need)
 }
 
-fn find(method: &str, path: &str) -> Option<&'static Row> {
+/// The row of a request of this method to this route.
+pub(super) fn find(method: &str, path: &str) -> Option<&'static Row> {
     let method = if method == "HEAD" { "GET" } else { method };
     ROUTES.iter().find(|row| row.method == method && row.path == path)
 }
 
 /// The methods of a route. `None`: it has no row.
-fn allowed(path: &str) -> Option<String> {
+pub(super) fn allowed(path: &str) -> Option<String> {
     let rows = ROUTES.iter().filter(|row| row.path == path);
     let methods: Vec<&str> =
         rows.map(|row| if row.method == "GET" { "GET,HEAD" } else { row.method }).collect();
     (!methods.is_empty()).then(|| methods.join(","))
 }
-
-fn not_allowed(allowed: &str) -> Response {
-    let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
-    if let Ok(allowed) = HeaderValue::from_str(allowed) {
-        response.headers_mut().insert(header::ALLOW, allowed);
-    }
-    response
-}
-
-/// More of what was done, for the audit trail: a handler leaves it in its response.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Told {
-    /// What it is called, if the route alone does not say. Empty: as its row has it.
-    pub(super) action: &'static str,
-    /// Who it was, if only the handler knows.
-    pub(super) who: Option<Who>,
-    /// What, in a few words.
-    pub(super) detail: String,
-    /// Strangers can cause it, so it is not waited for; and where they caused it too often it is not told at all.
-    pub(super) of_stranger: Option<bool>,
-}
-
-/// Lets in who may, and writes down what they did.
-pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request, next: Next) -> Response {
-    let Some(path) = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()) else {
-        // A file of the page, which shows nothing by itself.
-        return match refuse_foreign(&request) {
-            Ok(()) => next.run(request).await,
-            Err(error) => error.into_response(),
-        };
-    };
-    let found = find(request.method().as_str(), &path);
-    if found.is_none()
-        && let Some(allowed) = allowed(&path)
-    {
-        return not_allowed(&allowed);
-    }
-    let (need, action) = found.map_or((ADMIN, ""), |row| (row.need, row.action));
-    let caller = match Caller::of(&request, &app.gate) {
-        Ok(caller) => caller,
-        Err(error) => return error.into_response(),
-    };
-    let subject = subject(request.uri().path());
-    let who = match need {
-        Need::Public => None,
-        _ => match caller.identify(&app.gate, request.headers()).await {
-            Ok(who) => Some(who),
-            Err(denied) => return refuse(&app, &caller, &denied, &subject),
-        },
-    };
-    let answer = match refuse_foreign(&request).and_then(|()| check(need, who.as_ref())) {
-        Ok(()) => {
-            request.extensions_mut().insert(caller.clone());
-            if let Some(who) = who.clone() {
-                request.extensions_mut().insert(who);
-            }
-            next.run(request).await
-        }
-        Err(error) => error.into_response(),
-    };
-    let told = answer.extensions().get::<Told>().cloned().unwrap_or_default();
-    let action = if told.action.is_empty() { action } else { told.action };
-    if !action.is_empty() {
-        record(&app, &caller, told, who, (action, subject), answer.status()).await;
-    }
-    answer
-}
-
-/// Whether they may.
-fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
-    let Need::Role(role) = need else { return Ok(()) };
-    match who {
-        Some(who) if who.may(need) => Ok(()),
-        Some(who) if who.known_by == KnownBy::Nothing => Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            "whoever reaches this daemon may use it, so tokens and the audit trail are for who may write to its database: \
-             `ringscope token --help` says how",
-        )),
-        Some(who) => {
-            let (name, has, needs) = (&who.name, who.role.label(), role.label());
-            let detail =
-                format!("{name:?} has the role {has}, and this needs {needs}: ask whoever runs the daemon");
-            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", detail))
-        }
-        None => Err(ApiError::unauthorized(Denied::Nothing.to_string())),
-    }
-}
-
-fn refuse(app: &App, caller: &Caller, denied: &Denied, subject: &str) -> Response {
-    match denied {
-        Denied::NotYet => return ApiError::unavailable("tokens-unknown", denied.to_string()).into_response(),
-        Denied::Refused(_) if caller.has_bearer() && app.gate.token_failed(caller.origin) => {
-            app.gate.record_later(AuditEntry {
-                detail: denied.to_string(),
-                status: StatusCode::UNAUTHORIZED.as_u16(),
-                ..entry(caller, None, "token_refused", subject.to_owned())
-            });
-        }
-        _ => {}
-    }
-    ApiError::unauthorized(denied.to_string()).into_response()
-}
-
-async fn record(
-    app: &App,
-    caller: &Caller,
-    told: Told,
-    who: Option<Who>,
-    (action, subject): (&str, String),
-    status: StatusCode,
-) {
-    let who = told.who.or(who);
-    let mut entry = entry(caller, who.as_ref(), action, subject);
-    entry.detail = told.detail;
-    entry.status = status.as_u16();
-    match told.of_stranger {
-        None if who.is_some() => app.gate.record(entry).await,
-        Some(true) => app.gate.record_later(entry),
-        // Nobody did nothing.
-        None | Some(false) => {}
-    }
-}
-
-fn entry(caller: &Caller, who: Option<&Who>, action: &str, subject: String) -> AuditEntry {
-    AuditEntry {
-        id: 0,
-        at: clock::now(),
-        who: who.map_or_else(String::new, |who| who.name.clone()),
-        role: who.map_or_else(String::new, |who| who.role.label().to_owned()),
-        address: caller.origin.to_string(),
-        action: action.to_owned(),
-        subject,
-        detail: String::new(),
-        status: 0,
-    }
-}
-
-/// The path below the API's, as people read it.
-fn subject(path: &str) -> String {
-    let below = path.strip_prefix("/api/v1/").unwrap_or(path);
-    below.chars().take(SUBJECT_CHARS_MAX).collect()
-}
-
-/// Of the path that the audit trail keeps.
-const SUBJECT_CHARS_MAX: usize = 300;

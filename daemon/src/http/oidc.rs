@@ -4,20 +4,28 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header::InvalidHeaderValue;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use openidconnect::RedirectUrl;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::caller::Caller;
-use super::needs::Told;
+use super::cookies::Cookie;
+use super::door::Told;
 use super::problem::ApiError;
 use super::query::Params;
-use super::session::{SESSION_S, set_cookie};
-use super::{App, Whole, returning};
+use super::session::SESSION_S;
+use super::{App, Whole, openapi, returning};
 use crate::api::{OidcWay, Problem, SignInWays};
 use crate::clock;
 use crate::oidc::{Answer, Oidc, OidcError};
+
+/// Every route here.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    openapi::router().routes(routes!(ways)).routes(routes!(begin)).routes(routes!(finish))
+}
 
 /// How a browser signs in, besides with a token.
 #[utoipa::path(get, path = "/api/v1/session/ways", tag = "access",
@@ -59,9 +67,8 @@ pub(super) async fn begin(
     let address = begun.address.parse().map_err(|error: InvalidHeaderValue| ApiError::internal(&error))?;
     let mut response = StatusCode::SEE_OTHER.into_response();
     response.headers_mut().insert(header::LOCATION, address);
-    response
-        .headers_mut()
-        .insert(header::SET_COOKIE, pending_cookie(&begun.cookie, is_secure(oidc), begun.lasts.as_secs())?);
+    let cookie = Cookie::SigningIn.set(&begun.cookie, is_secure(oidc), begun.lasts.as_secs())?;
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }
 
@@ -95,8 +102,7 @@ pub(super) async fn finish(
         let error = ApiError::too_often(wait, "too many sign-ins from this address failed: wait a minute");
         return Ok(returning::refuse(error, &headers, &home(oidc)));
     }
-    let name = pending_name(is_secure(oidc));
-    let cookies: Vec<&str> = cookies(&headers, name).collect();
+    let cookies: Vec<&str> = Cookie::SigningIn.sent(&headers, is_secure(oidc)).collect();
     let answer = Answer {
         state: params.text("state"),
         code: params.text("code"),
@@ -121,8 +127,11 @@ pub(super) async fn finish(
     let page = returning::lead_on(&format!("{}{}", oidc.page(), returned.place));
     let mut response = (Extension(told), page).into_response();
     let is_secure = is_secure(oidc);
-    response.headers_mut().append(header::SET_COOKIE, set_cookie(&cookie, is_secure, SESSION_S)?);
-    response.headers_mut().append(header::SET_COOKIE, pending_cookie("", is_secure, 0)?);
+    for cookie in
+        [Cookie::Session.set(&cookie, is_secure, SESSION_S)?, Cookie::SigningIn.set("", is_secure, 0)?]
+    {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
     Ok(response)
 }
 
@@ -150,23 +159,6 @@ fn is_secure(oidc: &Oidc) -> bool {
     oidc.page().starts_with("https://")
 }
 
-const fn pending_name(is_secure: bool) -> &'static str {
-    if is_secure { "__Host-ringscope_oidc" } else { "ringscope_oidc" }
-}
-
-/// Lax: the browser comes back from another site with it.
-fn pending_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {
-    let (name, secure) = (pending_name(is_secure), if is_secure { "; Secure" } else { "" });
-    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}");
-    text.parse().map_err(|error: InvalidHeaderValue| ApiError::internal(&error))
-}
-
-fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
-    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.filter(move |(found, _)| *found == name).map(|(_, value)| value).take(COOKIES_MAX)
-}
-
 impl From<OidcError> for ApiError {
     fn from(error: OidcError) -> Self {
         let detail = error.to_string();
@@ -187,5 +179,3 @@ impl From<OidcError> for ApiError {
 
 const BEGIN: &str = "/api/v1/session/oidc";
 const CALLBACK: &str = "/api/v1/session/oidc/callback";
-/// Cookies of that name that are looked at: a browser sends one.
-const COOKIES_MAX: usize = 4;

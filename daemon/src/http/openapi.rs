@@ -9,8 +9,9 @@ use utoipa::openapi::security::{
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 
+use super::cookies::Cookie;
 use super::problem::PROBLEM_TYPE;
-use super::{Whole, caller, needs};
+use super::{Whole, needs};
 use crate::access::Need;
 use crate::api;
 
@@ -99,7 +100,7 @@ fn schemes(document: &mut utoipa::openapi::OpenApi) {
         "A token, as `ringscope token create` makes it. Nothing is needed of who reaches a daemon without tokens on its own machine.",
     ));
     let cookie = ApiKeyValue::with_description(
-        caller::COOKIE,
+        Cookie::Session.name(false),
         "Of who signed in; by TLS its name begins with __Host-.",
     );
     let components = document.components.get_or_insert_default();

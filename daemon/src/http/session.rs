@@ -1,19 +1,26 @@
 //! `session`: browsers sign in and out, and ask who they are.
 
 use axum::extract::State;
-use axum::http::header::InvalidHeaderValue;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::Whole;
-use super::caller::{COOKIE, COOKIE_SECURE, Caller};
-use super::needs::Told;
+use super::caller::Caller;
+use super::cookies::Cookie;
+use super::door::Told;
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::Said;
+use super::{Whole, openapi};
 use crate::access::Who;
 use crate::api::{Problem, Role, Session, SignIn};
+
+/// Every route here.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    openapi::router().routes(routes!(get, create, delete))
+}
 
 /// Who asks, and what they may do.
 #[utoipa::path(get, path = "/api/v1/session", tag = "access",
@@ -70,7 +77,7 @@ pub(super) async fn create(
     let answer = Json(session(&who));
     let told = Told { who: Some(who), ..Told::default() };
     let mut response = (Extension(told), answer).into_response();
-    let cookie = set_cookie(&cookie, caller.is_by_tls, SESSION_S)?;
+    let cookie = Cookie::Session.set(&cookie, caller.is_by_tls, SESSION_S)?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }
@@ -97,7 +104,7 @@ pub(super) async fn delete(
     let told = Told { who: who.filter(|_| was_in), ..Told::default() };
     let mut response = (Extension(told), StatusCode::NO_CONTENT).into_response();
     for is_secure in [false, true] {
-        response.headers_mut().append(header::SET_COOKIE, set_cookie("", is_secure, 0)?);
+        response.headers_mut().append(header::SET_COOKIE, Cookie::Session.set("", is_secure, 0)?);
     }
     Ok(response)
 }
@@ -110,13 +117,6 @@ fn session(who: &Who) -> Session {
         known_by: who.known_by,
         ends_at: who.ends_at,
     }
-}
-
-pub(super) fn set_cookie(value: &str, is_secure: bool, seconds: u64) -> Result<HeaderValue, ApiError> {
-    let name = if is_secure { COOKIE_SECURE } else { COOKIE };
-    let secure = if is_secure { "; Secure" } else { "" };
-    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
-    text.parse().map_err(|error: InvalidHeaderValue| ApiError::internal(&error))
 }
 
 /// As long as a session lasts at most; the daemon ends it, whatever the browser thinks.

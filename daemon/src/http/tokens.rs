@@ -6,26 +6,19 @@ use axum::{Extension, Json};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::needs::Told;
+use super::door::Told;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
-use super::{App, Whole, audit, oidc, openapi, session};
+use super::{App, Whole, openapi};
 use crate::access::Who;
 use crate::api::{NewToken, Page, Problem, Token, TokenWish};
-use crate::gate::TokenError;
+use crate::gate::{NotKept, TokenError};
 
-/// The routes about who may do what.
-pub(super) fn access_routes() -> OpenApiRouter<Whole> {
-    openapi::router()
-        .routes(routes!(session::get, session::create, session::delete))
-        .routes(routes!(oidc::ways))
-        .routes(routes!(oidc::begin))
-        .routes(routes!(oidc::finish))
-        .routes(routes!(list, create))
-        .routes(routes!(revoke))
-        .routes(routes!(audit::list))
+/// Every route here.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    openapi::router().routes(routes!(list, create)).routes(routes!(revoke))
 }
 
 /// Every token that was made, the newest first, those that were revoked among them; never a secret.
@@ -100,9 +93,18 @@ impl From<TokenError> for ApiError {
             TokenError::Wish(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "not-acceptable", detail),
             TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, "unknown-token", detail),
             TokenError::Full => Self::new(StatusCode::CONFLICT, "too-many-tokens", detail),
-            TokenError::NoDatabase => Self::new(StatusCode::CONFLICT, "no-database", detail),
-            TokenError::Away(_) => Self::unavailable("store-away", detail),
+            TokenError::NotKept(error) => error.into(),
             TokenError::Random(_) => Self::internal(&detail),
+        }
+    }
+}
+
+impl From<NotKept> for ApiError {
+    fn from(error: NotKept) -> Self {
+        let detail = error.to_string();
+        match error {
+            NotKept::NoDatabase => Self::new(StatusCode::CONFLICT, "no-database", detail),
+            NotKept::Away(_) => Self::unavailable("store-away", detail),
         }
     }
 }

@@ -272,7 +272,6 @@ mod tests {
 
     #[test]
     fn a_job_of_files_is_imported_once_by_each() {
-        use ringscope_wire::batch::{Identity, Process};
         let batch = |agent_id: &str, seq_number, job: &str, state: ProcessState| {
             let identity = Some(Identity { job: job.into(), ..Identity::default() });
             let processes = vec![Process { identity, state: state.into(), ..Process::default() }];

@@ -6,6 +6,27 @@ use super::{Store, StoreError, each};
 use crate::api::AuditEntry;
 use crate::clock::Timestamp;
 
+/// Which entries.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditQuery<'q> {
+    /// Only those with a number below.
+    pub before: Option<u64>,
+    /// Only what who has this name did.
+    pub who: Option<&'q str>,
+    /// Only this action.
+    pub action: Option<&'q str>,
+    /// So many at most.
+    pub limit: u32,
+}
+
+impl AuditQuery<'_> {
+    /// The newest, whoever did what.
+    #[must_use]
+    pub const fn newest(limit: u32) -> Self {
+        Self { before: None, who: None, action: None, limit }
+    }
+}
+
 impl Store {
     /// Adds an entry; its number is given here.
     ///
@@ -30,17 +51,12 @@ impl Store {
         Ok(())
     }
 
-    /// The newest entries with a number below `before`, the newest first; `who` and `action`: only of these.
+    /// The entries that fit, the newest first.
     ///
     /// # Errors
     /// What the driver says.
-    pub async fn audit(
-        &self,
-        before: Option<u64>,
-        who: Option<&str>,
-        action: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
+    pub async fn audit(&self, asked: AuditQuery<'_>) -> Result<Vec<AuditEntry>, StoreError> {
+        let AuditQuery { before, who, action, limit } = asked;
         let query = "SELECT id, at_ns, who, role, address, action, subject, detail, status FROM audit \
                      WHERE id < $1 AND ($2 = '' OR who = $2) AND ($3 = '' OR action = $3) ORDER BY id DESC LIMIT $4";
         let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);

@@ -18,6 +18,7 @@ mod told;
 mod url;
 mod write;
 
+pub use audit::AuditQuery;
 pub use error::StoreError;
 pub use open::Store;
 pub use restore::{Restored, StoredCommunicator};

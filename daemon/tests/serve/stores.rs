@@ -9,8 +9,8 @@ use ringscope_daemon::api::{
 use ringscope_daemon::clock::Timestamp;
 use ringscope_daemon::gate::made;
 use ringscope_daemon::store::{
-    AgentRow, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow, SeriesQuery,
-    Store, WriteSet,
+    AgentRow, AuditQuery, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow,
+    SeriesQuery, Store, WriteSet,
 };
 use ringscope_wire::batch::{Counters, Process};
 
@@ -339,12 +339,25 @@ async fn access(store: &Store) {
         store.add_audit(&entry).await.unwrap();
     }
     let times = |entries: Vec<AuditEntry>| entries.iter().map(|entry| entry.at.0 - NOW.0).collect::<Vec<_>>();
-    let newest = store.audit(None, None, None, 2).await.unwrap();
+    let newest = store.audit(AuditQuery::newest(2)).await.unwrap();
     let before = newest[1].id;
     assert_eq!(times(newest), [3, 2]);
-    assert_eq!(times(store.audit(Some(before), None, None, 2).await.unwrap()), [1]);
-    assert_eq!(times(store.audit(None, Some("ann"), Some("level"), 9).await.unwrap()), [3, 1]);
-    assert!(store.audit(None, None, Some("import"), 9).await.unwrap().is_empty());
+    assert_eq!(
+        times(store.audit(AuditQuery { before: Some(before), ..AuditQuery::newest(2) }).await.unwrap()),
+        [1]
+    );
+    assert_eq!(
+        times(
+            store
+                .audit(AuditQuery { who: Some("ann"), action: Some("level"), ..AuditQuery::newest(9) })
+                .await
+                .unwrap()
+        ),
+        [3, 1]
+    );
+    assert!(
+        store.audit(AuditQuery { action: Some("import"), ..AuditQuery::newest(9) }).await.unwrap().is_empty()
+    );
     store.sweep_audit(Timestamp(NOW.0 + 3)).await.unwrap();
-    assert_eq!(times(store.audit(None, None, None, 9).await.unwrap()), [3]);
+    assert_eq!(times(store.audit(AuditQuery::newest(9)).await.unwrap()), [3]);
 }
