@@ -15,7 +15,7 @@ pub(super) struct PageParams {
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
     /// `next_cursor` of the page before.
-    #[param(max_length = 4096)]
+    #[param(max_length = 4096, pattern = "^([0-9a-f]{2})*$")]
     cursor: Option<String>,
 }
 
