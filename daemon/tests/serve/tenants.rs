@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, closed, problem, sqlite};
-use crate::common::{PATIENCE, scratch, until};
+use crate::common::{PATIENCE, scratch};
 
 const TENANTS: [&str; 2] = ["acme", "globex"];
 
