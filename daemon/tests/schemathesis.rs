@@ -24,7 +24,7 @@ use ringscope_daemon::api::Role;
 /// Where `cargo xtask python` puts it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/schemathesis");
 /// Far more than the runs take.
-const PATIENCE: Duration = Duration::from_secs(900);
+const PATIENCE: Duration = Duration::from_secs(2400);
 /// Not `negative_data_rejection`: an empty parameter counts as absent, as forms send it, and an id that cannot be is
 /// simply not found. Not `positive_data_acceptance`: a well-formed id that nobody has is not found either, and a step may be
 /// too short for its time. The others are about logins.
@@ -141,7 +141,7 @@ async fn run(daemon: &Daemon, dir: &Path, config: &Path, token: Option<&str>) ->
     ]);
     command.args([
         "--request-timeout",
-        "20",
+        "60",
         "--suppress-health-check",
         "all",
         "--warnings",
