@@ -167,7 +167,7 @@ mod tests {
         );
         assert_eq!((config.issuer_host().as_str(), config.groups.roles.len()), ("login.example.org", 2));
         let role = "Site Reliability=operate".to_owned();
-        let spaced = load(|args| args.oidc_role.push(role.clone())).unwrap().unwrap();
+        let spaced = load(|args| args.oidc.role.push(role.clone())).unwrap().unwrap();
         assert_eq!(spaced.groups.roles[2].0, "Site Reliability");
         let none = load(|args| *args = ServeArgs::default()).unwrap();
         assert_eq!(none, None);
