@@ -13,7 +13,12 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn new(page: &str) -> Self {
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        Self::with(page, reqwest::Client::builder())
+    }
+
+    /// With a client that trusts somebody, for example.
+    pub(crate) fn with(page: &str, client: reqwest::ClientBuilder) -> Self {
+        let client = client.redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { page: page.to_owned(), client, cookies: BTreeMap::new() }
     }
 

@@ -15,6 +15,7 @@ mod common;
 mod browser;
 mod provider;
 
+use common::certs::Authority;
 use common::daemon::{Daemon, config, problem, sqlite};
 use common::{free_port, scratch, until};
 use openidconnect::IssuerUrl;
@@ -22,6 +23,7 @@ use ringscope_daemon::access::{Groups, group_role, group_tenant};
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::notify::NotifyConfig;
 use ringscope_daemon::oidc::OidcConfig;
+use ringscope_daemon::tls::Trust;
 use serde_json::{Value, json};
 
 use browser::Browser;
@@ -32,20 +34,31 @@ struct Places {
     daemon: u16,
     provider: u16,
     dir: common::TempDir,
+    /// Who has signed the provider's certificate; `None`: it speaks plain HTTP.
+    ca: Option<Authority>,
 }
 
 impl Places {
     fn new(name: &str) -> Self {
-        Self { daemon: free_port(), provider: free_port(), dir: scratch(name) }
+        Self { daemon: free_port(), provider: free_port(), dir: scratch(name), ca: None }
     }
 
     fn page(&self) -> String {
         format!("http://127.0.0.1:{}", self.daemon)
     }
 
+    fn issuer(&self) -> String {
+        format!("{}://127.0.0.1:{}", if self.ca.is_some() { "https" } else { "http" }, self.provider)
+    }
+
+    /// What a browser here trusts.
+    fn client(&self) -> reqwest::ClientBuilder {
+        self.ca.as_ref().map_or_else(reqwest::Client::builder, Authority::client)
+    }
+
     async fn provider(&self, modes: &[&str]) -> Provider {
         let callback = format!("{}/api/v1/session/oidc/callback", self.page());
-        Provider::start(self.provider, &callback, modes).await
+        Provider::start(&self.issuer(), &self.client().build().unwrap(), &callback, modes).await
     }
 
     fn config(&self, roles: &[&str], tenants: &[&str]) -> ServeConfig {
@@ -56,7 +69,7 @@ impl Places {
             tenants: tenants.iter().map(|text| group_tenant(text).unwrap()).collect(),
         };
         let oidc = OidcConfig {
-            issuer: IssuerUrl::new(format!("http://127.0.0.1:{}", self.provider)).unwrap(),
+            issuer: IssuerUrl::new(self.issuer()).unwrap(),
             client_id: "ringscope".to_owned(),
             client_secret_file: Some(secret),
             scopes: vec!["profile".to_owned()],
@@ -300,4 +313,27 @@ async fn a_daemon_that_others_reach_starts_with_a_provider_and_no_token() {
     problem(without.get(CALLBACK).await, 404, "--oidc-issuer").await;
     assert_eq!(without.json("/api/v1/session/ways").await, json!({}));
     without.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_by_https_is_asked_if_its_ca_is_trusted() {
+    let ca = Authority::new("the provider's");
+    let places = Places { ca: Some(ca), ..Places::new("oidc-https") };
+    let ca = places.ca.as_ref().unwrap();
+    ca.issue(&["127.0.0.1"]).write(&places.dir, "host");
+    let _provider = places.provider(&[&format!("tls={}", places.dir.display())]).await;
+    let browser = || Browser::with(&places.page(), places.client());
+    let stranger = places.daemon(&ROLES, &[]).await;
+    problem(browser().begin("/").await, 503, "certificate").await;
+    stranger.stop().await;
+    let trust = Trust { ca: Some(ca.write(&places.dir, "ca.pem")), ..Trust::default() };
+    let mut config = places.config(&ROLES, &[]);
+    config.notify.trust = trust;
+    let daemon = Daemon::start(config).await;
+    daemon.until_ready().await;
+    let mut alice = browser();
+    alice.sign_in("/", "alice").await;
+    let session: Value = alice.get("/api/v1/session").await.json().await.unwrap();
+    assert_eq!(session["role"], "operate", "{session}");
+    daemon.stop().await;
 }

@@ -1,10 +1,13 @@
 // A real OpenID provider for the tests: PKCE is required, and somebody signs in without a page, by ?login=NAME.
-// node provider.mjs PORT CALLBACK [userinfo] [foreign-keys]
+// node provider.mjs PORT CALLBACK [userinfo] [foreign-keys] [tls=FOLDER with host.pem and host.key]
 import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:https";
 import { Provider } from "oidc-provider";
 
 const [port, callback, ...modes] = process.argv.slice(2);
-const issuer = `http://127.0.0.1:${port}`;
+const files = modes.find((mode) => mode.startsWith("tls="))?.slice("tls=".length);
+const issuer = `${files ? "https" : "http"}://127.0.0.1:${port}`;
 const users = {
   alice: ["sre"],
   bob: [],
@@ -46,4 +49,6 @@ provider.use(async (ctx, next) => {
   ctx.respond = false;
   return undefined;
 });
-provider.listen(Number(port), "127.0.0.1");
+const [cert, key_file] = ["host.pem", "host.key"].map((name) => files && readFileSync(`${files}/${name}`));
+const server = files ? createServer({ cert, key: key_file }, provider.callback()) : provider;
+server.listen(Number(port), "127.0.0.1");
