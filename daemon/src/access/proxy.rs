@@ -80,7 +80,7 @@ impl Proxies {
     }
 
     /// Who asks, in the words of a proxy; `header` gives a header that came exactly once. `None`: it names nobody, or
-    /// somebody without a role.
+    /// somebody without a role, or of several tenants.
     pub fn who<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<Who> {
         if !self.trusts(peer) {
             return None;
@@ -96,8 +96,23 @@ impl Proxies {
         let groups: Vec<&str> = groups.unwrap_or_default().split(',').map(str::trim).collect();
         let holds = |rule: &&RoleOfGroup| rule.group == "*" || groups.contains(&rule.group.as_str());
         let rank = |rule: &&RoleOfGroup| Role::ALL.iter().position(|known| *known == rule.role);
-        let rule = self.roles.iter().filter(holds).max_by_key(rank)?;
-        let (role, tenant) = (rule.role, rule.tenant.clone());
+        let role = self.roles.iter().filter(holds).max_by_key(rank)?.role;
+        let mut tenants: Vec<_> = self
+            .roles
+            .iter()
+            .filter(holds)
+            .filter(|rule| rule.role == role)
+            .map(|rule| &rule.tenant)
+            .collect();
+        tenants.sort();
+        tenants.dedup();
+        let tenant = match tenants[..] {
+            // `None`, which is all of them, sorts first.
+            [None, ..] => None,
+            [Some(one)] => Some(one.clone()),
+            // One person sees one tenant.
+            _ => return None,
+        };
         Some(Who { name: name.to_owned(), role, tenant, known_by: KnownBy::Proxy, ends_at: None })
     }
 
@@ -152,6 +167,16 @@ mod tests {
         for name in ["", "  ", "a\u{1b}b"] {
             assert_eq!(ask("10.0.0.9", Some(name), None), None, "{name:?}");
         }
+        let both = Proxies {
+            roles: ["acme=read@acme", "globex=read@globex"].map(|text| text.parse().unwrap()).to_vec(),
+            ..proxies()
+        };
+        let of = |groups: &'static str| {
+            let header = |name: &str| Some(if name == "x-forwarded-user" { "ann" } else { groups });
+            both.who("10.0.0.9".parse().unwrap(), header).map(|who| who.tenant.unwrap().to_string())
+        };
+        assert_eq!(of("globex").as_deref(), Some("globex"));
+        assert_eq!(of("acme, globex"), None, "one person sees one tenant");
         let nobody = Proxies { roles: vec!["sre=admin".parse().unwrap()], ..proxies() };
         assert_eq!(
             nobody.who("10.0.0.9".parse().unwrap(), |_| Some("x")),

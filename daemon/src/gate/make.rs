@@ -104,8 +104,8 @@ impl Gate {
     /// # Errors
     /// [`TokenError`].
     pub async fn tokens(&self) -> Result<Vec<Token>, TokenError> {
-        let Used { tokens, sessions } = self.book().take_used();
         let store = self.store()?;
+        let Used { tokens, sessions } = self.book().take_used();
         store.use_tokens(&tokens).await.map_err(NotKept::away)?;
         store.use_sessions(&sessions).await.map_err(NotKept::away)?;
         Ok(store.tokens().await.map_err(NotKept::away)?.into_iter().map(|row| row.token).collect())

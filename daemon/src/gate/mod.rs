@@ -12,7 +12,7 @@ pub use make::{TokenError, made};
 pub use run::run;
 
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -48,7 +48,7 @@ pub struct Gate {
     sign_ins: Mutex<Throttle>,
     /// Whose tokens opened nothing: no more is said of it. An agent whose token has ended keeps nobody from signing in.
     tokens: Mutex<Throttle>,
-    trail: Trail,
+    trail: Arc<Trail>,
     /// Whether the tokens were read.
     known: watch::Sender<bool>,
 }
@@ -121,7 +121,7 @@ impl Gate {
             book: Mutex::new(book),
             sign_ins: Mutex::default(),
             tokens: Mutex::default(),
-            trail: Trail::default(),
+            trail: Arc::default(),
             known: watch::Sender::new(false),
         }
     }

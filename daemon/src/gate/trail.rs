@@ -1,7 +1,7 @@
 //! Entries of the audit trail on their way to the store.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::api::AuditEntry;
 use crate::store::Store;
@@ -22,7 +22,12 @@ struct Waiting {
 
 impl Trail {
     /// Another entry. It is in the daemon's log too, which somebody else may keep.
-    pub(super) fn push(&self, entry: AuditEntry) {
+    pub(super) fn push(&self, mut entry: AuditEntry) {
+        for text in [&mut entry.who, &mut entry.subject, &mut entry.detail] {
+            // Postgres takes none, and what stands behind would wait for ever.
+            text.retain(|c| c != '\0');
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        }
         let AuditEntry { who, role, address, action, subject, detail, status, .. } = &entry;
         tracing::info!(?who, ?role, ?address, ?action, ?subject, ?detail, status, "audit");
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,8 +38,14 @@ impl Trail {
         }
     }
 
-    /// Stores what waits, as far as the store takes it.
-    pub(super) async fn flush(&self, store: &Store) {
+    /// Stores what waits, as far as the store takes it. Goes on if who asks does not wait: an entry that is stored and still
+    /// waits would stand there twice.
+    pub(super) async fn flush(self: &Arc<Self>, store: &Store) {
+        let (trail, store) = (Arc::clone(self), store.clone());
+        let _ = tokio::spawn(async move { trail.store(&store).await }).await;
+    }
+
+    async fn store(&self, store: &Store) {
         let _storing = self.storing.lock().await;
         while let Some(entry) = self.oldest() {
             if let Err(error) = store.add_audit(&entry).await {
@@ -62,3 +73,5 @@ impl Trail {
 
 /// What people do while the database is away for a night.
 const WAITING_MAX: usize = 4096;
+/// Of a name or a detail.
+const TEXT_BYTES_MAX: usize = 2000;

@@ -41,7 +41,7 @@ pub struct App {
     pub oidc: Option<Arc<Oidc>>,
     /// Ends the streams that would never end themselves.
     pub stop: CancellationToken,
-    /// Whose jobs these are, with everybody's hub, and how many communicators are shown on /metrics.
+    /// Whose jobs these are, with everybody's hub.
     pub of_tenant: Option<(Tenant, Arc<Hub>)>,
     /// Active communicators on /metrics.
     pub metrics_communicators: usize,

@@ -37,6 +37,10 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
             Err(error) => error.into_response(),
         };
     };
+    if request.uri().path_and_query().is_some_and(|address| address.as_str().contains("%00")) {
+        return ApiError::bad_request("the address has a NUL (%00), which nothing here is called")
+            .into_response();
+    }
     let found = find(request.method().as_str(), &path);
     if found.is_none()
         && let Some(allowed) = allowed(&path)
@@ -56,6 +60,7 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
             Err(denied) => return refuse(&app, &caller, &denied, &subject),
         },
     };
+    let mut unheard = Unheard::of(&app, &caller, who.as_ref(), (action, &subject));
     let answer = match refuse_foreign(&request).and_then(|()| check(need, who.as_ref())) {
         Ok(()) => {
             request.extensions_mut().insert(caller.clone());
@@ -66,12 +71,38 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
         }
         Err(error) => error.into_response(),
     };
+    unheard.entry = None;
     let told = answer.extensions().get::<Told>().cloned().unwrap_or_default();
     let action = if told.action.is_empty() { action } else { told.action };
     if !action.is_empty() {
         record(&app, &caller, told, who, (action, subject), answer.status()).await;
     }
     answer
+}
+
+/// Writes down what somebody began who did not wait for the answer: it may have been done.
+struct Unheard {
+    app: App,
+    entry: Option<AuditEntry>,
+}
+
+impl Unheard {
+    fn of(app: &App, caller: &Caller, who: Option<&Who>, (action, subject): (&str, &str)) -> Self {
+        let entry = who.filter(|_| !action.is_empty()).map(|who| AuditEntry {
+            detail: "left before the answer: it may have been done".to_owned(),
+            status: CLIENT_LEFT,
+            ..entry(caller, Some(who), action, subject.to_owned())
+        });
+        Self { app: app.clone(), entry }
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.app.gate.record_later(entry);
+        }
+    }
 }
 
 fn not_allowed(allowed: &str) -> Response {
@@ -152,11 +183,13 @@ fn entry(caller: &Caller, who: Option<&Who>, action: &str, subject: String) -> A
     }
 }
 
-/// The path below the API's, as people read it.
+/// The path below the API's, as it was sent.
 fn subject(path: &str) -> String {
     let below = path.strip_prefix("/api/v1/").unwrap_or(path);
     below.chars().take(SUBJECT_CHARS_MAX).collect()
 }
 
+/// As nginx says that a client closed its request; no answer has it.
+const CLIENT_LEFT: u16 = 499;
 /// Of the path that the audit trail keeps.
 const SUBJECT_CHARS_MAX: usize = 300;

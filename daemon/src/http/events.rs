@@ -3,13 +3,17 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::Stream;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
+use super::caller::Caller;
 use super::problem::ApiError;
 use super::query::Params;
+use crate::access::Who;
 use crate::api::Changed;
 
 /// Server-sent events `changed`, at most one per 500 ms; a comment every 10 s keeps the connection open.
@@ -18,6 +22,9 @@ use crate::api::Changed;
         body = Changed, content_type = "text/event-stream")))]
 pub(super) async fn events(
     app: App,
+    Extension(caller): Extension<Caller>,
+    who: Option<Extension<Who>>,
+    headers: HeaderMap,
     params: Params,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     params.allow(&[])?;
@@ -25,11 +32,17 @@ pub(super) async fn events(
     let mut changes = app.hub.subscribe();
     let stream = async_stream::stream! {
         let _permit = permit;
+        let asked = who.map(|Extension(who)| (who.role, who.tenant));
         loop {
             let change = tokio::select! {
                 () = app.stop.cancelled() => return,
                 change = changes.recv() => change,
             };
+            // A token that was revoked meanwhile opens nothing any more.
+            let now = caller.identify(&app.gate, &headers).await.ok().map(|who| (who.role, who.tenant));
+            if now != asked {
+                return;
+            }
             match change {
                 Ok(change) => {
                     if let Ok(event) = Event::default().event("changed").json_data(&change) {

@@ -59,12 +59,12 @@ pub(super) async fn import(
     let mut held = app.guard.uploads.begin();
     held.grow(READER_BYTES)?;
     // A client that leaves takes `_here` with it, and the reading ends.
-    let (gone, full) = (CancellationToken::new(), CancellationToken::new());
+    let [gone, full, too_heavy] = [(); 3].map(|()| CancellationToken::new());
     let _here = gone.clone().drop_guard();
     let uploads = Arc::clone(&app.guard.uploads);
     let (held, parsed) = (Mutex::new(held), Mutex::new(None));
     let line = request.extensions().get::<Line>().cloned();
-    let room = Within { uploads, held, parsed, gone, line, full: full.clone() };
+    let room = Within { uploads, held, parsed, gone, line, full: full.clone(), too_heavy: too_heavy.clone() };
     let (upload, uploading) = Upload::new();
     let agent_id = format!("import-{}", Uuid::new_v4());
     let judging = tokio::task::spawn_blocking(move || {
@@ -74,6 +74,11 @@ pub(super) async fn import(
     });
     send(Chunks::of(request.into_body()), upload).await?;
     let judged = judging.await.map_err(|error| ApiError::internal(&error))?;
+    if too_heavy.is_cancelled() {
+        let detail = "this file says more than is read of one here; use `ringscope import --daemon`, which sends only the \
+                      facts";
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-heavy", detail));
+    }
     if full.is_cancelled() {
         let detail = "the files that are being read leave no room for this one; send it again later, or use \
                       `ringscope import --daemon`, which sends only the facts";
@@ -88,7 +93,7 @@ pub(super) async fn import(
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, kind, format!("the file {problem}")));
     }
     for batch in batches {
-        let taken = app.ingest.take(batch.encode_to_vec().into(), app.tenant()).await;
+        let taken = app.ingest.take(batch.encode_to_vec().into(), app.tenant(), ()).await;
         taken.map_err(|error| ApiError::unavailable("not-stored", error.to_string()))?;
     }
     Ok((Extension(told), Json(import)))
@@ -104,6 +109,8 @@ struct Within {
     line: Option<Line>,
     /// Cancelled when there was no room.
     full: CancellationToken,
+    /// Cancelled when there never will be.
+    too_heavy: CancellationToken,
 }
 
 impl Within {
@@ -120,6 +127,9 @@ impl Room for Within {
     }
 
     fn take_parsed(&self, bytes: usize) -> io::Result<()> {
+        if self.uploads.is_too_heavy(bytes as u64) {
+            self.too_heavy.cancel();
+        }
         let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         *parsed = Some(self.uploads.decoding_now(bytes as u64).ok_or_else(|| self.no_room())?);
         Ok(())

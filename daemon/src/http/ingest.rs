@@ -47,13 +47,13 @@ pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiEr
         Err(error) => return Err(error),
     };
     // Kept until the batch is stored: both its bytes and what they become.
-    let weighed = weighed(&app, packed, packing, &mut held).await;
-    let (bytes, _decoding) = weighed.inspect_err(|error| {
+    let weighed = weighed(&app, packed, packing, held).await;
+    let (bytes, held) = weighed.inspect_err(|error| {
         if !error.is_temporary() {
             app.ingest.count_refused();
         }
     })?;
-    match app.ingest.take(bytes, app.tenant()).await {
+    match app.ingest.take(bytes, app.tenant(), held).await {
         Ok(Stored { reply, imported }) => {
             let answer = ([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec());
             Ok(with_told(&imported, answer.into_response()))
@@ -87,33 +87,36 @@ fn check(headers: &HeaderMap, limit_bytes: usize) -> Result<Packing, ApiError> {
 }
 
 /// Unpacks a body and weighs it while it does so: what is too much is refused where it becomes so, and was never decoded.
+/// What is held goes along into the work, which does not end if the client leaves.
 async fn weighed(
     app: &App,
     packed: Vec<u8>,
     packing: Packing,
-    held: &mut Held,
-) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
+    mut held: Held,
+) -> Result<(Bytes, (Held, OwnedSemaphorePermit)), ApiError> {
     let limit = app.body_limit_bytes;
     let mut scales = Scales::new(batch_bytes_max(limit));
     if packing == Packing::None && packed.len() <= SMALL_BYTES {
         scales.put(&packed).map_err(|error| refused(&error))?;
-        return Ok((packed.into(), app.guard.uploads.decoding(scales.weight()).await?));
+        let decoding = app.guard.uploads.decoding(scales.weight()).await?;
+        return Ok((packed.into(), (held, decoding)));
     }
-    let _unpacking = app.guard.uploads.unpacking().await?;
+    let permit = app.guard.uploads.unpacking().await?;
     let mut unpacked_held = app.guard.uploads.begin();
     let unpacking = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         let bytes = packing.unpack(packed, limit, &mut unpacked_held, |piece| {
             scales.put(piece).map_err(|error| refused(&error))
         })?;
-        Ok::<_, ApiError>((bytes, scales.weight(), unpacked_held))
+        // The packed bytes are gone.
+        if packing != Packing::None {
+            held = unpacked_held;
+        }
+        Ok::<_, ApiError>((bytes, scales.weight(), held))
     });
     let unpacked = unpacking.await.map_err(|error| ApiError::internal(&error))?;
-    let (bytes, weight_bytes, unpacked_held) = unpacked?;
-    // The packed bytes are gone.
-    if packing != Packing::None {
-        *held = unpacked_held;
-    }
-    Ok((bytes.into(), app.guard.uploads.decoding(weight_bytes).await?))
+    let (bytes, weight_bytes, held) = unpacked?;
+    Ok((bytes.into(), (held, app.guard.uploads.decoding(weight_bytes).await?)))
 }
 
 /// `ringscope import --daemon` sends batches, as an agent does; who did so is told as of a file that was sent.

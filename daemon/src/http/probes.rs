@@ -27,7 +27,11 @@ pub(super) async fn readyz(State(Whole(app)): State<Whole>) -> Result<Json<serde
         StoreState::Open(_) => Ok(Json(serde_json::json!({ "status": "ready", "store": "open" }))),
         StoreState::None => Ok(Json(serde_json::json!({ "status": "ready", "store": "none" }))),
         StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),
-        StoreState::Away(reason) => Err(ApiError::unavailable("store-away", reason)),
+        // Strangers ask too, and the reason names the database.
+        StoreState::Away(_) => Err(ApiError::unavailable(
+            "store-away",
+            "the database does not answer; the daemon's log says why",
+        )),
     }
 }
 

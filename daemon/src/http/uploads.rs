@@ -64,6 +64,11 @@ impl Uploads {
         within_wait(Arc::clone(&self.decoded).acquire_many_owned(kib)).await
     }
 
+    /// Whether what is so heavy may ever be decoded.
+    pub(super) fn is_too_heavy(&self, weight_bytes: u64) -> bool {
+        weight_bytes >> 10 > u64::from(self.decoded_kib_max)
+    }
+
     /// The same at once, or not at all.
     pub(super) fn decoding_now(&self, weight_bytes: u64) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(weight_bytes >> 10).unwrap_or(u32::MAX);

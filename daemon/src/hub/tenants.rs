@@ -92,8 +92,7 @@ impl Hub {
                 by_tenant.entry(tenant).or_default().incidents.push(incident.clone());
             }
         }
-        for (tenant, mut restored) in by_tenant {
-            restored.agents.clear();
+        for (tenant, restored) in by_tenant {
             self.of_tenant(&tenant).restore_own(restored, now);
         }
     }

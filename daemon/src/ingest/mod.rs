@@ -60,28 +60,30 @@ impl Ingest {
         Self { hub, keeper, metrics }
     }
 
-    /// Takes one batch.
+    /// Takes one batch. `held` is what it holds of the daemon: it is given back when the batch is stored, or, if nobody waits
+    /// for that, when it is applied.
     ///
     /// # Errors
     /// An [`IngestError`].
-    pub async fn take(
+    pub async fn take<H: Send + 'static>(
         &self,
         bytes: axum::body::Bytes,
         tenant: Option<&Tenant>,
+        held: H,
     ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
-        let taken = if bytes.len() > LARGE_BYTES {
+        let (taken, _held) = if bytes.len() > LARGE_BYTES {
             let this = self.clone();
             let tenant = tenant.cloned();
-            let apply = tokio::task::spawn_blocking(move || this.apply(&bytes, tenant.as_ref()));
+            let apply = tokio::task::spawn_blocking(move || (this.apply(&bytes, tenant.as_ref()), held));
             apply.await.map_err(|error| IngestError::NotStored {
                 reason: not_stored(&error),
                 imported: BTreeSet::new(),
             })?
         } else {
-            self.apply(&bytes, tenant)
-        }?;
-        let Taken { reply, imported, .. } = taken;
+            (self.apply(&bytes, tenant), held)
+        };
+        let Taken { reply, imported, .. } = taken?;
         match self.keeper.saved().await {
             Ok(()) => Ok(Stored { reply, imported }),
             Err(error) => Err(IngestError::NotStored { reason: not_stored(&error), imported }),

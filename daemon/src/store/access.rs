@@ -3,13 +3,13 @@
 use sqlx::Row as _;
 
 use super::{Store, StoreError, each};
-use crate::access::{Hash, SessionRow, TokenRow};
+use crate::access::{Hash, SessionRow, Tenant, TokenRow};
 use crate::api::Token;
 use crate::clock::Timestamp;
 
 impl Store {
-    /// Every token that was ever made, the newest first. One whose role or hash cannot be read, being of another version or
-    /// damaged, opens nothing and is left out.
+    /// Every token that was ever made, the newest first. One whose role, tenant or hash cannot be read, being of another
+    /// version or damaged, opens nothing and is left out.
     ///
     /// # Errors
     /// What the driver says.
@@ -20,12 +20,16 @@ impl Store {
         each!(read self, |pool| {
             for row in sqlx::query(query).bind(TOKENS_MAX).fetch_all(pool).await? {
                 let (role, hash): (String, Vec<u8>) = (row.try_get("role")?, row.try_get("hash")?);
-                let (Ok(role), Ok(hash)) = (role.parse(), Hash::try_from(hash)) else { continue };
+                let tenant = Some(row.try_get::<String, _>("tenant")?).filter(|tenant| !tenant.is_empty());
+                let is_tenant = tenant.as_ref().is_none_or(|tenant| tenant.parse::<Tenant>().is_ok());
+                let (Ok(role), Ok(hash), true) = (role.parse(), Hash::try_from(hash), is_tenant) else {
+                    continue;
+                };
                 let token = Token {
                     id: row.try_get("id")?,
                     name: row.try_get("name")?,
                     role,
-                    tenant: Some(row.try_get::<String, _>("tenant")?).filter(|tenant| !tenant.is_empty()),
+                    tenant,
                     created_at: time(row.try_get("created_ns")?),
                     created_by: row.try_get("created_by")?,
                     expires_at: row.try_get::<Option<i64>, _>("expires_ns")?.map(time),

@@ -18,7 +18,7 @@ use crate::common::daemon::{Daemon, closed, config, problem, sqlite, tokens};
 use crate::common::{scratch, until};
 
 /// A daemon with a token of each role and a job.
-async fn with_tokens(dir: &Path) -> (Daemon, [String; 4]) {
+pub(super) async fn with_tokens(dir: &Path) -> (Daemon, [String; 4]) {
     let url = sqlite(dir);
     let secrets = tokens(&url, Role::ALL).await;
     let daemon = Daemon::start(closed(&url)).await;
@@ -31,12 +31,12 @@ async fn with_tokens(dir: &Path) -> (Daemon, [String; 4]) {
 }
 
 impl Daemon {
-    fn ask(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
+    pub(super) fn ask(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{path}", self.url));
         if token.is_empty() { request } else { request.bearer_auth(token) }
     }
 
-    async fn get_as(&self, path: &str, token: &str) -> Response {
+    pub(super) async fn get_as(&self, path: &str, token: &str) -> Response {
         self.ask(Method::GET, path, token).send().await.unwrap()
     }
 
@@ -46,7 +46,7 @@ impl Daemon {
     }
 
     /// What the audit trail has, the oldest first: action, who, status.
-    async fn audit(&self, admin: &str) -> Vec<(String, String, u64)> {
+    pub(super) async fn audit(&self, admin: &str) -> Vec<(String, String, u64)> {
         let page: Value = self.get_as("/api/v1/audit", admin).await.json().await.unwrap();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let entries = page["items"].as_array().unwrap().iter().rev();
@@ -515,7 +515,7 @@ async fn while_the_database_is_away_nobody_comes_in_by_that() {
     // A port on which nothing listens.
     let away = "postgres://u@127.0.0.1:1/ring";
     let daemon = Daemon::start(closed(away)).await;
-    until("away", async || daemon.get("/readyz").await.text().await.unwrap().contains("127.0.0.1:1")).await;
+    until("away", async || daemon.get("/readyz").await.text().await.unwrap().contains("store-away")).await;
     let token = format!("rsc_{}_{}", "0".repeat(16), "0".repeat(64));
     for token in ["", &token] {
         problem(daemon.get_as("/api/v1/jobs", token).await, 503, "has not answered").await;

@@ -22,6 +22,7 @@ mod goodbye;
 mod hardware;
 mod incidents;
 mod leaks;
+mod leaving;
 mod levels;
 mod limits;
 mod metrics;

@@ -21,7 +21,7 @@ pub(in crate::agent) enum Role {
 /// Denies this thread, and all that it makes from now on, what it never needs.
 ///
 /// # Errors
-/// The kernel's words: nothing is denied.
+/// The kernel's words: not all of it is denied.
 pub(in crate::agent) fn deny_calls(role: Role) -> Result<(), String> {
     let words = |error: seccompiler::Error| error.to_string();
     for (calls, answer) in [(denied(role), libc::EPERM), (unknown(role), libc::ENOSYS)] {
@@ -88,11 +88,13 @@ fn has_bits(argument: u8, bits: i32) -> Option<SeccompRule> {
 /// On x86-64 some kernels take the same calls by other numbers (x32). Source: `arch/x86/entry/syscalls/syscall_64.tbl`.
 fn with_x32(calls: Calls) -> Calls {
     const X32: i64 = 0x4000_0000;
-    /// Those whose number differs: `execve`, `ptrace`, `kexec_load`, `process_vm_readv`, `process_vm_writev`, `execveat`.
-    const OTHERS: [(i64, i64); 6] = [
+    /// Those whose number differs.
+    const OTHERS: [(i64, i64); 8] = [
         (libc::SYS_execve, 520),
         (libc::SYS_ptrace, 521),
+        (libc::SYS_rt_sigqueueinfo, 524),
         (libc::SYS_kexec_load, 528),
+        (libc::SYS_rt_tgsigqueueinfo, 536),
         (libc::SYS_process_vm_readv, 539),
         (libc::SYS_process_vm_writev, 540),
         (libc::SYS_execveat, 545),
@@ -203,7 +205,11 @@ const CHANGES: &[i64] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_connect,
+    // Not tgkill, by which a process ends itself.
     libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_pidfd_send_signal,
     libc::SYS_pidfd_getfd,
     libc::SYS_ftruncate,
@@ -226,6 +232,9 @@ const CHANGES_OF_MACHINE: &[i64] = &[
     libc::SYS_rmdir,
     libc::SYS_link,
     libc::SYS_symlink,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const CHANGES_OF_MACHINE: &[i64] = &[];

@@ -22,8 +22,8 @@ pub fn enter(config: AgentConfig) -> Result<AgentConfig, AgentError> {
     }
     let needs = needs(&config)?;
     folders::prepare(&needs.dir, &needs.state_dir)?;
-    // Before all else: it must be able to do what this process gives up.
     Rights::for_looking_alone();
+    // Before all else: it must be able to do what this process gives up.
     let starter = Starter::spawn(&config.programs().paths).map_err(AgentError::Starter)?;
     if hides_processes_here() {
         procfs::see_by(Box::new(starter.clone()));

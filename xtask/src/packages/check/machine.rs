@@ -15,7 +15,7 @@ use crate::process::{run, say};
 pub(super) struct Machine {
     container: Child,
     /// Its first process, as this machine numbers it.
-    init: u32,
+    init: Option<u32>,
     root: PathBuf,
 }
 
@@ -49,8 +49,8 @@ impl Machine {
         let log = fs::File::create(root.with_extension("console"))?;
         nspawn.arg(&root).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let container = nspawn.spawn().context("cannot start systemd-nspawn")?;
-        let mut machine = Self { container, init: 0, root };
-        machine.init = machine.wait_for("the first process", Self::first_process)?;
+        let mut machine = Self { container, init: None, root };
+        machine.init = Some(machine.wait_for("the first process", Self::first_process)?);
         machine.wait_for("systemd", |machine| {
             let state = machine.try_run("systemctl is-system-running").ok()?;
             ["running", "degraded"].contains(&state.text.trim()).then_some(())
@@ -86,8 +86,9 @@ impl Machine {
 
     /// Runs a command by the shell, as root.
     pub(super) fn try_run(&self, script: &str) -> Result<Said> {
+        let init = self.init.context("the new machine has no first process")?.to_string();
         let mut command = Command::new("nsenter");
-        command.args(["--all", "--target", &self.init.to_string(), "--", "/usr/bin/env", "-i", ENVIRONMENT]);
+        command.args(["--all", "--target", &init, "--", "/usr/bin/env", "-i", ENVIRONMENT]);
         let done = command.args(["LC_ALL=C", "sh", "-c"]).arg(format!("exec 2>&1; {script}")).output()?;
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         Ok(Said { text, is_good: done.status.success() })
@@ -111,7 +112,10 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         // SIGTERM would be an orderly end, which takes long; nobody needs what is in it.
-        let _ = Command::new("kill").args(["-KILL", &self.init.to_string()]).status();
+        let _ = match self.init {
+            Some(init) => Command::new("kill").args(["-KILL", &init.to_string()]).status().map(drop),
+            None => self.container.kill(),
+        };
         let _ = self.container.wait();
     }
 }
