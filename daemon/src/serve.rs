@@ -213,6 +213,12 @@ fn raise_file_limit() {
 async fn somebody_may_enter(config: &ServeConfig) -> Result<(), ServeError> {
     let has_others = !config.access.proxies.trusted.is_empty() || config.access.oidc.is_some();
     let is_local = config.listen.ip().to_canonical().is_loopback();
+    if config.access.insecure_open && !is_local {
+        tracing::warn!(
+            "whoever reaches {} sees every job and sets levels, as --insecure-open says",
+            config.listen
+        );
+    }
     if config.access.insecure_open || has_others || is_local {
         return Ok(());
     }

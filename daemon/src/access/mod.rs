@@ -12,7 +12,7 @@ pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
 pub use groups::{Groups, NoAccess, group_role, group_tenant};
 pub use people::Person;
 pub use proxy::{Proxies, RoleOfGroup, Trusted};
-pub use tenant::{Tenant, nobodys};
+pub use tenant::{Tenant, nobodys, without_tenants};
 pub use throttle::Throttle;
 pub use token::{Hash, Secret, hash_of};
 

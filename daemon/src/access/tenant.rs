@@ -57,9 +57,11 @@ impl Tenant {
         hash.into_iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(byte))
     }
 
-    /// The names in an answer as the agent knows them.
+    /// The names in an answer as the agent knows them; of others' jobs it is told nothing.
     pub fn disown(&self, reply: &mut IngestReply) {
         let prefix = self.prefix();
+        reply.wishes.retain(|wish| wish.job.starts_with(&prefix));
+        reply.raised.retain(|job| job.starts_with(&prefix));
         let disown = |name: &mut String| {
             if let Some(bare) = name.strip_prefix(&prefix) {
                 *name = bare.to_owned();
@@ -69,6 +71,12 @@ impl Tenant {
         reply.raised.iter_mut().for_each(disown);
         reply.inquiries.iter_mut().for_each(|inquiry| disown(&mut inquiry.process));
     }
+}
+
+/// Leaves in the answer to an agent of nobody's in particular what is no tenant's.
+pub fn without_tenants(reply: &mut IngestReply) {
+    reply.wishes.retain(|wish| !wish.job.contains(SEPARATOR));
+    reply.raised.retain(|job| !job.contains(SEPARATOR));
 }
 
 /// Takes the separator out of the names of what is nobody's in particular: none of them is ever taken for a tenant's.
@@ -126,6 +134,26 @@ mod tests {
         // Who knows how theirs and another's session are shown cannot choose one that is shown as the other's.
         let chosen = 7 ^ acme.session(7) ^ globex.session(7);
         assert_ne!(acme.session(chosen), globex.session(7));
+    }
+
+    #[test]
+    fn an_answer_tells_of_no_other_tenants_jobs() {
+        let jobs = ["acme::train", "globex::secret", "llama"];
+        let told = IngestReply {
+            wishes: jobs.map(|job| Wish { job: job.into(), ..Wish::default() }).into(),
+            raised: jobs.map(str::to_owned).into(),
+            ..IngestReply::default()
+        };
+        let names = |reply: &IngestReply| {
+            let wished = reply.wishes.iter().map(|wish| wish.job.clone());
+            (wished.collect::<Vec<_>>(), reply.raised.clone())
+        };
+        let mut acmes = told.clone();
+        "acme".parse::<Tenant>().unwrap().disown(&mut acmes);
+        assert_eq!(names(&acmes), (vec!["train".to_owned()], vec!["train".to_owned()]));
+        let mut nobodys = told;
+        without_tenants(&mut nobodys);
+        assert_eq!(names(&nobodys), (vec!["llama".to_owned()], vec!["llama".to_owned()]));
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! `agent-<uuid>` belongs to the agent that holds its lock; the folders of agents that are gone are sent first.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -52,7 +53,7 @@ impl Backlog {
     /// Makes this agent's folder and takes over those of agents that are gone.
     pub(super) fn open(state_dir: &Path, agent_id: &str, limit_bytes: u64) -> Result<Self, AgentError> {
         let wrong = |source| AgentError::StateDir { path: state_dir.to_owned(), source };
-        std::fs::create_dir_all(state_dir).map_err(wrong)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(wrong)?;
         let mut backlog = Self {
             folder: state_dir.join(format!("agent-{agent_id}")),
             entries: VecDeque::new(),

@@ -1,5 +1,7 @@
 //! The folders that an agent needs, made where they are not there.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::beneath::FileId;
@@ -10,7 +12,7 @@ use crate::shared_dir;
 pub(super) fn prepare(dir: &Path, state_dir: &Path) -> Result<(), AgentError> {
     prepare_dir(dir)?;
     let wrong = |source| AgentError::StateDir { path: state_dir.to_owned(), source };
-    std::fs::create_dir_all(state_dir).map_err(wrong)
+    DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(wrong)
 }
 
 /// That of segments, which the agent must be able to list and write in.

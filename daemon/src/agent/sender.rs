@@ -192,7 +192,7 @@ impl Sender {
                 if line.failures == 0 {
                     tracing::warn!(
                         reason,
-                        "the daemon cannot be reached: batches are kept on disk until it can"
+                        "the daemon does not take batches: they are kept on disk until it does"
                     );
                 }
                 line.retry_at = Some(Instant::now() + back_off(line.failures));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use ringscope_wire::batch::{Batch, BatchError, FORMAT_VERSION, IngestReply};
 
-use crate::access::{Tenant, nobodys};
+use crate::access::{Tenant, nobodys, without_tenants};
 use crate::clock;
 use crate::hub::{Hub, Taken};
 use crate::metrics::OwnMetrics;
@@ -109,7 +109,9 @@ impl Ingest {
             }
             None => {
                 nobodys(&mut batch);
-                self.hub.ingest(&batch, clock::now())
+                let mut taken = self.hub.ingest(&batch, clock::now());
+                without_tenants(&mut taken.reply);
+                taken
             }
         };
         self.metrics.ingest_batches.inc();

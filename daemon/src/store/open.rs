@@ -1,5 +1,7 @@
 //! Opening a database: connect, check that it is fit, migrate.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -98,13 +100,22 @@ fn fit(url: &DatabaseUrl, number: i64, found: String) -> Result<(), StoreError> 
     if number < PG_OLDEST { Err(StoreError::TooOld { url: url.to_string(), found }) } else { Ok(()) }
 }
 
-async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
+/// Makes the folder and the file, where they are not there, for their owner alone: jobs of all, and hashes of tokens.
+fn prepare(path: &Path) -> std::io::Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(|error| StoreError::Unwritable {
-            path: path.display().to_string(),
-            reason: error.to_string(),
-        })?;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
+    prepare(path).map_err(|error| StoreError::Unwritable {
+        path: path.display().to_string(),
+        reason: error.to_string(),
+    })?;
     let at_open = |error| StoreError::at_open(url, &error);
     let options = SqliteConnectOptions::new()
         .filename(path)

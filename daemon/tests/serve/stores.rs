@@ -14,6 +14,7 @@ use ringscope_daemon::store::{
 };
 use ringscope_wire::batch::{Counters, Process};
 
+use crate::common::daemon::Daemon;
 use crate::common::postgres::Postgres;
 use crate::common::scratch;
 
@@ -356,4 +357,17 @@ async fn audit(store: &Store) {
     assert!(found(AuditQuery { action: Some("import"), ..newest }).await.0.is_empty());
     store.sweep_audit(Timestamp(NOW.0 + 3)).await.unwrap();
     assert_eq!(found(AuditQuery::newest(9)).await.0, [3]);
+}
+
+/// Whoever can read the database has the jobs of all, and hashes of their tokens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_made_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = scratch("modes");
+    let file = dir.join("new/ring.db");
+    let daemon = Daemon::ready(&format!("sqlite:{}", file.display())).await;
+    for (path, mode) in [(file.parent().unwrap(), 0o700), (&*file, 0o600)] {
+        assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, mode, "{path:?}");
+    }
+    daemon.stop().await;
 }

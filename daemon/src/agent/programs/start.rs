@@ -133,10 +133,16 @@ impl Starter {
         let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         line.n_asked += 1;
         let number = line.n_asked;
-        line::send(line.socket.as_fd(), &Request { number, what }, None)?;
+        let ended = || {
+            io::Error::other(
+                "the process that starts programs for this agent has ended: restart the agent, which sees no stacks \
+                 without it",
+            )
+        };
+        line::send(line.socket.as_fd(), &Request { number, what }, None)
+            .map_err(|error| if error.kind() == io::ErrorKind::BrokenPipe { ended() } else { error })?;
         loop {
             let received = line::receive::<Answer>(line.socket.as_fd())?;
-            let ended = || io::Error::other("the process that starts programs for this agent has ended");
             let (answer, output) = received.ok_or_else(ended)?;
             match answer.error {
                 // To a question that was given up.

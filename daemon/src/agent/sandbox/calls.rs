@@ -123,6 +123,7 @@ const NEVER: &[i64] = &[
     libc::SYS_fsmount,
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -178,6 +179,12 @@ const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat, libc::SYS_liste
 /// Memory and descriptors of other processes: who looks is a program of its own.
 const OTHERS_MEMORY: &[i64] = &[libc::SYS_process_vm_readv, libc::SYS_pidfd_getfd, libc::SYS_kcmp];
 
+/// Of Linux 6.13 to 6.17, which libc does not name yet; the same on every machine.
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const OPEN_TREE_ATTR: i64 = 467;
+const FILE_SETATTR: i64 = 469;
+
 /// Landlock knows nothing of these, and `truncate` only later.
 const RIGHTS_OF_FILES: &[i64] = &[
     libc::SYS_fchmod,
@@ -191,6 +198,9 @@ const RIGHTS_OF_FILES: &[i64] = &[
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
     libc::SYS_truncate,
 ];
 
