@@ -46,6 +46,7 @@ pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
             StoreState::Opening | StoreState::Away(_) => {}
         }
         if is_ending {
+            gate.trail.settle().await;
             return;
         }
     }

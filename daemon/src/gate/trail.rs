@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio_util::task::TaskTracker;
+
 use crate::api::AuditEntry;
 use crate::store::Store;
 
@@ -12,6 +14,8 @@ pub(super) struct Trail {
     waiting: Mutex<Waiting>,
     /// Whoever stores holds it, so that entries keep their order.
     storing: tokio::sync::Mutex<()>,
+    /// Those that store.
+    tasks: TaskTracker,
 }
 
 #[derive(Default)]
@@ -42,7 +46,13 @@ impl Trail {
     /// waits would stand there twice.
     pub(super) async fn flush(self: &Arc<Self>, store: &Store) {
         let (trail, store) = (Arc::clone(self), store.clone());
-        let _ = tokio::spawn(async move { trail.store(&store).await }).await;
+        let _ = self.tasks.spawn(async move { trail.store(&store).await }).await;
+    }
+
+    /// Waits until nobody stores any more.
+    pub(super) async fn settle(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     async fn store(&self, store: &Store) {

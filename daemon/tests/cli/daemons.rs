@@ -42,8 +42,9 @@ async fn serve_lives_without_its_data_folder_and_says_so() {
         response.text().await.ok()?.contains("store-away").then_some(())
     })
     .await;
+    problem(reqwest::get(format!("{url}/readyz")).await.unwrap(), 503, "log says why").await;
     for part in ["/dev/null/x", "--database-url"] {
-        problem(reqwest::get(format!("{url}/readyz")).await.unwrap(), 503, part).await;
+        eventually("the log says why", async || log(&dir).contains(part).then_some(())).await;
     }
     assert_eq!(reqwest::get(format!("{url}/healthz")).await.unwrap().status(), 200);
     eventually("the agent says that it does not run", async || {
