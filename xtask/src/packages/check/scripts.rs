@@ -30,9 +30,11 @@ pub(super) fn make_users_and_keep_settings(target: Target, release: &str) -> Res
     Ok(())
 }
 
+/// rpm, whose scripts find `/proc` there, as systemd-tmpfiles wants it.
 fn rpm(root: &Path) -> Command {
-    let mut command = Command::new("rpm");
-    command.arg("--root").arg(root);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", r#"mount -t proc proc "$0/proc" && exec rpm --root "$0" "$@""#]);
+    command.arg(root);
     command
 }
 
