@@ -69,23 +69,33 @@ impl Groups {
         if role == Role::Admin || self.tenants.is_empty() {
             return Ok((role, None));
         }
-        let mut tenants: Vec<&Option<Tenant>> =
-            self.tenants.iter().filter(|(group, _)| is_in(group)).map(|(_, tenant)| tenant).collect();
-        tenants.sort();
-        tenants.dedup();
-        match tenants[..] {
-            [] => {
+        let tenants = self.tenants.iter().filter(|(group, _)| is_in(group)).map(|(_, tenant)| tenant);
+        match one_tenant(tenants) {
+            Ok(tenant) => Ok((role, tenant)),
+            Err(names) if names.is_empty() => {
                 let counting = list(self.tenants.iter().map(|(group, _)| group.as_str()));
                 Err(NoAccess::NoTenant { has: has(), counting })
             }
-            // `None` sorts first.
-            [None, ..] => Ok((role, None)),
-            [Some(one)] => Ok((role, Some(one.clone()))),
-            _ => {
-                let names: Vec<String> = tenants.into_iter().flatten().map(ToString::to_string).collect();
-                Err(NoAccess::SeveralTenants(list(names.iter().map(String::as_str))))
-            }
+            Err(names) => Err(NoAccess::SeveralTenants(list(names.iter().map(String::as_str)))),
         }
+    }
+}
+
+/// The tenant of who is of these; `None`, which is all of them, holds before others.
+///
+/// # Errors
+/// The names of several, for one person sees one; no name, if they are of none.
+pub(super) fn one_tenant<'t>(
+    tenants: impl Iterator<Item = &'t Option<Tenant>>,
+) -> Result<Option<Tenant>, Vec<String>> {
+    let mut tenants: Vec<_> = tenants.collect();
+    tenants.sort();
+    tenants.dedup();
+    match tenants[..] {
+        // `None` sorts first.
+        [None, ..] => Ok(None),
+        [Some(one)] => Ok(Some(one.clone())),
+        _ => Err(tenants.into_iter().flatten().map(ToString::to_string).collect()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use super::groups::one_tenant;
 use super::{Tenant, Who};
 use crate::api::{KnownBy, Role, TOKEN_NAME_CHARS_MAX};
 
@@ -97,22 +98,8 @@ impl Proxies {
         let holds = |rule: &&RoleOfGroup| rule.group == "*" || groups.contains(&rule.group.as_str());
         let rank = |rule: &&RoleOfGroup| Role::ALL.iter().position(|known| *known == rule.role);
         let role = self.roles.iter().filter(holds).max_by_key(rank)?.role;
-        let mut tenants: Vec<_> = self
-            .roles
-            .iter()
-            .filter(holds)
-            .filter(|rule| rule.role == role)
-            .map(|rule| &rule.tenant)
-            .collect();
-        tenants.sort();
-        tenants.dedup();
-        let tenant = match tenants[..] {
-            // `None`, which is all of them, sorts first.
-            [None, ..] => None,
-            [Some(one)] => Some(one.clone()),
-            // One person sees one tenant.
-            _ => return None,
-        };
+        let rules = self.roles.iter().filter(holds).filter(|rule| rule.role == role);
+        let tenant = one_tenant(rules.map(|rule| &rule.tenant)).ok()?;
         Some(Who { name: name.to_owned(), role, tenant, known_by: KnownBy::Proxy, ends_at: None })
     }
 
