@@ -30,6 +30,8 @@
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "bench_ingest/daemon.rs"]
+mod daemon;
 #[path = "bench_ingest/history.rs"]
 mod history;
 #[path = "bench_ingest/load.rs"]
@@ -40,14 +42,11 @@ mod proc;
 mod reads;
 mod sending;
 
-use std::io::BufRead as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::postgres::Postgres;
 use load::Shape;
-use tokio_util::sync::CancellationToken;
 
 /// What one run measured.
 struct Figures {
@@ -76,7 +75,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().collect();
     let value = |name: &str| Some(args.get(args.iter().position(|arg| arg == name)? + 1)?.clone());
     if let Some(url) = value("--daemon") {
-        return daemon(&url, value("--tls-files").as_deref().map(Path::new)).await;
+        return daemon::run(&url, value("--tls-files").as_deref().map(Path::new)).await;
     }
     let seconds: u64 = value("--seconds").map_or(10, |text| text.parse().expect("a number of seconds"));
     let rounds: usize = value("--rounds").map_or(3, |text| text.parse().expect("a number of rounds"));
@@ -157,8 +156,8 @@ async fn run(store: &'static str, tls: bool, shape: Shape, time: Duration) -> Fi
     if let Some(ca) = &ca {
         ca.issue(&["127.0.0.1"]).write(&dir, "host");
     }
-    let (child, base_url) = spawn_daemon(&url, tls.then_some(&*dir));
-    let pid = child.0.id();
+    let (child, base_url) = daemon::spawn(&std::env::current_exe().unwrap(), &url, tls.then_some(&*dir));
+    let pid = child.id();
     let daemon = sending::Daemon::trusting(ca.as_ref().map(|ca| ca.pem.as_str()), &base_url);
     daemon.until_ready().await.unwrap();
     let mut agents = load::agents(shape);
@@ -195,42 +194,6 @@ async fn run(store: &'static str, tls: bool, shape: Shape, time: Duration) -> Fi
         p99_ms: quantile(0.99),
         reads,
     }
-}
-
-/// The daemon that is measured.
-async fn daemon(url: &str, tls: Option<&Path>) {
-    let mut config = common::daemon::config(url);
-    config.tls = tls.map(|dir| ringscope_daemon::tls::ServerFiles {
-        cert: dir.join("host.pem"),
-        key: dir.join("host.key"),
-        client_ca: None,
-    });
-    let server = ringscope_daemon::serve::Server::bind(config).await.unwrap();
-    println!("listening {}", server.local_url());
-    server.run(CancellationToken::new()).await.unwrap();
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn spawn_daemon(url: &str, tls: Option<&Path>) -> (Killed, String) {
-    let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(program);
-    command.args(["--daemon", url]);
-    if let Some(dir) = tls {
-        command.arg("--tls-files").arg(dir);
-    }
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let base_url = line.trim().strip_prefix("listening ").expect("the daemon's address").to_owned();
-    (Killed(child), base_url)
 }
 
 fn print_row(figures: &Figures) {

@@ -176,13 +176,18 @@ impl Hub {
         self.tick_tenants(now);
     }
 
-    /// Looks again at the jobs of which more may be known before the next tick. To be called some times a second.
+    /// Looks again at the jobs of which more may be known before the next tick, and at the communicators whose turn has
+    /// come. To be called some times a second.
     pub fn look_again(&self, now: Timestamp) {
         let mut state = self.lock();
-        let findings = {
+        let mut findings = {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.update(model, Some(&BTreeSet::new()), now)
+        };
+        findings.extend({
             let State { model, diagnosis, .. } = &mut *state;
             diagnosis.update_jobs(model, Some(&BTreeSet::new()), now)
-        };
+        });
         state.put_questions(now);
         if !findings.is_empty() {
             self.note_findings(&mut state, findings, now);

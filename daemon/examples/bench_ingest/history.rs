@@ -5,7 +5,7 @@ use std::time::Instant;
 use ringscope_daemon::clock;
 use ringscope_daemon::store::{CommunicatorRow, Store, WriteSet};
 
-use crate::{common, database, sending, spawn_daemon};
+use crate::{common, daemon, database, sending};
 
 /// What one database took.
 pub(crate) struct Week {
@@ -103,7 +103,7 @@ async fn fill(store: &Store, hosts: u32, from_ms: i64) -> u64 {
 
 /// Median of [`TIMES`] requests, each for other times: a repeated one would be answered from what is kept of it.
 async fn read_ms(url: &str, from_ms: i64) -> f64 {
-    let (_child, base_url) = spawn_daemon(url, None);
+    let (_child, base_url) = daemon::spawn(&std::env::current_exe().unwrap(), url, None);
     sending::Daemon::new(&base_url).until_ready().await.unwrap();
     let client = reqwest::Client::new();
     let mut times_ms = Vec::new();

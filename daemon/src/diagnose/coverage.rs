@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ranks::Ranks;
 use crate::api::{self, CoverageState};
 use crate::model::{Communicator, Model, ProcessState, RankRef};
 
@@ -37,25 +38,23 @@ pub struct Coverage {
 impl Coverage {
     /// Of a communicator as the model knows it now.
     #[must_use]
-    pub fn of(communicator: &Communicator, model: &Model) -> Self {
+    pub fn of(communicator: &Communicator, model: &Model, ranks: &Ranks<'_>) -> Self {
         let mut coverage = Self::default();
-        let mut heard = Vec::new();
-        for rank in communicator.ranks(model) {
+        for rank in ranks.iter() {
             let sources = rank.facts.sources;
-            heard.push(rank.rank);
             coverage.ranks += 1;
             coverage.calls += u32::from(sources.calls);
             coverage.plugin += u32::from(sources.plugin);
             coverage.log += u32::from(sources.log);
-            for (cause, text, loses_calls) in lacks(&rank) {
+            for (cause, text, loses_calls) in lacks(rank) {
                 coverage.note(cause, text, rank.rank, loses_calls);
             }
         }
         let silent = communicator.n_ranks().saturating_sub(coverage.ranks);
         if silent > 0 {
-            let mut next = heard.iter().copied().peekable();
+            let mut next = ranks.iter().map(|rank| rank.rank).peekable();
             let missing = (0..communicator.n_ranks()).filter(|rank| next.next_if_eq(rank).is_none());
-            let is_imported = communicator.ranks(model).any(|rank| is_imported(&rank));
+            let is_imported = ranks.iter().any(is_imported);
             let text = if is_imported {
                 "no file tells of some ranks: import the files of their hosts too".to_owned()
             } else if let Some((host, why)) = not_watched(communicator, model) {

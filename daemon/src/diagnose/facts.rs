@@ -1,6 +1,6 @@
 //! What diagnosis needs to know of a communicator, taken from the model at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::causes::causes;
 use super::channels::{self, Bounds};
@@ -11,9 +11,10 @@ use super::nodes::{Node, Place, nodes};
 use super::past::Past;
 use super::predict::{self, Assumed, HOPPER_BW, Inputs, Prediction};
 use super::rank_channels::RankChannels;
+use super::ranks::Ranks;
 use crate::api::{ChannelPrediction, CommunicatorState, OddHop};
 use crate::clock::Timestamp;
-use crate::model::{Communicator, CommunicatorId, Fnv, Model, Name, RankRef};
+use crate::model::{Communicator, CommunicatorId, Fnv, Model, Name};
 
 /// The channels of a communicator.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Channels {
     pub base: Option<u32>,
     /// Its NCCL nodes.
     pub nodes: Vec<Node>,
+    /// Those that are not a whole host, by the hosts that they have, ascending.
+    odd_nodes: HashMap<Name, Vec<usize>>,
     /// Its odd hops.
     pub odd: Vec<OddHost>,
     /// How much is known of the rails of its hops.
@@ -56,7 +59,7 @@ pub struct Judged {
     /// What the rules were given, with the settings of the first rank.
     pub inputs: Inputs,
     /// Ranks that keep the library from doubling for Hopper, because their GPU is older or their ring too slow, while
-    /// others are such that it would. Empty: none does.
+    /// others are such that it would, ascending. Empty: none does.
     pub hopper_off: Vec<u32>,
     predictions: Vec<(Bounds, Prediction)>,
 }
@@ -121,8 +124,8 @@ pub struct HostChannels {
     pub init: u32,
     /// Highest init of its ranks: the same, unless the library sees several nodes in this host.
     pub highest_init: u32,
-    /// Number of its ranks.
-    pub n_ranks: u32,
+    /// Places of its ranks in [`Channels::ranks`].
+    pub places: Vec<usize>,
     /// Settings of its lowest rank.
     pub bounds: Bounds,
 }
@@ -131,16 +134,17 @@ impl Channels {
     /// What the model knows of this communicator.
     #[must_use]
     pub fn of(communicator: &Communicator, model: &Model) -> Self {
-        let refs: BTreeMap<u32, RankRef<'_>> =
-            communicator.ranks(model).map(|rank| (rank.rank, rank)).collect();
-        let places: Vec<Place> = refs.values().map(Place::of).collect();
+        let refs = Ranks::of(communicator, model);
+        let places: Vec<Place> = refs.iter().map(Place::of).collect();
         let nodes = nodes(&places);
-        let node_of = (0_u32..)
-            .zip(&nodes)
-            .flat_map(|(index, node)| node.ranks.iter().map(move |rank| (*rank, index)))
-            .collect::<BTreeMap<u32, u32>>();
+        let mut node_of = vec![0; refs.len()];
+        for (index, node) in (0_u32..).zip(&nodes) {
+            for place in node.ranks.iter().filter_map(|rank| refs.place(*rank)) {
+                node_of[place] = index;
+            }
+        }
         let mut ranks: Vec<RankChannels> =
-            refs.values().map(|rank| RankChannels::of(rank, node_of.get(&rank.rank).copied())).collect();
+            refs.iter().zip(&node_of).map(|(rank, node)| RankChannels::of(rank, Some(*node))).collect();
         let is_whole = ranks.len() == communicator.n_ranks() as usize;
         let base = all(is_whole, ranks.iter().map(|rank| rank.init)).and_then(|all| all.into_iter().min());
         let finals = all(is_whole, ranks.iter().map(|rank| rank.final_channels)).unwrap_or_default();
@@ -149,28 +153,30 @@ impl Channels {
             let inputs = inputs::of(communicator, model, &refs, &ranks, base);
             Judged::of(inputs, &mut ranks)
         });
-        let state = communicator.state(model).0;
-        let hops = hops::hops(&refs, &node_of);
+        let state = communicator.state_of(refs.iter().copied()).0;
+        let (odd, rails) = hops::odd(hops::hops(&refs, &node_of));
+        let created = refs.iter().map(|rank| rank.facts.created).filter(|created| created.0 > 0).min();
         Self {
             id: communicator.id(),
             job: communicator.job().clone(),
             name: refs
-                .values()
+                .iter()
                 .map(|rank| &rank.facts.name)
                 .find(|name| !name.is_empty())
                 .cloned()
                 .unwrap_or_default(),
-            created: communicator.created(model),
+            created: created.unwrap_or_default(),
             is_live: matches!(state, CommunicatorState::Active | CommunicatorState::Broken),
             n_ranks: communicator.n_ranks(),
-            odd: hops::odd(&hops),
-            rails: Rails::of(&hops),
+            odd,
+            rails,
+            odd_nodes: odd_nodes(&nodes),
             nodes,
             base,
             judged,
-            coverage: Coverage::of(communicator, model),
+            coverage: Coverage::of(communicator, model, &refs),
             final_channels,
-            past: Past::of(refs.values().map(|rank| rank.process)),
+            past: Past::of(refs.iter().map(|rank| rank.process)),
             ranks,
         }
     }
@@ -237,39 +243,50 @@ impl Channels {
     /// Its hosts, in the order of their lowest rank; empty unless every rank's init is known.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostChannels> {
-        let mut places: BTreeMap<&Name, usize> = BTreeMap::new();
+        let mut places: HashMap<&Name, usize> = HashMap::new();
         let mut hosts: Vec<HostChannels> = Vec::new();
         if self.base.is_none() {
             return hosts;
         }
-        for rank in &self.ranks {
+        for (at, rank) in self.ranks.iter().enumerate() {
             let init = rank.init.unwrap_or_default();
             if let Some(host) = places.get(&rank.host).and_then(|place| hosts.get_mut(*place)) {
                 host.init = host.init.min(init);
                 host.highest_init = host.highest_init.max(init);
-                host.n_ranks += 1;
+                host.places.push(at);
             } else {
                 places.insert(&rank.host, hosts.len());
                 let (host, bounds) = (rank.host.clone(), rank.bounds.clone());
-                hosts.push(HostChannels { host, init, highest_init: init, n_ranks: 1, bounds });
+                hosts.push(HostChannels { host, init, highest_init: init, places: vec![at], bounds });
             }
         }
         hosts
     }
 
-    /// The nodes of a host's ranks, if nodes and hosts are not the same there.
+    /// One rank, if it had been heard of.
     #[must_use]
-    pub fn odd_nodes(&self, host: &Name) -> Vec<(usize, &Node)> {
-        let of_host = self.nodes.iter().enumerate().filter(|(_, node)| node.hosts.contains(host));
-        of_host.filter(|(_, node)| !node.is_host).collect()
+    pub fn rank(&self, rank: u32) -> Option<&RankChannels> {
+        let at = self.ranks.binary_search_by_key(&rank, |known| known.rank);
+        self.ranks.get(at.ok()?)
+    }
+
+    /// The ranks of a host.
+    pub fn ranks_of<'a>(&'a self, host: &'a HostChannels) -> impl Iterator<Item = &'a RankChannels> + Clone {
+        host.places.iter().filter_map(|at| self.ranks.get(*at))
+    }
+
+    /// The nodes of a host's ranks, if nodes and hosts are not the same there.
+    pub fn odd_nodes(&self, host: &Name) -> impl Iterator<Item = (usize, &Node)> {
+        let its = self.odd_nodes.get(host).into_iter().flatten();
+        its.filter_map(|index| Some((*index, self.nodes.get(*index)?)))
     }
 
     /// Whether these ranks of the host keep the library from doubling for Hopper, and the final count if they did not.
     #[must_use]
-    pub fn hopper_off(&self, host: &Name) -> Option<(&RankChannels, u32)> {
-        let judged = self.judged.as_ref()?;
-        let rank =
-            self.ranks.iter().find(|rank| rank.host == *host && judged.hopper_off.contains(&rank.rank))?;
+    pub fn hopper_off<'a>(&'a self, host: &'a HostChannels) -> Option<(&'a RankChannels, u32)> {
+        let judged = self.judged.as_ref().filter(|judged| !judged.hopper_off.is_empty())?;
+        let is_off = |rank: &&RankChannels| judged.hopper_off.binary_search(&rank.rank).is_ok();
+        let rank = self.ranks_of(host).find(is_off)?;
         let instead = self.instead(judged.inputs.base, &rank.bounds, true)?;
         Some((rank, instead)).filter(|(_, instead)| self.final_channels.is_some_and(|last| *instead > last))
     }
@@ -284,6 +301,16 @@ impl Channels {
         }
         hosts.into_iter().filter(|host| host.init == base).map(|host| host.host).collect()
     }
+}
+
+fn odd_nodes(nodes: &[Node]) -> HashMap<Name, Vec<usize>> {
+    let mut odd: HashMap<Name, Vec<usize>> = HashMap::new();
+    for (index, node) in nodes.iter().enumerate().filter(|(_, node)| !node.is_host) {
+        for host in &node.hosts {
+            odd.entry(host.clone()).or_default().push(index);
+        }
+    }
+    odd
 }
 
 /// All values, if there is none missing.

@@ -38,8 +38,7 @@ pub(super) fn odd_hops(channels: &Channels) -> impl Iterator<Item = Judgement> {
 fn proof(channels: &Channels, odd: &OddHost) -> Vec<Evidence> {
     let lines = odd.hops.iter().flat_map(|hop| {
         let of = |rank: u32, fact: String| {
-            let rank = channels.ranks.iter().find(|known| known.rank == rank);
-            rank.into_iter()
+            (channels.rank(rank).into_iter())
                 .flat_map(|rank| rank.proof(&[fact.as_str()]).collect::<Vec<_>>())
                 .collect::<Vec<_>>()
         };

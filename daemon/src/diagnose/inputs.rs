@@ -1,10 +1,9 @@
 //! What the rules of prediction need, from what all ranks say. Where a rank is silent, only what holds whatever it would
 //! say. Pure.
 
-use std::collections::BTreeMap;
-
 use super::predict::{HOPPER_BW, Inputs, Shared};
 use super::rank_channels::RankChannels;
+use super::ranks::Ranks;
 use super::version::{Family, Version};
 use crate::model::{Communicator, Model, RankRef};
 
@@ -12,7 +11,7 @@ use crate::model::{Communicator, Model, RankRef};
 pub(super) fn of(
     communicator: &Communicator,
     model: &Model,
-    refs: &BTreeMap<u32, RankRef<'_>>,
+    refs: &Ranks<'_>,
     ranks: &[RankChannels],
     base: u32,
 ) -> Inputs {
@@ -21,7 +20,7 @@ pub(super) fn of(
     let version = foreign.or_else(|| ranks.iter().find_map(|rank| rank.version));
     let version =
         version.map(|version| if is_described(version, refs) { version.as_nccl() } else { version });
-    let n_nodes = refs.values().filter_map(|rank| rank.facts.n_nodes).max();
+    let n_nodes = refs.iter().filter_map(|rank| rank.facts.n_nodes).max();
     Inputs {
         base,
         version,
@@ -30,7 +29,7 @@ pub(super) fn of(
         ring_bw_intra: lowest(ranks.iter().map(|rank| rank.ring_bw_intra), |bw| bw <= HOPPER_BW),
         collnet: collnet(refs, version, n_nodes),
         unpack: unpack(refs),
-        nvls_channels: refs.values().filter_map(|rank| rank.facts.nvls_channels).max(),
+        nvls_channels: refs.iter().filter_map(|rank| rank.facts.nvls_channels).max(),
         shared: shared(communicator, model, refs),
         bounds: ranks.first().map(|rank| rank.bounds.clone()).unwrap_or_default(),
     }
@@ -38,9 +37,9 @@ pub(super) fn of(
 
 /// Whether ringscope's engine shows a described machine (`RSCCL_MACHINE`): it then chooses channels as NCCL of its number
 /// does. Only there does it count channels for CollNet and NVLS.
-fn is_described(version: Version, refs: &BTreeMap<u32, RankRef<'_>>) -> bool {
+fn is_described(version: Version, refs: &Ranks<'_>) -> bool {
     let counts = |rank: &RankRef<'_>| rank.facts.collnet_channels.max(rank.facts.nvls_channels);
-    version.family == Family::Rsccl && refs.values().filter_map(counts).any(|channels| channels > 0)
+    version.family == Family::Rsccl && refs.iter().filter_map(counts).any(|channels| channels > 0)
 }
 
 /// The lowest of all; of some only if that decides already, however low the others are.
@@ -60,20 +59,16 @@ fn lowest<T: PartialOrd + Copy>(
 }
 
 /// CollNet is off unless somebody asks for it. Whether its rings are faster inside nodes no line says.
-fn collnet(
-    refs: &BTreeMap<u32, RankRef<'_>>,
-    version: Option<Version>,
-    n_nodes: Option<u32>,
-) -> Option<bool> {
-    let n_ranks = refs.values().next().map_or(0, |rank| rank.facts.n_ranks);
+fn collnet(refs: &Ranks<'_>, version: Option<Version>, n_nodes: Option<u32>) -> Option<bool> {
+    let n_ranks = refs.at(0).map_or(0, |rank| rank.facts.n_ranks);
     if n_nodes.is_some_and(|n_nodes| n_nodes >= n_ranks) {
         return Some(false);
     }
-    if let Some(channels) = refs.values().find_map(|rank| rank.facts.collnet_channels) {
+    if let Some(channels) = refs.iter().find_map(|rank| rank.facts.collnet_channels) {
         return if channels == 0 { Some(false) } else { None };
     }
     let setting = |rank: &RankRef<'_>| rank.facts.settings.get("NCCL_COLLNET_ENABLE").copied();
-    match refs.values().find_map(setting) {
+    match refs.iter().find_map(setting) {
         Some(enabled) if enabled > 0 => None,
         Some(_) => Some(false),
         // The configuration of a communicator can ask for it from 2.17 on, and from 2.20 on the log says how many.
@@ -84,19 +79,19 @@ fn collnet(
 }
 
 /// The library's own networks leave unpacking to the GPU's kernels of no one.
-fn unpack(refs: &BTreeMap<u32, RankRef<'_>>) -> Option<bool> {
-    if let Some(told) = refs.values().find_map(|rank| rank.facts.net_unpack) {
+fn unpack(refs: &Ranks<'_>) -> Option<bool> {
+    if let Some(told) = refs.iter().find_map(|rank| rank.facts.net_unpack) {
         return Some(told);
     }
-    let mut hops = refs.values().flat_map(|rank| rank.facts.rings.values());
+    let mut hops = refs.iter().flat_map(|rank| rank.facts.rings.values());
     let own =
         |text: &str| !text.starts_with("NET") || text.starts_with("NET/IB") || text.starts_with("NET/Socket");
     hops.all(|hop| !hop.transport.is_empty() && own(&hop.transport)).then_some(false)
 }
 
-fn shared(communicator: &Communicator, model: &Model, refs: &BTreeMap<u32, RankRef<'_>>) -> Shared {
-    let told = refs.values().find_map(|rank| rank.facts.shares_resources);
-    let parent_hash = refs.values().find_map(|rank| rank.facts.parent_hash);
+fn shared(communicator: &Communicator, model: &Model, refs: &Ranks<'_>) -> Shared {
+    let told = refs.iter().find_map(|rank| rank.facts.shares_resources);
+    let parent_hash = refs.iter().find_map(|rank| rank.facts.parent_hash);
     let parent = || parent_hash.and_then(|hash| parent(communicator, model, hash));
     let of_parent = || {
         let parent = parent();

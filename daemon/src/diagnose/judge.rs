@@ -165,14 +165,13 @@ fn uneven(channels: &Channels, hosts: &[HostChannels], known: &Hosts<'_>) -> Vec
     let culprits: Vec<&Name> = hosts.iter().filter(|host| host.init == base).map(|host| &host.host).collect();
     let uneven = words::Uneven { base, least, most, culprits: &culprits, n_hosts: hosts.len() };
     let runs_on = |host: &HostChannels| {
-        let rank = channels.ranks.iter().find(|rank| rank.host == host.host);
-        rank.and_then(|rank| rank.final_channels).unwrap_or_default()
+        channels.ranks_of(host).next().and_then(|rank| rank.final_channels).unwrap_or_default()
     };
     let judge_host = |host: &HostChannels| {
         if host.init == base {
             let why = (known.explain)(&host.host);
             let other = if why.is_none() { built_otherwise(host, hosts, known) } else { None };
-            Some(shortfall(channels, host, &uneven, why).of_other_hardware(other))
+            Some(shortfall(channels, host, hosts, &uneven, why).of_other_hardware(other))
         } else {
             capped(channels, host, &uneven, runs_on(host))
         }
@@ -186,8 +185,8 @@ fn built_otherwise(host: &HostChannels, hosts: &[HostChannels], known: &Hosts<'_
     let build = |host: &HostChannels| (known.build)(&host.host).unwrap_or_default();
     let own = build(host);
     let numbers = |other: &HostChannels| {
-        let ranks = (other.n_ranks != host.n_ranks)
-            .then(|| format!("it has {} of the ranks, they {}", host.n_ranks, other.n_ranks));
+        let (n, others) = (host.places.len(), other.places.len());
+        let ranks = (others != n).then(|| format!("it has {n} of the ranks, they {others}"));
         own.other_numbers(&build(other)).or(ranks)
     };
     let is_like = |other: &&HostChannels| {
@@ -208,10 +207,11 @@ const OTHER_HARDWARE: &str = "other_hardware";
 fn shortfall(
     channels: &Channels,
     host: &HostChannels,
+    hosts: &[HostChannels],
     uneven: &words::Uneven<'_>,
     why: Option<Explanation>,
 ) -> Judgement {
-    let hopper = channels.hopper_off(&host.host);
+    let hopper = channels.hopper_off(host);
     let by_rules = channels.judged.as_ref().is_some_and(|judged| !judged.is_empty());
     let runs_on = channels.final_channels.filter(|_| by_rules);
     let instead = lost(channels, runs_on, uneven.least, &host.bounds, hopper.is_some());
@@ -220,7 +220,7 @@ fn shortfall(
         message.push_str(&words::also_hopper_off(rank));
     }
     message.push_str(&words::nodes(channels, &host.host));
-    let its = channels.ranks.iter().filter(|rank| rank.host == host.host && rank.init == Some(uneven.base));
+    let its = channels.ranks_of(host).filter(|rank| rank.init == Some(uneven.base));
     let others = channels.ranks.iter().filter(|rank| rank.init.is_some_and(|init| init > uneven.base));
     let lines = its.clone().take(2).chain(others.take(1)).flat_map(|rank| rank.proof(&["init", "nics"]));
     Judgement {
@@ -229,7 +229,7 @@ fn shortfall(
         severity: match (by_rules, instead) {
             // With settings that allow no more channels anyway, a node that finds fewer costs none; and that one with
             // another number of ranks finds fewer is no sign of anything. What it costs under other rules nobody can say.
-            (true, None) if runs_on.is_some() => match has_other_ranks(channels, host) {
+            (true, None) if runs_on.is_some() => match has_other_ranks(host, hosts) {
                 true => Severity::Info,
                 false => Severity::Warning,
             },
@@ -249,9 +249,9 @@ fn shortfall(
 }
 
 /// Whether every host that found more has another number of ranks, as after a shrink.
-fn has_other_ranks(channels: &Channels, host: &HostChannels) -> bool {
-    let more = channels.hosts().into_iter().filter(|other| other.highest_init > host.init);
-    more.into_iter().all(|other| other.n_ranks != host.n_ranks)
+fn has_other_ranks(host: &HostChannels, hosts: &[HostChannels]) -> bool {
+    let mut more = hosts.iter().filter(|other| other.highest_init > host.init);
+    more.all(|other| other.places.len() != host.places.len())
 }
 
 fn capped(
@@ -261,7 +261,7 @@ fn capped(
     runs_on: u32,
 ) -> Option<Judgement> {
     let instead = lost(channels, Some(runs_on), host.init, &host.bounds, false)?;
-    let own = channels.ranks.iter().find(|rank| rank.host == host.host);
+    let own = channels.ranks_of(host).next();
     let culprit = channels.ranks.iter().find(|rank| rank.init == Some(uneven.base));
     let evidence = own.into_iter().flat_map(|rank| rank.proof(&["init", "final"]));
     Some(Judgement {
@@ -285,7 +285,7 @@ fn capped(
 /// Hosts that found as many channels as the others, and yet keep the library from doubling them for Hopper.
 fn slow_rings(channels: &Channels, hosts: &[HostChannels]) -> Vec<Judgement> {
     let judge_host = |host: &HostChannels| {
-        let (rank, instead) = channels.hopper_off(&host.host)?;
+        let (rank, instead) = channels.hopper_off(host)?;
         let is_slow = rank.ring_bw_intra.is_some_and(|bw| bw <= super::predict::HOPPER_BW);
         Some(Judgement {
             blame: Blame::default(),
@@ -321,7 +321,7 @@ fn regressions(
     let Some(previous) = previous else { return Vec::new() };
     let judge_host = |host: &HostChannels| {
         let before = previous.get(&host.host).copied().filter(|before| *before > host.init)?;
-        let rank = channels.ranks.iter().find(|rank| rank.host == host.host && rank.init == Some(host.init));
+        let rank = channels.ranks_of(host).find(|rank| rank.init == Some(host.init));
         let why = (known.explain)(&host.host);
         let judgement = Judgement {
             blame: Blame::default(),

@@ -1,8 +1,9 @@
 //! What the facts of a communicator mean: findings with lifetimes.
 //!
 //! Synchronous, takes `now` as an argument, does no I/O and cannot fail. A communicator is judged when its facts
-//! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds. The
-//! hosts' hardware is judged with every update of all, for each host is compared with all others.
+//! change, never for its counters; a finding fires as long as its communicator is in use and the condition holds. A large
+//! one whose ranks come host by host is not judged for each: it waits its turn (`waiting`). The hosts' hardware is judged
+//! with every update of all, for each host is compared with all others.
 
 mod advice;
 mod causes;
@@ -27,10 +28,12 @@ pub mod order;
 mod past;
 pub mod predict;
 mod rank_channels;
+mod ranks;
 mod scope;
 pub mod standing;
 mod summation;
 pub mod version;
+mod waiting;
 mod watch;
 mod words;
 
@@ -63,6 +66,8 @@ pub struct Diagnosis {
     ledger: ledger::Ledger,
     /// When to look again at communicators of which not every source had the time to tell.
     unsettled: BTreeSet<(Timestamp, CommunicatorId)>,
+    /// Communicators that have changed since they were looked at, and whose turn has not come.
+    waiting: waiting::Waiting,
     hardware: watch::Watch,
     jobs: jobs::Jobs,
     incidents: incidents::Incidents,
@@ -73,6 +78,8 @@ struct Known {
     revision: u64,
     /// When it was first looked at, by our clock.
     first: Timestamp,
+    /// When it was last looked at, by our clock.
+    looked: Timestamp,
     channels: Channels,
     shape: Option<history::Shape>,
 }
@@ -124,6 +131,7 @@ impl Diagnosis {
             match model.communicator(*id) {
                 None => {
                     self.known.remove(id);
+                    self.waiting.remove(*id);
                     news.extend(self.ledger.settle(&Scope::Communicator(*id), "", Vec::new(), now));
                 }
                 Some(known)
@@ -131,12 +139,14 @@ impl Diagnosis {
                 {
                     news.extend(self.ledger.touch(&Scope::Communicator(*id), now));
                 }
+                Some(communicator) if self.known.contains_key(id) => self.waiting.add(*id, communicator, now),
                 Some(communicator) => {
                     judge.insert(*id);
                     judge.extend(self.look(communicator, model, now));
                 }
             }
         }
+        judge.extend(self.look_at_waiting(model, now));
         judge.extend(self.settled(now));
         for id in judge {
             news.extend(self.judge(id, now));
@@ -264,6 +274,34 @@ impl Diagnosis {
         self.ledger.get(id)
     }
 
+    /// Looks at the communicators that have changed and whose turn has come. Returns those to be judged.
+    fn look_at_waiting(&mut self, model: &Model, now: Timestamp) -> BTreeSet<CommunicatorId> {
+        let mut judge = BTreeSet::new();
+        let looked = |id: &CommunicatorId| self.known.get(id).map_or(Timestamp(0), |known| known.looked);
+        for id in self.waiting.take_due(looked, now) {
+            if let Some(communicator) = model.communicator(id) {
+                judge.insert(id);
+                judge.extend(self.look(communicator, model, now));
+            }
+        }
+        judge
+    }
+
+    /// For how long the communicator that waits longest has not been judged as it is now.
+    #[must_use]
+    pub fn behind(&self, now: Timestamp) -> Duration {
+        self.waiting.longest(now)
+    }
+
+    /// The channels of a communicator as it was last judged: of one that has just grown, without its newest ranks.
+    #[must_use]
+    pub fn judged_channels<'a>(&'a self, communicator: &'a Communicator, model: &Model) -> Cow<'a, Channels> {
+        match self.known.get(&communicator.id()) {
+            Some(known) => Cow::Borrowed(&known.channels),
+            None => Cow::Owned(Channels::of(communicator, model)),
+        }
+    }
+
     /// The channels of a communicator, as it was judged; taken anew if it has changed since.
     #[must_use]
     pub fn channels<'a>(&'a self, communicator: &Communicator, model: &Model) -> Cow<'a, Channels> {
@@ -291,7 +329,8 @@ impl Diagnosis {
         if !self.known.contains_key(&id) {
             self.unsettled.insert((Timestamp(now.0.saturating_add(SETTLES_AFTER_NS)), id));
         }
-        self.known.insert(id, Known { revision: communicator.revision(), first, channels, shape });
+        self.known
+            .insert(id, Known { revision: communicator.revision(), first, looked: now, channels, shape });
         next
     }
 
@@ -319,7 +358,8 @@ impl Diagnosis {
         let at = (known.channels.created, id);
         let previous = known.shape.as_ref().and_then(|shape| self.history.before(shape, at));
         // What its ranks found matters to nobody while one of its hosts is gone.
-        let is_gone = known.channels.ranks.iter().any(|rank| self.hardware.is_gone(&rank.host));
+        let is_gone = self.hardware.some_are_gone()
+            && known.channels.ranks.iter().any(|rank| self.hardware.is_gone(&rank.host));
         let hosts = judge::Hosts {
             explain: &|host| self.hardware.explain(host, known.channels.created),
             build: &|host| self.hardware.build(host).cloned(),

@@ -1,7 +1,7 @@
 //! Ranks in NCCL nodes. A node is not always a host: with multi-node NVLink one spans hosts, and where P2P and shared
 //! memory are off each GPU of a host is a node of its own. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use crate::model::{Name, RankRef};
 
@@ -51,8 +51,9 @@ impl Place {
 #[must_use]
 pub fn nodes(places: &[Place]) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
+    let mut open = Open::default();
     for place in places {
-        let at = nodes.iter().position(|node| node.takes(place));
+        let at = open.near(place).find(|at| nodes.get(*at).is_some_and(|node| node.takes(place)));
         if let Some(node) = at.and_then(|at| nodes.get_mut(at)) {
             node.ranks.push(place.rank);
             if !node.hosts.contains(&place.host) {
@@ -67,8 +68,10 @@ pub fn nodes(places: &[Place]) -> Vec<Node> {
                 mnnvl: place.mnnvl,
             });
         }
+        let at = at.unwrap_or(nodes.len() - 1);
+        open.note(at, place, nodes.get(at).is_some_and(Node::is_full));
     }
-    let mut nodes_of: BTreeMap<Name, u32> = BTreeMap::new();
+    let mut nodes_of: HashMap<Name, u32> = HashMap::new();
     for host in nodes.iter().flat_map(|node| &node.hosts) {
         *nodes_of.entry(host.clone()).or_default() += 1;
     }
@@ -78,17 +81,57 @@ pub fn nodes(places: &[Place]) -> Vec<Node> {
     nodes
 }
 
+/// Nodes that may take more ranks, by what they are near to: so that each rank asks few of them.
+#[derive(Default)]
+struct Open<'a> {
+    /// By host, the first first.
+    of_host: HashMap<&'a Name, Vec<usize>>,
+    /// Those that span hosts.
+    mnnvl: Vec<usize>,
+}
+
+impl<'a> Open<'a> {
+    /// The nodes that a place may be in, the first first.
+    fn near(&self, place: &Place) -> impl Iterator<Item = usize> {
+        let mut near = self.of_host.get(&place.host).cloned().unwrap_or_default();
+        if place.mnnvl {
+            near.extend(&self.mnnvl);
+            near.sort_unstable();
+        }
+        near.into_iter()
+    }
+
+    /// Notes that a node took a place, and whether it takes no more.
+    fn note(&mut self, at: usize, place: &'a Place, is_full: bool) {
+        let of_host = self.of_host.entry(&place.host).or_default();
+        if is_full {
+            of_host.retain(|known| *known != at);
+            self.mnnvl.retain(|known| *known != at);
+            return;
+        }
+        for near in [Some(of_host), place.mnnvl.then_some(&mut self.mnnvl)].into_iter().flatten() {
+            if !near.contains(&at) {
+                near.push(at);
+            }
+        }
+    }
+}
+
 impl Node {
+    /// Whether no place can be in it any more.
+    fn is_full(&self) -> bool {
+        self.ranks.len() >= self.n_ranks as usize
+    }
+
     /// Places in a node are counted in the order of ranks; ranks that were not heard of leave gaps.
     fn takes(&self, place: &Place) -> bool {
-        let is_near = self.hosts.contains(&place.host) || self.mnnvl && place.mnnvl;
         let fits = match place.local {
             Some((n_ranks, local_rank)) => {
                 n_ranks == self.n_ranks && local_rank as usize >= self.ranks.len() && local_rank > 0
             }
             None => self.n_ranks == u32::MAX,
         };
-        is_near && fits
+        fits && (self.hosts.contains(&place.host) || self.mnnvl && place.mnnvl)
     }
 }
 

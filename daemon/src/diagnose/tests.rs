@@ -40,6 +40,10 @@ fn check(cluster: &Cluster, expected: &[&str]) {
     assert_eq!(diagnosis.update(&model, None, at(4)).len(), 0, "said twice");
 }
 
+fn coverage_of(communicator: &Communicator, model: &Model) -> coverage::Coverage {
+    coverage::Coverage::of(communicator, model, &ranks::Ranks::of(communicator, model))
+}
+
 #[test]
 fn healthy_communicators_have_no_findings() {
     check(&Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 4), &[]);
@@ -406,7 +410,7 @@ fn what_is_lacking_is_said_with_its_remedy() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with(expected), "{} does not start with {expected}", found[0]);
         assert!(found[0].contains("(rank 1)"), "{}", found[0]);
-        let coverage = coverage::Coverage::of(model.communicators().next().unwrap(), &model).to_api();
+        let coverage = coverage_of(model.communicators().next().unwrap(), &model).to_api();
         assert_eq!((coverage.state, coverage.ranks), (crate::api::CoverageState::Partly, 2));
     };
     let sources = |calls, plugin, log| Some(batch::Sources { calls, plugin, log });
@@ -657,7 +661,7 @@ fn of_what_was_imported_only_the_files_lack_something() {
         let mut model = Model::new();
         model.apply(&batch(1, 2, imported.collect()), at(2));
         let known = model.communicator(cluster.id()).unwrap();
-        coverage::Coverage::of(known, &model).to_api().lacks
+        coverage_of(known, &model).to_api().lacks
     };
     assert_eq!(lacks_of(0..4, &[]), [""; 0]);
     assert_eq!(
@@ -668,4 +672,30 @@ fn of_what_was_imported_only_the_files_lack_something() {
         lacks_of(0..4, &["no ENV lines"]),
         ["the library's log is not complete: no ENV lines (ranks 0 to 3)"]
     );
+}
+
+#[test]
+fn a_large_communicator_is_judged_by_its_turn_and_not_for_each_host() {
+    let hosts: Vec<String> = (0..40).map(|host| format!("host-{host:02}")).collect();
+    let specs: Vec<(&str, u32, u32)> = hosts.iter().map(|host| (host.as_str(), 8, 2)).collect();
+    let cluster = Cluster::new(&specs, 4);
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    let mut n_looks = 0;
+    for (number, ranks) in (1..).zip(cluster.processes().chunks(8)) {
+        let changes = model.apply(&batch(number, 1, ranks.to_vec()), at(1));
+        let looked = |diagnosis: &Diagnosis| diagnosis.known[&cluster.id()].revision;
+        let before = diagnosis.known.contains_key(&cluster.id()).then(|| looked(&diagnosis));
+        diagnosis.update(&model, Some(&changes.communicators), at(1));
+        n_looks += u32::from(before != Some(looked(&diagnosis)));
+    }
+    // At once while it is small, and then no more in this instant.
+    assert_eq!(n_looks, 8);
+    let known = model.communicator(cluster.id()).unwrap();
+    assert_eq!(diagnosis.judged_channels(known, &model).ranks.len(), 64);
+    assert_eq!(diagnosis.behind(at(2)), Duration::from_secs(1));
+
+    diagnosis.update(&model, Some(&BTreeSet::new()), at(2));
+    assert_eq!(diagnosis.judged_channels(known, &model).ranks.len(), 320);
+    assert_eq!(diagnosis.judged_channels(known, &model).final_channels, Some(4));
+    assert_eq!(diagnosis.behind(at(2)), Duration::ZERO);
 }

@@ -70,6 +70,11 @@ impl Watch {
         self.builds.get(host)
     }
 
+    /// Whether nothing has been heard for long of some host that should be there.
+    pub(super) fn some_are_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
     /// Whether nothing has been heard for long of a host that should be there.
     pub(super) fn is_gone(&self, host: &Name) -> bool {
         self.gone.contains(host)

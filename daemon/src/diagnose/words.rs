@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::channels::Cause;
 use super::facts::{Channels, HostChannels};
 use super::hardware::Explanation;
-use super::hops::{OddHost, Rail};
+use super::hops::OddHost;
 use super::predict::{self, HOPPER_BW};
 use super::rank_channels::RankChannels;
 use crate::api::OddHop;
@@ -147,7 +147,7 @@ fn slowness(rank: &RankChannels) -> String {
 
 /// "; NCCL node 0 is host-0 and host-1", "; it is NCCL nodes 2 (rank 2) and 3 (rank 3)". Empty: the host is the node.
 pub(super) fn nodes(channels: &Channels, host: &Name) -> String {
-    let odd = channels.odd_nodes(host);
+    let odd: Vec<_> = channels.odd_nodes(host).collect();
     let Some((index, first)) = odd.first() else { return String::new() };
     if first.hosts.len() > 1 {
         return format!("; NCCL node {index} is {}", list(&first.hosts, NAMED));
@@ -161,27 +161,21 @@ pub(super) fn odd_hops(odd: &OddHost) -> String {
     let set = |values: std::collections::BTreeSet<u32>| values.into_iter().collect::<Vec<u32>>();
     let senders = ranks(&set(odd.hops.iter().map(|hop| hop.rank).collect()));
     let of = ranks(&set(odd.hops.iter().map(|hop| hop.channel).collect())).replace("rank", "channel");
-    let (host, first) = (&odd.host, odd.hops.first());
-    let what = match (odd.odd, first) {
-        (OddHop::CrossRail, Some(hop)) => {
-            let (send, receive) = match &hop.rails {
-                Some((Rail::Index(send), Rail::Index(receive))) => {
-                    (format!("NIC {send}"), format!("NIC {receive}"))
-                }
-                Some((Rail::Name(send), Rail::Name(receive))) => (send.to_string(), receive.to_string()),
-                _ => ("one NIC".to_owned(), "another".to_owned()),
-            };
+    let (host, first) = (&odd.host, &odd.first);
+    let what = match odd.odd {
+        OddHop::CrossRail => {
+            let nics = first.nics.as_ref().map(|(send, receive)| (&**send, &**receive));
+            let (send, receive) = nics.unwrap_or(("one NIC", "another"));
             format!(
                 "rails are crossed at {host}: {} sends on {send} and {} receives on {receive}, while most hops stay on {}",
-                hop.host, hop.next_host, odd.usual
+                first.host, first.next_host, odd.usual
             )
         }
-        (OddHop::NoGpuDirect, _) => {
+        OddHop::NoGpuDirect => {
             format!("{host} sends without {}, through the host's memory, while others use it", odd.usual)
         }
-        (_, hop) => {
-            let transport = hop.map_or("", |hop| &hop.transport);
-            format!("{host} sends over {transport} where others use {}", odd.usual)
+        OddHop::Fallback => {
+            format!("{host} sends over {} where others use {}", first.transport, odd.usual)
         }
     };
     format!("{what}: {senders}, {of}")

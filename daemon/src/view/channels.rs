@@ -23,10 +23,11 @@ pub fn host_channels(model: &Model, diagnosis: &Diagnosis, host: &str) -> Option
 }
 
 fn fill(model: &Model, diagnosis: &Diagnosis, communicator: &Communicator, host: &str) -> HostChannels {
-    let channels = diagnosis.channels(communicator, model);
-    let ranks = communicator.ranks(model).zip(&channels.ranks);
-    let here: Vec<_> = ranks.filter(|(rank, _)| &*rank.identity.host == host).collect();
-    let facts = || here.iter().map(|(rank, _)| rank.facts);
+    let channels = diagnosis.judged_channels(communicator, model);
+    let here: Vec<_> = communicator.ranks(model).filter(|rank| &*rank.identity.host == host).collect();
+    let facts = || here.iter().map(|rank| rank.facts);
+    let cause =
+        here.first().and_then(|rank| channels.rank(rank.rank)).map_or("unknown", |rank| rank.cause().label());
     HostChannels {
         comm: communicator.id().to_string(),
         name: facts().find_map(|facts| text(&facts.name)),
@@ -38,6 +39,6 @@ fn fill(model: &Model, diagnosis: &Diagnosis, communicator: &Communicator, host:
         init_channels: facts().filter_map(|facts| facts.init_channels).min(),
         base: channels.base,
         final_channels: channels.final_channels,
-        cause: here.first().map_or("unknown", |(_, channels)| channels.cause().label()).to_owned(),
+        cause: cause.to_owned(),
     }
 }

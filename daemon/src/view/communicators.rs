@@ -159,7 +159,7 @@ fn summary(
         completions.insert(told as i32);
         bytes.add(&bandwidth::bytes(&rank, now));
     }
-    let channels = diagnosis.channels(known, model);
+    let channels = diagnosis.judged_channels(known, model);
     let findings = count(diagnosis.firing_of(known.id()));
     let (state, ended) = known.state(model);
     api::CommunicatorSummary {

@@ -48,7 +48,7 @@ fn fill(
         // Files tell of the past.
         active += u32::from(state == CommunicatorState::Active && of_processes.state != JobState::Imported);
         if matches!(state, CommunicatorState::Active | CommunicatorState::Broken) {
-            coverage.add(&diagnosis.channels(communicator, model).coverage);
+            coverage.add(&diagnosis.judged_channels(communicator, model).coverage);
         }
         for rank in communicator.ranks(model) {
             bytes.add(&bandwidth::bytes(&rank, now));

@@ -1,0 +1,297 @@
+//! What it costs the daemon that a large job starts: every agent tells, once, of the eight ranks of its host, 64 at a time,
+//! over HTTP to a daemon in a process of its own.
+//!
+//! `cargo run --release -p ringscope --example bench_register -- [--ranks 1000,4000,10000] [--rounds 3] [--sqlite]
+//! [--seconds 5] [--beside PROGRAM]`
+//!
+//! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts, with 16 channels. CPU is
+//! the daemon's own from the first batch until it has judged the communicator of all; /healthz is asked every 20 ms
+//! meanwhile. Then, for `--seconds`, every agent sends four batches a second in which every counter changed. `--beside` is
+//! an older build of `bench_ingest` or of this program: the two take turns. Prints a table, and one line of JSON.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark fails by them")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program of its own, with its own clock"
+)]
+#![allow(missing_docs, reason = "not a library")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures to be read"
+)]
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+#[path = "bench_ingest/daemon.rs"]
+mod daemon;
+#[path = "bench_register/job.rs"]
+mod job;
+#[path = "bench_ingest/proc.rs"]
+mod proc;
+mod sending;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use job::Job;
+
+/// What one round measured.
+struct Figures {
+    whose: &'static str,
+    ranks: u32,
+    cpu_s: f64,
+    wall_s: f64,
+    refused: usize,
+    judged_s: Option<f64>,
+    healthz_p99_ms: f64,
+    healthz_max_ms: f64,
+    rss_mib: f64,
+    steady_cpu_percent: f64,
+    steady_batches: usize,
+    steady_p99_ms: f64,
+}
+
+struct Options {
+    rounds: usize,
+    seconds: u64,
+    sqlite: bool,
+    /// Older build, if any, and this one.
+    programs: Vec<(&'static str, PathBuf)>,
+}
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let value = |name: &str| Some(args.get(args.iter().position(|arg| arg == name)? + 1)?.clone());
+    if let Some(url) = value("--daemon") {
+        return daemon::run(&url, None).await;
+    }
+    let number = |name: &str, default: u64| value(name).map_or(default, |text| text.parse().expect(name));
+    let ranks = value("--ranks").unwrap_or_else(|| "1000,4000,10000".to_owned());
+    let ranks: Vec<u32> = ranks.split(',').map(|text| text.parse().expect("numbers of ranks")).collect();
+    let before = value("--beside").map(|path| ("before", PathBuf::from(path)));
+    let programs = before.into_iter().chain([("now", std::env::current_exe().unwrap())]).collect();
+    let options = Options {
+        rounds: usize::try_from(number("--rounds", 3)).unwrap(),
+        seconds: number("--seconds", 5),
+        sqlite: args.iter().any(|arg| arg == "--sqlite"),
+        programs,
+    };
+    println!(
+        "3 communicators and {} channels a rank, {}; {} x {}",
+        job::CHANNELS,
+        if options.sqlite { "sqlite" } else { "no store" },
+        proc::n_cpus(),
+        proc::cpu_model(),
+    );
+    println!(
+        "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | 4 Hz: CPU   \
+         batches/s  p99 ms"
+    );
+    let mut all = Vec::new();
+    for ranks in ranks {
+        for _ in 0..options.rounds {
+            for (whose, program) in &options.programs {
+                let figures = round(whose, program, ranks, &options).await;
+                print_row(&figures, options.seconds);
+                all.push(figures);
+            }
+        }
+    }
+    println!("\n{}", json(&all, &options));
+}
+
+async fn round(whose: &'static str, program: &std::path::Path, ranks: u32, options: &Options) -> Figures {
+    let dir = common::scratch("bench");
+    let url = if options.sqlite { common::daemon::sqlite(&dir) } else { "none".to_owned() };
+    let (child, base_url) = daemon::spawn(program, &url, None);
+    let pid = child.id();
+    let daemon = sending::Daemon::new(&base_url);
+    daemon.until_ready().await.unwrap();
+    let job = Arc::new(Job { hosts: ranks / job::PER_HOST });
+
+    let health = Health::of(&base_url);
+    let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
+    let registered = send(&daemon, &job, 1).await;
+    let wall_s = start.elapsed().as_secs_f64();
+    let judged_s = until_judged(&base_url, start).await;
+    let cpu_s = proc::tree_cpu_s(pid) - before;
+    let mut healthz_ms = health.end().await;
+    let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
+
+    let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
+    let mut steady = Sent::default();
+    let mut due = start;
+    let mut number = 1;
+    while start.elapsed() < Duration::from_secs(options.seconds) {
+        number += 1;
+        steady.add(send(&daemon, &job, number).await);
+        due += Duration::from_millis(250);
+        tokio::time::sleep_until(due.into()).await;
+    }
+    let steady_cpu = (proc::tree_cpu_s(pid) - before) / start.elapsed().as_secs_f64() * 100.0;
+    drop(child);
+    std::fs::remove_dir_all(dir).unwrap();
+    Figures {
+        whose,
+        ranks,
+        cpu_s,
+        wall_s,
+        refused: registered.refused + steady.refused,
+        judged_s,
+        healthz_p99_ms: quantile(&mut healthz_ms, 0.99),
+        healthz_max_ms: quantile(&mut healthz_ms, 1.0),
+        rss_mib,
+        steady_cpu_percent: steady_cpu,
+        steady_batches: steady.latencies_ms.len(),
+        steady_p99_ms: quantile(&mut steady.latencies_ms, 0.99),
+    }
+}
+
+/// What became of batches.
+#[derive(Default)]
+struct Sent {
+    latencies_ms: Vec<f64>,
+    refused: usize,
+}
+
+impl Sent {
+    fn add(&mut self, other: Self) {
+        self.latencies_ms.extend(other.latencies_ms);
+        self.refused += other.refused;
+    }
+}
+
+/// Every agent sends its batch of this number, [`AT_ONCE`] of them at a time.
+async fn send(daemon: &sending::Daemon, job: &Arc<Job>, number: u64) -> Sent {
+    let next = Arc::new(AtomicU64::new(0));
+    let senders = (0..AT_ONCE).map(|_| {
+        // A connection of its own, as an agent has.
+        let (daemon, job, next) = (daemon.another(), Arc::clone(job), Arc::clone(&next));
+        tokio::spawn(async move {
+            let mut sent = Sent::default();
+            loop {
+                let host = u32::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
+                if host >= job.hosts {
+                    return sent;
+                }
+                let batch = job.batch(host, number);
+                let start = Instant::now();
+                sent.refused += usize::from(daemon.send(&batch).await.is_err());
+                sent.latencies_ms.push(start.elapsed().as_secs_f64() * 1000.0);
+            }
+        })
+    });
+    let mut sum = Sent::default();
+    for sender in senders.collect::<Vec<_>>() {
+        sum.add(sender.await.unwrap());
+    }
+    sum
+}
+
+/// How long it took until the communicator of all has its final channels, which takes a look at every rank.
+async fn until_judged(base_url: &str, start: Instant) -> Option<f64> {
+    let client = reqwest::Client::new();
+    while start.elapsed() < PATIENCE {
+        let url = format!("{base_url}/api/v1/communicators?limit=1000");
+        let answer = client.get(url).send().await.unwrap().text().await.unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+        let items = answer["items"].as_array().cloned().unwrap_or_default();
+        if items.iter().any(|known| known["name"] == "world" && !known["final_channels"].is_null()) {
+            return Some(start.elapsed().as_secs_f64());
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    None
+}
+
+/// Asks /healthz all the time, on a connection of its own.
+struct Health {
+    task: tokio::task::JoinHandle<Vec<f64>>,
+    stop: tokio_util::sync::CancellationToken,
+}
+
+impl Health {
+    fn of(base_url: &str) -> Self {
+        let (stop, url) = (tokio_util::sync::CancellationToken::new(), format!("{base_url}/healthz"));
+        let until = stop.clone();
+        let task = tokio::spawn(async move {
+            let client = reqwest::Client::new();
+            let mut times_ms = Vec::new();
+            while !until.is_cancelled() {
+                let start = Instant::now();
+                client.get(&url).send().await.unwrap().bytes().await.unwrap();
+                times_ms.push(start.elapsed().as_secs_f64() * 1000.0);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            times_ms
+        });
+        Self { task, stop }
+    }
+
+    async fn end(self) -> Vec<f64> {
+        self.stop.cancel();
+        self.task.await.unwrap()
+    }
+}
+
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    values.get((last as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+}
+
+fn print_row(figures: &Figures, seconds: u64) {
+    println!(
+        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>7.1}",
+        figures.ranks,
+        figures.whose,
+        figures.cpu_s,
+        figures.cpu_s * 1e6 / f64::from(figures.ranks),
+        figures.wall_s,
+        figures.judged_s.map_or("never".to_owned(), |s| format!("{s:.1}")),
+        figures.refused,
+        figures.healthz_p99_ms,
+        figures.healthz_max_ms,
+        figures.rss_mib,
+        figures.steady_cpu_percent,
+        figures.steady_batches as f64 / seconds.max(1) as f64,
+        figures.steady_p99_ms,
+    );
+}
+
+fn json(all: &[Figures], options: &Options) -> serde_json::Value {
+    let rows = all.iter().map(|figures| {
+        serde_json::json!({
+            "build": figures.whose,
+            "ranks": figures.ranks,
+            "cpu_s": figures.cpu_s,
+            "wall_s": figures.wall_s,
+            "judged_s": figures.judged_s,
+            "refused": figures.refused,
+            "healthz_p99_ms": figures.healthz_p99_ms,
+            "healthz_max_ms": figures.healthz_max_ms,
+            "rss_mib": figures.rss_mib,
+            "steady_cpu_percent": figures.steady_cpu_percent,
+            "steady_batches": figures.steady_batches,
+            "steady_p99_ms": figures.steady_p99_ms,
+        })
+    });
+    serde_json::json!({
+        "benchmark": "register",
+        "cpu": proc::cpu_model(),
+        "n_cpus": proc::n_cpus(),
+        "sqlite": options.sqlite,
+        "runs": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// Agents that send at the same time.
+const AT_ONCE: usize = 64;
+/// How long the communicator of all may take to be judged.
+const PATIENCE: Duration = Duration::from_secs(900);
