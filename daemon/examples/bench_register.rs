@@ -33,9 +33,11 @@ mod job;
 mod proc;
 mod sending;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use job::Job;
@@ -121,7 +123,7 @@ async fn round(whose: &'static str, program: &std::path::Path, ranks: u32, optio
     let wall_s = start.elapsed().as_secs_f64();
     let judged_s = until_judged(&base_url, start).await;
     let cpu_s = proc::tree_cpu_s(pid) - before;
-    let mut healthz_ms = health.end().await;
+    let mut healthz_ms = health.end();
     let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
 
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
@@ -205,38 +207,45 @@ async fn until_judged(base_url: &str, start: Instant) -> Option<f64> {
         if items.iter().any(|known| known["name"] == "world" && !known["final_channels"].is_null()) {
             return Some(start.elapsed().as_secs_f64());
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
     None
 }
 
-/// Asks /healthz all the time, on a connection of its own.
+/// Asks /healthz all the time, on a connection and a thread of its own: the senders here shall not delay it.
 struct Health {
-    task: tokio::task::JoinHandle<Vec<f64>>,
-    stop: tokio_util::sync::CancellationToken,
+    thread: std::thread::JoinHandle<Vec<f64>>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Health {
     fn of(base_url: &str) -> Self {
-        let (stop, url) = (tokio_util::sync::CancellationToken::new(), format!("{base_url}/healthz"));
-        let until = stop.clone();
-        let task = tokio::spawn(async move {
-            let client = reqwest::Client::new();
-            let mut times_ms = Vec::new();
-            while !until.is_cancelled() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let address = base_url.strip_prefix("http://").expect("the daemon's address").to_owned();
+        let thread = std::thread::spawn(move || {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            let (mut times_ms, mut answer) = (Vec::new(), [0; 4096]);
+            while !until.load(Ordering::Relaxed) {
                 let start = Instant::now();
-                client.get(&url).send().await.unwrap().bytes().await.unwrap();
+                write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+                let n = stream.read(&mut answer).unwrap();
                 times_ms.push(start.elapsed().as_secs_f64() * 1000.0);
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                assert!(
+                    answer[..n].starts_with(b"HTTP/1.1 200"),
+                    "{}",
+                    String::from_utf8_lossy(&answer[..n])
+                );
+                std::thread::sleep(Duration::from_millis(20));
             }
             times_ms
         });
-        Self { task, stop }
+        Self { thread, stop }
     }
 
-    async fn end(self) -> Vec<f64> {
-        self.stop.cancel();
-        self.task.await.unwrap()
+    fn end(self) -> Vec<f64> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
     }
 }
 

@@ -26,7 +26,7 @@ pub use versions::Version;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ringscope_wire::batch::{Batch, IngestReply};
@@ -197,6 +197,12 @@ impl Hub {
         self.look_again_at_tenants(now);
     }
 
+    /// Whether who asks now would wait.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
     /// Which moment of the model this is.
     #[must_use]
     pub fn version(&self) -> Version {
@@ -270,10 +276,12 @@ impl Hub {
     }
 
     /// Tells subscribers what changed, for ever.
-    pub async fn publish_changes(&self) {
+    pub async fn publish_changes(self: &Arc<Self>) {
         loop {
             self.changed.notified().await;
-            self.publish_change();
+            let hub = Arc::clone(self);
+            // It may have to wait for the lock.
+            let _ = tokio::task::spawn_blocking(move || hub.publish_change()).await;
             tokio::time::sleep(CHANGES_INTERVAL).await;
         }
     }

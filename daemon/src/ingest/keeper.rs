@@ -143,11 +143,21 @@ impl Task {
                     "rows of the database could not be read and are left out"
                 );
             }
-            self.hub.restore(restored, clock::now());
+            self.of_hub(|hub| hub.restore(restored, clock::now())).await?;
             self.restored = true;
         }
         self.open_again(&store);
         Ok(Some(store))
+    }
+
+    /// Asks the hub on a thread of its own: it may have to wait for the lock.
+    async fn of_hub<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Hub) -> R + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let hub = Arc::clone(&self.hub);
+        let asked = tokio::task::spawn_blocking(move || ask(&hub)).await;
+        asked.map_err(|_| StoreError::Failed(sqlx::Error::WorkerCrashed))
     }
 
     /// Answers tickets with why the store is away. False: stopped.
@@ -174,7 +184,7 @@ impl Task {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                _ = ticks.tick() => drop(self.hub.take_unsaved()),
+                _ = ticks.tick() => drop(self.of_hub(Hub::take_unsaved).await),
                 ticket = self.waiting.recv() => match ticket {
                     Some(ticket) => drop(ticket.send(Ok(()))),
                     None => return,
@@ -218,14 +228,21 @@ impl Task {
 
     /// Writes everything that is unsaved.
     async fn save(&self, store: &Store) -> Result<(), String> {
-        let mut unsaved = self.hub.take_unsaved();
+        let mut unsaved = self.of_hub(Hub::take_unsaved).await.map_err(|error| error.to_string())?;
         self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
         if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
             return Ok(());
         }
         let written = async {
             let mut batched = unsaved.batched();
-            while let Some(rows) = self.hub.next_rows(&mut batched, clock::now()) {
+            loop {
+                let made = self.of_hub(move |hub| {
+                    let rows = hub.next_rows(&mut batched, clock::now());
+                    (batched, rows)
+                });
+                let rows;
+                (batched, rows) = made.await?;
+                let Some(rows) = rows else { break };
                 store.write(&rows).await?;
             }
             // Nothing to write proves nothing.

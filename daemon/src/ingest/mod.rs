@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use ringscope_wire::batch::{Batch, BatchError, FORMAT_VERSION, IngestReply};
+use tokio::sync::Semaphore;
 
 use crate::access::{Tenant, nobodys, without_tenants};
 use crate::clock;
@@ -26,6 +27,9 @@ pub struct Ingest {
     hub: Arc<Hub>,
     keeper: Keeper,
     metrics: Arc<OwnMetrics>,
+    /// Of the threads that apply what the threads that serve sockets do not: as many as there are cores, for more of them
+    /// would only keep those from the cores.
+    turns: Arc<Semaphore>,
 }
 
 /// A batch that is stored.
@@ -57,7 +61,8 @@ impl Ingest {
     /// Takes batches into `hub`, and has them kept by `keeper`.
     #[must_use]
     pub fn new(hub: Arc<Hub>, keeper: Keeper, metrics: Arc<OwnMetrics>) -> Self {
-        Self { hub, keeper, metrics }
+        let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { hub, keeper, metrics, turns: Arc::new(Semaphore::new(n_cores)) }
     }
 
     /// Takes one batch. `held` is what it holds of the daemon: it is given back when the batch is stored, or, if nobody waits
@@ -72,10 +77,14 @@ impl Ingest {
         held: H,
     ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
-        let (taken, _held) = if bytes.len() > LARGE_BYTES {
+        let (taken, _held) = if bytes.len() > LARGE_BYTES || self.hub.is_busy() {
             let this = self.clone();
             let tenant = tenant.cloned();
-            let apply = tokio::task::spawn_blocking(move || (this.apply(&bytes, tenant.as_ref()), held));
+            let turn = Arc::clone(&self.turns).acquire_owned().await;
+            let apply = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                (this.apply(&bytes, tenant.as_ref()), held)
+            });
             apply.await.map_err(|error| IngestError::NotStored {
                 reason: not_stored(&error),
                 imported: BTreeSet::new(),
@@ -162,5 +171,6 @@ fn decode(bytes: &[u8]) -> Result<Batch, BatchError> {
     Ok(batch)
 }
 
-/// A batch that takes longer than a millisecond or so to decode goes to a thread of its own.
+/// A batch that takes longer than a millisecond or so to decode goes to a thread of its own, as does one that would wait for
+/// the hub: the threads that serve sockets wait for nobody.
 const LARGE_BYTES: usize = 256 * 1024;

@@ -27,6 +27,7 @@ mod job_heard;
 mod job_info;
 mod job_processes;
 mod jobs_seen;
+mod judgement_lag;
 mod nic_errors;
 mod nic_link_downs;
 mod nic_rate;
@@ -180,7 +181,7 @@ fn desc(name: &str) -> Result<Desc, prometheus::Error> {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 47] = [
+const FAMILIES: [Family; 48] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -228,4 +229,5 @@ const FAMILIES: [Family; 47] = [
     job_processes::family,
     job_heard::family,
     agent_heard::family,
+    judgement_lag::family,
 ];

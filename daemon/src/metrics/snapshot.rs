@@ -1,6 +1,7 @@
 //! What a scrape reads, taken under one hold of the hub's lock or two.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::api;
 use crate::clock::Timestamp;
@@ -42,6 +43,8 @@ pub(super) struct Snapshot {
     pub(super) summations: Vec<Summing>,
     /// Those beyond the limit.
     pub(super) summations_omitted: usize,
+    /// How long the communicator that waits longest has changed and not been judged.
+    pub(super) judgement_lag: Duration,
     jobs: HashMap<CommunicatorId, String>,
 }
 
@@ -131,6 +134,7 @@ impl Snapshot {
                 agents: BTreeMap::new(),
                 summations,
                 summations_omitted,
+                judgement_lag: diagnosis.behind(now),
                 jobs,
             }
         });

@@ -34,8 +34,8 @@ pub(super) async fn run(mut teller: Teller) {
 /// Tells everything once. Returns whether something was too young to be told.
 async fn tell(teller: &Teller, known: &mut Known) -> bool {
     let now = clock::now();
-    let (told, young): (Vec<Incident>, Vec<Incident>) = teller
-        .incidents()
+    let Some(all) = teller.incidents().await else { return true };
+    let (told, young): (Vec<Incident>, Vec<Incident>) = all
         .into_iter()
         .filter(|incident| incident.severity >= teller.severity)
         .filter(|incident| incident.resolved_at.is_none_or(|at| now.since(at) < KEEP_RESOLVED))

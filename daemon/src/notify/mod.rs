@@ -135,11 +135,16 @@ pub fn spawn(
 
 impl Teller {
     /// The incidents, those below the severity that is told too, worst first, open before over. Nobody is woken for what
-    /// was imported.
-    fn incidents(&self) -> Vec<Incident> {
+    /// was imported. `None`: nobody knows now.
+    async fn incidents(&self) -> Option<Vec<Incident>> {
+        let hub = Arc::clone(&self.hub);
+        // It may have to wait for the lock.
+        let asked = tokio::task::spawn_blocking(move || {
+            hub.read(|model, diagnosis| view::incidents(model, diagnosis, &IncidentFilter::default()))
+        });
         let all =
-            self.hub.read(|model, diagnosis| view::incidents(model, diagnosis, &IncidentFilter::default()));
-        all.into_iter().filter(|incident| !incident.imported).collect()
+            asked.await.inspect_err(|error| tracing::error!(%error, "incidents cannot be told")).ok()?;
+        Some(all.into_iter().filter(|incident| !incident.imported).collect())
     }
 
     /// Waits for [`LOOK_INTERVAL`], or less if incidents change; says whether they did. `None`: stopped.

@@ -57,8 +57,8 @@ pub(super) async fn run(mut teller: Teller) {
 
 /// Tells what is due. Returns whether the target took it; `None`: stopped.
 async fn tell(teller: &Teller, memory: &mut Memory) -> Option<bool> {
-    let Round { due, forgotten } =
-        memory.told.round(&teller.incidents(), teller.severity, &teller.pace, clock::now());
+    let Some(all) = teller.incidents().await else { return Some(false) };
+    let Round { due, forgotten } = memory.told.round(&all, teller.severity, &teller.pace, clock::now());
     memory.unsaved.extend(forgotten);
     let (single, rest) = due.split_at(due.len().min(MESSAGES_MAX));
     for due in single {
