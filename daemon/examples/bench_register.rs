@@ -2,12 +2,13 @@
 //! over HTTP to a daemon in a process of its own.
 //!
 //! `cargo run --release -p ringscope --example bench_register -- [--ranks 1000,4000,10000] [--rounds 3] [--sqlite]
-//! [--seconds 5] [--beside PROGRAM]`
+//! [--seconds 5] [--tls] [--beside PROGRAM]`
 //!
 //! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts, with 16 channels. CPU is
 //! the daemon's own from the first batch until it has judged the communicator of all; /healthz is asked every 20 ms
 //! meanwhile. Then, for `--seconds`, every agent sends four batches a second in which every counter changed. `--beside` is
-//! an older build of `bench_ingest` or of this program: the two take turns. Prints a table, and one line of JSON.
+//! an older build of `bench_ingest` or of this program, and `--tls` has this one by https too: they take turns. Prints a table,
+//! and one line of JSON.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark fails by them")]
 #![allow(
@@ -54,8 +55,10 @@ struct Figures {
     healthz_max_ms: f64,
     rss_mib: f64,
     steady_cpu_percent: f64,
+    steady_cpu_us_a_batch: f64,
     steady_batches: usize,
     steady_p99_ms: f64,
+    written_gib_a_day: f64,
 }
 
 struct Options {
@@ -63,7 +66,14 @@ struct Options {
     seconds: u64,
     sqlite: bool,
     /// Older build, if any, and this one.
-    programs: Vec<(&'static str, PathBuf)>,
+    programs: Vec<Program>,
+}
+
+/// A daemon, and the way to it.
+struct Program {
+    name: &'static str,
+    path: PathBuf,
+    tls: bool,
 }
 
 #[tokio::main]
@@ -73,11 +83,20 @@ async fn main() {
     if let Some(url) = value("--daemon") {
         return daemon::run(&url, None).await;
     }
+    if args.iter().any(|arg| arg == "--help") {
+        return println!("{USAGE}");
+    }
     let number = |name: &str, default: u64| value(name).map_or(default, |text| text.parse().expect(name));
     let ranks = value("--ranks").unwrap_or_else(|| "1000,4000,10000".to_owned());
     let ranks: Vec<u32> = ranks.split(',').map(|text| text.parse().expect("numbers of ranks")).collect();
-    let before = value("--beside").map(|path| ("before", PathBuf::from(path)));
-    let programs = before.into_iter().chain([("now", std::env::current_exe().unwrap())]).collect();
+    let program = |name, path| Program { name, path, tls: name == "https" };
+    let mut programs = vec![program("now", std::env::current_exe().unwrap())];
+    if let Some(path) = value("--beside") {
+        programs.insert(0, program("before", PathBuf::from(path)));
+    }
+    if args.iter().any(|arg| arg == "--tls") {
+        programs.push(program("https", std::env::current_exe().unwrap()));
+    }
     let options = Options {
         rounds: usize::try_from(number("--rounds", 3)).unwrap(),
         seconds: number("--seconds", 5),
@@ -93,13 +112,13 @@ async fn main() {
     );
     println!(
         "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | 4 Hz: CPU   \
-         batches/s  p99 ms"
+         µs a batch  batches/s  p99 ms  GiB a day"
     );
     let mut all = Vec::new();
     for ranks in ranks {
         for _ in 0..options.rounds {
-            for (whose, program) in &options.programs {
-                let figures = round(whose, program, ranks, &options).await;
+            for program in &options.programs {
+                let figures = round(program, ranks, &options).await;
                 print_row(&figures, options.seconds);
                 all.push(figures);
             }
@@ -108,39 +127,51 @@ async fn main() {
     println!("\n{}", json(&all, &options));
 }
 
-async fn round(whose: &'static str, program: &std::path::Path, ranks: u32, options: &Options) -> Figures {
+async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let dir = common::scratch("bench");
     let url = if options.sqlite { common::daemon::sqlite(&dir) } else { "none".to_owned() };
-    let (child, base_url) = daemon::spawn(program, &url, None);
+    let ca = program.tls.then(|| common::certs::Authority::new("bench"));
+    if let Some(ca) = &ca {
+        ca.issue(&["127.0.0.1"]).write(&dir, "host");
+    }
+    let (child, base_url) = daemon::spawn(&program.path, &url, program.tls.then_some(&*dir));
     let pid = child.id();
-    let daemon = sending::Daemon::new(&base_url);
+    let daemon = match &ca {
+        Some(ca) => sending::Daemon::trusting(Some(&ca.pem), &base_url),
+        None => sending::Daemon::new(&base_url),
+    };
     daemon.until_ready().await.unwrap();
     let job = Arc::new(Job { hosts: ranks / job::PER_HOST });
+    let agents: Arc<[sending::Daemon]> =
+        (0..job.hosts.min(CONNECTIONS_MAX)).map(|_| daemon.another()).collect();
 
-    let health = Health::of(&base_url);
+    let health = (!program.tls).then(|| Health::of(&base_url));
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
-    let registered = send(&daemon, &job, 1).await;
+    let registered = send(&agents, &job, 1).await;
     let wall_s = start.elapsed().as_secs_f64();
     let judged_s = until_judged(&base_url, start).await;
     let cpu_s = proc::tree_cpu_s(pid) - before;
-    let mut healthz_ms = health.end();
+    let mut healthz_ms = health.map(Health::end).unwrap_or_default();
     let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
 
+    let written_before = written_bytes(pid);
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
     let mut steady = Sent::default();
     let mut due = start;
     let mut number = 1;
     while start.elapsed() < Duration::from_secs(options.seconds) {
         number += 1;
-        steady.add(send(&daemon, &job, number).await);
+        steady.add(send(&agents, &job, number).await);
         due += Duration::from_millis(250);
         tokio::time::sleep_until(due.into()).await;
     }
-    let steady_cpu = (proc::tree_cpu_s(pid) - before) / start.elapsed().as_secs_f64() * 100.0;
+    let steady_cpu_s = proc::tree_cpu_s(pid) - before;
+    let steady_s = start.elapsed().as_secs_f64();
+    let written_gib = (written_bytes(pid) - written_before) as f64 / f64::from(1 << 30);
     drop(child);
     std::fs::remove_dir_all(dir).unwrap();
     Figures {
-        whose,
+        whose: program.name,
         ranks,
         cpu_s,
         wall_s,
@@ -149,9 +180,11 @@ async fn round(whose: &'static str, program: &std::path::Path, ranks: u32, optio
         healthz_p99_ms: quantile(&mut healthz_ms, 0.99),
         healthz_max_ms: quantile(&mut healthz_ms, 1.0),
         rss_mib,
-        steady_cpu_percent: steady_cpu,
+        steady_cpu_percent: steady_cpu_s / steady_s * 100.0,
+        steady_cpu_us_a_batch: steady_cpu_s * 1e6 / steady.latencies_ms.len().max(1) as f64,
         steady_batches: steady.latencies_ms.len(),
         steady_p99_ms: quantile(&mut steady.latencies_ms, 0.99),
+        written_gib_a_day: written_gib / steady_s * 86_400.0,
     }
 }
 
@@ -170,11 +203,10 @@ impl Sent {
 }
 
 /// Every agent sends its batch of this number, [`AT_ONCE`] of them at a time.
-async fn send(daemon: &sending::Daemon, job: &Arc<Job>, number: u64) -> Sent {
+async fn send(agents: &Arc<[sending::Daemon]>, job: &Arc<Job>, number: u64) -> Sent {
     let next = Arc::new(AtomicU64::new(0));
     let senders = (0..AT_ONCE).map(|_| {
-        // A connection of its own, as an agent has.
-        let (daemon, job, next) = (daemon.another(), Arc::clone(job), Arc::clone(&next));
+        let (agents, job, next) = (Arc::clone(agents), Arc::clone(job), Arc::clone(&next));
         tokio::spawn(async move {
             let mut sent = Sent::default();
             loop {
@@ -183,8 +215,9 @@ async fn send(daemon: &sending::Daemon, job: &Arc<Job>, number: u64) -> Sent {
                     return sent;
                 }
                 let batch = job.batch(host, number);
+                let agent = &agents[host as usize % agents.len()];
                 let start = Instant::now();
-                sent.refused += usize::from(daemon.send(&batch).await.is_err());
+                sent.refused += usize::from(agent.send(&batch).await.is_err());
                 sent.latencies_ms.push(start.elapsed().as_secs_f64() * 1000.0);
             }
         })
@@ -198,7 +231,8 @@ async fn send(daemon: &sending::Daemon, job: &Arc<Job>, number: u64) -> Sent {
 
 /// How long it took until the communicator of all has its final channels, which takes a look at every rank.
 async fn until_judged(base_url: &str, start: Instant) -> Option<f64> {
-    let client = reqwest::Client::new();
+    // No secret is in it.
+    let client = reqwest::Client::builder().danger_accept_invalid_certs(true).build().unwrap();
     while start.elapsed() < PATIENCE {
         let url = format!("{base_url}/api/v1/communicators?limit=1000");
         let answer = client.get(url).send().await.unwrap().text().await.unwrap();
@@ -249,6 +283,13 @@ impl Health {
     }
 }
 
+/// What a process had written to disks.
+fn written_bytes(pid: u32) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    written.map_or(0, |text| text.parse().unwrap())
+}
+
 fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
@@ -257,7 +298,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 
 fn print_row(figures: &Figures, seconds: u64) {
     println!(
-        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>7.1}",
+        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>10.0} {:>7.1} {:>10.1}",
         figures.ranks,
         figures.whose,
         figures.cpu_s,
@@ -269,8 +310,10 @@ fn print_row(figures: &Figures, seconds: u64) {
         figures.healthz_max_ms,
         figures.rss_mib,
         figures.steady_cpu_percent,
+        figures.steady_cpu_us_a_batch,
         figures.steady_batches as f64 / seconds.max(1) as f64,
         figures.steady_p99_ms,
+        figures.written_gib_a_day,
     );
 }
 
@@ -287,8 +330,10 @@ fn json(all: &[Figures], options: &Options) -> serde_json::Value {
             "healthz_max_ms": figures.healthz_max_ms,
             "rss_mib": figures.rss_mib,
             "steady_cpu_percent": figures.steady_cpu_percent,
+            "steady_cpu_us_a_batch": figures.steady_cpu_us_a_batch,
             "steady_batches": figures.steady_batches,
             "steady_p99_ms": figures.steady_p99_ms,
+            "written_gib_a_day": figures.written_gib_a_day,
         })
     });
     serde_json::json!({
@@ -300,6 +345,19 @@ fn json(all: &[Figures], options: &Options) -> serde_json::Value {
     })
 }
 
+const USAGE: &str = "\
+What it costs the daemon that a large job starts, and then sends four times a second
+
+  --ranks 1000,4000,10000   sizes of jobs; eight ranks on each host
+  --rounds 3                of each size
+  --seconds 5               how long the agents send four batches a second; counters are stored every 20 s or less often
+  --sqlite                  with a database
+  --tls                     this build by https too
+  --beside PROGRAM          an older build of bench_register or bench_ingest, in turns
+
+Example: cargo xtask bench register -- --ranks 1000,10000 --sqlite --seconds 120";
+/// Each agent has a connection of its own; of more agents than this some share one.
+const CONNECTIONS_MAX: u32 = 1250;
 /// Agents that send at the same time.
 const AT_ONCE: usize = 64;
 /// How long the communicator of all may take to be judged.

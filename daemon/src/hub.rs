@@ -72,6 +72,8 @@ struct State {
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
     next_refresh: Timestamp,
+    /// When counters are to be stored again.
+    next_counters: Timestamp,
 }
 
 /// What became of a batch.
@@ -83,6 +85,8 @@ pub struct Taken {
     pub duplicate: bool,
     /// Jobs of files that somebody imports with it.
     pub imported: BTreeSet<String>,
+    /// It brought nothing that must be stored before it is answered.
+    pub can_wait: bool,
 }
 
 impl Hub {
@@ -105,6 +109,7 @@ impl Hub {
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
             next_refresh: Timestamp(0),
+            next_counters: Timestamp(0),
         };
         Self {
             state: Mutex::new(state),
@@ -122,9 +127,11 @@ impl Hub {
         let mut state = self.lock();
         let imported = state.agents.imported(batch);
         let admission = state.agents.admit(batch, now);
-        state.unsaved.agents.insert(batch.agent_id.clone());
+        state.unsaved.agent(&batch.agent_id);
+        let mut can_wait = false;
         if !admission.duplicate {
             let changes = state.model.apply(batch, now);
+            can_wait = changes.facts.is_empty();
             self.note(&mut state, changes, now);
             self.versions.changed();
         }
@@ -139,7 +146,7 @@ impl Hub {
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };
-        Taken { reply, duplicate: admission.duplicate, imported }
+        Taken { reply, duplicate: admission.duplicate, imported, can_wait }
     }
 
     /// Notes that an agent sends what is not understood here, and why; it is told with its host.
@@ -295,11 +302,20 @@ impl Hub {
         }
     }
 
-    /// Takes the list of what the store has not got. The caller saves it, or gives it back with
-    /// [`Hub::give_back`]. What is encoded of it later is at least as new as this moment.
+    /// Takes the list of what the store has not got; of counters only where it is time, or `all` is wanted. The caller saves
+    /// it, or gives it back with [`Hub::give_back`]. What is encoded of it later is at least as new as this moment.
     #[must_use]
-    pub fn take_unsaved(&self) -> Unsaved {
-        std::mem::take(&mut self.lock().unsaved)
+    pub fn take_unsaved(&self, all: bool, now: Timestamp) -> Unsaved {
+        let mut state = self.lock();
+        // A clock that was set back does not keep them waiting.
+        let is_due =
+            now >= state.next_counters || now.0.saturating_add(COUNTERS_WAIT_MAX_NS) < state.next_counters.0;
+        if !(all || is_due) {
+            return state.unsaved.take_urgent();
+        }
+        let wait = u64::try_from(state.unsaved.counters_wait(self.sample_interval).as_nanos());
+        state.next_counters = Timestamp(now.0.saturating_add(wait.unwrap_or(u64::MAX)));
+        std::mem::take(&mut state.unsaved)
     }
 
     /// Marks what could not be saved as unsaved again.
@@ -400,6 +416,8 @@ impl State {
     }
 }
 
+/// Counters never wait longer than this, whatever clocks say.
+const COUNTERS_WAIT_MAX_NS: u64 = 3_600_000_000_000;
 /// Changes that a slow subscriber may be behind before it misses some; each only says "look again".
 const CHANGES_MAX: usize = 16;
 /// At most one change is told per this time.

@@ -20,6 +20,8 @@ pub(crate) enum Bench {
     Plugin,
     /// Samples per second that the daemon accepts, and what they cost
     Ingest,
+    /// What it costs the daemon that a large job starts, and then sends four times a second; `-- --help` has options
+    Register,
     /// Milliseconds that the busiest GETs take with a thousand hosts, at 200 requests per second
     Http,
     /// Megabytes of log per second that the parser reads
@@ -55,6 +57,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
             example("ringscope", "bench_ingest", arguments)
         }
+        Bench::Register => example("ringscope", "bench_register", arguments),
         Bench::Http => {
             tools::ensure(&[tools::WRK])?;
             let mut build = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);

@@ -60,7 +60,7 @@ impl Hub {
     pub(super) fn tick_tenants(&self, now: Timestamp) {
         for hub in self.tenants.all() {
             hub.tick(now);
-            drop(hub.take_unsaved());
+            drop(hub.take_unsaved(true, now));
         }
     }
 

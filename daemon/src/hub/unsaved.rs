@@ -1,7 +1,11 @@
 //! What the store has not got yet. Only names are kept: the rows are made from the model when they are written, so
 //! that a database that is away for an hour costs no memory, and then gets the newest of everything.
+//!
+//! Facts are written before their batch is answered. Counters are absolute, and after a restart every agent is asked to tell
+//! all that it knows: they are written at an interval, or with the facts of their process, such as that it ended.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use prost::Message as _;
 
@@ -15,7 +19,7 @@ use crate::store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, Write
 /// Names of what changed and was not written.
 #[derive(Debug, Default)]
 pub struct Unsaved {
-    pub(super) agents: BTreeSet<String>,
+    agents: BTreeSet<String>,
     facts: BTreeSet<String>,
     counters: BTreeSet<String>,
     pub(super) communicators: BTreeSet<CommunicatorId>,
@@ -29,9 +33,26 @@ pub struct Unsaved {
 }
 
 impl Unsaved {
+    pub(super) fn agent(&mut self, agent_id: &str) {
+        if !self.agents.contains(agent_id) {
+            self.agents.insert(agent_id.to_owned());
+        }
+    }
+
     pub(super) fn processes(&mut self, changes: Changes) {
         self.facts.extend(changes.facts);
         self.counters.extend(changes.counters);
+    }
+
+    /// Takes everything but what is written at an interval.
+    pub(super) fn take_urgent(&mut self) -> Self {
+        let (agents, counters) = (std::mem::take(&mut self.agents), std::mem::take(&mut self.counters));
+        std::mem::replace(self, Self { agents, counters, ..Self::default() })
+    }
+
+    /// Until when counters may wait that are written now: the more, the longer.
+    pub(super) fn counters_wait(&self, interval: Duration) -> Duration {
+        interval.max(Duration::from_secs((self.counters.len() / COUNTER_ROWS_PER_S_MAX) as u64))
     }
 
     pub(super) fn findings(&mut self, findings: Vec<api::Finding>) {
@@ -192,5 +213,7 @@ fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns
 
 /// Samples that wait while the database is away, of communicators and of summation groups: 20 s at the highest rate, minutes in a small job.
 const SAMPLES_MAX: usize = 20_000;
+/// Rows of counters written per second: 5 GB a day of SQLite at most.
+const COUNTER_ROWS_PER_S_MAX: usize = 50;
 /// Processes encoded under one hold of the lock: some milliseconds.
 const PROCESSES_AT_ONCE: usize = 64;

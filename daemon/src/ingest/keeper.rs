@@ -43,7 +43,7 @@ pub enum StoreState {
     Away(String),
 }
 
-/// Answered when everything that the hub knew when it was taken is in the store.
+/// Answered when everything that the hub knew when it was taken, but counters, is in the store.
 type Ticket = oneshot::Sender<Result<(), String>>;
 
 impl Keeper {
@@ -66,7 +66,7 @@ impl Keeper {
         Self { tickets, state }
     }
 
-    /// Waits until everything that the hub knows now is in the store.
+    /// Waits until everything that the hub knows now, but counters, is in the store.
     ///
     /// # Errors
     /// Why it is not, in words.
@@ -184,7 +184,7 @@ impl Task {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                _ = ticks.tick() => drop(self.of_hub(Hub::take_unsaved).await),
+                _ = ticks.tick() => drop(self.of_hub(|hub| hub.take_unsaved(true, clock::now())).await),
                 ticket = self.waiting.recv() => match ticket {
                     Some(ticket) => drop(ticket.send(Ok(()))),
                     None => return,
@@ -212,7 +212,7 @@ impl Task {
                 }
                 _ = flush.tick() => {}
             }
-            let result = self.save(store).await;
+            let result = self.save(store, false).await;
             for ticket in tickets {
                 let _ = ticket.send(result.clone());
             }
@@ -221,14 +221,15 @@ impl Task {
             }
         }
         // Requests that were in flight when the shutdown began have ended by now; this is the rest.
-        if self.save(store).await.is_err() {
+        if self.save(store, true).await.is_err() {
             tracing::error!("the last changes could not be stored; agents will send them again");
         }
     }
 
-    /// Writes everything that is unsaved.
-    async fn save(&self, store: &Store) -> Result<(), String> {
-        let mut unsaved = self.of_hub(Hub::take_unsaved).await.map_err(|error| error.to_string())?;
+    /// Writes what is unsaved: of counters only where it is time, or `all` is wanted.
+    async fn save(&self, store: &Store, all: bool) -> Result<(), String> {
+        let taken = self.of_hub(move |hub| hub.take_unsaved(all, clock::now())).await;
+        let mut unsaved = taken.map_err(|error| error.to_string())?;
         self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
         if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
             return Ok(());

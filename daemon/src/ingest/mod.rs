@@ -1,7 +1,7 @@
 //! The way of a batch: bytes → [`Batch`] → hub → store → answer.
 //!
-//! A batch is answered only when the store has it, so that killing the daemon loses nothing that an agent was told
-//! is safe.
+//! A batch is answered only when the store has its facts, so that killing the daemon loses nothing that an agent was told
+//! is safe: counters are absolute, and agents tell them again.
 
 mod clean;
 mod keeper;
@@ -92,7 +92,10 @@ impl Ingest {
         } else {
             (self.apply(&bytes, tenant), held)
         };
-        let Taken { reply, imported, .. } = taken?;
+        let Taken { reply, imported, can_wait, .. } = taken?;
+        if can_wait && self.keeper.is_up() {
+            return Ok(Stored { reply, imported });
+        }
         match self.keeper.saved().await {
             Ok(()) => Ok(Stored { reply, imported }),
             Err(error) => Err(IngestError::NotStored { reason: not_stored(&error), imported }),
