@@ -32,6 +32,8 @@ pub(super) const ENDED_WELL: &str = "How it ended";
 pub(super) struct Ledger {
     findings: HashMap<String, Finding>,
     firing: HashMap<Scope, BTreeMap<String, Timestamp>>,
+    /// Of what fires for jobs the ids, by communicator: a view of many asks for each, and each has few.
+    of_jobs: HashMap<String, BTreeSet<String>>,
     n_firing: usize,
     resolved: BTreeSet<(Timestamp, String)>,
     n_left_out: u64,
@@ -63,6 +65,9 @@ impl Ledger {
                 return;
             }
             FindingState::Firing => {
+                if let Scope::Job(_) = scope {
+                    self.note_of_job(&finding.comm, &finding.id);
+                }
                 self.firing.entry(scope).or_default().insert(finding.id.clone(), finding.last_seen);
                 self.n_firing += 1;
             }
@@ -186,12 +191,15 @@ impl Ledger {
     }
 
     pub(super) fn firing_of(&self, comm: CommunicatorId) -> impl Iterator<Item = &Finding> {
-        let scope = Scope::Communicator(comm);
-        let own = self.firing.get(&scope).into_iter().flat_map(BTreeMap::keys);
-        let of_jobs = self.firing.iter().filter(|(scope, _)| matches!(scope, Scope::Job(_)));
-        let of_jobs = of_jobs.flat_map(|(_, firing)| firing.keys()).filter_map(|id| self.findings.get(id));
-        let its = of_jobs.filter(move |finding| finding.comm == comm.as_str());
-        own.filter_map(|id| self.findings.get(id)).chain(its)
+        let own = self.firing.get(&Scope::Communicator(comm)).into_iter().flat_map(BTreeMap::keys);
+        let of_jobs = self.of_jobs.get(comm.as_str()).into_iter().flatten();
+        own.chain(of_jobs).filter_map(|id| self.findings.get(id))
+    }
+
+    fn note_of_job(&mut self, comm: &str, id: &str) {
+        if !comm.is_empty() {
+            self.of_jobs.entry(comm.to_owned()).or_default().insert(id.to_owned());
+        }
     }
 
     /// The jobs of which something fires that their judges said.
@@ -303,6 +311,9 @@ impl Ledger {
             last_seen: now,
             resolved_at: None,
         };
+        if let Scope::Job(_) = about.scope {
+            self.note_of_job(&finding.comm, &id);
+        }
         let is_news = before.as_ref().is_none_or(|before| news::is_news(before, &finding, about.told_lately));
         (self.findings.entry(id).insert_entry(finding).into_mut(), is_news)
     }
@@ -312,6 +323,12 @@ impl Ledger {
         finding.state = FindingState::Resolved;
         finding.resolved_at = Some(now);
         let finding = finding.clone();
+        if let Some(ids) = self.of_jobs.get_mut(&finding.comm) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.of_jobs.remove(&finding.comm);
+            }
+        }
         self.resolved.insert((now, id));
         Some(finding)
     }
@@ -343,3 +360,6 @@ fn roots(judgements: &[Judgement]) -> BTreeMap<usize, usize> {
     }
     roots
 }
+
+#[cfg(test)]
+mod tests;
