@@ -153,7 +153,15 @@ pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensE
         }
         What::Revoke { id, at } => {
             let token = revoke(at, id).await?;
-            writeln!(out, "token {} ({}) is revoked", token.id, token.name)?;
+            match &token.unwritten {
+                None => writeln!(out, "token {} ({}) is revoked", token.id, token.name)?,
+                Some(why) => writeln!(
+                    out,
+                    "token {} ({}) is revoked: in force on this daemon now. Not yet written: {why}. It is tried again; until \
+                     `ringscope token list` says no more that it is unwritten, a restart of the daemon lets the token in again",
+                    token.id, token.name
+                )?,
+            }
         }
     }
     Ok(())
@@ -253,6 +261,7 @@ fn list(tokens: &[Token], now: Timestamp) -> Table {
     table.set_header(["ID", "ROLE", "TENANT", "STATE", "MADE", "BY", "LAST USED", "NAME"]);
     for token in tokens {
         let state = match (token.revoked_at, token.expires_at) {
+            (Some(at), _) if token.unwritten.is_some() => format!("revoked {at}, unwritten"),
             (Some(at), _) => format!("revoked {at}"),
             (None, Some(at)) if at <= now => format!("ended {at}"),
             (None, Some(at)) => format!("until {at}"),

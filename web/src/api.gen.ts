@@ -1429,6 +1429,8 @@ export type Token = {
   role: Role;
   /** Tenant whose jobs and hosts it is for. Absent: all. */
   tenant?: string;
+  /** Why the database does not know yet that it is revoked. That is in force on this daemon now and is written as soon as it can be; a daemon that restarts before lets the token in again. Absent: the database knows. */
+  unwritten?: string;
 };
 
 /** A token that is to be made. */

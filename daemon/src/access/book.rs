@@ -1,6 +1,6 @@
 //! The tokens and sessions that hold, in memory: to look somebody up costs one hash and asks no database.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use subtle::ConstantTimeEq as _;
@@ -53,6 +53,13 @@ pub struct Begun {
     pub ended: Option<Hash>,
 }
 
+/// A revocation that is in force here and not in the database.
+#[derive(Clone, Debug)]
+struct Unwritten {
+    at: Timestamp,
+    why: String,
+}
+
 /// Why a token or cookie opens nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -88,6 +95,8 @@ pub struct Book {
     own: Option<Hash>,
     /// How often tokens were added or revoked here.
     changes: u64,
+    /// Tokens that were revoked here, of which the database does not know it yet, by id.
+    unwritten: BTreeMap<String, Unwritten>,
 }
 
 impl Book {
@@ -109,7 +118,7 @@ impl Book {
     }
 
     /// These were all tokens when there had been so many changes: if there were more since, they may be missing there.
-    /// When a token was used is kept if that is newer here.
+    /// When a token was used is kept if that is newer here, and what was revoked here stays revoked.
     pub fn set_tokens(&mut self, tokens: Vec<TokenRow>, changes: u64) {
         if changes != self.changes {
             return;
@@ -118,6 +127,10 @@ impl Book {
         for mut row in tokens {
             if let Some(old) = before.remove(&row.token.id) {
                 row.token.last_used_at = row.token.last_used_at.max(old.token.last_used_at);
+            }
+            if let Some(unwritten) = self.unwritten.get(&row.token.id) {
+                row.token.revoked_at.get_or_insert(unwritten.at);
+                row.token.unwritten = Some(unwritten.why.clone());
             }
             self.tokens.insert(row.token.id.clone(), row);
         }
@@ -129,12 +142,49 @@ impl Book {
         self.tokens.insert(row.token.id.clone(), row);
     }
 
-    /// A token was revoked; at once, and all its sessions with it.
-    pub fn revoke(&mut self, id: &str, now: Timestamp) {
+    /// Revokes a token; at once, and all its sessions with it. Until [`Book::written`] it is in force here alone. Returns it
+    /// as it is then; `None`: it is not known here.
+    pub fn revoke(&mut self, id: &str, now: Timestamp) -> Option<Token> {
+        let row = self.tokens.get_mut(id)?;
         self.changes += 1;
+        let at = *row.token.revoked_at.get_or_insert(now);
+        self.unwritten
+            .entry(id.to_owned())
+            .or_insert(Unwritten { at, why: "it is being written".to_owned() });
+        Some(row.token.clone())
+    }
+
+    /// The database knows that this token is revoked.
+    pub fn written(&mut self, id: &str) {
+        self.changes += 1;
+        self.unwritten.remove(id);
         if let Some(row) = self.tokens.get_mut(id) {
-            row.token.revoked_at.get_or_insert(now);
+            row.token.unwritten = None;
         }
+    }
+
+    /// The database could not be told that this token is revoked: why not.
+    pub fn not_written(&mut self, id: &str, why: &str) {
+        let Some(unwritten) = self.unwritten.get_mut(id) else { return };
+        why.clone_into(&mut unwritten.why);
+        if let Some(row) = self.tokens.get_mut(id) {
+            row.token.unwritten = Some(why.to_owned());
+        }
+    }
+
+    /// Tokens that were revoked here, and when, of which the database does not know it yet.
+    #[must_use]
+    pub fn unwritten(&self) -> Vec<(String, Timestamp)> {
+        self.unwritten.iter().map(|(id, one)| (id.clone(), one.at)).collect()
+    }
+
+    /// Every token, the newest first.
+    #[must_use]
+    pub fn tokens(&self) -> Vec<Token> {
+        let mut tokens: Vec<Token> = self.tokens.values().map(|row| row.token.clone()).collect();
+        tokens
+            .sort_by(|one, other| other.created_at.cmp(&one.created_at).then_with(|| one.id.cmp(&other.id)));
+        tokens
     }
 
     /// Whose token this is.
@@ -250,7 +300,7 @@ pub fn sessions_over(now: Timestamp) -> (Timestamp, Timestamp) {
 
 fn who(token: &Token, known_by: KnownBy, ends_at: Option<Timestamp>) -> Who {
     let tenant = token.tenant.as_deref().and_then(|tenant| tenant.parse().ok());
-    Who { name: token.name.clone(), role: token.role, tenant, known_by, ends_at }
+    Who { name: token.name.clone(), id: token.id.clone(), role: token.role, tenant, known_by, ends_at }
 }
 
 fn holds(token: &Token, now: Timestamp) -> Result<(), Refusal> {
@@ -285,113 +335,4 @@ const SESSIONS_OF_TOKEN_MAX: usize = 100;
 const USED_STEP: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::api::Role;
-
-    const S: u64 = 1_000_000_000;
-
-    fn book(expires_at: Option<Timestamp>) -> (Book, Secret) {
-        let secret = Secret::token([7; 40]);
-        let token = Token {
-            id: secret.id.clone(),
-            name: "grafana".to_owned(),
-            role: Role::Read,
-            tenant: None,
-            created_at: Timestamp(S),
-            created_by: String::new(),
-            expires_at,
-            revoked_at: None,
-            last_used_at: None,
-        };
-        let mut book = Book::default();
-        assert!(!book.has_tokens());
-        book.add_token(TokenRow { token, hash: secret.hash });
-        (book, secret)
-    }
-
-    #[test]
-    fn a_token_opens_until_it_ends() {
-        let (mut book, secret) = book(Some(Timestamp(10 * S)));
-        let who = book.token(&secret.text, Timestamp(9 * S)).unwrap();
-        assert_eq!((who.name.as_str(), who.role, who.known_by), ("grafana", Role::Read, KnownBy::Token));
-        assert_eq!(book.token(&secret.text, Timestamp(10 * S)), Err(Refusal::Expired(Timestamp(10 * S))));
-        let other = Secret::token([8; 40]);
-        assert_eq!(book.token(&other.text, Timestamp(S)), Err(Refusal::Unknown));
-        let forged = format!("rsc_{}_{}", secret.id, "0".repeat(64));
-        assert_eq!(book.token(&forged, Timestamp(S)), Err(Refusal::Unknown));
-        assert_eq!(book.token("hunter2", Timestamp(S)), Err(Refusal::Malformed));
-    }
-
-    #[test]
-    fn what_is_revoked_opens_nothing_nor_do_its_sessions() {
-        let (mut book, secret) = book(None);
-        let session = Secret::session([3; 32]);
-        let who = book.begin(&secret.text, session.hash, Timestamp(S)).unwrap().who;
-        assert_eq!(who.known_by, KnownBy::Session);
-        assert_eq!(book.session(&session.text, Timestamp(2 * S)).unwrap().name, "grafana");
-        book.revoke(&secret.id, Timestamp(3 * S));
-        assert_eq!(book.token(&secret.text, Timestamp(4 * S)), Err(Refusal::Revoked(Timestamp(3 * S))));
-        assert_eq!(book.session(&session.text, Timestamp(4 * S)), Err(Refusal::Revoked(Timestamp(3 * S))));
-        assert!(book.has_tokens(), "the daemon does not open again");
-    }
-
-    #[test]
-    fn sessions_end_unused_or_old() {
-        let hour = 3600 * S;
-        let (mut book, secret) = book(None);
-        let begin = |book: &mut Book, byte| {
-            let session = Secret::session([byte; 32]);
-            book.begin(&secret.text, session.hash, Timestamp(S)).unwrap();
-            session.text
-        };
-        let unused = begin(&mut book, 1);
-        assert!(book.session(&unused, Timestamp(S + 12 * hour - 1)).is_ok());
-        let unused = begin(&mut book, 2);
-        assert_eq!(book.session(&unused, Timestamp(S + 12 * hour)), Err(Refusal::SessionOver));
-        let used = begin(&mut book, 3);
-        for n in 1..7 * 24 {
-            assert!(book.session(&used, Timestamp(S + n * hour)).is_ok(), "{n}");
-        }
-        assert_eq!(book.session(&used, Timestamp(S + 7 * 24 * hour)), Err(Refusal::SessionOver));
-        let left = begin(&mut book, 4);
-        assert!(book.end(&left).is_some() && book.end(&left).is_none());
-        assert_eq!(book.session(&left, Timestamp(S)), Err(Refusal::SessionOver));
-    }
-
-    #[test]
-    fn a_token_has_a_hundred_sessions_at_most() {
-        let (mut book, secret) = book(None);
-        let mut begin = |n: u8| {
-            let session = Secret::session([n; 32]);
-            (session.text, book.begin(&secret.text, session.hash, Timestamp(S + u64::from(n))).unwrap().ended)
-        };
-        let first = begin(0);
-        assert!((1..100).all(|n| begin(n).1.is_none()));
-        assert_eq!(begin(100).1, Some(hash_of(&first.0)));
-        assert_eq!(book.sessions.len(), 100);
-        assert_eq!(book.session(&first.0, Timestamp(2 * S)), Err(Refusal::SessionOver));
-    }
-
-    #[test]
-    fn use_is_noted_once_a_minute_and_survives_a_refresh() {
-        let (mut book, secret) = book(None);
-        let rows = vec![book.tokens[&secret.id].clone()];
-        for at in [10, 20, 69] {
-            book.token(&secret.text, Timestamp(at * S)).unwrap();
-        }
-        assert_eq!(book.take_used().tokens, [(secret.id.clone(), Timestamp(10 * S))]);
-        book.set_tokens(Vec::new(), book.changes() - 1);
-        assert!(book.has_tokens(), "what was read before the last change says nothing");
-        book.set_tokens(rows, book.changes());
-        assert_eq!(book.tokens[&secret.id].token.last_used_at, Some(Timestamp(10 * S)));
-        book.token(&secret.text, Timestamp(70 * S)).unwrap();
-        assert_eq!(book.take_used().tokens.len(), 1);
-        book.set_tokens(Vec::new(), book.changes());
-        assert_eq!(
-            book.token(&secret.text, Timestamp(71 * S)),
-            Err(Refusal::Unknown),
-            "gone from the database"
-        );
-    }
-}
+mod tests;

@@ -35,6 +35,9 @@ pub enum Need {
 pub struct Who {
     /// Name of a token, or of a person as a proxy or an OpenID provider says it.
     pub name: String,
+    /// What no two share: id of the token, also of a session that was begun with it, or what a proxy or provider calls the
+    /// person. Empty: nobody in particular.
+    pub id: String,
     /// What they may do.
     pub role: Role,
     /// Whose jobs and hosts they see. `None`: everybody's.
@@ -51,6 +54,7 @@ impl Who {
     pub const fn anybody() -> Self {
         Self {
             name: String::new(),
+            id: String::new(),
             role: Role::Operate,
             tenant: None,
             known_by: KnownBy::Nothing,

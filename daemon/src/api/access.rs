@@ -80,6 +80,11 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub revoked_at: Option<Timestamp>,
+    /// Why the database does not know yet that it is revoked. That is in force on this daemon now and is written as soon as it
+    /// can be; a daemon that restarts before lets the token in again. Absent: the database knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub unwritten: Option<String>,
     /// When it was last used, to the minute or so. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]

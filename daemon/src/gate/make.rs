@@ -1,9 +1,10 @@
 //! Tokens made, listed and revoked.
 
 use super::{Gate, NotKept};
-use crate::access::{Secret, Tenant, TokenRow, Used};
+use crate::access::{Secret, Tenant, TokenRow};
 use crate::api::{NewToken, Role, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
 use crate::clock::{self, Timestamp};
+use crate::store::Store;
 use crate::unseen::is_odd;
 
 /// Why nothing became of a token.
@@ -76,6 +77,7 @@ pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, Tok
             .expires_in_s
             .map(|s| Timestamp(now.0.saturating_add(s.saturating_mul(1_000_000_000)))),
         revoked_at: None,
+        unwritten: None,
         last_used_at: None,
     };
     let row = TokenRow { token: token.clone(), hash: secret.hash };
@@ -99,32 +101,80 @@ impl Gate {
         Ok(made)
     }
 
-    /// Every token, the newest first.
+    /// Every token, the newest first. While the database does not answer, as they were known last: whoever must revoke one
+    /// needs its id.
     ///
     /// # Errors
     /// [`TokenError`].
     pub async fn tokens(&self) -> Result<Vec<Token>, TokenError> {
-        let store = self.store()?;
-        let Used { tokens, sessions } = self.book().take_used();
-        store.use_tokens(&tokens).await.map_err(NotKept::away)?;
-        store.use_sessions(&sessions).await.map_err(NotKept::away)?;
-        Ok(store.tokens().await.map_err(NotKept::away)?.into_iter().map(|row| row.token).collect())
+        match self.refreshed().await {
+            Err(NotKept::Away(_)) if self.is_known() => {}
+            answer => answer?,
+        }
+        Ok(self.book().tokens())
     }
 
-    /// Revokes a token: it opens nothing from now on, nor do the sessions that were begun with it.
+    /// Has the tokens as the database has them now.
+    async fn refreshed(&self) -> Result<(), NotKept> {
+        let store = self.store()?;
+        self.keep_used(&store).await;
+        self.refresh(&store).await.map_err(NotKept::away)
+    }
+
+    /// Revokes a token: it opens nothing on this daemon from now on, nor do the sessions that were begun with it. Where the
+    /// database does not take that, the token says so, and [`super::run`] tries again until it does.
     ///
     /// # Errors
-    /// [`TokenError`]; then it still opens.
+    /// [`TokenError`]: no such token is known.
     pub async fn revoke(&self, id: &str) -> Result<Token, TokenError> {
-        let store = self.store()?;
         let now = clock::now();
-        store.revoke_token(id, now).await.map_err(NotKept::away)?;
-        self.book().revoke(id, now);
-        let rows = store.tokens().await.map_err(NotKept::away)?;
-        let found = rows.into_iter().find(|row| row.token.id == id);
-        found.map(|row| row.token).ok_or_else(|| TokenError::Unknown(id.chars().take(SHOWN_CHARS).collect()))
+        if matches!(self.store(), Err(NotKept::NoDatabase)) {
+            return Err(NotKept::NoDatabase.into());
+        }
+        if self.book().revoke(id, now).is_none() {
+            // It may have been made a moment ago, by somebody else.
+            self.refreshed().await?;
+            if self.book().revoke(id, now).is_none() {
+                return Err(TokenError::Unknown(id.chars().take(SHOWN_CHARS).collect()));
+            }
+        }
+        match self.store() {
+            Ok(store) => self.write_revoked(&store).await,
+            Err(away) => self.book().not_written(id, &away.to_string()),
+        }
+        let known = self.book().tokens().into_iter().find(|token| token.id == id);
+        known.ok_or_else(|| TokenError::Unknown(id.chars().take(SHOWN_CHARS).collect()))
+    }
+
+    /// Tells the database what was revoked here.
+    pub(super) async fn write_revoked(&self, store: &Store) {
+        let unwritten = self.book().unwritten();
+        for (id, at) in unwritten {
+            match store.revoke_token(&id, at).await {
+                Ok(()) => self.book().written(&id),
+                Err(error) => self.book().not_written(&id, &error.to_string()),
+            }
+        }
+    }
+
+    /// What is to be said to whoever looks at the daemon: what was revoked and may open again after a restart.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let tokens = self.book().tokens().into_iter();
+        let unwritten = tokens.filter_map(|token| token.unwritten.map(|why| (token.name, token.id, why)));
+        unwritten
+            .take(NOTICES_MAX)
+            .map(|(name, id, why)| {
+                format!(
+                    "the token {name} ({id}) is revoked on this daemon and not yet in its database ({why}); it is tried again \
+                     every second, and a restart before that lets the token in again"
+                )
+            })
+            .collect()
     }
 }
 
 /// How much of what was sent is repeated.
 const SHOWN_CHARS: usize = 100;
+/// Tokens that notices name.
+const NOTICES_MAX: usize = 4;

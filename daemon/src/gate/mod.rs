@@ -163,7 +163,7 @@ impl Gate {
         // Where nothing is needed, who says who they are may not do less for it.
         let at_least = |who: Who| match who.role {
             Role::Ingest | Role::Read if is_open => {
-                Who { name: who.name, tenant: who.tenant, ..Who::anybody() }
+                Who { name: who.name, id: who.id, tenant: who.tenant, ..Who::anybody() }
             }
             _ => who,
         };
@@ -173,6 +173,7 @@ impl Gate {
                 let name = "the agent of the daemon's host".to_owned();
                 return Ok(Who {
                     name,
+                    id: OWN.to_owned(),
                     role: Role::Ingest,
                     tenant: None,
                     known_by: KnownBy::Token,
@@ -286,6 +287,8 @@ fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Id of the agent inside this process, which no token has.
+const OWN: &str = "own";
 /// A database opens in milliseconds, or is away.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 /// How often it is looked whether it is away.

@@ -14,12 +14,12 @@ use crate::store::{Store, StoreError};
 /// Keeps `gate` current until `stop`; then stores what is left.
 pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
     let (mut stored, mut swept) = (clock::monotonic(), None);
-    let mut is_said = false;
+    let (mut is_said, mut is_unwritten) = (false, false);
     loop {
         let wait = if gate.is_known() { REFRESH } else { OPENING };
         let is_ending = stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none();
         match gate.keeper.state() {
-            StoreState::Open(store) => match gate.refresh(&store).await {
+            StoreState::Open(store) => match gate.refresh_and_write(&store).await {
                 Ok(()) => {
                     is_said = false;
                     if is_ending || stored.elapsed() >= STORE {
@@ -45,6 +45,17 @@ pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
             }
             StoreState::Opening | StoreState::Away(_) => {}
         }
+        let unwritten = gate.book().unwritten().len();
+        if (unwritten > 0) != is_unwritten || is_ending && unwritten > 0 {
+            is_unwritten = unwritten > 0;
+            match (is_unwritten, is_ending) {
+                (true, false) => tracing::error!(unwritten, "{UNWRITTEN}; it is tried again every second"),
+                (true, true) => {
+                    tracing::error!(unwritten, "{UNWRITTEN}: revoke them once more after the restart")
+                }
+                (false, _) => tracing::info!("all tokens that were revoked are so in the database too"),
+            }
+        }
         if is_ending {
             gate.trail.settle().await;
             return;
@@ -53,7 +64,12 @@ pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
 }
 
 impl Gate {
-    async fn refresh(&self, store: &Store) -> Result<(), StoreError> {
+    async fn refresh_and_write(&self, store: &Store) -> Result<(), StoreError> {
+        self.write_revoked(store).await;
+        self.refresh(store).await
+    }
+
+    pub(super) async fn refresh(&self, store: &Store) -> Result<(), StoreError> {
         let changes = self.book().changes();
         let tokens = store.tokens().await?;
         if !self.is_known() {
@@ -70,7 +86,7 @@ impl Gate {
         Ok(())
     }
 
-    async fn keep_used(&self, store: &Store) {
+    pub(super) async fn keep_used(&self, store: &Store) {
         let Used { tokens, sessions } = self.book().take_used();
         let kept = async {
             store.use_tokens(&tokens).await?;
@@ -94,6 +110,9 @@ async fn sweep(store: &Store, now: Timestamp) {
     }
 }
 
+/// What a restart would undo.
+const UNWRITTEN: &str =
+    "tokens are revoked in this process and not in the database, so they open again after a restart";
 /// How soon a token that was revoked in the database opens nothing.
 const REFRESH: Duration = Duration::from_secs(1);
 /// The same while the database is being opened: requests wait for it.

@@ -1,5 +1,7 @@
 //! `GET health`: the one sentence.
 
+use std::sync::Arc;
+
 use axum::Json;
 
 use super::App;
@@ -22,7 +24,7 @@ use crate::view;
 pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, ApiError> {
     let params = params.allow(&["job", "host"])?;
     let (job, host) = (params.owned("job"), params.owned("host"));
-    let tls = app.tls.clone();
+    let (tls, gate) = (app.tls.clone(), app.of_tenant.is_none().then(|| Arc::clone(&app.gate)));
     let mut health = app
         .read(move |model, diagnosis, now| {
             view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
@@ -31,5 +33,6 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
     if let Some(tls) = tls {
         health.notices = tls.state().notices(clock::now());
     }
+    health.notices.extend(gate.into_iter().flat_map(|gate| gate.notices()));
     Ok(Json(health))
 }

@@ -62,11 +62,13 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Extension(told), Json(made)))
 }
 
-/// Revokes a token: it opens nothing any more, and the sessions that were begun with it are over.
+/// Revokes a token: it opens nothing any more, and the sessions that were begun with it are over. With 202 that is in force on
+/// this daemon, and its database, which is away or full, is told as soon as it takes it: see `unwritten`.
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "access",
     params(("id" = String, Path, description = "Id of the token.")),
     responses(
         (status = 200, description = "The token as it is then.", body = Token),
+        (status = 202, description = "Revoked on this daemon, and not yet in its database.", body = Token),
         (status = 404, description = "No such token.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The daemon has no database.", body = Problem, content_type = "application/problem+json"),
     ))]
@@ -74,10 +76,11 @@ pub(super) async fn revoke(
     app: App,
     Path(id): Path<String>,
     params: Params,
-) -> Result<(Extension<Told>, Json<Token>), ApiError> {
+) -> Result<(StatusCode, Extension<Told>, Json<Token>), ApiError> {
     params.allow(&[])?;
     let token = app.gate.revoke(&id).await?;
-    Ok((Extension(Told { detail: words(&token), ..Told::default() }), Json(token)))
+    let status = if token.unwritten.is_some() { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((status, Extension(Told { detail: words(&token), ..Told::default() }), Json(token)))
 }
 
 fn words(token: &Token) -> String {

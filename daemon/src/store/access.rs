@@ -34,6 +34,7 @@ impl Store {
                     created_by: row.try_get("created_by")?,
                     expires_at: row.try_get::<Option<i64>, _>("expires_ns")?.map(time),
                     revoked_at: row.try_get::<Option<i64>, _>("revoked_ns")?.map(time),
+                    unwritten: None,
                     last_used_at: row.try_get::<Option<i64>, _>("last_used_ns")?.map(time),
                 };
                 tokens.push(TokenRow { token, hash });

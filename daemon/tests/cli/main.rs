@@ -9,6 +9,7 @@ mod alert;
 mod daemons;
 mod demo;
 mod doctor;
+mod full_disk;
 mod level;
 mod log;
 mod run;

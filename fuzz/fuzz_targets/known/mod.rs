@@ -30,6 +30,7 @@ pub fn book() -> Book {
             created_by: String::new(),
             expires_at,
             revoked_at,
+            unwritten: None,
             last_used_at: None,
         };
         book.add_token(TokenRow { token, hash: secret.hash });
