@@ -71,6 +71,18 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     health
 }
 
+/// Says that something is not known, for these reasons: then nothing is green.
+pub fn lacks(health: &mut Health, why: impl Iterator<Item = String>) {
+    let lacks: Vec<String> = why.collect();
+    let Some(first) = lacks.first() else { return };
+    if matches!(health.level, HealthLevel::Ok | HealthLevel::Idle | HealthLevel::Empty) {
+        health.level = HealthLevel::Unknown;
+        health.sentence = format!("Not everything is known: {first}");
+    }
+    health.unknown.splice(0..0, lacks);
+    health.unknown.truncate(UNKNOWN_MAX);
+}
+
 /// Whether anything runs on a host, or is found about it, or nobody can say; one that may be gone is left out.
 fn is_watched(host: &HostSummary) -> bool {
     host.n_processes > 0

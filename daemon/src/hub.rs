@@ -12,6 +12,7 @@ mod inquiries;
 mod levels;
 mod relational;
 mod sampling;
+mod shares;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ mod versions;
 pub use agents::AgentTable;
 pub use collectors::CollectorCount;
 pub use incidents::Word;
+pub use shares::Beyond;
 pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
@@ -60,6 +62,7 @@ struct State {
     collectors: collectors::Collectors,
     levels: levels::Levels,
     inquiries: inquiries::Inquiries,
+    shares: shares::Shares,
     unsaved: Unsaved,
     change: changes::Pending,
     /// Communicators that changed since they were last sampled.
@@ -87,6 +90,8 @@ pub struct Taken {
     pub imported: BTreeSet<String>,
     /// It brought nothing that must be stored before it is answered.
     pub can_wait: bool,
+    /// What was not taken of it: its sender has their share.
+    pub beyond: Option<Beyond>,
 }
 
 impl Hub {
@@ -101,6 +106,7 @@ impl Hub {
             collectors: collectors::Collectors::default(),
             levels: levels::Levels::default(),
             inquiries: inquiries::Inquiries::default(),
+            shares: shares::Shares::default(),
             unsaved: Unsaved::default(),
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
@@ -124,7 +130,10 @@ impl Hub {
 
     /// Applies a batch, unless it was applied before.
     pub fn ingest(&self, batch: &Batch, now: Timestamp) -> Taken {
-        let mut state = self.lock();
+        self.take(&mut self.lock(), batch, now)
+    }
+
+    fn take(&self, state: &mut State, batch: &Batch, now: Timestamp) -> Taken {
         let imported = state.agents.imported(batch);
         let admission = state.agents.admit(batch, now);
         state.unsaved.agent(&batch.agent_id);
@@ -132,7 +141,7 @@ impl Hub {
         if !admission.duplicate {
             let changes = state.model.apply(batch, now);
             can_wait = changes.facts.is_empty();
-            self.note(&mut state, changes, now);
+            self.note(state, changes, now);
             self.versions.changed();
         }
         let agent = state.model.agent(&batch.agent_id);
@@ -146,7 +155,7 @@ impl Hub {
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
         };
-        Taken { reply, duplicate: admission.duplicate, imported, can_wait }
+        Taken { reply, duplicate: admission.duplicate, imported, can_wait, beyond: None }
     }
 
     /// Notes that an agent sends what is not understood here, and why; it is told with its host.
@@ -241,6 +250,7 @@ impl Hub {
         }
         restored.groups.iter().for_each(|(id, session)| older.group(id, *session));
         let mut state = self.lock();
+        state.shares.forget();
         state.model.keep_ids(older);
         state.agents.restore(restored.agents);
         let fresh: Vec<_> = restored

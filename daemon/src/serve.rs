@@ -141,6 +141,7 @@ impl Server {
         let stop_keeping = CancellationToken::new();
         let hub = Arc::new(Hub::new(config.sample_interval));
         hub.set_look(config.look);
+        hub.set_tenant_share(config.access.tenant_share);
         let own = Arc::new(OwnMetrics::new()?);
         let keep = Keep { samples: config.raw_retention, all: config.retention };
         let keeping = KeeperConfig { url: config.database_url.clone(), keep };

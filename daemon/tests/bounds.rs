@@ -195,7 +195,8 @@ async fn a_thousand_uploads_that_stand_still_take_little_and_make_room_again() {
         // Either there is room for a batch, or somebody is told to come again; when the others time out there is.
         let answer = daemon.post(small().encode_to_vec(), "identity").await;
         if answer.status() != StatusCode::OK {
-            assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+            // All come from one address, which has its share.
+            assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
             assert!(answer.headers().contains_key("retry-after"));
         }
         until("room", async || {
@@ -210,8 +211,8 @@ async fn a_thousand_uploads_that_stand_still_take_little_and_make_room_again() {
             answers.push(String::from_utf8_lossy(&answer[..n.unwrap_or(0)]).into_owned());
         }
         let told = |status: &str| answers.iter().filter(|answer| answer.contains(status)).count();
-        let (stalled, full) = (told(" 408 "), told(" 503 "));
-        println!("{stalled} were told 408, {full} 503");
+        let (stalled, full) = (told(" 408 "), told(" 429 "));
+        println!("{stalled} were told 408, {full} 429");
         assert!(stalled > 0, "{answers:?}");
         // A thousand times 8 KiB find room; a thousand times 1 MiB do not, however slowly they come.
         assert!(if bytes <= 8 << 10 { full == 0 } else { full > 0 || bytes < 1 << 20 }, "{bytes}: {full}");
@@ -239,7 +240,7 @@ async fn reading_ends_when_the_client_has_left() {
         request.header("content-type", "application/octet-stream").send().await.unwrap()
     };
     let mut streams = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..4 {
         let mut stream = TcpStream::connect(&daemon.address).await.unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         // It is told to go on once it has its place.
@@ -249,7 +250,7 @@ async fn reading_ends_when_the_client_has_left() {
         stream.write_all(&log[..64 << 10]).await.unwrap();
         streams.push(stream);
     }
-    assert_eq!(import("no log").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(import("no log").await.status(), StatusCode::TOO_MANY_REQUESTS);
     let left = clock::monotonic();
     drop(streams);
     // To read what they have sent takes minutes; to read on to where they left, a moment.
@@ -258,5 +259,5 @@ async fn reading_ends_when_the_client_has_left() {
         (import("no log").await.status() == StatusCode::UNPROCESSABLE_ENTITY).then_some(())
     })
     .await;
-    println!("eight imports ended {:?} after their clients left", left.elapsed());
+    println!("four imports ended {:?} after their clients left", left.elapsed());
 }

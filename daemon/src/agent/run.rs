@@ -64,7 +64,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let programs = config.programs();
     let (queue, outgoing) = mpsc::channel(QUEUE);
     let news = NewsBox::default();
-    let sender = Sender { backlog, transport, news: news.clone() };
+    let sender = Sender { backlog, transport, news: news.clone(), said: None };
     let reader = Reader {
         hardware: Hardware::new(&config),
         kernel: Kernel::new(&config),

@@ -20,6 +20,8 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 const MAX_IN_MEMORY: usize = 8;
 /// Questions that wait for the reader.
 const MAX_INQUIRIES: usize = 1024;
+/// How often the same reason of a refusal is logged: a share that is full refuses some batches a second.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
 /// Time to send what is left when the agent stops.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
@@ -70,6 +72,8 @@ pub(super) struct Sender {
     pub(super) backlog: Backlog,
     pub(super) transport: Transport,
     pub(super) news: NewsBox,
+    /// Why a batch was refused, as it was logged last, and when.
+    pub(super) said: Option<(String, Instant)>,
 }
 
 /// A request under way: which batch, and what became of it.
@@ -181,7 +185,11 @@ impl Sender {
                 *line = Line { has_gap: line.has_gap && sent.seq.is_none(), ..Line::default() };
             }
             Outcome::Refused(reason) => {
-                tracing::warn!(batch = sent.seq, reason, "the daemon refused a batch, which is dropped");
+                let is_said = |(said, at): &(String, Instant)| *said == reason && at.elapsed() < SAID_AGAIN;
+                if !self.said.as_ref().is_some_and(is_said) {
+                    tracing::warn!(batch = sent.seq, reason, "the daemon refused a batch, which is dropped");
+                    self.said = Some((reason, Instant::now()));
+                }
                 self.settled(sent, |news| {
                     news.losses.add(Loss::BatchRefused, 1);
                     news.refused = true;

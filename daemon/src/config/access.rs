@@ -29,6 +29,10 @@ pub struct AccessArgs {
     /// Role of who is in a group, the greatest holds; * is everybody, e.g. '*=read'; may be repeated
     #[arg(long, value_name = "GROUP=ROLE")]
     pub proxy_role: Vec<String>,
+    /// What one tenant may have of the jobs, hosts, processes and communicators that the daemon has room for, in percent; a token
+    /// has half of its tenant's [default: an equal part for each tenant, and one for what is of none]
+    #[arg(long, value_name = "PERCENT")]
+    pub tenant_share: Option<String>,
 }
 
 impl AccessArgs {
@@ -38,6 +42,7 @@ impl AccessArgs {
             &self.insecure_open,
             &self.proxy_user_header,
             &self.proxy_groups_header,
+            &self.tenant_share,
         ])
     }
 
@@ -58,6 +63,8 @@ pub struct AccessConfig {
     pub proxies: Proxies,
     /// OpenID provider at which people sign in. Default none.
     pub oidc: Option<OidcConfig>,
+    /// What one tenant may have of what there is room for, in percent. Default an equal part: whoever comes next finds room.
+    pub tenant_share: Option<u8>,
 }
 
 impl AccessConfig {
@@ -90,6 +97,7 @@ pub(super) fn access(settings: &mut Settings<'_>) -> AccessConfig {
             roles: settings.get("proxy_role", |text| pairs(text, str::parse)).unwrap_or_default(),
         },
         oidc: oidc::oidc(settings),
+        tenant_share: settings.get("tenant_share", percent),
     };
     let Proxies { trusted, groups_header, roles, .. } = &access.proxies;
     let mistakes = [
@@ -122,6 +130,11 @@ fn words<T: FromStr<Err = String>>(text: &str) -> Result<Vec<T>, String> {
     text.split_whitespace().map(str::parse).collect()
 }
 
+fn percent(text: &str) -> Result<u8, String> {
+    let percent = text.trim_end_matches('%').parse().ok().filter(|percent| (1..=100).contains(percent));
+    percent.ok_or_else(|| "expected a whole number of percent from 1 to 100, e.g. 50".to_owned())
+}
+
 /// The name of a header, lower case.
 fn header(text: &str) -> Result<String, String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
@@ -132,7 +145,7 @@ fn header(text: &str) -> Result<String, String> {
 }
 
 /// Settings with one value.
-pub(super) const NAMES: [&str; 4] =
-    ["require_tokens", "insecure_open", "proxy_user_header", "proxy_groups_header"];
+pub(super) const NAMES: [&str; 5] =
+    ["require_tokens", "insecure_open", "proxy_user_header", "proxy_groups_header", "tenant_share"];
 /// Settings that may have several.
 pub(super) const LISTS: [&str; 2] = ["trusted_proxy", "proxy_role"];

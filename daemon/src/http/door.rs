@@ -9,6 +9,7 @@ use super::caller::Caller;
 use super::names::refuse_foreign;
 use super::needs::{allowed, find};
 use super::problem::ApiError;
+use super::shares::Parties;
 use super::{App, Whole};
 use crate::access::{Need, Who};
 use crate::api::{AuditEntry, KnownBy, Role};
@@ -64,6 +65,7 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
     let answer = match refuse_foreign(&request).and_then(|()| check(need, who.as_ref())) {
         Ok(()) => {
             request.extensions_mut().insert(caller.clone());
+            request.extensions_mut().insert(Parties::of(who.as_ref(), caller.origin));
             if let Some(who) = who.clone() {
                 request.extensions_mut().insert(who);
             }

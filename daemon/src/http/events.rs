@@ -13,22 +13,28 @@ use super::App;
 use super::caller::Caller;
 use super::problem::ApiError;
 use super::query::Params;
+use super::shares::Parties;
 use crate::access::Who;
-use crate::api::Changed;
+use crate::api::{Changed, Problem};
 
 /// Server-sent events `changed`, at most one per 500 ms; a comment every 10 s keeps the connection open.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
-    responses((status = 200, description = "A stream of `event: changed`, each with a `Changed` as its data.",
-        body = Changed, content_type = "text/event-stream")))]
+    responses(
+        (status = 200, description = "A stream of `event: changed`, each with a `Changed` as its data.",
+        body = Changed, content_type = "text/event-stream"),
+        (status = 429, description = "Who asks, or their tenant, has all the streams that one may have.", body = Problem,
+            content_type = "application/problem+json"),
+    ))]
 pub(super) async fn events(
     app: App,
     Extension(caller): Extension<Caller>,
+    Extension(parties): Extension<Parties>,
     who: Option<Extension<Who>>,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     params.allow(&[])?;
-    let permit = app.guard.stream()?;
+    let permit = app.guard.stream(&parties)?;
     let mut changes = app.hub.subscribe();
     let stream = async_stream::stream! {
         let _permit = permit;

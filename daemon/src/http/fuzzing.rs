@@ -10,6 +10,7 @@ use super::cookies::{self, Cookie};
 use super::packing::Packing;
 use super::problem::ApiError;
 use super::session::SESSION_S;
+use super::shares::Parties;
 use super::uploads::Uploads;
 use ringscope_wire::batch::Scales;
 
@@ -35,7 +36,7 @@ pub fn session_cookie(value: &str, is_secure: bool) -> Option<HeaderValue> {
 #[must_use]
 pub fn unpacked(encoding: &str, packed: Vec<u8>, most: usize, weight_max: u64) -> Option<(Vec<u8>, u64)> {
     let mut scales = Scales::new(weight_max);
-    let mut held = Arc::new(Uploads::new(most)).begin();
+    let mut held = Arc::new(Uploads::new(most)).begin(&Parties::default());
     let weigh = |piece: &[u8]| scales.put(piece).map_err(|error| ApiError::bad_request(error.to_string()));
     let bytes = Packing::of(encoding)?.unpack(packed, most, &mut held, weigh).ok()?;
     Some((bytes, scales.weight()))

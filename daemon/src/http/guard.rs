@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::cache::Views;
 use super::problem::ApiError;
+use super::shares::{Full, Parties, Shares, Taken};
 use super::uploads::Uploads;
 
 /// What all handlers share to keep within bounds.
@@ -20,9 +21,9 @@ pub struct Guard {
     pub(super) views: Arc<Views>,
     computing: Arc<Semaphore>,
     pub(super) computing_wait: Duration,
-    streams: Arc<Semaphore>,
+    streams: Arc<Shares>,
     pub(super) uploads: Arc<Uploads>,
-    imports: Arc<Semaphore>,
+    imports: Arc<Shares>,
 }
 
 impl Guard {
@@ -33,9 +34,9 @@ impl Guard {
             views: Arc::default(),
             computing: Arc::new(Semaphore::new(COMPUTING_MAX)),
             computing_wait: COMPUTING_WAIT,
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            streams: Shares::new(STREAMS_MAX, STREAMS_MAX / 2),
             uploads: Arc::new(Uploads::new(body_limit_bytes)),
-            imports: Arc::new(Semaphore::new(IMPORTS_MAX)),
+            imports: Shares::new(IMPORTS_MAX, IMPORTS_MAX / 2),
         }
     }
 
@@ -49,19 +50,33 @@ impl Guard {
     }
 
     /// The right to one stream of events.
-    pub(super) fn stream(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
-            let detail =
-                format!("{STREAMS_MAX} clients listen already; ask for the lists now and then instead");
-            ApiError::unavailable("too-many-streams", detail)
+    pub(super) fn stream(&self, parties: &Parties) -> Result<Taken, ApiError> {
+        let instead = "ask for the lists now and then instead";
+        self.streams.take(parties).map_err(|full| match full {
+            Full::All => {
+                let detail = format!("{STREAMS_MAX} clients listen already; {instead}");
+                ApiError::unavailable("too-many-streams", detail)
+            }
+            Full::One(party) => ApiError::has_share(format!(
+                "{} of the {STREAMS_MAX} clients that may listen are {party} already, which is the most for one; close \
+                 some, or {instead}",
+                self.streams.one()
+            )),
         })
     }
 
     /// The right to upload a file.
-    pub(super) fn import(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.imports).try_acquire_owned().map_err(|_| {
-            let detail = format!("{IMPORTS_MAX} files are being read already; send this one again later");
-            ApiError::unavailable("too-many-uploads", detail)
+    pub(super) fn import(&self, parties: &Parties) -> Result<Taken, ApiError> {
+        let again = "send this one again later";
+        self.imports.take(parties).map_err(|full| match full {
+            Full::All => {
+                let detail = format!("{IMPORTS_MAX} files are being read already; {again}");
+                ApiError::unavailable("too-many-uploads", detail)
+            }
+            Full::One(party) => ApiError::has_share(format!(
+                "{} files of {party} are being read already, which is the most for one; {again}",
+                self.imports.one()
+            )),
         })
     }
 }
@@ -87,9 +102,9 @@ pub(super) async fn refuse_large_heads(request: Request, next: Next) -> Response
 const COMPUTING_MAX: usize = 16;
 /// Whoever waits longer asks again: the page does so every few seconds.
 const COMPUTING_WAIT: Duration = Duration::from_secs(5);
-/// Each open page has one.
+/// Each open page has one. Half of them for one token, person, address or tenant.
 const STREAMS_MAX: usize = 256;
-/// Files read at once: each is parsed on a thread of its own.
+/// Files read at once: each is parsed on a thread of its own. Half of them for one, too.
 const IMPORTS_MAX: usize = 8;
 /// A search of 200 characters with every other parameter has less; cursors are the longest.
 const URI_BYTES_MAX: usize = 8 << 10;

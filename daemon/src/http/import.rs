@@ -14,13 +14,16 @@ use uuid::Uuid;
 use super::App;
 use super::connections::Line;
 use super::door::Told;
+use super::ingest::{beyond_share, sender};
 use super::names::refuse_unasked;
 use super::problem::ApiError;
 use super::query::Params;
+use super::shares::Parties;
 use super::uploads::{Chunks, Held, Uploads};
 use crate::api::{Import, Problem, Verdict};
 use crate::clock;
 use crate::import::{Room, Upload};
+use crate::ingest::IngestError;
 
 /// Reads one file (the body as it is: a log of NCCL, a dump; gzip and zstd are unpacked), shows it as a job, and answers
 /// with what was found in it. Files that belong together are sent under one `job`.
@@ -36,7 +39,7 @@ use crate::import::{Room, Upload};
         (status = 200, description = "Taken, and what was found.", body = Import),
         (status = 400, description = "The body could not be read.", body = Problem,
             content_type = "application/problem+json"),
-        (status = 413, description = "Too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "Too large, or it tells of more than its tenant or token may have.", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "A content type that any page can send.", body = Problem,
             content_type = "application/problem+json"),
         (status = 422, description = "None of the kinds of file that can be imported, or not whole.", body = Problem,
@@ -55,8 +58,10 @@ pub(super) async fn import(
     let written = params.time("written")?.unwrap_or_default();
     let told = Told { detail: format!("{file} as the job {job}"), ..Told::default() };
     refuse_unasked(request.headers())?;
-    let permit = app.guard.import()?;
-    let mut held = app.guard.uploads.begin();
+    let parties = Parties::noted(request.extensions());
+    let sender = sender(request.extensions());
+    let permit = app.guard.import(&parties)?;
+    let mut held = app.guard.uploads.begin(&parties);
     held.grow(READER_BYTES)?;
     // A client that leaves takes `_here` with it, and the reading ends.
     let [gone, full, too_heavy] = [(); 3].map(|()| CancellationToken::new());
@@ -93,8 +98,11 @@ pub(super) async fn import(
         return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, kind, format!("the file {problem}")));
     }
     for batch in batches {
-        let taken = app.ingest.take(batch.encode_to_vec().into(), app.tenant(), ()).await;
-        taken.map_err(|error| ApiError::unavailable("not-stored", error.to_string()))?;
+        let taken = app.ingest.take(batch.encode_to_vec().into(), &sender, ()).await;
+        taken.map_err(|error| match error {
+            IngestError::Beyond(beyond) => beyond_share(&beyond),
+            error => ApiError::unavailable("not-stored", error.to_string()),
+        })?;
     }
     Ok((Extension(told), Json(import)))
 }

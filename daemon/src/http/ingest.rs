@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -14,8 +14,11 @@ use super::App;
 use super::door::Told;
 use super::packing::Packing;
 use super::problem::ApiError;
+use super::shares::Parties;
 use super::uploads::{Chunks, Held, batch_bytes_max, receive, too_large};
+use crate::access::{Sender, Who};
 use crate::api::Problem;
+use crate::hub::Beyond;
 use crate::ingest::{IngestError, Stored};
 use ringscope_wire::batch::{BatchError, Scales};
 
@@ -26,7 +29,7 @@ use ringscope_wire::batch::{BatchError, Scales};
     responses(
         (status = 200, description = "Stored.", body = Vec<u8>, content_type = "application/x-protobuf"),
         (status = 400, description = "Not a batch.", body = Problem, content_type = "application/problem+json"),
-        (status = 413, description = "Too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "Too large, or it tells of more than its tenant or token may have: what was known of it before is taken.", body = Problem, content_type = "application/problem+json"),
         (status = 415, description = "Not protobuf.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "A batch of another version.", body = Problem,
             content_type = "application/problem+json"),
@@ -35,7 +38,9 @@ use ringscope_wire::batch::{BatchError, Scales};
     ))]
 pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
-    let (limit, mut held) = (app.body_limit_bytes, app.guard.uploads.begin());
+    let parties = Parties::noted(&parts.extensions);
+    let sender = sender(&parts.extensions);
+    let (limit, mut held) = (app.body_limit_bytes, app.guard.uploads.begin(&parties));
     let mut chunks = Chunks::of(body);
     let packing = match check(&parts.headers, limit) {
         Ok(packing) => packing,
@@ -47,18 +52,19 @@ pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiEr
         Err(error) => return Err(error),
     };
     // Kept until the batch is stored: both its bytes and what they become.
-    let weighed = weighed(&app, packed, packing, held).await;
+    let weighed = weighed(&app, packed, packing, (held, app.guard.uploads.begin(&parties))).await;
     let (bytes, held) = weighed.inspect_err(|error| {
         if !error.is_temporary() {
             app.ingest.count_refused();
         }
     })?;
-    match app.ingest.take(bytes, app.tenant(), held).await {
+    match app.ingest.take(bytes, &sender, held).await {
         Ok(Stored { reply, imported }) => {
             let answer = ([(header::CONTENT_TYPE, PROTOBUF)], reply.encode_to_vec());
             Ok(with_told(&imported, answer.into_response()))
         }
         Err(IngestError::Refused(error)) => Err(refused(&error)),
+        Err(IngestError::Beyond(beyond)) => Err(beyond_share(&beyond)),
         Err(IngestError::NotStored { reason, imported }) => {
             let answer = ApiError::unavailable("not-stored", reason).into_response();
             Ok(with_told(&imported, answer))
@@ -92,7 +98,7 @@ async fn weighed(
     app: &App,
     packed: Vec<u8>,
     packing: Packing,
-    mut held: Held,
+    (mut held, mut unpacked_held): (Held, Held),
 ) -> Result<(Bytes, (Held, OwnedSemaphorePermit)), ApiError> {
     let limit = app.body_limit_bytes;
     let mut scales = Scales::new(batch_bytes_max(limit));
@@ -102,7 +108,6 @@ async fn weighed(
         return Ok((packed.into(), (held, decoding)));
     }
     let permit = app.guard.uploads.unpacking().await?;
-    let mut unpacked_held = app.guard.uploads.begin();
     let unpacking = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let bytes = packing.unpack(packed, limit, &mut unpacked_held, |piece| {
@@ -131,6 +136,17 @@ fn with_told(imported: &BTreeSet<String>, answer: Response) -> Response {
     };
     let detail = format!("facts as the job {}{more}", named.join(", "));
     (Extension(Told { action: "import", detail, ..Told::default() }), answer).into_response()
+}
+
+/// Whose share of the daemon a request counts against.
+pub(super) fn sender(request: &Extensions) -> Sender {
+    request.get::<Who>().map(Sender::from).unwrap_or_default()
+}
+
+/// That a batch tells of more than its sender may have here. The agent drops it, goes on with what is known, and tells all
+/// of it again in a while: a status that had it kept would keep what is known from being told, too.
+pub(super) fn beyond_share(beyond: &Beyond) -> ApiError {
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "beyond-share", beyond.to_string())
 }
 
 fn refused(error: &BatchError) -> ApiError {

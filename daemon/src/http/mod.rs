@@ -38,6 +38,7 @@ mod said;
 mod search;
 mod series;
 mod session;
+mod shares;
 mod summation;
 mod tokens;
 mod trace;

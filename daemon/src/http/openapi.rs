@@ -120,13 +120,18 @@ const IS_OF_WHO_ASKS: [&str; 6] = [
     "/api/v1/audit",
 ];
 /// What any request may be answered with, by method.
-const EVERYWHERE: [(&str, &[&str], &str); 9] = [
+const EVERYWHERE: [(&str, &[&str], &str); 10] = [
     ("400", &ALL, "The path or a parameter cannot be read."),
     ("403", &WRITES, "A page of another origin asked for it."),
     ("408", &["put", "post"], "Nothing of the body came for a while."),
     ("413", &["put", "post"], "The body is too large."),
     ("414", &ALL, "Path and query are too long."),
     ("421", &ALL, "The header Host is none of the daemon's names."),
+    (
+        "429",
+        &WRITES,
+        "Who asks, or their tenant, has all that one may have of it: wait until they have less.",
+    ),
     ("431", &ALL, "The headers are too large."),
     ("503", &ALL, "Too many ask at once, or the database is away: ask again later."),
     ("504", &ALL, "It took too long: ask for less."),

@@ -80,6 +80,7 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::http::shares::Parties;
     use crate::http::uploads::Uploads;
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -89,7 +90,7 @@ mod tests {
     }
 
     fn unpack(packing: Packing, packed: Vec<u8>) -> Result<Vec<u8>, ApiError> {
-        let mut held = Arc::new(Uploads::new(1 << 20)).begin();
+        let mut held = Arc::new(Uploads::new(1 << 20)).begin(&Parties::default());
         packing.unpack(packed, 1 << 20, &mut held, |_| Ok(()))
     }
 
@@ -111,7 +112,7 @@ mod tests {
             [(Packing::Gzip, gzip(&long)), (Packing::Zstd, zstd::encode_all(&*long, 3).unwrap())]
         {
             let mut seen = 0;
-            let mut held = Arc::new(Uploads::new(1 << 20)).begin();
+            let mut held = Arc::new(Uploads::new(1 << 20)).begin(&Parties::default());
             let count = |piece: &[u8]| {
                 seen += piece.len();
                 Ok(())

@@ -63,12 +63,20 @@ impl ApiError {
 
     /// Whether the same request may go better later.
     pub(super) fn is_temporary(&self) -> bool {
-        self.status.is_server_error()
+        self.status.is_server_error() || self.status == StatusCode::TOO_MANY_REQUESTS
     }
 
     /// Who asks is not known.
     pub(super) fn unauthorized(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
+    }
+
+    /// Who asks has their share; again when they have less.
+    pub(super) fn has_share(detail: impl Into<String>) -> Self {
+        Self {
+            retry_after_s: Some(RETRY_AFTER_S),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "has-its-share", detail)
+        }
     }
 
     /// Too often; again after that time.

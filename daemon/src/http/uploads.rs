@@ -1,8 +1,7 @@
 //! Bounds of what clients send: bytes held of all bodies together, how long a body may stand still, and how much is
-//! unpacked and decoded at once. Who finds no room is told to come again; what is held is given back with its [`Held`].
+//! unpacked and decoded at once. Nobody holds all of it: see `shares`. Who finds no room is told to come again; what is held is given back with its [`Held`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -14,13 +13,13 @@ use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::problem::ApiError;
+use super::shares::{Full, Parties, Shares, Taken};
 use super::{BODY_BYTES_MAX, Whole};
 
 /// What all uploads share.
 pub(super) struct Uploads {
-    held: AtomicUsize,
-    /// Bytes that all may hold.
-    most: usize,
+    /// In bytes.
+    held: Arc<Shares>,
     unpacking: Arc<Semaphore>,
     /// In KiB.
     decoded: Arc<Semaphore>,
@@ -29,8 +28,8 @@ pub(super) struct Uploads {
 
 /// Bytes that one upload holds.
 pub(super) struct Held {
-    uploads: Arc<Uploads>,
-    bytes: usize,
+    taken: Taken,
+    most: usize,
 }
 
 impl Uploads {
@@ -38,19 +37,20 @@ impl Uploads {
     pub(super) fn new(body_limit_bytes: usize) -> Self {
         let decoded = batch_bytes_max(body_limit_bytes).max(DECODED_BYTES_MIN);
         let decoded_kib_max = u32::try_from(decoded >> 10).unwrap_or(u32::MAX);
+        // One batch, packed to half of it and unpacked, finds room while nobody else sends a large one.
+        let most = RESERVE_BYTES.saturating_add(OTHERS_BYTES).saturating_add(body_limit_bytes / 2 * 3);
+        let most = HELD_BYTES_MAX.max(most);
         Self {
-            held: AtomicUsize::new(0),
-            // One batch, packed to half of it and unpacked, finds room while nobody else sends a large one.
-            most: HELD_BYTES_MAX.max(RESERVE_BYTES.saturating_add(body_limit_bytes / 2 * 3)),
+            held: Shares::new(most, most - OTHERS_BYTES),
             unpacking: Arc::new(Semaphore::new(UNPACKING_MAX)),
             decoded: Arc::new(Semaphore::new(decoded_kib_max as usize)),
             decoded_kib_max,
         }
     }
 
-    /// An upload that holds nothing yet.
-    pub(super) fn begin(self: &Arc<Self>) -> Held {
-        Held { uploads: Arc::clone(self), bytes: 0 }
+    /// An upload of these that holds nothing yet.
+    pub(super) fn begin(&self, parties: &Parties) -> Held {
+        Held { taken: self.held.nothing(parties), most: self.held.all() }
     }
 
     /// The right to unpack a body; waits for a while.
@@ -77,31 +77,30 @@ impl Uploads {
 
     #[cfg(test)]
     fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
+        self.held.taken()
     }
 }
 
 impl Held {
     /// Holds so many bytes more. A large upload may not take what small ones need: batches of agents are small.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), ApiError> {
-        let most = self.uploads.most;
-        let mine = self.bytes.saturating_add(bytes);
-        let most = if mine > SMALL_BYTES { most.saturating_sub(RESERVE_BYTES) } else { most };
-        let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= most);
-        match self.uploads.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => {
-                self.bytes = mine;
-                Ok(())
-            }
-            Err(_) => Err(self.no_room()),
-        }
+        let is_large = self.taken.n().saturating_add(bytes) > SMALL_BYTES;
+        let left = if is_large { RESERVE_BYTES + OTHERS_BYTES } else { 0 };
+        self.taken.grow(bytes, left).map_err(|full| match full {
+            Full::All => self.no_room(),
+            Full::One(party) => ApiError::has_share(format!(
+                "{party} sends so much at once that {} MiB are held of it, which is the most for one; send this one again \
+                 later",
+                (self.most - OTHERS_BYTES) >> 20
+            )),
+        })
     }
 
     /// That there is none now.
     pub(super) fn no_room(&self) -> ApiError {
         let detail = format!(
             "{} MiB of uploads are held already, which is the most; send this one again later",
-            self.uploads.most >> 20
+            self.most >> 20
         );
         ApiError::unavailable("too-many-uploads", detail)
     }
@@ -115,12 +114,6 @@ impl Held {
             buffer.reserve_exact(capacity - buffer.len());
         }
         Ok(())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.uploads.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -185,7 +178,7 @@ pub(super) async fn hold_small(State(Whole(app)): State<Whole>, request: Request
     }
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length = length.and_then(|length| length.parse().ok()).unwrap_or(BODY_BYTES_MAX);
-    let mut held = app.guard.uploads.begin();
+    let mut held = app.guard.uploads.begin(&Parties::noted(request.extensions()));
     match held.grow(length.min(BODY_BYTES_MAX)) {
         Ok(()) => next.run(request).await,
         Err(full) => full.into_response(),
@@ -207,9 +200,11 @@ pub(super) fn too_large(limit_bytes: usize) -> ApiError {
 
 /// Bytes of bodies in memory, of all clients together, packed and unpacked: one of the largest batches, or hundreds of
 /// ordinary ones. What a thousand connections take by themselves comes on top (`tests/bounds.rs` measures it).
-const HELD_BYTES_MAX: usize = 28 << 20;
+const HELD_BYTES_MAX: usize = 32 << 20;
 /// Of that, for small ones only.
 const RESERVE_BYTES: usize = 4 << 20;
+/// Of that, for others than any one token, person, address or tenant.
+const OTHERS_BYTES: usize = 4 << 20;
 /// An upload that holds more is a large one: an agent of eight ranks sends less.
 const SMALL_BYTES: usize = 2 << 20;
 /// Batches unpacked at once: each has a window of its own, and a core to itself.
@@ -234,14 +229,14 @@ mod tests {
         let uploads = uploads();
         let mut all: Vec<Held> = Vec::new();
         loop {
-            let mut held = uploads.begin();
+            let mut held = uploads.begin(&Parties::default());
             if held.grow(4 << 20).is_err() {
                 break;
             }
             all.push(held);
         }
-        assert_eq!(uploads.held(), HELD_BYTES_MAX - RESERVE_BYTES, "large ones leave room");
-        let mut small = uploads.begin();
+        assert_eq!(uploads.held(), HELD_BYTES_MAX - RESERVE_BYTES - OTHERS_BYTES, "large ones leave room");
+        let mut small = uploads.begin(&Parties::default());
         small.grow(SMALL_BYTES).unwrap();
         small.grow(1).unwrap_err();
         drop((all, small));
@@ -252,7 +247,7 @@ mod tests {
     fn the_largest_batch_finds_room_packed_and_not() {
         for limit in [16 << 20, 1 << 30] {
             let uploads = Arc::new(Uploads::new(limit));
-            let mut held = uploads.begin();
+            let mut held = uploads.begin(&Parties::default());
             held.grow(limit / 2 * 3).unwrap();
         }
     }
@@ -260,11 +255,11 @@ mod tests {
     #[test]
     fn a_buffer_never_has_more_room_than_is_held() {
         let uploads = uploads();
-        let (mut held, mut buffer) = (uploads.begin(), Vec::new());
+        let (mut held, mut buffer) = (uploads.begin(&Parties::default()), Vec::new());
         for n in [1, 1000, 3, 70_000, 1 << 20] {
             held.reserve(&mut buffer, n, 2 << 20).unwrap();
             buffer.extend(vec![0; n]);
-            assert!(buffer.capacity() <= held.bytes, "{n}");
+            assert!(buffer.capacity() <= held.taken.n(), "{n}");
         }
     }
 
@@ -274,7 +269,7 @@ mod tests {
         let body = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"half")) });
         let body = Body::from_stream(body.chain(futures::stream::pending()));
         {
-            let mut held = uploads.begin();
+            let mut held = uploads.begin(&Parties::default());
             let mut chunks = Chunks { stalled: Duration::from_millis(20), ..Chunks::of(body) };
             let error = receive(&mut chunks, 100, &mut held).await.unwrap_err();
             assert_eq!(error.into_response().status(), StatusCode::REQUEST_TIMEOUT);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringscope_wire::batch::{Batch, Inquiry};
 
-use super::{Hub, Taken};
-use crate::access::Tenant;
+use super::{Beyond, Hub, Taken};
+use crate::access::{Sender, Tenant};
 use crate::clock::Timestamp;
 use crate::store::Restored;
 
@@ -17,6 +17,10 @@ use crate::store::Restored;
 pub(super) struct Tenants(Mutex<BTreeMap<Tenant, Arc<Hub>>>);
 
 impl Tenants {
+    pub(super) fn n(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<Hub>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -35,10 +39,17 @@ impl Hub {
         Arc::clone(hub)
     }
 
-    /// Applies a batch of a tenant, whose names it has.
-    pub fn ingest_of(&self, tenant: &Tenant, batch: &Batch, now: Timestamp) -> Taken {
-        let mut taken = self.ingest(batch, now);
-        let seen = self.of_tenant(tenant).ingest(batch, now);
+    /// Applies a batch of a tenant, whose names it has; what its sender has no share for is taken out of it.
+    pub fn ingest_of(&self, tenant: &Tenant, sender: &Sender, batch: &mut Batch, now: Timestamp) -> Taken {
+        let own = self.of_tenant(tenant);
+        let mut taken = self.ingest_from(sender, batch, now);
+        if let Some(beyond) = &taken.beyond {
+            own.note_refused(beyond, now);
+            if beyond.whole {
+                return taken;
+            }
+        }
+        let seen = own.ingest(batch, now);
         // Whichever has forgotten the agent is told everything once more.
         taken.reply.resend_all |= seen.reply.resend_all;
         // Both judge the job, and mostly ask the same. Where others' hangs leave everybody's hub no question, the tenant's asks.
@@ -48,6 +59,11 @@ impl Hub {
             }
         }
         taken
+    }
+
+    fn note_refused(&self, beyond: &Beyond, now: Timestamp) {
+        self.lock().model.note_refused(&beyond.to_string(), beyond.n, now);
+        self.versions.changed();
     }
 
     /// [`Hub::not_understood`] of an agent of a tenant, whose name its id and host have.

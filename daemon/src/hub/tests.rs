@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringscope_wire::batch::{Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process};
 
 use super::Hub;
-use crate::access::Tenant;
+use crate::access::{Sender, Tenant};
 use crate::api::{FindingKind, FindingState, Severity};
 use crate::clock::Timestamp;
 use crate::diagnose::{Want, Wanted};
@@ -148,10 +148,10 @@ fn pass_of_tenants(
         for (name, asked) in ["acme", "globex"].into_iter().zip(&mut asked) {
             let mut batch = batch_of(cluster, s, s, look.filter(|_| name == "acme"));
             tenant(name).own(&mut batch);
-            let taken = hub.ingest_of(&tenant(name), &batch, at(s));
+            let taken = hub.ingest_of(&tenant(name), &Sender::default(), &mut batch.clone(), at(s));
             assert!(!taken.duplicate, "{name} at {s}");
             asked.extend(taken.reply.inquiries.into_iter().filter(|asked| asked.look));
-            let again = hub.ingest_of(&tenant(name), &batch, at(s));
+            let again = hub.ingest_of(&tenant(name), &Sender::default(), &mut batch.clone(), at(s));
             assert!(again.duplicate && again.reply.seq_number == s, "{name} at {s}: {again:?}");
         }
         hub.tick(Timestamp(at(s).0 + 100_000_000));

@@ -16,9 +16,9 @@ use prost::Message as _;
 use ringscope_wire::batch::{Batch, BatchError, FORMAT_VERSION, IngestReply};
 use tokio::sync::Semaphore;
 
-use crate::access::{Tenant, nobodys, without_tenants};
+use crate::access::{Sender, Tenant, nobodys, without_tenants};
 use crate::clock;
-use crate::hub::{Hub, Taken};
+use crate::hub::{Beyond, Hub, Taken};
 use crate::metrics::OwnMetrics;
 
 /// Takes batches.
@@ -47,6 +47,9 @@ pub enum IngestError {
     /// It never will be.
     #[error(transparent)]
     Refused(#[from] BatchError),
+    /// Its sender has their share of what there is room for: what is known of it was taken, and the rest never will be.
+    #[error("{0}")]
+    Beyond(Beyond),
     /// It was judged, but the store has not got it: send it again.
     #[error("{reason}")]
     NotStored {
@@ -73,26 +76,30 @@ impl Ingest {
     pub async fn take<H: Send + 'static>(
         &self,
         bytes: axum::body::Bytes,
-        tenant: Option<&Tenant>,
+        sender: &Sender,
         held: H,
     ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
         let (taken, _held) = if bytes.len() > LARGE_BYTES || self.hub.is_busy() {
             let this = self.clone();
-            let tenant = tenant.cloned();
+            let sender = sender.clone();
             let turn = Arc::clone(&self.turns).acquire_owned().await;
             let apply = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
-                (this.apply(&bytes, tenant.as_ref()), held)
+                (this.apply(&bytes, &sender), held)
             });
             apply.await.map_err(|error| IngestError::NotStored {
                 reason: not_stored(&error),
                 imported: BTreeSet::new(),
             })?
         } else {
-            (self.apply(&bytes, tenant), held)
+            (self.apply(&bytes, sender), held)
         };
-        let Taken { reply, imported, can_wait, .. } = taken?;
+        let Taken { reply, imported, can_wait, beyond, .. } = taken?;
+        if let Some(beyond) = beyond {
+            // What was taken of it is stored with the rest, and is told again.
+            return Err(IngestError::Beyond(beyond));
+        }
         if can_wait && self.keeper.is_up() {
             return Ok(Stored { reply, imported });
         }
@@ -107,7 +114,8 @@ impl Ingest {
         self.metrics.ingest_refused.inc();
     }
 
-    fn apply(&self, bytes: &[u8], tenant: Option<&Tenant>) -> Result<Taken, BatchError> {
+    fn apply(&self, bytes: &[u8], sender: &Sender) -> Result<Taken, BatchError> {
+        let tenant = sender.tenant.as_ref();
         let mut batch = decode(bytes).inspect_err(|error| {
             self.metrics.ingest_refused.inc();
             self.tell_of_other_format(bytes, error, tenant);
@@ -115,18 +123,21 @@ impl Ingest {
         let taken = match tenant {
             Some(tenant) => {
                 tenant.own(&mut batch);
-                let mut taken = self.hub.ingest_of(tenant, &batch, clock::now());
+                let mut taken = self.hub.ingest_of(tenant, sender, &mut batch, clock::now());
                 tenant.disown(&mut taken.reply);
                 taken
             }
             None => {
                 nobodys(&mut batch);
-                let mut taken = self.hub.ingest(&batch, clock::now());
+                let mut taken = self.hub.ingest_from(sender, &mut batch, clock::now());
                 without_tenants(&mut taken.reply);
                 taken
             }
         };
         self.metrics.ingest_batches.inc();
+        if taken.beyond.is_some() {
+            self.metrics.ingest_refused.inc();
+        }
         if taken.duplicate {
             self.metrics.ingest_duplicates.inc();
         }

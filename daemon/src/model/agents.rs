@@ -132,6 +132,11 @@ impl Agents {
         (Stamp { agent, seq_number: batch.seq_number, at }, reading)
     }
 
+    /// The ids of all.
+    pub(super) fn all_ids(&self) -> impl Iterator<Item = &str> {
+        self.ids.keys().map(String::as_str)
+    }
+
     /// The number of an agent of which something was heard.
     pub(super) fn number(&self, agent_id: &str) -> Option<u64> {
         self.ids.get(clip(agent_id)).copied()

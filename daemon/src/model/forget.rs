@@ -30,6 +30,7 @@ impl Model {
             self.forget_kernels(now);
             self.forget_blind(now);
             self.agents.sweep(now);
+            self.forget_refusals(now);
             self.names.forget_unused();
         }
         changes

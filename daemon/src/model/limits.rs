@@ -15,6 +15,19 @@ pub const MAX_COMMUNICATORS: usize = 100_000;
 /// Agents (`agent_limit`): one a host, with room for restarts until the silent ones are forgotten.
 pub const MAX_AGENTS: usize = 50_000;
 
+/// Jobs (`share_limit`): a busy cluster starts some thousand an hour, and those that ended are remembered for that long. To
+/// look at that many that hang, each with a communicator of its own, takes half a core.
+pub const MAX_JOBS: usize = 10_000;
+
+/// Hosts with processes, or of which the hardware is known (`share_limit`).
+pub const MAX_HOSTS: usize = MAX_HARDWARE_HOSTS;
+
+/// Reasons for which something was refused that are remembered: some of each of dozens of tenants.
+pub const MAX_REFUSALS: usize = 256;
+
+/// How long it is said that something was refused: as long as an alert takes to fire and be looked at.
+pub const REFUSALS_KEPT: Duration = Duration::from_secs(600);
+
 /// Communicators of one process (`process_communicator_limit`). A segment holds far fewer at a time.
 pub const MAX_PROCESS_COMMUNICATORS: usize = 4_096;
 

@@ -32,9 +32,11 @@ mod lives;
 mod losses;
 mod merge;
 mod names;
+mod newcomers;
 mod older;
 mod process;
 mod rate;
+mod refusals;
 pub mod rings;
 mod samples;
 pub mod summation;
@@ -64,8 +66,10 @@ pub use history::Completed;
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
+pub use newcomers::{Bound, Newcomers};
 pub use older::OlderIds;
 pub use process::{Collector, Identity, Local, Process, ProcessState};
+pub use refusals::Refusal;
 pub use samples::Sample;
 pub use traffic::{Neighbours, Traffic, traffic};
 
@@ -100,6 +104,7 @@ pub struct Model {
     revision: u64,
     swept: Timestamp,
     losses: losses::Losses,
+    refusals: refusals::Refusals,
     history: history::History,
     groups: summation::Groups,
     older: OlderIds,

@@ -6,7 +6,8 @@ use crate::api::{FindingState, Health, HostSummary, Incident, Job, JobState};
 use crate::clock::Timestamp;
 use crate::diagnose::Diagnosis;
 use crate::health;
-use crate::model::Model;
+use crate::model::{Model, Refusal};
+use crate::words::plural;
 
 /// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
 /// sentence about all: it is the past.
@@ -43,7 +44,19 @@ pub fn health(
     if job.is_none() && host.is_none() && is_present {
         leave_out_past(&mut jobs, &mut hosts, &mut open);
     }
-    health::health(&jobs, &hosts, &open, now)
+    let mut health = health::health(&jobs, &hosts, &open, now);
+    if job.is_none() && host.is_none() {
+        health::lacks(&mut health, refused(model, now));
+    }
+    health
+}
+
+/// What is not known because it was refused.
+fn refused(model: &Model, now: Timestamp) -> impl Iterator<Item = String> {
+    model.refused(now).map(move |(why, Refusal { n, last })| {
+        let times = plural(usize::try_from(n).unwrap_or(usize::MAX), "time");
+        format!("{why} (refused {times}, last at {})", health::moment(last, now))
+    })
 }
 
 /// The same of what is there now, for those who wake people.
@@ -53,7 +66,9 @@ pub fn health_now(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Healt
     let filter = IncidentFilter { state: Some(FindingState::Firing), ..Default::default() };
     let mut open = incidents(model, diagnosis, &filter);
     leave_out_past(&mut jobs, &mut hosts, &mut open);
-    health::health(&jobs, &hosts, &open, now)
+    let mut health = health::health(&jobs, &hosts, &open, now);
+    health::lacks(&mut health, refused(model, now));
+    health
 }
 
 /// Leaves out what is known from files alone.
@@ -98,6 +113,25 @@ mod tests {
         diagnosis.update(&model, None, at(4));
         let sentence = health(&model, &diagnosis, at(4), None, None).sentence;
         assert!(sentence.contains("host-0: 2 processes are not watched, because /scratch"), "{sentence}");
+    }
+
+    #[test]
+    fn what_was_refused_is_said_and_nothing_is_green_meanwhile() {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        model.apply(&cluster.batch(1, 1), at(1));
+        diagnosis.update(&model, None, at(1));
+        let level = |model: &Model, job| health(model, &diagnosis, at(2), job, None).level;
+        assert_eq!(level(&model, None), HealthLevel::Ok);
+        model.note_refused("the tenant acme has told of 200 jobs", 3, at(2));
+        model.note_refused("the tenant acme has told of 200 jobs", 1, at(2));
+        let said = health(&model, &diagnosis, at(2), None, None);
+        let line = "the tenant acme has told of 200 jobs (refused 2 times, last at ";
+        assert_eq!(said.level, HealthLevel::Unknown);
+        assert!(said.sentence.starts_with(&format!("Not everything is known: {line}")), "{}", said.sentence);
+        assert!(said.unknown[0].starts_with(line), "{:?}", said.unknown);
+        assert_eq!(health_now(&model, &diagnosis, at(2)).level, HealthLevel::Unknown);
+        assert_eq!(level(&model, Some("train")), HealthLevel::Ok, "of a job that is known all is");
     }
 
     #[test]

@@ -133,17 +133,31 @@ async fn heads_and_bodies_have_bounds() {
 async fn streams_have_a_bound_and_make_room() {
     let daemon = Daemon::ready("none").await;
     let mut streams = Vec::new();
-    let refused = loop {
-        let answer = daemon.get("/api/v1/events").await;
-        if answer.status() != StatusCode::OK {
-            break answer;
-        }
-        streams.push(answer);
-        assert!(streams.len() <= 256, "there is a bound");
+    // Where nothing says who somebody is, an address has half.
+    let from = |address: [u8; 4]| {
+        let client =
+            reqwest::Client::builder().local_address(std::net::IpAddr::from(address)).build().unwrap();
+        let url = format!("{}/api/v1/events", daemon.url);
+        async move || client.get(&url).send().await.unwrap()
     };
-    assert_eq!(streams.len(), 256);
-    assert!(refused.headers().contains_key("retry-after"));
-    problem(refused, 503, "256").await;
+    for (address, n, status, words) in [
+        ([127, 0, 0, 1], 128, 429, "128 of the 256 clients that may listen are the address 127.0.0.1"),
+        ([127, 0, 0, 2], 256, 429, "the address 127.0.0.2"),
+        ([127, 0, 0, 3], 256, 503, "256"),
+    ] {
+        let listen = from(address);
+        let refused = loop {
+            let answer = listen().await;
+            if answer.status() != StatusCode::OK {
+                break answer;
+            }
+            streams.push(answer);
+            assert!(streams.len() <= n, "there is a bound");
+        };
+        assert_eq!(streams.len(), n);
+        assert!(refused.headers().contains_key("retry-after"));
+        problem(refused, status, words).await;
+    }
     assert_eq!(daemon.get("/api/v1/jobs").await.status(), StatusCode::OK, "lists are answered still");
     drop(streams);
     until("room for another", async || daemon.get("/api/v1/events").await.status() == StatusCode::OK).await;
@@ -160,18 +174,19 @@ async fn uploads_have_a_bound_and_make_room() {
     let address = daemon.url.trim_start_matches("http://").to_owned();
     let mut slow = Vec::new();
     eventually("no room", async || {
-        // One that comes while this test asks finds no room, and is cut off: there may have to be more than eight.
+        // One that comes while this test asks finds no room, and is cut off: there may have to be more than four, which is all that
+        // one address has.
         let mut upload = TcpStream::connect(&address).await.ok()?;
         let head = "POST /api/v1/import HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/octet-stream\r\n\
                     content-length: 9\r\n\r\nhalf";
         upload.write_all(head.as_bytes()).await.ok()?;
         slow.push(upload);
-        (slow.len() >= 8 && import().await.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(())
+        (slow.len() >= 4 && import().await.status() == StatusCode::TOO_MANY_REQUESTS).then_some(())
     })
     .await;
     let refused = import().await;
     assert!(refused.headers().contains_key("retry-after"));
-    problem(refused, 503, "8 files").await;
+    problem(refused, 429, "4 files of the address 127.0.0.1").await;
     assert_eq!(daemon.get("/api/v1/jobs").await.status(), StatusCode::OK, "lists are answered still");
     drop(slow);
     until("room", async || import().await.status() == StatusCode::UNPROCESSABLE_ENTITY).await;

@@ -30,6 +30,7 @@ mod names;
 mod notify;
 mod releases;
 mod rollups;
+mod shares;
 mod stores;
 mod summation;
 mod summation_history;

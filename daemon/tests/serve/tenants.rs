@@ -16,7 +16,7 @@ use crate::common::{PATIENCE, scratch};
 const TENANTS: [&str; 2] = ["acme", "globex"];
 
 /// A token of this role for this tenant; empty: for all.
-async fn token(url: &str, role: Role, tenant: &str) -> String {
+pub(super) async fn token(url: &str, role: Role, tenant: &str) -> String {
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
     let tenant = Some(tenant.to_owned()).filter(|tenant| !tenant.is_empty());
     let wish = TokenWish { name: "a token".to_owned(), role, tenant, expires_in_s: None };

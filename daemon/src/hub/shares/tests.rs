@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use ringscope_wire::batch::{Communicator, HostHardware, Identity, ProcessState};
+
+use super::*;
+use crate::model::build::{at, batch, ended};
+
+/// A hub in which a tenant may have so many percent; one is 100 jobs, 200 hosts, 500 agents, 1000 processes and as many
+/// communicators. A token has half.
+fn hub(percent: u8) -> Hub {
+    let hub = Hub::new(Duration::from_secs(1));
+    hub.set_tenant_share(Some(percent));
+    hub
+}
+
+fn sender(tenant: &str, token: &str) -> Sender {
+    Sender { tenant: tenant.parse().ok(), id: token.to_owned(), name: format!("the {token}") }
+}
+
+/// A process of a job of its own.
+fn process(n: usize) -> Process {
+    let identity = Identity { host: "host-0".into(), job: format!("job-{n}"), ..Identity::default() };
+    Process {
+        key: format!("host-0/{n}/1"),
+        identity: Some(identity),
+        state: ProcessState::Running.into(),
+        ..Process::default()
+    }
+}
+
+fn send(hub: &Hub, sender: &Sender, mut batch: Batch, now: Timestamp) -> Taken {
+    let tenant = sender.tenant.clone().unwrap();
+    tenant.own(&mut batch);
+    hub.ingest_of(&tenant, sender, &mut batch, now)
+}
+
+/// (processes known to the tenant, what was refused of the batch)
+fn told(hub: &Hub, sender: &Sender, batch: Batch, now: Timestamp) -> (usize, Option<Beyond>) {
+    let taken = send(hub, sender, batch, now);
+    let known = hub.of_tenant(sender.tenant.as_ref().unwrap()).read(|model, _| model.n_processes());
+    (known, taken.beyond)
+}
+
+fn jobs(seq: u64, s: u64, jobs: std::ops::Range<usize>) -> Batch {
+    batch(seq, s, jobs.map(process).collect())
+}
+
+#[test]
+fn a_token_has_half_of_its_tenants_share_and_the_tenant_no_more_than_its_own() {
+    let hub = hub(2);
+    let [one, two, other] =
+        [("acme", "one"), ("acme", "two"), ("globex", "three")].map(|(t, k)| sender(t, k));
+    let (known, beyond) = told(&hub, &one, jobs(1, 1, 0..150), at(1));
+    let beyond = beyond.unwrap();
+    assert_eq!((known, beyond.n, beyond.whole), (100, 50, false));
+    let words = beyond.to_string();
+    assert!(
+        words.starts_with("\"the one\" of acme has told of 100 jobs, which is the most for one token"),
+        "{words}"
+    );
+    let (known, beyond) = told(&hub, &two, jobs(2, 2, 200..500), at(2));
+    assert_eq!(known, 200);
+    let words = beyond.unwrap().to_string();
+    assert!(
+        words.starts_with("the tenant acme has told of 200 jobs, which is the most for one tenant"),
+        "{words}"
+    );
+    assert!(words.contains("what is known goes on") && words.contains("--tenant-share"), "{words}");
+    // A third token of the tenant finds nothing left.
+    let (known, beyond) = told(&hub, &sender("acme", "four"), jobs(3, 3, 600..601), at(3));
+    assert_eq!(known, 200);
+    assert_eq!(beyond.map(|beyond| beyond.kind), Some("one tenant"));
+    assert_eq!(told(&hub, &other, jobs(1, 3, 0..100), at(3)), (100, None), "others are as before");
+    // What is known goes on, whoever tells of it.
+    let mut again = jobs(4, 4, 0..100);
+    again.processes.iter_mut().for_each(|process| process.segment_version = 7);
+    assert_eq!(told(&hub, &two, again, at(4)), (200, None));
+    let refused = |hub: &Hub| hub.read(|model, _| model.refused(at(5)).count());
+    let acme = hub.of_tenant(&"acme".parse().unwrap());
+    let globex = hub.of_tenant(&"globex".parse().unwrap());
+    assert_eq!((refused(&hub), refused(&acme), refused(&globex)), (2, 2, 0));
+}
+
+#[test]
+fn room_comes_back_when_what_ended_is_forgotten() {
+    let hub = hub(2);
+    let sender = sender("acme", "one");
+    assert_eq!(told(&hub, &sender, jobs(1, 1, 0..100), at(1)), (100, None));
+    let end = (0..100).map(|n| ended(process(n), ProcessState::Exited, 2)).collect();
+    assert_eq!(told(&hub, &sender, batch(2, 2, end), at(2)), (100, None));
+    assert!(told(&hub, &sender, jobs(3, 3, 100..101), at(3)).1.is_some());
+    hub.tick(at(4_000));
+    assert_eq!(told(&hub, &sender, jobs(4, 4_001, 100..200), at(4_001)), (100, None));
+    assert!(told(&hub, &sender, jobs(5, 4_002, 200..201), at(4_002)).1.is_some());
+}
+
+#[test]
+fn communicators_hosts_and_agents_are_counted_too() {
+    let hub = hub(1);
+    let one = sender("acme", "one");
+    let mut many = process(0);
+    let communicator = |n| Communicator {
+        local_id: n,
+        comm_hash: n,
+        n_ranks: 2,
+        created_at_ns: at(1).0,
+        ..Communicator::default()
+    };
+    many.communicators = (1..=600).map(communicator).collect();
+    let beyond = told(&hub, &one, batch(1, 1, vec![many.clone()]), at(1)).1.unwrap();
+    assert_eq!((beyond.n, beyond.bound, beyond.most), (100, Bound::Communicators, 500));
+    assert_eq!(hub.read(|model, _| model.communicators().count()), 500);
+    many.communicators.truncate(500);
+    assert_eq!(told(&hub, &one, batch(2, 2, vec![many]), at(2)).1, None, "those that are known are told on");
+    let hardware = (0..150).map(|n| HostHardware { host: format!("host-{n}"), ..HostHardware::default() });
+    let beyond = told(&hub, &one, Batch { hardware: hardware.collect(), ..batch(3, 3, Vec::new()) }, at(3)).1;
+    assert_eq!(beyond.map(|beyond| (beyond.n, beyond.bound)), Some((50, Bound::Hosts)));
+    // The batches so far were of one agent.
+    let of = |n: usize| Batch { agent_id: format!("agent-{n}"), ..batch(1, 4, Vec::new()) };
+    let refused = (1..=500).filter_map(|n| told(&hub, &one, of(n), at(4)).1).collect::<Vec<_>>();
+    assert_eq!(
+        refused.iter().map(|beyond| (beyond.bound, beyond.whole)).collect::<Vec<_>>(),
+        [(Bound::Agents, true)]
+    );
+    let agents = hub.of_tenant(one.tenant.as_ref().unwrap()).read(|model, _| model.agent_ids().count());
+    assert_eq!(agents, 500, "nor does the tenant's own hub know it");
+}
+
+#[test]
+fn what_the_store_kept_counts_for_its_tenant() {
+    let hub = hub(2);
+    let mut kept = jobs(1, 1, 0..200);
+    "acme".parse::<Tenant>().unwrap().own(&mut kept);
+    hub.restore(crate::store::Restored { processes: kept.processes, ..Default::default() }, at(1));
+    let beyond = told(&hub, &sender("acme", "one"), jobs(1, 2, 200..201), at(2)).1.unwrap();
+    assert_eq!((beyond.kind, beyond.most), ("one tenant", 200));
+}
+
+#[test]
+fn parts_are_equal_unless_somebody_says_otherwise_and_alone_all_is_ones_own() {
+    let mut shares = Shares::default();
+    let most = |shares: &Shares, sender: &Sender, n_tenants| {
+        let parties = shares.parties(sender, n_tenants);
+        parties.iter().map(|(_, most)| most.get(Bound::Processes)).collect::<Vec<_>>()
+    };
+    assert_eq!(most(&shares, &Sender::default(), 0), [100_000, 100_000], "an open daemon");
+    assert_eq!(most(&shares, &sender("", "one"), 0), [100_000, 100_000, 50_000]);
+    assert_eq!(most(&shares, &sender("acme", "one"), 1), [100_000, 50_000, 25_000]);
+    assert_eq!(most(&shares, &sender("acme", "one"), 3), [100_000, 25_000, 12_500]);
+    shares.set_percent(Some(40));
+    assert_eq!(most(&shares, &sender("acme", "one"), 3), [100_000, 40_000, 20_000]);
+}
