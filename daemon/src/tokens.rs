@@ -1,6 +1,7 @@
 //! `ringscope token` and `ringscope audit`: who may do what, and who did.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -22,6 +23,7 @@ and from anywhere, with a token of the role admin:
   ringscope token create --daemon http://ringscope.cluster:9440 --token-file admin.token --name agents --role ingest > agents.token
   ringscope token list
   ringscope token revoke 3f2a9c1b7d5e8046
+  ringscope token revoke 3f2a9c1b7d5e8046 --database    # on the daemon's machine; the id stands before it
 
 --daemon, --token-file and RINGSCOPE_TOKEN are as of `ringscope status`; with --database no daemon is asked. A token is shown once, when it is made. Whoever has it may do what its role allows. A token that is revoked opens
 nothing a second later.
@@ -72,10 +74,19 @@ enum What {
 #[derive(Debug, clap::Args)]
 struct At {
     /// Write to the daemon's database instead, whether or not it runs [without a URL: SQLite in the usual directory]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "token_file")]
-    database: Option<String>,
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "token_file", value_parser = database)]
+    database: Option<Database>,
     #[command(flatten)]
     daemon: DaemonArgs,
+}
+
+/// What `--database` names.
+#[derive(Clone, Debug)]
+enum Database {
+    /// SQLite in the usual directory.
+    Usual,
+    /// This one.
+    Named(DatabaseUrl),
 }
 
 /// Arguments of `ringscope audit`.
@@ -105,8 +116,14 @@ pub enum TokensError {
     #[error(transparent)]
     Token(#[from] TokenError),
     /// What names the database.
-    #[error("--database {0}")]
+    #[error("--database: {0}")]
     Database(String),
+    /// There is no such file. To make it would answer for a database that no daemon has.
+    #[error(
+        "there is no database at {0}: give --database the one that the daemon uses (its setting database_url), or leave \
+         --database out and ask the daemon"
+    )]
+    NoFile(String),
     /// The terminal.
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
@@ -138,7 +155,7 @@ pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensE
             );
         }
         What::List { json, at } => {
-            let tokens = match at.open().await? {
+            let tokens = match at.open_existing().await? {
                 Some(store) => store.tokens().await?.into_iter().map(|row| row.token).collect(),
                 None => at.daemon.client()?.tokens().await?,
             };
@@ -172,7 +189,7 @@ pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensE
 /// # Errors
 /// [`TokensError`].
 pub async fn audit(args: &AuditArgs, out: &mut impl Write) -> Result<(), TokensError> {
-    let entries = match args.at.open().await? {
+    let entries = match args.at.open_existing().await? {
         Some(store) => store.audit(AuditQuery::newest(args.limit)).await?,
         None => args.at.daemon.client()?.audit(args.limit as usize).await?,
     };
@@ -200,26 +217,67 @@ pub async fn audit(args: &AuditArgs, out: &mut impl Write) -> Result<(), TokensE
 
 impl At {
     /// The database, if that is to be asked.
-    async fn open(&self) -> Result<Option<Store>, TokensError> {
-        let Some(url) = &self.database else { return Ok(None) };
-        let url: DatabaseUrl = if url.is_empty() {
-            let config = ServeConfig::from_args(&ServeArgs::default());
-            config.map_err(|error| TokensError::Database(error.to_string()))?.database_url
-        } else {
-            url.parse().map_err(|error| TokensError::Database(format!("{error}")))?
-        };
+    fn url(&self) -> Result<Option<DatabaseUrl>, TokensError> {
+        match &self.database {
+            None => Ok(None),
+            Some(Database::Named(url)) => Ok(Some(url.clone())),
+            Some(Database::Usual) => {
+                let config = ServeConfig::from_args(&ServeArgs::default());
+                Ok(Some(config.map_err(|error| TokensError::Database(error.to_string()))?.database_url))
+            }
+        }
+    }
+
+    /// The same, opened. One that is not there is refused.
+    async fn open_existing(&self) -> Result<Option<Store>, TokensError> {
+        let Some(url) = self.url()? else { return Ok(None) };
         match &url {
-            DatabaseUrl::None | DatabaseUrl::SqliteMemory => Err(TokensError::Database(format!(
-                "{url} keeps nothing: give the database that the daemon uses"
-            ))),
+            DatabaseUrl::Sqlite(path) if is_missing(path) => {
+                Err(TokensError::NoFile(path.display().to_string()))
+            }
             _ => Ok(Store::open(&url).await?),
         }
     }
 }
 
+/// Whether there is no such file, as far as this user may know.
+fn is_missing(path: &Path) -> bool {
+    path.try_exists().is_ok_and(|exists| !exists)
+}
+
+/// What follows `--database`, checked.
+fn database(text: &str) -> Result<Database, String> {
+    if text.is_empty() {
+        return Ok(Database::Usual);
+    }
+    if text.len() == TOKEN_ID_CHARS && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(format!(
+            "that is the id of a token, and what follows --database is taken for its URL. Put the id first: \
+             ringscope token revoke {text} --database"
+        ));
+    }
+    match text.parse().map_err(|error| format!("{error}"))? {
+        DatabaseUrl::None | DatabaseUrl::SqliteMemory => {
+            Err(format!("{text} keeps nothing: give the database that the daemon uses"))
+        }
+        url => Ok(Database::Named(url)),
+    }
+}
+
 async fn create(at: &At, wish: &TokenWish) -> Result<NewToken, TokensError> {
-    let Some(store) = at.open().await? else { return Ok(at.daemon.client()?.create_token(wish).await?) };
+    let Some(url) = at.url()? else { return Ok(at.daemon.client()?.create_token(wish).await?) };
     let (made, row) = gate::made(wish, &config::user(), clock::now())?;
+    let is_new = matches!(&url, DatabaseUrl::Sqlite(path) if is_missing(path));
+    let Some(store) = Store::open(&url).await? else {
+        return Err(TokensError::Database(format!("{url} keeps nothing")));
+    };
+    if is_new {
+        let _ = writeln!(
+            io::stderr(),
+            "ringscope: there was no database at {url}: it is made. A daemon with another one (its setting database_url) does \
+             not know this token"
+        );
+    }
     if !store.add_token(&row).await? {
         return Err(TokenError::Full.into());
     }
@@ -230,7 +288,9 @@ async fn create(at: &At, wish: &TokenWish) -> Result<NewToken, TokensError> {
 }
 
 async fn revoke(at: &At, id: &str) -> Result<Token, TokensError> {
-    let Some(store) = at.open().await? else { return Ok(at.daemon.client()?.revoke_token(id).await?) };
+    let Some(store) = at.open_existing().await? else {
+        return Ok(at.daemon.client()?.revoke_token(id).await?);
+    };
     store.revoke_token(id, clock::now()).await?;
     let found = store.tokens().await?.into_iter().find(|row| row.token.id == id);
     let token = found.map(|row| row.token).ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
@@ -290,3 +350,6 @@ fn print_json<T: serde::Serialize>(value: &T, out: &mut impl Write) -> Result<()
     serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
 }
+
+/// Of a token's id, which is hexadecimal.
+const TOKEN_ID_CHARS: usize = 16;

@@ -71,8 +71,11 @@ fn wrong_usage_says_what_is_right() {
         &["root", "ingest, read, operate and admin"],
     );
     check(&["token", "create", "--role", "read"], 64, &["--name"]);
-    check(&["token", "list", "--database", "none"], 1, &["keeps nothing"]);
-    check(&["token", "list", "--database", "mysql://x"], 1, &["--database", "sqlite:PATH"]);
+    check(&["token", "list", "--database", "none"], 64, &["keeps nothing"]);
+    check(&["token", "list", "--database", "mysql://x"], 64, &["--database", "sqlite:PATH"]);
+    let swallowed = ["token", "revoke", "--database", "3f2a9c1b7d5e8046"];
+    check(&swallowed, 64, &["the id of a token", "ringscope token revoke 3f2a9c1b7d5e8046 --database"]);
+    check(&["token", "revoke", "--database", "sqlite:x"], 64, &["not provided", "<ID>"]);
     let both = ["token", "list", "--database", "sqlite:x", "--token-file", "x"];
     check(&both, 64, &["cannot be used with"]);
     let url = format!("http://127.0.0.1:{}", free_port());
@@ -84,4 +87,25 @@ fn wrong_usage_says_what_is_right() {
     );
     check(&["serve", "--trusted-proxy", "0.0.0.0/0"], 64, &["--trusted-proxy", "everybody"]);
     check(&["serve", "--trusted-proxy", "10.0.0.1"], 64, &["--proxy-role"]);
+}
+
+#[test]
+fn only_making_a_token_makes_a_database() {
+    let dir = scratch("token-no-file");
+    let path = dir.join("mistyped.db");
+    let database = format!("sqlite:{}", path.display());
+    let missing = format!("there is no database at {}", path.display());
+    check(&["token", "list", "--database", &database], 1, &[&missing, "database_url"]);
+    check(&["token", "revoke", "3f2a9c1b7d5e8046", "--database", &database], 1, &[&missing]);
+    check(&["audit", "--database", &database], 1, &[&missing]);
+    assert!(!path.exists(), "asking leaves no file");
+    let create = ["token", "create", "--database", &database, "--name", "ann", "--role", "admin"];
+    let (code, first, told) = end(&mut ringscope(&create));
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(&format!("there was no database at {database}: it is made")), "{told}");
+    let (code, _, told) = end(&mut ringscope(&create));
+    assert!(code == Some(0) && !told.contains("it is made."), "{told}");
+    let id = first.split('_').nth(1).unwrap();
+    let (code, words, told) = end(&mut ringscope(&["token", "revoke", id, "--database", &database]));
+    assert!(code == Some(0) && words.contains("is revoked"), "{words}{told}");
 }
