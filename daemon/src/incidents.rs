@@ -5,8 +5,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::api::{FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText};
-use crate::client::{ClientError, DaemonArgs};
+use crate::api::{
+    FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText, Session,
+};
+use crate::client::{Client, ClientError, DaemonArgs};
 use crate::clock::{self, Timestamp};
 use crate::config;
 use crate::health::moment;
@@ -63,9 +65,9 @@ pub struct IncidentArgs {
     /// Write a note under it
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Who says so
-    #[arg(long, value_name = "NAME", env = "USER", default_value = "somebody")]
-    by: String,
+    /// For whom you say so, kept beside the name of your token [default: where no token is needed, $USER]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
     /// Print it as JSON instead
     #[arg(long)]
     json: bool,
@@ -107,7 +109,8 @@ pub async fn list(args: &IncidentsArgs, out: &mut impl Write) -> Result<(), Inci
 /// [`IncidentsError`].
 pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), IncidentsError> {
     let client = args.daemon.client()?;
-    let by = || IncidentBy { by: args.by.clone() };
+    let name = if args.speaks() { speaker(args, &client).await } else { String::new() };
+    let by = || IncidentBy { by: name.clone() };
     if args.acknowledge {
         client.speak(&args.id, "acknowledge", &by()).await?;
     }
@@ -115,14 +118,14 @@ pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), Incide
         client.speak(&args.id, "unacknowledge", &by()).await?;
     }
     if let Some(time) = args.silence {
-        let silence = IncidentSilence { by: args.by.clone(), until: None, for_s: Some(time.as_secs()) };
+        let silence = IncidentSilence { by: name.clone(), until: None, for_s: Some(time.as_secs()) };
         client.speak(&args.id, "silence", &silence).await?;
     }
     if args.unsilence {
         client.speak(&args.id, "unsilence", &by()).await?;
     }
     if let Some(text) = &args.note {
-        let note = IncidentText { by: args.by.clone(), text: text.clone() };
+        let note = IncidentText { by: name.clone(), text: text.clone() };
         client.speak(&args.id, "notes", &note).await?;
     }
     let detail = client.incident(&args.id).await?;
@@ -131,6 +134,28 @@ pub async fn one(args: &IncidentArgs, out: &mut impl Write) -> Result<(), Incide
     }
     out.write_all(whole(&detail, clock::now()).as_bytes())?;
     Ok(())
+}
+
+impl IncidentArgs {
+    /// Whether they say anything of it.
+    const fn speaks(&self) -> bool {
+        self.acknowledge
+            || self.unacknowledge
+            || self.silence.is_some()
+            || self.unsilence
+            || self.note.is_some()
+    }
+}
+
+/// Who says so: whom the arguments name, else as whom the daemon knows who asks, else the user here.
+async fn speaker(args: &IncidentArgs, client: &Client) -> String {
+    if let Some(by) = &args.by {
+        return by.clone();
+    }
+    // One that does not say who asks is of an older release: it takes any name.
+    let known = client.get::<Session>("session").await.map(|session| session.name).unwrap_or_default();
+    let names = [known, config::user(), "somebody".to_owned()];
+    names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
 fn print_json(what: &impl serde::Serialize, out: &mut impl Write) -> Result<(), IncidentsError> {

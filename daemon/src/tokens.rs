@@ -198,12 +198,14 @@ pub async fn audit(args: &AuditArgs, out: &mut impl Write) -> Result<(), TokensE
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["AT", "WHO", "ROLE", "FROM", "STATUS", "DID", "TO", "MORE"]);
+    table.set_header(["AT", "WHO", "TOKEN", "TENANT", "ROLE", "FROM", "STATUS", "DID", "TO", "MORE"]);
     for entry in &entries {
-        let AuditEntry { at, who, role, address, action, subject, detail, status, .. } = entry;
+        let AuditEntry { at, who, token, tenant, role, address, action, subject, detail, status, .. } = entry;
         table.add_row([
             at.to_string(),
             shown(who),
+            or_dash(token),
+            or_dash(tenant),
             role.clone(),
             address.clone(),
             status.to_string(),
@@ -306,6 +308,8 @@ fn done(action: &str, subject: &str, detail: String) -> AuditEntry {
         id: 0,
         at: clock::now(),
         who: config::user(),
+        token: String::new(),
+        tenant: String::new(),
         role: String::new(),
         address: "local".to_owned(),
         action: action.to_owned(),
@@ -339,6 +343,11 @@ fn list(tokens: &[Token], now: Timestamp) -> Table {
         ]);
     }
     table
+}
+
+/// A cell that is not empty, so that columns can be told apart.
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { shown(text) }
 }
 
 /// Without what a terminal would obey.

@@ -4,7 +4,7 @@
 export type Acknowledgement = {
   /** When. */
   at: string;
-  /** Who, as they name themselves. */
+  /** Who: as the daemon knows them (`ops`, and `ops (for ann)` where they named somebody else), else as they name themselves. */
   by: string;
 };
 
@@ -26,6 +26,10 @@ export type AuditEntry = {
   status: number;
   /** To what: the path of the request below `/api/v1/`. */
   subject: string;
+  /** Tenant of who did it. Empty: none, or not known. */
+  tenant?: string;
+  /** Id of the token that it was done with, also by a session that was begun with it. Empty: none, or not known. */
+  token?: string;
   /** Who: the name of a token, of a person as a proxy says it, or of a user on the daemon's machine. Empty: not known. */
   who: string;
 };
@@ -577,7 +581,7 @@ export type Incident = {
 
 /** Who speaks: the body of `POST incidents/{id}/acknowledge`, of `unacknowledge` and of `unsilence`. */
 export type IncidentBy = {
-  /** Who, as they name themselves; 1 to 100 characters. */
+  /** Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one beside it: `ops (for ann)`. */
   by: string;
 };
 
@@ -599,7 +603,7 @@ export type IncidentEvent = {
 export type IncidentNote = {
   /** When. */
   at: string;
-  /** Who, as they name themselves. */
+  /** Who: as the daemon knows them (`ops`, and `ops (for ann)` where they named somebody else), else as they name themselves. */
   by: string;
   /** What; at most 2000 characters. */
   text: string;
@@ -607,7 +611,7 @@ export type IncidentNote = {
 
 /** The body of `POST incidents/{id}/silence`: until when, or for how long. */
 export type IncidentSilence = {
-  /** Who, as they name themselves; 1 to 100 characters. */
+  /** Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one beside it: `ops (for ann)`. */
   by: string;
   /** For how many seconds from now. Absent: `until` says. */
   for_s?: number;
@@ -617,7 +621,7 @@ export type IncidentSilence = {
 
 /** The body of `POST incidents/{id}/notes`. */
 export type IncidentText = {
-  /** Who, as they name themselves; 1 to 100 characters. */
+  /** Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one beside it: `ops (for ann)`. */
   by: string;
   /** What; 1 to 2000 characters. */
   text: string;

@@ -56,8 +56,8 @@ export const accessChecks = {
     for (const [width, dark] of [[1440, false], [390, true]]) {
       const { page } = await browserOpen("healthy", { wants: admin, at: "#/audit", width, dark });
       await counts(page, ".audit-table tbody tr", 100);
-      await says(page, ".audit-table tbody tr", /ann.*operate, from 10\.0\.4\.17.*acknowledged an incident.*by ann/);
-      await says(page, ".audit-table tr.refused", /made a token.*not allowed 403/);
+      await says(page, ".audit-table tbody tr", /ann.*operate of acme, from 10\.0\.4\.17.*token 5e0f9a1c22d4b7e6.*acknowledged an incident.*by ann/);
+      await says(page, ".audit-table tr.refused", /was refused making a token.*not allowed 403/);
       await fits(page, `audit at ${width}`);
       await faults(page, `audit at ${width}`);
       await page.click("text=Older entries");

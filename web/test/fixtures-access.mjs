@@ -2,7 +2,7 @@
 
 /** A person, a proxy's person with a long name, the database's machine, a stranger. */
 const PEOPLE = [
-  ["ann", "operate", "10.0.4.17"],
+  ["ann", "operate", "10.0.4.17", "5e0f9a1c22d4b7e6", "acme"],
   ["the-whole-night-shift-of-the-training-cluster-in-frankfurt@example.org", "operate", "fd00:1234:5678:9abc:def0:1234:5678:9abc"],
   ["root", "admin", "local"],
   ["", "", "203.0.113.9"],
@@ -22,7 +22,7 @@ const DONE = [
 export function audit(nowMs, n = 130) {
   return Array.from({ length: n }, (_, i) => {
     const { who, ...done } = DONE[i % DONE.length];
-    const [name, role, address] = PEOPLE[who];
-    return { id: n - i, at: new Date(nowMs - i * 61_000 - (i > 40 ? 86_400_000 : 0)).toISOString(), who: name, role, address, ...done };
+    const [name, role, address, token = "", tenant = ""] = PEOPLE[who];
+    return { id: n - i, at: new Date(nowMs - i * 61_000 - (i > 40 ? 86_400_000 : 0)).toISOString(), who: name, token, tenant, role, address, ...done };
   });
 }

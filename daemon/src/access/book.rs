@@ -210,6 +210,13 @@ impl Book {
         Ok(row)
     }
 
+    /// Whose token this is, whether or not it opens anything. `None`: it is none of ours.
+    #[must_use]
+    pub fn recognise(&self, text: &str) -> Option<Who> {
+        let row = self.tokens.get(Secret::id_in(text)?)?;
+        bool::from(row.hash.ct_eq(&hash_of(text))).then(|| who(&row.token, KnownBy::Token, None))
+    }
+
     /// Whether this is the secret of this process's own agent.
     #[must_use]
     pub fn is_own(&self, text: &str) -> bool {
@@ -300,7 +307,15 @@ pub fn sessions_over(now: Timestamp) -> (Timestamp, Timestamp) {
 
 fn who(token: &Token, known_by: KnownBy, ends_at: Option<Timestamp>) -> Who {
     let tenant = token.tenant.as_deref().and_then(|tenant| tenant.parse().ok());
-    Who { name: token.name.clone(), id: token.id.clone(), role: token.role, tenant, known_by, ends_at }
+    Who {
+        name: token.name.clone(),
+        id: token.id.clone(),
+        token: Some(token.id.clone()),
+        role: token.role,
+        tenant,
+        known_by,
+        ends_at,
+    }
 }
 
 fn holds(token: &Token, now: Timestamp) -> Result<(), Refusal> {

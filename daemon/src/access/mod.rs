@@ -4,6 +4,7 @@ mod book;
 mod groups;
 mod people;
 mod proxy;
+mod refused;
 mod sender;
 mod tenant;
 mod throttle;
@@ -13,6 +14,7 @@ pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
 pub use groups::{Groups, NoAccess, group_role, group_tenant};
 pub use people::Person;
 pub use proxy::{Proxies, RoleOfGroup, Trusted};
+pub use refused::Refused;
 pub use sender::Sender;
 pub use tenant::{Tenant, nobodys, without_tenants};
 pub use throttle::Throttle;
@@ -40,6 +42,8 @@ pub struct Who {
     /// What no two share: id of the token, also of a session that was begun with it, or what a proxy or provider calls the
     /// person. Empty: nobody in particular.
     pub id: String,
+    /// Id of the token that says so. `None`: a proxy, a provider or nobody does.
+    pub token: Option<String>,
     /// What they may do.
     pub role: Role,
     /// Whose jobs and hosts they see. `None`: everybody's.
@@ -57,6 +61,7 @@ impl Who {
         Self {
             name: String::new(),
             id: String::new(),
+            token: None,
             role: Role::Operate,
             tenant: None,
             known_by: KnownBy::Nothing,

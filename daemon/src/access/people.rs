@@ -83,7 +83,7 @@ impl Session {
         let Person { name, subject, role, tenant } = self.person.clone();
         let life_ns = u64::try_from(SESSION_MAX.as_nanos()).unwrap_or(u64::MAX);
         let ends_at = Some(Timestamp(self.began_at.0.saturating_add(life_ns)));
-        Who { name, id: subject, role, tenant, known_by: KnownBy::Session, ends_at }
+        Who { name, id: subject, token: None, role, tenant, known_by: KnownBy::Session, ends_at }
     }
 }
 

@@ -100,8 +100,15 @@ impl Proxies {
         let role = self.roles.iter().filter(holds).max_by_key(rank)?.role;
         let rules = self.roles.iter().filter(holds).filter(|rule| rule.role == role);
         let tenant = one_tenant(rules.map(|rule| &rule.tenant)).ok()?;
-        let (name, id) = (name.to_owned(), name.to_owned());
-        Some(Who { name, id, role, tenant, known_by: KnownBy::Proxy, ends_at: None })
+        Some(Who {
+            name: name.to_owned(),
+            id: name.to_owned(),
+            token: None,
+            role,
+            tenant,
+            known_by: KnownBy::Proxy,
+            ends_at: None,
+        })
     }
 
     /// Where a request came from: the peer, or, of a proxy that is believed, the last address that it was told by somebody

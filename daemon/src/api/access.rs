@@ -192,6 +192,14 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who: the name of a token, of a person as a proxy says it, or of a user on the daemon's machine. Empty: not known.
     pub who: String,
+    /// Id of the token that it was done with, also by a session that was begun with it. Empty: none, or not known.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub token: String,
+    /// Tenant of who did it. Empty: none, or not known.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub tenant: String,
     /// What they may do. Empty: not known.
     pub role: String,
     /// Address that it came from; `local` for commands on the daemon's machine that write to its database.

@@ -104,7 +104,7 @@ pub struct IncidentEvent {
 /// Somebody has said that they look after it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 pub struct Acknowledgement {
-    /// Who, as they name themselves.
+    /// Who: as the daemon knows them (`ops`, and `ops (for ann)` where they named somebody else), else as they name themselves.
     pub by: String,
     /// When.
     #[schema(value_type = String, format = DateTime)]
@@ -114,7 +114,7 @@ pub struct Acknowledgement {
 /// Something that somebody has written.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, ToSchema)]
 pub struct IncidentNote {
-    /// Who, as they name themselves.
+    /// Who: as the daemon knows them (`ops`, and `ops (for ann)` where they named somebody else), else as they name themselves.
     pub by: String,
     /// When.
     #[schema(value_type = String, format = DateTime)]
@@ -127,7 +127,8 @@ pub struct IncidentNote {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IncidentBy {
-    /// Who, as they name themselves; 1 to 100 characters.
+    /// Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one
+    /// beside it: `ops (for ann)`.
     #[schema(min_length = 1, max_length = 100)]
     pub by: String,
 }
@@ -136,7 +137,8 @@ pub struct IncidentBy {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IncidentSilence {
-    /// Who, as they name themselves; 1 to 100 characters.
+    /// Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one
+    /// beside it: `ops (for ann)`.
     #[schema(min_length = 1, max_length = 100)]
     pub by: String,
     /// Until when, within 30 days. Absent: `for_s` says.
@@ -153,7 +155,8 @@ pub struct IncidentSilence {
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IncidentText {
-    /// Who, as they name themselves; 1 to 100 characters.
+    /// Who, as they name themselves; 1 to 100 characters. Where the daemon knows who asks, it keeps that name, and this one
+    /// beside it: `ops (for ann)`.
     #[schema(min_length = 1, max_length = 100)]
     pub by: String,
     /// What; 1 to 2000 characters.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::access::{Book, Doors, Hash, Proxies, Refusal, Throttle, Who};
+use crate::access::{Book, Doors, Hash, Proxies, Refusal, Refused, Throttle, Who};
 use crate::api::{AuditEntry, KnownBy, Role};
 use crate::clock::{self, Timestamp};
 use crate::ingest::{Keeper, StoreState};
@@ -48,6 +48,8 @@ pub struct Gate {
     sign_ins: Mutex<Throttle>,
     /// Whose tokens opened nothing: no more is said of it. An agent whose token has ended keeps nobody from signing in.
     tokens: Mutex<Throttle>,
+    /// Tokens of ours that were refused, and when that was told.
+    refused: Mutex<Refused>,
     trail: Arc<Trail>,
     /// Whether the tokens were read.
     known: watch::Sender<bool>,
@@ -121,6 +123,7 @@ impl Gate {
             book: Mutex::new(book),
             sign_ins: Mutex::default(),
             tokens: Mutex::default(),
+            refused: Mutex::default(),
             trail: Arc::default(),
             known: watch::Sender::new(false),
         }
@@ -163,7 +166,7 @@ impl Gate {
         // Where nothing is needed, who says who they are may not do less for it.
         let at_least = |who: Who| match who.role {
             Role::Ingest | Role::Read if is_open => {
-                Who { name: who.name, id: who.id, tenant: who.tenant, ..Who::anybody() }
+                Who { name: who.name, id: who.id, token: who.token, tenant: who.tenant, ..Who::anybody() }
             }
             _ => who,
         };
@@ -174,6 +177,7 @@ impl Gate {
                 return Ok(Who {
                     name,
                     id: OWN.to_owned(),
+                    token: None,
                     role: Role::Ingest,
                     tenant: None,
                     known_by: KnownBy::Token,
@@ -241,7 +245,18 @@ impl Gate {
         lock(&self.sign_ins).failed(address, clock::now())
     }
 
-    /// The same of a token that came with a request.
+    /// Notes that a token opened nothing: whose it is, if it is one of ours that was revoked or has ended, and whether that is
+    /// to be told. `is_told`: whether it is of one that is not known.
+    pub fn token_refused(&self, token: &str, is_told: impl FnOnce() -> bool) -> (Option<Who>, bool) {
+        let who = self.book().recognise(token);
+        let is_told = match who.as_ref().and_then(|who| who.token.as_deref()) {
+            Some(id) => lock(&self.refused).is_news(id, clock::now()),
+            None => is_told(),
+        };
+        (who, is_told)
+    }
+
+    /// Notes that a token that nobody knows came from this address. False: so often that no more need be said of it.
     pub fn token_failed(&self, address: IpAddr) -> bool {
         lock(&self.tokens).failed(address, clock::now())
     }

@@ -32,8 +32,8 @@ impl Trail {
             text.retain(|c| c != '\0');
             text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         }
-        let AuditEntry { who, role, address, action, subject, detail, status, .. } = &entry;
-        tracing::info!(?who, ?role, ?address, ?action, ?subject, ?detail, status, "audit");
+        let AuditEntry { who, token, tenant, role, address, action, subject, detail, status, .. } = &entry;
+        tracing::info!(?who, ?token, ?tenant, ?role, ?address, ?action, ?subject, ?detail, status, "audit");
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.entries.len() < WAITING_MAX {
             waiting.entries.push_back(entry);

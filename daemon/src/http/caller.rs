@@ -58,9 +58,9 @@ impl Caller {
         gate.identify(&asking).await
     }
 
-    /// Whether it brought a token.
-    pub(super) const fn has_bearer(&self) -> bool {
-        self.bearer.is_some()
+    /// The token that it brought.
+    pub(super) fn bearer(&self) -> Option<&str> {
+        self.bearer.as_deref()
     }
 
     /// The sessions that its cookies name.

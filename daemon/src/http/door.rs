@@ -139,12 +139,18 @@ fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
 fn refuse(app: &App, caller: &Caller, denied: &Denied, subject: &str) -> Response {
     match denied {
         Denied::NotYet => return ApiError::unavailable("tokens-unknown", denied.to_string()).into_response(),
-        Denied::Refused(_) if caller.has_bearer() && app.gate.token_failed(caller.origin) => {
-            app.gate.record_later(AuditEntry {
-                detail: denied.to_string(),
-                status: StatusCode::UNAUTHORIZED.as_u16(),
-                ..entry(caller, None, "token_refused", subject.to_owned())
-            });
+        Denied::Refused(_) => {
+            let Some(token) = caller.bearer() else {
+                return ApiError::unauthorized(denied.to_string()).into_response();
+            };
+            let (who, is_told) = app.gate.token_refused(token, || app.gate.token_failed(caller.origin));
+            if is_told {
+                app.gate.record_later(AuditEntry {
+                    detail: denied.to_string(),
+                    status: StatusCode::UNAUTHORIZED.as_u16(),
+                    ..entry(caller, who.as_ref(), "token_refused", subject.to_owned())
+                });
+            }
         }
         _ => {}
     }
@@ -176,6 +182,8 @@ fn entry(caller: &Caller, who: Option<&Who>, action: &str, subject: String) -> A
         id: 0,
         at: clock::now(),
         who: who.map_or_else(String::new, |who| who.name.clone()),
+        token: who.and_then(|who| who.token.clone()).unwrap_or_default(),
+        tenant: who.and_then(|who| who.tenant.as_ref()).map_or_else(String::new, ToString::to_string),
         role: who.map_or_else(String::new, |who| who.role.label().to_owned()),
         address: caller.origin.to_string(),
         action: action.to_owned(),

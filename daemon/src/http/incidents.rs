@@ -15,6 +15,7 @@ use super::problem::ApiError;
 use super::query::Params;
 use super::said::{Said, read};
 use super::{App, Whole};
+use crate::access::Who;
 use crate::api::{
     BY_CHARS_MAX, FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText,
     NOTE_CHARS_MAX, Page, Problem, SILENCE_S_MAX,
@@ -91,13 +92,14 @@ async fn one(app: App, Path(id): Path<String>, params: Params) -> Result<Json<In
     ))]
 async fn acknowledge(
     app: App,
+    Extension(who): Extension<Who>,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
 ) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
-    speak(&app, id, told.by, Word::Acknowledge).await
+    speak(&app, id, speaker(&who, &told.by)?, Word::Acknowledge).await
 }
 
 /// Takes back that somebody looks after it.
@@ -115,13 +117,14 @@ async fn acknowledge(
     ))]
 async fn unacknowledge(
     app: App,
+    Extension(who): Extension<Who>,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
 ) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
-    speak(&app, id, told.by, Word::Unacknowledge).await
+    speak(&app, id, speaker(&who, &told.by)?, Word::Unacknowledge).await
 }
 
 /// Tells nobody of it until then: no webhook, no Alertmanager; its series are 0. The page goes on to show it.
@@ -141,6 +144,7 @@ async fn unacknowledge(
     ))]
 async fn silence(
     app: App,
+    Extension(who): Extension<Who>,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -148,7 +152,7 @@ async fn silence(
     params.allow(&[])?;
     let told: IncidentSilence = read(&body, r#"{"by": "ann", "for_s": 7200}"#)?;
     let until = until(&told, clock::now())?;
-    speak(&app, id, told.by, Word::Silence(until)).await
+    speak(&app, id, speaker(&who, &told.by)?, Word::Silence(until)).await
 }
 
 /// Ends a silence.
@@ -167,13 +171,14 @@ async fn silence(
     ))]
 async fn unsilence(
     app: App,
+    Extension(who): Extension<Who>,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
 ) -> Result<Spoken, ApiError> {
     params.allow(&[])?;
     let told: IncidentBy = read(&body, r#"{"by": "ann"}"#)?;
-    speak(&app, id, told.by, Word::Unsilence).await
+    speak(&app, id, speaker(&who, &told.by)?, Word::Unsilence).await
 }
 
 /// Writes a note under it.
@@ -193,6 +198,7 @@ async fn unsilence(
     ))]
 async fn note(
     app: App,
+    Extension(who): Extension<Who>,
     Path(id): Path<String>,
     params: Params,
     Said(body): Said,
@@ -200,7 +206,7 @@ async fn note(
     params.allow(&[])?;
     let told: IncidentText = read(&body, r#"{"by": "ann", "text": "The cable is changed."}"#)?;
     let text = bounded("text", &told.text, NOTE_CHARS_MAX)?;
-    speak(&app, id, told.by, Word::Note(text)).await
+    speak(&app, id, speaker(&who, &told.by)?, Word::Note(text)).await
 }
 
 /// The text without what surrounds it and what nobody sees, if it is neither empty nor too long.
@@ -241,9 +247,18 @@ fn until(told: &IncidentSilence, now: Timestamp) -> Result<Timestamp, ApiError> 
     Ok(until)
 }
 
+/// Who says it: who signed in, and beside them whom they name; where nobody has to, whom they name.
+fn speaker(who: &Who, by: &str) -> Result<String, ApiError> {
+    let by = bounded("by", by, BY_CHARS_MAX)?;
+    Ok(match who.name.as_str() {
+        "" => by,
+        name if name == by => by,
+        name => format!("{name} (for {by})"),
+    })
+}
+
 /// Asks the hub on a thread of its own: whoever holds it for long keeps no other route waiting.
 async fn speak(app: &App, id: String, by: String, word: Word) -> Result<Spoken, ApiError> {
-    let by = bounded("by", &by, BY_CHARS_MAX)?;
     let said = match &word {
         Word::Acknowledge | Word::Unacknowledge | Word::Unsilence => String::new(),
         Word::Silence(until) => format!(", until {until}"),

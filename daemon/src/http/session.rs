@@ -64,7 +64,9 @@ pub(super) async fn create(
         }
         Err(denied) => {
             let is_told = app.gate.failed_to_sign_in(caller.origin);
-            let told = Told { detail: denied.to_string(), of_stranger: Some(is_told), ..Told::default() };
+            let (who, is_told) = app.gate.token_refused(token, || is_told);
+            let told =
+                Told { who, detail: denied.to_string(), of_stranger: Some(is_told), ..Told::default() };
             let refused = ApiError::unauthorized(denied.to_string());
             return Ok((Extension(told), refused).into_response());
         }

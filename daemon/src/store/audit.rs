@@ -33,12 +33,14 @@ impl Store {
     /// # Errors
     /// What the driver says.
     pub async fn add_audit(&self, entry: &AuditEntry) -> Result<(), StoreError> {
-        let query = "INSERT INTO audit (at_ns, who, role, address, action, subject, detail, status) \
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        let query = "INSERT INTO audit (at_ns, who, token, tenant, role, address, action, subject, detail, status) \
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         each!(write self, |pool, _Db| {
             sqlx::query(query)
                 .bind(entry.at.0.cast_signed())
                 .bind(&entry.who)
+                .bind(&entry.token)
+                .bind(&entry.tenant)
                 .bind(&entry.role)
                 .bind(&entry.address)
                 .bind(&entry.action)
@@ -57,7 +59,7 @@ impl Store {
     /// What the driver says.
     pub async fn audit(&self, asked: AuditQuery<'_>) -> Result<Vec<AuditEntry>, StoreError> {
         let AuditQuery { before, who, action, limit } = asked;
-        let query = "SELECT id, at_ns, who, role, address, action, subject, detail, status FROM audit \
+        let query = "SELECT id, at_ns, who, token, tenant, role, address, action, subject, detail, status FROM audit \
                      WHERE id < $1 AND ($2 = '' OR who = $2) AND ($3 = '' OR action = $3) ORDER BY id DESC LIMIT $4";
         let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
         let mut entries = Vec::new();
@@ -72,6 +74,8 @@ impl Store {
                     id: row.try_get::<i64, _>("id")?.cast_unsigned(),
                     at: Timestamp(row.try_get::<i64, _>("at_ns")?.cast_unsigned()),
                     who: row.try_get("who")?,
+                    token: row.try_get("token")?,
+                    tenant: row.try_get("tenant")?,
                     role: row.try_get("role")?,
                     address: row.try_get("address")?,
                     action: row.try_get("action")?,

@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 8] = [
+const VERSIONS: [(i64, &str, &str, &str); 9] = [
     (
         1,
         "tables",
@@ -103,5 +103,11 @@ const VERSIONS: [(i64, &str, &str, &str); 8] = [
         "audit",
         include_str!("../../../migrations/postgres/0008_audit.sql"),
         include_str!("../../../migrations/sqlite/0008_audit.sql"),
+    ),
+    (
+        9,
+        "audit_token",
+        include_str!("../../../migrations/postgres/0009_audit_token.sql"),
+        include_str!("../../../migrations/sqlite/0009_audit_token.sql"),
     ),
 ];

@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use crate::common::daemon::{Daemon, config, sqlite};
+use prost::Message as _;
+use ringscope_daemon::api::Role;
+
+use crate::common::batches::{SMALL, START_NS};
+use crate::common::daemon::{Daemon, closed, config, sqlite, tokens};
 use crate::common::{free_port, scratch, until};
 use crate::{check, end, ringscope};
 
@@ -60,6 +64,35 @@ async fn the_first_is_made_in_the_database_and_the_others_by_the_daemon() {
     for part in ["token_create", "token_revoke", "local", "127.0.0.1", "grafana"] {
         assert!(trail.contains(part), "{part} in {trail}");
     }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_a_token_speaks_by_its_name() {
+    let dir = scratch("token-speaks");
+    let url = sqlite(&dir);
+    let [operate] = tokens(&url, [Role::Operate]).await;
+    let daemon = Daemon::start(closed(&url)).await;
+    daemon.until_ready().await;
+    for host in 0..2 {
+        let batch = SMALL.batch(host, 1, 3, START_NS).encode_to_vec();
+        let sent = daemon.client.post(format!("{}/api/v1/ingest", daemon.url)).bearer_auth(&operate);
+        let sent = sent.header("content-type", "application/x-protobuf").body(batch).send().await.unwrap();
+        assert_eq!(sent.status(), 200);
+    }
+    let run = |args: &[&str]| {
+        let mut command = ringscope(args);
+        let (code, out, words) =
+            end(command.args(["--daemon", &daemon.url]).env("RINGSCOPE_TOKEN", &operate).env("USER", "root"));
+        assert_eq!(code, Some(0), "{words}");
+        out
+    };
+    let list = run(&["incidents"]);
+    let id = list.split_whitespace().next().unwrap();
+    let said = run(&["incident", id, "--acknowledge"]);
+    assert!(said.contains("the operate looks after it\n"), "{said}");
+    let said = run(&["incident", id, "--note", "The cable is ordered.", "--by", "ann"]);
+    assert!(said.contains("the operate (for ann): The cable is ordered."), "{said}");
     daemon.stop().await;
 }
 

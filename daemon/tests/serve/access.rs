@@ -309,7 +309,10 @@ async fn what_somebody_did_is_written_down() {
     let id = read.split('_').nth(1).unwrap();
     let revoked = daemon.ask(Method::DELETE, &format!("/api/v1/tokens/{id}"), &admin).send().await.unwrap();
     assert_eq!(revoked.status(), 200);
-    assert_eq!(daemon.get_as("/api/v1/jobs", &read).await.status(), 401);
+    for _ in 0..20 {
+        assert_eq!(daemon.get_as("/api/v1/jobs", &read).await.status(), 401);
+    }
+    assert_eq!(daemon.sign_in(&read).await.status(), 401);
     // What strangers cause is stored a moment later, or when it is asked for.
     let told = daemon.audit(&admin).await;
     let entry = |action: &str, who: &str, status| (action.to_owned(), who.to_owned(), status);
@@ -322,13 +325,19 @@ async fn what_somebody_did_is_written_down() {
             entry("level", "the read", 403),
             entry("sign_out", "the operate", 204),
             entry("token_revoke", "the admin", 200),
-            entry("token_refused", "", 401),
-        ]
+            entry("token_refused", "the read", 401),
+        ],
+        "a token that was revoked is known, and told of once an hour"
     );
+    let page: Value = daemon.get_as("/api/v1/audit?action=token_refused", &admin).await.json().await.unwrap();
+    let refused = &page["items"][0];
+    assert_eq!((&refused["token"], &refused["tenant"]), (&json!(id), &json!("")));
+    assert!(!page.to_string().contains(&read[22..]), "its id, not its secret");
     let page: Value = daemon.get_as("/api/v1/audit?action=level&limit=2", &admin).await.json().await.unwrap();
     let entry = &page["items"][1];
     assert_eq!((&entry["subject"], &entry["detail"]), (&json!("jobs/train/level"), &json!("steps")));
     assert_eq!((&entry["address"], &entry["role"]), (&json!("127.0.0.1"), &json!("operate")));
+    assert_eq!(entry["token"], *operate.split('_').nth(1).unwrap(), "of the session's token");
     let next = format!("/api/v1/audit?action=level&cursor={}", page["next_cursor"].as_str().unwrap());
     let rest: Value = daemon.get_as(&next, &admin).await.json().await.unwrap();
     assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &Value::Null));

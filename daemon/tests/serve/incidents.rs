@@ -2,10 +2,12 @@
 
 use axum::http::StatusCode;
 use futures::StreamExt as _;
-use reqwest::Response;
+use prost::Message as _;
+use reqwest::{Method, Response};
 use ringscope_daemon::clock;
 use serde_json::{Value, json};
 
+use super::access::with_tokens;
 use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::{Daemon, problem, sqlite};
 use crate::common::{scratch, until};
@@ -184,6 +186,33 @@ async fn people_acknowledge_silence_and_write_and_everybody_hears_of_it() {
     problem(form.body("{\"by\": \"eve\"}").send().await.unwrap(), 415, "application/json").await;
     problem(daemon.get("/api/v1/incidents/nobody").await, 404, "/api/v1/incidents has those").await;
     problem(daemon.get("/api/v1/incidents?state=open").await, 400, "firing, resolved").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_signed_in_says_it_and_whom_they_name_stands_beside() {
+    let dir = scratch("incident-by");
+    let (daemon, [ingest, _, operate, admin]) = with_tokens(&dir).await;
+    let other = SMALL.batch(1, 1, 3, START_NS).encode_to_vec();
+    let sent = daemon.ask(Method::POST, "/api/v1/ingest", &ingest);
+    let sent = sent.header("content-type", "application/x-protobuf").body(other).send().await.unwrap();
+    assert_eq!(sent.status(), StatusCode::OK);
+    let open: Value = daemon.get_as("/api/v1/incidents", &operate).await.json().await.unwrap();
+    let id = open["items"][0]["id"].as_str().unwrap();
+    let say = async |what: &str, body: Value| {
+        let path = format!("/api/v1/incidents/{id}/{what}");
+        let said = daemon.ask(Method::POST, &path, &operate).json(&body).send().await.unwrap();
+        said.json::<Value>().await.unwrap()
+    };
+    let said = say("acknowledge", json!({ "by": "ann" })).await;
+    assert_eq!(said["acknowledged"]["by"], "the operate (for ann)");
+    assert!(said["timeline"].to_string().contains("the operate (for ann) looks after it."), "{said}");
+    let said = say("acknowledge", json!({ "by": " the operate " })).await;
+    assert_eq!(said["acknowledged"]["by"], "the operate");
+    let said = say("notes", json!({ "by": "the admin", "text": "I look." })).await;
+    assert_eq!(said["notes"][0]["by"], "the operate (for the admin)", "nobody speaks as somebody else");
+    let trail: Value = daemon.get_as("/api/v1/audit?action=note", &admin).await.json().await.unwrap();
+    assert_eq!(trail["items"][0]["who"], "the operate");
     daemon.stop().await;
 }
 

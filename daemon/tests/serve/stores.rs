@@ -335,6 +335,8 @@ async fn audit(store: &Store) {
             id: 0,
             at: Timestamp(NOW.0 + n),
             who: who.to_owned(),
+            token: format!("{n:016x}"),
+            tenant: if who == "bob" { "acme".to_owned() } else { String::new() },
             role: "operate".to_owned(),
             address: "192.0.2.7".to_owned(),
             action: "level".to_owned(),
@@ -352,6 +354,8 @@ async fn audit(store: &Store) {
     let (times, ids) = found(newest).await;
     assert_eq!(times, [3, 2]);
     assert_eq!(found(AuditQuery { before: Some(ids[1]), ..newest }).await.0, [1]);
+    let second = store.audit(newest).await.unwrap().pop().unwrap();
+    assert_eq!((second.token.as_str(), second.tenant.as_str()), ("0000000000000002", "acme"));
     let levels = AuditQuery { who: Some("ann"), action: Some("level"), ..newest };
     assert_eq!(found(levels).await.0, [3, 1]);
     assert!(found(AuditQuery { action: Some("import"), ..newest }).await.0.is_empty());

@@ -149,6 +149,13 @@ async fn what_a_tenant_says_reaches_its_own_jobs_alone() {
     };
     problem(level(&readers[0], "globex::train").await.unwrap(), 404, "no job").await;
     assert_eq!(level(&readers[0], "acme::train").await.unwrap().status(), 200);
+    let trail = json_of(&daemon, &all, "/api/v1/audit?action=level").await;
+    let (done, id) = (&trail["items"][0], readers[0].split('_').nth(1).unwrap());
+    assert_eq!(
+        (&done["tenant"], &done["token"], &done["who"]),
+        (&json!("acme"), &json!(id), &json!("a token")),
+        "tokens of one name are told apart"
+    );
     let told = send(&daemon, &agents[0], &batch("acme", 0, 2)).await;
     let jobs: Vec<&str> = told.wishes.iter().map(|wish| wish.job.as_str()).collect();
     assert_eq!(jobs, ["train"], "the agent knows its job by its own name");

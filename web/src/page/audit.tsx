@@ -83,12 +83,13 @@ function Entry({ one, nowMs }: { one: AuditEntry; nowMs: number }) {
       <th scope="row" class="name">
         {one.who === "" ? <span class="quiet">somebody unknown</span> : <a href={store.link({ ...route, who: one.who, before: undefined })} title="Only what they did">{one.who}</a>}
         <small>
-          {one.role !== "" && `${one.role}, `}
+          {one.role !== "" && `${one.role}${one.tenant === "" ? "" : ` of ${one.tenant}`}, `}
           {one.address === "local" ? "on the daemon’s machine" : `from ${one.address}`}
         </small>
+        {one.token !== "" && <small>token {one.token}</small>}
       </th>
       <td class="what">
-        {actionWords(one.action)}
+        {actionWords(one.action, one.status)}
         <small>{place === undefined ? subject : <a href={store.link(place)}>{subject}</a>}</small>
         {one.detail !== "" && <span class="detail">{one.detail}</span>}
       </td>

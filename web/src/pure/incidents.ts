@@ -25,6 +25,11 @@ export function suspects(incidents: Incident[], hosts: HostSummary[]): string[] 
   return [...new Set([...accused, ...others])].filter((host) => host !== "");
 }
 
+/** Who says something, as the daemon keeps it: who signed in, and beside them whom they name. */
+export function speaker(signedIn: string, named: string): string {
+  return signedIn === "" || signedIn === named ? named : `${signedIn} (for ${named})`;
+}
+
 /** "since 14:03:07, for 12 min", or from when to when. */
 export function timeWords(one: Incident, nowMs: number): string {
   const began = Date.parse(one.began_at);

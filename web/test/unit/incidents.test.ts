@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { callTable, circle, lastCalls, otherDetails, ranksIn } from "../../src/pure/calls";
 import { inTrouble, worstFirst } from "../../src/pure/condition";
-import { brief, culpritName, isSilenced, moments, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
+import { brief, culpritName, isSilenced, moments, speaker, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
 import { host, incident, NOW } from "./fixture";
 
 test("the worst incident comes first, of equals the one that began first", () => {
@@ -9,6 +9,12 @@ test("the worst incident comes first, of equals the one that began first", () =>
     incident({ id: "a", severity: "warning", began_at: "2026-03-01T01:00:00Z" }), incident({ id: "b", began_at: "2026-03-01T03:20:00Z" }), incident({ id: "c", began_at: "2026-03-01T03:10:00Z" }),
   ];
   expect(worstIncidentsFirst(all).map((one) => one.id)).toEqual(["c", "b", "a"]);
+});
+
+test("who signed in is named, whoever they say to be", () => {
+  expect(speaker("", "ann")).toBe("ann");
+  expect(speaker("ops", "ops")).toBe("ops");
+  expect(speaker("ops", "ann")).toBe("ops (for ann)");
 });
 
 test("since when and for how long, from the true beginning; from when to when where it is over", () => {

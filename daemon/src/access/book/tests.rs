@@ -46,6 +46,9 @@ fn what_is_revoked_opens_nothing_nor_do_its_sessions() {
     book.revoke(&secret.id, Timestamp(3 * S));
     assert_eq!(book.token(&secret.text, Timestamp(4 * S)), Err(Refusal::Revoked(Timestamp(3 * S))));
     assert_eq!(book.session(&session.text, Timestamp(4 * S)), Err(Refusal::Revoked(Timestamp(3 * S))));
+    assert_eq!(book.recognise(&secret.text).unwrap().token.as_ref(), Some(&secret.id));
+    let forged = format!("rsc_{}_{}", secret.id, "0".repeat(64));
+    assert_eq!(book.recognise(&forged), None, "an id alone, which many know, accuses nobody");
     assert!(book.has_tokens(), "the daemon does not open again");
 }
 

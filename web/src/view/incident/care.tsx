@@ -2,8 +2,9 @@ import { useRef, useState } from "preact/hooks";
 import type { IncidentDetail } from "../../api";
 import type { Fault } from "../../pure/fault";
 import { moment, since } from "../../pure/format";
-import { isSilenced, SILENCES } from "../../pure/incidents";
-import { act, myName, type Word } from "../../state/actions";
+import { isSilenced, SILENCES, speaker } from "../../pure/incidents";
+import { act, actor, myName, type Word } from "../../state/actions";
+import { useSession } from "../../state/session";
 import * as store from "../../state/store";
 import { Panel } from "../panel";
 import { withCommands } from "../with-commands";
@@ -15,16 +16,20 @@ const NOTE_CHARS = 2000;
 /** Who looks after it, whether anybody is told of it, and what people have written. */
 export function CarePanel({ incident }: { incident: IncidentDetail }) {
   const name = useRef<HTMLInputElement>(null);
+  const session = useSession();
+  const [typed, setTyped] = useState<string | undefined>(undefined);
+  const mine = actor(session);
+  const shown = speaker(session?.name ?? "", mine);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | Fault | undefined>(undefined);
   const tell = async (what: Word, body: Record<string, unknown> = {}) => {
-    if (myName.value.trim() === "") {
+    if (mine === "") {
       setProblem("Say who you are first: others see the name.");
       name.current?.focus();
       return false;
     }
     setBusy(true);
-    const fault = await act(incident.id, what, body);
+    const fault = await act(incident.id, what, mine, body);
     setBusy(false);
     setProblem(fault);
     return fault === undefined;
@@ -35,9 +40,10 @@ export function CarePanel({ incident }: { incident: IncidentDetail }) {
       <div class="care-form">
         <label class="field">
           Your name
-          <input ref={name} type="text" autocomplete="name" maxLength={NAME_CHARS} value={myName.value} aria-describedby="care-problem" onInput={(event) => (myName.value = event.currentTarget.value)} />
+          <input ref={name} type="text" autocomplete="name" maxLength={NAME_CHARS} value={typed ?? mine} placeholder={session?.name ?? ""} aria-describedby="care-problem" onInput={(event) => setTyped((myName.value = event.currentTarget.value))} />
         </label>
-        {incident.state === "firing" && <Decide incident={incident} busy={busy} tell={tell} />}
+        {shown !== mine && <p class="quiet">Others see “{shown}”.</p>}
+        {incident.state === "firing" && <Decide incident={incident} busy={busy} shown={shown} tell={tell} />}
         <Note busy={busy} tell={tell} />
         <p id="care-problem" class="bad" role="alert">
           {problem === undefined ? "" : typeof problem === "string" ? problem : <>Not kept. {problem.words} {withCommands(problem.advice)}</>}
@@ -64,9 +70,9 @@ function State({ incident: one }: { incident: IncidentDetail }) {
 
 type Tell = (what: Word, body?: Record<string, unknown>) => Promise<boolean>;
 
-function Decide({ incident, busy, tell }: { incident: IncidentDetail; busy: boolean; tell: Tell }) {
+function Decide({ incident, busy, shown, tell }: { incident: IncidentDetail; busy: boolean; shown: string; tell: Tell }) {
   const [seconds, setSeconds] = useState(SILENCES[0]!.seconds);
-  const mine = incident.acknowledged?.by === myName.value.trim();
+  const mine = incident.acknowledged?.by === shown;
   return (
     <p class="care-buttons">
       <button type="button" disabled={busy} onClick={() => void tell(mine ? "unacknowledge" : "acknowledge")}>
