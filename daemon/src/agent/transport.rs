@@ -11,6 +11,7 @@ use ringscope_wire::batch::{Batch, IngestReply, Inquiry, Wish};
 use super::config::AgentConfig;
 use super::error::AgentError;
 use super::foreign::clean;
+use crate::api::Problem;
 use crate::clock;
 use crate::credential::Credential;
 use crate::tls::{self, Http};
@@ -107,15 +108,19 @@ fn outcome(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Outcome {
     if tls::is_https_port(answer) {
         return Outcome::Away(tls::HTTPS_PORT.to_owned());
     }
-    let mut words = clean(&String::from_utf8_lossy(answer), MAX_REASON_BYTES);
     if kind != PROBLEM {
+        let mut words = clean(&String::from_utf8_lossy(answer), MAX_REASON_BYTES);
         if status.is_redirection() {
             let place = clean(text(headers, header::LOCATION), MAX_REASON_BYTES);
             words = format!("it wants to be asked at {place:?}, and redirects are not followed. {words}");
         }
         return Outcome::Away(stranger(status, text(headers, header::SERVER), &words));
     }
-    let reason = format!("{status}: {words}");
+    let words = match serde_json::from_slice::<Problem>(answer) {
+        Ok(problem) => problem.detail.into(),
+        Err(_) => String::from_utf8_lossy(answer),
+    };
+    let reason = format!("{status}: {}", clean(&words, MAX_REASON_BYTES));
     if status.is_client_error() && !says_nothing_of_the_batch(status) {
         Outcome::Refused(reason)
     } else {
@@ -184,6 +189,24 @@ mod tests {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         }
         outcome(StatusCode::from_u16(status).unwrap(), &headers, answer)
+    }
+
+    #[test]
+    fn a_problem_is_told_by_its_sentence() {
+        let problem = br#"{"type":"about:blank#unauthorized","title":"Unauthorized","status":401,"detail":"this token was revoked"}"#;
+        for status in [401, 403] {
+            let found = answered(status, "application/problem+json", problem);
+            let Outcome::Away(why) = found else { panic!("{found:?} says nothing of the batch") };
+            assert!(
+                why.ends_with(": this token was revoked") && why.starts_with(&status.to_string()),
+                "{why}"
+            );
+        }
+        let other = answered(400, "application/problem+json", b"of another\x1b[2J release");
+        assert!(
+            matches!(&other, Outcome::Refused(why) if why.contains("release") && !why.contains('\x1b')),
+            "{other:?}"
+        );
     }
 
     #[test]

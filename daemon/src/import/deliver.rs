@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::ImportError;
+use crate::api::Problem;
 use crate::client::{innermost, is_secure};
 use crate::config::{AccessConfig, ServeConfig};
 use crate::credential::{Credential, TokenSource};
@@ -26,6 +27,10 @@ pub(super) async fn post(
     batches: &[Batch],
 ) -> Result<(), ImportError> {
     let refused = |reason: String| ImportError::Refused { url: without_passwords(url).into_owned(), reason };
+    let no_answer = |error: reqwest::Error| ImportError::NoAnswer {
+        url: without_passwords(url).into_owned(),
+        reason: innermost(&error),
+    };
     let shape = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
     let client = tls::client(trust, is_secure(url), shape)?;
     let token = Credential::new(token).token().map_err(refused)?;
@@ -37,15 +42,23 @@ pub(super) async fn post(
         if let Some(token) = &token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.map_err(|error| refused(innermost(&error)))?;
+        let response = request.send().await.map_err(no_answer)?;
         let status = response.status();
         if !status.is_success() {
-            let words: String =
-                response.text().await.unwrap_or_default().chars().take(REASON_CHARS).collect();
-            return Err(refused(format!("{status}: {words}")));
+            let answer = response.bytes().await.unwrap_or_default();
+            return Err(refused(format!("{status}: {}", sentence(&answer))));
         }
     }
     Ok(())
+}
+
+/// What an answer says: a problem of the daemon's in its own sentence, anything else as it came.
+fn sentence(answer: &[u8]) -> String {
+    let words = match serde_json::from_slice::<Problem>(answer) {
+        Ok(problem) => problem.detail.into(),
+        Err(_) => String::from_utf8_lossy(answer),
+    };
+    words.chars().take(REASON_CHARS).collect()
 }
 
 /// Serves the import alone, from memory, until `stop`.

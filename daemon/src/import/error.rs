@@ -12,8 +12,16 @@ pub enum ImportError {
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// A daemon elsewhere did not take it.
-    #[error("the daemon at {url} did not take the import: {reason}. Is `ringscope serve` running there?")]
+    #[error("the daemon at {url} did not take the import: {reason}")]
     Refused {
+        /// Address of the daemon.
+        url: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A daemon elsewhere did not answer.
+    #[error("no answer from {url}: {reason}. Is `ringscope serve` running there?")]
+    NoAnswer {
         /// Address of the daemon.
         url: String,
         /// Why not.

@@ -2,9 +2,10 @@
 
 use std::process::{Child, Stdio};
 
+use ringscope_daemon::api::Role;
 use serde_json::Value;
 
-use crate::common::daemon::{Daemon, problem};
+use crate::common::daemon::{Daemon, closed, problem, sqlite, tokens};
 use crate::common::{eventually, free_port, scratch};
 use crate::made::{EQUAL, UNEQUAL, recorded};
 use crate::{check, command, file, fixture, import, json};
@@ -59,6 +60,28 @@ async fn the_command_posts_to_a_daemon() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let ended = import(&[&log, "--daemon", &url]);
     assert!(ended.code == Some(1) && ended.stderr.contains("Connection refused"), "{ended:?}");
+    assert!(ended.stderr.contains("Is `ringscope serve` running there?"), "{ended:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_wants_a_token_says_so_in_its_own_words() {
+    let dir = scratch("import-refused");
+    let url = sqlite(&dir);
+    let [read] = tokens(&url, [Role::Read]).await;
+    let daemon = Daemon::start(closed(&url)).await;
+    daemon.until_ready().await;
+    let log = file(&dir, "job-11.log", UNEQUAL.logs());
+    let token = file(&dir, "read.token", read);
+    let bare = import(&[&log, "--daemon", &daemon.url]);
+    let lesser = import(&[&log, "--daemon", &daemon.url, "--token-file", &token]);
+    for (ended, said) in [
+        (bare, "did not take the import: 401 Unauthorized: this daemon wants to know who asks"),
+        (lesser, "did not take the import: 403 Forbidden: \"the read\" has the role read"),
+    ] {
+        assert!(ended.code == Some(1) && ended.stderr.contains(said), "{ended:?}");
+        assert!(!ended.stderr.contains("\"detail\"") && !ended.stderr.contains("running there"), "{ended:?}");
+    }
+    daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
