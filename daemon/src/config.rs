@@ -14,7 +14,7 @@ mod oidc;
 mod tls;
 mod token;
 
-pub use access::{AccessArgs, AccessConfig};
+pub use access::{AccessArgs, AccessConfig, is_local};
 pub use agent::AgentArgs;
 pub(crate) use launch::Launch;
 pub use oidc::OidcArgs;

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::{Hash, Secret, TokenRow};
 use crate::agent::{self, AgentConfig};
 use crate::clock;
-use crate::config::ServeConfig;
+use crate::config::{ServeConfig, is_local};
 use crate::credential::TokenSource;
 use crate::gate::{self, Gate, GateConfig};
 use crate::http::{self, Addresses, App, Guard, Limits};
@@ -213,14 +213,14 @@ fn raise_file_limit() {
 /// answer is no reason: nobody is let in until it does.
 async fn somebody_may_enter(config: &ServeConfig) -> Result<(), ServeError> {
     let has_others = !config.access.proxies.trusted.is_empty() || config.access.oidc.is_some();
-    let is_local = config.listen.ip().to_canonical().is_loopback();
-    if config.access.insecure_open && !is_local {
+    let only_here = is_local(config.listen);
+    if config.access.insecure_open && !only_here {
         tracing::warn!(
             "whoever reaches {} sees every job and sets levels, as --insecure-open says",
             config.listen
         );
     }
-    if config.access.insecure_open || has_others || is_local {
+    if config.access.insecure_open || has_others || only_here {
         return Ok(());
     }
     let url = &config.database_url;

@@ -71,15 +71,21 @@ impl AccessConfig {
     /// When something is needed of who reaches this address.
     #[must_use]
     pub fn doors(&self, listen: SocketAddr) -> Doors {
-        let is_local = listen.ip().to_canonical().is_loopback();
+        let only_here = is_local(listen);
         // Behind a proxy everybody comes from this machine.
         let is_asked_for = self.require_tokens || !self.proxies.trusted.is_empty() || self.oidc.is_some();
         match () {
             () if self.insecure_open => Doors::Open,
-            () if is_local && !is_asked_for => Doors::UntilToken,
+            () if only_here && !is_asked_for => Doors::UntilToken,
             () => Doors::Closed,
         }
     }
+}
+
+/// Whether only this machine reaches the address.
+#[must_use]
+pub fn is_local(listen: SocketAddr) -> bool {
+    listen.ip().to_canonical().is_loopback()
 }
 
 /// What is needed of who asks.

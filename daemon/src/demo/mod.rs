@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs::Permissions;
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{Finding, FindingKind};
 use crate::client::{Client, ClientError};
 use crate::clock::{self, Timestamp};
-use crate::config::{AccessArgs, ConfigError, ServeArgs, ServeConfig};
+use crate::config::{AccessArgs, ConfigError, ServeArgs, ServeConfig, is_local};
 use crate::embedded::{self, Library, LibraryError};
 use crate::serve::{ServeError, Server};
 
@@ -68,7 +69,10 @@ pub struct DemoArgs {
     healthy: bool,
     /// Address of the page, the API and /metrics
     #[arg(long, default_value = "127.0.0.1:9440")]
-    listen: std::net::SocketAddr,
+    listen: SocketAddr,
+    /// Let whoever reaches the address of --listen in, who then sees all jobs of the demo and may set levels
+    #[arg(long)]
+    insecure_open: bool,
     /// The version of NCCL that the ranks' library behaves as: 2.27, 2.28, 2.30, 2.32, or off
     #[arg(long, value_name = "VERSION", default_value = "2.28", env = "RSCCL_FAITHFUL")]
     faithful: String,
@@ -92,6 +96,12 @@ pub enum DemoError {
     /// The daemon did not start or stopped.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// Others would be let in.
+    #[error(
+        "{0} can be reached from other machines, and the demo asks nobody who they are: to let in whoever reaches that \
+         address, who then sees all jobs and may set levels, say --insecure-open. On 127.0.0.1 nothing is needed"
+    )]
+    Open(SocketAddr),
     /// The daemon's API did not answer.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -121,6 +131,9 @@ pub enum DemoError {
 /// # Errors
 /// [`DemoError`], which says what was wrong.
 pub async fn run(args: &DemoArgs, shutdown: CancellationToken) -> Result<(), DemoError> {
+    if !args.insecure_open && !is_local(args.listen) {
+        return Err(DemoError::Open(args.listen));
+    }
     let folder = Folder::open(args.work_dir.as_deref())?;
     let installation = folder.installation(&args.faithful)?;
     let hosts = folder.hosts()?;

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::error::ImportError;
 use crate::api::Problem;
 use crate::client::{innermost, is_secure};
-use crate::config::{AccessConfig, ServeConfig};
+use crate::config::{AccessConfig, ServeConfig, is_local};
 use crate::credential::{Credential, TokenSource};
 use crate::serve::Server;
 use crate::store::DatabaseUrl;
@@ -68,6 +68,9 @@ pub(super) async fn serve(
     batches: Vec<Batch>,
     stop: CancellationToken,
 ) -> Result<(), ImportError> {
+    if !insecure_open && !is_local(listen) {
+        return Err(ImportError::Open(listen));
+    }
     let config = ServeConfig {
         listen,
         access: AccessConfig { insecure_open, ..AccessConfig::default() },

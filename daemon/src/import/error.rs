@@ -1,6 +1,7 @@
 //! Why an import came to nothing.
 
 use std::io;
+use std::net::SocketAddr;
 
 use crate::nccl_xml::XmlError;
 use crate::serve::ServeError;
@@ -27,6 +28,13 @@ pub enum ImportError {
         /// Why not.
         reason: String,
     },
+    /// Others would see it.
+    #[error(
+        "{0} can be reached from other machines, and an import that is served asks nobody who they are: to let whoever \
+         reaches that address see all of it, say --insecure-open. On 127.0.0.1 nothing is needed, and --daemon sends it to a \
+         daemon that has tokens"
+    )]
+    Open(SocketAddr),
     /// A file for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] crate::tls::TlsError),

@@ -94,3 +94,14 @@ fn a_taken_port_is_said_before_any_job_starts() {
     );
     assert!(files_in(&dir).is_empty(), "{:?}", files_in(&dir));
 }
+
+#[test]
+fn others_are_let_in_on_demand_alone() {
+    let dir = TempDir::new("demo-open");
+    let (code, _, stderr) = end(ringscope(&["demo", "--listen", "0.0.0.0:0"]).env("TMPDIR", &dir.0));
+    assert_eq!(code, Some(1), "{stderr}");
+    for part in ["0.0.0.0:0 can be reached from other machines", "sees all jobs", "say --insecure-open"] {
+        assert!(stderr.contains(part), "{part} in {stderr}");
+    }
+    assert!(files_in(&dir).is_empty(), "{:?}", files_in(&dir));
+}

@@ -84,6 +84,17 @@ async fn a_daemon_that_wants_a_token_says_so_in_its_own_words() {
     daemon.stop().await;
 }
 
+#[test]
+fn what_others_could_see_is_served_on_demand_alone() {
+    let dir = scratch("import-open");
+    let log = file(&dir, "job-12.log", UNEQUAL.logs());
+    let ended = import(&[&log, "--serve", "--listen", "0.0.0.0:0"]);
+    assert!(ended.code == Some(1) && ended.stderr.contains("say --insecure-open"), "{ended:?}");
+    for other in ["--database-url", "--oidc-issuer", "ringscope token"] {
+        assert!(!ended.stderr.contains(other), "{other} is no option of import: {ended:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_serves_itself() {
     let dir = scratch("import");
