@@ -13,7 +13,7 @@ mod token;
 pub use book::{Begun, Book, Refusal, SessionRow, TokenRow, Used, sessions_over};
 pub use groups::{Groups, NoAccess, group_role, group_tenant};
 pub use people::Person;
-pub use proxy::{Proxies, RoleOfGroup, Trusted};
+pub use proxy::{NoRole, Proxies, RoleOfGroup, Trusted};
 pub use refused::Refused;
 pub use sender::Sender;
 pub use tenant::{Tenant, nobodys, without_tenants};

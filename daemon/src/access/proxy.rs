@@ -59,6 +59,28 @@ impl FromStr for RoleOfGroup {
     }
 }
 
+/// Somebody whom a proxy has named may do nothing.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "signed in as {name} by the proxy, but {why}: ask whoever runs the daemon (its --proxy-role), or whoever puts people into \
+     groups"
+)]
+pub struct NoRole {
+    name: String,
+    why: String,
+}
+
+/// The first of them, in words. None has a control character: what a proxy tells may be of anybody.
+fn some<'n>(names: impl Iterator<Item = &'n str> + Clone) -> String {
+    let shown = names.clone().take(NAMES_MAX).map(|name| name.chars().filter(|c| !c.is_control()).collect());
+    let rest = names.count().saturating_sub(NAMES_MAX);
+    let shown = shown.collect::<Vec<String>>().join(", ");
+    if rest == 0 { shown } else { format!("{shown} and {rest} more") }
+}
+
+/// Groups that are repeated to who is in them: a directory may have hundreds.
+const NAMES_MAX: usize = 10;
+
 /// Who is believed, and what they say.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Proxies {
@@ -80,27 +102,51 @@ impl Proxies {
         self.trusted.iter().any(|trusted| trusted.0.contains(&peer))
     }
 
-    /// Who asks, in the words of a proxy; `header` gives a header that came exactly once. `None`: it names nobody, or
-    /// somebody without a role, or of several tenants.
-    pub fn who<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<Who> {
-        if !self.trusts(peer) {
-            return None;
-        }
-        let name = header(&self.user_header)?.trim();
+    /// Who asks, in the words of a proxy; `header` gives a header that came exactly once. `None`: it names nobody.
+    ///
+    /// # Errors
+    /// It names somebody who may do nothing.
+    pub fn who<'a>(
+        &self,
+        peer: IpAddr,
+        header: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<Option<Who>, NoRole> {
+        let Some(name) = header(&self.user_header).map(str::trim).filter(|_| self.trusts(peer)) else {
+            return Ok(None);
+        };
         if name.is_empty()
             || name.chars().count() > TOKEN_NAME_CHARS_MAX
             || name.chars().any(char::is_control)
         {
-            return None;
+            return Ok(None);
         }
         let groups = if self.groups_header.is_empty() { None } else { header(&self.groups_header) };
-        let groups: Vec<&str> = groups.unwrap_or_default().split(',').map(str::trim).collect();
+        let groups: Vec<&str> =
+            groups.unwrap_or_default().split(',').map(str::trim).filter(|group| !group.is_empty()).collect();
+        let no_role = |tenants: &[String]| {
+            NoRole {
+            name: name.to_owned(),
+            why: match (tenants, &groups[..]) {
+                ([], []) if self.groups_header.is_empty() => {
+                    "nobody has a role here by the groups alone that the proxy tells of, and it is asked for none \
+                     (--proxy-groups-header)"
+                        .to_owned()
+                }
+                ([], []) => format!("it names no group of yours (header {})", self.groups_header),
+                ([], groups) => format!("none of the groups {} gives a role", some(groups.iter().copied())),
+                (tenants, _) => {
+                    let tenants = some(tenants.iter().map(String::as_str));
+                    format!("your groups are of the tenants {tenants}, and one person sees one tenant")
+                }
+            },
+        }
+        };
         let holds = |rule: &&RoleOfGroup| rule.group == "*" || groups.contains(&rule.group.as_str());
         let rank = |rule: &&RoleOfGroup| Role::ALL.iter().position(|known| *known == rule.role);
-        let role = self.roles.iter().filter(holds).max_by_key(rank)?.role;
+        let role = self.roles.iter().filter(holds).max_by_key(rank).ok_or_else(|| no_role(&[]))?.role;
         let rules = self.roles.iter().filter(holds).filter(|rule| rule.role == role);
-        let tenant = one_tenant(rules.map(|rule| &rule.tenant)).ok()?;
-        Some(Who {
+        let tenant = one_tenant(rules.map(|rule| &rule.tenant)).map_err(|tenants| no_role(&tenants))?;
+        Ok(Some(Who {
             name: name.to_owned(),
             id: name.to_owned(),
             token: None,
@@ -108,7 +154,7 @@ impl Proxies {
             tenant,
             known_by: KnownBy::Proxy,
             ends_at: None,
-        })
+        }))
     }
 
     /// Where a request came from: the peer, or, of a proxy that is believed, the last address that it was told by somebody
@@ -148,7 +194,7 @@ mod tests {
 
     fn ask(peer: &str, user: Option<&'static str>, groups: Option<&'static str>) -> Option<(String, Role)> {
         let header = |name: &str| if name == "x-forwarded-user" { user } else { groups };
-        proxies().who(peer.parse().unwrap(), header).map(|who| (who.name, who.role))
+        proxies().who(peer.parse().unwrap(), header).unwrap().map(|who| (who.name, who.role))
     }
 
     #[test]
@@ -168,16 +214,33 @@ mod tests {
         };
         let of = |groups: &'static str| {
             let header = |name: &str| Some(if name == "x-forwarded-user" { "ann" } else { groups });
-            both.who("10.0.0.9".parse().unwrap(), header).map(|who| who.tenant.unwrap().to_string())
+            let who = both.who("10.0.0.9".parse().unwrap(), header);
+            who.map(|who| who.unwrap().tenant.unwrap().to_string()).map_err(|error| error.to_string())
         };
-        assert_eq!(of("globex").as_deref(), Some("globex"));
-        assert_eq!(of("acme, globex"), None, "one person sees one tenant");
-        let nobody = Proxies { roles: vec!["sre=admin".parse().unwrap()], ..proxies() };
+        assert_eq!(of("globex").as_deref(), Ok("globex"));
+        assert!(of("acme, globex").unwrap_err().contains("of the tenants acme, globex, and one person sees"));
+    }
+
+    #[test]
+    fn who_has_no_role_is_told_which_groups_do_not_count() {
+        let refused = |roles: &[&str], groups_header: &str, groups: &'static str| {
+            let proxies = Proxies {
+                roles: roles.iter().map(|text| text.parse().unwrap()).collect(),
+                groups_header: groups_header.to_owned(),
+                ..proxies()
+            };
+            let header = |name: &str| Some(if name == "x-forwarded-user" { "ann" } else { groups });
+            proxies.who("10.0.0.9".parse().unwrap(), header).unwrap_err().to_string()
+        };
         assert_eq!(
-            nobody.who("10.0.0.9".parse().unwrap(), |_| Some("x")),
-            None,
-            "in no group that may anything"
+            refused(&["sre=admin"], "x-forwarded-groups", "dev, ops"),
+            "signed in as ann by the proxy, but none of the groups dev, ops gives a role: ask whoever runs the daemon (its \
+             --proxy-role), or whoever puts people into groups"
         );
+        assert!(refused(&["sre=admin"], "x-forwarded-groups", " ,").contains("names no group of yours"));
+        assert!(refused(&["sre=admin"], "", "dev").contains("--proxy-groups-header"));
+        let many = "a,b,c,d,e,f,g,h,i,j,k,l";
+        assert!(refused(&["sre=admin"], "x-forwarded-groups", many).contains("i, j and 2 more gives"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::access::{Book, Doors, Hash, Proxies, Refusal, Refused, Throttle, Who};
+use crate::access::{Book, Doors, Hash, NoRole, Proxies, Refusal, Refused, Throttle, Who};
 use crate::api::{AuditEntry, KnownBy, Role};
 use crate::clock::{self, Timestamp};
 use crate::ingest::{Keeper, StoreState};
@@ -87,6 +87,9 @@ pub enum Denied {
          header Authorization: Bearer TOKEN. `ringscope token create` makes one"
     )]
     Nothing,
+    /// A proxy says who they are, and they may do nothing.
+    #[error(transparent)]
+    NoRole(#[from] NoRole),
     /// They bring something that opens nothing.
     #[error("{0}")]
     Refused(#[from] Refusal),
@@ -197,8 +200,11 @@ impl Gate {
                 Err(error) => refusal = Some(error),
             }
         }
-        if let Some(who) = self.config.proxies.who(asking.peer, asking.header) {
-            return Ok(at_least(who));
+        match self.config.proxies.who(asking.peer, asking.header) {
+            Ok(Some(who)) => return Ok(at_least(who)),
+            Ok(None) => {}
+            Err(error) if !is_open => return Err(error.into()),
+            Err(_) => {}
         }
         if is_open {
             return Ok(Who::anybody());

@@ -138,6 +138,9 @@ fn check(need: Need, who: Option<&Who>) -> Result<(), ApiError> {
 
 fn refuse(app: &App, caller: &Caller, denied: &Denied, subject: &str) -> Response {
     match denied {
+        Denied::NoRole(_) => {
+            return ApiError::new(StatusCode::FORBIDDEN, "no-role", denied.to_string()).into_response();
+        }
         Denied::NotYet => return ApiError::unavailable("tokens-unknown", denied.to_string()).into_response(),
         Denied::Refused(_) => {
             let Some(token) = caller.bearer() else {
