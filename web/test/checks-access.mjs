@@ -37,6 +37,19 @@ export const accessChecks = {
     }
   },
 
+  async "a sign-in that had no answer says so until the daemon answers again"({ browserOpen }) {
+    const { page, mock } = await browserOpen("healthy", { wants });
+    await says(page, ".sign-in", /ringscope token create --name NAME --role read/);
+    mock.away(true);
+    await page.fill("input[name=token]", TOKEN);
+    await page.click(".sign-in button");
+    await says(page, ".sign-in .fault", /The daemon does not answer/);
+    mock.away(false);
+    await page.waitForSelector(".sign-in .fault", { state: "detached" });
+    await page.click(".sign-in button");
+    await reads(page, "h1", "All 4 hosts healthy");
+  },
+
   async "where people sign in elsewhere, the page leads there and says if that is away"({ browserOpen, faults }) {
     const address = "https://ring.example/api/v1/session/oidc";
     const oidc = { issuer_host: "login.example.org", address };

@@ -84,6 +84,19 @@ export const incidentChecks = {
     await says(page, "#who-waits .ring-legend", /never heard of/);
   },
 
+  async "who signed in is named without being asked, and another name stands beside"({ open }) {
+    const { page } = await open("hang", { at: HANG, wants: { known: true, name: "ops", role: "operate" } });
+    await yields(page, () => document.querySelector("#care input")?.value, "ops");
+    await page.click("#care >> text=I look after it");
+    await says(page, ".care-state", /^ops looks after it since/);
+    await page.fill("#care input", "anna");
+    await says(page, "#care", /Others see “ops \(for anna\)”\./);
+    await page.click("#care >> text=I take it over");
+    await says(page, ".care-state", /^ops \(for anna\) looks after it since/);
+    await page.click("#care >> text=I no longer look after it");
+    await page.waitForSelector("#care >> text=I look after it");
+  },
+
   async "somebody acknowledges, silences, notes; the name is asked for once and kept"({ open }) {
     const { page } = await open("hang", { at: HANG });
     await page.click("#care >> text=I look after it");

@@ -143,11 +143,13 @@ function post(state, url, body, response) {
   const last = state.said.get(id) ?? {};
   const at = new Date().toISOString();
   if (!body.by) return refuse(response, "by: who speaks is missing");
-  if (what === "acknowledge") state.said.set(id, { ...last, acknowledged: { by: body.by, at } });
+  const known = state.wants?.name ?? "";
+  const by = known === "" || known === body.by ? body.by : `${known} (for ${body.by})`;
+  if (what === "acknowledge") state.said.set(id, { ...last, acknowledged: { by, at } });
   else if (what === "unacknowledge") state.said.set(id, { ...last, acknowledged: undefined });
   else if (what === "silence") state.said.set(id, { ...last, silenced_until: new Date(Date.now() + body.for_s * 1000).toISOString() });
   else if (what === "unsilence") state.said.set(id, { ...last, silenced_until: undefined });
-  else if (what === "notes") state.said.set(id, { ...last, notes: [...(last.notes ?? []), { by: body.by, at, text: body.text }] });
+  else if (what === "notes") state.said.set(id, { ...last, notes: [...(last.notes ?? []), { by, at, text: body.text }] });
   state.key = undefined;
   response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(worldOf(state).incidents.find((one) => one.id === id)));
 }

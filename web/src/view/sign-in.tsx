@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { OidcWay } from "../api";
 import type { Fault } from "../pure/fault";
 import { returning } from "../pure/returning";
+import { stranger } from "../state/client";
 import { oidcWay, signIn } from "../state/session";
 import { Logo } from "./logo";
 import { withCommands } from "./with-commands";
@@ -11,6 +12,9 @@ export function SignIn() {
   const [token, setToken] = useState("");
   const [fault, setFault] = useState<Fault | undefined>(undefined);
   const [busy, setBusy] = useState(false);
+  // Each refusal of a stranger is an answer: that there was none is over.
+  const answered = stranger.value;
+  useEffect(() => setFault((before) => (before?.kind === "refused" ? before : undefined)), [answered]);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -53,7 +57,7 @@ export function SignIn() {
           </p>
         )}
         <p class="quiet">
-          {withCommands("Whoever runs the daemon has one for you: `ringscope token create --role read` makes it, or `--role operate` for who is on call.")}
+          {withCommands("Whoever runs the daemon has one for you: `ringscope token create --name NAME --role read` makes it, or `--role operate` for who is on call.")}
         </p>
       </section>
     </main>
