@@ -50,6 +50,16 @@ export const accessChecks = {
     await reads(page, "h1", "All 4 hosts healthy");
   },
 
+  async "whom a proxy names without a role reads why, and may sign in with a token"({ browserOpen, faults }) {
+    const noRole = "signed in as ann by the proxy, but none of the groups dev gives a role: ask whoever runs the daemon";
+    const { page } = await browserOpen("healthy", { wants: { ...wants, noRole } });
+    await says(page, ".sign-in .fault", /signed in as ann by the proxy, but none of the groups dev gives a role/);
+    await faults(page, "no role");
+    await page.fill("input[name=token]", TOKEN);
+    await page.keyboard.press("Enter");
+    await reads(page, "h1", "All 4 hosts healthy");
+  },
+
   async "where people sign in elsewhere, the page leads there and says if that is away"({ browserOpen, faults }) {
     const address = "https://ring.example/api/v1/session/oidc";
     const oidc = { issuer_host: "login.example.org", address };

@@ -93,7 +93,7 @@ async function answer(state, request, response) {
   if (state.refused !== undefined && url.pathname.startsWith(state.refused.path)) return refuse(response, "something went wrong", state.refused.status);
   if (url.pathname === "/api/v1/session/ways") return response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ oidc: state.wants?.oidc }));
   if (url.pathname === "/api/v1/session") return session(state, request, response);
-  if (url.pathname.startsWith("/api/v1/") && !isKnown(state, request)) return refuse(response, "this daemon wants to know who asks", 401);
+  if (url.pathname.startsWith("/api/v1/") && !isKnown(state, request)) return stranger(state, response);
   if (request.method === "POST") return post(state, url, await bodyOf(request), response);
   if (url.pathname.startsWith("/api/v1/")) return api(state, url, response);
   const path = normalize(url.pathname === "/" ? "/index.html" : url.pathname);
@@ -132,7 +132,7 @@ async function session(state, request, response) {
   const { name, role } = state.wants ?? { name: "", role: "operate" };
   const body = JSON.stringify({ name, role, known_by: state.wants === undefined ? "nothing" : "session" });
   if (request.method === "DELETE") return response.writeHead(204, json("gone")).end();
-  if (request.method === "GET") return isKnown(state, request) ? response.writeHead(200, json()).end(body) : refuse(response, "this daemon wants to know who asks", 401);
+  if (request.method === "GET") return isKnown(state, request) ? response.writeHead(200, json()).end(body) : stranger(state, response);
   const { token } = await bodyOf(request);
   return token === state.wants?.token ? response.writeHead(200, json(state.sessions)).end(body) : refuse(response, "this token is not known here", 401);
 }
@@ -232,9 +232,15 @@ function findings(all, query) {
     && SEVERITIES.indexOf(one.severity) >= least);
 }
 
-function refuse(response, detail, status = 400) {
+/** Nobody who is known, or whom a proxy names and who may do nothing. */
+function stranger(state, response) {
+  const { noRole } = state.wants;
+  return noRole === undefined ? refuse(response, "this daemon wants to know who asks", 401) : refuse(response, noRole, 403, "no-role");
+}
+
+function refuse(response, detail, status = 400, kind = "refused") {
   response.writeHead(status, { "content-type": "application/problem+json" });
-  response.end(JSON.stringify({ type: "about:blank", title: "Refused", status, detail }));
+  response.end(JSON.stringify({ type: `about:blank#${kind}`, title: "Refused", status, detail }));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -19,6 +19,9 @@ const MIN_CLOCK_OFFSET_MS = 2_000;
 /** Set while the daemon does not know who asks: what it says of that. */
 export const stranger = signal<Fault | undefined>(undefined);
 
+/** Of a problem: a proxy has named somebody whose groups give no role. */
+const NO_ROLE = "about:blank#no-role";
+
 /** How one signs in: what the daemon tells anybody. */
 export const WAYS = "session/ways";
 
@@ -40,9 +43,11 @@ export async function ask(path: string, init: RequestInit): Promise<Response> {
   if (response.type === "opaqueredirect") throw new Failed(redirected());
   noteClock(response.headers.get("date"));
   if (!response.ok) {
-    const fault = faultOf(response.status, contentType(response), await problemOf(response));
-    // Who is refused while signing in reads it there.
-    if (fault.kind === "refused" && response.status === 401 && init.method !== "POST") stranger.value = fault;
+    const problem = await problemOf(response);
+    const fault = faultOf(response.status, contentType(response), problem);
+    // Whom a proxy names and who has no role may have a token. Who is refused while signing in reads it there.
+    const mayNothing = response.status === 401 || problem?.type === NO_ROLE;
+    if (fault.kind === "refused" && mayNothing && init.method !== "POST") stranger.value = fault;
     throw new Failed(fault);
   }
   // Also where somebody signed in on another page of this browser. Strangers are told how to sign in.

@@ -31,6 +31,7 @@ export function SignIn() {
       </p>
       <section class="panel">
         <h1>Sign in</h1>
+        {answered?.status === 403 && <p class="fault">{withCommands(answered.words)}</p>}
         <AtProvider />
         <form onSubmit={(event) => void submit(event)}>
           <label class="field">
