@@ -18,6 +18,8 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 /// Batches that may wait in memory for an answer before they go to disk.
 const MAX_IN_MEMORY: usize = 8;
+/// Reasons that are said between two batches that are taken: those of a network that goes and comes are a few.
+const MAX_REASONS: usize = 16;
 /// Questions that wait for the reader.
 const MAX_INQUIRIES: usize = 1024;
 /// How often the same reason of a refusal is logged: a share that is full refuses some batches a second.
@@ -91,6 +93,8 @@ struct Line {
     /// When to try again; `None` if the daemon answered last.
     retry_at: Option<Instant>,
     failures: u32,
+    /// Why it did not take batches since it took one: what was said, each reason once.
+    said: Vec<String>,
     /// Batches of this agent were lost. Once the daemon answers again the next batch must say everything: what the lost
     /// ones said is in no other, and must not count as acknowledged with later ones.
     has_gap: bool,
@@ -197,11 +201,12 @@ impl Sender {
                 *line = Line { has_gap: line.has_gap, ..Line::default() };
             }
             Outcome::Away(reason) => {
-                if line.failures == 0 {
+                if !line.said.contains(&reason) && line.said.len() < MAX_REASONS {
                     tracing::warn!(
                         reason,
                         "the daemon does not take batches: they are kept on disk until it does"
                     );
+                    line.said.push(reason);
                 }
                 line.retry_at = Some(Instant::now() + back_off(line.failures));
                 line.failures = line.failures.saturating_add(1);

@@ -24,6 +24,7 @@ use crate::view;
 pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, ApiError> {
     let params = params.allow(&["job", "host"])?;
     let (job, host) = (params.owned("job"), params.owned("host"));
+    let with_paths = app.tenant().is_none();
     let (tls, gate) = (app.tls.clone(), app.of_tenant.is_none().then(|| Arc::clone(&app.gate)));
     let mut health = app
         .read(move |model, diagnosis, now| {
@@ -31,7 +32,7 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
         })
         .await?;
     if let Some(tls) = tls {
-        health.notices = tls.state().notices(clock::now());
+        health.notices = tls.state().notices(clock::now(), with_paths);
     }
     health.notices.extend(gate.into_iter().flat_map(|gate| gate.notices()));
     Ok(Json(health))

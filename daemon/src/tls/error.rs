@@ -47,3 +47,44 @@ pub enum TlsError {
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
+
+impl TlsError {
+    /// The same for who may not know where the daemon's files lie.
+    #[must_use]
+    pub fn without_paths(&self) -> String {
+        match self {
+            Self::File { reason, .. } => format!("{reason}. Whoever runs the daemon can mend it"),
+            Self::Mismatch { .. } => {
+                "the key does not belong to the certificate. Whoever runs the daemon can mend it".to_owned()
+            }
+            Self::Ended { ended, .. } => {
+                format!("it ended on {ended}. Whoever runs the daemon can give a new one")
+            }
+            Self::Half { .. } | Self::Setup(_) => self.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_reads_what_is_wrong_and_no_path() {
+        let (cert, key) =
+            (PathBuf::from("/etc/ringscope/host.pem"), PathBuf::from("/etc/ringscope/host.key"));
+        for error in [
+            TlsError::File {
+                path: cert.clone(),
+                reason: "no certificate is in it".to_owned(),
+                advice: "Give one",
+            },
+            TlsError::Mismatch { cert: cert.clone(), key },
+            TlsError::Ended { path: cert, ended: "2026-01-31".to_owned() },
+        ] {
+            let words = error.without_paths();
+            assert!(error.to_string().contains("/etc/ringscope") && !words.contains("/etc"), "{words}");
+            assert!(words.contains("Whoever runs the daemon"), "{words}");
+        }
+    }
+}

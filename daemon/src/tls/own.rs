@@ -213,10 +213,14 @@ impl Own {
 }
 
 impl OwnState {
-    /// What an operator should know of it, if anything.
+    /// What somebody should know of it, if anything; `with_paths`: who runs the daemon, else a tenant, whose business no file
+    /// of the daemon's machine is.
     #[must_use]
-    pub fn notices(&self, now: Timestamp) -> Vec<String> {
+    pub fn notices(&self, now: Timestamp, with_paths: bool) -> Vec<String> {
         let problem = self.problem.as_ref();
+        let words =
+            |problem: &TlsError| if with_paths { problem.to_string() } else { problem.without_paths() };
+        let problem = problem.map(words);
         let problem = problem
             .map(|problem| format!("The new TLS certificate is not used, the one of before is: {problem}"));
         problem.into_iter().chain(self.end_in_words(now)).collect()

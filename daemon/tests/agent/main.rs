@@ -16,6 +16,7 @@ mod hostile;
 mod levels;
 mod log_only;
 mod look;
+mod reasons;
 mod releases;
 mod rights;
 mod sandbox;

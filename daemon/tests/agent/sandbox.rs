@@ -128,9 +128,9 @@ fn knows(version: ABI) -> bool {
 }
 
 /// A real agent, which is killed when it is dropped.
-struct Running {
+pub(crate) struct Running {
     child: Child,
-    said: PathBuf,
+    pub(crate) said: PathBuf,
 }
 
 impl Drop for Running {
@@ -142,7 +142,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(host: &Host, daemon: &str, args: &[&str]) -> Self {
+    pub(crate) fn start(host: &Host, daemon: &str, args: &[&str]) -> Self {
         let said = host.root.path().join("agent.log");
         let child = Command::new(env!("CARGO_BIN_EXE_ringscope"))
             .args(["agent", "--daemon", daemon, "--hardware-interval", "0s", "--no-kernel-log"])

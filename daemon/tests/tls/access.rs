@@ -43,6 +43,29 @@ async fn as_reader(daemon: &Daemon, path: &str, token: &str) -> String {
     asked.send().await.unwrap().error_for_status().unwrap().text().await.unwrap()
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_reads_what_is_wrong_with_the_certificate_and_not_where_it_lies() {
+    let dir = scratch("tls-tenant");
+    let (daemon, _, [_, read, _, admin]) = closed(&dir, false).await;
+    let wish = json!({ "name": "acme", "role": "read", "tenant": "acme" });
+    let made = daemon.client.post(format!("{}/api/v1/tokens", daemon.url)).bearer_auth(&admin).json(&wish);
+    let made: Value = made.send().await.unwrap().json().await.unwrap();
+    let of_acme = made["secret"].as_str().unwrap();
+    let notices = async |token: &str| {
+        let health: Value = serde_json::from_str(&as_reader(&daemon, "/api/v1/health", token).await).unwrap();
+        health["notices"].to_string()
+    };
+    std::fs::write(dir.join("host.pem"), "garbage").unwrap();
+    until("it is told", async || notices(&read).await.contains("no certificate is in it")).await;
+    let path = dir.display().to_string();
+    let (theirs, ours) = (notices(of_acme).await, notices(&read).await);
+    assert!(ours.contains(&path) && !theirs.contains(&path), "{ours} {theirs}");
+    for part in ["is not used, the one of before is", "no certificate is in it", "Whoever runs the daemon"] {
+        assert!(theirs.contains(part), "{part} in {theirs}");
+    }
+    daemon.stop().await;
+}
+
 /// Whether batches were taken.
 async fn has_batches(daemon: &Daemon, token: &str) -> bool {
     let text = as_reader(daemon, "/metrics", token).await;
