@@ -1,4 +1,6 @@
-//! What a process's log lacks for a full picture, in words for an operator.
+//! What lacks for a full picture, of a process's log and of the host, in words for an operator.
+
+use std::path::Path;
 
 use super::log_file::Reached;
 use super::log_tail::LogTail;
@@ -20,5 +22,46 @@ pub(super) fn of_tail(tail: &LogTail, reached: Reached, error: Option<&str>) -> 
         }
         (Reached::Missing, None, Some(path)) => vec![format!("no log at {}: {REMEDY}", path.display())],
         (Reached::Missing, _, None) => vec![format!("no log: {REMEDY}")],
+    }
+}
+
+/// What is not seen once the starter of programs has ended.
+pub(super) fn of_starter() -> String {
+    "what processes do while a job hangs (stacks, system calls) is not seen, because the process that starts programs for the \
+     agent (`ringscope agent-starter`) has ended: restart the agent"
+        .to_owned()
+}
+
+/// What a folder of segments of this user's may hide; `agent` is the agent's own.
+pub(super) fn of_owner(dir: &Path, owner: u32, agent: u32) -> Option<String> {
+    (![0, agent, NOBODY_HERE].contains(&owner)).then(|| {
+        format!(
+            "processes of other users may go unseen, because {0} belongs to the user {owner}, who may remove and rename what \
+             they have in it: give it to root (chown root {0}) and restart the agent",
+            dir.display()
+        )
+    })
+}
+
+/// As who owns what is of nobody in this user namespace, root of the host among them: that says nothing.
+const NOBODY_HERE: u32 = 65_534;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_roots_or_of_the_agents_own_lacks_nothing() {
+        let dir = Path::new("/dev/shm/ringscope");
+        assert_eq!([0, 990, 65_534].map(|owner| of_owner(dir, owner, 990)), [None, None, None]);
+        let words = of_owner(dir, 1001, 990).unwrap();
+        assert!(
+            words.contains("belongs to the user 1001") && words.contains("chown root /dev/shm/ringscope"),
+            "{words}"
+        );
+        assert!(
+            of_owner(dir, 1001, 0).is_some(),
+            "root takes over what is everybody's, and leaves what is one user's"
+        );
     }
 }

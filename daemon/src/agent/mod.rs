@@ -13,7 +13,7 @@
 //!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word, `wishes`: what the daemon wants there.
 //! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
-//!   their ids. `log_folder`: where private logs lie. `log_hole`: frees what has been read of them. `lacks`: what a log does not say.
+//!   their ids. `log_folder`: where private logs lie. `log_hole`: frees what has been read of them. `lacks`: what a log does not say, and what of the host goes unseen.
 //! * `hardware`: the host's NICs and GPUs. `kernel`: what its kernel says.
 //! * `watch`: what processes do besides calling the library: their `activity`, and a `look` where the daemon's
 //!   `inquiries` ask for one; whose number a segment's process has is known by its lock (`holder`). `launches`: processes

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::lacks;
 use super::refused::{self, Reason, Refused};
 use crate::clock::Timestamp;
 use crate::words::size;
@@ -38,9 +39,20 @@ impl Room {
         if self.looked.is_none_or(|at| now.saturating_duration_since(at) >= INTERVAL) {
             self.looked = Some(now);
             self.lack = lacks(dir).unwrap_or_default();
-            self.not_watched = self.refused.look(dir, now, wall).unwrap_or_default();
+            let refused = self.refused.look(dir, now, wall);
+            let lacks = [refused, owner_lack(dir)].into_iter().flatten().collect::<Vec<_>>();
+            self.not_watched = lacks.join("; ");
         }
     }
+}
+
+/// What may go unseen because of whose folder it is.
+fn owner_lack(dir: &Path) -> Option<String> {
+    let folder = dir.metadata().ok()?;
+    // Where nobody else writes nobody else has anything.
+    let is_shared = folder.mode() & 0o022 != 0;
+    let agent = rustix::process::geteuid().as_raw();
+    is_shared.then(|| lacks::of_owner(dir, folder.uid(), agent)).flatten()
 }
 
 /// Bytes that the files of ended processes may take in this folder, of `bytes` at most.
@@ -93,6 +105,8 @@ fn lack(free: u64, is_out_of_files: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -119,6 +133,24 @@ mod tests {
         let shm = Path::new("/dev/shm");
         assert!((0..=10).contains(&for_ended(shm, 10)));
         assert!(for_ended(shm, u64::MAX) < u64::MAX, "a part of the file system");
+    }
+
+    #[test]
+    fn a_folder_of_another_users_is_said_until_it_is_roots() {
+        let dir = tempfile::tempdir().unwrap();
+        let (now, wall) = (crate::clock::monotonic(), crate::clock::now());
+        let mut room = Room::default();
+        // Only root gives a folder away.
+        if std::os::unix::fs::chown(dir.path(), Some(4711), None).is_ok() {
+            room.look(dir.path(), now, wall);
+            assert_eq!(room.not_watched, "", "one that is his alone");
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+            room.look(dir.path(), now + INTERVAL, wall);
+            assert!(room.not_watched.contains("belongs to the user 4711"), "{}", room.not_watched);
+            std::os::unix::fs::chown(dir.path(), Some(0), None).unwrap();
+        }
+        room.look(dir.path(), now + 2 * INTERVAL, wall);
+        assert_eq!(room.not_watched, "");
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::claims::{self, Keys, Refusal, is_same_host};
 use super::control::raised;
 use super::denied::Denied;
 use super::foreign::clean;
+use super::lacks;
 use super::launches::Launches;
 use super::log_file::Reached;
 use super::log_only::{Claimed, LogOnly};
@@ -152,7 +153,8 @@ impl Tracker {
     /// The processes whose segments may not be read, those that are not taken for what they say that they are, and those
     /// that are too many, and why, in words.
     pub(super) fn not_watched(&self) -> impl Iterator<Item = String> {
-        [self.denied.words(&self.dir), self.refused(), self.budgets.words()].into_iter().flatten()
+        let starter = self.programs.have_ended().then(lacks::of_starter);
+        [self.denied.words(&self.dir), self.refused(), self.budgets.words(), starter].into_iter().flatten()
     }
 
     fn refused(&self) -> Option<String> {

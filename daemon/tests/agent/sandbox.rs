@@ -13,6 +13,7 @@ use landlock::{
 };
 use ringscope_daemon::agent::{AgentConfig, confine};
 use ringscope_daemon::clock::monotonic;
+use rustix::process::{Pid, Signal};
 
 use crate::Host;
 use crate::daemon::{Answer, FakeDaemon};
@@ -220,6 +221,23 @@ async fn who_starts_its_programs_ends_with_the_agent() {
     while lives() {
         assert!(monotonic().duration_since(started) < Duration::from_secs(120), "it stays");
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_whose_starter_has_ended_says_what_is_not_seen() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let agent = Running::start(&host, &daemon.url, &[]);
+    let first = daemon.until_batch(Answer::Take, |_| true).await;
+    assert_eq!(first.not_watched, "");
+    let number = agent.child.id();
+    let children = content(Path::new(&format!("/proc/{number}/task/{number}/children")));
+    let starter = Pid::from_raw(children.trim().parse().expect("one child")).expect("number");
+    rustix::process::kill_process(starter, Signal::KILL).expect("kill");
+    let told = daemon.until_batch(Answer::Take, |batch| !batch.not_watched.is_empty()).await;
+    for part in ["(stacks, system calls) is not seen", "agent-starter", "restart the agent"] {
+        assert!(told.not_watched.contains(part), "{part} in {}", told.not_watched);
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -52,6 +53,11 @@ impl Programs {
         let mut child = self.paths.command(wanted).spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
         Ok(Started { output: OwnedFd::from(output).into(), child: Some(child) })
+    }
+
+    /// Whether nothing can be started any more.
+    pub(in crate::agent) fn have_ended(&self) -> bool {
+        self.starter.as_ref().is_some_and(Starter::has_ended)
     }
 
     /// Which namespace of host names a process is in. `None`: it cannot be seen.
@@ -118,6 +124,14 @@ impl Starter {
             .stdout(Stdio::null())
             .spawn()?;
         Ok(Self(Arc::new(Mutex::new(Line { socket, n_asked: 0, _process: process }))))
+    }
+
+    /// Whether it is there no more. While it is asked, it is.
+    fn has_ended(&self) -> bool {
+        let Ok(line) = self.0.try_lock() else { return false };
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut waits = [PollFd::new(&line.socket, PollFlags::empty())];
+        poll(&mut waits, Some(&at_once)).is_ok() && waits[0].revents().contains(PollFlags::HUP)
     }
 
     fn start(&self, wanted: Wanted) -> io::Result<Started> {
