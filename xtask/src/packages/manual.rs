@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use flate2::{Compression, GzBuilder};
+use serde_json::Value;
 
 use crate::process::{cargo, run};
 
@@ -29,8 +30,9 @@ fn changelog() -> Result<String> {
     let date = format!("@{}", super::source_date()?);
     let date = super::output(Command::new("date").args(["-u", "-R", "-d", &date]).env("LC_ALL", "C"))?;
     let version = env!("CARGO_PKG_VERSION");
+    let maintainer = maintainer()?;
     Ok(format!(
-        "ringscope ({version}-1) stable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n -- {MAINTAINER}  {}\n",
+        "ringscope ({version}-1) stable; urgency=medium\n\n  * Release {version}: see changelog.gz.\n\n -- {maintainer}  {}\n",
         date.trim()
     ))
 }
@@ -41,5 +43,27 @@ fn pack(to: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(to, gzip.finish()?).with_context(|| format!("cannot write {}", to.display()))
 }
 
-/// As in daemon/Cargo.toml.
-const MAINTAINER: &str = "The ringscope project <ringscope@users.noreply.github.com>";
+/// Who stands in the .deb: one place says it, `maintainer` of `[package.metadata.deb]` in daemon/Cargo.toml.
+fn maintainer() -> Result<String> {
+    let told = super::output(&mut cargo(["metadata", "--no-deps", "--format-version", "1", "--locked"]))?;
+    let told: Value = serde_json::from_str(&told)?;
+    let packages = told["packages"].as_array().into_iter().flatten();
+    let deb =
+        packages.filter(|package| package["name"] == "ringscope").map(|package| &package["metadata"]["deb"]);
+    let maintainer = deb.filter_map(|deb| deb["maintainer"].as_str()).next();
+    Ok(maintainer.context("no maintainer in [package.metadata.deb] of daemon/Cargo.toml")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_maintainer_of_the_changelog_is_the_packages() {
+        let maintainer = maintainer().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let described = fs::read_to_string(root.join("daemon/Cargo.toml")).unwrap();
+        assert!(described.contains(&format!("maintainer = \"{maintainer}\"")), "{maintainer}");
+        assert!(changelog().unwrap().contains(&format!(" -- {maintainer}  ")));
+    }
+}
