@@ -69,7 +69,7 @@ pub(super) async fn serve(
     stop: CancellationToken,
 ) -> Result<(), ImportError> {
     if !insecure_open && !is_local(listen) {
-        return Err(ImportError::Open(listen));
+        return Err(ImportError::Open(listen.to_string()));
     }
     let config = ServeConfig {
         listen,

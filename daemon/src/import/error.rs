@@ -1,7 +1,6 @@
 //! Why an import came to nothing.
 
 use std::io;
-use std::net::SocketAddr;
 
 use crate::nccl_xml::XmlError;
 use crate::serve::ServeError;
@@ -34,7 +33,7 @@ pub enum ImportError {
          reaches that address see all of it, say --insecure-open. On 127.0.0.1 nothing is needed, and --daemon sends it to a \
          daemon that has tokens"
     )]
-    Open(SocketAddr),
+    Open(String),
     /// A file for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] crate::tls::TlsError),
