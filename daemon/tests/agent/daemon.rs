@@ -1,6 +1,6 @@
 //! A daemon that keeps what agents send, and answers as it is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub enum Answer {
     Take,
     ResendAll,
     Refuse,
+    /// As a daemon has answered, one after the other, the last one for ever: see [`FakeDaemon::replay`].
+    Recorded,
     /// It reads batches of another version.
     OtherVersion,
     /// A proxy before the daemon does not let it through.
@@ -31,6 +33,7 @@ pub enum Answer {
 
 struct Shared {
     answer: Mutex<Answer>,
+    recorded: Mutex<VecDeque<IngestReply>>,
     wishes: Mutex<Vec<Wish>>,
     raised: Mutex<Vec<String>>,
     inquiries: Mutex<Vec<Inquiry>>,
@@ -55,6 +58,7 @@ impl FakeDaemon {
         let (sender, received) = mpsc::channel(10_000);
         let shared = Arc::new(Shared {
             answer: Mutex::new(answer),
+            recorded: Mutex::default(),
             wishes: Mutex::default(),
             raised: Mutex::default(),
             inquiries: Mutex::default(),
@@ -70,6 +74,12 @@ impl FakeDaemon {
 
     pub fn answer(&self, answer: Answer) {
         *self.shared.answer.lock().expect("lock") = answer;
+    }
+
+    /// Answers so from now on.
+    pub fn replay(&self, recorded: &[IngestReply]) {
+        *self.shared.recorded.lock().expect("lock") = recorded.iter().cloned().collect();
+        self.answer(Answer::Recorded);
     }
 
     /// What every answer wishes for from now on.
@@ -91,7 +101,7 @@ impl FakeDaemon {
     pub async fn next(&mut self) -> (Answer, Batch) {
         let next = tokio::time::timeout(PATIENCE, self.received.recv()).await;
         let (answer, batch) = next.expect("no batch came").expect("the server runs");
-        if matches!(answer, Answer::Take | Answer::ResendAll) {
+        if matches!(answer, Answer::Take | Answer::ResendAll | Answer::Recorded) {
             batch.processes.iter().for_each(|process| self.merge(process));
         }
         self.batches.push((answer, batch.clone()));
@@ -163,8 +173,15 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     match answer {
         Answer::Take | Answer::ResendAll => {
             let resend_all = answer == Answer::ResendAll;
-            let reply = IngestReply { seq_number, resend_all, wishes, inquiries, raised };
-            ([(header::CONTENT_TYPE, "application/x-protobuf")], reply.encode_to_vec()).into_response()
+            taken(&IngestReply { seq_number, resend_all, wishes, inquiries, raised })
+        }
+        Answer::Recorded => {
+            let mut recorded = shared.recorded.lock().expect("lock");
+            let reply = recorded.pop_front().expect("an answer");
+            if recorded.is_empty() {
+                recorded.push_back(reply.clone());
+            }
+            taken(&reply)
         }
         Answer::Refuse => {
             let kind = [(header::CONTENT_TYPE, "application/problem+json")];
@@ -172,11 +189,16 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         }
         Answer::OtherVersion => {
             let kind = [(header::CONTENT_TYPE, "application/problem+json")];
-            let problem =
-                r#"{"type":"unknown-batch-version","status":422,"detail":"batch format version 9"}"#;
-            (StatusCode::UNPROCESSABLE_ENTITY, kind, problem).into_response()
+            (StatusCode::UNPROCESSABLE_ENTITY, kind, REFUSAL).into_response()
         }
         Answer::Proxy => (StatusCode::PAYLOAD_TOO_LARGE, "<html>").into_response(),
         Answer::Away => StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
 }
+
+fn taken(reply: &IngestReply) -> Response {
+    ([(header::CONTENT_TYPE, "application/x-protobuf")], reply.encode_to_vec()).into_response()
+}
+
+/// What a daemon of the first release says to a batch of a version that it does not read.
+const REFUSAL: &str = include_str!("../../../fixtures/upgrade/first-release.refusal.json");

@@ -15,7 +15,7 @@ use crate::daemon::{Answer, FakeDaemon, key};
 use crate::segment::{SegmentWriter, fixed};
 use crate::{Host, issued};
 
-fn of_job(host: &Host, pid: u32, job: &str) -> SegmentWriter {
+pub fn of_job(host: &Host, pid: u32, job: &str) -> SegmentWriter {
     let mut fixed = fixed(pid, "");
     fixed.job[..job.len()].copy_from_slice(job.as_bytes());
     let segment = SegmentWriter::create_from(host.dir(), &fixed);
@@ -29,7 +29,7 @@ fn wish(job: &str, level: Level, off: bool) -> Wish {
 
 /// Lets the agent hear three answers: the second batch is sent after the first answer was heard, and what is read for the
 /// third is read after that.
-async fn hear(daemon: &mut FakeDaemon, segment: &SegmentWriter, calls: &mut u64) {
+pub async fn hear(daemon: &mut FakeDaemon, segment: &SegmentWriter, calls: &mut u64) {
     for _ in 0..3 {
         *calls += 1;
         segment.calls(0, Primitive::AllReduce, *calls, *calls);

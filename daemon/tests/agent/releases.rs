@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use prost::Message as _;
 use ringscope_wire::Primitive;
-use ringscope_wire::segment::layout::VERSION;
+use ringscope_wire::batch::{self, IngestReply};
+use ringscope_wire::segment::layout::{CONTROL_OFF, CONTROL_ON, CONTROL_STEPS, VERSION};
 
 use crate::daemon::{Answer, FakeDaemon};
+use crate::levels::{hear, of_job};
 use crate::log_only::lines;
 use crate::segment::{SegmentWriter, fixed};
 use crate::{Host, append, issued};
@@ -66,4 +69,51 @@ async fn a_process_whose_collector_is_of_another_release_is_told_with_both_versi
         agent.stop().await;
         assert!(segment.path.exists(), "it is left for the agent that can read it");
     }
+}
+
+/// What a daemon of the first release answered an agent of this one; fixtures/README.md tells how it was recorded.
+fn answers() -> Vec<IngestReply> {
+    let mut rest: &[u8] = include_bytes!("../../../fixtures/upgrade/first-release.answers");
+    let mut answers = Vec::new();
+    while !rest.is_empty() {
+        answers.push(IngestReply::decode_length_delimited(&mut rest).expect("an answer"));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn answers_of_a_daemon_of_the_first_release_are_understood() {
+    let answers = answers();
+    // It was started with nothing to know at the end, and then wished for nothing.
+    let (told, begun_anew) = answers.split_at(answers.iter().position(|one| one.resend_all).expect("one"));
+    let wishes: Vec<_> = told.chunk_by(|one, next| one.wishes == next.wishes).collect();
+    assert_eq!(wishes.len(), 4, "of none, steps, off and as it was started");
+
+    let mut daemon = FakeDaemon::start(Answer::Away).await;
+    let host = Host::new(&daemon.url);
+    let (segment, other) = (of_job(&host, 1, "train"), of_job(&host, 2, "other"));
+    daemon.replay(wishes[0]);
+    let agent = host.agent();
+    let mut calls = 0;
+    for (answers, expected) in wishes.into_iter().zip([CONTROL_ON, CONTROL_STEPS, CONTROL_OFF, CONTROL_ON]) {
+        daemon.replay(answers);
+        hear(&mut daemon, &segment, &mut calls).await;
+        assert_eq!((segment.control(), other.control()), (expected, CONTROL_ON), "{:?}", answers[0]);
+    }
+
+    daemon.replay(begun_anew);
+    let whole = |process: &batch::Process| process.identity.is_some() && process.communicators.len() == 1;
+    let again = daemon.until_batch(Answer::Recorded, |batch| batch.processes.iter().any(whole)).await;
+    assert_eq!(
+        again.processes.iter().filter(|process| whole(process)).count(),
+        2,
+        "everything is sent again"
+    );
+    hear(&mut daemon, &segment, &mut calls).await;
+    assert_eq!(issued(&daemon, 1), calls);
+    let numbers: Vec<u64> = daemon.batches.iter().map(|(_, batch)| batch.seq_number).collect();
+    assert!(numbers.is_sorted_by(|one, next| one + 1 == *next), "none is missing: {numbers:?}");
+    assert!(daemon.batches.iter().all(|(_, batch)| batch.dropped.is_empty()), "nothing was lost");
+    agent.stop().await;
+    assert_eq!(host.backlogs(), 0, "and nothing waits");
 }
