@@ -3,7 +3,10 @@
 //! Each lane takes every 64th word w of 32 bits: l ← m ⊕ (m ≫ 15) with m = (l ⊕ w)·φ, which is a bijection of l and of w.
 //! So many lanes keep wide registers busy through the latency of a product.
 
-#![expect(unsafe_code, reason = "enters functions of a variant only where the processor has it")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "enters functions of a variant only where the processor has it")
+)]
 
 use super::Variant;
 

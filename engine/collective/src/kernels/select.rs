@@ -3,10 +3,10 @@
 use crate::kernels::body::{FIRST, Job, LAST, NEVER, REST, Reduced, ReducedNumbers, Scaled, ScaledNumbers};
 use crate::kernels::isa::{Isa, Variant};
 use crate::kernels::scalar::Scalar;
-use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, StreamedF32, Sum};
+use crate::kernels::vector::{Bf16, Codec, E4m3, E5m2, F16, F32, Max, Min, Number, Prod, Sum};
 use crate::kernels::{Form, Reducer, Shape};
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::{avx2::Avx2, avx512::Avx512};
+use crate::kernels::{avx2::Avx2, avx512::Avx512, vector::StreamedF32};
 use crate::types::{DataType, RedOp};
 
 /// A kernel, as [`Isa::enter`] has it.
@@ -24,15 +24,20 @@ pub(super) fn reduce(variant: Variant, reducer: Reducer, shape: Shape) -> Functi
 }
 
 /// The function for a reduction of these forms that stores past the caches, for the type that has one.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn streamed(variant: Variant, reducer: Reducer, shape: Shape) -> Option<Function> {
     let divide = shape.finish && reducer.op == RedOp::Avg;
     match (variant, reducer.data_type) {
-        #[cfg(target_arch = "x86_64")]
         (Variant::Avx512, DataType::F32) => Some(streamed_with::<Avx512>(reducer.op, divide)),
-        #[cfg(target_arch = "x86_64")]
         (Variant::Avx2, DataType::F32) => Some(streamed_with::<Avx2>(reducer.op, divide)),
         _ => None,
     }
+}
+
+/// None stores past the caches.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn streamed(_: Variant, _: Reducer, _: Shape) -> Option<Function> {
+    None
 }
 
 #[cfg(target_arch = "x86_64")]

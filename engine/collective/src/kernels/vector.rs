@@ -38,6 +38,7 @@ pub(super) trait Codec<V> {
 /// `f32`, which is also the accumulator of the smaller floats.
 pub(super) struct F32;
 /// `f32` whose stores go past the caches; [`super::copy`] says when that pays.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only there it pays"))]
 pub(super) struct StreamedF32;
 /// IEEE 754 binary16.
 pub(super) struct F16;

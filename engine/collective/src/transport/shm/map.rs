@@ -17,9 +17,9 @@ use rustix::process::Resource;
 use crate::error::{Error, Result};
 use crate::transport::shm::available;
 
-/// Bytes of a page: offsets of mappings are multiples of it. Larger pages are multiples of it only on other
-/// architectures, where mapping fails with an error.
-pub(crate) const PAGE_BYTES: usize = 4096;
+/// Bytes of the largest page that a kernel of this architecture may have: offsets of mappings are multiples of it, and so of
+/// every smaller one. Kernels of aarch64 have pages of 4, 16 or 64 KiB (Grace's as a rule 64).
+pub(crate) const PAGE_BYTES: usize = if cfg!(target_arch = "x86_64") { 4096 } else { 64 * 1024 };
 
 /// Bytes of a cache line, and of what is kept from sharing one.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -223,7 +223,7 @@ mod tests {
         let fd = memfd("a test").unwrap();
         reserve(&fd, 0, 2 * PAGE_BYTES, "a test").unwrap();
         let (one, other) =
-            (Mapping::new(&fd, 0, 2 * PAGE_BYTES, "").unwrap(), Mapping::new(&fd, 4096, 4096, "").unwrap());
+            (Mapping::new(&fd, 0, 2 * PAGE_BYTES, "").unwrap(), Mapping::new(&fd, PAGE_BYTES, PAGE_BYTES, "").unwrap());
         one.write(PAGE_BYTES + 3, b"shared");
         assert_eq!(other.read(3, 6), b"shared");
         assert!(is_safe(&fd, 2 * PAGE_BYTES) && !is_safe(&fd, 3 * PAGE_BYTES));
