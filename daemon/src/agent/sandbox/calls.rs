@@ -128,6 +128,7 @@ const NEVER: &[i64] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_reboot,
     libc::SYS_swapon,
     libc::SYS_swapoff,
@@ -168,8 +169,7 @@ const NEVER: &[i64] = &[
 ];
 
 #[cfg(target_arch = "x86_64")]
-const NEVER_OF_MACHINE: &[i64] =
-    &[libc::SYS_kexec_file_load, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_mknod];
+const NEVER_OF_MACHINE: &[i64] = &[libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_mknod];
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OF_MACHINE: &[i64] = &[];
 
