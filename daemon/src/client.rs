@@ -387,14 +387,16 @@ async fn answer<T: DeserializeOwned>(
         }
         body.extend_from_slice(&chunk);
     }
-    let not_ours = |reason: &str| format!("answered {status}{reason}; is this a ringscope daemon?");
     // It shows what strangers wrote.
     let body = clean_json(&body);
     let url = without_passwords(&url).into_owned();
     let detail = if status.is_success() {
         match serde_json::from_slice(&body) {
             Ok(answer) => return Ok(answer),
-            Err(error) => not_ours(&format!(" with something else than was asked for ({error})")),
+            Err(error) => format!(
+                "answered {status} with something else than was asked for ({error}); is this a ringscope daemon, and not \
+                 older than this command?"
+            ),
         }
     } else if tls::is_https_port(&body) {
         tls::HTTPS_PORT.to_owned()
@@ -403,7 +405,11 @@ async fn answer<T: DeserializeOwned>(
             "answered {status} and wants to be asked at {place:?}: if that is right, name it with --daemon"
         )
     } else {
-        serde_json::from_slice::<Problem>(&body).map_or_else(|_| not_ours(""), |problem| problem.detail)
+        match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) if problem.kind.ends_with(UNKNOWN_ROUTE) => OLDER.to_owned(),
+            Ok(problem) => problem.detail,
+            Err(_) => format!("answered {status}; is this a ringscope daemon?"),
+        }
     };
     Err(ClientError::Problem { url, detail })
 }
@@ -438,6 +444,11 @@ pub(crate) fn is_secure(daemon: &str) -> bool {
     reqwest::Url::parse(daemon).is_ok_and(|url| url.scheme() == "https")
 }
 
+/// What problems are called that say that nothing is at that path.
+const UNKNOWN_ROUTE: &str = "#unknown-route";
+/// Commands ask only for routes that the daemon of their own release has.
+const OLDER: &str = "this daemon has no such route: it is older than this command (upgrade the daemon first, or use the \
+                     command of its release), or the address of --daemon has a path that it should not have";
 /// Who does not take a connection within this time is away.
 const CONNECT: Duration = Duration::from_secs(5);
 /// A daemon of the largest fleet answers well within this time.

@@ -49,6 +49,26 @@ fn what_answers_without_end_is_no_daemon() {
     flood.join().unwrap();
 }
 
+#[test]
+fn a_daemon_of_the_first_release_is_said_to_be_older() {
+    let old = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", old.local_addr().unwrap());
+    let answering = thread::spawn(move || {
+        let (mut connection, _) = old.accept().unwrap();
+        assert!(connection.read(&mut [0; 4096]).unwrap() > 0);
+        // As it answered.
+        let body = r#"{"type":"about:blank#unknown-route","title":"Not Found","status":404,"detail":"no such route; /api/v1/openapi.json lists them"}"#;
+        let head = "HTTP/1.1 404 Not Found\r\ncontent-type: application/problem+json\r\nconnection: close";
+        write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+    });
+    check(
+        &["status", "--daemon", &url],
+        1,
+        &["/api/v1/health", "older than this command", "upgrade the daemon first"],
+    );
+    answering.join().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_0_when_all_is_well_and_2_when_a_warning_fires() {
     let daemon = Daemon::ready("none").await;
