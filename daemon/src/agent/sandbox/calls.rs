@@ -179,7 +179,8 @@ const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat, libc::SYS_liste
 /// Memory and descriptors of other processes: who looks is a program of its own.
 const OTHERS_MEMORY: &[i64] = &[libc::SYS_process_vm_readv, libc::SYS_pidfd_getfd, libc::SYS_kcmp];
 
-/// Of Linux 6.13 to 6.17, which libc does not name yet; the same on every machine.
+/// Of Linux 6.6 to 6.17, which libc does not name on all machines yet; the same on every one.
+const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
@@ -189,7 +190,7 @@ const FILE_SETATTR: i64 = 469;
 const RIGHTS_OF_FILES: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
