@@ -10,6 +10,7 @@ mod faults;
 mod fuzz;
 mod gpu_bundle;
 mod harm;
+mod http;
 mod nccl;
 mod packages;
 mod peers;

@@ -1,11 +1,10 @@
-//! The one file that all packages hold, for machines as old as glibc 2.17, and whether it runs.
+//! The one file that all packages hold, for machines as old as glibc 2.17.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use ringscope_wire::segment::read;
 
 use super::cross::Cross;
 use super::target::Target;
@@ -13,14 +12,8 @@ use super::tools;
 use crate::build::{COLLECTOR, LIBRARIES};
 use crate::process::{cargo, root, run, target_dir};
 
-/// A binary and the libraries that are inside it too.
-pub(super) struct Built {
-    pub(super) binary: PathBuf,
-    libraries: PathBuf,
-}
-
-/// Builds binary, libraries, man pages and completions of an architecture.
-pub(super) fn build(target: Target) -> Result<Built> {
+/// Builds binary, libraries, man pages and completions of an architecture; where the binary is.
+pub(super) fn build(target: Target) -> Result<PathBuf> {
     let cross = Cross::of(target);
     cross.ensure()?;
     let released = target_dir().join(target.triple()).join("release");
@@ -49,7 +42,7 @@ pub(super) fn build(target: Target) -> Result<Built> {
     engine.arg("-C").arg(format!("link-arg={}", unwinder.display()));
     run(engine.env("RUSTFLAGS", paths()))?;
 
-    let libraries = super::folder().join("build").join(target.arch());
+    let libraries = libraries(target);
     super::empty(&libraries)?;
     for library in LIBRARIES {
         put(&released.join(library), &libraries.join(library))?;
@@ -61,11 +54,17 @@ pub(super) fn build(target: Target) -> Result<Built> {
     let binary = released.join("ringscope");
     for file in LIBRARIES.map(|library| libraries.join(library)).iter().chain([&binary]) {
         runs_on_old_systems(file)?;
+        fits_pages(target, file)?;
     }
     super::manual::make(&released.join("packaging"))?;
     let alone = super::folder().join(super::stem(target));
     put(&binary, &alone)?;
-    Ok(Built { binary, libraries })
+    Ok(binary)
+}
+
+/// Where the libraries lie that are inside the binary too.
+pub(super) fn libraries(target: Target) -> PathBuf {
+    super::folder().join("build").join(target.arch())
 }
 
 fn put(from: &Path, to: &Path) -> Result<()> {
@@ -104,6 +103,19 @@ fn runs_on_old_systems(file: &Path) -> Result<()> {
     }
 }
 
+/// Can be loaded whatever pages a kernel of that architecture has.
+fn fits_pages(target: Target, file: &Path) -> Result<()> {
+    let told = super::output(Command::new("readelf").args(["-W", "-l"]).arg(file))?;
+    let loaded = told.lines().filter(|line| line.trim_start().starts_with("LOAD"));
+    let alignments: Option<Vec<u64>> = loaded
+        .map(|line| u64::from_str_radix(line.split_whitespace().last()?.strip_prefix("0x")?, 16).ok())
+        .collect();
+    let least = alignments.unwrap_or_default().into_iter().min().unwrap_or_default();
+    let largest = target.largest_page_bytes();
+    ensure!(least >= largest, "{} is aligned to {least} bytes: pages may have {largest}", file.display());
+    Ok(())
+}
+
 fn version(text: &str) -> Option<(u32, u32)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let mut numbers = text.get(..end)?.split('.').map(str::parse);
@@ -114,64 +126,6 @@ fn version(text: &str) -> Option<(u32, u32)> {
 pub(super) fn needed(told: &str) -> Vec<String> {
     let lines = told.lines().filter(|line| line.contains("(NEEDED)"));
     lines.filter_map(|line| Some(line.split_once('[')?.1.trim_end_matches(']').to_owned())).collect()
-}
-
-/// Starts the binary, and a rank of the engine through it: the collector leaves a segment that can be read.
-pub(super) fn smoke(target: Target, built: &Built) -> Result<()> {
-    let emulated = emulator(target)?;
-    let told = super::output(&mut program(&emulated, &built.binary, &["--version"]))?;
-    ensure!(told.contains(env!("CARGO_PKG_VERSION")), "ringscope --version says {told:?}");
-    let folder = Path::new("/dev/shm").join(format!("ringscope-smoke-{}", std::process::id()));
-    super::empty(&folder)?;
-    let counted = counted_by_a_rank(&emulated, built, &folder);
-    let _ = fs::remove_dir_all(&folder);
-    let counted = counted?;
-    ensure!(counted > 0, "the collector for {} counted no call", target.arch());
-    Ok(())
-}
-
-/// Calls that the collector counted in a job of one rank.
-fn counted_by_a_rank(emulated: &[String], built: &Built, folder: &Path) -> Result<u64> {
-    let job = folder.join("job");
-    super::empty(&job)?;
-    // The epoch that ends the job: one step and no more.
-    fs::write(job.join("epoch"), i32::MAX.to_string())?;
-    let mut rank = program(emulated, &built.binary, &["run", "--dir"]);
-    rank.arg(folder).args(["--job", "smoke", "--"]).args(emulated).arg(&built.binary);
-    rank.args(["demo-worker", "--rank", "0", "--world-size", "1", "--ranks-per-host", "1", "--job-dir"]);
-    rank.arg(&job).arg("--library").arg(built.libraries.join("librsccl.so"));
-    run(&mut rank)?;
-    let mut segments = folder.read_dir()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let segment = segments.find(|path| path.extension().is_some_and(|end| end == "seg"));
-    let bytes = fs::read(segment.context("the collector left no segment")?)?;
-    let snapshot = read::snapshot(&mut bytes.as_slice()).context("the collector's segment cannot be read")?;
-    let counters = snapshot.communicators.iter().flat_map(|communicator| &communicator.counters);
-    Ok(counters.map(|(_, counters)| counters.issued_calls).sum())
-}
-
-/// What stands before a program of another architecture.
-fn emulator(target: Target) -> Result<Vec<String>> {
-    if target.is_native() {
-        return Ok(Vec::new());
-    }
-    let qemu = target.qemu();
-    if super::output(Command::new(&qemu).arg("--version")).is_err() {
-        crate::tools::install(&["qemu-user"])?;
-    }
-    Ok(vec![qemu, "-L".to_owned(), format!("/usr/{}-linux-gnu", target.arch())])
-}
-
-fn program(emulated: &[String], binary: &Path, arguments: &[&str]) -> Command {
-    let mut words = emulated.iter().map(String::as_str);
-    let mut command = match words.next() {
-        Some(qemu) => Command::new(qemu),
-        None => Command::new(binary),
-    };
-    if !emulated.is_empty() {
-        command.args(words).arg(binary);
-    }
-    command.args(arguments);
-    command
 }
 
 /// Of CentOS 7, and the first of aarch64.

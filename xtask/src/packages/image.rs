@@ -15,15 +15,15 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use tar::{EntryType, Header};
 
-use super::binary::{self, Built};
+use super::binary;
 use super::cross::Cross;
 use super::sums;
 use super::target::Target;
 
 /// Writes the image's archive.
-pub(super) fn make(target: Target, built: &Built) -> Result<()> {
+pub(super) fn make(target: Target, program: &Path) -> Result<()> {
     let date = super::source_date()?;
-    let layer = layer(target, &built.binary, date)?;
+    let layer = layer(target, program, date)?;
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     gzip.write_all(&layer)?;
     let packed = gzip.finish()?;

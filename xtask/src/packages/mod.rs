@@ -7,6 +7,7 @@ mod distribution;
 mod image;
 mod manual;
 mod sbom;
+mod smoke;
 mod sums;
 mod target;
 mod tools;
@@ -38,10 +39,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return check::all(&targets);
     }
     for target in targets {
-        let built = binary::build(target)?;
-        binary::smoke(target, &built)?;
+        let program = binary::build(target)?;
+        smoke::smoke(target, &program)?;
         distribution::make(target)?;
-        image::make(target, &built)?;
+        image::make(target, &program)?;
     }
     sbom::make()?;
     sums::make()?;

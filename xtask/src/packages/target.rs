@@ -57,6 +57,14 @@ impl Target {
         }
     }
 
+    /// Of the largest pages that its kernels have.
+    pub(super) const fn largest_page_bytes(self) -> u64 {
+        match self {
+            Self::X86_64 => 4096,
+            Self::Aarch64 => 64 * 1024,
+        }
+    }
+
     /// Beginning of the variable by which cargo is told of a setting for it.
     pub(super) fn variable(self, setting: &str) -> String {
         format!("CARGO_TARGET_{}_{setting}", self.triple().replace('-', "_").to_uppercase())

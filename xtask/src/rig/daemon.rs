@@ -1,8 +1,6 @@
 //! ringscope itself: a daemon beside the switch, an agent on each host, and what the API says.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,6 +10,7 @@ use serde_json::Value;
 
 use super::clock::eventually;
 use super::network::{self, Network, host_name};
+use crate::http;
 
 /// The daemon and the agents; killed when dropped.
 #[derive(Debug)]
@@ -93,19 +92,8 @@ pub(crate) fn segments(host: usize) -> PathBuf {
     Path::new("/dev/shm").join(host_name(host))
 }
 
-/// One GET by HTTP/1.0: the answer is what comes until the end of the connection.
 fn get(path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address()).context("connecting to the daemon")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", address())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(|| format!("GET {path}"))?;
-    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: {answer}"))?;
-    let status = head.split_whitespace().nth(1).unwrap_or_default();
-    if status != "200" {
-        bail!("GET {path}: {status}: {body}");
-    }
-    Ok(body.to_owned())
+    http::get(&address(), path, PATIENCE)
 }
 
 fn address() -> String {

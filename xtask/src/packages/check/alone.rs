@@ -15,7 +15,7 @@ use crate::process::{run, say};
 pub(super) fn rpm(target: Target) -> Result<()> {
     let file = distribution::rpm(target);
     let listed = output(Command::new("rpm").args(["-qlp", "--nosignature"]).arg(&file))?;
-    for path in INSTALLED {
+    for path in super::INSTALLED {
         ensure!(listed.lines().any(|line| line == path), "{} has no {path}:\n{listed}", file.display());
     }
     let scripts = output(Command::new("rpm").args(["-qp", "--nosignature", "--scripts"]).arg(&file))?;
@@ -29,7 +29,7 @@ pub(super) fn rpm(target: Target) -> Result<()> {
     // Nothing is in there that could run scripts or that the package could need.
     install.args(["-i", "--nodeps", "--noscripts", "--ignorearch", "--nosignature", "--root"]);
     run(install.arg(&root).arg(&file))?;
-    for path in INSTALLED {
+    for path in super::INSTALLED {
         ensure!(root.join(path.trim_start_matches('/')).exists(), "rpm -i has left no {path}");
     }
     says_its_version(target, &root.join("usr/bin/ringscope"), Path::new("/"))?;
@@ -101,16 +101,3 @@ fn says_its_version(target: Target, binary: &Path, root: &Path) -> Result<()> {
     ensure!(told.contains(env!("CARGO_PKG_VERSION")), "{} says {told:?}", binary.display());
     Ok(())
 }
-
-const INSTALLED: [&str; 10] = [
-    "/usr/bin/ringscope",
-    "/etc/ringscope/ringscope.toml",
-    "/etc/ringscope/agent.env",
-    "/usr/lib/systemd/system/ringscope-serve.service",
-    "/usr/lib/systemd/system/ringscope-agent.service",
-    "/usr/lib/sysusers.d/ringscope.conf",
-    "/usr/lib/tmpfiles.d/ringscope.conf",
-    "/usr/share/man/man1/ringscope-serve.1.gz",
-    "/usr/share/bash-completion/completions/ringscope",
-    "/usr/share/doc/ringscope/install.md",
-];

@@ -2,8 +2,10 @@
 
 mod alone;
 mod debian;
+mod foreign;
 mod machine;
 mod scripts;
+mod unpacked;
 mod upgrade;
 
 use anyhow::Result;
@@ -12,10 +14,12 @@ use super::target::Target;
 use crate::process::say;
 use crate::tools;
 
-/// Tries the packages of these architectures; what is not this machine's is installed nowhere, but its programs run.
+/// Tries the packages of these architectures; what is not this machine's is installed without its C library,
+/// and its programs run emulated.
 pub(super) fn all(targets: &[Target]) -> Result<()> {
     tools::ensure(&[tools::DEBOOTSTRAP, tools::NSPAWN, tools::RPM])?;
     for target in targets {
+        unpacked::deb(*target)?;
         alone::rpm(*target)?;
         alone::image(*target)?;
         if target.is_native() {
@@ -23,6 +27,8 @@ pub(super) fn all(targets: &[Target]) -> Result<()> {
             for release in RELEASES {
                 debian::lives_and_goes(*target, release)?;
             }
+        } else {
+            foreign::installs_and_goes(*target, RELEASES[0])?;
         }
     }
     say("the packages install, run, and leave nothing but data");
@@ -31,3 +37,16 @@ pub(super) fn all(targets: &[Target]) -> Result<()> {
 
 /// Of Debian: the one that most run, and the newest.
 const RELEASES: [&str; 2] = ["bookworm", "trixie"];
+/// What every package puts there.
+const INSTALLED: [&str; 10] = [
+    "/usr/bin/ringscope",
+    "/etc/ringscope/ringscope.toml",
+    "/etc/ringscope/agent.env",
+    "/usr/lib/systemd/system/ringscope-serve.service",
+    "/usr/lib/systemd/system/ringscope-agent.service",
+    "/usr/lib/sysusers.d/ringscope.conf",
+    "/usr/lib/tmpfiles.d/ringscope.conf",
+    "/usr/share/man/man1/ringscope-serve.1.gz",
+    "/usr/share/bash-completion/completions/ringscope",
+    "/usr/share/doc/ringscope/install.md",
+];

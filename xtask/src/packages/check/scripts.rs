@@ -17,8 +17,7 @@ pub(super) fn make_users_and_keep_settings(target: Target, release: &str) -> Res
     let root = machine::fresh(release, "rpm")?;
     let mut install = rpm(&root);
     run(install.args(["-i", "--nodeps", "--nosignature"]).arg(&file))?;
-    let stat = "stat -c '%a %U %G' /etc/ringscope/* /dev/shm/ringscope /var/lib/ringscope*";
-    let modes = inside(&root, stat)?;
+    let modes = inside(&root, STAT)?;
     ensure!(modes == MODES, "rpm -i: owners and modes are\n{modes}and not\n{MODES}");
     inside(&root, "echo '# changed' >> /etc/ringscope/ringscope.toml")?;
     run(rpm(&root).args(["-e", "ringscope"]))?;
@@ -38,9 +37,11 @@ fn rpm(root: &Path) -> Command {
     command
 }
 
-fn inside(root: &Path, script: &str) -> Result<String> {
+pub(super) fn inside(root: &Path, script: &str) -> Result<String> {
     output(Command::new("chroot").arg(root).args(["env", "LC_ALL=C", "sh", "-c", script]))
 }
 
+/// Shows what [`MODES`] has.
+pub(super) const STAT: &str = "stat -c '%a %U %G' /etc/ringscope/* /dev/shm/ringscope /var/lib/ringscope*";
 /// What somebody has changed.
 const LEFT: &str = "/etc/ringscope\n/etc/ringscope/ringscope.toml.rpmsave\n";
