@@ -222,8 +222,10 @@ mod tests {
     fn two_mappings_are_one_memory() {
         let fd = memfd("a test").unwrap();
         reserve(&fd, 0, 2 * PAGE_BYTES, "a test").unwrap();
-        let (one, other) =
-            (Mapping::new(&fd, 0, 2 * PAGE_BYTES, "").unwrap(), Mapping::new(&fd, PAGE_BYTES, PAGE_BYTES, "").unwrap());
+        let (one, other) = (
+            Mapping::new(&fd, 0, 2 * PAGE_BYTES, "").unwrap(),
+            Mapping::new(&fd, PAGE_BYTES, PAGE_BYTES, "").unwrap(),
+        );
         one.write(PAGE_BYTES + 3, b"shared");
         assert_eq!(other.read(3, 6), b"shared");
         assert!(is_safe(&fd, 2 * PAGE_BYTES) && !is_safe(&fd, 3 * PAGE_BYTES));
