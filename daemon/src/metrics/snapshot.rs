@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::api;
 use crate::clock::Timestamp;
+use crate::diagnose::Diagnosis;
 use crate::hub::{CollectorCount, Hub};
 use crate::model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, ProcessState, Sample};
 use crate::view;
@@ -109,11 +110,6 @@ impl Snapshot {
             let incidents_omitted = incidents.len().saturating_sub(INCIDENTS_MAX);
             incidents.truncate(INCIDENTS_MAX);
             let (summations, summations_omitted) = summations::take(model, now);
-            let mut dropped = model.dropped();
-            add(&mut dropped, &diagnosis.dropped());
-            for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
-                add(&mut dropped, process.dropped());
-            }
             let mut findings = view::findings(model, diagnosis, now, &firing);
             findings.retain(|finding| !finding.imported);
             Self {
@@ -126,7 +122,7 @@ impl Snapshot {
                 incidents_omitted,
                 silenced,
                 health: view::health_now(model, diagnosis, now),
-                dropped,
+                dropped: dropped(model, diagnosis),
                 collectors: Vec::new(),
                 nics: nics(model),
                 gpus: gpus(model),
@@ -180,6 +176,16 @@ impl Snapshot {
     pub(super) fn job(&self, comm: CommunicatorId) -> &str {
         self.jobs.get(&comm).map_or("", String::as_str)
     }
+}
+
+/// What was lost or left out, by reason, beside what agents lost.
+fn dropped(model: &Model, diagnosis: &Diagnosis) -> api::Dropped {
+    let mut dropped = model.dropped();
+    add(&mut dropped, &diagnosis.dropped());
+    for process in model.jobs().flat_map(|(_, job)| job.processes(model)) {
+        add(&mut dropped, process.dropped());
+    }
+    dropped
 }
 
 /// The two counts of one host are those of one rank, the one with the least init for its final: so that an
