@@ -15,7 +15,7 @@ use super::{Hub, State, Taken};
 use crate::access::{Sender, Tenant};
 use crate::clock::Timestamp;
 use crate::model::limits::SWEEP_EVERY;
-use crate::model::{Bound, Communicator, CommunicatorId, Model, Name, Newcomers};
+use crate::model::{Bound, Changes, Communicator, CommunicatorId, Model, Name, Newcomers};
 
 /// Who has how much.
 #[derive(Default)]
@@ -47,6 +47,7 @@ struct Held([usize; Bound::ALL.len()]);
 /// What a batch told of and was refused: the first bound that it met.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Beyond {
+    party: Party,
     /// Whose share it is, in words.
     whose: String,
     /// As whom, e.g. "one tenant".
@@ -58,6 +59,8 @@ pub struct Beyond {
     pub n: usize,
     /// Nothing of it was taken: not even its agent may be known.
     pub whole: bool,
+    /// Keys of processes that had ended and were forgotten to make room.
+    forgotten: BTreeSet<String>,
 }
 
 impl fmt::Display for Beyond {
@@ -66,7 +69,7 @@ impl fmt::Display for Beyond {
         let what = bound.label();
         let forgotten = match bound {
             Bound::Agents => "Agents of which nothing is heard are forgotten after a day",
-            _ => "Those that ended are forgotten after an hour",
+            _ => "The first that ended are forgotten now, and what was refused is let in when there is room",
         };
         write!(
             f,
@@ -125,11 +128,12 @@ impl Hub {
     pub fn ingest_from(&self, sender: &Sender, batch: &mut Batch, now: Timestamp) -> Taken {
         let n_tenants = self.tenants.n();
         let mut state = self.lock();
-        let beyond = {
+        let mut beyond = {
             let State { model, shares, .. } = &mut *state;
             shares.admit(batch, (sender, n_tenants), model, now)
         };
-        if let Some(beyond) = &beyond {
+        if let Some(beyond) = &mut beyond {
+            beyond.forgotten = self.make_room(&mut state, beyond, now);
             state.model.note_refused(&beyond.to_string(), beyond.n, now);
         }
         if beyond.as_ref().is_some_and(|beyond| beyond.whole) {
@@ -142,6 +146,32 @@ impl Hub {
             };
         }
         Taken { beyond, ..self.take(&mut state, batch, now) }
+    }
+
+    /// Forgets those processes of a share that ended first, so that there is room when its sender tells of the others again.
+    /// Returns their keys.
+    fn make_room(&self, state: &mut State, beyond: &Beyond, now: Timestamp) -> BTreeSet<String> {
+        let changes = {
+            let State { model, shares, .. } = &mut *state;
+            let n = (beyond.most / ROOM_PART).max(beyond.n);
+            let changes = model.forget_ended(n, |key| shares.is_of(&beyond.party, key));
+            if changes != Changes::default() {
+                shares.count(model, now);
+            }
+            changes
+        };
+        let mut forgotten = changes.facts.clone();
+        self.note(state, changes, now);
+        forgotten.retain(|key| state.model.process(key).is_none());
+        forgotten
+    }
+
+    /// What everybody's hub has forgotten of a tenant to make room.
+    pub(super) fn forget_too(&self, beyond: &Beyond, now: Timestamp) {
+        let mut state = self.lock();
+        let forgotten = &beyond.forgotten;
+        let changes = state.model.forget_ended(forgotten.len(), |key| forgotten.contains(key));
+        self.note(&mut state, changes, now);
     }
 }
 
@@ -174,6 +204,15 @@ impl Held {
 impl Shares {
     pub(super) fn set_percent(&mut self, percent: Option<u8>) {
         self.percent = percent;
+    }
+
+    /// Whether a process counts against this share.
+    fn is_of(&self, party: &Party, key: &str) -> bool {
+        match party {
+            Party::All => true,
+            Party::Tenant(tenant) => Tenant::of_name(key) == *tenant,
+            Party::Token(token) => self.told_by.get(key) == Some(token),
+        }
     }
 
     /// Counts anew when that is needed next.
@@ -378,7 +417,18 @@ impl Admission<'_> {
                     (format!("{:?}{of}", self.sender.name), "one token", advice)
                 }
             };
-            Some(Beyond { whose, kind, advice, bound, most: most.get(bound), n: 0, whole: false })
+            let (party, most) = (party.clone(), most.get(bound));
+            Some(Beyond {
+                party,
+                whose,
+                kind,
+                advice,
+                bound,
+                most,
+                n: 0,
+                whole: false,
+                forgotten: BTreeSet::new(),
+            })
         })
     }
 }
@@ -386,6 +436,8 @@ impl Admission<'_> {
 /// How often what the model has is counted at most: it takes some hundred nanoseconds a process, and the model forgets no
 /// more often.
 const COUNT_EVERY: Duration = SWEEP_EVERY;
+/// One in so many of what a share has makes room at once.
+const ROOM_PART: usize = 100;
 /// Processes that the model has forgotten and which are remembered here.
 const FORGOTTEN_MAX: usize = 1_000;
 

@@ -44,6 +44,7 @@ impl Hub {
         let own = self.of_tenant(tenant);
         let mut taken = self.ingest_from(sender, batch, now);
         if let Some(beyond) = &taken.beyond {
+            own.forget_too(beyond, now);
             own.note_refused(beyond, now);
             if beyond.whole {
                 return taken;

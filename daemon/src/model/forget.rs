@@ -132,6 +132,19 @@ impl Model {
         }
     }
 
+    /// Forgets the processes that ended first, as many as `n` of those that `may_go`, by key: others need the room.
+    pub fn forget_ended(&mut self, n: usize, may_go: impl Fn(&str) -> bool) -> Changes {
+        let ended = self.processes.iter().filter_map(|(id, process)| Some((process.ended?, *id, process)));
+        let mut ended: Vec<(Timestamp, ProcessId)> =
+            ended.filter(|(_, _, process)| may_go(&process.key)).map(|(ended, id, _)| (ended, id)).collect();
+        ended.sort_unstable();
+        let mut changes = Changes::default();
+        for (_, id) in ended.into_iter().take(n) {
+            self.forget_process(id, &mut changes);
+        }
+        changes
+    }
+
     fn forget_process(&mut self, id: ProcessId, changes: &mut Changes) {
         let Some(process) = self.processes.remove(&id) else { return };
         self.keys.remove(&process.key);

@@ -82,16 +82,30 @@ fn a_token_has_half_of_its_tenants_share_and_the_tenant_no_more_than_its_own() {
 }
 
 #[test]
-fn room_comes_back_when_what_ended_is_forgotten() {
+fn what_ended_first_makes_room_for_what_is_told_again() {
     let hub = hub(2);
     let sender = sender("acme", "one");
     assert_eq!(told(&hub, &sender, jobs(1, 1, 0..100), at(1)), (100, None));
-    let end = (0..100).map(|n| ended(process(n), ProcessState::Exited, 2)).collect();
-    assert_eq!(told(&hub, &sender, batch(2, 2, end), at(2)), (100, None));
-    assert!(told(&hub, &sender, jobs(3, 3, 100..101), at(3)).1.is_some());
+    assert!(told(&hub, &sender, jobs(2, 2, 100..101), at(2)).1.is_some(), "all of them live");
+    let end = |s: u64, n| ended(process(n), ProcessState::Exited, s);
+    let ended = (40..60).map(|n| end(3, n)).chain((0..40).map(|n| end(4, n))).collect();
+    assert_eq!(told(&hub, &sender, batch(3, 5, ended), at(5)), (100, None));
+    // Refused once, and let in when its agent tells of it again.
+    let (known, beyond) = told(&hub, &sender, jobs(4, 6, 100..120), at(6));
+    assert_eq!((known, beyond.unwrap().n), (80, 20));
+    assert_eq!(told(&hub, &sender, jobs(5, 7, 100..120), at(7)), (100, None));
+    let is_known =
+        |hub: &Hub, n: usize| hub.read(|model, _| model.process(&format!("acme::host-0/{n}/1")).is_some());
+    for hub in [&hub, &*hub.of_tenant(sender.tenant.as_ref().unwrap())] {
+        let known = [39, 40, 59, 60, 119].map(|n| is_known(hub, n));
+        assert_eq!(known, [true, false, false, true, true], "those that ended first are gone");
+    }
     hub.tick(at(4_000));
-    assert_eq!(told(&hub, &sender, jobs(4, 4_001, 100..200), at(4_001)), (100, None));
-    assert!(told(&hub, &sender, jobs(5, 4_002, 200..201), at(4_002)).1.is_some());
+    assert_eq!(
+        told(&hub, &sender, jobs(6, 4_001, 120..160), at(4_001)),
+        (100, None),
+        "and all after an hour"
+    );
 }
 
 #[test]
