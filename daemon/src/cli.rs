@@ -109,6 +109,8 @@ pub fn main() -> ExitCode {
         .with_env_filter(
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy(),
         )
+        // Who reads it may have gone away, which is no reason to stop.
+        .log_internal_errors(false)
         .with_writer(|| Lines(io::stderr()))
         .with_ansi(io::stderr().is_terminal())
         .init();

@@ -376,7 +376,7 @@ async fn answer<T: DeserializeOwned>(
         url: without_passwords(&url).into_owned(),
         reason: innermost(&error),
     };
-    let mut response = request.send().await.map_err(no_answer)?;
+    let mut response = sent(request).await.map_err(no_answer)?;
     let status = response.status();
     let place = response.headers().get(reqwest::header::LOCATION).cloned();
     let mut body = Vec::new();
@@ -443,6 +443,22 @@ pub fn daemon_url(text: &str) -> Result<String, String> {
 pub(crate) fn is_secure(daemon: &str) -> bool {
     reqwest::Url::parse(daemon).is_ok_and(|url| url.scheme() == "https")
 }
+
+/// Sends a request. Where the daemon ended the connection before it could be sent, it is sent by another one: a TLS client
+/// that is refused hears why only if it listens in time.
+async fn sent(mut request: reqwest::RequestBuilder) -> Result<reqwest::Response, reqwest::Error> {
+    for _ in 0..UNSENT_TRIES {
+        let Some(again) = request.try_clone() else { break };
+        match request.send().await {
+            Err(error) if innermost(&error) == "connection was not ready" => request = again,
+            answer => return answer,
+        }
+    }
+    request.send().await
+}
+
+/// How often a request is sent again that never left.
+const UNSENT_TRIES: usize = 5;
 
 /// What problems are called that say that nothing is at that path.
 const UNKNOWN_ROUTE: &str = "#unknown-route";

@@ -1,5 +1,6 @@
 //! The token with which commands and agents come to a daemon. Shown nowhere.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -62,7 +63,9 @@ impl TokenSource {
             Self::File(file) => file,
         };
         let said = |why: &str| format!("the token file {}: {why}", file.display());
-        let text = std::fs::read_to_string(file).map_err(|error| said(&error.to_string()))?;
+        let mut text = String::new();
+        let file = std::fs::File::open(file).map_err(|error| said(&error.to_string()))?;
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| said(&error.to_string()))?;
         let token = text.trim();
         if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
             return Err(said("expected one line with a token, as `ringscope token create` prints it"));
@@ -70,6 +73,9 @@ impl TokenSource {
         Ok(token.to_owned())
     }
 }
+
+/// A token has some hundred bytes; what goes on without end is none.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 impl std::fmt::Debug for TokenSource {
     /// Shows no token.

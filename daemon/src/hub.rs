@@ -16,6 +16,7 @@ mod shares;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unsaved;
 mod versions;
 
@@ -75,8 +76,8 @@ struct State {
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
     next_refresh: Timestamp,
-    /// When counters are to be stored again.
-    next_counters: Timestamp,
+    /// When counters were last stored.
+    counted_at: Timestamp,
 }
 
 /// What became of a batch.
@@ -92,6 +93,17 @@ pub struct Taken {
     pub can_wait: bool,
     /// What was not taken of it: its sender has their share.
     pub beyond: Option<Beyond>,
+}
+
+/// How much of what is not stored is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// What is stored before its batch is answered: facts, and what was found.
+    Urgent,
+    /// And some of the counters, where the sample interval is over, and of what is for readers of the database.
+    Due,
+    /// All.
+    All,
 }
 
 impl Hub {
@@ -115,7 +127,7 @@ impl Hub {
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
             next_refresh: Timestamp(0),
-            next_counters: Timestamp(0),
+            counted_at: Timestamp(0),
         };
         Self {
             state: Mutex::new(state),
@@ -136,14 +148,19 @@ impl Hub {
     fn take(&self, state: &mut State, batch: &Batch, now: Timestamp) -> Taken {
         let imported = state.agents.imported(batch);
         let admission = state.agents.admit(batch, now);
-        state.unsaved.agent(&batch.agent_id);
         let mut can_wait = false;
         if !admission.duplicate {
             let changes = state.model.apply(batch, now);
-            can_wait = changes.facts.is_empty();
+            // Who has ended, or comes from files, is not told of again.
+            let State { model, .. } = &*state;
+            let is_over = |key: &&String| model.process(key).is_some_and(|process| !process.is_living());
+            let over: Vec<String> = changes.counters.iter().filter(is_over).cloned().collect();
+            can_wait = changes.facts.is_empty() && over.is_empty();
+            state.unsaved.facts(over);
             self.note(state, changes, now);
             self.versions.changed();
         }
+        state.unsaved.agent(&batch.agent_id, admission.last_seq, !can_wait);
         let agent = state.model.agent(&batch.agent_id);
         let reply = IngestReply {
             seq_number: admission.last_seq,
@@ -312,20 +329,31 @@ impl Hub {
         }
     }
 
-    /// Takes the list of what the store has not got; of counters only where it is time, or `all` is wanted. The caller saves
-    /// it, or gives it back with [`Hub::give_back`]. What is encoded of it later is at least as new as this moment.
+    /// Takes the list of what the store has not got. The caller saves it, or gives it back with [`Hub::give_back`]. What is
+    /// encoded of it later is at least as new as this moment.
     #[must_use]
-    pub fn take_unsaved(&self, all: bool, now: Timestamp) -> Unsaved {
+    pub fn take_unsaved(&self, what: Take, now: Timestamp) -> Unsaved {
         let mut state = self.lock();
-        // A clock that was set back does not keep them waiting.
-        let is_due =
-            now >= state.next_counters || now.0.saturating_add(COUNTERS_WAIT_MAX_NS) < state.next_counters.0;
-        if !(all || is_due) {
-            return state.unsaved.take_urgent();
+        let n_counters = match what {
+            Take::Urgent => 0,
+            Take::All => usize::MAX,
+            // A clock that was set back keeps nothing waiting.
+            Take::Due
+                if now >= state.counted_at && now.since(state.counted_at) < self.sample_interval * 9 / 10 =>
+            {
+                0
+            }
+            Take::Due => COUNTERS_AT_ONCE,
+        };
+        if n_counters > 0 {
+            state.counted_at = now;
         }
-        let wait = u64::try_from(state.unsaved.counters_wait(self.sample_interval).as_nanos());
-        state.next_counters = Timestamp(now.0.saturating_add(wait.unwrap_or(u64::MAX)));
-        std::mem::take(&mut state.unsaved)
+        let n_communicators = match what {
+            Take::Urgent => 0,
+            Take::Due => COMMUNICATORS_AT_ONCE,
+            Take::All => usize::MAX,
+        };
+        state.unsaved.take(n_counters, n_communicators)
     }
 
     /// Marks what could not be saved as unsaved again.
@@ -426,8 +454,10 @@ impl State {
     }
 }
 
-/// Counters never wait longer than this, whatever clocks say.
-const COUNTERS_WAIT_MAX_NS: u64 = 3_600_000_000_000;
+/// Communicators whose rows are written at a time, each second: ten thousand that live are written again within a minute.
+const COMMUNICATORS_AT_ONCE: usize = 256;
+/// Rows of counters that are written at a time: 5 GB a day of SQLite at most, at one a second.
+const COUNTERS_AT_ONCE: usize = 50;
 /// Changes that a slow subscriber may be behind before it misses some; each only says "look again".
 const CHANGES_MAX: usize = 16;
 /// At most one change is told per this time.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
+use tokio::signal::unix::SignalKind;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -131,6 +132,8 @@ impl Server {
         let local_url = self.local_url();
         let Self { config, listener, local_addr, tls, oidc } = self;
         raise_file_limit();
+        // A limit of the size of files is then an error of the database, and does not end the daemon.
+        let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
         let tasks = TaskTracker::new();
         // The agent of this host ends first, so that its last batch is still taken.
         let stop = CancellationToken::new();

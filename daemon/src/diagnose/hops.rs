@@ -318,18 +318,22 @@ fn cross_rail<'a>(hops: impl Iterator<Item = Hop<'a>> + Clone) -> Vec<OddHost> {
     }
     let mut crossing: Vec<Hop<'a>> = railed.filter(Hop::crosses).collect();
     let mut odd = Vec::new();
+    let mut counts: BTreeMap<&Name, usize> = BTreeMap::new();
+    let ends = |hop: &Hop<'a>| [hop.host, hop.next_host];
+    for host in crossing.iter().flat_map(ends) {
+        *counts.entry(host).or_default() += 1;
+    }
     // A host whose NICs are in another order crosses where it sends and where it receives: blame the one that most
     // crossing hops have in common, then the next.
-    while !crossing.is_empty() {
-        let mut counts: BTreeMap<&Name, usize> = BTreeMap::new();
-        for host in crossing.iter().flat_map(|hop| [hop.host, hop.next_host]) {
-            *counts.entry(host).or_default() += 1;
-        }
+    while !crossing.is_empty() && odd.len() < CROSSING_HOSTS_MAX {
         let most = counts.values().max().copied().unwrap_or_default();
         let Some(host) = counts.iter().find(|(_, n)| **n == most).map(|(host, _)| *host) else { break };
         let (its, rest): (Vec<Hop<'_>>, Vec<Hop<'_>>) =
             crossing.into_iter().partition(|hop| hop.host == host || hop.next_host == host);
         crossing = rest;
+        for host in its.iter().flat_map(ends) {
+            counts.entry(host).and_modify(|n| *n -= 1);
+        }
         odd.extend(odd_host(host, &its, OddHop::CrossRail, "cross_rail", "one rail"));
     }
     odd
@@ -351,6 +355,9 @@ fn is_crossing_on_purpose<'a>(railed: &(impl Iterator<Item = Hop<'a>> + Clone)) 
     }
     swapped || turns > keeps
 }
+
+/// Hosts that are blamed for crossed rails: where there are more, something is wrong with none of them alone.
+const CROSSING_HOSTS_MAX: usize = 1_000;
 
 fn by_host<'a>(
     hops: impl Iterator<Item = Hop<'a>>,

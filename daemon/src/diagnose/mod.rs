@@ -348,7 +348,10 @@ impl Diagnosis {
         let mut settled = Vec::new();
         while let Some(first) = self.unsettled.first().filter(|(due, _)| *due <= now).copied() {
             self.unsettled.remove(&first);
-            settled.push(first.1);
+            // One that waits to be looked at is judged then.
+            if !self.waiting.has(first.1) {
+                settled.push(first.1);
+            }
         }
         settled
     }

@@ -24,6 +24,11 @@ impl Waiting {
         wait.n_ranks = communicator.n_ranks_seen() as usize;
     }
 
+    /// Whether this communicator waits.
+    pub(super) fn has(&self, id: CommunicatorId) -> bool {
+        self.0.contains_key(&id)
+    }
+
     /// This communicator is forgotten.
     pub(super) fn remove(&mut self, id: CommunicatorId) {
         self.0.remove(&id);
@@ -39,7 +44,11 @@ impl Waiting {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let is_due = |(id, wait): &(&CommunicatorId, &Wait)| now.since(looked(id)) >= pause(wait.n_ranks);
+        // Where the clock was set back, nobody waits until it has come as far again.
+        let is_due = |(id, wait): &(&CommunicatorId, &Wait)| {
+            let looked = looked(id);
+            now < looked || now.since(looked) >= pause(wait.n_ranks)
+        };
         let mut due: Vec<(Timestamp, CommunicatorId)> =
             self.0.iter().filter(is_due).map(|(id, wait)| (wait.since, *id)).collect();
         due.sort_unstable();

@@ -149,11 +149,19 @@ impl Gate {
     /// Tells the database what was revoked here.
     pub(super) async fn write_revoked(&self, store: &Store) {
         let unwritten = self.book().unwritten();
+        let mut why = None;
         for (id, at) in unwritten {
-            match store.revoke_token(&id, at).await {
-                Ok(()) => self.book().written(&id),
-                Err(error) => self.book().not_written(&id, &error.to_string()),
+            if why.is_none() {
+                match store.revoke_token(&id, at).await {
+                    Ok(()) => {
+                        self.book().written(&id);
+                        continue;
+                    }
+                    Err(error) => why = Some(error.to_string()),
+                }
             }
+            // Where one is not taken the others would not be, each after a wait.
+            self.book().not_written(&id, why.as_deref().unwrap_or_default());
         }
     }
 

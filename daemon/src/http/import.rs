@@ -100,7 +100,7 @@ pub(super) async fn import(
     for batch in batches {
         let taken = app.ingest.take(batch.encode_to_vec().into(), &sender, ()).await;
         taken.map_err(|error| match error {
-            IngestError::Beyond(beyond) => beyond_share(&beyond),
+            IngestError::Beyond { beyond, .. } => beyond_share(&beyond),
             error => ApiError::unavailable("not-stored", error.to_string()),
         })?;
     }

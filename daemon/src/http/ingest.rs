@@ -64,7 +64,9 @@ pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiEr
             Ok(with_told(&imported, answer.into_response()))
         }
         Err(IngestError::Refused(error)) => Err(refused(&error)),
-        Err(IngestError::Beyond(beyond)) => Err(beyond_share(&beyond)),
+        Err(IngestError::Beyond { beyond, imported }) => {
+            Ok(with_told(&imported, beyond_share(&beyond).into_response()))
+        }
         Err(IngestError::NotStored { reason, imported }) => {
             let answer = ApiError::unavailable("not-stored", reason).into_response();
             Ok(with_told(&imported, answer))

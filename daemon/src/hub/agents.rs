@@ -33,6 +33,10 @@ struct Agent {
     dropped: api::Dropped,
     /// Known from the store only: what it has told is not all there, for not all is stored.
     is_restored: bool,
+    /// The batch that was answered by asking for everything. Until a later one comes nobody knows that the answer arrived.
+    asked_with: Option<u64>,
+    /// When it is asked again for what was refused.
+    ask_again_at: Option<Timestamp>,
     /// Jobs of which it has spoken, or was told before this daemon started; `None` where they may be any.
     jobs: Option<BTreeSet<String>>,
     /// Whether it tells whose processes are: older ones do not, and know no wish for one user's. `None`: it has told of none.
@@ -67,7 +71,14 @@ impl AgentTable {
         let duplicate = seq <= agent.last_seq;
         // A gap is a batch that was refused, or was taken by a daemon that lost it: its facts are missing.
         let is_first = !duplicate && std::mem::take(&mut agent.is_restored);
-        let resend_all = is_first || (!duplicate && seq != agent.last_seq + 1);
+        let is_asked_again = !duplicate && agent.ask_again_at.take_if(|at| *at <= now).is_some();
+        let is_lacking = is_first || is_asked_again || (!duplicate && seq != agent.last_seq + 1);
+        match (is_lacking, duplicate) {
+            (true, _) => agent.asked_with = Some(seq),
+            (false, false) => agent.asked_with = None,
+            (false, true) => {}
+        }
+        let resend_all = agent.asked_with == Some(seq);
         agent.last_seq = agent.last_seq.max(seq);
         agent.last_seen = now;
         if !duplicate {
@@ -78,6 +89,14 @@ impl AgentTable {
             add_max(&mut agent.dropped, &dropped.reason, dropped.events);
         }
         Admission { duplicate, resend_all, last_seq: agent.last_seq }
+    }
+
+    /// Something that an agent told was refused: it is asked for everything again after this pause.
+    pub(super) fn ask_again(&mut self, agent_id: &str, now: Timestamp, pause: Duration) {
+        let pause_ns = u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(agent) = self.agents.get_mut(agent_id) {
+            agent.ask_again_at.get_or_insert(Timestamp(now.0.saturating_add(pause_ns)));
+        }
     }
 
     /// Jobs of files that a batch tells of and its agent has not told of before: somebody imports them.
@@ -121,11 +140,12 @@ impl AgentTable {
         }
     }
 
-    pub(super) fn row(&self, agent_id: &str) -> Option<AgentRow> {
+    /// `last_seq`: of the newest batch of which all is stored with it.
+    pub(super) fn row(&self, agent_id: &str, last_seq: u64) -> Option<AgentRow> {
         self.agents.get(agent_id).map(|agent| AgentRow {
             agent_id: agent_id.to_owned(),
             host: agent.host.clone(),
-            last_seq: agent.last_seq.cast_signed(),
+            last_seq: last_seq.cast_signed(),
             last_seen_ns: agent.last_seen.0.cast_signed(),
         })
     }
@@ -235,7 +255,9 @@ mod tests {
         assert_eq!(admit(&mut table, "a", 1), (true, false, 2), "late");
         assert_eq!(admit(&mut table, "a", 4), (false, true, 4), "one was refused in between");
         assert_eq!(admit(&mut table, "b", 7), (false, true, 7), "known to an older daemon only");
+        assert_eq!(admit(&mut table, "b", 7), (true, true, 7), "the answer was lost");
         assert_eq!(admit(&mut table, "b", 8), (false, false, 8));
+        assert_eq!(admit(&mut table, "b", 7), (true, false, 8));
     }
 
     #[test]
@@ -333,7 +355,7 @@ mod tests {
             table.admit(&batch, Timestamp(index));
         }
         assert_eq!(table.agents.len(), AGENTS_MAX);
-        assert!(table.row("a0").is_none());
+        assert!(table.row("a0", 1).is_none());
         assert_eq!(table.dropped()["backlog"], AGENTS_MAX as u64 + 1);
     }
 

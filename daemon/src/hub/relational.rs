@@ -18,7 +18,7 @@ impl State {
         if now >= self.next_refresh {
             self.mark_all_rows(now);
         }
-        self.unsaved.communicators.append(&mut self.stale_rows);
+        self.unsaved.communicators(std::mem::take(&mut self.stale_rows));
     }
 
     pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
@@ -67,11 +67,16 @@ pub(super) fn of_process(model: &Model, process: &Process, updated_ns: i64, set:
     dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
 }
 
-/// A communicator with all its ranks.
-pub(super) fn of_communicator(state: &State, comm: CommunicatorId, now: Timestamp, set: &mut WriteSet) {
+/// Communicators with all their ranks.
+pub(super) fn of_communicators(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
     let State { model, diagnosis, .. } = state;
-    let Some(detail) = view::communicator(model, diagnosis, now, comm.as_str()) else { return };
-    let updated_ns = ns(now);
+    for detail in view::communicators_of(model, diagnosis, now, comms) {
+        of_communicator(&detail, ns(now), set);
+    }
+    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+}
+
+fn of_communicator(detail: &api::CommunicatorDetail, updated_ns: i64, set: &mut WriteSet) {
     let summary = &detail.summary;
     set.communicators.push(CommunicatorRow {
         id: summary.id.clone(),
@@ -87,10 +92,9 @@ pub(super) fn of_communicator(state: &State, comm: CommunicatorId, now: Timestam
         ended_ns: summary.ended.map(ns),
         updated_ns,
     });
-    // The view has the causes; it replaces what `of_process` put.
-    set.ranks.retain(|rank| rank.comm != summary.id);
-    set.ranks.extend(detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns)));
-    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+    // The view has the causes: it comes first, and of two rows the first stays.
+    let ranks = detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns));
+    set.ranks.splice(0..0, ranks);
 }
 
 /// The jobs and the hosts of communicators, each once.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringscope_wire::batch::{Batch, IngestReply, Process};
+use ringscope_wire::batch::{Batch, Process, ProcessState};
 
 use super::{Hub, State, Taken};
 use crate::access::{Sender, Tenant};
@@ -24,6 +24,8 @@ pub(super) struct Shares {
     percent: Option<u8>,
     /// The token that told first of a process, by its key.
     told_by: HashMap<Name, Arc<str>>,
+    /// The token that told first of a host.
+    hosts_told_by: HashMap<Name, Arc<str>>,
     held: BTreeMap<Party, Held>,
     /// When it was counted last.
     counted_at: Option<Timestamp>,
@@ -57,8 +59,8 @@ pub struct Beyond {
     most: usize,
     /// So many processes, communicators and hosts were left out.
     pub n: usize,
-    /// Nothing of it was taken: not even its agent may be known.
-    pub whole: bool,
+    /// It was of files, which are sent once.
+    pub of_files: bool,
     /// Keys of processes that had ended and were forgotten to make room.
     forgotten: BTreeSet<String>,
 }
@@ -67,14 +69,10 @@ impl fmt::Display for Beyond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { whose, kind, advice, bound, most, .. } = self;
         let what = bound.label();
-        let forgotten = match bound {
-            Bound::Agents => "Agents of which nothing is heard are forgotten after a day",
-            _ => "The first that ended are forgotten now, and what was refused is let in when there is room",
-        };
         write!(
             f,
             "{whose} has told of {most} {what}, which is the most for {kind}: what is known goes on, and new {what} are refused. \
-             {forgotten}; {advice}"
+             The first that ended are forgotten now, and what was refused is asked for again; {advice}"
         )
     }
 }
@@ -91,7 +89,6 @@ struct OfToken<'m> {
 impl OfToken<'_> {
     fn held(&self) -> Held {
         Held::of(|bound| match bound {
-            Bound::Agents => 0,
             Bound::Hosts => self.hosts.len(),
             Bound::Jobs => self.jobs.len(),
             Bound::Processes => self.n_processes,
@@ -107,6 +104,7 @@ struct Admission<'a> {
     /// Who sends it, and what each of these may have.
     parties: Vec<(Party, Held)>,
     sender: &'a Sender,
+    agent_host: &'a str,
     now: Timestamp,
     /// What of it was let in and is not in the model yet.
     jobs: BTreeSet<String>,
@@ -136,16 +134,12 @@ impl Hub {
             beyond.forgotten = self.make_room(&mut state, beyond, now);
             state.model.note_refused(&beyond.to_string(), beyond.n, now);
         }
-        if beyond.as_ref().is_some_and(|beyond| beyond.whole) {
-            return Taken {
-                reply: IngestReply::default(),
-                duplicate: false,
-                imported: BTreeSet::new(),
-                can_wait: false,
-                beyond,
-            };
+        let taken = self.take(&mut state, batch, now);
+        if let Some(beyond) = &beyond {
+            let pause = if beyond.forgotten.is_empty() { ASKED_AGAIN } else { Duration::ZERO };
+            state.agents.ask_again(&batch.agent_id, now, pause);
         }
-        Taken { beyond, ..self.take(&mut state, batch, now) }
+        Taken { beyond, ..taken }
     }
 
     /// Forgets those processes of a share that ended first, so that there is room when its sender tells of the others again.
@@ -228,15 +222,20 @@ impl Shares {
         model: &Model,
         now: Timestamp,
     ) -> Option<Beyond> {
-        if self.counted_at.is_none() || self.told_by.len() > model.n_processes() + FORGOTTEN_MAX {
+        if self.counted_at.is_none_or(|at| now < at)
+            || self.told_by.len() > model.n_processes() + FORGOTTEN_MAX
+        {
             self.count(model, now);
         }
+        let agent_host = batch.agent_host.clone();
+        let of_files = batch.processes.iter().any(|process| process.state() == ProcessState::Imported);
         let parties = self.parties(sender, n_tenants);
         let mut admission = Admission {
             shares: self,
             model,
             parties,
             sender,
+            agent_host: &agent_host,
             now,
             jobs: BTreeSet::new(),
             hosts: BTreeSet::new(),
@@ -245,17 +244,15 @@ impl Shares {
             added: Held::default(),
             beyond: None,
         };
-        let is_heard = admission.admits_agent(&batch.agent_id);
-        if is_heard {
-            batch.processes.retain_mut(|process| admission.admits(process));
-            batch.hardware.retain(|hardware| admission.admits_host(&hardware.host));
-        }
+        batch.processes.retain_mut(|process| admission.admits(process));
+        batch.hardware.retain(|hardware| admission.admits_host(&hardware.host));
+        admission.admits_host_of_agent(batch);
         let Admission { told, beyond, .. } = admission;
         if !sender.id.is_empty() {
             let token: Arc<str> = sender.id.as_str().into();
             self.told_by.extend(told.into_iter().map(|key| (key, Arc::clone(&token))));
         }
-        beyond.map(|beyond| Beyond { whole: !is_heard, ..beyond })
+        beyond.map(|beyond| Beyond { of_files, ..beyond })
     }
 
     /// Whose share a sender's is, and what each may have.
@@ -268,12 +265,11 @@ impl Shares {
         let mut parties =
             vec![(Party::All, Held::of(Bound::most)), (Party::Tenant(sender.tenant.clone()), of_tenant)];
         if !sender.id.is_empty() {
-            let of_token = Held::of(|bound| match bound {
-                // Which of them a token is of, nobody keeps.
-                Bound::Agents => usize::MAX,
-                bound => of_tenant.get(bound).div_ceil(2),
-            });
-            parties.push((Party::Token(sender.id.as_str().into()), of_token));
+            let token = Party::Token(sender.id.as_str().into());
+            let others = |party: &Party| matches!(party, Party::Token(_)) && *party != token;
+            // Where it is the only one that has told of anything a tenth is left for others to come.
+            let part = if self.held.keys().any(others) { 5 } else { 9 };
+            parties.push((token, Held::of(|bound| (of_tenant.get(bound) * part).div_ceil(10))));
         }
         parties
     }
@@ -283,9 +279,7 @@ impl Shares {
         self.counted_at = Some(now);
         self.told_by.retain(|key, _| model.process(key).is_some());
         self.held.clear();
-        for id in model.agent_ids() {
-            self.note(Tenant::of_name(id), Bound::Agents);
-        }
+        self.hosts_told_by.retain(|host, _| model.is_known_host(host));
         for (host, _) in model.hosts() {
             self.note(Tenant::of_name(host), Bound::Hosts);
         }
@@ -307,6 +301,9 @@ impl Shares {
             }
             of_token.communicators.extend(model.communicators_of(process).map(Communicator::id));
         }
+        for (host, token) in &self.hosts_told_by {
+            tokens.entry(Arc::clone(token)).or_default().hosts.insert(host);
+        }
         for (token, of_token) in tokens {
             self.held.insert(Party::Token(token), of_token.held());
         }
@@ -320,31 +317,58 @@ impl Shares {
 }
 
 impl Admission<'_> {
-    fn admits_agent(&mut self, agent_id: &str) -> bool {
-        let is_new = self.model.agent(agent_id).is_none();
-        self.fits(&Held::of(|bound| usize::from(is_new && bound == Bound::Agents)))
-    }
-
     fn admits_host(&mut self, host: &str) -> bool {
         let is_new = !host.is_empty() && !self.model.is_known_host(host) && !self.hosts.contains(host);
         let fits = self.fits(&Held::of(|bound| usize::from(is_new && bound == Bound::Hosts)));
         if fits && is_new {
             self.hosts.insert(host.to_owned());
+            if !self.sender.id.is_empty() {
+                self.shares.hosts_told_by.insert(host.into(), self.sender.id.as_str().into());
+            }
         }
         fits
     }
 
+    fn has_no_room_for_a_job(&self) -> bool {
+        let one = Held::of(|bound| usize::from(matches!(bound, Bound::Jobs | Bound::Hosts)));
+        self.exceeded(&one).is_some()
+    }
+
+    /// What an agent says of its own host may be all that is known of it.
+    fn admits_host_of_agent(&mut self, batch: &mut Batch) {
+        let says_nothing = batch.cannot_watch.is_empty()
+            && batch.not_watched.is_empty()
+            && batch.kernel.is_empty()
+            && batch.kernel_reading.is_none();
+        if !says_nothing && !self.admits_host(&batch.agent_host) {
+            batch.cannot_watch.clear();
+            batch.not_watched.clear();
+            batch.kernel.clear();
+            batch.kernel_reading = None;
+        }
+    }
+
     /// Whether a process may stay, if need be without some of its communicators.
     fn admits(&mut self, told: &mut Process) -> bool {
-        let Newcomers { is_new, job, host, communicators } = self.model.newcomers(told);
+        let Newcomers { is_new, job, host, communicators } = self.model.newcomers(told, self.agent_host);
         let job = job.filter(|job| !self.jobs.contains(job));
         let host = host.filter(|host| !self.hosts.contains(host));
         let needed = Held::of(|bound| match bound {
             Bound::Processes => usize::from(is_new),
             Bound::Jobs => usize::from(job.is_some()),
             Bound::Hosts => usize::from(host.is_some()),
-            Bound::Agents | Bound::Communicators => 0,
+            Bound::Communicators => 0,
         });
+        if told.identity.is_none()
+            && self.model.process(&told.key).is_none_or(|known| known.identity().is_none())
+        {
+            // Of which job they are nobody knows yet; its agent is asked for everything, and tells of them again.
+            told.communicators.clear();
+            if self.has_no_room_for_a_job() {
+                // More of one that was refused.
+                return false;
+            }
+        }
         if !self.fits(&needed) {
             return false;
         }
@@ -426,7 +450,7 @@ impl Admission<'_> {
                 bound,
                 most,
                 n: 0,
-                whole: false,
+                of_files: false,
                 forgotten: BTreeSet::new(),
             })
         })
@@ -436,6 +460,8 @@ impl Admission<'_> {
 /// How often what the model has is counted at most: it takes some hundred nanoseconds a process, and the model forgets no
 /// more often.
 const COUNT_EVERY: Duration = SWEEP_EVERY;
+/// How soon an agent is asked again for what was refused, where nothing made room for it.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
 /// One in so many of what a share has makes room at once.
 const ROOM_PART: usize = 100;
 /// Processes that the model has forgotten and which are remembered here.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringscope_wire::batch::{Batch, Inquiry};
 
-use super::{Beyond, Hub, Taken};
+use super::{Beyond, Hub, Take, Taken};
 use crate::access::{Sender, Tenant};
 use crate::clock::Timestamp;
 use crate::store::Restored;
@@ -46,9 +46,6 @@ impl Hub {
         if let Some(beyond) = &taken.beyond {
             own.forget_too(beyond, now);
             own.note_refused(beyond, now);
-            if beyond.whole {
-                return taken;
-            }
         }
         let seen = own.ingest(batch, now);
         // Whichever has forgotten the agent is told everything once more.
@@ -60,6 +57,12 @@ impl Hub {
             }
         }
         taken
+    }
+
+    /// Whether who asks now for this tenant would wait.
+    #[must_use]
+    pub fn is_busy_for(&self, tenant: Option<&Tenant>) -> bool {
+        self.is_busy() || tenant.is_some_and(|tenant| self.of_tenant(tenant).is_busy())
     }
 
     fn note_refused(&self, beyond: &Beyond, now: Timestamp) {
@@ -77,7 +80,7 @@ impl Hub {
     pub(super) fn tick_tenants(&self, now: Timestamp) {
         for hub in self.tenants.all() {
             hub.tick(now);
-            drop(hub.take_unsaved(true, now));
+            drop(hub.take_unsaved(Take::All, now));
         }
     }
 

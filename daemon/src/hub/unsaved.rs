@@ -5,10 +5,10 @@
 //! all that it knows: they are written at an interval, or with the facts of their process, such as that it ended.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
 use prost::Message as _;
 
+use super::turns::Turns;
 use super::{State, relational};
 use crate::api;
 use crate::clock::Timestamp;
@@ -19,10 +19,13 @@ use crate::store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, Write
 /// Names of what changed and was not written.
 #[derive(Debug, Default)]
 pub struct Unsaved {
-    agents: BTreeSet<String>,
+    /// The number of the newest batch of each that was applied.
+    agents: Turns<String, u64>,
+    /// The same of those that told facts.
+    agents_of_facts: BTreeMap<String, u64>,
     facts: BTreeSet<String>,
-    counters: BTreeSet<String>,
-    pub(super) communicators: BTreeSet<CommunicatorId>,
+    counters: Turns<String, ()>,
+    communicators: Turns<CommunicatorId, ()>,
     pub(super) summations: BTreeSet<GroupId>,
     findings: BTreeMap<String, api::Finding>,
     incidents: BTreeMap<String, api::Incident>,
@@ -33,26 +36,49 @@ pub struct Unsaved {
 }
 
 impl Unsaved {
-    pub(super) fn agent(&mut self, agent_id: &str) {
-        if !self.agents.contains(agent_id) {
-            self.agents.insert(agent_id.to_owned());
+    /// This batch of an agent was applied.
+    pub(super) fn agent(&mut self, agent_id: &str, last_seq: u64, has_facts: bool) {
+        match has_facts {
+            true => drop(self.agents_of_facts.insert(agent_id.to_owned(), last_seq)),
+            false => self.agents.put(agent_id, last_seq),
         }
+    }
+
+    /// Of these processes all is to be stored before their batch is answered.
+    pub(super) fn facts(&mut self, keys: Vec<String>) {
+        self.facts.extend(keys);
+    }
+
+    /// Rows of these are not as they are now.
+    pub(super) fn communicators(&mut self, ids: BTreeSet<CommunicatorId>) {
+        ids.iter().for_each(|id| self.communicators.put(id, ()));
     }
 
     pub(super) fn processes(&mut self, changes: Changes) {
         self.facts.extend(changes.facts);
-        self.counters.extend(changes.counters);
+        changes.counters.iter().for_each(|key| self.counters.put(key, ()));
     }
 
-    /// Takes everything but what is written at an interval.
-    pub(super) fn take_urgent(&mut self) -> Self {
-        let (agents, counters) = (std::mem::take(&mut self.agents), std::mem::take(&mut self.counters));
-        std::mem::replace(self, Self { agents, counters, ..Self::default() })
-    }
-
-    /// Until when counters may wait that are written now: the more, the longer.
-    pub(super) fn counters_wait(&self, interval: Duration) -> Duration {
-        interval.max(Duration::from_secs((self.counters.len() / COUNTER_ROWS_PER_S_MAX) as u64))
+    /// Takes all facts and what was found. Of counters and agents the next `n_counters` each, and of what is only for readers
+    /// of the database the rows of `n_communicators`, and all the rest if there are any.
+    pub(super) fn take(&mut self, n_counters: usize, n_communicators: usize) -> Self {
+        let mut taken = Self {
+            agents: self.agents.take(n_counters),
+            agents_of_facts: std::mem::take(&mut self.agents_of_facts),
+            facts: std::mem::take(&mut self.facts),
+            counters: self.counters.take(n_counters),
+            communicators: self.communicators.take(n_communicators),
+            findings: std::mem::take(&mut self.findings),
+            incidents: std::mem::take(&mut self.incidents),
+            dropped_samples: std::mem::take(&mut self.dropped_samples),
+            ..Self::default()
+        };
+        if n_communicators > 0 {
+            taken.summations = std::mem::take(&mut self.summations);
+            taken.samples = std::mem::take(&mut self.samples);
+            taken.summation_samples = std::mem::take(&mut self.summation_samples);
+        }
+        taken
     }
 
     pub(super) fn findings(&mut self, findings: Vec<api::Finding>) {
@@ -73,10 +99,13 @@ impl Unsaved {
 
     /// Joins what could not be written with what has come since, which is newer.
     pub(super) fn give_back(&mut self, older: Self) {
-        self.agents.extend(older.agents);
+        self.agents.give_back(older.agents);
+        for (id, last_seq) in older.agents_of_facts {
+            self.agents_of_facts.entry(id).or_insert(last_seq);
+        }
         self.facts.extend(older.facts);
-        self.counters.extend(older.counters);
-        self.communicators.extend(older.communicators);
+        self.counters.give_back(older.counters);
+        self.communicators.give_back(older.communicators);
         self.summations.extend(older.summations);
         for (id, finding) in older.findings {
             self.findings.entry(id).or_insert(finding);
@@ -95,6 +124,7 @@ impl Unsaved {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.agents.is_empty()
+            && self.agents_of_facts.is_empty()
             && self.facts.is_empty()
             && self.counters.is_empty()
             && self.communicators.is_empty()
@@ -115,12 +145,21 @@ impl Unsaved {
     pub fn batched(&self) -> Batched {
         let facts: Vec<String> = self.facts.iter().cloned().collect();
         // A row of counters for every process: retention goes by it.
-        let counters = self.counters.union(&self.facts).cloned().collect();
+        let counters: BTreeSet<&String> = self.counters.names().chain(&self.facts).collect();
+        let counters = counters.into_iter().cloned().collect();
         Batched {
-            agents: self.agents.iter().cloned().collect(),
+            agents: {
+                // Both are true; the newer one is what counts.
+                let mut agents = self.agents_of_facts.clone();
+                for (id, last_seq) in self.agents.all() {
+                    let known = agents.entry(id.clone()).or_default();
+                    *known = (*known).max(*last_seq);
+                }
+                agents.into_iter().collect()
+            },
             facts,
             counters,
-            communicators: self.communicators.iter().copied().collect(),
+            communicators: self.communicators.names().copied().collect(),
             summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
             incidents: self.incidents.values().cloned().collect(),
@@ -134,7 +173,7 @@ impl Unsaved {
 /// [`Unsaved`] on its way into rows.
 #[derive(Debug)]
 pub struct Batched {
-    agents: Vec<String>,
+    agents: Vec<(String, u64)>,
     facts: Vec<String>,
     counters: Vec<String>,
     communicators: Vec<CommunicatorId>,
@@ -175,11 +214,20 @@ impl Batched {
                 set.counters.push(CountersRow { key, counters: process.encode_to_vec(), updated_ns });
             }
         }
-        if let Some(comm) = self.communicators.pop() {
-            relational::of_communicator(state, comm, now, &mut set);
+        let (mut comms, mut n_ranks) = (Vec::new(), 0);
+        while n_ranks < RANKS_AT_ONCE
+            && let Some(comm) = self.communicators.pop()
+        {
+            let known = state.model.communicator(comm);
+            n_ranks += known.map_or(0, |known| known.n_ranks_seen() as usize);
+            comms.push(comm);
+        }
+        if !comms.is_empty() {
+            relational::of_communicators(state, &comms, now, &mut set);
         }
         if self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty() {
-            set.agents = self.agents.drain(..).filter_map(|id| state.agents.row(&id)).collect();
+            let rows = self.agents.drain(..).filter_map(|(id, last_seq)| state.agents.row(&id, last_seq));
+            set.agents = rows.collect();
         }
         Some(set)
     }
@@ -213,7 +261,7 @@ fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns
 
 /// Samples that wait while the database is away, of communicators and of summation groups: 20 s at the highest rate, minutes in a small job.
 const SAMPLES_MAX: usize = 20_000;
-/// Rows of counters written per second: 5 GB a day of SQLite at most.
-const COUNTER_ROWS_PER_S_MAX: usize = 50;
+/// Rows of ranks of communicators written in one transaction; of one communicator always all.
+const RANKS_AT_ONCE: usize = 512;
 /// Processes encoded under one hold of the lock: some milliseconds.
 const PROCESSES_AT_ONCE: usize = 64;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::sweeper;
 use crate::clock;
-use crate::hub::Hub;
+use crate::hub::{Hub, Take};
 use crate::metrics::OwnMetrics;
 use crate::store::{DatabaseUrl, Keep, Store, StoreError};
 
@@ -157,7 +157,7 @@ impl Task {
     ) -> Result<R, StoreError> {
         let hub = Arc::clone(&self.hub);
         let asked = tokio::task::spawn_blocking(move || ask(&hub)).await;
-        asked.map_err(|_| StoreError::Failed(sqlx::Error::WorkerCrashed))
+        asked.map_err(|_| StoreError::crashed())
     }
 
     /// Answers tickets with why the store is away. False: stopped.
@@ -184,7 +184,7 @@ impl Task {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                _ = ticks.tick() => drop(self.of_hub(|hub| hub.take_unsaved(true, clock::now())).await),
+                _ = ticks.tick() => drop(self.of_hub(|hub| hub.take_unsaved(Take::All, clock::now())).await),
                 ticket = self.waiting.recv() => match ticket {
                     Some(ticket) => drop(ticket.send(Ok(()))),
                     None => return,
@@ -212,7 +212,8 @@ impl Task {
                 }
                 _ = flush.tick() => {}
             }
-            let result = self.save(store, false).await;
+            let what = if tickets.is_empty() { Take::Due } else { Take::Urgent };
+            let result = self.save(store, what).await;
             for ticket in tickets {
                 let _ = ticket.send(result.clone());
             }
@@ -221,14 +222,14 @@ impl Task {
             }
         }
         // Requests that were in flight when the shutdown began have ended by now; this is the rest.
-        if self.save(store, true).await.is_err() {
+        if self.save(store, Take::All).await.is_err() {
             tracing::error!("the last changes could not be stored; agents will send them again");
         }
     }
 
-    /// Writes what is unsaved: of counters only where it is time, or `all` is wanted.
-    async fn save(&self, store: &Store, all: bool) -> Result<(), String> {
-        let taken = self.of_hub(move |hub| hub.take_unsaved(all, clock::now())).await;
+    /// Writes what is unsaved.
+    async fn save(&self, store: &Store, what: Take) -> Result<(), String> {
+        let taken = self.of_hub(move |hub| hub.take_unsaved(what, clock::now())).await;
         let mut unsaved = taken.map_err(|error| error.to_string())?;
         self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
         if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
@@ -256,7 +257,7 @@ impl Task {
                 Ok(())
             }
             Err(error) => {
-                self.hub.give_back(unsaved);
+                let _ = self.of_hub(|hub| hub.give_back(unsaved)).await;
                 self.away(&error);
                 Err(error.to_string())
             }

@@ -48,8 +48,13 @@ pub enum IngestError {
     #[error(transparent)]
     Refused(#[from] BatchError),
     /// Its sender has their share of what there is room for: what is known of it was taken, and the rest never will be.
-    #[error("{0}")]
-    Beyond(Beyond),
+    #[error("{beyond}")]
+    Beyond {
+        /// What was refused, and why.
+        beyond: Box<Beyond>,
+        /// As in [`Stored`]: of what was taken.
+        imported: BTreeSet<String>,
+    },
     /// It was judged, but the store has not got it: send it again.
     #[error("{reason}")]
     NotStored {
@@ -80,7 +85,7 @@ impl Ingest {
         held: H,
     ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
-        let (taken, _held) = if bytes.len() > LARGE_BYTES || self.hub.is_busy() {
+        let (taken, _held) = if bytes.len() > LARGE_BYTES || self.hub.is_busy_for(sender.tenant.as_ref()) {
             let this = self.clone();
             let sender = sender.clone();
             let turn = Arc::clone(&self.turns).acquire_owned().await;
@@ -96,9 +101,9 @@ impl Ingest {
             (self.apply(&bytes, sender), held)
         };
         let Taken { reply, imported, can_wait, beyond, .. } = taken?;
-        if let Some(beyond) = beyond {
-            // What was taken of it is stored with the rest, and is told again.
-            return Err(IngestError::Beyond(beyond));
+        // An agent is asked again for what was refused, and goes on to hear what is asked of it; files are sent once.
+        if let Some(beyond) = beyond.filter(|beyond| beyond.of_files) {
+            return Err(IngestError::Beyond { beyond: Box::new(beyond), imported });
         }
         if can_wait && self.keeper.is_up() {
             return Ok(Stored { reply, imported });

@@ -98,6 +98,9 @@ impl Agents {
     pub(super) fn hear(&mut self, batch: &Batch, now: Timestamp, losses: &mut Losses) -> (Stamp, Reading) {
         let sent_at = Timestamp(batch.sent_at_ns);
         let id = clip(&batch.agent_id);
+        if self.ids.len() >= MAX_AGENTS && !self.ids.contains_key(id) {
+            self.make_room(now);
+        }
         let agent = match self.ids.get(id) {
             Some(known) => *known,
             None if self.ids.len() < MAX_AGENTS => {
@@ -130,11 +133,6 @@ impl Agents {
             entry.reading = reading;
         }
         (Stamp { agent, seq_number: batch.seq_number, at }, reading)
-    }
-
-    /// The ids of all.
-    pub(super) fn all_ids(&self) -> impl Iterator<Item = &str> {
-        self.ids.keys().map(String::as_str)
     }
 
     /// The number of an agent of which something was heard.
@@ -184,9 +182,28 @@ impl Agents {
 
     /// Forgets the agents that have been silent for long; their losses stay counted.
     pub(super) fn sweep(&mut self, now: Timestamp) {
+        self.forget(|agent| now.since(agent.heard) >= SILENT_KEPT);
+    }
+
+    /// Forgets those that have said nothing for longest, of those of which nobody expects a word: so that an agent that is
+    /// started again and again, or made up, leaves others their room.
+    fn make_room(&mut self, now: Timestamp) {
+        let silent = self.agents.values().map(|agent| agent.heard);
+        let mut silent: Vec<Timestamp> =
+            silent.filter(|heard| now.since(*heard) >= SILENT_MAKES_ROOM).collect();
+        if silent.is_empty() {
+            return;
+        }
+        let at = (MAX_AGENTS / 100).min(silent.len() - 1);
+        let (_, newest, _) = silent.select_nth_unstable(at);
+        let newest = *newest;
+        self.forget(|agent| agent.heard <= newest);
+    }
+
+    fn forget(&mut self, goes: impl Fn(&Agent) -> bool) {
         let forgotten = &mut self.forgotten;
         self.agents.retain(|_, agent| {
-            let keep = now.since(agent.heard) < SILENT_KEPT;
+            let keep = !goes(agent);
             if !keep {
                 add(forgotten, &agent.dropped);
             }
@@ -195,6 +212,9 @@ impl Agents {
         self.ids.retain(|_, id| self.agents.contains_key(id));
     }
 }
+
+/// An agent speaks at least every five seconds.
+const SILENT_MAKES_ROOM: Duration = Duration::from_secs(60);
 
 fn add(sum: &mut Dropped, more: &Dropped) {
     for (reason, events) in more {

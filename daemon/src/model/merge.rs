@@ -285,11 +285,14 @@ impl Process {
     }
 }
 
+/// The host of a process: as it says, else that of its agent, else that of its key.
+pub(super) fn host_of<'a>(key: &'a str, told: &'a batch::Identity, agent_host: &'a str) -> &'a str {
+    let hosts = [told.host.as_str(), agent_host, key.split('/').next().unwrap_or_default()];
+    hosts.into_iter().find(|host| !host.is_empty()).unwrap_or("unknown")
+}
+
 fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity {
-    let host = [told.host.as_str(), word.agent_host, key.split('/').next().unwrap_or_default(), "unknown"]
-        .into_iter()
-        .find(|host| !host.is_empty())
-        .unwrap_or_default();
+    let host = host_of(key, told, word.agent_host);
     let job = if word.job.is_empty() {
         word.names.intern(&format!("pid-{}@{host}", told.pid))
     } else {

@@ -2,14 +2,13 @@
 
 use ringscope_wire::batch;
 
-use super::limits::{MAX_AGENTS, MAX_COMMUNICATORS, MAX_HOSTS, MAX_JOBS, MAX_PROCESSES};
+use super::limits::{MAX_COMMUNICATORS, MAX_HOSTS, MAX_JOBS, MAX_PROCESSES};
+use super::merge::host_of;
 use super::{CommunicatorId, Model, Name, Process};
 
 /// What everybody has a share of.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Bound {
-    /// Agents, by id.
-    Agents,
     /// Hosts that have processes, or of which the hardware is known.
     Hosts,
     /// Jobs.
@@ -22,13 +21,12 @@ pub enum Bound {
 
 impl Bound {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Agents, Self::Hosts, Self::Jobs, Self::Processes, Self::Communicators];
+    pub const ALL: [Self; 4] = [Self::Hosts, Self::Jobs, Self::Processes, Self::Communicators];
 
     /// What it counts, in the plural.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Agents => "agents",
             Self::Hosts => "hosts",
             Self::Jobs => "jobs",
             Self::Processes => "processes",
@@ -40,7 +38,6 @@ impl Bound {
     #[must_use]
     pub const fn most(self) -> usize {
         match self {
-            Self::Agents => MAX_AGENTS,
             Self::Hosts => MAX_HOSTS,
             Self::Jobs => MAX_JOBS,
             Self::Processes => MAX_PROCESSES,
@@ -63,9 +60,9 @@ pub struct Newcomers {
 }
 
 impl Model {
-    /// What a process as it is told would add.
+    /// What a process as it is told would add. `agent_host`: where its agent runs.
     #[must_use]
-    pub fn newcomers(&self, told: &batch::Process) -> Newcomers {
+    pub fn newcomers(&self, told: &batch::Process, agent_host: &str) -> Newcomers {
         let known = self.process(&told.key);
         let is_joined = |told: &batch::Communicator| {
             let local = known.and_then(|known| known.locals.get(&told.local_id));
@@ -86,12 +83,12 @@ impl Model {
             (!self.communicators.contains_key(&id)).then_some((at, id))
         });
         let communicators = communicators.collect();
-        let host = told.identity.as_ref().map(|identity| &identity.host);
+        let host = told.identity.as_ref().map(|identity| host_of(&told.key, identity, agent_host));
         Newcomers {
             is_new: known.is_none(),
             communicators,
             job: job.filter(|job| !self.jobs.contains_key(job.as_str())),
-            host: host.filter(|host| !self.is_known_host(host)).cloned(),
+            host: host.filter(|host| !self.is_known_host(host)).map(str::to_owned),
         }
     }
 
@@ -104,10 +101,5 @@ impl Model {
     /// Every process, with its key, in no order.
     pub fn processes(&self) -> impl Iterator<Item = (&Name, &Process)> {
         self.keys.iter().filter_map(|(key, id)| Some((key, self.processes.get(id)?)))
-    }
-
-    /// The id of every agent, in no order.
-    pub fn agent_ids(&self) -> impl Iterator<Item = &str> {
-        self.agents.all_ids()
     }
 }

@@ -57,6 +57,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What was to be stored could not be made.
+    pub(crate) fn crashed() -> Self {
+        Self::Failed(sqlx::Error::WorkerCrashed)
+    }
+
     /// Sorts the driver's error at opening into what the operator can do.
     pub(super) fn at_open(url: &DatabaseUrl, error: &sqlx::Error) -> Self {
         let reason = error.to_string();

@@ -14,7 +14,7 @@ use super::{Part, operations};
 use crate::api;
 use crate::clock::Timestamp;
 use crate::diagnose::{Diagnosis, RankChannels};
-use crate::model::{Communicator, Model, Name, RankRef};
+use crate::model::{Communicator, CommunicatorId, Model, Name, RankRef};
 
 /// Which communicators to list. A field that is `None` admits all.
 #[derive(Clone, Debug, Default)]
@@ -69,18 +69,39 @@ pub fn communicator(
     now: Timestamp,
     id: &str,
 ) -> Option<api::CommunicatorDetail> {
-    let known = model.communicator(id.parse().ok()?)?;
-    let channels = diagnosis.channels(known, model);
+    communicators_of(model, diagnosis, now, &[id.parse().ok()?]).pop()
+}
+
+/// Several communicators with their ranks, those of them that are known.
+#[must_use]
+pub fn communicators_of(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    ids: &[CommunicatorId],
+) -> Vec<api::CommunicatorDetail> {
     let standings = Standings::of(model, diagnosis, now);
+    let known = ids.iter().filter_map(|id| model.communicator(*id));
+    known.map(|known| detail(model, diagnosis, &standings, now, known)).collect()
+}
+
+fn detail(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    standings: &Standings<'_>,
+    now: Timestamp,
+    known: &Communicator,
+) -> api::CommunicatorDetail {
+    let channels = diagnosis.channels(known, model);
     let refs: Vec<RankRef<'_>> = known.ranks(model).collect();
     let ranks = refs.iter().zip(&channels.ranks);
-    let ranks = ranks.map(|(one, channels)| rank(model, &standings, now, one, channels));
-    Some(api::CommunicatorDetail {
-        summary: summary(model, diagnosis, &standings, now, known),
+    let ranks = ranks.map(|(one, channels)| rank(model, standings, now, one, channels));
+    api::CommunicatorDetail {
+        summary: summary(model, diagnosis, standings, now, known),
         prediction: channels.prediction(),
         ranks: ranks.collect(),
         graphs: graphs(&refs, &channels),
-    })
+    }
 }
 
 fn rank(

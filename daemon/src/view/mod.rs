@@ -28,7 +28,7 @@ pub(crate) mod tests;
 
 pub use bandwidth::bus_factor;
 pub use channels::host_channels;
-pub use communicators::{CommunicatorFilter, communicator, communicators};
+pub use communicators::{CommunicatorFilter, communicator, communicators, communicators_of};
 pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
 pub(crate) use hardware::bytes_per_s;

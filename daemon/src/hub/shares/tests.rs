@@ -5,11 +5,12 @@ use ringscope_wire::batch::{Communicator, HostHardware, Identity, ProcessState};
 use super::*;
 use crate::model::build::{at, batch, ended};
 
-/// A hub in which a tenant may have so many percent; one is 100 jobs, 200 hosts, 500 agents, 1000 processes and as many
-/// communicators. A token has half.
+/// A hub in which a tenant may have so many percent; one is 100 jobs, 200 hosts, 1000 processes and as many communicators. A
+/// token has half, for there is another one.
 fn hub(percent: u8) -> Hub {
     let hub = Hub::new(Duration::from_secs(1));
     hub.set_tenant_share(Some(percent));
+    assert_eq!(told(&hub, &sender("before", "zero"), jobs(1, 1, 0..1), at(1)), (1, None));
     hub
 }
 
@@ -52,7 +53,7 @@ fn a_token_has_half_of_its_tenants_share_and_the_tenant_no_more_than_its_own() {
         [("acme", "one"), ("acme", "two"), ("globex", "three")].map(|(t, k)| sender(t, k));
     let (known, beyond) = told(&hub, &one, jobs(1, 1, 0..150), at(1));
     let beyond = beyond.unwrap();
-    assert_eq!((known, beyond.n, beyond.whole), (100, 50, false));
+    assert_eq!((known, beyond.n), (100, 50));
     let words = beyond.to_string();
     assert!(
         words.starts_with("\"the one\" of acme has told of 100 jobs, which is the most for one token"),
@@ -109,7 +110,7 @@ fn what_ended_first_makes_room_for_what_is_told_again() {
 }
 
 #[test]
-fn communicators_hosts_and_agents_are_counted_too() {
+fn communicators_and_hosts_are_counted_too() {
     let hub = hub(1);
     let one = sender("acme", "one");
     let mut many = process(0);
@@ -129,15 +130,42 @@ fn communicators_hosts_and_agents_are_counted_too() {
     let hardware = (0..150).map(|n| HostHardware { host: format!("host-{n}"), ..HostHardware::default() });
     let beyond = told(&hub, &one, Batch { hardware: hardware.collect(), ..batch(3, 3, Vec::new()) }, at(3)).1;
     assert_eq!(beyond.map(|beyond| (beyond.n, beyond.bound)), Some((50, Bound::Hosts)));
-    // The batches so far were of one agent.
-    let of = |n: usize| Batch { agent_id: format!("agent-{n}"), ..batch(1, 4, Vec::new()) };
-    let refused = (1..=500).filter_map(|n| told(&hub, &one, of(n), at(4)).1).collect::<Vec<_>>();
-    assert_eq!(
-        refused.iter().map(|beyond| (beyond.bound, beyond.whole)).collect::<Vec<_>>(),
-        [(Bound::Agents, true)]
-    );
-    let agents = hub.of_tenant(one.tenant.as_ref().unwrap()).read(|model, _| model.agent_ids().count());
-    assert_eq!(agents, 500, "nor does the tenant's own hub know it");
+    // Of the agent's own host, if nothing else is known of it.
+    let of_host = |seq: u64, host: &str| Batch {
+        agent_host: host.to_owned(),
+        cannot_watch: "it has no rights".to_owned(),
+        ..batch(seq, 4, Vec::new())
+    };
+    let known = |host: &str| hub.read(|model, _| model.is_known_host(&format!("acme::{host}")));
+    let beyond = told(&hub, &one, of_host(4, "host-200"), at(4)).1;
+    assert_eq!((beyond.map(|beyond| beyond.bound), known("host-200")), (Some(Bound::Hosts), false));
+    let other = sender("acme", "two");
+    assert_eq!((told(&hub, &other, of_host(5, "host-201"), at(4)).1, known("host-201")), (None, true));
+}
+
+#[test]
+fn a_token_that_is_the_only_one_leaves_a_tenth() {
+    let hub = Hub::new(Duration::from_secs(1));
+    let one = Sender { id: "one".to_owned(), name: "one".to_owned(), tenant: None };
+    let n = Bound::Jobs.most();
+    let beyond = hub.ingest_from(&one, &mut jobs(1, 1, 0..n), at(1)).beyond.unwrap();
+    assert_eq!((beyond.kind, beyond.most, beyond.n), ("one token", n * 9 / 10, n / 10));
+    let two = Sender { id: "two".to_owned(), ..one.clone() };
+    assert_eq!(hub.ingest_from(&two, &mut jobs(2, 2, n..n + n / 10), at(2)).beyond, None);
+}
+
+#[test]
+fn an_agent_is_asked_again_for_what_was_refused() {
+    let hub = hub(2);
+    let one = sender("acme", "one");
+    let asked = |seq: u64, s: u64, n: usize| {
+        let taken = send(&hub, &one, jobs(seq, s, 0..n), at(s));
+        (taken.reply.seq_number, taken.reply.resend_all, taken.beyond.is_some())
+    };
+    assert_eq!(asked(1, 1, 101), (1, false, true));
+    assert_eq!(asked(2, 2, 1), (2, false, false));
+    assert_eq!(asked(3, 62, 1), (3, true, false), "after a minute");
+    assert_eq!(asked(4, 63, 101), (4, false, true));
 }
 
 #[test]
@@ -158,6 +186,8 @@ fn parts_are_equal_unless_somebody_says_otherwise_and_alone_all_is_ones_own() {
         parties.iter().map(|(_, most)| most.get(Bound::Processes)).collect::<Vec<_>>()
     };
     assert_eq!(most(&shares, &Sender::default(), 0), [100_000, 100_000], "an open daemon");
+    assert_eq!(most(&shares, &sender("", "one"), 0), [100_000, 100_000, 90_000]);
+    shares.held.insert(Party::Token("another".into()), Held::default());
     assert_eq!(most(&shares, &sender("", "one"), 0), [100_000, 100_000, 50_000]);
     assert_eq!(most(&shares, &sender("acme", "one"), 1), [100_000, 50_000, 25_000]);
     assert_eq!(most(&shares, &sender("acme", "one"), 3), [100_000, 25_000, 12_500]);
