@@ -259,10 +259,12 @@ impl Health {
         let address = base_url.strip_prefix("http://").expect("the daemon's address").to_owned();
         let thread = std::thread::spawn(move || {
             let mut stream = TcpStream::connect(&address).unwrap();
+            stream.set_nodelay(true).unwrap();
+            let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n");
             let (mut times_ms, mut answer) = (Vec::new(), [0; 4096]);
             while !until.load(Ordering::Relaxed) {
                 let start = Instant::now();
-                write!(stream, "GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n").unwrap();
+                stream.write_all(request.as_bytes()).unwrap();
                 let n = stream.read(&mut answer).unwrap();
                 times_ms.push(start.elapsed().as_secs_f64() * 1000.0);
                 assert!(

@@ -28,8 +28,8 @@ pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ringscope_wire::batch::{Batch, IngestReply};
@@ -53,6 +53,17 @@ pub struct Hub {
     /// Whether agents are asked what culprits do; of tenants' too.
     look: AtomicBool,
     tenants: tenants::Tenants,
+    /// Those who hold the lock, or wait for it, and keep it for milliseconds.
+    long: AtomicUsize,
+}
+
+/// Somebody holds the lock for long while this lives.
+struct Long<'a>(&'a AtomicUsize);
+
+impl Drop for Long<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What the lock guards.
@@ -137,6 +148,7 @@ impl Hub {
             sample_interval,
             look: AtomicBool::new(true),
             tenants: tenants::Tenants::default(),
+            long: AtomicUsize::new(0),
         }
     }
 
@@ -192,6 +204,7 @@ impl Hub {
 
     /// What time alone changes. To be called about once a second.
     pub fn tick(&self, now: Timestamp) {
+        let long = self.keep_long();
         let mut state = self.lock();
         let changes = state.model.tick(now);
         self.note(&mut state, changes, now);
@@ -205,13 +218,14 @@ impl Hub {
         state.sample(now, self.sample_interval);
         self.versions.has(state.model.n_processes());
         self.versions.changed();
-        drop(state);
+        drop((state, long));
         self.tick_tenants(now);
     }
 
     /// Looks again at the jobs of which more may be known before the next tick, and at the communicators whose turn has
     /// come. To be called some times a second.
     pub fn look_again(&self, now: Timestamp) {
+        let long = self.keep_long();
         let mut state = self.lock();
         let mut findings = {
             let State { model, diagnosis, .. } = &mut *state;
@@ -226,14 +240,19 @@ impl Hub {
             self.note_findings(&mut state, findings, now);
             self.versions.changed();
         }
-        drop(state);
+        drop((state, long));
         self.look_again_at_tenants(now);
     }
 
-    /// Whether who asks now would wait.
+    /// Whether who asks now would wait for long.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self.state.try_lock(), Err(TryLockError::WouldBlock))
+        self.long.load(Ordering::Relaxed) > 0
+    }
+
+    fn keep_long(&self) -> Long<'_> {
+        self.long.fetch_add(1, Ordering::Relaxed);
+        Long(&self.long)
     }
 
     /// Which moment of the model this is.
@@ -244,6 +263,7 @@ impl Hub {
 
     /// Reads the model and the findings as they are now.
     pub fn read<R>(&self, read: impl FnOnce(&Model, &Diagnosis) -> R) -> R {
+        let _long = self.keep_long();
         let state = self.lock();
         read(&state.model, &state.diagnosis)
     }
@@ -261,6 +281,7 @@ impl Hub {
     }
 
     fn restore_own(&self, restored: Restored, now: Timestamp) {
+        let _long = self.keep_long();
         let mut older = OlderIds::default();
         for stored in &restored.communicators {
             older.communicator(&stored.id, &stored.job, stored.comm_hash, stored.n_ranks);
@@ -364,6 +385,7 @@ impl Hub {
     /// The next rows to write of `unsaved`, a bounded number of processes at a time; `None` when all were made.
     #[must_use]
     pub fn next_rows(&self, unsaved: &mut Batched, now: Timestamp) -> Option<crate::store::WriteSet> {
+        let _long = self.keep_long();
         unsaved.next(&self.lock(), now)
     }
 

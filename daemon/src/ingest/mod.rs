@@ -190,6 +190,6 @@ fn decode(bytes: &[u8]) -> Result<Batch, BatchError> {
     Ok(batch)
 }
 
-/// A batch that takes longer than a millisecond or so to decode goes to a thread of its own, as does one that would wait for
-/// the hub: the threads that serve sockets wait for nobody.
-const LARGE_BYTES: usize = 256 * 1024;
+/// A batch with the facts of some processes, which takes a good part of a millisecond to decode and to judge, goes to a thread
+/// of its own, as does one that would wait for the hub: the threads that serve sockets wait for nobody.
+const LARGE_BYTES: usize = 8 * 1024;

@@ -172,7 +172,7 @@ async fn a_tenant_that_has_its_share_is_refused_more_and_it_is_said() {
     taken(&acme[0], &jobs("node-a", 1, 3, 0..150)).await;
     taken(&acme[1], &jobs("node-b", 1, 3, 200..350)).await;
     // Files are sent once: who sends them is told.
-    let mut files = jobs("node-f", 1, 3, 0..150);
+    let mut files = jobs("node-f", 1, 3, 700..750);
     files.processes.iter_mut().for_each(|process| process.state = ProcessState::Imported.into());
     let refused = send(&daemon, &acme[1], &files).await;
     let said = problem(refused, 413, "acme has told of 200 jobs, which is the most for one tenant").await;
