@@ -145,8 +145,8 @@ pub(super) fn sender(request: &Extensions) -> Sender {
     request.get::<Who>().map(Sender::from).unwrap_or_default()
 }
 
-/// That a batch tells of more than its sender may have here. The agent drops it, goes on with what is known, and tells all
-/// of it again in a while: a status that had it kept would keep what is known from being told, too.
+/// That files tell of more than their sender may have here: nobody sends them again. An agent is answered as always, and asked
+/// again for what was refused.
 pub(super) fn beyond_share(beyond: &Beyond) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "beyond-share", beyond.to_string())
 }

@@ -29,6 +29,8 @@ pub(super) struct Shares {
     held: BTreeMap<Party, Held>,
     /// When it was counted last.
     counted_at: Option<Timestamp>,
+    /// When room was made last.
+    made_room_at: Option<Timestamp>,
 }
 
 /// Whose share it is.
@@ -145,6 +147,10 @@ impl Hub {
     /// Forgets those processes of a share that ended first, so that there is room when its sender tells of the others again.
     /// Returns their keys.
     fn make_room(&self, state: &mut State, beyond: &Beyond, now: Timestamp) -> BTreeSet<String> {
+        // To look for them takes as long as there are processes, and who is refused may go on to send.
+        if !state.shares.may_make_room(now) {
+            return BTreeSet::new();
+        }
         let changes = {
             let State { model, shares, .. } = &mut *state;
             let n = (beyond.most / ROOM_PART).max(beyond.n);
@@ -198,6 +204,16 @@ impl Held {
 impl Shares {
     pub(super) fn set_percent(&mut self, percent: Option<u8>) {
         self.percent = percent;
+    }
+
+    /// Whether it is time to make room again.
+    fn may_make_room(&mut self, now: Timestamp) -> bool {
+        let is_early = |at: Timestamp| now >= at && now.since(at) < ROOM_EVERY;
+        let may = !self.made_room_at.is_some_and(is_early);
+        if may {
+            self.made_room_at = Some(now);
+        }
+        may
     }
 
     /// Whether a process counts against this share.
@@ -462,8 +478,10 @@ impl Admission<'_> {
 const COUNT_EVERY: Duration = SWEEP_EVERY;
 /// How soon an agent is asked again for what was refused, where nothing made room for it.
 const ASKED_AGAIN: Duration = Duration::from_secs(60);
+/// How often room is made at most.
+const ROOM_EVERY: Duration = Duration::from_secs(1);
 /// One in so many of what a share has makes room at once.
-const ROOM_PART: usize = 100;
+const ROOM_PART: usize = 10;
 /// Processes that the model has forgotten and which are remembered here.
 const FORGOTTEN_MAX: usize = 1_000;
 
