@@ -27,9 +27,9 @@ export type AuditEntry = {
   /** To what: the path of the request below `/api/v1/`. */
   subject: string;
   /** Tenant of who did it. Empty: none, or not known. */
-  tenant?: string;
+  tenant: string;
   /** Id of the token that it was done with, also by a session that was begun with it. Empty: none, or not known. */
-  token?: string;
+  token: string;
   /** Who: the name of a token, of a person as a proxy says it, or of a user on the daemon's machine. Empty: not known. */
   who: string;
 };
