@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 #[expect(clippy::disallowed_methods, reason = "a build script's settings are its environment")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-env-changed=RINGSCOPE_EMBED_DIR");
-    println!("cargo:rerun-if-changed=../web/dist");
     let embed_dir = std::env::var_os("RINGSCOPE_EMBED_DIR").map(PathBuf::from);
     let mut source = String::new();
     for (constant, file) in [

@@ -14,8 +14,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringscope_daemon::agent::Tracker;
-use ringscope_daemon::clock::monotonic;
+use ringscope_agent::Tracker;
+use ringscope_api::clock::monotonic;
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{

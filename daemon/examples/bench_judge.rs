@@ -16,9 +16,9 @@
 
 use std::time::Duration;
 
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::diagnose::Diagnosis;
-use ringscope_daemon::model::Model;
+use ringscope_api::clock::Timestamp;
+use ringscope_judge::Diagnosis;
+use ringscope_model::Model;
 use ringscope_wire::batch::{
     self, Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion,
     FORMAT_VERSION, Identity, Operation, OperationState, Primitive, Process, ProcessState, Sources,

@@ -24,7 +24,7 @@ mod text;
 use std::time::Instant;
 
 use clap::Parser;
-use ringscope_daemon::nccl_log::{NcclLog, assemble};
+use ringscope_logs::nccl_log::{NcclLog, assemble};
 use text::{Mix, Source};
 
 /// What the parser must reach on one core.

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 use agent::Agent;
 use clap::Parser;
 use cluster::{Cluster, Shape};
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use sending::Daemon;
 use tokio::task::JoinSet;
 

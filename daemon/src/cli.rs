@@ -7,14 +7,16 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use ringscope_agent as agent;
+use ringscope_agent::look_at::{self, LookArgs};
+use ringscope_agent::starter::{self, StarterArgs};
+use ringscope_api::terminal::{self, Clean, Lines};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
 
-use crate::agent::look_at::{self, LookArgs};
-use crate::agent::starter::{self, StarterArgs};
-use crate::agent::{self};
+use crate::alert::{self, AlertArgs, AlertError};
 use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
@@ -22,12 +24,10 @@ use crate::doctor::{self, DoctorArgs};
 use crate::import::{self, ImportArgs};
 use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::level::{self, LevelArgs};
-use crate::notify::{self, AlertArgs, AlertError};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, Outcome, StatusArgs};
-use crate::terminal::{self, Clean, Lines};
 use crate::tokens::{self, AuditArgs, TokenArgs};
 use crate::top::{self, TopArgs};
 
@@ -157,7 +157,7 @@ fn dispatch(command: Command) -> u8 {
             with_runtime(|stop| async move { exit_status(top::run(&args, stop).await, |_| FAILED) })
         }
         Command::Alert(args) => ask(async move {
-            exit_status(notify::run(args, &mut stdout()).await, |error| match error {
+            exit_status(alert::run(args, &mut stdout()).await, |error| match error {
                 AlertError::Config(_) | AlertError::NoTarget => USAGE,
                 AlertError::Failed { .. } | AlertError::Tls(_) | AlertError::Io(_) => FAILED,
             })

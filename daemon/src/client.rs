@@ -6,17 +6,16 @@ pub use args::DaemonArgs;
 
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
-use crate::api::{
+use ringscope_api::terminal::{clean_json, without_passwords};
+use ringscope_api::{
     AuditEntry, CommunicatorDetail, CommunicatorSummary, Finding, Health, HostDetail, HostSummary, Incident,
     IncidentDetail, Job, JobLevel, LevelChoice, LevelWish, NewToken, Page, Primitives, Problem, Rings,
     SummationGroup, SummationGroupDetail, Token, TokenWish,
 };
-use crate::credential::{Credential, TokenSource};
-use crate::terminal::{clean_json, without_passwords};
-use crate::tls::{self, TlsError, Trust};
+use ringscope_tls::credential::{Credential, TokenSource};
+use ringscope_tls::{self as tls, TlsError, Trust};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Talks to one daemon.
 #[derive(Clone, Debug)]
@@ -374,7 +373,7 @@ async fn answer<T: DeserializeOwned>(
 ) -> Result<T, ClientError> {
     let no_answer = |error: reqwest::Error| ClientError::NoAnswer {
         url: without_passwords(&url).into_owned(),
-        reason: innermost(&error),
+        reason: tls::innermost(&error),
     };
     let mut response = sent(request).await.map_err(no_answer)?;
     let status = response.status();
@@ -414,18 +413,6 @@ async fn answer<T: DeserializeOwned>(
     Err(ClientError::Problem { url, detail })
 }
 
-/// What TLS makes of it, else the system's words: those around them repeat the URL.
-pub(crate) fn innermost(error: &reqwest::Error) -> String {
-    if let Some(reason) = tls::reason(error) {
-        return reason;
-    }
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
-}
-
 /// Checks an address of a daemon on the command line.
 ///
 /// # Errors
@@ -450,7 +437,7 @@ async fn sent(mut request: reqwest::RequestBuilder) -> Result<reqwest::Response,
     for _ in 0..UNSENT_TRIES {
         let Some(again) = request.try_clone() else { break };
         match request.send().await {
-            Err(error) if innermost(&error) == "connection was not ready" => request = again,
+            Err(error) if tls::innermost(&error) == "connection was not ready" => request = again,
             answer => return answer,
         }
     }
@@ -478,7 +465,7 @@ const IDLE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::IDLE;
-    use crate::http::Limits;
+    use ringscope_server::http::Limits;
 
     #[test]
     fn a_connection_is_given_up_before_the_daemon_closes_it() {

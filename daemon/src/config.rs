@@ -28,10 +28,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
-use crate::notify::NotifyConfig;
-use crate::store::DatabaseUrl;
-use crate::tls::ServerFiles;
+use ringscope_agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
+use ringscope_api::words::parse_duration;
+use ringscope_server::notify::NotifyConfig;
+use ringscope_store::DatabaseUrl;
+use ringscope_tls::ServerFiles;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -427,26 +428,6 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Reads a duration: a number and `ms`, `s`, `m`, `h` or `d`.
-///
-/// # Errors
-/// What was expected.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a number and a unit, e.g. 250ms, 5s, 30m, 12h or 7d".to_owned();
-    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(expected)?;
-    let (number, unit) = text.split_at(split);
-    let number: u64 = number.parse().map_err(|_| expected())?;
-    let unit_ms = match unit.trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(expected()),
-    };
-    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(expected)
-}
-
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -491,17 +472,17 @@ fn hosts(text: &str) -> Result<Vec<String>, String> {
 }
 
 fn sample_interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
+    let interval = parse_duration(text)?;
     if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
 }
 
 /// A duration, or 0 for never.
 fn or_never(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
+    if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text) }
 }
 
 fn retention(text: &str) -> Result<Duration, String> {
-    let retention = duration(text)?;
+    let retention = parse_duration(text)?;
     if retention < RETENTION_MIN { Err("expected 1m or more".to_owned()) } else { Ok(retention) }
 }
 

@@ -5,14 +5,15 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::api::{
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_api::words::{duration, plural};
+use ringscope_api::{
     FindingState, Incident, IncidentBy, IncidentDetail, IncidentSilence, IncidentText, Session,
 };
+use ringscope_judge::health::moment;
+
 use crate::client::{Client, ClientError, DaemonArgs};
-use crate::clock::{self, Timestamp};
 use crate::config;
-use crate::health::moment;
-use crate::words::{duration, plural};
 
 /// Arguments of `ringscope incidents`.
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,7 @@ pub struct IncidentArgs {
     #[arg(long)]
     unacknowledge: bool,
     /// Tell nobody of it for so long, e.g. 30m, 2h; at most 30 days
-    #[arg(long, value_name = "TIME", value_parser = config::duration, conflicts_with = "unsilence")]
+    #[arg(long, value_name = "TIME", value_parser = ringscope_api::words::parse_duration, conflicts_with = "unsilence")]
     silence: Option<Duration>,
     /// End the silence
     #[arg(long)]
@@ -237,8 +238,8 @@ fn whole(detail: &IncidentDetail, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Acknowledgement, Culprit, IncidentEvent, IncidentNote, Severity};
-    use crate::health::tests::{NOW, incident};
+    use ringscope_api::{Acknowledgement, Culprit, IncidentEvent, IncidentNote, Severity};
+    use ringscope_samples::objects::{NOW, incident};
 
     #[test]
     fn an_incident_is_told_whole() {

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::agent;
-use crate::api::{JobLevel, LevelChoice, ProcessLevel};
+use ringscope_agent as agent;
+use ringscope_api::words::plural;
+use ringscope_api::{JobLevel, LevelChoice, ProcessLevel};
+
 use crate::client::{ClientError, DaemonArgs};
-use crate::words::plural;
 
 /// Arguments of `ringscope level`.
 #[derive(Debug, clap::Args)]

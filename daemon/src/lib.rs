@@ -1,44 +1,19 @@
-//! Agent, daemon and command line of ringscope. A map of the rooms; ARCHITECTURE.md tells the way through them.
+//! The command line of ringscope: each command, and what joins the crates of the daemon into `serve`. A map of the rooms;
+//! ARCHITECTURE.md tells the way through them.
 
-pub mod access;
-pub mod agent;
-pub mod api;
+pub mod alert;
 pub mod cli;
 pub mod client;
-pub mod clock;
 pub mod config;
-pub mod credential;
 pub mod demo;
-pub mod diagnose;
 pub mod doctor;
 pub mod embedded;
-pub mod gate;
-pub mod health;
-pub mod http;
-pub mod hub;
 pub mod import;
 pub mod incidents;
-pub mod ingest;
 pub mod level;
-pub mod metrics;
-pub mod model;
-pub mod nccl_log;
-pub mod nccl_xml;
-pub mod notify;
-pub mod oidc;
-pub mod plots;
 pub mod program;
 pub mod run;
-pub mod runbook;
 pub mod serve;
-mod shared_dir;
 pub mod status;
-pub mod store;
-mod terminal;
-pub mod tls;
 pub mod tokens;
 pub mod top;
-mod unseen;
-pub mod view;
-pub mod words;
-mod xid;

@@ -4,6 +4,19 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringscope_access::{Hash, Secret, TokenRow};
+use ringscope_agent::{self as agent, AgentConfig};
+use ringscope_api::clock;
+use ringscope_server::gate::{self, Gate, GateConfig};
+use ringscope_server::http::{self, Addresses, App, Guard, Limits};
+use ringscope_server::hub::Hub;
+use ringscope_server::ingest::{Ingest, Keeper, KeeperConfig};
+use ringscope_server::metrics::{Metrics, OwnMetrics};
+use ringscope_server::notify;
+use ringscope_server::oidc::Oidc;
+use ringscope_store::{DatabaseUrl, Keep, Store};
+use ringscope_tls::credential::TokenSource;
+use ringscope_tls::{Own, TlsError};
 use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
@@ -11,20 +24,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{Hash, Secret, TokenRow};
-use crate::agent::{self, AgentConfig};
-use crate::clock;
 use crate::config::{ServeConfig, is_local};
-use crate::credential::TokenSource;
-use crate::gate::{self, Gate, GateConfig};
-use crate::http::{self, Addresses, App, Guard, Limits};
-use crate::hub::Hub;
-use crate::ingest::{Ingest, Keeper, KeeperConfig};
-use crate::metrics::{Metrics, OwnMetrics};
-use crate::notify;
-use crate::oidc::Oidc;
-use crate::store::{DatabaseUrl, Keep, Store};
-use crate::tls::{Own, TlsError};
 
 /// A daemon that has its address and does not run yet.
 pub struct Server {

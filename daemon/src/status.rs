@@ -6,12 +6,15 @@ mod view;
 
 use std::io::{self, IsTerminal as _, Write};
 
-use crate::api::{
+use ringscope_api::clock;
+use ringscope_api::{
     CommunicatorSummary, Finding, Health, HealthLevel, HostSummary, Incident, Job, SummationGroup,
 };
-use crate::client::{ClientError, DaemonArgs};
-use crate::{clock, config, health};
+use ringscope_judge::health;
 use view::Look;
+
+use crate::client::{ClientError, DaemonArgs};
+use crate::config;
 
 /// Arguments of `ringscope status`.
 #[derive(Debug, clap::Args)]

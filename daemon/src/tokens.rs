@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_api::{AuditEntry, NewToken, Role, Token, TokenWish};
+use ringscope_server::gate::{self, TokenError};
+use ringscope_store::{AuditQuery, DatabaseUrl, Store, StoreError};
 
-use crate::api::{AuditEntry, NewToken, Role, Token, TokenWish};
 use crate::client::{ClientError, DaemonArgs};
-use crate::clock::{self, Timestamp};
 use crate::config::{self, ServeArgs, ServeConfig};
-use crate::gate::{self, TokenError};
-use crate::store::{AuditQuery, DatabaseUrl, Store, StoreError};
 
 /// Arguments of `ringscope token`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ enum What {
         #[arg(long)]
         tenant: Option<String>,
         /// When it ends by itself, e.g. 12h, 90d [default: never]
-        #[arg(long, value_name = "DURATION", value_parser = config::duration)]
+        #[arg(long, value_name = "DURATION", value_parser = ringscope_api::words::parse_duration)]
         expires: Option<Duration>,
         #[command(flatten)]
         at: At,
@@ -352,7 +352,7 @@ fn or_dash(text: &str) -> String {
 
 /// Without what a terminal would obey.
 fn shown(text: &str) -> String {
-    text.chars().map(|c| if crate::unseen::is_odd(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if ringscope_api::unseen::is_odd(c) { '\u{fffd}' } else { c }).collect()
 }
 
 fn print_json<T: serde::Serialize>(value: &T, out: &mut impl Write) -> Result<(), TokensError> {

@@ -15,18 +15,17 @@ use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use common::batches::{SMALL, START_NS};
+use common::{TempDir, free_port, scratch, until};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message as _;
 use reqwest::{Response, StatusCode};
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use ringscope_wire::batch::Batch;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-
-use common::batches::{SMALL, START_NS};
-use common::{TempDir, free_port, scratch, until};
 
 const PROTOBUF: &str = "application/x-protobuf";
 

@@ -110,7 +110,7 @@ async fn tell_hardware(url: String) {
             errors: vec![NicCounter { name: "symbol_error".into(), value: seq_number }],
             ..Nic::default()
         };
-        let now = ringscope_daemon::clock::now().0;
+        let now = ringscope_api::clock::now().0;
         let hardware = HostHardware {
             host: RECORDED.into(),
             read_at_ns: now,
@@ -134,7 +134,7 @@ async fn tell_hardware(url: String) {
 async fn tell_summation(url: String) {
     let client = reqwest::Client::new();
     for seq_number in 1_u64.. {
-        let mut batch = summation::batch(seq_number, seq_number, ringscope_daemon::clock::now().0, true);
+        let mut batch = summation::batch(seq_number, seq_number, ringscope_api::clock::now().0, true);
         for told in batch.processes.iter_mut().flat_map(|process| &mut process.summations) {
             told.staleness.iter_mut().for_each(|pulls| *pulls *= seq_number);
         }

@@ -8,18 +8,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use ringscope_daemon::api::{Finding, FindingKind, FindingState, Hop, Severity};
-use ringscope_daemon::demo::job::{Installation, Job, JobSpec};
-use ringscope_daemon::demo::report::{self, Report, ReportedCommunicator};
-use ringscope_daemon::demo::worker::{Called, WorkerLog};
-use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
-use serde::Deserialize;
-
 use common::closed_form::{Algorithm, each_rank_obeys_its_formula, is_untold};
 use common::postgres::Postgres;
 use common::stage::{RINGSCOPE, Stage, faithful};
 use common::totals::{completed_bytes, has_ended, said, shown};
 use common::{PATIENCE, TempDir, eventually, free_port};
+use ringscope_api::{Finding, FindingKind, FindingState, Hop, Severity};
+use ringscope_daemon::demo::job::{Installation, Job, JobSpec};
+use ringscope_daemon::demo::report::{self, Report, ReportedCommunicator};
+use ringscope_daemon::demo::worker::{Called, WorkerLog};
+use ringscope_daemon::demo::{MIN_CHANNELS_JOB, TRAINING_JOB};
+use serde::Deserialize;
 
 /// Runs the demo as a user does and returns its report.
 fn demo(dir: &Path, database_url: Option<&str>) -> Report {

@@ -9,15 +9,14 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringscope_daemon::api::{OperationState, RankState};
-use ringscope_daemon::client::{Client, ClientError};
-use ringscope_daemon::clock;
-use ringscope_daemon::demo::job::Job;
-use rustix::process::{Pid, Signal, kill_process};
-
 use common::stage::Stage;
 use common::totals::{completed_bytes, has_ended, said, shown};
 use common::{PATIENCE, eventually};
+use ringscope_api::clock;
+use ringscope_api::{OperationState, RankState};
+use ringscope_daemon::client::{Client, ClientError};
+use ringscope_daemon::demo::job::Job;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Waits until the daemon shows more completed bytes of the job than `already`.
 async fn moves_on(stage: &Stage, job: &Job, already: u64) -> u64 {

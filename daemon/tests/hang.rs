@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use ringscope_daemon::api::{Condition, FindingKind, FindingState, HealthLevel, Incident, Severity};
+use common::stage::{Process, RINGSCOPE, Stage};
+use common::totals::completed_bytes;
+use common::{PATIENCE, eventually};
+use ringscope_api::{Condition, FindingKind, FindingState, HealthLevel, Incident, Severity};
 use ringscope_daemon::client::Client;
 use ringscope_daemon::demo::job::{Job, JobSpec};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-
-use common::stage::{Process, RINGSCOPE, Stage};
-use common::totals::completed_bytes;
-use common::{PATIENCE, eventually};
 
 /// What a webhook took.
 type Told = Arc<Mutex<Vec<String>>>;

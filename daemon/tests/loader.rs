@@ -12,13 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::api::{FindingKind, FindingState, Incident};
-use ringscope_daemon::client::Client;
-use ringscope_daemon::clock;
-use rustix::fs::{FileType, Mode, mknodat};
-
 use common::stage::{Process, RINGSCOPE, Stage};
 use common::{PATIENCE, eventually, eventually_within, free_port};
+use ringscope_api::clock;
+use ringscope_api::{FindingKind, FindingState, Incident};
+use ringscope_daemon::client::Client;
+use rustix::fs::{FileType, Mode, mknodat};
 
 const N_RANKS: usize = 4;
 const RANKS_PER_HOST: usize = 2;

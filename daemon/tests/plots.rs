@@ -12,12 +12,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ringscope_daemon::api::{
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
     ChannelPrediction, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion, Coverage,
     FindingCounts, Hop, OddHop, Rank, RankState, Ring,
 };
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::plots::{
+use ringscope_server::plots::{
     ChannelsPlot, Format, PlotError, PlotLine, RingPlot, RingsPlot, Size, Theme, TimePlot, Unit,
 };
 

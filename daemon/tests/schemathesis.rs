@@ -19,7 +19,7 @@ use common::batches::{SMALL, START_NS};
 use common::daemon::{Daemon, closed, sqlite, tokens};
 use common::scratch;
 use prost::Message as _;
-use ringscope_daemon::api::Role;
+use ringscope_api::Role;
 
 /// Where `cargo xtask python` puts it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/python/bin/schemathesis");

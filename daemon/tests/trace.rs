@@ -7,15 +7,14 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use ringscope_daemon::api::{Trace, TraceEvent};
-use ringscope_wire::batch::{Operation, OperationState, Primitive, Process};
-use serde_json::Value;
-
 use common::batches::{SMALL, START_NS};
 use common::daemon::{Daemon, problem};
 use common::stage::Stage;
 use common::totals::has_ended;
 use common::{PATIENCE, eventually};
+use ringscope_api::{Trace, TraceEvent};
+use ringscope_wire::batch::{Operation, OperationState, Primitive, Process};
+use serde_json::Value;
 
 /// Holds the rules of the format ("Trace Event Format", JSON object form), as far as viewers rely on them.
 fn check_format(trace: &Trace) {

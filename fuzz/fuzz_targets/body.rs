@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringscope_daemon::http::fuzzing::unpacked;
+use ringscope_server::http::fuzzing::unpacked;
 use ringscope_wire::batch::{Batch, Scales};
 
 const BYTES_MAX: usize = 1 << 20;

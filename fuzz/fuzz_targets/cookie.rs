@@ -7,10 +7,10 @@ use std::collections::HashMap;
 
 use axum::http::header::COOKIE;
 use libfuzzer_sys::fuzz_target;
-use ringscope_daemon::access::{Book, Person, Secret};
-use ringscope_daemon::api::Role;
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::http::fuzzing::{cookies, session_cookie};
+use ringscope_access::{Book, Person, Secret};
+use ringscope_api::Role;
+use ringscope_api::clock::Timestamp;
+use ringscope_server::http::fuzzing::{cookies, session_cookie};
 
 mod known;
 

@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::import::{Room, Upload};
+use ringscope_api::clock::Timestamp;
+use ringscope_import::{Room, Upload};
 use tokio::runtime::Runtime;
 
 /// As much as a daemon gives to one file.

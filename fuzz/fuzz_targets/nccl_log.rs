@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringscope_daemon::nccl_log::{NcclLog, assemble};
+use ringscope_logs::nccl_log::{NcclLog, assemble};
 
 fuzz_target!(|data: &[u8]| {
     let Some((first, text)) = data.split_first() else { return };

@@ -4,10 +4,10 @@
 
 use axum::http::header::AUTHORIZATION;
 use libfuzzer_sys::fuzz_target;
-use ringscope_daemon::access::{Refusal, Secret};
-use ringscope_daemon::api::SignIn;
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::http::fuzzing::bearer;
+use ringscope_access::{Refusal, Secret};
+use ringscope_api::SignIn;
+use ringscope_api::clock::Timestamp;
+use ringscope_server::http::fuzzing::bearer;
 
 mod known;
 

@@ -1,4 +1,4 @@
-// What a daemon would say of made-up clusters, as the objects of daemon/src/api. `now` is milliseconds since the epoch.
+// What a daemon would say of made-up clusters, as the objects of daemon/api. `now` is milliseconds since the epoch.
 
 import { HANGS, hangFinding, judge } from "./fixtures-incidents.mjs";
 import { hardware, rails } from "./fixtures-ring.mjs";

@@ -13,6 +13,12 @@ include!(concat!(env!("OUT_DIR"), "/ringscope.v1.rs"));
 /// The version of the format that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 2;
 
+/// `Communicator.made_by` of the communicators that carry summation groups: the engine's function.
+pub const MADE_BY_RSUM: &str = "rsum_init";
+
+/// `Evidence.fact` of a line that says that a communicator was destroyed in good order: what was called in it has ended.
+pub const FACT_DESTROYED: &str = "destroyed";
+
 /// Why bytes are not a batch that this build can take.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BatchError {

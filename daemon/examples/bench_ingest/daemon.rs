@@ -27,7 +27,7 @@ impl Drop for Spawned {
 /// What `--daemon` does.
 pub(crate) async fn run(url: &str, tls: Option<&Path>) {
     let mut config = common::daemon::config(url);
-    config.tls = tls.map(|dir| ringscope_daemon::tls::ServerFiles {
+    config.tls = tls.map(|dir| ringscope_tls::ServerFiles {
         cert: dir.join("host.pem"),
         key: dir.join("host.key"),
         client_ca: None,

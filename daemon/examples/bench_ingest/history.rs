@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use ringscope_daemon::clock;
-use ringscope_daemon::store::{CommunicatorRow, Store, WriteSet};
+use ringscope_api::clock;
+use ringscope_store::{CommunicatorRow, Store, WriteSet};
 
 use crate::{common, daemon, database, sending};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ringscope_daemon::api::{Finding, Incident};
+use ringscope_api::{Finding, Incident};
 use ringscope_daemon::client::Client;
 
 use crate::sending;

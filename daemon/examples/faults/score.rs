@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringscope_daemon::api::{Finding, FindingKind, Incident, Severity};
+use ringscope_api::{Finding, FindingKind, Incident, Severity};
 use serde::Serialize;
 
 /// One fault, or healthy twin, at one moment, and what was said of it.

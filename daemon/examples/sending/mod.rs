@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use prost::Message as _;
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use ringscope_wire::batch::{Batch, IngestReply};
 
 /// The way to one daemon.

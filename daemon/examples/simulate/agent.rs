@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{
     Batch, CollectorState, Communicator, FORMAT_VERSION, Identity, Level, Process, ProcessState,
 };

@@ -1,6 +1,6 @@
 //! Who is there: hosts, which of them are degraded and how, and which jobs run on them.
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 
 /// What was asked for.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! The communicators of a process, as its library would say: the world, the ranks of its host, its peers on the others.
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{Communicator, CommunicatorState, Completion, Evidence, RingPosition, Sources};
 
 use crate::cluster::{Cluster, Fault, next};

@@ -1,6 +1,6 @@
 //! What the hosts have: eight NICs and their GPUs behind PCI switches, and an Ethernet interface.
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{Gpu, HostHardware, Nic, NicCounter, NicKind};
 
 use crate::cluster::{Fault, Host};

@@ -1,6 +1,6 @@
 //! What the ranks have done since their job started: counters, bytes per link, operations. All a function of time.
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{Communicator, Counters, Link, Operation, OperationState, Primitive};
 
 use crate::cluster::Fault;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use ringscope_tls::Trust;
+
 use super::{Client, ClientError, daemon_url};
 use crate::config::token_source;
-use crate::tls::Trust;
 
 /// What every command takes that asks a daemon.
 #[derive(Clone, Debug, clap::Args)]

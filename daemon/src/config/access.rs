@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use ringscope_access::{Doors, Proxies};
+use ringscope_server::oidc::OidcConfig;
+
 use super::groups::pairs;
 use super::{Settings, boolean, oidc};
-use crate::access::{Doors, Proxies};
-use crate::oidc::OidcConfig;
 
 /// Options of `ringscope serve` that say who may do what.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{
-    ConfigError, boolean, default_data_dir, directory, duration, environment, or_never, size, token_source,
-};
-
-use crate::agent::{
+use ringscope_agent::{
     AgentConfig, DEFAULT_BACKLOG_BYTES, DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_INTERVAL,
     DEFAULT_KEEP_DEAD, DEFAULT_SYSFS, PretendedSysfs,
 };
-use crate::tls::Trust;
+use ringscope_api::words::parse_duration;
+use ringscope_tls::Trust;
+
+use super::{ConfigError, boolean, default_data_dir, directory, environment, or_never, size, token_source};
 
 /// Command line of `ringscope agent`. Values are checked in [`AgentArgs::into_config`], all at once.
 #[derive(Clone, Debug, clap::Args)]
@@ -90,7 +89,7 @@ impl AgentArgs {
             .unwrap_or_else(|| default_data_dir(&environment).join("agent"));
         let interval = check(&mut mistakes, "interval", self.interval.as_deref(), interval);
         let backlog = check(&mut mistakes, "backlog", self.backlog.as_deref(), size);
-        let keep_dead = check(&mut mistakes, "keep-dead", self.keep_dead.as_deref(), duration);
+        let keep_dead = check(&mut mistakes, "keep-dead", self.keep_dead.as_deref(), parse_duration);
         let dir = check(&mut mistakes, "dir", Some(&self.dir), directory);
         let sysfs = check(&mut mistakes, "sysfs", Some(&self.sysfs), directory);
         let hardware_interval =
@@ -142,7 +141,7 @@ fn check_env(mistakes: &mut Vec<String>, name: &str, value: Option<&str>) -> Opt
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let interval = duration(text)?;
+    let interval = parse_duration(text)?;
     if interval.is_zero() { Err("expected more than 0, e.g. 250ms".to_owned()) } else { Ok(interval) }
 }
 

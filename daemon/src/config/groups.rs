@@ -28,8 +28,8 @@ pub(super) fn pairs<T>(text: &str, pair: impl Fn(&str) -> Result<T, String>) -> 
 #[cfg(test)]
 mod tests {
     use super::pairs;
-    use crate::access::{group_role, group_tenant};
-    use crate::api::Role;
+    use ringscope_access::{group_role, group_tenant};
+    use ringscope_api::Role;
 
     fn roles(text: &str) -> Result<Vec<(String, Role)>, String> {
         pairs(text, group_role)

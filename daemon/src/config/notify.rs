@@ -1,9 +1,10 @@
 //! Who is told of findings, as the settings of `ringscope serve` say it.
 
+use ringscope_api::Severity;
+use ringscope_server::notify::{NotifyConfig, Target, TargetKind, public_url};
+use ringscope_tls::Trust;
+
 use super::{Settings, file};
-use crate::api::Severity;
-use crate::notify::{NotifyConfig, Target, TargetKind, public_url};
-use crate::tls::Trust;
 
 /// Who is told of findings.
 pub(super) fn notify(settings: &mut Settings<'_>) -> NotifyConfig {

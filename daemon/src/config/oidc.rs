@@ -1,12 +1,12 @@
 //! At which OpenID provider people sign in, as the settings of `ringscope serve` say it.
 
 use openidconnect::IssuerUrl;
+use ringscope_access::{Groups, group_role, group_tenant};
+use ringscope_server::notify::public_url;
+use ringscope_server::oidc::OidcConfig;
 
 use super::groups::pairs;
 use super::{Settings, file};
-use crate::access::{Groups, group_role, group_tenant};
-use crate::notify::public_url;
-use crate::oidc::OidcConfig;
 
 /// Default of the scopes besides `openid`: what people are called. Groups often need one more, which other providers refuse.
 const SCOPES: [&str; 2] = ["profile", "email"];

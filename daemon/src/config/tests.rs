@@ -162,7 +162,7 @@ fn targets_come_from_everywhere_and_are_secrets() {
     );
     let from_file = ServeArgs { config: Some(PathBuf::from(path)), ..ServeArgs::default() };
     let config = ServeConfig::load(&from_file, &no_environment).unwrap();
-    assert_eq!(config.notify.severity, crate::api::Severity::Critical);
+    assert_eq!(config.notify.severity, ringscope_api::Severity::Critical);
     assert_eq!(
         shown(config),
         ["alertmanager http://a:9093", "alertmanager http://b:9093", "webhook https://h/…"]
@@ -207,9 +207,9 @@ fn broken_file_is_named() {
 fn durations() {
     let cases = [("250ms", 250), ("5s", 5000), ("2m", 120_000), ("1h", 3_600_000), ("7d", 604_800_000)];
     for (text, ms) in cases {
-        assert_eq!(duration(text), Ok(Duration::from_millis(ms)));
+        assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
     }
     for text in ["", "5", "s", "-1s", "1y", "99999999999999999d"] {
-        assert!(duration(text).is_err(), "{text}");
+        assert!(parse_duration(text).is_err(), "{text}");
     }
 }

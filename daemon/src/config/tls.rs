@@ -1,7 +1,8 @@
 //! With which certificate the daemon serves, as the settings of `ringscope serve` say it.
 
+use ringscope_tls::ServerFiles;
+
 use super::{Settings, file};
-use crate::tls::ServerFiles;
 
 /// Options of `ringscope serve` that say with which certificate it serves.
 #[derive(Clone, Debug, Default, clap::Args)]

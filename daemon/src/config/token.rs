@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use reqwest::Url;
+use ringscope_api::terminal::without_passwords;
+use ringscope_tls::credential::TokenSource;
 
 use super::environment;
-use crate::credential::TokenSource;
-use crate::terminal::without_passwords;
 
 /// The token for the daemon at this address: the file of `--token-file`, else `RINGSCOPE_TOKEN`, else the file that
 /// `RINGSCOPE_TOKEN_FILE` names. Warns where others may see it on its way.

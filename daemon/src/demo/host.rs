@@ -105,3 +105,28 @@ fn link(target: &str, path: &Path) -> io::Result<()> {
         made => made,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ringscope_agent::hardware::read;
+    use ringscope_wire::batch::Nic;
+
+    use super::*;
+
+    #[test]
+    fn a_nic_of_a_pretended_host_goes_down_for_the_agent_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = PretendedHost::create(dir.path(), 2).unwrap();
+        let nics = || {
+            let nics = read("host-2", &host.sysfs).nics.into_iter();
+            let nic = |nic: Nic| (nic.name, nic.up, nic.state, nic.rate_bits_per_s, nic.pci, nic.sent_bytes);
+            nics.map(nic).collect::<Vec<_>>()
+        };
+        let up = |name: &str| (name.into(), true, "up".into(), Some(10_000_000_000), String::new(), None);
+        assert_eq!(nics(), [up("nic0"), up("nic1")]);
+        host.set_nic(1, false).unwrap();
+        assert_eq!(nics(), [up("nic0"), ("nic1".into(), false, "down".into(), None, String::new(), None)]);
+        PretendedHost::create(dir.path(), 2).unwrap();
+        assert_eq!(nics(), [up("nic0"), up("nic1")], "made anew in the folder of an earlier demo");
+    }
+}

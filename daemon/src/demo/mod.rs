@@ -17,20 +17,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host::PretendedHost;
+use job::{Installation, Job, JobSpec};
+use report::{Phase, Report};
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_api::{Finding, FindingKind};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Finding, FindingKind};
 use crate::client::{Client, ClientError};
-use crate::clock::{self, Timestamp};
 use crate::config::{AccessArgs, ConfigError, ServeArgs, ServeConfig, is_local};
 use crate::embedded::{self, Library, LibraryError};
 use crate::serve::{ServeError, Server};
-
-use host::PretendedHost;
-use job::{Installation, Job, JobSpec};
-use report::{Phase, Report};
 
 /// Id of the job that degrades and heals.
 pub const TRAINING_JOB: &str = "demo-training";
@@ -342,8 +341,8 @@ async fn settle(client: &Client) -> Result<(), DemoError> {
     let clock = clock::monotonic();
     let patience = SHOWN_WITHIN;
     loop {
-        let over = |job: &crate::api::Job| {
-            job.state == crate::api::JobState::Ended && job.issued_bytes == job.completed_bytes
+        let over = |job: &ringscope_api::Job| {
+            job.state == ringscope_api::JobState::Ended && job.issued_bytes == job.completed_bytes
         };
         let jobs = client.jobs().await;
         if jobs.as_ref().is_ok_and(|jobs| !jobs.is_empty() && jobs.iter().all(over)) {

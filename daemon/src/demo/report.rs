@@ -1,12 +1,12 @@
 //! What `ringscope demo --json` prints: the objects of the REST API, joined per communicator.
 
-use serde::{Deserialize, Serialize};
-
-use crate::api::{
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
     CommunicatorState, Dropped, Finding, FindingState, PrimitiveTotals, Rank, RankPrimitives, Ring, Severity,
 };
+use serde::{Deserialize, Serialize};
+
 use crate::client::{Client, ClientError};
-use crate::clock::Timestamp;
 
 /// The whole report.
 #[derive(Clone, Debug, Deserialize, Serialize)]

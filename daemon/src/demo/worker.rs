@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use ringscope_api::clock;
 use serde::{Deserialize, Serialize};
 
 use super::nccl::{Communicator, Nccl, NcclError, Reduction, UniqueId};
-use crate::clock;
 
 /// Arguments of the hidden `ringscope demo-worker`: what a launcher tells a rank.
 #[derive(Clone, Debug, clap::Args)]

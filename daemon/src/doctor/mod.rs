@@ -106,5 +106,5 @@ impl DoctorArgs {
 
 /// Where segments lie if nothing else is said.
 fn default_dir() -> PathBuf {
-    PathBuf::from(crate::agent::DEFAULT_DIR)
+    PathBuf::from(ringscope_agent::DEFAULT_DIR)
 }

@@ -7,13 +7,13 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use ringscope_agent::refused;
 use ringscope_wire::segment::layout::{COMMUNICATOR_FAILED, DropReason, SOURCE_CALLS, SOURCE_PLUGIN};
 use ringscope_wire::segment::read::{Communicator, Snapshot};
 
 use super::environment::{is_collector, is_preload};
 use super::report::{Copy, Report, Sees, Source};
 use super::segment;
-use crate::agent::refused;
 use crate::program::{Object, is_nccl};
 use crate::run::shim;
 

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
+use ringscope_api::words::NO_CALL_YET;
 use serde::Serialize;
-
-use crate::words::NO_CALL_YET;
 
 /// A report on a command or a process.
 #[derive(Debug, Serialize)]

@@ -6,21 +6,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ringscope_api::clock;
+use ringscope_api::terminal::{clean, cleaned};
+use ringscope_api::{Import, Verdict};
+use ringscope_tls::Trust;
 use ringscope_wire::batch::Batch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::deliver;
 use super::error::ImportError;
-use super::gathered::Gathered;
 use super::show::{self, Style};
-use super::source::{Input, inputs};
-use crate::api::{Import, Verdict};
 use crate::client::daemon_url;
-use crate::clock;
 use crate::config::token_source;
-use crate::terminal::{clean, cleaned};
-use crate::tls::Trust;
+use ringscope_import::Gathered;
+use ringscope_import::source::{Input, inputs};
 
 /// Arguments of `ringscope import`.
 #[derive(Debug, clap::Args)]

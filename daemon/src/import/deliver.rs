@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use prost::Message as _;
 use reqwest::header;
+use ringscope_api::Problem;
+use ringscope_api::terminal::without_passwords;
+use ringscope_store::DatabaseUrl;
+use ringscope_tls::credential::{Credential, TokenSource};
+use ringscope_tls::{self as tls, Trust};
 use ringscope_wire::batch::Batch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::error::ImportError;
-use crate::api::Problem;
-use crate::client::{innermost, is_secure};
+use crate::client::is_secure;
 use crate::config::{AccessConfig, ServeConfig, is_local};
-use crate::credential::{Credential, TokenSource};
 use crate::serve::Server;
-use crate::store::DatabaseUrl;
-use crate::terminal::without_passwords;
-use crate::tls::{self, Trust};
 
 /// Sends the batches to the daemon at `url`.
 pub(super) async fn post(
@@ -29,7 +29,7 @@ pub(super) async fn post(
     let refused = |reason: String| ImportError::Refused { url: without_passwords(url).into_owned(), reason };
     let no_answer = |error: reqwest::Error| ImportError::NoAnswer {
         url: without_passwords(url).into_owned(),
-        reason: innermost(&error),
+        reason: tls::innermost(&error),
     };
     let shape = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
     let client = tls::client(trust, is_secure(url), shape)?;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use ringscope_api::words::is_host;
+use ringscope_api::{Detail, FileKind, Import, ImportedFile, Proof, Severity, Verdict};
+
 use self::page::{Colour, Page};
 use self::words::{count, cut, few};
-use super::named::name;
-use crate::api::{Detail, FileKind, Import, ImportedFile, Proof, Severity, Verdict};
-use crate::words::is_host;
+use ringscope_import::named::name;
 
 mod communicators;
 mod page;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum as _;
+use ringscope_agent::DEFAULT_DIR;
 
 use super::library_folder;
 use super::note::Note;
-use crate::agent::DEFAULT_DIR;
 use crate::config::Launch;
 
 /// Arguments of `ringscope run`.
@@ -127,7 +127,7 @@ impl RunArgs {
 
     pub(super) fn note(&self) -> Note {
         let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.job(), command, crate::clock::now(), Launch::from_env())
+        Note::new(self.job(), command, ringscope_api::clock::now(), Launch::from_env())
     }
 
     /// The folder for segments and logs.

@@ -6,11 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringscope_agent::log_folder;
+use ringscope_agent::refused::is_memory;
+use ringscope_api::clock::Timestamp;
 use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, Timespec, Timestamps, UTIME_NOW, utimensat};
-
-use crate::agent::log_folder;
-use crate::agent::refused::is_memory;
-use crate::clock::Timestamp;
 
 /// How the name of the folder begins: `libs-<id>`, this user's own, in the folder of segments.
 const PREFIX: &str = "libs-";
@@ -104,7 +103,7 @@ mod tests {
             path
         };
         let (current, old) = (file("0f"), file("1e"));
-        let at = |days: u64| Timestamp(crate::clock::now().0 + days * DAY_NS);
+        let at = |days: u64| Timestamp(ringscope_api::clock::now().0 + days * DAY_NS);
         sweep(folder.path(), &[&current], at(6));
         assert!(old.exists(), "it was used a week ago");
         sweep(folder.path(), &[&current], at(8));
@@ -119,7 +118,7 @@ mod tests {
         let program = version.join("cat");
         fs::copy("/bin/cat", &program).unwrap();
         let mut process = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let later = Timestamp(crate::clock::now().0 + 8 * DAY_NS);
+        let later = Timestamp(ringscope_api::clock::now().0 + 8 * DAY_NS);
         sweep(folder.path(), &[], later);
         assert!(program.exists());
         process.kill().unwrap();

@@ -21,14 +21,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::agent::log_folder;
-use crate::agent::refused;
-use crate::agent::room;
-use crate::agent::sweep::{is_served, sweep};
+use args::Inherited;
+use ringscope_agent::log_folder;
+use ringscope_agent::refused;
+use ringscope_agent::room;
+use ringscope_agent::shared_dir;
+use ringscope_agent::sweep::{is_served, sweep};
+
 use crate::embedded::{self, Library, LibraryError};
 use crate::program::Libraries;
-use crate::shared_dir;
-use args::Inherited;
 pub use args::RunArgs;
 use shim::ShimError;
 
@@ -105,7 +106,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     let dir = args.dir();
     let dir = prepare_dir(&dir).map_err(|source| RunError::Dir { dir, source })?;
     let unpacked = Unpacked::any(&args.cache_dirs(&dir))?;
-    let swept = sweep(&dir, crate::clock::now());
+    let swept = sweep(&dir, ringscope_api::clock::now());
     tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
     let lack = room::lacks(&dir);
     if let Some(lack) = &lack {
@@ -175,7 +176,7 @@ impl Unpacked {
         // On a disk that several machines have, nobody knows who else uses what lies there.
         if refused::is_memory(folder) {
             let used = [unpacked.collector.as_path(), &unpacked.preload];
-            library_folder::sweep(folder, &used, crate::clock::now());
+            library_folder::sweep(folder, &used, ringscope_api::clock::now());
         }
         Ok(unpacked)
     }
@@ -269,7 +270,7 @@ fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result
     })?;
     let file = log::private(&folder, run_id);
     // Where an agent reads the log, it frees what it has read.
-    let is_wanted = wish.is_some() || !is_served(dir, crate::clock::now());
+    let is_wanted = wish.is_some() || !is_served(dir, ringscope_api::clock::now());
     if is_wanted && let Err(error) = relay::start(wish, &folder, run_id) {
         let error = format!("the process that reads the library's log cannot be started: {error}");
         if wish.is_some() {

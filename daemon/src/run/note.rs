@@ -4,10 +4,10 @@
 use std::io;
 use std::path::Path;
 
+use ringscope_agent::procfs::{boot_id, own_start_ns};
+use ringscope_api::clock::Timestamp;
 use serde::Serialize;
 
-use crate::agent::procfs::{boot_id, own_start_ns};
-use crate::clock::Timestamp;
 use crate::config::Launch;
 
 /// A run.
@@ -52,5 +52,53 @@ impl Note {
             let _ = std::fs::remove_file(&temporary);
         }
         left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringscope_agent::run_file::RunFile;
+    use ringscope_wire::batch::Identity;
+
+    use super::*;
+
+    #[test]
+    fn what_run_leaves_is_what_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let started_at: Timestamp = "2026-01-31T12:00:00.5Z".parse().unwrap();
+        let command = vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()];
+        let launch = Launch {
+            host: "node1".into(),
+            global_rank: Some(3),
+            world_size: Some(8),
+            local_rank: Some(1),
+            k8s_namespace: String::new(),
+            k8s_pod: "pod-3".into(),
+        };
+        let note = Note::new(Some("llama".into()), command, started_at, launch);
+        note.leave(dir.path(), "0f3a").unwrap();
+        let read = RunFile::read(dir.path(), "0f3a");
+        assert_eq!((read.job.as_deref(), read.executable.as_deref()), (Some("llama"), Some("python3")));
+        assert_eq!(
+            (read.started_at, read.owner()),
+            (Some(started_at), Some(rustix::process::getuid().as_raw()))
+        );
+        assert_eq!(read.boot_id.as_deref(), Some(boot_id()));
+        let expected = Identity {
+            host: "node1".into(),
+            pid: std::process::id(),
+            start_time_ns: own_start_ns().unwrap(),
+            job: "llama".into(),
+            global_rank: Some(3),
+            world_size: Some(8),
+            local_rank: Some(1),
+            k8s_pod: "pod-3".into(),
+            executable: "python3".into(),
+            user: read.owner(),
+            ..Identity::default()
+        };
+        assert_eq!(read.identity("machine", true), Some(expected));
+        assert_eq!(read.identity("machine", false).unwrap().host, "machine");
+        assert_eq!(RunFile::read(dir.path(), "0f3b"), RunFile::default());
     }
 }

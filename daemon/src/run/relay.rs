@@ -13,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringscope_agent::log_hole::{Freed, KEPT_BYTES, hold};
+use ringscope_agent::sweep::{AWAY, is_served};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::descriptors;
 use super::lines::Filter;
 use super::log::{LOG_PREFIX, Level, Wish, is_regular};
-use crate::agent::log_hole::{Freed, KEPT_BYTES, hold};
-use crate::agent::sweep::{AWAY, is_served};
 
 /// Arguments of the hidden command.
 #[derive(Debug, clap::Args)]
@@ -213,9 +213,9 @@ impl<'a> Relay<'a> {
         if self.logs.values().all(|log| log.offset <= KEPT_BYTES) {
             return Ok(());
         }
-        let now = crate::clock::monotonic();
+        let now = ringscope_api::clock::monotonic();
         let is_served =
-            self.args.dir.parent().is_some_and(|segments| is_served(segments, crate::clock::now()));
+            self.args.dir.parent().is_some_and(|segments| is_served(segments, ringscope_api::clock::now()));
         for (path, log) in &mut self.logs {
             // One that cannot be freed grows, as it would without us.
             let _ = log.free(path, is_served, now);
@@ -245,7 +245,7 @@ impl<'a> Relay<'a> {
             if !self.logs.contains_key(&entry.path()) {
                 let copied = (self.args.level)
                     .map(|level| (Filter::new(level, &self.args.without), self.target(host, pid)));
-                let before = [(crate::clock::monotonic(), 0); 2];
+                let before = [(ringscope_api::clock::monotonic(), 0); 2];
                 let (pid, freed) = (pid.to_owned(), Freed::default());
                 self.logs.insert(entry.path(), Log { pid, offset: 0, copied, held: None, freed, before });
             }

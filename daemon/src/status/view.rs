@@ -1,15 +1,15 @@
 //! The text of `ringscope status`, for narrow and wide terminals. Pure.
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
-
-use super::Status;
-use crate::api::{
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::{duration, rate, size};
+use ringscope_api::{
     CommunicatorState, CommunicatorSummary, Condition, Finding, FindingKind, HealthLevel as Level,
     HostSummary, Incident, Job, Severity, SummationGroup, SummationGroupState,
 };
-use crate::clock::Timestamp;
-use crate::health;
-use crate::words::{duration, rate, size};
+use ringscope_judge::health;
+
+use super::Status;
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug, Default)]
@@ -300,9 +300,9 @@ const WIDE: u16 = 110;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Culprit, JobState};
-    use crate::health::tests::{NOW, host, incident, job};
-    use crate::notify::told::tests::finding;
+    use ringscope_api::{Culprit, JobState};
+    use ringscope_samples::objects::finding;
+    use ringscope_samples::objects::{NOW, host, incident, job};
 
     fn status() -> Status {
         let jobs = vec![job("train", JobState::Running, 0)];

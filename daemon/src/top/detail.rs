@@ -5,13 +5,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::{duration, plural, rate, size};
+use ringscope_api::{Condition, HostDetail, HostSummary, Nic};
+use ringscope_judge::health;
 
 use super::parts::{Lines, Palette, findings, missing, title};
 use super::state::{Open, State};
-use crate::api::{Condition, HostDetail, HostSummary, Nic};
-use crate::clock::Timestamp;
-use crate::health;
-use crate::words::{duration, plural, rate, size};
 
 /// Draws what is open.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {

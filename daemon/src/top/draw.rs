@@ -5,16 +5,16 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Wrap};
+use ringscope_api::Condition;
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::{duration, plural, rate};
+use ringscope_judge::health;
 
 use super::headline::{SMALL_LINES, headline};
 use super::map::{self, Grid};
 use super::parts::{Palette, finding_line, line_style, pane, window};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
-use crate::api::Condition;
-use crate::clock::Timestamp;
-use crate::health;
-use crate::words::{duration, plural, rate};
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, colour: bool) {

@@ -7,13 +7,13 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::{duration, list, plural, rate, size};
+use ringscope_api::{SummationGroupDetail, SummationGroupState, SummationService, SummationWait};
+use ringscope_judge::health;
 
 use super::parts::{Lines, Palette, findings, line_style, missing, pane, title, window};
 use super::state::{Pane, State};
-use crate::api::{SummationGroupDetail, SummationGroupState, SummationService, SummationWait};
-use crate::clock::Timestamp;
-use crate::health;
-use crate::words::{duration, list, plural, rate, size};
 
 /// The pane of all groups.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette, area: Rect) {

@@ -3,12 +3,12 @@
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use ringscope_api::HealthLevel as Level;
+use ringscope_api::clock::Timestamp;
+use ringscope_judge::health;
 
 use super::parts::{Lines, Palette};
 use super::state::State;
-use crate::api::HealthLevel as Level;
-use crate::clock::Timestamp;
-use crate::health;
 
 /// The sentence, with the advice where that leaves room for all panes; and how many lines of the screen they take.
 pub(super) fn headline(

@@ -3,9 +3,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
+use ringscope_api::{Condition, HostSummary};
 
 use super::parts::Palette;
-use crate::api::{Condition, HostSummary};
 
 /// How hosts lie in an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ringscope_api::clock;
+use state::{Action, Open, Snapshot, State};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::{Client, ClientError, DaemonArgs};
-use crate::{clock, config};
-use state::{Action, Open, Snapshot, State};
+use crate::config;
 
 /// Arguments of `ringscope top`.
 #[derive(Debug, clap::Args)]

@@ -3,12 +3,13 @@
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Block;
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::{duration, plural};
+use ringscope_api::{Condition, Finding, Severity};
+use ringscope_judge::health;
+use ringscope_server::runbook;
 
 use super::state::{Pane, State};
-use crate::api::{Condition, Finding, Severity};
-use crate::clock::Timestamp;
-use crate::words::{duration, plural};
-use crate::{health, runbook};
 
 /// Lines of what is open.
 pub(super) type Lines<'a> = Vec<Line<'a>>;

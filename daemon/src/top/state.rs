@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use crate::api::{
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
     Finding, Health, HostDetail, HostSummary, Job, JobState, SummationGroup, SummationGroupDetail,
     SummationGroupState,
 };
-use crate::clock::Timestamp;
-use crate::health;
+use ringscope_judge::health;
 
 /// What the daemon said at one moment.
 #[derive(Clone, Debug)]

@@ -1,16 +1,16 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
-use super::state::{Action, Open, Snapshot, State};
-use super::*;
-use crate::api::{
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
     Condition, FindingKind, HostSummary, Incident, Job, JobState, Page, Severity, SummationGroup,
     SummationGroupDetail,
 };
-use crate::clock::Timestamp;
-use crate::health::tests::{NOW, host, incident, job};
-use crate::notify::told::tests::finding;
+use ringscope_samples::objects::finding;
+use ringscope_samples::objects::{NOW, host, incident, job};
+
+use super::state::{Action, Open, Snapshot, State};
+use super::*;
 
 fn state(jobs: Vec<Job>, hosts: Vec<HostSummary>) -> State {
     let first_seen_s = NOW.0 / 1_000_000_000 - 840;
@@ -21,7 +21,7 @@ fn state(jobs: Vec<Job>, hosts: Vec<HostSummary>) -> State {
         .filter(|host| host.degraded)
         .map(|host| incident(&host.host, &host.host, Severity::Critical, &host.reasons[0]))
         .collect();
-    let health = crate::health::health(&jobs, &hosts, &open, NOW);
+    let health = ringscope_judge::health::health(&jobs, &hosts, &open, NOW);
     let groups = Vec::new();
     State::new(
         "http://d".into(),
@@ -179,7 +179,7 @@ fn what_is_open_and_cannot_be_had_says_why() {
 #[test]
 fn a_host_shows_the_findings_that_accuse_it() {
     let mut state = cluster(12, &[3]);
-    let accused = crate::api::Culprit { host: "node-5".into(), ..Default::default() };
+    let accused = ringscope_api::Culprit { host: "node-5".into(), ..Default::default() };
     state.snapshot.findings[0].accused = vec![accused];
     state.open = Some(Open::Host("node-5".into()));
     assert!(screen(&mut state, 120, 40).contains("1 firing finding"));

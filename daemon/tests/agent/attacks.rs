@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock::monotonic;
+use ringscope_api::clock::monotonic;
 use ringscope_wire::batch::{Batch, Process, ProcessState};
 
 use crate::daemon::{Answer, FakeDaemon};

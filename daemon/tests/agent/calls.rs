@@ -141,7 +141,7 @@ async fn what_completes_after_a_loss_tells_that_what_was_before_it_is_over() {
     assert!(!daemon.communicator(42, SLOT_0).completion_lost.is_empty(), "nothing is known of it");
 
     // Called after the agent has read that something was lost.
-    let later = ringscope_daemon::clock::now().0 - ANCHOR_WALL_NS + ANCHOR_TICKS;
+    let later = ringscope_api::clock::now().0 - ANCHOR_WALL_NS + ANCHOR_TICKS;
     for (ticket, state) in [(1, OPERATION_COMPLETED), (2, OPERATION_ISSUED)] {
         segment.record_at(ticket, ticket, state);
         segment.record_field(ticket, offset_of!(Record, issued_ticks), &(later + ticket).to_le_bytes());

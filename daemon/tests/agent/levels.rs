@@ -2,8 +2,8 @@
 
 use std::mem::offset_of;
 
-use ringscope_daemon::agent::write_level;
-use ringscope_daemon::api::LevelChoice;
+use ringscope_agent::write_level;
+use ringscope_api::LevelChoice;
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{Level, Wish};
 use ringscope_wire::segment::layout::{

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use prost::Message as _;
-use ringscope_daemon::agent::KernelLog;
+use ringscope_agent::KernelLog;
 use ringscope_wire::batch::{CollectorState, Inquiry, KernelMessageKind, Look, Process, ProcessState};
 
 use crate::Host;

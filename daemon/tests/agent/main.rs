@@ -34,7 +34,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use daemon::{Answer, FakeDaemon, key};
-use ringscope_daemon::agent::{AgentConfig, AgentError, run};
+use ringscope_agent::{AgentConfig, AgentError, run};
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{Communicator, CommunicatorState, OperationState, ProcessState};
 use ringscope_wire::segment::layout::{

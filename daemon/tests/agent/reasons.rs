@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringscope_daemon::clock::monotonic;
+use ringscope_api::clock::monotonic;
 
 use crate::Host;
 use crate::daemon::{Answer, FakeDaemon};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock::monotonic;
+use ringscope_api::clock::monotonic;
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::Server;
 use ringscope_wire::batch::{Inquiry, Process, ProcessState};

@@ -11,8 +11,8 @@ use std::time::Duration;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
 };
-use ringscope_daemon::agent::{AgentConfig, confine};
-use ringscope_daemon::clock::monotonic;
+use ringscope_agent::{AgentConfig, confine};
+use ringscope_api::clock::monotonic;
 use rustix::process::{Pid, Signal};
 
 use crate::Host;

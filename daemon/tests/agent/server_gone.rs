@@ -4,7 +4,7 @@ use std::os::unix::fs::chown;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock::monotonic;
+use ringscope_api::clock::monotonic;
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::Process;
 use rustix::process::{Pid, Signal, kill_process};

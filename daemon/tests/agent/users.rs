@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock::monotonic;
+use ringscope_api::clock::monotonic;
 use ringscope_wire::Primitive;
 use ringscope_wire::segment::layout::Fixed;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{PATIENCE, TempDir, free_port};

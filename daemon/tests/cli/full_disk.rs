@@ -2,7 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use ringscope_daemon::store::Store;
+use ringscope_store::Store;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::Value;
 

@@ -6,13 +6,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 use std::thread;
 
+use ringscope_api::clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::batches::{Job, SMALL, START_NS};
 use crate::common::daemon::Daemon;
 use crate::common::{free_port, summation};
 use crate::{check, end, ringscope};
-use ringscope_daemon::clock;
 
 fn status(url: &str) -> Command {
     ringscope(&["status", "--daemon", url])

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringscope_daemon::api::{Job, JobState, Page};
+use ringscope_api::{Job, JobState, Page};
 use rustix::process::Signal;
 
 use crate::common::stage::{Process, Stage};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use prost::Message as _;
-use ringscope_daemon::api::Role;
+use ringscope_api::Role;
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, closed, config, sqlite, tokens};

@@ -130,7 +130,7 @@ fn without_a_terminal_or_a_daemon_it_says_so() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let status = terminal.top(&url).wait().unwrap();
     assert_eq!(status.code(), Some(1));
-    let clock = ringscope_daemon::clock::monotonic();
+    let clock = ringscope_api::clock::monotonic();
     while !terminal.text().contains("Connection refused") && clock.elapsed() < Duration::from_secs(10) {
         std::thread::yield_now();
     }

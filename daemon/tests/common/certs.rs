@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
-use ringscope_daemon::clock;
-use ringscope_daemon::tls::{ServerFiles, Trust};
+use ringscope_api::clock;
+use ringscope_tls::{ServerFiles, Trust};
 use time::{Duration, OffsetDateTime};
 
 /// A CA.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringscope_daemon::api::PrimitiveTotals;
+use ringscope_api::PrimitiveTotals;
 use ringscope_daemon::demo::report::{Report, ReportedCommunicator};
 
 use super::stage::faithful;

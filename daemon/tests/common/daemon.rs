@@ -4,11 +4,12 @@ use std::path::Path;
 
 use prost::Message as _;
 use reqwest::{Response, StatusCode};
-use ringscope_daemon::api::{Problem, Role, TokenWish};
+use ringscope_api::clock;
+use ringscope_api::{Problem, Role, TokenWish};
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::serve::{ServeError, Server};
-use ringscope_daemon::store::Store;
-use ringscope_daemon::{clock, gate};
+use ringscope_server::gate;
+use ringscope_store::Store;
 use ringscope_wire::batch::{Batch, IngestReply};
 use serde_json::Value;
 use tokio::task::JoinHandle;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 
 /// How long a test waits for what must happen; far more than it ever takes.
 pub const PATIENCE: Duration = Duration::from_secs(180);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 
 use super::{TempDir, free_port};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use ringscope_api::clock;
 use ringscope_daemon::client::Client;
-use ringscope_daemon::clock;
 use ringscope_daemon::demo::host::PretendedHost;
 use ringscope_daemon::demo::job::{Installation, Job, JobSpec};
 use ringscope_daemon::embedded::{self, Library};

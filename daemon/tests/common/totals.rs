@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use ringscope_daemon::api::JobState;
+use ringscope_api::JobState;
 use ringscope_daemon::client::{Client, ClientError};
 use ringscope_daemon::demo::job::Job;
 use ringscope_daemon::demo::worker::Called;

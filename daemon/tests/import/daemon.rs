@@ -2,7 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use ringscope_daemon::api::Role;
+use ringscope_api::Role;
 use serde_json::Value;
 
 use crate::common::daemon::{Daemon, closed, problem, sqlite, tokens};

@@ -1,6 +1,6 @@
 //! The live path of a cell: an agent reads its folder into a daemon, which says what it does not see.
 
-use ringscope_daemon::agent::{self, AgentConfig, AgentError};
+use ringscope_agent::{self as agent, AgentConfig, AgentError};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;

@@ -15,19 +15,18 @@ mod common;
 mod browser;
 mod provider;
 
+use browser::Browser;
 use common::certs::Authority;
 use common::daemon::{Daemon, config, problem, sqlite};
 use common::{free_port, scratch, until};
 use openidconnect::IssuerUrl;
-use ringscope_daemon::access::{Groups, group_role, group_tenant};
-use ringscope_daemon::config::{AccessConfig, ServeConfig};
-use ringscope_daemon::notify::NotifyConfig;
-use ringscope_daemon::oidc::OidcConfig;
-use ringscope_daemon::tls::Trust;
-use serde_json::{Value, json};
-
-use browser::Browser;
 use provider::Provider;
+use ringscope_access::{Groups, group_role, group_tenant};
+use ringscope_daemon::config::{AccessConfig, ServeConfig};
+use ringscope_server::notify::NotifyConfig;
+use ringscope_server::oidc::OidcConfig;
+use ringscope_tls::Trust;
+use serde_json::{Value, json};
 
 /// Where a daemon and a provider of a test are.
 struct Places {

@@ -5,11 +5,12 @@ use std::path::Path;
 use futures::StreamExt as _;
 use prost::Message as _;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use ringscope_daemon::api::{NewToken, Role};
+use ringscope_access::Proxies;
+use ringscope_api::clock;
+use ringscope_api::{NewToken, Role};
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_daemon::serve::{ServeError, Server};
-use ringscope_daemon::store::Store;
-use ringscope_daemon::{access::Proxies, clock};
+use ringscope_store::Store;
 use ringscope_wire::batch::ProcessState;
 use serde_json::{Value, json};
 

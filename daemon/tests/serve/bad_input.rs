@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::{ServeError, Server};
-use ringscope_daemon::store::{Store, StoreError};
+use ringscope_store::{Store, StoreError};
 
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, config, problem, sqlite};

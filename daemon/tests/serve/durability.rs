@@ -105,7 +105,7 @@ async fn killed_daemon_loses_nothing(database_url: &str) {
 
 /// Leaves the two agents at 20 each.
 async fn reset_agent(database_url: &str) {
-    use ringscope_daemon::store::Store;
+    use ringscope_store::Store;
     let store = Store::open(&database_url.parse().unwrap()).await.unwrap().unwrap();
     let restored = store.restore().await.unwrap();
     assert_eq!(restored.agents.len(), 3);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ringscope_daemon::config::ServeConfig;
-use ringscope_daemon::store::Store;
+use ringscope_store::Store;
 use serde_json::Value;
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};

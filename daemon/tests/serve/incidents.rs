@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use futures::StreamExt as _;
 use prost::Message as _;
 use reqwest::{Method, Response};
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use serde_json::{Value, json};
 
 use super::access::with_tokens;

@@ -1,7 +1,7 @@
 //! Wishes for a level: what is taken, what is refused, and which agents hear of them.
 
 use reqwest::Response;
-use ringscope_daemon::api::{JobLevel, LevelChoice};
+use ringscope_api::{JobLevel, LevelChoice};
 use ringscope_wire::batch::{Batch, Level, Wish};
 
 use crate::common::batches::{Job, SMALL, START_NS};

@@ -8,11 +8,11 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use ringscope_daemon::api::Severity;
-use ringscope_daemon::clock;
+use ringscope_api::Severity;
+use ringscope_api::clock;
 use ringscope_daemon::config::ServeConfig;
-use ringscope_daemon::notify::{NotifyConfig, Pace, Target, TargetKind};
 use ringscope_daemon::serve::GRACE;
+use ringscope_server::notify::{NotifyConfig, Pace, Target, TargetKind};
 use serde_json::Value;
 use tokio::net::TcpListener;
 

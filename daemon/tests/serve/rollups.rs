@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ringscope_daemon::clock::{self, Timestamp};
-use ringscope_daemon::store::{CommunicatorRow, Keep, Metric, SampleRow, SeriesQuery, Store, WriteSet};
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_store::{CommunicatorRow, Keep, Metric, SampleRow, SeriesQuery, Store, WriteSet};
 use serde_json::Value;
 
 use super::stores::{communicator, sample};
@@ -168,7 +168,7 @@ async fn growth(store: &Store, start_ms: i64, step_ms: i64) -> BTreeMap<(String,
             step_ms,
         };
         let mut last = BTreeMap::new();
-        let take = |point: ringscope_daemon::store::SamplePoint<'_>| {
+        let take = |point: ringscope_store::SamplePoint<'_>| {
             let before = last.insert(point.host.to_owned(), (point.ts_ms, point.value));
             let (before_ms, before) = before.unwrap_or((0, point.value));
             assert!(before_ms < point.ts_ms, "the rows of a series come by time");

@@ -2,7 +2,7 @@
 
 use prost::Message as _;
 use reqwest::{Method, Response, StatusCode};
-use ringscope_daemon::api::Role;
+use ringscope_api::Role;
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use ringscope_wire::batch::{Batch, ProcessState};
 use serde_json::Value;
@@ -27,9 +27,14 @@ async fn daemon(dir: &std::path::Path, tenant_share: Option<u8>) -> (Daemon, [St
     (daemon, acme, globex, all)
 }
 
+/// The daemon's answer to a batch; asked again where it has closed the connection that the client had kept.
 async fn send(daemon: &Daemon, token: &str, batch: &Batch) -> Response {
-    let request = daemon.ask(Method::POST, "/api/v1/ingest", token);
-    request.header("content-type", "application/x-protobuf").body(batch.encode_to_vec()).send().await.unwrap()
+    eventually("an answer", async || {
+        let request = daemon.ask(Method::POST, "/api/v1/ingest", token);
+        let request = request.header("content-type", "application/x-protobuf").body(batch.encode_to_vec());
+        request.send().await.ok()
+    })
+    .await
 }
 
 async fn import(daemon: &Daemon, token: &str) -> Response {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ringscope_daemon::access::SessionRow;
-use ringscope_daemon::api::{
+use ringscope_access::SessionRow;
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
     AuditEntry, Finding, FindingKind, FindingState, Incident, IncidentNote, Role, Severity, TokenWish,
 };
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::gate::made;
-use ringscope_daemon::store::{
+use ringscope_server::gate::made;
+use ringscope_store::{
     AgentRow, AuditQuery, CommunicatorRow, CountersRow, Keep, Metric, ProcessRow, SamplePoint, SampleRow,
     SeriesQuery, Store, WriteSet,
 };

@@ -1,6 +1,6 @@
 //! Summation groups, from batches to what people see.
 
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use ringscope_wire::batch::{SummationRound, SummationState};
 
 use crate::common::batches::START_NS;

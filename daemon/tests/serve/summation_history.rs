@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringscope_daemon::clock::Timestamp;
-use ringscope_daemon::store::{
+use ringscope_api::clock::Timestamp;
+use ringscope_store::{
     Metric, SamplePoint, SeriesQuery, Store, SummationGroupRow, SummationSampleRow, WriteSet,
 };
 

@@ -3,9 +3,10 @@
 use futures::StreamExt as _;
 use prost::Message as _;
 use reqwest::Method;
-use ringscope_daemon::api::{Role, TokenWish};
-use ringscope_daemon::store::Store;
-use ringscope_daemon::{clock, gate};
+use ringscope_api::clock;
+use ringscope_api::{Role, TokenWish};
+use ringscope_server::gate;
+use ringscope_store::Store;
 use ringscope_wire::batch::{Batch, IngestReply};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ringscope_daemon::clock;
-use ringscope_daemon::store::{Metric, SeriesQuery, Store};
+use ringscope_api::clock;
+use ringscope_store::{Metric, SeriesQuery, Store};
 use sqlx::AssertSqlSafe;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::PgPool;

@@ -1,7 +1,7 @@
 //! Tokens and sessions by TLS: every client brings both its trust and its token.
 
 use reqwest::Method;
-use ringscope_daemon::api::Role;
+use ringscope_api::Role;
 use ringscope_daemon::config::{AccessConfig, ServeConfig};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use ringscope_daemon::config::ServeConfig;
-use ringscope_daemon::tls::ServerFiles;
+use ringscope_tls::ServerFiles;
 
 use crate::common::certs::{Authority, Pair, write};
 use crate::common::daemon::{Daemon, config};

@@ -25,7 +25,7 @@ use common::certs::Authority;
 use common::daemon::{Daemon, config};
 pub(crate) use common::stage::RINGSCOPE;
 use ringscope_daemon::config::ServeConfig;
-use ringscope_daemon::tls::ServerFiles;
+use ringscope_tls::ServerFiles;
 
 /// Names of a daemon on loopback.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use ringscope_daemon::config::ServeConfig;
-use ringscope_daemon::http::{self, Limits};
-use ringscope_daemon::notify::{NotifyConfig, Pace, Target, TargetKind};
-use ringscope_daemon::tls::{Own, Trust};
+use ringscope_server::http::{self, Limits};
+use ringscope_server::notify::{NotifyConfig, Pace, Target, TargetKind};
+use ringscope_tls::{Own, Trust};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

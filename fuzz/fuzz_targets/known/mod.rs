@@ -1,9 +1,9 @@
 //! The tokens that the daemon knows in the targets `token` and `cookie`; `cargo xtask fuzz` makes seeds of the same.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ringscope_daemon::access::{Book, Secret, TokenRow};
-use ringscope_daemon::api::{Role, Token};
-use ringscope_daemon::clock::Timestamp;
+use ringscope_access::{Book, Secret, TokenRow};
+use ringscope_api::{Role, Token};
+use ringscope_api::clock::Timestamp;
 
 /// When tokens were made.
 pub const BEGAN: Timestamp = Timestamp(1_000_000_000);

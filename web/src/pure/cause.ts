@@ -2,7 +2,7 @@
 
 import { words } from "./format";
 
-/** Those whose label does not speak for itself; the daemon's labels are in `daemon/src/diagnose`. */
+/** Those whose label does not speak for itself; the daemon's labels are in `daemon/judge/src`. */
 const WORDS: Record<string, string> = {
   capped_by_peer: "capped by a peer that found fewer",
   coincidence: "doubled, other rules make up for a peer",

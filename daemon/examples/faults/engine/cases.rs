@@ -1,7 +1,7 @@
 //! The faults and twins that the job program has (`engine/examples/fault_job`, `--list`), and what must be said of each.
 
-use ringscope_daemon::api::FindingKind;
-use ringscope_daemon::api::FindingKind::{
+use ringscope_api::FindingKind;
+use ringscope_api::FindingKind::{
     CallMismatch, DeviceStalled, HostLost, InitStuck, OrderDeadlock, P2pUnmatched, RankDead, RankMissing,
     TeardownStuck, TransferStalled,
 };

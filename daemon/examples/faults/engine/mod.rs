@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use cases::{CASES, Case, Guilt};
 use futures::StreamExt as _;
-use ringscope_daemon::clock;
+use job::{Event, Job, Shape, Stage};
+use ringscope_api::clock;
 
 use crate::arguments::{self, Engine as Options};
 use crate::daemon::Daemon;
 use crate::score::Trial;
-use cases::{CASES, Case, Guilt};
-use job::{Event, Job, Shape, Stage};
 
 pub(crate) async fn run(
     options: &Options,

@@ -1,6 +1,6 @@
 //! The faults of a fleet and their healthy twins.
 
-use ringscope_daemon::api::FindingKind;
+use ringscope_api::FindingKind;
 
 use super::program::{ALL_REDUCE, Edit, Kind, Signature};
 use super::tell::{Life, Teller};

@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use cases::{CASES, Case};
 use futures::StreamExt as _;
-use ringscope_daemon::clock;
+use ringscope_api::clock;
+use tell::Teller;
 
 use crate::arguments::{self, Fleet as Options};
 use crate::daemon::Daemon;
 use crate::score::Trial;
 use crate::sending;
-use cases::{CASES, Case};
-use tell::Teller;
 
 pub(crate) async fn run(
     options: &Options,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringscope_daemon::clock::Timestamp;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{
     Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion, Counters,
     FORMAT_VERSION, Identity, Level, OpenCall, Operation, OperationState, Process, ProcessState,

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use ringscope_api::words::is_host;
+use ringscope_api::{Import, ImportedCommunicator, Rank, Ring};
+use ringscope_import::named::name;
+
 use super::page::{Page, Style};
 use super::words::{HOSTS_DRAWN, count, drawn, few, ranges};
-use crate::api::{Import, ImportedCommunicator, Rank, Ring};
-use crate::import::named::name;
-use crate::words::is_host;
 
 impl<W: Write> Page<'_, W> {
     /// All of them, those of which something was found first.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::api::Severity;
+use ringscope_api::Severity;
 
 /// Where the lines go.
 pub(super) struct Page<'o, W> {
@@ -12,11 +12,11 @@ pub(super) struct Page<'o, W> {
 
 /// How the lines are to look.
 #[derive(Clone, Copy)]
-pub(in crate::import) struct Style {
+pub(crate) struct Style {
     /// With colours.
-    pub(in crate::import) colours: bool,
+    pub(crate) colours: bool,
     /// Columns that a line may take.
-    pub(in crate::import) columns: usize,
+    pub(crate) columns: usize,
 }
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Numbers, lists and rings in words.
 
-use crate::api::Ring;
+use ringscope_api::Ring;
 
 /// The ring as its hosts, each with its ranks in the order of the ring.
 pub(super) fn drawn(ring: &Ring) -> String {

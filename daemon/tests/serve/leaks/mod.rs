@@ -6,7 +6,7 @@ mod stage;
 mod walk;
 
 use reqwest::Method;
-use ringscope_daemon::clock;
+use ringscope_api::clock;
 use ringscope_wire::batch::Batch;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use prost::Message as _;
 use reqwest::{Method, RequestBuilder};
-use ringscope_daemon::api::{Role, TokenWish};
-use ringscope_daemon::clock;
-use ringscope_daemon::gate;
-use ringscope_daemon::store::Store;
+use ringscope_api::clock;
+use ringscope_api::{Role, TokenWish};
+use ringscope_server::gate;
+use ringscope_store::Store;
 use ringscope_wire::batch::Batch;
 use serde_json::{Value, json};
 

@@ -1,0 +1,85 @@
+//! Which process of this machine a segment belongs to, by the number that this agent knows it by: the one that holds the
+//! lock of the file, as the kernel says. So a process in a container is found from outside, and one that has only got
+//! the number of another is not taken for it.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use super::beneath::FileId;
+use super::procfs::{Pid, Status};
+
+/// A machine may have some thousand locks; a line has less than a hundred bytes.
+const MAX_BYTES: u64 = 4 << 20;
+/// A process may make its segment in the same second in which it started.
+const SLACK_NS: u64 = 2_000_000_000;
+
+/// The locks of this machine, as they were at one moment. Source: proc(5), `/proc/locks`.
+pub(super) struct Locks(String);
+
+impl Locks {
+    pub(super) fn read() -> Self {
+        let mut bytes = Vec::new();
+        // Without them nobody is found.
+        let _ = File::open("/proc/locks").and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes));
+        Self(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Who holds the lock of a segment: `own_pid` as the process knows itself, that started at `start_ns`.
+    pub(super) fn holder(&self, segment: FileId, own_pid: u32, start_ns: u64) -> Option<Pid> {
+        self.pids(segment).into_iter().find_map(|number| {
+            let pid = Pid::of(number)?;
+            let is_it = Status::read(number)?.own_pid == own_pid
+                && pid.stat()?.start_ns()? <= start_ns.saturating_add(SLACK_NS);
+            is_it.then_some(pid)
+        })
+    }
+
+    /// Holders of whole-file locks of this file.
+    fn pids(&self, FileId { device, inode, .. }: FileId) -> Vec<u32> {
+        let file = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
+        let holder = |line: &str| {
+            let mut words = line.split_ascii_whitespace();
+            // `1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF`; one that waits has `->` after the number.
+            let (kind, holder) = (words.nth(1)?, words.nth(2)?);
+            (kind == "FLOCK" && words.next()? == file).then(|| holder.parse().ok())?
+        };
+        self.0.lines().filter_map(holder).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::*;
+
+    #[test]
+    fn who_holds_the_lock_is_found() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let id = FileId::of(&file.as_file().metadata().unwrap());
+        let own = std::process::id();
+        let now = ringscope_api::clock::now().0;
+        assert_eq!(Locks::read().holder(id, own, now), None, "nobody holds it");
+        flock(file.as_file(), FlockOperation::LockExclusive).unwrap();
+        let locks = Locks::read();
+        assert_eq!(locks.holder(id, own, now), Pid::of(own));
+        assert_eq!(locks.holder(id, own + 1, now), None, "the segment names another");
+        let long_ago = 1_000_000_000;
+        assert_eq!(locks.holder(id, own, long_ago), None, "the number is of a process that came later");
+        assert_eq!(locks.holder(FileId { inode: id.inode + 1, ..id }, own, now), None);
+    }
+
+    #[test]
+    fn lines_of_other_locks_are_passed_over() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let id = FileId::of(&file.path().metadata().unwrap());
+        let (major, minor) = (rustix::fs::major(id.device), rustix::fs::minor(id.device));
+        let name = format!("{major:02x}:{minor:02x}:{}", id.inode);
+        let text = format!(
+            "1: POSIX  ADVISORY  WRITE 1 {name} 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 2 {name} 0 EOF\n\
+             2: FLOCK  ADVISORY  WRITE 3 00:00:1 0 EOF\n3: FLOCK  ADVISORY  WRITE 4 {name} 0 EOF\n\
+             4: FLOCK\n5: FLOCK  ADVISORY  READ -1 {name} 0 EOF\n"
+        );
+        assert_eq!(Locks(text).pids(id), [4]);
+    }
+}

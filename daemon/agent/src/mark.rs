@@ -1,0 +1,161 @@
+//! Says in the folder that an agent reads what lies there, so that nobody removes what it has still to read
+//! ([`super::sweep`]): a file `.agent-<user>`, locked for as long as the agent lives. It is also touched, for an agent that is
+//! started again is away for a while.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ringscope_api::clock::Timestamp;
+use rustix::fs::{Dir, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
+
+use super::beneath::own_folder;
+use super::regular;
+
+/// Time between two tries to lock the file: somebody who asks whether it is locked holds it for a moment.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// An agent that was there so short a time ago may come back: it is being started again, or brought up to date.
+pub const AWAY: Duration = Duration::from_secs(600);
+/// The user that the kernel shows in place of one that has no number here: a container may see root as this one.
+const OVERFLOW_USER: u32 = 65_534;
+const ROOT: u32 = 0;
+const ROOT_GROUP: u32 = 0;
+/// What is made in the folder gets its group. Source: `linux/stat.h`, `S_ISGID`.
+const SET_GROUP: u32 = 0o2000;
+/// Marks that are looked at: any user can leave some.
+const MAX_MARKS: usize = 256;
+
+/// The mark of an agent that lives.
+#[derive(Debug)]
+pub(super) struct Mark {
+    file: File,
+    is_locked: bool,
+    renewed: Option<Instant>,
+}
+
+impl Mark {
+    /// Leaves it in the folder.
+    pub(super) fn leave(dir: &Path) -> io::Result<Self> {
+        let user = rustix::process::geteuid().as_raw();
+        let path = dir.join(name(user));
+        // Not with `create`: the kernel may refuse to open a file for creation in a folder that is everybody's.
+        let is_own = |metadata: &Metadata| {
+            if metadata.uid() == user { Ok(()) } else { Err(io::Error::other("it is another user's")) }
+        };
+        let file = match regular::open_in(own_folder(dir)?, name(user), is_own) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(&path)?,
+            Err(_) => {
+                // Somebody else's. Where it cannot be removed, there is no mark.
+                std::fs::remove_file(&path)?;
+                create(&path)?
+            }
+        };
+        Ok(Self { file, is_locked: false, renewed: None })
+    }
+
+    /// Says that the agent goes on.
+    pub(super) fn renew(&mut self, now: Instant) {
+        if self.renewed.is_some_and(|at| now.saturating_duration_since(at) < INTERVAL) {
+            return;
+        }
+        self.renewed = Some(now);
+        let at = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let _ = futimens(&self.file, &Timestamps { last_access: at, last_modification: at });
+        if !self.is_locked {
+            self.is_locked = flock(&self.file, FlockOperation::NonBlockingLockShared).is_ok();
+        }
+    }
+}
+
+fn name(user: u32) -> String {
+    format!(".agent-{user}")
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    // Others read it, to ask for its lock.
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o644).open(path)
+}
+
+/// Whether an agent reads this user's segments in the folder, or did a short while ago: his own, root's, or one of the group
+/// that root has given the folder to.
+pub(super) fn is_served(dir: BorrowedFd<'_>, user: u32, now: Timestamp) -> bool {
+    [user, ROOT].into_iter().any(|of| {
+        // Nobody can say so for another user.
+        let is_his = |metadata: &Metadata| {
+            let is_his = metadata.uid() == of || of == ROOT && metadata.uid() == OVERFLOW_USER;
+            if is_his { Ok(()) } else { Err(io::Error::other("it is another user's")) }
+        };
+        let Ok(file) = regular::open_in(dir, name(of), is_his) else { return false };
+        says_so(&file, now)
+    }) || agents_group(dir).is_some_and(|group| is_served_by(dir, group, now))
+}
+
+fn says_so(file: &File, now: Timestamp) -> bool {
+    is_locked(file) || file.metadata().is_ok_and(|metadata| is_fresh(&metadata, now))
+}
+
+/// The group whose agents read all users' files here: the folder is root's and that group's, and what others make in it does
+/// not get the group.
+fn agents_group(dir: BorrowedFd<'_>) -> Option<u32> {
+    let folder = rustix::fs::fstat(dir).ok()?;
+    let is_given = folder.st_uid == ROOT && folder.st_gid != ROOT_GROUP && folder.st_mode & SET_GROUP == 0;
+    is_given.then_some(folder.st_gid)
+}
+
+fn is_served_by(dir: BorrowedFd<'_>, group: u32, now: Timestamp) -> bool {
+    let is_its = |metadata: &Metadata| {
+        if metadata.gid() == group { Ok(()) } else { Err(io::Error::other("it is another group's")) }
+    };
+    let entries = Dir::read_from(dir).into_iter().flatten().flatten();
+    let marks = entries.filter(|entry| entry.file_name().to_bytes().starts_with(b".agent-")).take(MAX_MARKS);
+    let mut marks = marks.filter_map(|mark| {
+        let name = OsStr::from_bytes(mark.file_name().to_bytes());
+        regular::open_in(dir, name, is_its).ok()
+    });
+    marks.any(|mark| says_so(&mark, now))
+}
+
+fn is_locked(file: &File) -> bool {
+    // What is taken goes with the file.
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+fn is_fresh(metadata: &Metadata, now: Timestamp) -> bool {
+    let nanoseconds = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+    // Clocks are set: what lies in the future counts as long as it is near.
+    (i128::from(now.0) - nanoseconds).unsigned_abs() < AWAY.as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::os::unix::fs::chown;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_of_the_folders_group_serves_everybody_and_nobody_else_says_so() {
+        const GROUP: u32 = 4711;
+        let dir = tempfile::tempdir().unwrap();
+        if chown(dir.path(), Some(ROOT), Some(GROUP)).is_err() {
+            println!("not root: nothing can be given to another user, so this is not tried");
+            return;
+        }
+        let mark = dir.path().join(".agent-998");
+        File::create(&mark).unwrap();
+        let is_served =
+            || is_served(own_folder(dir.path()).unwrap().as_fd(), 1000, ringscope_api::clock::now());
+        for (user, group, expected) in [(998, 100, false), (998, GROUP, true)] {
+            chown(&mark, Some(user), Some(group)).unwrap();
+            assert_eq!(is_served(), expected, "group {group}");
+        }
+        chown(dir.path(), Some(1001), Some(GROUP)).unwrap();
+        assert!(!is_served(), "root has not given it to the group");
+    }
+}

@@ -1,0 +1,80 @@
+//! The objects of the REST API, the public contract: `ringscope-view` fills them, `ringscope-server` sends them, the command
+//! line reads them. With them what all say them with: ids ([`CommunicatorId`], [`GroupId`], by [`Digest`]), times ([`clock`]), words
+//! ([`words`], [`xid`]), and what must not reach a terminal ([`terminal`], [`unseen`]).
+//!
+//! Bytes are counted in bytes, bandwidth in bytes per second, durations in seconds (or as their names end), times as RFC
+//! 3339 UTC.
+
+mod access;
+pub mod clock;
+mod communicator;
+mod condition;
+mod coverage;
+mod digest;
+mod finding;
+mod fnv;
+mod graphs;
+mod group_id;
+mod hardware;
+mod host;
+mod id;
+mod import;
+mod incident;
+mod job;
+mod level;
+mod operation;
+mod page;
+mod runbook;
+mod search;
+mod series;
+mod summation;
+pub mod terminal;
+mod trace;
+pub mod unseen;
+pub mod words;
+pub mod xid;
+
+pub use access::{
+    AuditEntry, KnownBy, NewToken, OidcWay, Role, Session, SignIn, SignInWays, TOKEN_LIFE_S_MAX,
+    TOKEN_NAME_CHARS_MAX, Token, TokenWish, UnknownRole,
+};
+pub use communicator::{
+    ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
+    Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,
+};
+pub use condition::{Condition, ConditionCounts, Health, HealthLevel, Standing};
+pub use coverage::{Coverage, CoverageState};
+pub use digest::Digest;
+pub use finding::{Culprit, Detail, Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use fnv::Fnv;
+pub use graphs::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
+pub use group_id::{GroupId, GroupIdError};
+pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
+pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
+pub use id::{CommunicatorId, CommunicatorIdError};
+pub use import::{
+    FileKind, Import, ImportedBandwidth, ImportedCommunicator, ImportedFile, ImportedFinding, Observation,
+    Proof, Verdict,
+};
+pub use incident::{
+    Acknowledgement, BY_CHARS_MAX, Incident, IncidentBy, IncidentDetail, IncidentEvent, IncidentNote,
+    IncidentSilence, IncidentText, NOTE_CHARS_MAX, NOTES_MAX, SILENCE_S_MAX, TIMELINE_MAX,
+};
+pub use job::{Job, JobState, RankState};
+pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
+pub use operation::{Operation, OperationState};
+pub use page::{Changed, Page, Problem};
+pub use runbook::RunbookEntry;
+pub use search::{SearchHit, SearchKind};
+pub use series::{Series, SeriesLine};
+pub use summation::{
+    SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass,
+    SummationLost, SummationRole, SummationRound, SummationRounds, SummationSeries, SummationSeriesLine,
+    SummationService, SummationStage, SummationWait, SummationWorker,
+};
+pub use trace::{Trace, TraceEvent};
+
+use std::collections::BTreeMap;
+
+/// What was lost by ringscope itself, by reason; only reasons that occurred.
+pub type Dropped = BTreeMap<String, u64>;

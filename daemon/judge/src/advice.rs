@@ -1,0 +1,77 @@
+//! What to do about a finding, for who reads it at night: one or two sentences, commands in backquotes. Pure.
+
+use ringscope_api::FindingKind;
+
+/// What to do. Empty: nothing is known to help.
+pub(super) fn advice(kind: FindingKind, host: &str, cause: &str, nic: Option<&str>) -> String {
+    use FindingKind as Kind;
+    match (kind, nic) {
+        (Kind::NicDegraded | Kind::ChannelShortfall | Kind::ChannelRegression, Some(nic)) => {
+            about_nic(host, nic)
+        }
+        (Kind::ChannelShortfall | Kind::ChannelRegression, None) => format!(
+            "Probably a NIC or a GPU link of {host} is down or hidden: compare `ip -br link`, `ibstat` and \
+             `nvidia-smi topo -m` there with a healthy host. Once mended, the job uses it when it next forms its \
+             communicators."
+        ),
+        (Kind::GpuMissing, _) => format!(
+            "Look at the GPUs of {host}: `nvidia-smi -L` and `dmesg -T | grep -i xid` there; one that fell off the bus \
+             comes back with a reset or a restart of the host."
+        ),
+        (Kind::FinalDisagrees, _) => {
+            "The communicator will hang: stop the job, give every rank the same NCCL version and the same NCCL_* settings, \
+             start it again."
+                .to_owned()
+        }
+        (Kind::InitBelowHalfFinal, _) if cause == "unexplained" => format!(
+            "Compare the NCCL_* settings and the NCCL version of {host} with those of the other hosts."
+        ),
+        (Kind::TransportFallback, _) => format!(
+            "The bytes arrive, slower: look at `ibstat`, `NCCL_IB_HCA`, `NCCL_P2P_DISABLE` and `nvidia-smi topo -p2p n` on \
+             {host}, and whether `nvidia-peermem` is loaded there as on the other hosts."
+        ),
+        (Kind::RailMismatch, _) => format!(
+            "Traffic of {host} crosses the spine: compare the order of its NICs (`NCCL_IB_HCA`, PCI slots) with the other \
+             hosts', and `NCCL_CROSS_NIC`."
+        ),
+        _ => String::new(),
+    }
+}
+
+/// RDMA devices are called `mlx5_0`, `bnxt_re0`, …; what else there is has no `ibstat`.
+fn about_nic(host: &str, nic: &str) -> String {
+    let stem = nic.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let is_rdma = stem.len() < nic.len() && (stem.ends_with('_') || stem.ends_with("_re"));
+    let look = if is_rdma { format!("ibstat {nic}") } else { format!("ip -s link show {nic}") };
+    format!(
+        "Look at {nic} of {host}, its cable and its switch port: `{look}`, `ip -br link`, `dmesg -T | grep {nic}`. Once \
+         mended, a job uses it when it next forms its communicators; until then take the host out if the job can do without."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advice;
+    use ringscope_api::FindingKind;
+
+    #[test]
+    fn it_names_the_nic_where_it_is_known() {
+        let of = |nic| advice(FindingKind::NicDegraded, "host-2", "nic_down", nic);
+        assert!(
+            of(Some("mlx5_3"))
+                .starts_with("Look at mlx5_3 of host-2, its cable and its switch port: `ibstat mlx5_3`")
+        );
+        assert!(of(Some("bnxt_re0")).contains("`ibstat bnxt_re0`"));
+        assert!(of(Some("eth0")).contains("`ip -s link show eth0`"));
+        assert_eq!(of(None), "", "a NIC that nobody can name");
+        let shortfall = advice(FindingKind::ChannelShortfall, "host-2", "fewer_channels", None);
+        assert!(shortfall.starts_with("Probably a NIC or a GPU link of host-2"), "{shortfall}");
+    }
+
+    #[test]
+    fn what_is_explained_needs_nothing() {
+        assert_eq!(advice(FindingKind::InitBelowHalfFinal, "host-2", "doubled", None), "");
+        assert!(advice(FindingKind::InitBelowHalfFinal, "host-2", "unexplained", None).contains("host-2"));
+        assert_eq!(advice(FindingKind::CappedByPeer, "host-1", "peer_limits", None), "");
+    }
+}

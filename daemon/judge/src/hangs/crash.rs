@@ -1,0 +1,147 @@
+//! A job that is over because one of its processes ended badly: its launcher ends the others at once, so nobody is left
+//! who waits, and the only witness is who ended first.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::duration;
+use ringscope_api::{Detail, FindingKind, Severity};
+
+use super::case::Case;
+use super::scene::{Life, OperationState, Process};
+use super::sight::{Sight, is_over, lives};
+use super::{dead, kernel, words};
+
+/// A process that is gone, and when that was seen, by our clock.
+#[derive(Clone, Copy)]
+struct Ended {
+    process: u32,
+    at: Timestamp,
+}
+
+/// Names who ended first where all have ended, not all at once, and not in good order.
+pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
+    let ended = ended(case.sight);
+    let [first, .., last] = *ended.as_slice() else { return };
+    let (culprits, others): (Vec<Ended>, Vec<Ended>) =
+        ended.iter().partition(|one| may_be_as_early(case.sight, **one, first));
+    // Where most ended at once, somebody ended the job.
+    if culprits.len() > others.len() || case.sight.scene.now.since(last.at) > TOLD_FOR {
+        return;
+    }
+    let is_killed = |one: &Ended| case.sight.process(one.process).life == Life::Killed;
+    let host = case.sight.process(first.process).host;
+    let kernel = kernel::words_about(case, host, first.process);
+    let was_at_work = kernel.is_some() || ended.iter().any(|one| is_at_work(case.sight, one.process));
+    if was_at_work && ended.iter().any(is_killed) {
+        tell(case, &culprits, &others, kernel);
+    }
+}
+
+/// The processes of the newest life of the job that are gone and had not destroyed all their communicators, the first
+/// one first. Empty while any process uses one.
+fn ended(sight: &Sight<'_, '_>) -> Vec<Ended> {
+    let uses = |process: u32| {
+        let mut parts = sight.parts(process).iter();
+        parts.any(|(communicator, place)| !is_over(sight.member(*communicator, *place).state))
+    };
+    let users = || (0_u32..).zip(&sight.scene.processes).filter(|(index, _)| uses(*index));
+    if users().any(|(_, process)| lives(process.life)) {
+        return Vec::new();
+    }
+    let mut newest: HashMap<u32, Timestamp> = HashMap::new();
+    for (_, process) in users() {
+        if let Some(rank) = process.global_rank {
+            let known = newest.entry(rank).or_default();
+            *known = process.ours(process.started_at).max(*known);
+        }
+    }
+    let is_replaced = |process: &Process<'_>| {
+        let newest = process.global_rank.and_then(|rank| newest.get(&rank));
+        newest.is_some_and(|newest| *newest > process.ours(process.started_at))
+    };
+    // Processes of one life overlap: who ended before another one began, or in whose place another one began, is of an
+    // earlier life.
+    let began = users().map(|(_, process)| process.ours(process.started_at)).max().unwrap_or_default();
+    let ended = users().filter(|(_, process)| !is_replaced(process)).filter_map(|(index, process)| {
+        Some(Ended { process: index, at: process.ours(process.ended_at?) }).filter(|one| one.at >= began)
+    });
+    let mut ended: Vec<Ended> = ended.collect();
+    ended.sort_by_key(|one| (one.at, one.process));
+    ended
+}
+
+/// Whether one may have ended as early as the first: the same reading saw both, or the readings of two agents do not
+/// tell which was the first.
+fn may_be_as_early(sight: &Sight<'_, '_>, one: Ended, first: Ended) -> bool {
+    let is_same_host = sight.process(one.process).host == sight.process(first.process).host;
+    one.at == first.at || !is_same_host && one.at.since(first.at) < READINGS_APART
+}
+
+/// Whether it had a call open when it ended. Programs that end without a word have completed all.
+fn is_at_work(sight: &Sight<'_, '_>, process: u32) -> bool {
+    let is_open = |(communicator, place): &(u32, u32)| {
+        let member = sight.member(*communicator, *place);
+        let mut open = member.open.iter().map(|operation| operation.state);
+        member.completion_known && !is_over(member.state) && open.any(|state| state == OperationState::Issued)
+    };
+    !sight.process(process).open_calls.is_empty() || sight.parts(process).iter().any(is_open)
+}
+
+fn tell(
+    case: &mut Case<'_, '_, '_>,
+    culprits: &[Ended],
+    others: &[Ended],
+    kernel: Option<(&'static str, String)>,
+) {
+    let sight = case.sight;
+    let Some(first) = culprits.first().copied() else { return };
+    let it = sight.process(first.process);
+    let communicator = sight.largest(first.process).map(|(communicator, _)| communicator);
+    let mut judgement = case.blank(FindingKind::RankDead, communicator);
+    judgement.began_at = Some(first.at);
+    judgement.severity = Severity::Critical;
+    judgement.key = dead::key(sight, first.process);
+    let named = culprits.iter().map(|one| {
+        let process = sight.process(one.process);
+        (one.process, rank_in(sight, one.process, communicator), words::ended(process).to_owned())
+    });
+    let named: Vec<(u32, Option<u32>, String)> = named.collect();
+    case.accuse(&mut judgement, &named);
+    judgement.cause = if it.life == Life::Killed { "killed" } else { "exited" };
+    let said = kernel.as_ref().map(|(_, text)| format!(" ({text})")).unwrap_or_default();
+    if let Some((cause, text)) = kernel {
+        judgement.cause = cause;
+        judgement.details.push(Detail { title: "The kernel says".to_owned(), lines: vec![text] });
+    }
+    let who = words::who_all(sight, &named);
+    let what = match named.as_slice() {
+        [(.., ended)] => format!("{who} {ended}"),
+        _ => format!("one of {who} ended first"),
+    };
+    let later = others.first().map(|next| next.at.since(first.at)).unwrap_or_default();
+    let others = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
+    let at = words::clock(first.at);
+    judgement.message = format!("{what} at {at}{said}; the other {others} ended {} later", duration(later));
+    judgement.advice = format!(
+        "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
+         ended.",
+        sight.host_name(it)
+    );
+    if let Some(communicator) = communicator {
+        case.warnings(communicator, &mut judgement);
+    }
+    case.tell(judgement, true);
+}
+
+fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Option<u32> {
+    let mut parts = sight.parts(process).iter();
+    let (of, place) = parts.find(|(of, _)| Some(*of) == communicator)?;
+    Some(sight.member(*of, *place).rank)
+}
+
+/// For how long after the end of a job it is told how it ended: so that whoever is to hear of it does.
+const TOLD_FOR: Duration = Duration::from_secs(120);
+/// Two agents read every 250 ms, each at its own instants; and their batches take some time.
+const READINGS_APART: Duration = Duration::from_millis(300);

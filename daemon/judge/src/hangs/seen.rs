@@ -1,0 +1,178 @@
+//! What a look at a process has shown, in words, and what to do about it.
+
+use ringscope_api::words::plural;
+use ringscope_wire::batch::{Look, Thread};
+
+/// What a look has shown, one line for each telling thread. Empty: nothing.
+pub(super) fn lines(look: &Look) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (thread, at) in telling(look) {
+        let place = if thread.python.is_empty() && thread.native.is_empty() {
+            String::new()
+        } else {
+            format!("in {at}")
+        };
+        let blocked = match (non_empty(&thread.syscall), non_empty(&thread.subject)) {
+            (Some(syscall), Some(subject)) => match verb(syscall) {
+                Some(verb) => format!("blocked {verb} {subject}"),
+                None => format!("blocked in {syscall} of {subject}"),
+            },
+            (Some(syscall), None) => format!("blocked in {syscall}"),
+            (None, Some(subject)) => format!("at {subject}"),
+            (None, None) => {
+                non_empty(&thread.wait_channel).map(|at| format!("waits in {at}")).unwrap_or_default()
+            }
+        };
+        let parts: Vec<String> = [place, blocked].into_iter().filter(|part| !part.is_empty()).collect();
+        lines.push(format!("{}: {}", non_empty(&thread.name).unwrap_or("thread"), parts.join(", ")));
+    }
+    if look.cgroup_oom_kills.is_some_and(|kills| kills > 0) {
+        let kills = usize::try_from(look.cgroup_oom_kills.unwrap_or_default()).unwrap_or(usize::MAX);
+        lines.push(format!("its cgroup has seen {} for lack of memory", plural(kills, "kill")));
+    }
+    lines.extend(look.lacks.iter().take(LOOK_LACKS).cloned());
+    lines
+}
+
+/// The threads that tell something, the most telling first, and where each is.
+fn telling(look: &Look) -> impl Iterator<Item = (&Thread, &str)> {
+    look.threads.iter().take(LOOK_THREADS).filter_map(|thread| {
+        let at = frame(thread).or_else(|| thread.native.first().map(String::as_str));
+        Some((thread, at.or_else(|| non_empty(&thread.syscall))?))
+    })
+}
+
+/// The one line of a look that says most: "in dataloader.py:214 __next__, blocked reading /mnt/nfs/x".
+pub(super) fn in_short(told: &Look) -> Option<String> {
+    let first = lines(told).into_iter().next()?;
+    first.split_once(": ").map(|(_, what)| what.to_owned())
+}
+
+/// What to do about a process that waits where a look saw it: about the file, the other end or the line that it names.
+/// `host`: where it runs. `None`: the look names none.
+pub(super) fn remedy(look: &Look, host: &str, pid: u32) -> Option<String> {
+    let (thread, _) = telling(look).next()?;
+    let (syscall, subject) = (thread.syscall.as_str(), thread.subject.as_str());
+    let line = frame(thread);
+    Some(match syscall {
+        "flock" | "fcntl" if subject.starts_with('/') => {
+            format!("See who holds the lock of {subject} (`lslocks` on {host}).")
+        }
+        "read" | "select" | "pselect6" | "poll" | "ppoll"
+            if subject.starts_with("/dev/pts/") || subject.starts_with("/dev/tty") =>
+        {
+            format!(
+                "It waits for somebody to type at {subject}: look for a breakpoint or a prompt in the program."
+            )
+        }
+        _ if subject.starts_with("/dev/") && !subject.starts_with("/dev/shm/") => {
+            format!("See why the device {subject} does not answer: the kernel's log of {host}.")
+        }
+        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" | "fsync" | "fdatasync" | "sync"
+            if subject.starts_with('/') =>
+        {
+            format!("See why {subject} takes nothing: a full disk, or its file system, as {host} sees it.")
+        }
+        _ if subject.starts_with('/') => {
+            format!("See why {subject} gives nothing: its disk or file system, as {host} sees it.")
+        }
+        _ if subject.contains("socket ") => format!("See why {} does not answer.", other_end(subject)),
+        "wait4" | "waitid" => {
+            format!("See what the child of pid {pid} does that it waits for (`pstree -p {pid}` on {host}).")
+        }
+        "futex" => {
+            let at = line.map(|line| format!(" at {line}")).unwrap_or_default();
+            format!(
+                "It waits for a lock or another thread of its own{at}: `py-spy dump --pid {pid}` on {host} shows who has it."
+            )
+        }
+        _ if subject.contains("pipe") => {
+            format!(
+                "See what the other end of its pipe does: as a rule a worker process of it, such as a data loader's \
+                 (`pstree -p {pid}` on {host})."
+            )
+        }
+        _ => format!("See why it stays at {}: the network between the ranks is not the cause.", line?),
+    })
+}
+
+/// Who is at the other end of a socket, as far as the look names it: "10.0.0.4:3301".
+fn other_end(subject: &str) -> &str {
+    let remote = subject.split_once("-> ").and_then(|(_, rest)| rest.split([',', ' ']).next());
+    remote.unwrap_or("the other end of its socket")
+}
+
+/// Where a thread is in the program: the innermost frame that is not of Python's own library, if there is such a one.
+pub(super) fn frame(thread: &Thread) -> Option<&str> {
+    let is_own = |frame: &&String| frame.starts_with("python3.") || frame.starts_with("<frozen ");
+    let of_program = thread.python.iter().find(|frame| !is_own(frame));
+    of_program.or_else(|| thread.python.first()).map(String::as_str)
+}
+
+/// What a system call does to what it is about, where people have a word for it.
+fn verb(syscall: &str) -> Option<&'static str> {
+    Some(match syscall {
+        "read" | "pread64" | "readv" | "preadv" | "preadv2" => "reading",
+        "write" | "pwrite64" | "writev" | "pwritev" | "pwritev2" => "writing",
+        "open" | "openat" => "opening",
+        "fsync" | "fdatasync" => "syncing",
+        "flock" => "locking",
+        _ => return None,
+    })
+}
+
+fn non_empty(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Threads of a look that are told.
+const LOOK_THREADS: usize = 8;
+/// Reasons why a look saw less that are told.
+const LOOK_LACKS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(line: &str, syscall: &str, subject: &str) -> Look {
+        let python = if line.is_empty() { Vec::new() } else { vec![line.to_owned()] };
+        let thread =
+            Thread { python, syscall: syscall.to_owned(), subject: subject.to_owned(), ..Thread::default() };
+        Look { threads: vec![Thread::default(), thread], ..Look::default() }
+    }
+
+    #[test]
+    fn what_to_do_names_what_the_process_waits_for() {
+        for (line, syscall, subject, expected) in [
+            ("a.py:1 f", "read", "/mnt/nfs/x", "See why /mnt/nfs/x gives nothing"),
+            ("", "openat", "/mnt/nfs/x", "See why /mnt/nfs/x gives nothing"),
+            ("a.py:1 f", "fsync", "/ckpt/1", "See why /ckpt/1 takes nothing"),
+            ("a.py:1 f", "flock", "/tmp/lock", "See who holds the lock of /tmp/lock (`lslocks` on host-3)"),
+            ("a.py:1 f", "ioctl", "/dev/nvidia0", "See why the device /dev/nvidia0 does not answer"),
+            ("pdb.py:1 f", "read", "/dev/pts/0", "It waits for somebody to type at /dev/pts/0"),
+            (
+                "a.py:1 f",
+                "recvfrom",
+                "socket 10.0.0.3:50 -> 10.0.0.4:33",
+                "See why 10.0.0.4:33 does not answer.",
+            ),
+            ("", "epoll_wait", "epoll of socket 10.0.0.3:5 -> 10.0.0.4:3, 2 more", "See why 10.0.0.4:3 does"),
+            ("", "read", "Unix socket /run/x", "See why the other end of its socket does not answer."),
+            (
+                "a.py:1 f",
+                "futex",
+                "",
+                "It waits for a lock or another thread of its own at a.py:1 f: `py-spy dump",
+            ),
+            ("", "wait4", "process 7", "See what the child of pid 42 does"),
+            ("dataloader.py:1 f", "ppoll", "pipe", "See what the other end of its pipe does"),
+            ("a.py:1 f", "nanosleep", "", "See why it stays at a.py:1 f"),
+            ("a.py:1 f", "", "", "See why it stays at a.py:1 f"),
+        ] {
+            let told = remedy(&thread(line, syscall, subject), "host-3", 42).unwrap();
+            assert!(told.starts_with(expected), "{syscall} {subject}: {told}");
+        }
+        assert_eq!(remedy(&thread("", "select", ""), "host-3", 42), None);
+        assert_eq!(remedy(&Look::default(), "host-3", 42), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! A job that ends because one of its processes crashed is told of, and one that ends in good order is not.
+
+use ringscope_api::{FindingKind, Severity};
+
+use super::super::scene::{Life, MemberState};
+use super::build::{World, at, found, job, nothing, only};
+
+/// Two hosts of eight; all but rank 3 wait in a call.
+fn at_work() -> (World, u32) {
+    let mut world = job(16);
+    let all: Vec<u32> = (0..16).collect();
+    let comm = world.comm("c0ffee", "", &all);
+    world.enter(comm, all.into_iter().filter(|rank| *rank != 3));
+    (world, comm)
+}
+
+fn kill_all_but(world: &mut World, spared: &[u32], seconds: f64) {
+    for process in (0..16).filter(|process| !spared.contains(process)) {
+        world.kill(process, seconds);
+    }
+}
+
+#[test]
+fn a_crash_that_ends_the_job_is_told_of_and_then_over() {
+    let (mut world, _) = at_work();
+    world.kill(3, 0.2);
+    kill_all_but(&mut world, &[3], 0.6);
+    let verdict = world.until(2);
+    assert_eq!(found(&verdict), [(FindingKind::RankDead, Severity::Critical, "killed", vec![3])]);
+    assert_eq!(
+        only(&verdict).message,
+        "rank 3 (host-0, pid 4003) was killed or has crashed at 14:00:00 UTC; the other 15 ended 0.4 s later"
+    );
+    only(&world.look(100.0));
+    nothing(&world.look(130.0));
+}
+
+#[test]
+fn an_exception_is_a_crash_too() {
+    let (mut world, _) = at_work();
+    world.kill(3, 0.2);
+    world.process(3).life = Life::Exited;
+    kill_all_but(&mut world, &[3], 0.6);
+    assert_eq!(found(&world.until(2)), [(FindingKind::RankDead, Severity::Critical, "exited", vec![3])]);
+}
+
+#[test]
+fn who_ended_in_one_reading_is_one_of_them() {
+    let (mut world, _) = at_work();
+    world.kill(3, 0.2);
+    world.kill(4, 0.2);
+    // Another host's reading is no later than it may be by chance.
+    world.kill(9, 0.4);
+    kill_all_but(&mut world, &[3, 4, 9], 0.8);
+    let verdict = world.until(2);
+    assert_eq!(only(&verdict).culprits, [3, 4, 9]);
+    assert!(only(&verdict).message.starts_with("one of rank 3 (host-0, pid 4003), "), "{verdict:#?}");
+}
+
+#[test]
+fn a_job_that_is_ended_as_a_whole_has_no_culprit() {
+    let (mut world, _) = at_work();
+    kill_all_but(&mut world, &[2, 7], 0.2);
+    world.kill(2, 0.6);
+    world.kill(7, 0.6);
+    nothing(&world.until(3));
+}
+
+#[test]
+fn an_orderly_end_is_silent() {
+    for (life, state) in [
+        (Life::Exited, MemberState::Destroyed),
+        (Life::Exited, MemberState::Active),
+        // As `os._exit` does it: no exit handler runs.
+        (Life::Killed, MemberState::Active),
+    ] {
+        let mut world = job(16);
+        let all: Vec<u32> = (0..16).collect();
+        let comm = world.comm("c0ffee", "", &all);
+        for (index, process) in all.iter().enumerate() {
+            world.kill(*process, if index < 2 { 0.2 } else { 0.7 });
+            world.process(*process).life = life;
+            world.member(comm, *process).state = state;
+        }
+        nothing(&world.until(3));
+    }
+}
+
+#[test]
+fn a_job_that_runs_again_is_no_crash_any_more() {
+    let (mut world, _) = at_work();
+    world.kill(3, 0.2);
+    kill_all_but(&mut world, &[3], 0.6);
+    only(&world.until(2));
+    for process in 0..16 {
+        // The earlier life's processes, as new ones of the scene.
+        let before = world.scene.processes[process].host;
+        let mut new = job(1).scene.processes.remove(0);
+        new.host = before;
+        new.pid = 5000 + u32::try_from(process).unwrap();
+        new.started_at = at(1.0);
+        world.scene.processes.push(new);
+    }
+    only(&world.look(3.0));
+    let second: Vec<u32> = (16..32).collect();
+    let comm = world.comm("beef", "", &second);
+    nothing(&world.look(4.0));
+    // The second life crashes as well, and the first one is no part of it.
+    world.enter(comm, (0..16).filter(|rank| *rank != 5));
+    world.kill(16 + 5, 20.0);
+    for process in (16..32).filter(|process| *process != 16 + 5) {
+        world.kill(process, 20.5);
+    }
+    world.look(21.0);
+    assert_eq!(only(&world.look(22.0)).culprits, [16 + 5]);
+}

@@ -1,0 +1,65 @@
+//! The conditions on a summation group. Pure.
+
+mod lost;
+mod prints;
+mod shares;
+mod straggler;
+mod stuck;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{FindingKind, Severity, SummationGroupState};
+use ringscope_model::Model;
+use ringscope_model::summation::{Group, Place};
+
+use super::judgement::{Blame, Judgement};
+
+/// Everything that holds for a group.
+#[must_use]
+pub(super) fn judge(group: &Group, model: &Model, now: Timestamp) -> Vec<Judgement> {
+    let subject = Subject { group, model, now };
+    let mut judgements: Vec<Judgement> = lost::judge(subject).into_iter().collect();
+    judgements.extend(prints::judge(subject));
+    if group.state(model, now) == SummationGroupState::Running {
+        judgements.extend(shares::judge(subject));
+        judgements.extend(straggler::judge(subject));
+        judgements.extend(stuck::judge(subject));
+    }
+    judgements
+}
+
+/// What is judged.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    group: &'a Group,
+    model: &'a Model,
+    now: Timestamp,
+}
+
+impl Subject<'_> {
+    /// A condition that holds of one member.
+    fn judgement(
+        self,
+        kind: FindingKind,
+        severity: Severity,
+        place: Place,
+        cause: &'static str,
+        message: String,
+    ) -> Judgement {
+        Judgement {
+            blame: Blame::default(),
+            kind,
+            severity,
+            host: self.group.host(place, self.model).into(),
+            rank: Some(self.group.rank(place)),
+            channel: None,
+            nic: None,
+            cause,
+            culprits: Vec::new(),
+            message,
+            evidence: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! What fires, and the twins that must not.
+
+use std::collections::BTreeSet;
+
+use ringscope_api::{Finding, FindingKind, FindingState, Severity, SummationRole as Role};
+use ringscope_model::Model;
+use ringscope_model::summation::Place;
+use ringscope_samples::cluster::{at, batch, ended};
+use ringscope_samples::summing::{Summing, round, wait};
+use ringscope_wire::batch::{ProcessState, SummationMember, SummationState};
+
+use crate::Diagnosis;
+
+/// A group at work and what is concluded of it.
+struct Stage {
+    model: Model,
+    diagnosis: Diagnosis,
+    summing: Summing,
+}
+
+impl Stage {
+    /// Three rounds of all tensors a second until second `s`.
+    fn at_work(summing: Summing, s: u64) -> Self {
+        let mut stage = Self { model: Model::new(), diagnosis: Diagnosis::new(), summing };
+        for second in 1..=s {
+            stage.tell(second, |_, _| ());
+        }
+        stage
+    }
+
+    fn tell(&mut self, s: u64, change: impl Fn(Place, &mut SummationMember)) -> Vec<Finding> {
+        let changes = self.model.apply(&self.summing.batch(s, 3 * s, change), at(s));
+        self.diagnosis.update_summations(&self.model, &changes.summations, at(s))
+    }
+
+    fn look(&mut self, s: u64) -> Vec<Finding> {
+        self.model.tick(at(s));
+        let news = self.diagnosis.update(&self.model, None, at(s)).into_iter();
+        news.filter(|finding| finding.finding != FindingKind::HostLost).collect()
+    }
+
+    /// Without what is said of hosts: between two looks far apart nobody speaks here.
+    fn firing(&self) -> Vec<&Finding> {
+        self.diagnosis.firing().filter(|finding| finding.finding != FindingKind::HostLost).collect()
+    }
+
+    fn only(&self, kind: FindingKind) -> &Finding {
+        let firing = self.firing();
+        assert!(firing.len() == 1 && firing[0].finding == kind, "{firing:#?}");
+        firing[0]
+    }
+}
+
+/// With other parts owned than best.
+fn owning(owned: &[u32]) -> Summing {
+    Summing { owned: owned.to_vec(), ..Summing::new() }
+}
+
+/// With other arrivals: of ten rounds those in which each is last, and milliseconds after the first.
+fn arriving(last: [(u64, u64); 4]) -> Summing {
+    Summing { last: last.to_vec(), ..Summing::new() }
+}
+
+#[test]
+fn a_healthy_group_has_no_findings() {
+    let mut stage = Stage::at_work(Summing::new(), 70);
+    stage.look(71);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn a_service_that_owns_too_much_is_named() {
+    let stage = Stage::at_work(owning(&[36, 24, 10, 10, 10, 10]), 3);
+    let finding = stage.only(FindingKind::SumShareImbalance);
+    assert_eq!((&*finding.host, finding.rank, finding.severity), ("sum-0", Some(4), Severity::Warning));
+    assert_eq!(finding.group.as_deref(), Some(stage.summing.id().as_str()));
+    assert_eq!((&*finding.job, &*finding.comm, &*finding.cause), ("train", "", "uneven_placement"));
+    let words = "the service of server 0 (sum-0) owns 36.0 % of all bytes where 30.0 % is best: every round waits for it";
+    assert_eq!(finding.message, words);
+}
+
+#[test]
+fn a_tenth_more_than_its_share_is_no_imbalance() {
+    let stage = Stage::at_work(owning(&[33, 27, 10, 10, 10, 10]), 3);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn what_one_part_makes_uneven_is_only_said() {
+    let mut stage = Stage::at_work(owning(&[30, 30, 12, 8, 10, 10]), 2);
+    assert_eq!(stage.only(FindingKind::SumShareImbalance).severity, Severity::Warning, "two parts too many");
+    stage.summing.owned = vec![30, 29, 12, 9, 10, 10];
+    stage.summing.optimal = vec![30, 30, 11, 9, 10, 10];
+    stage.summing.epoch = 1;
+    stage.tell(3, |_, member| member.partition_bytes *= 4);
+    let still: Vec<Severity> = stage.firing().iter().map(|finding| finding.severity).collect();
+    assert!(still.is_empty(), "one of eleven is less than a tenth: {still:?}");
+    stage.summing.optimal = vec![30, 30, 10, 10, 10, 10];
+    stage.tell(4, |_, member| member.partition_bytes *= 4);
+    let finding = stage.only(FindingKind::SumShareImbalance);
+    assert_eq!((&*finding.cause, finding.severity), ("coarse_parts", Severity::Info));
+}
+
+#[test]
+fn a_service_that_gets_more_than_it_owns_is_named() {
+    let mut stage = Stage::at_work(Summing::new(), 1);
+    for second in 2..=20 {
+        // Half of what server 1 owns is pushed twice as often.
+        stage.tell(second, |_, member| {
+            for traffic in &mut member.services[1].traffic {
+                traffic.push_completed_bytes = traffic.push_completed_bytes * 3 / 2;
+            }
+        });
+    }
+    let finding = stage.only(FindingKind::SumShareImbalance);
+    assert_eq!((&*finding.host, &*finding.cause), ("sum-1", "uneven_use"));
+}
+
+#[test]
+fn who_comes_last_and_late_is_a_straggler() {
+    // A round of all tensors takes a third of a second.
+    let stage = Stage::at_work(arriving([(1, 1), (1, 1), (8, 80), (0, 0)]), 40);
+    let finding = stage.only(FindingKind::SumStraggler);
+    assert_eq!((&*finding.host, finding.rank, finding.severity), ("train-2", Some(2), Severity::Warning));
+    let words = "worker 2 (train-2, rank 12) comes last in 8 of 10 rounds, costing each about 20 % of its time: it \
+                 begins its pushes later than the others";
+    assert_eq!((&*finding.message, &*finding.cause), (words, "late_start"));
+}
+
+#[test]
+fn a_straggler_whose_pushes_are_slow_is_told_so() {
+    let mut stage = Stage::at_work(arriving([(1, 1), (1, 1), (8, 80), (0, 0)]), 1);
+    for second in 2..=40 {
+        stage.tell(second, |place, member| {
+            if place == (Role::Worker, 2) {
+                member.stages[1].worked_ns *= 5;
+            }
+        });
+    }
+    assert_eq!(stage.only(FindingKind::SumStraggler).cause, "slow_push");
+}
+
+#[test]
+fn coming_last_by_little_or_in_turn_is_no_straggling() {
+    for last in [
+        // Always the last, by a fiftieth of the round.
+        [(0, 0), (0, 0), (10, 7), (0, 0)],
+        // Late, but all by the same.
+        [(0, 80), (0, 80), (10, 85), (0, 0)],
+        // In turn.
+        [(3, 80), (2, 80), (5, 80), (0, 0)],
+    ] {
+        let stage = Stage::at_work(arriving(last), 40);
+        assert!(stage.firing().is_empty(), "{last:?}: {:#?}", stage.firing());
+    }
+}
+
+#[test]
+fn asynchronous_workers_may_be_as_late_as_they_like() {
+    let mut stage = Stage::at_work(arriving([(1, 1), (1, 1), (8, 80), (0, 0)]), 1);
+    for second in 2..=40 {
+        stage.tell(second, |_, member| member.asynchronous = true);
+    }
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn a_round_that_waits_for_long_names_the_worker() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, |place, member| {
+        if place == (Role::Server, 0) {
+            member.rounds = (0..50).map(|number| round(3, number, number, true)).collect();
+            member.waits = vec![wait(50, &[2], 1_200)];
+        }
+    });
+    let finding = stage.only(FindingKind::SumRoundStuck);
+    assert_eq!((&*finding.host, finding.rank, finding.severity), ("train-2", Some(2), Severity::Critical));
+    let words = "round 50 of gradient.fc (part 3) has waited for the contribution of worker 2 (train-2, rank 12) for \
+                 at least 1.0 s: its program has not submitted it";
+    assert_eq!((&*finding.message, &*finding.cause), (words, "not_submitted"));
+    // Time alone makes it older, and the next round is no longer stuck.
+    stage.look(20);
+    assert!(stage.only(FindingKind::SumRoundStuck).message.contains("at least 10 s"));
+    let news = stage.tell(21, |_, _| ());
+    assert!(news.iter().any(|finding| finding.state == FindingState::Resolved), "{news:#?}");
+}
+
+#[test]
+fn a_stuck_round_says_where_it_is_held() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let stuck = |place: Place, member: &mut SummationMember| {
+        if place == (Role::Server, 0) {
+            member.waits = vec![wait(50, &[1], 5_000)];
+        }
+        if place == (Role::Worker, 1) {
+            member.stages[1].running_parts = 2;
+        }
+    };
+    stage.tell(6, stuck);
+    let finding = stage.only(FindingKind::SumRoundStuck);
+    assert_eq!(finding.cause, "in_pipeline");
+    assert!(finding.message.ends_with("it has 2 parts in its stage push"), "{}", finding.message);
+    stage.tell(7, |place, member| {
+        stuck(place, member);
+        member.waits.iter_mut().for_each(|wait| wait.for_push = false);
+    });
+    let finding = stage.only(FindingKind::SumRoundStuck);
+    assert!(
+        finding.message.contains("for worker 1 (train-1, rank 11) to take its answer"),
+        "{}",
+        finding.message
+    );
+    assert_eq!(finding.cause, "not_taken");
+}
+
+#[test]
+fn rounds_that_always_take_long_are_not_stuck() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, |place, member| {
+        if place == (Role::Server, 0) {
+            let slow = |number| ringscope_wire::batch::SummationRound {
+                took_ns: 700_000_000,
+                ..round(3, number, number, true)
+            };
+            member.rounds = (0..50).map(slow).collect();
+            member.waits = vec![wait(50, &[2], 6_000)];
+        }
+    });
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn different_sums_are_told_with_who_has_which() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let odd = |place: Place, member: &mut SummationMember| {
+        let (role, index) = place;
+        match (role, index) {
+            (Role::Server, 0) => member.rounds = vec![round(3, 9, 0xaa, true)],
+            (Role::Worker, 2) => member.rounds = vec![round(3, 9, 0xbb, false)],
+            (Role::Worker, _) => member.rounds = vec![round(3, 9, 0xaa, false)],
+            _ => {}
+        }
+    };
+    stage.tell(6, odd);
+    let finding = stage.only(FindingKind::SumFingerprintMismatch);
+    assert_eq!((&*finding.host, finding.rank, finding.severity), ("train-2", Some(2), Severity::Critical));
+    assert!(finding.message.contains("part 3 in round 9"), "{}", finding.message);
+    assert!(
+        finding.message.contains("worker 2 (train-2, rank 12) has 0x00000000000000bb"),
+        "{}",
+        finding.message
+    );
+    // What was wrong stays wrong, until the group is left.
+    stage.tell(7, |_, _| ());
+    stage.only(FindingKind::SumFingerprintMismatch);
+    stage.summing.state = SummationState::Left;
+    stage.tell(8, |_, member| member.ended_at_ns = Some(at(8).0));
+    assert!(stage.firing().is_empty());
+}
+
+#[test]
+fn same_sums_and_asynchronous_ones_are_no_mismatch() {
+    for is_asynchronous in [false, true] {
+        let mut stage = Stage::at_work(Summing::new(), 2);
+        stage.tell(3, |(role, index), member| {
+            let differs = u64::from(is_asynchronous && role == Role::Worker) * u64::from(index);
+            member.asynchronous = is_asynchronous;
+            member.rounds = vec![round(3, 9, 0xaa + differs, role == Role::Server)];
+        });
+        assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+    }
+}
+
+fn fail(lost: u32) -> impl Fn(Place, &mut SummationMember) {
+    move |_, member| {
+        member.state = SummationState::Failed.into();
+        member.lost_rank = Some(lost);
+        member.failure = "no word for 800 ms".to_owned();
+        member.ended_at_ns = Some(at(6).0);
+    }
+}
+
+#[test]
+fn a_lost_server_is_named_until_the_session_goes_on_and_can_be_seen() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let first = stage.summing.clone();
+    stage.tell(6, fail(5));
+    let finding = stage.only(FindingKind::SumServerLost).clone();
+    assert_eq!((&*finding.host, finding.rank, &*finding.cause), ("sum-1", Some(5), "server_lost"));
+    assert!(finding.message.starts_with("server 1 (sum-1) was lost at 2027-"), "{}", finding.message);
+    assert!(finding.message.contains("no word for 800 ms"), "{}", finding.message);
+    let shares = vec![40, 15, 15, 15, 15];
+    stage.summing = Summing { epoch: 2, n_servers: 1, owned: shares.clone(), optimal: shares, ..first };
+    stage.tell(7, |_, member| member.state = SummationState::Starting.into());
+    stage.look(8);
+    stage.only(FindingKind::SumServerLost);
+    stage.tell(9, |_, _| ());
+    stage.look(10);
+    let mended = stage.only(FindingKind::SumServerLost);
+    assert_eq!((&mended.id, mended.severity), (&finding.id, Severity::Warning));
+    assert!(
+        mended.message.ends_with("no word for 800 ms; the session goes on without it"),
+        "{}",
+        mended.message
+    );
+    let news = stage.look(40);
+    let resolved: BTreeSet<&str> = news.iter().map(|finding| finding.id.as_str()).collect();
+    assert!(stage.firing().is_empty() && resolved.contains(finding.id.as_str()), "{news:#?}");
+}
+
+#[test]
+fn a_lost_worker_is_named_as_such_and_not_for_ever() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, fail(2));
+    let finding = stage.only(FindingKind::SumServerLost);
+    assert_eq!((&*finding.host, &*finding.cause), ("train-2", "worker_lost"));
+    stage.look(500);
+    stage.only(FindingKind::SumServerLost);
+    stage.look(700);
+    assert!(stage.firing().is_empty());
+}
+
+#[test]
+fn who_leaves_or_is_stopped_with_all_others_is_not_lost() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, |place, member| {
+        if place == (Role::Server, 1) {
+            member.state = SummationState::Suspended.into();
+            member.ended_at_ns = Some(at(6).0);
+        }
+    });
+    stage.look(30);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let summing = stage.summing.clone();
+    let killed = summing
+        .places()
+        .into_iter()
+        .map(|place| ended(summing.process(place, summing.member(place, 15)), ProcessState::Killed, 6));
+    stage.model.apply(&batch(7, 6, killed.collect()), at(6));
+    stage.look(30);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn findings_survive_a_restart() {
+    let mut stage = Stage::at_work(owning(&[36, 24, 10, 10, 10, 10]), 3);
+    let kept = stage.only(FindingKind::SumShareImbalance).clone();
+    stage.diagnosis = Diagnosis::new();
+    stage.diagnosis.restore(vec![kept.clone()]);
+    stage.look(4);
+    assert_eq!(stage.only(FindingKind::SumShareImbalance).first_seen, kept.first_seen);
+    stage.model = Model::new();
+    stage.look(5);
+    assert!(stage.firing().is_empty(), "its group is not known any more");
+}

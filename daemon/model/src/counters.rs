@@ -1,0 +1,106 @@
+//! Cumulative counters: they only grow, so repeats and old batches change nothing.
+
+use ringscope_api::clock::Timestamp;
+use ringscope_wire::batch;
+
+use super::rate::Window;
+
+/// Calls and payload bytes of one primitive, by NCCL's convention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's Counters")]
+pub struct Totals {
+    pub issued_calls: u64,
+    pub issued_bytes: u64,
+    pub completed_calls: u64,
+    pub completed_bytes: u64,
+    pub failed_calls: u64,
+    pub busy_ns: u64,
+    pub captured_calls: u64,
+    pub captured_bytes: u64,
+    pub replayed_calls: u64,
+    pub replayed_bytes: u64,
+}
+
+impl Totals {
+    /// Adds another rank's or primitive's.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, more) in self.fields().into_iter().zip(other.values()) {
+            *mine = mine.saturating_add(more);
+        }
+    }
+
+    /// Raises each to at least what is told. Returns whether anything changed.
+    pub(super) fn raise(&mut self, told: &batch::Counters) -> bool {
+        let before = *self;
+        for (mine, told) in self.fields().into_iter().zip(Self::from(told).values()) {
+            *mine = told.max(*mine);
+        }
+        *self != before
+    }
+
+    fn fields(&mut self) -> [&mut u64; 10] {
+        [
+            &mut self.issued_calls,
+            &mut self.issued_bytes,
+            &mut self.completed_calls,
+            &mut self.completed_bytes,
+            &mut self.failed_calls,
+            &mut self.busy_ns,
+            &mut self.captured_calls,
+            &mut self.captured_bytes,
+            &mut self.replayed_calls,
+            &mut self.replayed_bytes,
+        ]
+    }
+
+    fn values(mut self) -> [u64; 10] {
+        self.fields().map(|field| *field)
+    }
+}
+
+impl From<&batch::Counters> for Totals {
+    fn from(told: &batch::Counters) -> Self {
+        Self {
+            issued_calls: told.issued_calls,
+            issued_bytes: told.issued_bytes,
+            completed_calls: told.completed_calls,
+            completed_bytes: told.completed_bytes,
+            failed_calls: told.failed_calls,
+            busy_ns: told.busy_ns,
+            captured_calls: told.captured_calls,
+            captured_bytes: told.captured_bytes,
+            replayed_calls: told.replayed_calls,
+            replayed_bytes: told.replayed_bytes,
+        }
+    }
+}
+
+/// The counters of one primitive of one rank, and how fast they grow.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    pub(super) totals: Totals,
+    pub(super) window: Window,
+}
+
+impl Counted {
+    /// The counters.
+    #[must_use]
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// Completed bytes per second over the last seconds.
+    #[must_use]
+    pub fn completed_bytes_per_s(&self, now: Timestamp) -> f64 {
+        self.window.rate(now)
+    }
+}
+
+/// What one rank has sent to one peer over the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Network steps.
+    pub steps: u64,
+}

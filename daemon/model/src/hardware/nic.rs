@@ -1,0 +1,307 @@
+//! One port of a network device: how it is, and what of how it was tells how it fares.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_wire::batch;
+
+use super::marks::{Marks, Reach};
+use super::path;
+use super::payload::Share;
+use crate::limits::{MAX_NIC_ERRORS, MAX_NIC_PHASES, RATE_WINDOW, TROUBLE_WINDOW};
+use crate::names::Names;
+use crate::word::Word;
+use crate::{Name, Process};
+
+/// Which port of which NIC.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Port {
+    /// Whether it is a network interface; else an RDMA device.
+    pub is_interface: bool,
+    /// Name of the device.
+    pub nic: Name,
+    /// Counting from 1; 0 for a network interface.
+    pub number: u32,
+}
+
+/// One port of a network device.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's Nic")]
+pub struct Nic {
+    /// Whether the host showed it before, and does not now. It is down then, in the state "missing".
+    pub is_missing: bool,
+    pub up: bool,
+    pub state: Name,
+    pub physical_state: Name,
+    pub rate_bits_per_s: Option<u64>,
+    pub link_layer: Name,
+    pub interface: Name,
+    pub pci: Name,
+    pub pci_path: Box<[Name]>,
+    pub numa_node: Option<u32>,
+    pub model: Name,
+    pub state_file: Name,
+    /// The highest rate that it ever had while it was up.
+    pub best_rate_bits_per_s: Option<u64>,
+    /// How its link was, oldest first; the last is how it is. Never empty.
+    pub phases: VecDeque<Phase>,
+    sent: Option<Marks>,
+    received: Option<Marks>,
+    link_downs: Option<Marks>,
+    /// Only those that were ever seen other than 0.
+    errors: BTreeMap<Name, Marks>,
+    payload: Option<(Marks, bool)>,
+}
+
+/// How a link was for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// When it was first read so.
+    pub since: Timestamp,
+    /// Whether the host did not show it.
+    pub is_missing: bool,
+    /// Whether data could flow.
+    pub up: bool,
+    /// Its rate.
+    pub rate_bits_per_s: Option<u64>,
+}
+
+/// A counter of errors that is not 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// As the kernel names it.
+    pub name: Name,
+    /// Since the port counts.
+    pub value: u64,
+    /// How many more than [`TROUBLE_WINDOW`] ago.
+    pub risen: u64,
+}
+
+impl Port {
+    /// How people and libraries name it: `mlx5_3`, `mlx5_3:2`.
+    #[must_use]
+    pub fn label(&self) -> Name {
+        if self.number <= 1 { self.nic.clone() } else { format!("{}:{}", self.nic, self.number).into() }
+    }
+}
+
+impl Nic {
+    pub(super) fn new(told: &batch::Nic, at: Timestamp, word: &mut Word<'_>) -> Self {
+        let empty = word.names.intern("");
+        let mut nic = Self {
+            is_missing: false,
+            up: false,
+            state: empty.clone(),
+            physical_state: empty.clone(),
+            rate_bits_per_s: None,
+            link_layer: empty.clone(),
+            interface: empty.clone(),
+            pci: empty.clone(),
+            pci_path: Box::default(),
+            numa_node: None,
+            model: empty.clone(),
+            state_file: empty,
+            best_rate_bits_per_s: None,
+            phases: VecDeque::new(),
+            sent: None,
+            received: None,
+            link_downs: None,
+            errors: BTreeMap::new(),
+            payload: None,
+        };
+        nic.merge(told, at, false, word);
+        nic
+    }
+
+    /// Returns whether its link, or what it is, is not as it was. `same_agent`: the one that told of it before, so that
+    /// a counter that was not there was 0.
+    pub(super) fn merge(
+        &mut self,
+        told: &batch::Nic,
+        at: Timestamp,
+        same_agent: bool,
+        word: &mut Word<'_>,
+    ) -> bool {
+        let names = &mut *word.names;
+        let was_missing = std::mem::replace(&mut self.is_missing, false);
+        self.up = told.up;
+        let state = names.intern(&told.state);
+        let mut changed = state != self.state;
+        self.state = state;
+        self.physical_state = names.intern(&told.physical_state);
+        self.rate_bits_per_s = told.rate_bits_per_s;
+        self.link_layer = names.intern(&told.link_layer);
+        self.interface = names.intern(&told.interface);
+        self.pci = names.intern(&told.pci);
+        self.pci_path = path(&told.pci_path, names);
+        self.numa_node = told.numa_node;
+        self.model = names.intern(&told.model);
+        self.state_file = names.intern(&told.state_file);
+        if told.up {
+            self.best_rate_bits_per_s = self.best_rate_bits_per_s.max(told.rate_bits_per_s);
+        }
+        changed |= self.note_phase(at);
+        count(&mut self.sent, told.sent_bytes, at, RATE);
+        count(&mut self.received, told.received_bytes, at, RATE);
+        count(&mut self.link_downs, told.link_downs, at, TROUBLE);
+        self.count_errors(&told.errors, at, same_agent && !was_missing, word);
+        changed
+    }
+
+    /// The host shows it no more. Returns whether that is new.
+    pub(super) fn miss(&mut self, at: Timestamp, names: &mut Names) -> bool {
+        self.is_missing = true;
+        self.up = false;
+        self.state = names.intern(MISSING);
+        self.physical_state = names.intern("");
+        self.rate_bits_per_s = None;
+        (self.sent, self.received, self.link_downs, self.payload) = (None, None, None, None);
+        self.errors.clear();
+        self.note_phase(at)
+    }
+
+    /// Whether it was ever up, as far as is known.
+    #[must_use]
+    pub fn was_up(&self) -> bool {
+        self.best_rate_bits_per_s.is_some() || self.phases.iter().any(|phase| phase.up)
+    }
+
+    /// The card that it is a function of. `None`: it has no PCI address.
+    #[must_use]
+    pub fn card(&self) -> Option<&str> {
+        self.pci.rsplit_once('.').map(|(card, _)| card)
+    }
+
+    /// Notes what ranks sent through it.
+    pub(super) fn note_payload(&mut self, port: &Port, shares: &BTreeMap<Name, Share>, at: Timestamp) {
+        let mut through = shares.iter().filter(|(name, _)| self.is_named(port, name)).peekable();
+        if self.is_missing || through.peek().is_none() {
+            self.payload = None;
+            return;
+        }
+        let (bytes, is_estimated) = through.fold((0_u64, false), |sum, (_, share)| {
+            (sum.0.saturating_add(share.bytes), sum.1 || share.is_estimated)
+        });
+        let (marks, estimated) = self.payload.get_or_insert_default();
+        marks.push(at, bytes, RATE);
+        *estimated = is_estimated;
+    }
+
+    fn note_phase(&mut self, at: Timestamp) -> bool {
+        let (is_missing, up, rate_bits_per_s) = (self.is_missing, self.up, self.rate_bits_per_s);
+        let phase = Phase { since: at, is_missing, up, rate_bits_per_s };
+        let is_same = |last: &Phase| Phase { since: at, ..*last } == phase;
+        if self.phases.back().is_some_and(is_same) {
+            return false;
+        }
+        if self.phases.len() >= MAX_NIC_PHASES {
+            self.phases.pop_front();
+        }
+        self.phases.push_back(phase);
+        true
+    }
+
+    fn count_errors(
+        &mut self,
+        told: &[batch::NicCounter],
+        at: Timestamp,
+        same_agent: bool,
+        word: &mut Word<'_>,
+    ) {
+        for counter in told.iter().take(MAX_NIC_ERRORS) {
+            if let Some(marks) = self.errors.get_mut(&*counter.name) {
+                marks.push(at, counter.value, TROUBLE);
+            } else if counter.value > 0 && self.errors.len() < MAX_NIC_ERRORS {
+                let mut marks = Marks::first(at, if same_agent { 0 } else { counter.value });
+                marks.push(at, counter.value, TROUBLE);
+                self.errors.insert(word.names.intern(&counter.name), marks);
+            }
+        }
+        word.losses.add_many("nic_error_limit", told.len().saturating_sub(MAX_NIC_ERRORS));
+    }
+
+    /// Whether this is how rings name it: its device (`mlx5_3`, `mlx5_3:2`), its interface, or several that are used as one
+    /// (`mlx5_3+mlx5_4`).
+    #[must_use]
+    pub fn is_named(&self, port: &Port, name: &str) -> bool {
+        name.split('+').any(|name| {
+            let (nic, number) = match name.split_once(':') {
+                Some((nic, number)) => (nic, number.parse().unwrap_or(1)),
+                None => (name, 1),
+            };
+            (nic == &*port.nic && number == port.number.max(1))
+                || (nic == &*self.interface && !nic.is_empty())
+        })
+    }
+
+    /// Whether a ring of these processes goes through it.
+    pub fn is_in_a_ring<'a>(&self, port: &Port, mut processes: impl Iterator<Item = &'a Process>) -> bool {
+        processes.any(|process| {
+            process.ranks().any(|rank| {
+                let mut places = rank.facts.rings.values();
+                places.any(|place| self.is_named(port, &place.nic) || self.is_named(port, &place.recv_nic))
+            })
+        })
+    }
+
+    /// Bytes that it has sent and received since it counts.
+    #[must_use]
+    pub fn bytes(&self) -> (Option<u64>, Option<u64>) {
+        (self.sent.as_ref().map(Marks::value), self.received.as_ref().map(Marks::value))
+    }
+
+    /// Bytes per second that it sent and received over the last seconds.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> (Option<f64>, Option<f64>) {
+        (self.sent.as_ref().and_then(Marks::per_s), self.received.as_ref().and_then(Marks::per_s))
+    }
+
+    /// Payload bytes per second that ranks sent through it, and whether that is shared out among several NICs.
+    #[must_use]
+    pub fn payload_bytes_per_s(&self) -> Option<(f64, bool)> {
+        let (marks, is_estimated) = self.payload.as_ref()?;
+        Some((marks.per_s()?, *is_estimated))
+    }
+
+    /// How often its link went down since it counts.
+    #[must_use]
+    pub fn link_downs(&self) -> Option<u64> {
+        self.link_downs.as_ref().map(Marks::value)
+    }
+
+    /// How often its link went down over the [`TROUBLE_WINDOW`] that ends `now`, by the host's clock: as it counts itself,
+    /// or as was seen, whichever is more.
+    #[must_use]
+    pub fn link_downs_lately(&self, now: Timestamp) -> u64 {
+        let pairs = self.phases.iter().zip(self.phases.iter().skip(1));
+        let seen = pairs.filter(|(one, next)| one.up && !next.up && now.since(next.since) < TROUBLE_WINDOW);
+        let told = self.link_downs.as_ref().map_or(0, Marks::risen);
+        told.max(seen.count() as u64)
+    }
+
+    /// Counters of errors that are not 0, by name.
+    pub fn errors(&self) -> impl Iterator<Item = ErrorCount> {
+        let counted = self.errors.iter().filter(|(_, marks)| marks.value() > 0);
+        counted.map(|(name, marks)| ErrorCount {
+            name: name.clone(),
+            value: marks.value(),
+            risen: marks.risen(),
+        })
+    }
+}
+
+fn count(marks: &mut Option<Marks>, told: Option<u64>, at: Timestamp, reach: Reach) {
+    match told {
+        None => *marks = None,
+        Some(value) => marks.get_or_insert_default().push(at, value, reach),
+    }
+}
+
+/// The state of a NIC that the host shows no more; no kernel says it.
+const MISSING: &str = "missing";
+
+/// Bytes: over the last seconds.
+const RATE: Reach = Reach { back: RATE_WINDOW, step: Duration::from_secs(1) };
+/// Trouble: rare, so looked at over longer.
+const TROUBLE: Reach = Reach { back: TROUBLE_WINDOW, step: Duration::from_secs(30) };

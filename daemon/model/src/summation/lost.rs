@@ -1,0 +1,105 @@
+//! Who was lost, by the word of the others or by what became of its process.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ringscope_api::SummationGroupState;
+use ringscope_api::clock::Timestamp;
+
+use super::super::{Model, ProcessState};
+use super::Group;
+use super::member::{Place, is_end};
+
+/// A member that was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Who.
+    pub place: Place,
+    /// Its rank in the group.
+    pub rank: u32,
+    /// Why, as the engine words it, or what became of its process.
+    pub why: String,
+    /// When that was first told.
+    pub since: Timestamp,
+}
+
+/// What members say of one that was lost.
+#[derive(Default)]
+struct Votes<'a> {
+    n: usize,
+    why: &'a str,
+    since: Option<Timestamp>,
+}
+
+impl Group {
+    /// The member whose loss ended it: whom most of the others name, else one whose process was killed while others went on,
+    /// in this group or without it in a later one.
+    #[must_use]
+    pub fn lost(&self, model: &Model, now: Timestamp) -> Option<Lost> {
+        self.lost_by_word().or_else(|| self.lost_by_process(model, now))
+    }
+
+    /// Whether the session goes on: a later group of it runs.
+    #[must_use]
+    pub fn has_successor(&self, model: &Model, now: Timestamp) -> bool {
+        self.later(model).any(|other| other.state(model, now) == SummationGroupState::Running)
+    }
+
+    /// Later groups of the session.
+    fn later<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Self> {
+        let epoch = self.facts().map_or(0, |facts| facts.membership_epoch);
+        model.summations().filter(move |other| {
+            other.session == self.session && other.facts().is_some_and(|facts| facts.membership_epoch > epoch)
+        })
+    }
+
+    fn lost_by_word(&self) -> Option<Lost> {
+        let mut votes: BTreeMap<u32, Votes<'_>> = BTreeMap::new();
+        let (n_workers, n_servers) = self.size();
+        for member in self.members.values() {
+            let told = &member.told;
+            let services = told.services.iter().zip(0_u32..).filter(|(service, _)| service.lost);
+            let services = services.map(|(_, index)| match index.checked_sub(n_servers) {
+                Some(worker) => worker,
+                None => n_workers.saturating_add(index),
+            });
+            let contributors = told.contributors.iter().filter(|told| told.lost).map(|told| told.worker);
+            let named: BTreeSet<u32> =
+                told.lost_rank.into_iter().chain(services).chain(contributors).collect();
+            for rank in named {
+                let votes = votes.entry(rank).or_default();
+                votes.n += 1;
+                votes.why = if votes.why.is_empty() { &told.failure } else { votes.why };
+                let since = member.ended.unwrap_or(member.at);
+                votes.since = Some(votes.since.map_or(since, |first| first.min(since)));
+            }
+        }
+        let most = votes.into_iter().filter_map(|(rank, votes)| Some((rank, self.place(rank)?, votes)));
+        let (rank, place, votes) = most.max_by_key(|(rank, _, votes)| (votes.n, Reverse(*rank)))?;
+        let why = if votes.why.is_empty() { "its connection broke" } else { votes.why };
+        Some(Lost { place, rank, why: why.to_owned(), since: votes.since.unwrap_or_default() })
+    }
+
+    fn lost_by_process(&self, model: &Model, now: Timestamp) -> Option<Lost> {
+        if self.live(model).next().is_none() && self.later(model).next().is_none() {
+            return None;
+        }
+        let in_use = self.members().filter(|(_, member)| !is_end(member.told.state()));
+        let killed = in_use.filter_map(|(place, member)| {
+            let process = model.processes.get(&member.process)?;
+            (process.state == ProcessState::Killed).then_some((process.ended?, place))
+        });
+        let (since, place) = killed.min()?;
+        (now.since(since) >= KILLED_SETTLES).then(|| Lost {
+            place,
+            rank: self.rank(place),
+            why: "its process was killed".to_owned(),
+            since,
+        })
+    }
+}
+
+/// A job that is killed as a whole ends process by process, on hosts that tell of it one after the other. The others of the
+/// group name who was lost sooner than this.
+const KILLED_SETTLES: Duration = Duration::from_secs(3);

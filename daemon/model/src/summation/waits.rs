@@ -1,0 +1,64 @@
+//! Rounds that are not over.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+
+use super::super::Model;
+use super::super::limits::{MAX_WAITS, STALE_AFTER};
+use super::Group;
+use super::group::end;
+use super::member::Member;
+
+/// A round that is not over, and for whom it waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are those of batch.proto's SummationWait")]
+pub struct Wait<'a> {
+    /// Number of the service.
+    pub service: usize,
+    pub key: u32,
+    pub tensor: &'a str,
+    pub round: u64,
+    pub for_push: bool,
+    pub workers: &'a [u32],
+    pub age: Duration,
+    /// The age when it was told last: it may have been over the next moment.
+    pub age_told: Duration,
+}
+
+impl Group {
+    /// Rounds that are not over, the longest first, at most [`MAX_WAITS`].
+    #[must_use]
+    pub fn waits<'a>(&'a self, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
+        let owners = self.services().filter_map(|service| Some((service.index, service.owner?)));
+        let owners = owners.filter(|(_, owner)| end(owner, model).is_none());
+        let mut waits: Vec<Wait<'_>> =
+            owners.flat_map(|(index, owner)| waits_of(index, owner, model, now)).collect();
+        waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
+        waits.truncate(MAX_WAITS);
+        waits
+    }
+}
+
+fn waits_of<'a>(
+    service: usize,
+    owner: &'a Member,
+    model: &Model,
+    now: Timestamp,
+) -> impl Iterator<Item = Wait<'a>> {
+    let process = model.processes.get(&owner.process);
+    // A process of which nothing is heard may have gone on since.
+    let is_silent = process.is_some_and(|process| model.is_silent(process, now, STALE_AFTER));
+    let since = if is_silent { Duration::ZERO } else { now.since(owner.at) };
+    owner.told.waits.iter().map(move |told| Wait {
+        service,
+        key: told.key,
+        tensor: &told.tensor,
+        round: told.round,
+        for_push: told.for_push,
+        workers: &told.workers,
+        age: Duration::from_nanos(told.age_ns).saturating_add(since),
+        age_told: Duration::from_nanos(told.age_ns),
+    })
+}

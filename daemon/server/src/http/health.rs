@@ -1,0 +1,39 @@
+//! `GET health`: the one sentence.
+
+use std::sync::Arc;
+
+use axum::Json;
+use ringscope_api::clock;
+use ringscope_api::{Health, Problem};
+use ringscope_view as view;
+
+use super::App;
+use super::problem::ApiError;
+use super::query::Params;
+
+/// How everything stands, in one sentence. Page, terminal and exit statuses say what this says.
+#[utoipa::path(get, path = "/api/v1/health", tag = "health",
+    params(
+        ("job" = Option<String>, Query, description = "Only this job and its hosts."),
+        ("host" = Option<String>, Query, description = "Only this host and its jobs."),
+    ),
+    responses(
+        (status = 200, description = "How everything stands.", body = Health),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, ApiError> {
+    let params = params.allow(&["job", "host"])?;
+    let (job, host) = (params.owned("job"), params.owned("host"));
+    let with_paths = app.tenant().is_none();
+    let (tls, gate) = (app.tls.clone(), app.of_tenant.is_none().then(|| Arc::clone(&app.gate)));
+    let mut health = app
+        .read(move |model, diagnosis, now| {
+            view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
+        })
+        .await?;
+    if let Some(tls) = tls {
+        health.notices = tls.state().notices(clock::now(), with_paths);
+    }
+    health.notices.extend(gate.into_iter().flat_map(|gate| gate.notices()));
+    Ok(Json(health))
+}

@@ -1,0 +1,200 @@
+//! Rows for those who read the database with SQL. Derived: the daemon itself never reads them back.
+
+use std::collections::BTreeSet;
+
+use ringscope_api as api;
+use ringscope_api::clock::Timestamp;
+use ringscope_model::summation::{Group, GroupId};
+use ringscope_model::{CommunicatorId, Model};
+use ringscope_store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, SummationGroupRow, WriteSet};
+use ringscope_view as view;
+use ringscope_wire::batch::Process;
+
+use super::State;
+
+impl State {
+    /// Every second, the communicators whose facts changed; every minute, all that are active.
+    pub(super) fn refresh_rows(&mut self, now: Timestamp) {
+        if now >= self.next_refresh {
+            self.mark_all_rows(now);
+        }
+        self.unsaved.communicators(std::mem::take(&mut self.stale_rows));
+    }
+
+    pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
+        self.next_refresh = Timestamp(now.0.saturating_add(REFRESH_NS));
+        let all =
+            view::communicators(&self.model, &self.diagnosis, now, &view::CommunicatorFilter::default());
+        let live = all.iter().filter(|summary| summary.state != api::CommunicatorState::Ended);
+        self.stale_rows.extend(live.filter_map(|summary| summary.id.parse::<CommunicatorId>().ok()));
+        self.unsaved.summations.extend(self.model.summations().map(Group::id));
+    }
+}
+
+/// The ranks and hops that one process is.
+pub(super) fn of_process(model: &Model, process: &Process, updated_ns: i64, set: &mut WriteSet) {
+    let Some(identity) = &process.identity else { return };
+    for communicator in &process.communicators {
+        let known = model.process(&process.key);
+        // One that nobody could be joined to has no rows.
+        let Some(comm) = known.and_then(|known| known.communicator(communicator.local_id)) else { continue };
+        let comm = comm.to_string();
+        for ring in &communicator.rings {
+            set.hops.push(HopRow {
+                comm: comm.clone(),
+                channel: i64::from(ring.channel),
+                rank: i64::from(communicator.rank),
+                prev: i64::from(ring.prev),
+                next: i64::from(ring.next),
+                transport: some(&ring.transport),
+                nic: some(&ring.nic),
+            });
+        }
+        set.ranks.push(RankRow {
+            comm,
+            rank: i64::from(communicator.rank),
+            host: identity.host.clone(),
+            pid: i64::from(identity.pid),
+            gpu: some(&communicator.gpu),
+            init_channels: communicator.init_channels.map(i64::from),
+            final_channels: communicator.final_channels.map(i64::from),
+            cause: "unknown".to_owned(),
+            updated_ns,
+        });
+    }
+    // Two processes may claim one rank of one communicator; one statement may not write a row twice.
+    dedup(&mut set.hops, |hop| (hop.comm.clone(), hop.channel, hop.rank));
+    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+}
+
+/// Communicators with all their ranks.
+pub(super) fn of_communicators(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
+    let State { model, diagnosis, .. } = state;
+    for detail in view::communicators_of(model, diagnosis, now, comms) {
+        of_communicator(&detail, ns(now), set);
+    }
+    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
+}
+
+fn of_communicator(detail: &api::CommunicatorDetail, updated_ns: i64, set: &mut WriteSet) {
+    let summary = &detail.summary;
+    set.communicators.push(CommunicatorRow {
+        id: summary.id.clone(),
+        job: summary.job.clone(),
+        comm_hash: summary.comm_hash.clone(),
+        name: summary.name.clone(),
+        state: word(&summary.state),
+        n_ranks: i64::from(summary.n_ranks),
+        n_nodes: i64::from(summary.n_nodes),
+        base_channels: summary.base.map(i64::from),
+        final_channels: summary.final_channels.map(i64::from),
+        created_ns: ns(summary.created),
+        ended_ns: summary.ended.map(ns),
+        updated_ns,
+    });
+    // The view has the causes: it comes first, and of two rows the first stays.
+    let ranks = detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns));
+    set.ranks.splice(0..0, ranks);
+}
+
+/// The jobs and the hosts of communicators, each once.
+pub(super) fn of_jobs_and_hosts(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
+    let State { model, diagnosis, .. } = state;
+    let (mut jobs, mut hosts): (BTreeSet<&str>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
+    for known in comms.iter().filter_map(|comm| model.communicator(*comm)) {
+        jobs.insert(&**known.job());
+        hosts.extend(known.ranks(model).map(|rank| &*rank.identity.host));
+    }
+    if jobs.is_empty() {
+        return;
+    }
+    let updated_ns = ns(now);
+    let all = view::jobs(model, diagnosis, now).into_iter().filter(|job| jobs.contains(&*job.id));
+    set.jobs.extend(all.map(|job| job_row(job, updated_ns)));
+    let known = view::hosts(model, diagnosis, now, |host, _| hosts.contains(host));
+    set.hosts.extend(known.iter().map(|host| host_row(host, updated_ns)));
+}
+
+/// Summation groups, as far as they are known.
+pub(super) fn of_groups(state: &State, groups: &[GroupId], now: Timestamp) -> Vec<SummationGroupRow> {
+    let known = groups.iter().filter_map(|id| state.model.summation(*id));
+    known.filter_map(|group| group_row(&state.model, group, now)).collect()
+}
+
+fn group_row(model: &Model, group: &Group, now: Timestamp) -> Option<SummationGroupRow> {
+    let facts = group.facts()?;
+    Some(SummationGroupRow {
+        id: group.id().to_string(),
+        job: group.job(model).to_owned(),
+        session: format!("{:016x}", group.session()),
+        membership_epoch: facts.membership_epoch.cast_signed(),
+        state: word(&group.state(model, now)),
+        n_workers: i64::from(facts.n_workers),
+        n_servers: i64::from(facts.n_servers),
+        asynchronous: i64::from(facts.asynchronous),
+        model_bytes: facts.model_bytes.cast_signed(),
+        started_ns: ns(group.started()),
+        ended_ns: group.ended(model).map(ns),
+        updated_ns: ns(now),
+    })
+}
+
+fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {
+    RankRow {
+        comm: comm.to_owned(),
+        rank: i64::from(rank.rank),
+        host: rank.host.clone(),
+        pid: i64::from(rank.pid),
+        gpu: rank.gpu.clone(),
+        init_channels: rank.init_channels.map(i64::from),
+        final_channels: rank.final_channels.map(i64::from),
+        cause: rank.cause.clone(),
+        updated_ns,
+    }
+}
+
+fn job_row(job: api::Job, updated_ns: i64) -> JobRow {
+    JobRow {
+        state: word(&job.state),
+        id: job.id,
+        world_size: job.world_size.map(i64::from),
+        n_processes: i64::from(job.n_processes),
+        first_seen_ns: ns(job.first_seen),
+        last_seen_ns: ns(job.last_seen),
+        updated_ns,
+    }
+}
+
+fn host_row(host: &api::HostSummary, updated_ns: i64) -> HostRow {
+    HostRow {
+        host: host.host.clone(),
+        degraded: i64::from(host.degraded),
+        n_processes: i64::from(host.n_processes),
+        last_seen_ns: ns(host.last_seen),
+        updated_ns,
+    }
+}
+
+fn dedup<T, K: Ord>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
+    rows.sort_by_key(&key);
+    rows.dedup_by_key(|row| key(row));
+}
+
+const fn ns(time: Timestamp) -> i64 {
+    time.0.cast_signed()
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The word that the REST API has for it.
+fn word(state: &impl serde::Serialize) -> String {
+    match serde_json::to_value(state) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// How often rows of unchanged communicators are written again, so that retention sees that they live.
+const REFRESH_NS: u64 = 60_000_000_000;

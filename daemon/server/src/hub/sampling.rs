@@ -1,0 +1,69 @@
+//! Rows of history: what changed, at a bounded rate.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_model::Sample;
+use ringscope_model::summation::{GroupId, ServiceSample};
+use ringscope_store::{SampleRow, SummationSampleRow};
+
+use super::State;
+
+impl State {
+    /// Samples what changed, unless that is too soon: the more series, the longer the interval.
+    pub(super) fn sample(&mut self, now: Timestamp, interval: Duration) {
+        if now < self.next_sample || self.unsampled.is_empty() && self.unsampled_groups.is_empty() {
+            return;
+        }
+        let samples = self.model.samples(&std::mem::take(&mut self.unsampled));
+        let groups: BTreeSet<GroupId> = std::mem::take(&mut self.unsampled_groups);
+        let of_groups = self.model.take_summation_samples(&groups);
+        let n_rows = samples.len() + of_groups.len();
+        let stretched = Duration::from_secs((n_rows / SAMPLE_ROWS_PER_S_MAX) as u64);
+        let wait = u64::try_from(interval.max(stretched).as_nanos()).unwrap_or(u64::MAX);
+        // A tenth less: the tick that is due may come a little early.
+        self.next_sample = Timestamp(now.0.saturating_add(wait - wait / 10));
+        // A clock that is set back must not make two rows of one key.
+        let ts_ms = now.unix_ms().cast_signed().max(self.last_sample_ms + 1);
+        self.last_sample_ms = ts_ms;
+        self.unsaved.samples(samples.into_iter().map(|sample| of_communicator(sample, ts_ms)));
+        self.unsaved.summation_samples(of_groups.into_iter().map(|sample| of_service(sample, ts_ms)));
+        // Who reads history finds a group by its row.
+        self.unsaved.summations.extend(groups);
+    }
+}
+
+fn of_communicator(sample: Sample, ts_ms: i64) -> SampleRow {
+    SampleRow {
+        comm: sample.comm.to_string(),
+        ts_ms,
+        host: sample.host,
+        primitive: sample.primitive.label(),
+        issued_calls: sample.issued_calls.cast_signed(),
+        issued_bytes: sample.issued_bytes.cast_signed(),
+        completed_calls: sample.completed_calls.cast_signed(),
+        completed_bytes: sample.completed_bytes.cast_signed(),
+        intra_bytes: sample.intra_bytes.map(u64::cast_signed),
+        inter_bytes: sample.inter_bytes.map(u64::cast_signed),
+    }
+}
+
+fn of_service(sample: ServiceSample, ts_ms: i64) -> SummationSampleRow {
+    SummationSampleRow {
+        group_id: sample.group.to_string(),
+        ts_ms,
+        host: sample.host,
+        service: sample.service.to_string(),
+        pushed_bytes: sample.pushed_bytes.cast_signed(),
+        pulled_bytes: sample.pulled_bytes.cast_signed(),
+        summed_bytes: sample.summed_bytes.map(u64::cast_signed),
+        finished_rounds: sample.finished_rounds.map(u64::cast_signed),
+        share_ppm: i64::from(sample.share_ppm),
+        optimal_share_ppm: i64::from(sample.optimal_share_ppm),
+        spread_ns: sample.spread.map(|spread| i64::try_from(spread.as_nanos()).unwrap_or(i64::MAX)),
+    }
+}
+
+/// Rows of history written per second: 90 MB a day of SQLite at most per hundred of them.
+const SAMPLE_ROWS_PER_S_MAX: usize = 1000;

@@ -1,0 +1,217 @@
+//! What agents hear from the hub when somebody waits.
+
+use std::time::Duration;
+
+use ringscope_access::{Sender, Tenant};
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{FindingKind, FindingState, Severity};
+use ringscope_judge::{Want, Wanted};
+use ringscope_samples::cluster::{Cluster, at, batch};
+use ringscope_store::{Restored, StoredCommunicator};
+use ringscope_wire::batch::{Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process};
+
+use super::Hub;
+
+/// Rank 1 is stopped while rank 0 is in a call since the tenth second.
+fn told(cluster: &Cluster, rank: u32, s: u64, look: Option<Look>) -> Process {
+    let state = if rank == 1 { "T" } else { "S" };
+    let mut process = Process {
+        collector_state: CollectorState::On.into(),
+        segment_version: 5,
+        activity: Some(Activity { state: state.to_owned(), cpu_ns: s, read_at_ns: at(s).0 }),
+        look: look.filter(|_| rank == 1),
+        ..cluster.process(rank)
+    };
+    let calls = 5 + u64::from(rank == 0);
+    process.sequences =
+        vec![CallSequence { local_id: cluster.local_id, calls, hash: calls, marks: Vec::new() }];
+    if rank == 0 {
+        let mut open = cluster.operation(5, 10, None);
+        open.call_number = Some(5);
+        open.start_known = true;
+        process.in_flight = vec![open];
+    }
+    process
+}
+
+fn batch_of(cluster: &Cluster, seq_number: u64, s: u64, look: Option<&Look>) -> Batch {
+    batch(seq_number, s, (0..2).map(|rank| told(cluster, rank, s, look.cloned())).collect())
+}
+
+/// Seconds pass; returns what the agent was asked.
+fn pass(hub: &Hub, cluster: &Cluster, seconds: std::ops::Range<u64>, look: Option<&Look>) -> Vec<Inquiry> {
+    let mut asked = Vec::new();
+    for s in seconds {
+        let taken = hub.ingest(&batch_of(cluster, s, s, look), at(s));
+        asked.extend(taken.reply.inquiries);
+        hub.tick(Timestamp(at(s).0 + 100_000_000));
+    }
+    asked.dedup();
+    asked
+}
+
+#[test]
+fn the_agent_of_a_culprit_is_asked_and_its_answer_is_evidence() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let asked = pass(&hub, &cluster, 10..16, None);
+    let looks: Vec<&Inquiry> = asked.iter().filter(|asked| asked.look).collect();
+    assert_eq!(looks.len(), 1, "{asked:?}");
+    assert_eq!(looks[0].process, cluster.key(1));
+    let id = looks[0].id.clone();
+    let seen = |asked: &[Inquiry]| asked.iter().filter(|asked| asked.look && asked.id != id).count();
+    let answer = Look { at_ns: at(16).0, inquiry: id.clone(), ..Look::default() };
+    let asked = pass(&hub, &cluster, 16..60, Some(&answer));
+    assert_eq!(seen(&asked), 0, "asked once");
+    hub.read(|_, diagnosis| {
+        let found: Vec<_> = diagnosis.firing().filter(|found| found.severity == Severity::Critical).collect();
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!((found[0].finding, found[0].rank), (FindingKind::RankMissing, Some(1)));
+    });
+}
+
+#[test]
+fn a_hub_that_starts_again_keeps_the_finding_until_its_agents_have_spoken() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    pass(&hub, &cluster, 10..16, None);
+    let (processes, findings) = hub.read(|model, diagnosis| {
+        let keys = [cluster.key(0), cluster.key(1)];
+        let kept = keys.iter().flat_map(|key| [model.process_facts(key), model.process_counters(key)]);
+        (kept.flatten().collect(), diagnosis.findings().cloned().collect())
+    });
+    let again = Hub::new(Duration::from_secs(1));
+    let agents = vec![ringscope_store::AgentRow {
+        agent_id: "agent".to_owned(),
+        host: "host-0".to_owned(),
+        last_seq: 15,
+        last_seen_ns: at(15).0.cast_signed(),
+    }];
+    again.restore(Restored { agents, processes, findings, ..Restored::default() }, at(18));
+    let fires = |hub: &Hub| {
+        hub.read(|_, diagnosis| {
+            let mut missing =
+                diagnosis.findings().filter(|found| found.finding == FindingKind::RankMissing).cloned();
+            let found = missing.next().unwrap();
+            (found.state == FindingState::Firing, found.first_seen)
+        })
+    };
+    let before = fires(&hub);
+    again.tick(at(19));
+    assert_eq!(fires(&again), before, "nobody has spoken yet");
+    let taken = again.ingest(&batch(16, 20, Vec::new()), at(20));
+    assert!(taken.reply.resend_all, "what waits are judged by is told once more");
+    again.tick(at(20));
+    assert_eq!(fires(&again), before);
+    pass(&again, &cluster, 21..25, None);
+    assert_eq!(fires(&again), before, "with its true beginning");
+}
+
+#[test]
+fn what_an_older_release_stored_keeps_its_id_and_nothing_else_gets_it() {
+    let stored = |id: &str, job: &str| StoredCommunicator {
+        id: id.to_owned(),
+        job: job.to_owned(),
+        comm_hash: 0xabc,
+        n_ranks: 4,
+    };
+    let cluster = Cluster::new(&[("host-0", 4, 2)], 2);
+    let id_after = |communicators: Vec<StoredCommunicator>| {
+        let hub = Hub::new(Duration::from_secs(1));
+        hub.restore(Restored { communicators, ..Restored::default() }, at(5));
+        hub.ingest(&cluster.batch(1, 10), at(10));
+        hub.read(|model, _| model.communicators().map(|known| known.id().to_string()).collect::<Vec<_>>())
+    };
+    let new = cluster.id().to_string();
+    // What the release 0.1 made of ("train", 0xabc, 4).
+    let older = "4331bb70d92d";
+    assert_eq!(id_after(vec![stored(older, "train")]), [older]);
+    assert_eq!(id_after(Vec::new()), [&*new]);
+    for other in [stored(older, "forged"), stored(&new, "train"), stored("c1", "train")] {
+        assert_eq!(id_after(vec![other]), [&*new]);
+    }
+}
+
+fn tenant(name: &str) -> Tenant {
+    name.parse().unwrap()
+}
+
+/// The same seconds pass for a job of that name in each tenant; what each was asked. Only `acme` answers.
+fn pass_of_tenants(
+    hub: &Hub,
+    cluster: &Cluster,
+    seconds: std::ops::Range<u64>,
+    look: Option<&Look>,
+) -> [Vec<Inquiry>; 2] {
+    let mut asked = [Vec::new(), Vec::new()];
+    for s in seconds {
+        for (name, asked) in ["acme", "globex"].into_iter().zip(&mut asked) {
+            let mut batch = batch_of(cluster, s, s, look.filter(|_| name == "acme"));
+            tenant(name).own(&mut batch);
+            let taken = hub.ingest_of(&tenant(name), &Sender::default(), &mut batch.clone(), at(s));
+            assert!(!taken.duplicate, "{name} at {s}");
+            asked.extend(taken.reply.inquiries.into_iter().filter(|asked| asked.look));
+            let again = hub.ingest_of(&tenant(name), &Sender::default(), &mut batch.clone(), at(s));
+            assert!(again.duplicate && again.reply.seq_number == s, "{name} at {s}: {again:?}");
+        }
+        hub.tick(Timestamp(at(s).0 + 100_000_000));
+    }
+    asked.map(|mut asked| {
+        asked.dedup();
+        asked
+    })
+}
+
+/// Whether the second rank's process was seen, in each tenant's job, as a hub has it.
+fn seen(hub: &Hub, cluster: &Cluster) -> [bool; 2] {
+    let key = |name| format!("{name}::{}", cluster.key(1));
+    hub.read(|model, _| {
+        ["acme", "globex"].map(|name| model.process(&key(name)).is_some_and(|one| one.look().is_some()))
+    })
+}
+
+#[test]
+fn two_tenants_on_one_host_are_asked_apart_and_each_answer_is_its_own() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    for (name, asked) in ["acme", "globex"].into_iter().zip(&asked) {
+        let processes: Vec<&str> = asked.iter().map(|asked| asked.process.as_str()).collect();
+        assert_eq!(processes, [format!("{name}::{}", cluster.key(1))], "one question, by whichever hub");
+    }
+    let answer = Look { at_ns: at(16).0, inquiry: asked[0][0].id.clone(), ..Look::default() };
+    pass_of_tenants(&hub, &cluster, 16..18, Some(&answer));
+    assert_eq!(seen(&hub.of_tenant(&tenant("acme")), &cluster), [true, false]);
+    assert_eq!(seen(&hub.of_tenant(&tenant("globex")), &cluster), [false, false]);
+    assert_eq!(seen(&hub, &cluster), [true, false], "operators see it too");
+    // Nothing is there twice, nor the same in both.
+    let n_processes = |hub: &Hub| hub.read(|model, _| model.n_processes());
+    assert_eq!(n_processes(&hub), 4);
+    assert_eq!(["acme", "globex"].map(|name| n_processes(&hub.of_tenant(&tenant(name)))), [2, 2]);
+}
+
+#[test]
+fn a_tenant_is_asked_where_others_have_taken_all_questions() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let many: Vec<Wanted> =
+        (0..2_000).map(|n| Wanted { process: format!("h/{n}/1").into(), what: Want::Look }).collect();
+    {
+        let mut state = hub.lock();
+        let super::State { inquiries, model, .. } = &mut *state;
+        assert!(inquiries.want(many.iter(), model, at(10)) > 0);
+    }
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    assert_eq!(asked.map(|asked| asked.len()), [1, 1]);
+}
+
+#[test]
+fn a_daemon_that_asks_nobody_asks_no_tenant() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let known = hub.of_tenant(&tenant("acme"));
+    hub.set_look(false);
+    let asked = pass_of_tenants(&hub, &cluster, 10..16, None);
+    assert_eq!(asked.map(|asked| asked.len()), [0, 0]);
+    drop(known);
+}

@@ -1,0 +1,267 @@
+//! What the store has not got yet. Only names are kept: the rows are made from the model when they are written, so
+//! that a database that is away for an hour costs no memory, and then gets the newest of everything.
+//!
+//! Facts are written before their batch is answered. Counters are absolute, and after a restart every agent is asked to tell
+//! all that it knows: they are written at an interval, or with the facts of their process, such as that it ended.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use prost::Message as _;
+use ringscope_api as api;
+use ringscope_api::clock::Timestamp;
+use ringscope_model::summation::GroupId;
+use ringscope_model::{Changes, CommunicatorId};
+use ringscope_store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet};
+
+use super::turns::Turns;
+use super::{State, relational};
+
+/// Names of what changed and was not written.
+#[derive(Debug, Default)]
+pub struct Unsaved {
+    /// The number of the newest batch of each that was applied.
+    agents: Turns<String, u64>,
+    /// The same of those that told facts.
+    agents_of_facts: BTreeMap<String, u64>,
+    facts: BTreeSet<String>,
+    counters: Turns<String, ()>,
+    communicators: Turns<CommunicatorId, ()>,
+    pub(super) summations: BTreeSet<GroupId>,
+    findings: BTreeMap<String, api::Finding>,
+    incidents: BTreeMap<String, api::Incident>,
+    samples: VecDeque<SampleRow>,
+    summation_samples: VecDeque<SummationSampleRow>,
+    /// Samples that did not fit: history lost while the database was away.
+    dropped_samples: u64,
+}
+
+impl Unsaved {
+    /// This batch of an agent was applied.
+    pub(super) fn agent(&mut self, agent_id: &str, last_seq: u64, has_facts: bool) {
+        match has_facts {
+            true => drop(self.agents_of_facts.insert(agent_id.to_owned(), last_seq)),
+            false => self.agents.put(agent_id, last_seq),
+        }
+    }
+
+    /// Of these processes all is to be stored before their batch is answered.
+    pub(super) fn facts(&mut self, keys: Vec<String>) {
+        self.facts.extend(keys);
+    }
+
+    /// Rows of these are not as they are now.
+    pub(super) fn communicators(&mut self, ids: BTreeSet<CommunicatorId>) {
+        ids.iter().for_each(|id| self.communicators.put(id, ()));
+    }
+
+    pub(super) fn processes(&mut self, changes: Changes) {
+        self.facts.extend(changes.facts);
+        changes.counters.iter().for_each(|key| self.counters.put(key, ()));
+    }
+
+    /// Takes all facts and what was found. Of counters and agents the next `n_counters` each, and of what is only for readers
+    /// of the database the rows of `n_communicators`, and all the rest if there are any.
+    pub(super) fn take(&mut self, n_counters: usize, n_communicators: usize) -> Self {
+        let mut taken = Self {
+            agents: self.agents.take(n_counters),
+            agents_of_facts: std::mem::take(&mut self.agents_of_facts),
+            facts: std::mem::take(&mut self.facts),
+            counters: self.counters.take(n_counters),
+            communicators: self.communicators.take(n_communicators),
+            findings: std::mem::take(&mut self.findings),
+            incidents: std::mem::take(&mut self.incidents),
+            dropped_samples: std::mem::take(&mut self.dropped_samples),
+            ..Self::default()
+        };
+        if n_communicators > 0 {
+            taken.summations = std::mem::take(&mut self.summations);
+            taken.samples = std::mem::take(&mut self.samples);
+            taken.summation_samples = std::mem::take(&mut self.summation_samples);
+        }
+        taken
+    }
+
+    pub(super) fn findings(&mut self, findings: Vec<api::Finding>) {
+        self.findings.extend(findings.into_iter().map(|finding| (finding.id.clone(), finding)));
+    }
+
+    pub(super) fn incidents(&mut self, incidents: Vec<api::Incident>) {
+        self.incidents.extend(incidents.into_iter().map(|incident| (incident.id.clone(), incident)));
+    }
+
+    pub(super) fn samples(&mut self, samples: impl Iterator<Item = SampleRow>) {
+        self.dropped_samples += keep(&mut self.samples, samples);
+    }
+
+    pub(super) fn summation_samples(&mut self, samples: impl Iterator<Item = SummationSampleRow>) {
+        self.dropped_samples += keep(&mut self.summation_samples, samples);
+    }
+
+    /// Joins what could not be written with what has come since, which is newer.
+    pub(super) fn give_back(&mut self, older: Self) {
+        self.agents.give_back(older.agents);
+        for (id, last_seq) in older.agents_of_facts {
+            self.agents_of_facts.entry(id).or_insert(last_seq);
+        }
+        self.facts.extend(older.facts);
+        self.counters.give_back(older.counters);
+        self.communicators.give_back(older.communicators);
+        self.summations.extend(older.summations);
+        for (id, finding) in older.findings {
+            self.findings.entry(id).or_insert(finding);
+        }
+        for (id, incident) in older.incidents {
+            self.incidents.entry(id).or_insert(incident);
+        }
+        let newer = std::mem::replace(&mut self.samples, older.samples);
+        self.dropped_samples += older.dropped_samples;
+        self.samples(newer.into_iter());
+        let newer = std::mem::replace(&mut self.summation_samples, older.summation_samples);
+        self.summation_samples(newer.into_iter());
+    }
+
+    /// Whether the store has everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+            && self.agents_of_facts.is_empty()
+            && self.facts.is_empty()
+            && self.counters.is_empty()
+            && self.communicators.is_empty()
+            && self.summations.is_empty()
+            && self.findings.is_empty()
+            && self.incidents.is_empty()
+            && self.samples.is_empty()
+            && self.summation_samples.is_empty()
+    }
+
+    /// Samples lost since the last call because the database was away for too long.
+    pub fn take_dropped_samples(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped_samples)
+    }
+
+    /// The same, to be made into rows piece by piece.
+    #[must_use]
+    pub fn batched(&self) -> Batched {
+        let facts: Vec<String> = self.facts.iter().cloned().collect();
+        // A row of counters for every process: retention goes by it.
+        let counters: BTreeSet<&String> = self.counters.names().chain(&self.facts).collect();
+        let counters = counters.into_iter().cloned().collect();
+        Batched {
+            agents: {
+                // Both are true; the newer one is what counts.
+                let mut agents = self.agents_of_facts.clone();
+                for (id, last_seq) in self.agents.all() {
+                    let known = agents.entry(id.clone()).or_default();
+                    *known = (*known).max(*last_seq);
+                }
+                agents.into_iter().collect()
+            },
+            facts,
+            counters,
+            communicators: self.communicators.names().copied().collect(),
+            summations: self.summations.iter().copied().collect(),
+            findings: self.findings.values().cloned().collect(),
+            incidents: self.incidents.values().cloned().collect(),
+            samples: self.samples.iter().cloned().collect(),
+            summation_samples: self.summation_samples.iter().cloned().collect(),
+            started: false,
+        }
+    }
+}
+
+/// [`Unsaved`] on its way into rows.
+#[derive(Debug)]
+pub struct Batched {
+    agents: Vec<(String, u64)>,
+    facts: Vec<String>,
+    counters: Vec<String>,
+    communicators: Vec<CommunicatorId>,
+    summations: Vec<GroupId>,
+    findings: Vec<api::Finding>,
+    incidents: Vec<api::Incident>,
+    samples: Vec<SampleRow>,
+    summation_samples: Vec<SummationSampleRow>,
+    started: bool,
+}
+
+impl Batched {
+    /// The next rows; the agents' numbers come with the last ones, for they promise all the others.
+    pub(super) fn next(&mut self, state: &State, now: Timestamp) -> Option<WriteSet> {
+        let done = self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty();
+        if done && self.started && self.agents.is_empty() {
+            return None;
+        }
+        let mut set = WriteSet::default();
+        if !self.started {
+            self.started = true;
+            set.findings = std::mem::take(&mut self.findings);
+            set.incidents = std::mem::take(&mut self.incidents);
+            set.samples = std::mem::take(&mut self.samples);
+            set.summation_samples = std::mem::take(&mut self.summation_samples);
+            set.summation_groups = relational::of_groups(state, &self.summations, now);
+            relational::of_jobs_and_hosts(state, &self.communicators, now, &mut set);
+        }
+        let updated_ns = now.0.cast_signed();
+        for key in split_off(&mut self.facts) {
+            if let Some(process) = state.model.process_facts(&key) {
+                relational::of_process(&state.model, &process, updated_ns, &mut set);
+                set.processes.push(process_row(key, &process, updated_ns));
+            }
+        }
+        for key in split_off(&mut self.counters) {
+            if let Some(process) = state.model.process_counters(&key) {
+                set.counters.push(CountersRow { key, counters: process.encode_to_vec(), updated_ns });
+            }
+        }
+        let (mut comms, mut n_ranks) = (Vec::new(), 0);
+        while n_ranks < RANKS_AT_ONCE
+            && let Some(comm) = self.communicators.pop()
+        {
+            let known = state.model.communicator(comm);
+            n_ranks += known.map_or(0, |known| known.n_ranks_seen() as usize);
+            comms.push(comm);
+        }
+        if !comms.is_empty() {
+            relational::of_communicators(state, &comms, now, &mut set);
+        }
+        if self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty() {
+            let rows = self.agents.drain(..).filter_map(|(id, last_seq)| state.agents.row(&id, last_seq));
+            set.agents = rows.collect();
+        }
+        Some(set)
+    }
+}
+
+/// Adds what is newer; what is then too much goes from the front. Returns how many that are.
+fn keep<T>(kept: &mut VecDeque<T>, newer: impl Iterator<Item = T>) -> u64 {
+    kept.extend(newer);
+    let excess = kept.len().saturating_sub(SAMPLES_MAX);
+    kept.drain(..excess);
+    excess as u64
+}
+
+fn split_off(keys: &mut Vec<String>) -> Vec<String> {
+    keys.split_off(keys.len().saturating_sub(PROCESSES_AT_ONCE))
+}
+
+fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns: i64) -> ProcessRow {
+    let identity = process.identity.clone().unwrap_or_default();
+    ProcessRow {
+        key,
+        job: identity.job,
+        host: identity.host,
+        pid: i64::from(identity.pid),
+        started_ns: identity.start_time_ns.cast_signed(),
+        ended_ns: process.ended_at_ns.map(u64::cast_signed),
+        facts: process.encode_to_vec(),
+        updated_ns,
+    }
+}
+
+/// Samples that wait while the database is away, of communicators and of summation groups: 20 s at the highest rate, minutes in a small job.
+const SAMPLES_MAX: usize = 20_000;
+/// Rows of ranks of communicators written in one transaction; of one communicator always all.
+const RANKS_AT_ONCE: usize = 512;
+/// Processes encoded under one hold of the lock: some milliseconds.
+const PROCESSES_AT_ONCE: usize = 64;

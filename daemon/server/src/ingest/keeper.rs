@@ -1,0 +1,296 @@
+//! Keeps what the hub knows in the store: opens it, writes what is unsaved, and tries again when it is away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringscope_api::clock;
+use ringscope_store::{DatabaseUrl, Keep, Store, StoreError};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::sweeper;
+use crate::hub::{Hub, Take};
+use crate::metrics::OwnMetrics;
+
+/// A handle on the task that writes.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    tickets: mpsc::Sender<Ticket>,
+    state: watch::Receiver<StoreState>,
+}
+
+/// How the keeper keeps.
+#[derive(Clone, Debug)]
+pub struct KeeperConfig {
+    /// Where.
+    pub url: DatabaseUrl,
+    /// How long.
+    pub keep: Keep,
+}
+
+/// Whether the store can be used.
+#[derive(Clone, Debug)]
+pub enum StoreState {
+    /// Not open yet.
+    Opening,
+    /// Nothing is to be kept.
+    None,
+    /// In use.
+    Open(Store),
+    /// Not now: why, where, and what to do.
+    Away(String),
+}
+
+/// Answered when everything that the hub knew when it was taken, but counters, is in the store.
+type Ticket = oneshot::Sender<Result<(), String>>;
+
+impl Keeper {
+    /// Starts keeping, until `stop`; then writes what is left and closes the store.
+    #[must_use]
+    pub fn spawn(
+        hub: Arc<Hub>,
+        config: KeeperConfig,
+        metrics: Arc<OwnMetrics>,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Self {
+        let (tickets, waiting) = mpsc::channel(TICKETS_MAX);
+        let (state_tx, state) = watch::channel(StoreState::Opening);
+        let keep = config.keep;
+        let task =
+            Task { hub, config, metrics, waiting, state: state_tx, stop: stop.clone(), restored: false };
+        tasks.spawn(task.run());
+        tasks.spawn(sweeper::run(state.clone(), keep, stop));
+        Self { tickets, state }
+    }
+
+    /// Waits until everything that the hub knows now, but counters, is in the store.
+    ///
+    /// # Errors
+    /// Why it is not, in words.
+    pub async fn saved(&self) -> Result<(), String> {
+        match &*self.state.borrow() {
+            StoreState::None => return Ok(()),
+            StoreState::Away(reason) => return Err(reason.clone()),
+            StoreState::Opening | StoreState::Open(_) => {}
+        }
+        let (ticket, answer) = oneshot::channel();
+        self.tickets.try_send(ticket).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => "the database does not keep up".to_owned(),
+            mpsc::error::TrySendError::Closed(_) => "the daemon is shutting down".to_owned(),
+        })?;
+        answer.await.unwrap_or_else(|_| Err("the daemon is shutting down".to_owned()))
+    }
+
+    /// Whether the store can be used, if anything is to be kept.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        matches!(*self.state.borrow(), StoreState::Open(_) | StoreState::None)
+    }
+
+    /// The store's state now.
+    #[must_use]
+    pub fn state(&self) -> StoreState {
+        self.state.borrow().clone()
+    }
+}
+
+struct Task {
+    hub: Arc<Hub>,
+    config: KeeperConfig,
+    metrics: Arc<OwnMetrics>,
+    waiting: mpsc::Receiver<Ticket>,
+    state: watch::Sender<StoreState>,
+    stop: CancellationToken,
+    /// Whether the hub has taken in what the store kept.
+    restored: bool,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let Some(store) = self.open().await else { return };
+        let Some(store) = store else {
+            self.state.send_replace(StoreState::None);
+            return self.keep_nothing().await;
+        };
+        self.keep(&store).await;
+        store.close().await;
+    }
+
+    /// Opens the store, as often as it takes. The outer `None`: stopped before it was open.
+    async fn open(&mut self) -> Option<Option<Store>> {
+        loop {
+            let stop = self.stop.clone();
+            match stop.run_until_cancelled(self.open_once()).await? {
+                Ok(store) => return Some(store),
+                Err(error) => self.away(&error),
+            }
+            if !self.refuse_tickets(RETRY_INTERVAL).await {
+                return None;
+            }
+        }
+    }
+
+    async fn open_once(&mut self) -> Result<Option<Store>, StoreError> {
+        let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
+        if !self.restored {
+            let restored = store.restore().await?;
+            if restored.unreadable_rows > 0 {
+                tracing::warn!(
+                    rows = restored.unreadable_rows,
+                    "rows of the database could not be read and are left out"
+                );
+            }
+            self.of_hub(|hub| hub.restore(restored, clock::now())).await?;
+            self.restored = true;
+        }
+        self.open_again(&store);
+        Ok(Some(store))
+    }
+
+    /// Asks the hub on a thread of its own: it may have to wait for the lock.
+    async fn of_hub<R: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Hub) -> R + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let hub = Arc::clone(&self.hub);
+        let asked = tokio::task::spawn_blocking(move || ask(&hub)).await;
+        asked.map_err(|_| StoreError::crashed())
+    }
+
+    /// Answers tickets with why the store is away. False: stopped.
+    async fn refuse_tickets(&mut self, wait: Duration) -> bool {
+        let until = Instant::now() + wait;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return false,
+                () = tokio::time::sleep_until(until) => return true,
+                ticket = self.waiting.recv() => {
+                    let Some(ticket) = ticket else { return false };
+                    let reason = match &*self.state.borrow() {
+                        StoreState::Away(reason) => reason.clone(),
+                        _ => "the database is not open yet".to_owned(),
+                    };
+                    let _ = ticket.send(Err(reason));
+                }
+            }
+        }
+    }
+
+    async fn keep_nothing(&mut self) {
+        let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = ticks.tick() => drop(self.of_hub(|hub| hub.take_unsaved(Take::All, clock::now())).await),
+                ticket = self.waiting.recv() => match ticket {
+                    Some(ticket) => drop(ticket.send(Ok(()))),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    async fn keep(&mut self, store: &Store) {
+        let mut flush = tokio::time::interval(FLUSH_INTERVAL);
+        flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let mut tickets = Vec::new();
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => break,
+                ticket = self.waiting.recv() => {
+                    let Some(ticket) = ticket else { break };
+                    tickets.push(ticket);
+                    tokio::time::sleep(GATHER_TIME).await;
+                    // Whoever waits by now shares the transaction.
+                    while let Ok(ticket) = self.waiting.try_recv() {
+                        tickets.push(ticket);
+                    }
+                }
+                _ = flush.tick() => {}
+            }
+            let what = if tickets.is_empty() { Take::Due } else { Take::Urgent };
+            let result = self.save(store, what).await;
+            for ticket in tickets {
+                let _ = ticket.send(result.clone());
+            }
+            if result.is_err() && !self.refuse_tickets(RETRY_INTERVAL).await {
+                break;
+            }
+        }
+        // Requests that were in flight when the shutdown began have ended by now; this is the rest.
+        if self.save(store, Take::All).await.is_err() {
+            tracing::error!("the last changes could not be stored; agents will send them again");
+        }
+    }
+
+    /// Writes what is unsaved.
+    async fn save(&self, store: &Store, what: Take) -> Result<(), String> {
+        let taken = self.of_hub(move |hub| hub.take_unsaved(what, clock::now())).await;
+        let mut unsaved = taken.map_err(|error| error.to_string())?;
+        self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
+        if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
+            return Ok(());
+        }
+        let written = async {
+            let mut batched = unsaved.batched();
+            loop {
+                let made = self.of_hub(move |hub| {
+                    let rows = hub.next_rows(&mut batched, clock::now());
+                    (batched, rows)
+                });
+                let rows;
+                (batched, rows) = made.await?;
+                let Some(rows) = rows else { break };
+                store.write(&rows).await?;
+            }
+            // Nothing to write proves nothing.
+            if unsaved.is_empty() { store.ping().await } else { Ok(()) }
+        };
+        match written.await {
+            Ok(()) => {
+                self.metrics.store_commits.inc();
+                self.open_again(store);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.of_hub(|hub| hub.give_back(unsaved)).await;
+                self.away(&error);
+                Err(error.to_string())
+            }
+        }
+    }
+
+    fn away(&self, error: &StoreError) {
+        self.metrics.store_errors.inc();
+        let reason = error.to_string();
+        let known = matches!(&*self.state.borrow(), StoreState::Away(known) if *known == reason);
+        if !known {
+            tracing::error!(
+                "{reason}. The UI, the API and /metrics go on from what agents send; trying again every {} s",
+                RETRY_INTERVAL.as_secs()
+            );
+        }
+        self.state.send_replace(StoreState::Away(reason));
+    }
+
+    fn open_again(&self, store: &Store) {
+        if !matches!(*self.state.borrow(), StoreState::Open(_)) {
+            tracing::info!("storing to {}", self.config.url);
+            self.state.send_replace(StoreState::Open(store.clone()));
+        }
+    }
+}
+
+/// Batches that wait for one transaction: as many as a thousand agents have under way.
+const TICKETS_MAX: usize = 1024;
+/// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
+/// batches, and however many agents send, they share at most ten commits a second.
+const GATHER_TIME: Duration = Duration::from_millis(100);
+/// How often what no agent waits for is written: samples, findings that time brought.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a store that is away is tried.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);

@@ -1,0 +1,16 @@
+//! What the daemon takes and what it serves. It asks the judge, and judges nothing.
+//!
+//! * `ingest`: batches in. `hub`: the one owner of model and diagnosis.
+//! * `gate`: who asks, and what they may. `oidc`: where people sign in.
+//! * `http`: routes. `metrics`: what Prometheus scrapes. `plots`: pictures. `runbook`: what to do about findings.
+//! * `notify`: incidents to webhooks and Alertmanagers.
+
+pub mod gate;
+pub mod http;
+pub mod hub;
+pub mod ingest;
+pub mod metrics;
+pub mod notify;
+pub mod oidc;
+pub mod plots;
+pub mod runbook;

@@ -1,0 +1,233 @@
+//! `/metrics`: one family per file, read from the model at each scrape, so that nothing stale remains.
+//!
+//! The only place with metric names. Labels have few values by construction: `comm` is one of at most
+//! `metrics_communicators`, hosts and primitives are theirs; `group` is one of a few too (`summations.rs`).
+
+mod agent_heard;
+mod backlog_bytes;
+mod captured_calls;
+mod collector_state;
+mod communicator_info;
+mod communicator_ranks;
+mod communicators_omitted;
+mod completed_bytes;
+mod completed_calls;
+mod dropped_events;
+mod family;
+mod final_channels;
+mod finding;
+mod gpus;
+mod health;
+mod incident;
+mod incidents_omitted;
+mod init_channels;
+mod issued_bytes;
+mod issued_calls;
+mod job_heard;
+mod job_info;
+mod job_processes;
+mod jobs_seen;
+mod judgement_lag;
+mod nic_errors;
+mod nic_link_downs;
+mod nic_rate;
+mod nic_received_bytes;
+mod nic_sent_bytes;
+mod nic_up;
+mod notifications;
+mod own;
+mod process;
+mod replayed_calls;
+mod snapshot;
+mod standing_hosts;
+mod standing_jobs;
+mod store_up;
+mod sum_completed_bytes;
+mod sum_credits_used_bytes;
+mod sum_groups_omitted;
+mod sum_issued_bytes;
+mod sum_last_arrivals;
+mod sum_loopback_bytes;
+mod sum_oldest_wait;
+mod sum_optimal_share;
+mod sum_rounds_waiting;
+mod sum_share;
+mod sum_stage_queue_parts;
+mod sum_stage_wait_seconds;
+mod sum_staleness;
+mod sum_summed_bytes;
+mod sum_summing_seconds;
+mod summations;
+mod tls;
+mod wire_bytes;
+
+pub use notifications::Notifications;
+pub use own::OwnMetrics;
+
+use std::sync::Arc;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Encoder as _, Registry, TextEncoder};
+use ringscope_api::clock;
+use ringscope_tls::Own;
+use snapshot::Snapshot;
+
+use crate::hub::Hub;
+
+/// Everything that is scraped.
+pub struct Metrics {
+    registry: Registry,
+    /// `None`: this is a tenant's, who is told nothing of the daemon.
+    own: Option<Arc<OwnMetrics>>,
+}
+
+impl Metrics {
+    /// Shows at most `communicators_max` active communicators of `hub`, and what `is_store_up` says.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn new(
+        hub: Arc<Hub>,
+        is_store_up: impl Fn() -> bool + Send + Sync + 'static,
+        own: Arc<OwnMetrics>,
+        communicators_max: usize,
+    ) -> Result<Self, prometheus::Error> {
+        let metrics = Self::of_tenant(hub, communicators_max)?;
+        own.register(&metrics.registry)?;
+        let collector =
+            DaemonCollector { is_store_up: Box::new(is_store_up), desc: desc("ringscope_daemon")? };
+        metrics.registry.register(Box::new(collector))?;
+        Ok(Self { own: Some(own), ..metrics })
+    }
+
+    /// Shows what a tenant's hub has, and nothing of the daemon itself. Made for each scrape: it holds no counters.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn of_tenant(hub: Arc<Hub>, communicators_max: usize) -> Result<Self, prometheus::Error> {
+        let registry = Registry::new();
+        registry.register(Box::new(ModelCollector { hub, communicators_max, desc: desc("ringscope")? }))?;
+        Ok(Self { registry, own: None })
+    }
+
+    /// Shows the daemon's certificate too.
+    ///
+    /// # Errors
+    /// Two families of one name: a mistake in this module.
+    pub fn show_tls(&self, own: Arc<Own>) -> Result<(), prometheus::Error> {
+        self.registry.register(Box::new(tls::TlsCollector::new(own)?))
+    }
+
+    /// The text that Prometheus reads.
+    ///
+    /// # Errors
+    /// A family that does not fit the format: a mistake in this module.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        let start = clock::monotonic();
+        let families = self.registry.gather();
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text)?;
+        if let Some(own) = &self.own {
+            own.scrape_seconds.set(start.elapsed().as_secs_f64());
+        }
+        String::from_utf8(text).map_err(|error| prometheus::Error::Msg(error.to_string()))
+    }
+
+    /// Content type of [`Metrics::render`].
+    pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+}
+
+/// Reads the model at each scrape.
+struct ModelCollector {
+    hub: Arc<Hub>,
+    communicators_max: usize,
+    desc: Desc,
+}
+
+impl Collector for ModelCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let snapshot = Snapshot::take(&self.hub, clock::now(), self.communicators_max);
+        FAMILIES.iter().map(|family| family(&snapshot)).collect()
+    }
+}
+
+/// What the daemon needs of its machine, and its database.
+struct DaemonCollector {
+    is_store_up: Box<dyn Fn() -> bool + Send + Sync>,
+    desc: Desc,
+}
+
+impl Collector for DaemonCollector {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = vec![store_up::family((self.is_store_up)())];
+        families.extend(process::families());
+        families
+    }
+}
+
+/// The registry wants one of each collector, and reads no more than its name.
+fn desc(name: &str) -> Result<Desc, prometheus::Error> {
+    Desc::new(name.to_owned(), "Read at each scrape".to_owned(), Vec::new(), std::collections::HashMap::new())
+}
+
+type Family = fn(&Snapshot) -> MetricFamily;
+
+const FAMILIES: [Family; 48] = [
+    init_channels::family,
+    final_channels::family,
+    issued_bytes::family,
+    issued_calls::family,
+    completed_bytes::family,
+    completed_calls::family,
+    captured_calls::family,
+    replayed_calls::family,
+    wire_bytes::family,
+    backlog_bytes::family,
+    finding::family,
+    incident::family,
+    incidents_omitted::family,
+    health::family,
+    standing_jobs::family,
+    standing_hosts::family,
+    dropped_events::family,
+    collector_state::family,
+    communicator_info::family,
+    communicator_ranks::family,
+    communicators_omitted::family,
+    nic_up::family,
+    nic_rate::family,
+    nic_sent_bytes::family,
+    nic_received_bytes::family,
+    nic_link_downs::family,
+    nic_errors::family,
+    gpus::family,
+    sum_issued_bytes::family,
+    sum_completed_bytes::family,
+    sum_share::family,
+    sum_optimal_share::family,
+    sum_stage_queue_parts::family,
+    sum_stage_wait_seconds::family,
+    sum_rounds_waiting::family,
+    sum_oldest_wait::family,
+    sum_last_arrivals::family,
+    sum_summed_bytes::family,
+    sum_summing_seconds::family,
+    sum_loopback_bytes::family,
+    sum_credits_used_bytes::family,
+    sum_staleness::family,
+    sum_groups_omitted::family,
+    job_info::family,
+    job_processes::family,
+    job_heard::family,
+    agent_heard::family,
+    judgement_lag::family,
+];

@@ -1,0 +1,76 @@
+//! What can be wrong with a store, told apart by what the operator does about it.
+
+use super::DatabaseUrl;
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No answer, or not let in.
+    #[error("the database {url} cannot be reached: {reason}. Check that it runs and that the URL is right")]
+    Unreachable {
+        /// Which, without its password.
+        url: String,
+        /// The driver's words.
+        reason: String,
+    },
+    /// The file cannot be made or written.
+    #[error(
+        "the database file {path} cannot be written: {reason}. Make its directory writable, or give another with --database-url sqlite:PATH"
+    )]
+    Unwritable {
+        /// The file.
+        path: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// A server without what our SQL needs.
+    #[error("the database {url} is Postgres {found}, but ringscope needs 13 or newer: upgrade the server")]
+    TooOld {
+        /// Which.
+        url: String,
+        /// Its version.
+        found: String,
+    },
+    /// A newer ringscope has been here.
+    #[error(
+        "the database {url} has schema version {found}, but this ringscope knows {known} at most: start the newer ringscope, or give another database"
+    )]
+    SchemaNewer {
+        /// Which.
+        url: String,
+        /// Version found.
+        found: i64,
+        /// Newest version that this binary has.
+        known: i64,
+    },
+    /// Something else lives there.
+    #[error("the database {url} is not ringscope's: {reason}. Give an empty one")]
+    NotOurs {
+        /// Which.
+        url: String,
+        /// What was found.
+        reason: String,
+    },
+    /// It was open, and then a statement failed.
+    #[error("the database failed: {0}")]
+    Failed(#[from] sqlx::Error),
+}
+
+impl StoreError {
+    /// What was to be stored could not be made.
+    pub fn crashed() -> Self {
+        Self::Failed(sqlx::Error::WorkerCrashed)
+    }
+
+    /// Sorts the driver's error at opening into what the operator can do.
+    pub(super) fn at_open(url: &DatabaseUrl, error: &sqlx::Error) -> Self {
+        let reason = error.to_string();
+        match url {
+            DatabaseUrl::Sqlite(_) if reason.contains("not a database") => {
+                Self::NotOurs { url: url.to_string(), reason }
+            }
+            DatabaseUrl::Sqlite(path) => Self::Unwritable { path: path.display().to_string(), reason },
+            _ => Self::Unreachable { url: url.to_string(), reason },
+        }
+    }
+}

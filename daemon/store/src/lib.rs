@@ -1,0 +1,55 @@
+//! What outlives the daemon: SQLite on one machine, Postgres on a cluster, one SQL text for both.
+//!
+//! The only place with SQL. It never judges: it keeps what the model knew, and gives it back.
+
+mod access;
+mod audit;
+mod error;
+mod history;
+mod migrations;
+mod open;
+mod resolution;
+mod restore;
+mod retention;
+mod rollup;
+mod rows;
+mod series;
+mod told;
+mod url;
+mod write;
+
+pub use audit::AuditQuery;
+pub use error::StoreError;
+pub use open::Store;
+pub use restore::{Restored, StoredCommunicator};
+pub use retention::Keep;
+pub use rows::{
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
+    SummationGroupRow, SummationSampleRow, WriteSet,
+};
+pub use series::{Metric, Reading, SamplePoint, SeriesQuery};
+pub use url::{DatabaseUrl, DatabaseUrlError};
+
+/// Runs one body for whichever database it is, with `$pool` the pool to write through (or to read from) and `$db`
+/// its type.
+macro_rules! each {
+    (write $store:expr, |$pool:ident, $db:ident| $body:block) => {
+        match $store {
+            $crate::Store::Pg($pool) => {
+                type $db = sqlx::Postgres;
+                $body
+            }
+            $crate::Store::Lite { write: $pool, .. } => {
+                type $db = sqlx::Sqlite;
+                $body
+            }
+        }
+    };
+    (read $store:expr, |$pool:ident| $body:block) => {
+        match $store {
+            $crate::Store::Pg($pool) => $body,
+            $crate::Store::Lite { read: $pool, .. } => $body,
+        }
+    };
+}
+use each;

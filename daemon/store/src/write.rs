@@ -1,0 +1,183 @@
+//! Writing: one transaction for one [`WriteSet`], several rows a statement.
+
+use ringscope_api as api;
+use ringscope_api::clock::Timestamp;
+use sqlx::QueryBuilder;
+
+use super::rows::{
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
+    SummationGroupRow, SummationSampleRow, WriteSet,
+};
+use super::{Store, StoreError, each};
+
+impl Store {
+    /// Writes everything or nothing. Rows replace what was there under their keys.
+    ///
+    /// # Errors
+    /// What the driver says; then nothing was written.
+    pub async fn write(&self, set: &WriteSet) -> Result<(), StoreError> {
+        each!(write self, |pool, Db| {
+            let mut tx = pool.begin().await?;
+            upsert!(Db, tx, set.agents, AgentRow:
+                "agents" ["agent_id"] agent_id, host, last_seq, last_seen_ns);
+            upsert!(Db, tx, set.processes, ProcessRow:
+                "processes" ["key"] key, job, host, pid, started_ns, ended_ns, facts, updated_ns);
+            upsert!(Db, tx, set.counters, CountersRow: "process_counters" ["key"] key, counters, updated_ns);
+            upsert!(Db, tx, set.jobs, JobRow:
+                "jobs" ["id"] id, state, world_size, n_processes, first_seen_ns, last_seen_ns, updated_ns);
+            upsert!(Db, tx, set.hosts, HostRow:
+                "hosts" ["host"] host, degraded, n_processes, last_seen_ns, updated_ns);
+            upsert!(Db, tx, set.communicators, CommunicatorRow:
+                "communicators" ["id"] id, job, comm_hash, name, state, n_ranks, n_nodes, base_channels,
+                final_channels, created_ns, ended_ns, updated_ns);
+            upsert!(Db, tx, set.ranks, RankRow:
+                "communicator_ranks" ["comm, rank"] comm, rank, host, pid, gpu, init_channels, final_channels,
+                cause, updated_ns);
+            upsert!(Db, tx, set.hops, HopRow:
+                "ring_hops" ["comm, channel, rank"] comm, channel, rank, prev, next, transport, nic);
+            let findings: Vec<FindingRow> = set.findings.iter().map(FindingRow::from).collect();
+            upsert!(Db, tx, findings, FindingRow:
+                "findings" ["id"] id, finding, severity, state, job, host, comm, rank, cause, message,
+                first_seen_ns, last_seen_ns, resolved_ns, body);
+            let incidents: Vec<IncidentRow> = set.incidents.iter().map(IncidentRow::from).collect();
+            upsert!(Db, tx, incidents, IncidentRow:
+                "incidents" ["id"] id, state, severity, job, host, began_ns, last_seen_ns, resolved_ns, body);
+            upsert!(Db, tx, set.samples, SampleRow:
+                "samples" ["comm, ts_ms, host, primitive"] comm, ts_ms, host, primitive, issued_calls,
+                issued_bytes, completed_calls, completed_bytes, intra_bytes, inter_bytes);
+            upsert!(Db, tx, set.summation_groups, SummationGroupRow:
+                "summation_groups" ["id"] id, job, session, membership_epoch, state, n_workers, n_servers,
+                asynchronous, model_bytes, started_ns, ended_ns, updated_ns);
+            upsert!(Db, tx, set.summation_samples, SummationSampleRow:
+                "summation_samples" ["group_id, ts_ms, host, service"] group_id, ts_ms, host, service, pushed_bytes,
+                pulled_bytes, summed_bytes, finished_rounds, share_ppm, optimal_share_ppm, spread_ns);
+            tx.commit().await?;
+        });
+        Ok(())
+    }
+}
+
+/// A finding as its table has it.
+struct FindingRow {
+    id: String,
+    finding: &'static str,
+    severity: &'static str,
+    state: &'static str,
+    job: String,
+    host: String,
+    comm: String,
+    rank: Option<i64>,
+    cause: String,
+    message: String,
+    first_seen_ns: i64,
+    last_seen_ns: i64,
+    resolved_ns: Option<i64>,
+    body: String,
+}
+
+/// An incident as its table has it.
+struct IncidentRow {
+    id: String,
+    state: &'static str,
+    severity: &'static str,
+    job: String,
+    host: String,
+    began_ns: i64,
+    last_seen_ns: i64,
+    resolved_ns: Option<i64>,
+    body: String,
+}
+
+impl From<&api::Incident> for IncidentRow {
+    fn from(incident: &api::Incident) -> Self {
+        Self {
+            id: incident.id.clone(),
+            state: state(incident.state),
+            severity: incident.severity.label(),
+            job: incident.job.clone(),
+            host: incident.host.clone(),
+            began_ns: ns(incident.began_at),
+            last_seen_ns: ns(incident.last_seen),
+            resolved_ns: incident.resolved_at.map(ns),
+            body: serde_json::to_string(incident).unwrap_or_default(),
+        }
+    }
+}
+
+fn ns(time: Timestamp) -> i64 {
+    time.0.cast_signed()
+}
+
+fn state(state: api::FindingState) -> &'static str {
+    match state {
+        api::FindingState::Firing => "firing",
+        api::FindingState::Resolved => "resolved",
+    }
+}
+
+impl From<&api::Finding> for FindingRow {
+    fn from(finding: &api::Finding) -> Self {
+        Self {
+            id: finding.id.clone(),
+            finding: finding.finding.label(),
+            severity: finding.severity.label(),
+            state: state(finding.state),
+            job: finding.job.clone(),
+            host: finding.host.clone(),
+            comm: finding.comm.clone(),
+            rank: finding.rank.map(i64::from),
+            cause: finding.cause.clone(),
+            message: finding.message.clone(),
+            first_seen_ns: ns(finding.first_seen),
+            last_seen_ns: ns(finding.last_seen),
+            resolved_ns: finding.resolved_at.map(ns),
+            body: serde_json::to_string(finding).unwrap_or_default(),
+        }
+    }
+}
+
+/// Splits rows into chunks of few different sizes, so that few different statements need preparing.
+pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let size = CHUNK_ROWS.into_iter().find(|size| *size <= rows.len())?;
+        let (chunk, rest) = rows.split_at(size);
+        rows = rest;
+        Some(chunk)
+    })
+}
+
+/// Sizes of chunks, falling; the last must be 1. The largest times the widest table (14) stays far below SQLite's
+/// 32 766 parameters a statement.
+const CHUNK_ROWS: [usize; 7] = [128, 32, 16, 8, 4, 2, 1];
+
+/// `INSERT .. ON CONFLICT (key) DO UPDATE` of every row; the columns are the row's fields.
+macro_rules! upsert {
+    ($db:ident, $tx:ident, $rows:expr, $row:ident: $table:literal [$key:literal] $first:ident, $($column:ident),+) => {
+        for chunk in chunks::<$row>(&$rows) {
+            let mut query: QueryBuilder<$db> = QueryBuilder::new(concat!(
+                "INSERT INTO ", $table, " (", stringify!($first), $(", ", stringify!($column),)+ ") "
+            ));
+            query.push_values(chunk, |mut values, row| {
+                values.push_bind(&row.$first);
+                $(values.push_bind(&row.$column);)+
+            });
+            query.push(concat!(" ON CONFLICT (", $key, ") DO UPDATE SET ",
+                stringify!($first), " = excluded.", stringify!($first),
+                $(", ", stringify!($column), " = excluded.", stringify!($column),)+));
+            query.build().execute(&mut *$tx).await?;
+        }
+    };
+}
+pub(super) use upsert;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn chunks_lose_nothing() {
+        for len in [0_usize, 1, 7, 8, 39, 128, 300] {
+            let rows: Vec<usize> = (0..len).collect();
+            let joined: Vec<usize> = super::chunks(&rows).flatten().copied().collect();
+            assert_eq!(joined, rows);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! How everything stands, or one job or host of it.
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::plural;
+use ringscope_api::{FindingState, Health, HostSummary, Incident, Job, JobState};
+use ringscope_judge::Diagnosis;
+use ringscope_judge::health;
+use ringscope_model::{Model, Refusal};
+
+use super::incidents::{IncidentFilter, incidents};
+use super::{hosts, hosts_of_job, jobs};
+
+/// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
+/// sentence about all: it is the past.
+#[must_use]
+pub fn health(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    job: Option<&str>,
+    host: Option<&str>,
+) -> Health {
+    let mut jobs = jobs(model, diagnosis, now);
+    jobs.retain(|one| {
+        job.is_none_or(|job| one.id == job) && host.is_none_or(|host| one.hosts.iter().any(|on| on == host))
+    });
+    let of_job = job.map(|_| jobs.iter().flat_map(|job| &job.hosts).cloned().collect::<Vec<_>>());
+    let keep = |name: &str, _| {
+        host.is_none_or(|host| name == host)
+            && of_job.as_ref().is_none_or(|hosts| hosts.iter().any(|host| host == name))
+    };
+    let mut hosts = match job {
+        // What other jobs do on the same hosts is not asked for.
+        Some(job) => hosts_of_job(model, diagnosis, now, job, keep),
+        None => hosts(model, diagnosis, now, keep),
+    };
+    let filter = IncidentFilter {
+        state: Some(FindingState::Firing),
+        job: job.map(str::to_owned),
+        host: host.map(str::to_owned),
+    };
+    let mut open = incidents(model, diagnosis, &filter);
+    let runs = |job: &Job| matches!(job.state, JobState::Running | JobState::Stale);
+    let is_present = jobs.iter().any(runs) || open.iter().any(|incident| !incident.imported);
+    if job.is_none() && host.is_none() && is_present {
+        leave_out_past(&mut jobs, &mut hosts, &mut open);
+    }
+    let mut health = health::health(&jobs, &hosts, &open, now);
+    if job.is_none() && host.is_none() {
+        health::lacks(&mut health, refused(model, now));
+    }
+    health
+}
+
+/// What is not known because it was refused.
+fn refused(model: &Model, now: Timestamp) -> impl Iterator<Item = String> {
+    model.refused(now).map(move |(why, Refusal { n, last })| {
+        let times = plural(usize::try_from(n).unwrap_or(usize::MAX), "time");
+        format!("{why} (refused {times}, last at {})", health::moment(last, now))
+    })
+}
+
+/// The same of what is there now, for those who wake people.
+#[must_use]
+pub fn health_now(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Health {
+    let (mut jobs, mut hosts) = (jobs(model, diagnosis, now), hosts(model, diagnosis, now, |_, _| true));
+    let filter = IncidentFilter { state: Some(FindingState::Firing), ..Default::default() };
+    let mut open = incidents(model, diagnosis, &filter);
+    leave_out_past(&mut jobs, &mut hosts, &mut open);
+    let mut health = health::health(&jobs, &hosts, &open, now);
+    health::lacks(&mut health, refused(model, now));
+    health
+}
+
+/// Leaves out what is known from files alone.
+fn leave_out_past(jobs: &mut Vec<Job>, hosts: &mut Vec<HostSummary>, open: &mut Vec<Incident>) {
+    let is_past = |id: &String| jobs.iter().any(|job| job.id == *id && job.state == JobState::Imported);
+    let is_there = |host: &HostSummary| host.n_processes > 0 || host.n_nics.is_some();
+    hosts.retain(|host| is_there(host) || host.jobs.is_empty() || !host.jobs.iter().all(is_past));
+    jobs.retain(|job| job.state != JobState::Imported);
+    open.retain(|incident| !incident.imported);
+}
+
+#[cfg(test)]
+mod tests {
+    use ringscope_wire::batch;
+
+    use super::*;
+    use ringscope_api::{Condition, HealthLevel};
+    use ringscope_samples::cluster::{Cluster, at};
+
+    #[test]
+    fn a_host_that_cannot_watch_what_starts_there_is_not_green() {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        let mut level_with = |why: &str, seq| {
+            let batch = batch::Batch { cannot_watch: why.to_owned(), ..cluster.batch(seq, seq) };
+            model.apply(&batch, at(seq));
+            diagnosis.update(&model, None, at(seq));
+            let health = health(&model, &diagnosis, at(seq), None, None);
+            (health.level, health.sentence)
+        };
+        assert_eq!(level_with("", 1).0, HealthLevel::Ok);
+        let (level, sentence) = level_with("/dev/shm/ringscope is full", 2);
+        assert_eq!(level, HealthLevel::Unknown);
+        assert!(
+            sentence.contains("host-0: what starts now is not watched, because /dev/shm/ringscope is full"),
+            "{sentence}"
+        );
+        assert_eq!(level_with("", 3).0, HealthLevel::Ok);
+        let not_watched = "2 processes are not watched, because /scratch lies on a disk".to_owned();
+        let batch = batch::Batch { not_watched, ..cluster.batch(4, 4) };
+        model.apply(&batch, at(4));
+        diagnosis.update(&model, None, at(4));
+        let sentence = health(&model, &diagnosis, at(4), None, None).sentence;
+        assert!(sentence.contains("host-0: 2 processes are not watched, because /scratch"), "{sentence}");
+    }
+
+    #[test]
+    fn what_was_refused_is_said_and_nothing_is_green_meanwhile() {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        model.apply(&cluster.batch(1, 1), at(1));
+        diagnosis.update(&model, None, at(1));
+        let level = |model: &Model, job| health(model, &diagnosis, at(2), job, None).level;
+        assert_eq!(level(&model, None), HealthLevel::Ok);
+        model.note_refused("the tenant acme has told of 200 jobs", 3, at(2));
+        model.note_refused("the tenant acme has told of 200 jobs", 1, at(2));
+        let said = health(&model, &diagnosis, at(2), None, None);
+        let line = "the tenant acme has told of 200 jobs (refused 2 times, last at ";
+        assert_eq!(said.level, HealthLevel::Unknown);
+        assert!(said.sentence.starts_with(&format!("Not everything is known: {line}")), "{}", said.sentence);
+        assert!(said.unknown[0].starts_with(line), "{:?}", said.unknown);
+        assert_eq!(health_now(&model, &diagnosis, at(2)).level, HealthLevel::Unknown);
+        assert_eq!(level(&model, Some("train")), HealthLevel::Ok, "of a job that is known all is");
+    }
+
+    #[test]
+    fn hosts_stand_for_a_job_as_its_own_processes_do() {
+        let sick = Cluster::new(&[("host-0", 2, 2), ("host-1", 1, 2), ("host-2", 1, 1)], 2);
+        let well = Cluster { job: "other", ..Cluster::new(&[("host-2", 2, 2)], 2).again(5, 1, 9) };
+        let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+        model.apply(&sick.batch(1, 2), at(2));
+        let mut batch = well.batch(2, 3);
+        for (process, pid) in batch.processes.iter_mut().zip(2_000..) {
+            process.key = format!("host-2/{pid}/1");
+            process.identity.as_mut().unwrap().pid = pid;
+        }
+        model.apply(&batch, at(3));
+        diagnosis.update(&model, None, at(3));
+        let level = |job| health(&model, &diagnosis, at(4), job, None).level;
+        assert_eq!(level(Some("other")), HealthLevel::Ok);
+        assert_eq!(level(Some("train")), HealthLevel::Warning);
+        assert_eq!(level(None), HealthLevel::Warning);
+        // And the hosts that are listed below that sentence say the same.
+        let condition = |job| {
+            let hosts = hosts_of_job(&model, &diagnosis, at(4), job, |name, _| name == "host-2");
+            (hosts[0].standing.condition, hosts[0].reasons.len())
+        };
+        assert_eq!(condition("other"), (Condition::Healthy, 0));
+        assert_eq!(condition("train").0, Condition::Degraded);
+    }
+}

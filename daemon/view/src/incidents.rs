@@ -1,0 +1,57 @@
+//! Incidents, in lists and whole.
+
+use std::cmp::Reverse;
+
+use ringscope_api::{FindingState, Incident, IncidentDetail};
+use ringscope_judge::Diagnosis;
+use ringscope_model::Model;
+
+/// Which incidents to list. A field that is `None` admits all.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are those of api::Incident")]
+pub struct IncidentFilter {
+    pub state: Option<FindingState>,
+    /// Of this job, or about the hardware of one of its hosts.
+    pub job: Option<String>,
+    /// About this host.
+    pub host: Option<String>,
+}
+
+/// The incidents that the filter admits: open ones first, then the worst, then the newest.
+#[must_use]
+pub fn incidents(model: &Model, diagnosis: &Diagnosis, filter: &IncidentFilter) -> Vec<Incident> {
+    let all = diagnosis.incidents();
+    let hosts: Option<Vec<&str>> = filter.job.as_ref().map(|job| {
+        let processes = model.job(job).map(|(_, job)| job.processes(model));
+        processes.into_iter().flatten().filter_map(|one| Some(&*one.identity()?.host)).collect()
+    });
+    let admits = |incident: &&Incident| {
+        let is_of_job = |job: &String| {
+            let of_host = || hosts.as_ref().is_some_and(|hosts| hosts.contains(&incident.host.as_str()));
+            incident.job == *job || incident.job.is_empty() && of_host()
+        };
+        filter.state.is_none_or(|state| incident.state == state)
+            && filter.job.as_ref().is_none_or(is_of_job)
+            && filter.host.as_ref().is_none_or(|host| {
+                incident.host == *host || incident.culprits.iter().any(|one| one.host == *host)
+            })
+    };
+    let mut found: Vec<Incident> = all.all().filter(admits).cloned().collect();
+    found.sort_by(|one, other| order(one).cmp(&order(other)));
+    found
+}
+
+/// Open first, worst first, newest first.
+fn order(incident: &Incident) -> impl Ord + '_ {
+    let is_over = incident.state == FindingState::Resolved;
+    let newest = incident.resolved_at.unwrap_or(incident.began_at);
+    (is_over, Reverse(incident.severity), Reverse(newest), &incident.id)
+}
+
+/// One incident with its findings, as far as they are remembered.
+#[must_use]
+pub fn incident(_model: &Model, diagnosis: &Diagnosis, id: &str) -> Option<IncidentDetail> {
+    let incident = diagnosis.incidents().get(id)?.clone();
+    let members = incident.findings.iter().filter_map(|id| diagnosis.finding(id)).cloned().collect();
+    Some(IncidentDetail { incident, members })
+}

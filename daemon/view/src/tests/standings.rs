@@ -1,0 +1,88 @@
+//! How processes, jobs and hosts are shown to stand.
+
+use ringscope_api::Condition;
+use ringscope_judge::Diagnosis;
+use ringscope_model::Model;
+use ringscope_samples::cluster::{Cluster, at, batch};
+use ringscope_wire::Primitive;
+use ringscope_wire::batch::{Activity, Batch, ProcessState};
+
+use super::super::{CommunicatorFilter, communicators, jobs};
+
+/// Rank 0 has lost events of one of its two communicators, on which a call seems to be in flight.
+#[test]
+fn only_the_communicator_whose_events_are_lost_is_unknown() {
+    let (lossy, other) = {
+        let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+        (cluster.clone(), cluster.again(0xdef, 8, 1))
+    };
+    let processes = (0..2).map(|rank| {
+        let mut process = lossy.process(rank);
+        process.communicators.extend(other.process(rank).communicators);
+        let calls = |cluster: &Cluster, completed| cluster.counters(Primitive::AllReduce, 9, completed, 8);
+        process.counters = vec![calls(&lossy, if rank == 0 { 8 } else { 9 }), calls(&other, 9)];
+        if rank == 0 {
+            process.communicators[0].completion_lost = "events could not be followed".to_owned();
+            process.in_flight = vec![lossy.operation(5, 3, None)];
+        }
+        process
+    });
+    let mut model = Model::new();
+    model.apply(&batch(1, 99, processes.collect()), at(99));
+    let (diagnosis, now) = (Diagnosis::new(), at(100));
+    let found = communicators(&model, &diagnosis, now, &CommunicatorFilter::default());
+    let standing = |cluster: &Cluster| {
+        let found = found.iter().find(|one| one.id == cluster.id().as_str()).unwrap();
+        (found.standing.condition, found.standing.reason.clone())
+    };
+    let (condition, reason) = standing(&lossy);
+    assert!(
+        condition == Condition::Unknown && reason.contains("because events could not be followed"),
+        "{reason}"
+    );
+    assert_eq!(standing(&other).0, Condition::Healthy);
+    let job = &jobs(&model, &diagnosis, now)[0].standing;
+    assert_eq!(job.condition, Condition::Healthy, "{job:?}");
+}
+
+#[test]
+fn one_that_went_on_and_ended_is_not_stopped_any_more() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 1);
+    let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+    let mut tell = |seq: u64, state: ProcessState| {
+        let mut process = cluster.process(0);
+        process.state = state.into();
+        // The agent reads the state of a process now and then: it may have gone on and ended before the next time.
+        process.activity =
+            Some(Activity { state: "T".to_owned(), read_at_ns: at(1).0, ..Activity::default() });
+        model.apply(&batch(seq, seq, vec![process]), at(seq));
+        let job = jobs(&model, &diagnosis, at(seq)).remove(0);
+        (job.standing.condition, job.standing.reason)
+    };
+    let (condition, reason) = tell(1, ProcessState::Running);
+    assert!(condition == Condition::Degraded && reason.contains("SIGSTOP"), "{reason}");
+    let (condition, reason) = tell(2, ProcessState::Exited);
+    assert_eq!(condition, Condition::Healthy, "{reason}");
+}
+
+#[test]
+fn the_agents_reason_is_the_one_that_all_give() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let mut refused = cluster.process(1);
+    refused.communicators.clear();
+    (refused.has_segment, refused.calls_seen) = (false, false);
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 1, vec![cluster.process(0), refused]), at(1));
+    diagnosis.update(&model, None, at(1));
+    let why = "1 process is not watched, because the segments in /x have as many bytes as they may have";
+    let told = Batch { not_watched: why.to_owned(), ..batch(2, 2, Vec::new()) };
+    let changes = model.apply(&told, at(2));
+    assert!(changes.communicators.contains(&cluster.id()), "what is lacking of it is another thing now");
+    diagnosis.update(&model, Some(&changes.communicators), at(2));
+    let job = jobs(&model, &diagnosis, at(2)).remove(0);
+    assert_eq!(job.standing.condition, Condition::Unknown);
+    assert!(job.standing.reason.ends_with(why), "{}", job.standing.reason);
+    let lacks = job.coverage.lacks;
+    assert!(lacks.iter().any(|lack| lack.contains(why)), "{lacks:?}");
+    assert!(!lacks.iter().any(|lack| lack.contains("ringscope agent")), "{lacks:?}");
+}
