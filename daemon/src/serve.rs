@@ -14,7 +14,7 @@ use ringscope_server::ingest::{Ingest, Keeper, KeeperConfig};
 use ringscope_server::metrics::{Metrics, OwnMetrics};
 use ringscope_server::notify;
 use ringscope_server::oidc::Oidc;
-use ringscope_store::{DatabaseUrl, Keep, Store};
+use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError};
 use ringscope_tls::credential::TokenSource;
 use ringscope_tls::{Own, TlsError};
 use rustix::process::{Resource, Rlimit};
@@ -33,6 +33,8 @@ pub struct Server {
     local_addr: SocketAddr,
     tls: Option<Arc<Own>>,
     oidc: Option<Arc<Oidc>>,
+    /// `None`: the database was not there, and is claimed when it is.
+    claim: Option<Claim>,
 }
 
 /// Why the daemon does not run.
@@ -48,6 +50,9 @@ pub enum ServeError {
         /// What to do.
         advice: &'static str,
     },
+    /// The database is another daemon's.
+    #[error(transparent)]
+    InUse(StoreError),
     /// A certificate or a key cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
@@ -88,11 +93,10 @@ impl Server {
     /// Takes the address of `config` (port 0: any that is free), and reads its certificate.
     ///
     /// # Errors
-    /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::NobodyMayEnter`].
+    /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::InUse`], [`ServeError::NobodyMayEnter`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
         let tls = config.tls.clone().map(Own::load).transpose()?;
         let oidc = oidc(&config)?;
-        somebody_may_enter(&config).await?;
         let listen_error = |error: std::io::Error| ServeError::Listen {
             address: config.listen,
             reason: error.to_string(),
@@ -108,7 +112,14 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
-        Ok(Self { config, listener, local_addr, tls, oidc })
+        let claim = match Claim::take(&config.database_url).await {
+            Ok(claim) => Some(claim),
+            Err(error @ StoreError::InUse { .. }) => return Err(ServeError::InUse(error)),
+            // It is tried again, and the log says why.
+            Err(_) => None,
+        };
+        somebody_may_enter(&config).await?;
+        Ok(Self { config, listener, local_addr, tls, oidc, claim })
     }
 
     /// The address that it has.
@@ -130,7 +141,7 @@ impl Server {
     /// A [`ServeError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
         let local_url = self.local_url();
-        let Self { config, listener, local_addr, tls, oidc } = self;
+        let Self { config, listener, local_addr, tls, oidc, claim } = self;
         raise_file_limit();
         // A limit of the size of files is then an error of the database, and does not end the daemon.
         let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
@@ -147,7 +158,7 @@ impl Server {
         hub.set_tenant_share(config.access.tenant_share);
         let own = Arc::new(OwnMetrics::new()?);
         let keep = Keep { samples: config.raw_retention, all: config.retention };
-        let keeping = KeeperConfig { url: config.database_url.clone(), keep };
+        let keeping = KeeperConfig { url: config.database_url.clone(), keep, claim };
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
         let of_store = keeper.clone();
         let is_store_up = move || of_store.is_up();

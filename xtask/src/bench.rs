@@ -22,6 +22,8 @@ pub(crate) enum Bench {
     Ingest,
     /// What it costs the daemon that a large job starts, and then sends four times a second; `-- --help` has options
     Register,
+    /// What a week of history costs the store, with a fast clock: bytes written and kept, days dropped, a restart, queries
+    Week,
     /// Milliseconds that the busiest GETs take with a thousand hosts, at 200 requests per second
     Http,
     /// Megabytes of log per second that the parser reads
@@ -58,6 +60,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
             example("ringscope", "bench_ingest", arguments)
         }
         Bench::Register => example("ringscope", "bench_register", arguments),
+        Bench::Week => example("ringscope", "bench_week", arguments),
         Bench::Http => {
             tools::ensure(&[tools::WRK])?;
             let mut build = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ringscope_api::clock;
-use ringscope_store::{CommunicatorRow, Store, WriteSet};
+use ringscope_store::{CommunicatorRow, SampleRow, Store, WriteSet};
 
 use crate::{common, daemon, database, sending};
 
@@ -81,24 +81,24 @@ async fn fill(store: &Store, hosts: u32, from_ms: i64) -> u64 {
         ..CommunicatorRow::default()
     };
     store.write(&WriteSet { communicators: vec![communicator], ..WriteSet::default() }).await.unwrap();
-    let sql = "WITH RECURSIVE times(t) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT t + 1 FROM times WHERE t < $1), \
-               hosts(h) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT h + 1 FROM hosts WHERE h < $2) \
-               INSERT INTO samples SELECT 'history', $3 + t * 600000, 'node-' || h, 'all_reduce', \
-               t, t * 1000, t, t * 1000, NULL, NULL FROM times, hosts";
-    match store {
-        Store::Pg(pool) => {
-            let mut connection = pool.acquire().await.unwrap();
-            sqlx::query("SET statement_timeout = 0").execute(&mut *connection).await.unwrap();
-            let query = sqlx::query(sql).bind(HOURS * 6 - 1).bind(i64::from(hosts)).bind(from_ms);
-            let rows = query.execute(&mut *connection).await.unwrap().rows_affected();
-            sqlx::query("ANALYZE").execute(&mut *connection).await.unwrap();
-            rows
-        }
-        Store::Lite { write, .. } => {
-            let query = sqlx::query(sql).bind(HOURS * 6 - 1).bind(i64::from(hosts)).bind(from_ms);
-            query.execute(write).await.unwrap().rows_affected()
-        }
+    let mut n_samples = 0;
+    for step in 0..HOURS * 6 {
+        let of_host = |host| SampleRow {
+            comm: "history".into(),
+            ts_ms: from_ms + step * 600_000,
+            host: format!("node-{host}"),
+            primitive: "all_reduce",
+            issued_calls: step,
+            issued_bytes: step * 1_000,
+            completed_calls: step,
+            completed_bytes: step * 1_000,
+            ..SampleRow::default()
+        };
+        let samples: Vec<SampleRow> = (1..=hosts).map(of_host).collect();
+        n_samples += samples.len() as u64;
+        store.write(&WriteSet { samples, ..WriteSet::default() }).await.unwrap();
     }
+    n_samples
 }
 
 /// Median of [`TIMES`] requests, each for other times: a repeated one would be answered from what is kept of it.

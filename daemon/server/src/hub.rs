@@ -11,6 +11,7 @@ mod incidents;
 mod inquiries;
 mod levels;
 mod relational;
+mod restoring;
 mod sampling;
 mod shares;
 mod tenants;

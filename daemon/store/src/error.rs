@@ -23,6 +23,26 @@ pub enum StoreError {
         /// The system's words.
         reason: String,
     },
+    /// Two daemons would write over each other.
+    #[error(
+        "another daemon ({holder}) uses this database, {url}: stop that one, or give this one another with --database-url"
+    )]
+    InUse {
+        /// Which.
+        url: String,
+        /// Its host, its process, and since when, in words.
+        holder: String,
+    },
+    /// Another daemon may take it.
+    #[error(
+        "the connection that held this daemon's lock on the database {url} is lost ({reason}): nothing is stored until it is locked again"
+    )]
+    ClaimLost {
+        /// Which.
+        url: String,
+        /// The driver's words.
+        reason: String,
+    },
     /// A server without what our SQL needs.
     #[error("the database {url} is Postgres {found}, but ringscope needs 13 or newer: upgrade the server")]
     TooOld {
@@ -50,6 +70,16 @@ pub enum StoreError {
         url: String,
         /// What was found.
         reason: String,
+    },
+    /// An older ringscope's history is not yet in the form that this one reads.
+    #[error(
+        "the history that an older ringscope kept is being moved to its new tables: {done} of {all} communicators and summation groups are done. Ask again in a minute; everything else works meanwhile"
+    )]
+    Moving {
+        /// How many subjects are moved.
+        done: i64,
+        /// Of how many.
+        all: i64,
     },
     /// It was open, and then a statement failed.
     #[error("the database failed: {0}")]

@@ -4,30 +4,39 @@
 
 mod access;
 mod audit;
+mod claim;
+mod columns;
+mod days;
 mod error;
+mod fold;
 mod history;
 mod migrations;
+mod move_history;
 mod open;
+mod read;
 mod resolution;
 mod restore;
 mod retention;
 mod rollup;
 mod rows;
 mod series;
+mod series_ids;
 mod told;
 mod url;
 mod write;
 
 pub use audit::AuditQuery;
+pub use claim::Claim;
 pub use error::StoreError;
 pub use open::Store;
 pub use restore::{Restored, StoredCommunicator};
-pub use retention::Keep;
+pub use retention::{Keep, Swept};
 pub use rows::{
     AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
     SummationGroupRow, SummationSampleRow, WriteSet,
 };
 pub use series::{Metric, Reading, SamplePoint, SeriesQuery};
+pub use series_ids::Known;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 /// Runs one body for whichever database it is, with `$pool` the pool to write through (or to read from) and `$db`
@@ -35,7 +44,7 @@ pub use url::{DatabaseUrl, DatabaseUrlError};
 macro_rules! each {
     (write $store:expr, |$pool:ident, $db:ident| $body:block) => {
         match $store {
-            $crate::Store::Pg($pool) => {
+            $crate::Store::Pg($pool, _) => {
                 type $db = sqlx::Postgres;
                 $body
             }
@@ -47,7 +56,7 @@ macro_rules! each {
     };
     (read $store:expr, |$pool:ident| $body:block) => {
         match $store {
-            $crate::Store::Pg($pool) => $body,
+            $crate::Store::Pg($pool, _) => $body,
             $crate::Store::Lite { read: $pool, .. } => $body,
         }
     };

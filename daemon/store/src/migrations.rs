@@ -47,7 +47,7 @@ async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError
 
 fn migrator(store: &Store) -> Migrator {
     let migrations = VERSIONS.iter().map(|(version, name, postgres, sqlite)| {
-        let sql = if matches!(store, Store::Pg(_)) { *postgres } else { *sqlite };
+        let sql = if matches!(store, Store::Pg(..)) { *postgres } else { *sqlite };
         let sql = AssertSqlSafe(sql).into_sql_str();
         Migration::new(*version, Cow::Borrowed(*name), MigrationType::Simple, sql, false)
     });
@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 9] = [
+const VERSIONS: [(i64, &str, &str, &str); 10] = [
     (
         1,
         "tables",
@@ -109,5 +109,11 @@ const VERSIONS: [(i64, &str, &str, &str); 9] = [
         "audit_token",
         include_str!("../../../migrations/postgres/0009_audit_token.sql"),
         include_str!("../../../migrations/sqlite/0009_audit_token.sql"),
+    ),
+    (
+        10,
+        "history",
+        include_str!("../../../migrations/postgres/0010_history.sql"),
+        include_str!("../../../migrations/sqlite/0010_history.sql"),
     ),
 ];

@@ -3,6 +3,7 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgPool, PgPoolOptions};
@@ -11,19 +12,21 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions as _, Row as _};
 
-use super::{DatabaseUrl, StoreError, each, migrations};
+use super::{DatabaseUrl, Known, StoreError, each, migrations};
 
 /// An open database of ringscope's.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// Postgres.
-    Pg(PgPool),
+    Pg(PgPool, Arc<Known>),
     /// SQLite, which takes one writer at a time: so one connection writes and the others only read.
     Lite {
         /// One connection.
         write: SqlitePool,
         /// Several, read-only.
         read: SqlitePool,
+        /// What was found in it.
+        known: Arc<Known>,
     },
 }
 
@@ -40,6 +43,7 @@ impl Store {
             DatabaseUrl::Postgres(_) => postgres(url).await?,
         };
         migrations::migrate(&store, url).await?;
+        store.drop_empty_sources().await?;
         Ok(Some(store))
     }
 
@@ -52,11 +56,16 @@ impl Store {
         Ok(())
     }
 
+    pub(super) fn known(&self) -> &Known {
+        let (Self::Pg(_, known) | Self::Lite { known, .. }) = self;
+        known
+    }
+
     /// Closes every connection.
     pub async fn close(&self) {
         match self {
-            Self::Pg(pool) => pool.close().await,
-            Self::Lite { write, read } => {
+            Self::Pg(pool, _) => pool.close().await,
+            Self::Lite { write, read, .. } => {
                 read.close().await;
                 write.close().await;
             }
@@ -92,7 +101,7 @@ async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
     let row = sqlx::query(query).fetch_one(&pool).await.map_err(at_open)?;
     let number: i64 = row.try_get("num").map_err(at_open)?;
     fit(url, number, row.try_get("text").map_err(at_open)?)?;
-    Ok(Store::Pg(pool))
+    Ok(Store::Pg(pool, Arc::default()))
 }
 
 /// Refuses a server that lacks what our SQL needs; `number` is its `server_version_num`.
@@ -101,7 +110,7 @@ fn fit(url: &DatabaseUrl, number: i64, found: String) -> Result<(), StoreError> 
 }
 
 /// Makes the folder and the file, where they are not there, for their owner alone: jobs of all, and hashes of tokens.
-fn prepare(path: &Path) -> std::io::Result<()> {
+pub(super) fn prepare(path: &Path) -> std::io::Result<()> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     }
@@ -141,7 +150,7 @@ async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
         .max_connections(SQLITE_READERS)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .connect_lazy_with(options.read_only(true));
-    Ok(Store::Lite { write, read })
+    Ok(Store::Lite { write, read, known: Arc::default() })
 }
 
 /// One connection for all: a second would see another database.
@@ -153,7 +162,7 @@ async fn memory(url: &DatabaseUrl) -> Result<Store, StoreError> {
         .connect_with(SqliteConnectOptions::new().in_memory(true).disable_statement_logging())
         .await
         .map_err(|error| StoreError::at_open(url, &error))?;
-    Ok(Store::Lite { write: pool.clone(), read: pool })
+    Ok(Store::Lite { write: pool.clone(), read: pool, known: Arc::default() })
 }
 
 /// One writes, one sweeps, the others answer queries.

@@ -1,9 +1,11 @@
 //! Reading back what the model and the hub knew.
 
+use futures::TryStreamExt as _;
 use prost::Message as _;
 use ringscope_api as api;
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::Process;
-use sqlx::Row as _;
+use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{AgentRow, Store, StoreError, each};
 
@@ -12,7 +14,7 @@ use super::{AgentRow, Store, StoreError, each};
 pub struct Restored {
     /// Agents and the numbers they had reached.
     pub agents: Vec<AgentRow>,
-    /// Each process, facts and counters in one message.
+    /// Processes, facts and counters of each in one message: those that live, and those that ended of the same jobs.
     pub processes: Vec<Process>,
     /// Every firing finding, and the newest resolved ones.
     pub findings: Vec<api::Finding>,
@@ -37,7 +39,7 @@ pub struct StoredCommunicator {
 }
 
 impl Store {
-    /// Reads back what was written.
+    /// Reads back what a daemon needs before it is ready; of other jobs, what ended is left to [`Store::processes`].
     ///
     /// # Errors
     /// What the driver says. A row that cannot be decoded is counted and left out.
@@ -94,22 +96,70 @@ impl Store {
         Ok(())
     }
 
+    /// Those that live, and with them those that ended of jobs that run or of which something is to be told: a rank that was
+    /// killed hours ago may be why the others wait.
     async fn restore_processes(&self, restored: &mut Restored) -> Result<(), StoreError> {
-        let query = "SELECT p.facts AS facts, c.counters AS counters FROM processes p \
-                     LEFT JOIN process_counters c ON c.key = p.key ORDER BY p.updated_ns DESC LIMIT $1";
-        each!(read self, |pool| {
-            for row in sqlx::query(query).bind(PROCESSES_MAX).fetch_all(pool).await? {
-                let facts: Vec<u8> = row.try_get("facts")?;
-                let counters: Option<Vec<u8>> = row.try_get("counters")?;
-                match join(&facts, counters.as_deref().unwrap_or_default()) {
-                    Ok(process) => restored.processes.push(process),
-                    Err(_) => restored.unreadable_rows += 1,
+        for (which, most) in [(LIVING, LIVING_MAX), (OF_THE_SAME_JOBS, ENDED_FIRST_MAX)] {
+            let query = format!("{FACTS_AND_COUNTERS} {which} LIMIT $1");
+            each!(read self, |pool| {
+                let mut rows = sqlx::query(AssertSqlSafe(query)).bind(most).fetch(pool);
+                while let Some(row) = rows.try_next().await? {
+                    let (facts, counters) = (row.try_get("facts")?, row.try_get("counters")?);
+                    restored.add(facts, counters);
                 }
-            }
-        });
+            });
+        }
         // Oldest first, as they came.
         restored.processes.reverse();
         Ok(())
+    }
+
+    /// How many processes ended since then.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub async fn n_ended(&self, since: Timestamp) -> Result<u64, StoreError> {
+        let query = "SELECT COUNT(*) AS n FROM processes WHERE ended_ns >= $1";
+        let n: i64 = each!(read self, |pool| {
+            sqlx::query(query).bind(since.0.cast_signed()).fetch_one(pool).await?.try_get("n")?
+        });
+        Ok(n.cast_unsigned())
+    }
+
+    /// Their keys, those that ended last first.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub async fn ended(&self, since: Timestamp) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT key FROM processes WHERE ended_ns >= $1 ORDER BY ended_ns DESC LIMIT $2";
+        let mut keys = Vec::new();
+        each!(read self, |pool| {
+            let mut rows = sqlx::query(query).bind(since.0.cast_signed()).bind(LIVING_MAX).fetch(pool);
+            while let Some(row) = rows.try_next().await? {
+                keys.push(row.try_get("key")?);
+            }
+        });
+        Ok(keys)
+    }
+
+    /// The processes of these keys, as [`Restored::processes`] has them; what cannot be read is left out, and counted.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub async fn processes(&self, keys: &[String]) -> Result<Restored, StoreError> {
+        let mut restored = Restored::default();
+        let places: Vec<String> = (1..=keys.len()).map(|place| format!("${place}")).collect();
+        let sql = format!("{FACTS_AND_COUNTERS} WHERE p.key IN ({})", places.join(", "));
+        each!(read self, |pool| {
+            let mut query = sqlx::query(AssertSqlSafe(sql));
+            for key in keys {
+                query = query.bind(key);
+            }
+            for row in query.fetch_all(pool).await? {
+                restored.add(row.try_get("facts")?, row.try_get("counters")?);
+            }
+        });
+        Ok(restored)
     }
 
     async fn restore_findings(&self, restored: &mut Restored) -> Result<(), StoreError> {
@@ -142,6 +192,15 @@ impl Store {
     }
 }
 
+impl Restored {
+    fn add(&mut self, facts: &[u8], counters: Option<&[u8]>) {
+        match join(facts, counters.unwrap_or_default()) {
+            Ok(process) => self.processes.push(process),
+            Err(_) => self.unreadable_rows += 1,
+        }
+    }
+}
+
 /// Protobuf merges by concatenation: the counters' message adds its fields to the facts'.
 fn join(facts: &[u8], counters: &[u8]) -> Result<Process, prost::DecodeError> {
     let mut process = Process::decode(facts)?;
@@ -159,8 +218,16 @@ fn hexadecimal(text: &str) -> Option<u64> {
 const IDS_MAX: i64 = 100_000;
 /// Agents remembered: a thousand hosts that each restarted their agent a few times.
 const AGENTS_MAX: i64 = 10_000;
+/// What is read of a process.
+const FACTS_AND_COUNTERS: &str = "SELECT p.facts AS facts, c.counters AS counters FROM processes p LEFT JOIN process_counters c ON c.key = p.key";
+const LIVING: &str = "WHERE p.ended_ns IS NULL ORDER BY p.updated_ns DESC";
+const OF_THE_SAME_JOBS: &str = "WHERE p.ended_ns IS NOT NULL AND p.job IN ( \
+    SELECT job FROM processes WHERE ended_ns IS NULL UNION SELECT job FROM findings WHERE state = 'firing' \
+    UNION SELECT job FROM incidents WHERE state = 'firing') ORDER BY p.ended_ns DESC";
 /// Processes read back: a hundred thousand ranks are more than one daemon is for.
-const PROCESSES_MAX: i64 = 100_000;
+const LIVING_MAX: i64 = 100_000;
+/// Processes that ended and are read back before the daemon is ready: some 100 ms.
+const ENDED_FIRST_MAX: i64 = 4_096;
 /// Findings read back.
 const FINDINGS_MAX: i64 = 10_000;
 /// Incidents read back: as many as may be open, and some that are over.

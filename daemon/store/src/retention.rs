@@ -1,11 +1,11 @@
-//! Forgetting: what is older than the operator wants to keep goes in small steps, so that no writer waits long.
+//! Forgetting what is older than the operator wants to keep: history by dropping the tables of days, the rest in small steps,
+//! so that no writer waits long.
 
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use sqlx::{AssertSqlSafe, Row as _};
 
-use super::history::{self, History};
+use super::days::Family;
 use super::resolution::Resolution;
 use super::{Store, StoreError, each};
 
@@ -18,96 +18,61 @@ pub struct Keep {
     pub all: Duration,
 }
 
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Swept {
+    /// Days of history: of samples, and of rollups.
+    pub days: u64,
+    /// Rows of everything else.
+    pub rows: u64,
+}
+
 impl Store {
-    /// Deletes what is older than it shall be kept, in steps of bounded size. Returns the rows deleted.
+    /// Forgets what is older than it shall be kept: history by the day, the rest in steps of bounded size.
     ///
     /// # Errors
     /// What the driver says; what was deleted until then stays deleted.
-    pub async fn sweep(&self, now: Timestamp, keep: Keep) -> Result<u64, StoreError> {
+    pub async fn sweep(&self, now: Timestamp, keep: Keep) -> Result<Swept, StoreError> {
         let cutoff_ns = before_ns(now, keep.all);
-        let cutoff_ms = (cutoff_ns / 1_000_000).cast_signed();
-        let samples_ms = (before_ns(now, keep.samples) / 1_000_000).cast_signed();
-        let mut deleted = self.sweep_samples(samples_ms, cutoff_ms).await?;
-        for resolution in Resolution::ROLLUPS {
-            deleted += self.sweep_history(resolution, cutoff_ms).await?;
-        }
+        let mut swept = Swept { days: self.sweep_history(now, keep).await?, rows: 0 };
         for step in STEPS {
-            loop {
-                let rows = self.delete(step, cutoff_ns.cast_signed()).await?;
-                deleted += rows;
-                if rows < STEP_ROWS.cast_unsigned() {
-                    break;
-                }
-            }
+            swept.rows += self.delete_all(step, cutoff_ns.cast_signed()).await?;
         }
-        Ok(deleted)
+        let series = self.delete_all(OF_NOTHING, cutoff_ns.cast_signed()).await?;
+        if series > 0 {
+            self.known().forget_series();
+        }
+        swept.rows += series;
+        Ok(swept)
     }
 
-    /// Samples go when they are rolled up, or too old for anything. The mark comes first: who reads looks no further back.
-    async fn sweep_samples(&self, samples_ms: i64, all_ms: i64) -> Result<u64, StoreError> {
+    /// Samples go when they are rolled up, or too old for anything. The marks come first: who reads looks no further back,
+    /// whatever the tables of a day still have.
+    async fn sweep_history(&self, now: Timestamp, keep: Keep) -> Result<u64, StoreError> {
+        let all_ms = (before_ns(now, keep.all) / 1_000_000).cast_signed();
+        let samples_ms = (before_ns(now, keep.samples) / 1_000_000).cast_signed();
         let marks = self.marks().await?;
         let rolled_up_ms = marks.of(Resolution::Minute).unwrap_or(0);
         let cutoff_ms = Resolution::Minute.floor_ms(samples_ms).min(rolled_up_ms).max(all_ms);
         if marks.of(Resolution::Samples).is_none_or(|mark_ms| mark_ms < cutoff_ms) {
             self.mark(Resolution::Samples, cutoff_ms).await?;
         }
-        self.sweep_history(Resolution::Samples, cutoff_ms).await
-    }
-
-    async fn sweep_history(&self, resolution: Resolution, cutoff_ms: i64) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        for of in history::ALL {
-            deleted += self.sweep_history_of(of, resolution, cutoff_ms).await?;
+        if marks.forgotten_ms() < all_ms {
+            self.mark_forgotten(all_ms).await?;
         }
-        Ok(deleted)
+        Ok(self.drop_days(Family::Samples, cutoff_ms).await?
+            + self.drop_days(Family::Rollups, all_ms).await?)
     }
 
-    /// One subject after the other, a slice of time at once: both lead the primary key.
-    async fn sweep_history_of(
-        &self,
-        of: &History,
-        resolution: Resolution,
-        cutoff_ms: i64,
-    ) -> Result<u64, StoreError> {
-        let statement = format!("DELETE FROM {} {} = $1 AND ts_ms < $2", of.rows(resolution), of.subject);
-        let slice_ms = SLICE_MS.max(resolution.bucket_ms());
+    async fn delete_all(&self, statement: &'static str, cutoff: i64) -> Result<u64, StoreError> {
         let mut deleted = 0;
-        let mut subject = String::new();
-        while let Some((next, oldest_ms)) = self.oldest(of, resolution, &subject).await? {
-            if oldest_ms >= cutoff_ms {
-                subject = next;
-                continue;
+        loop {
+            let rows = self.delete(statement, cutoff).await?;
+            deleted += rows;
+            if rows < STEP_ROWS.cast_unsigned() {
+                return Ok(deleted);
             }
-            let until_ms = cutoff_ms.min(oldest_ms.saturating_add(slice_ms));
-            each!(write self, |pool, _Db| {
-                deleted += sqlx::query(AssertSqlSafe(statement.as_str()))
-                    .bind(next)
-                    .bind(until_ms)
-                    .execute(pool)
-                    .await?
-                    .rows_affected();
-            });
         }
-        Ok(deleted)
-    }
-
-    /// The first subject after `after` that has history, and the time of its oldest row.
-    async fn oldest(
-        &self,
-        of: &History,
-        resolution: Resolution,
-        after: &str,
-    ) -> Result<Option<(String, i64)>, StoreError> {
-        let (rows, subject) = (of.rows(resolution), of.subject);
-        let query = format!(
-            "SELECT {subject} AS subject, ts_ms FROM {rows} {subject} > $1 ORDER BY {subject}, ts_ms LIMIT 1"
-        );
-        Ok(each!(read self, |pool| {
-            match sqlx::query(AssertSqlSafe(query)).bind(after).fetch_optional(pool).await? {
-                Some(row) => Some((row.try_get("subject")?, row.try_get("ts_ms")?)),
-                None => None,
-            }
-        }))
     }
 
     async fn delete(&self, statement: &'static str, cutoff: i64) -> Result<u64, StoreError> {
@@ -123,8 +88,10 @@ fn before_ns(now: Timestamp, keep: Duration) -> u64 {
 
 /// Rows deleted in one statement: some milliseconds of the writer's time.
 const STEP_ROWS: i64 = 500;
-/// Time of which one subject's samples are deleted in one statement.
-const SLICE_MS: i64 = 5 * 60 * 1000;
+/// Series of which the communicator, or the summation group, is forgotten.
+const OF_NOTHING: &str = "DELETE FROM series WHERE id IN (SELECT s.id FROM series s LEFT JOIN communicators c \
+    ON c.id = s.subject LEFT JOIN summation_groups g ON g.id = s.subject \
+    WHERE c.id IS NULL AND g.id IS NULL AND s.made_ms < $1 / 1000000 LIMIT $2)";
 /// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
 const STEPS: [&str; 12] = [
     "DELETE FROM process_counters WHERE key IN (SELECT key FROM processes WHERE ended_ns < $1 LIMIT $2)",

@@ -1,12 +1,7 @@
-//! History: cumulative counters by time.
+//! What history can be asked for: cumulative counters by time.
 
-use futures::TryStreamExt as _;
-use sqlx::{AssertSqlSafe, Row as _};
-
-use super::history::{COMMUNICATORS, History, SUMMATIONS};
 use super::resolution::Resolution;
 use super::rollup::Marks;
-use super::{Store, StoreError, each};
 
 /// What the history has of each series: of communicators, then of summation groups.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,7 +58,7 @@ impl Metric {
         Self::SpreadNs,
     ];
 
-    /// Its word in the API; of a counter also its column.
+    /// Its word in the API; of all but the backlog also the name of its values.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -98,18 +93,6 @@ impl Metric {
     #[must_use]
     pub fn is_counter(self) -> bool {
         self.reading() == Reading::Counter
-    }
-
-    fn history(self) -> &'static History {
-        if Self::OF_SUMMATIONS.contains(&self) { &SUMMATIONS } else { &COMMUNICATORS }
-    }
-
-    /// Its value in terms of columns.
-    const fn expression(self) -> &'static str {
-        match self {
-            Self::BacklogBytes => "issued_bytes - completed_bytes",
-            _ => self.label(),
-        }
     }
 
     /// What it counts.
@@ -175,19 +158,19 @@ pub struct SamplePoint<'a> {
 
 /// Rows of one resolution, from and to (exclusive).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Segment {
-    resolution: Resolution,
-    from_ms: i64,
-    to_ms: i64,
+pub(super) struct Segment {
+    pub(super) resolution: Resolution,
+    pub(super) from_ms: i64,
+    pub(super) to_ms: i64,
 }
 
 impl SeriesQuery {
     /// Where to read: rollups no coarser than the step, coarse ones first, and samples for what is not rolled up yet.
-    fn segments(&self, marks: &Marks) -> Vec<Segment> {
+    pub(super) fn segments(&self, marks: &Marks) -> Vec<Segment> {
         let coarsest_ms = if self.step_ms < Resolution::Minute.bucket_ms() { 0 } else { self.step_ms };
         let fitting = || Resolution::ROLLUPS.into_iter().rev().filter(|one| one.bucket_ms() <= coarsest_ms);
         let look_back_ms = Self::LOOK_BACK_MS + fitting().next().map_or(0, Resolution::bucket_ms);
-        let mut from_ms = self.from_ms - look_back_ms;
+        let mut from_ms = (self.from_ms - look_back_ms).max(marks.forgotten_ms());
         let mut segments = Vec::new();
         let mut until = |resolution: Resolution, to_ms: i64| {
             if to_ms > from_ms {
@@ -203,71 +186,6 @@ impl SeriesQuery {
         until(Resolution::Minute, self.to_ms.min(marks.of(Resolution::Samples).unwrap_or(0)));
         until(Resolution::Samples, self.to_ms);
         segments
-    }
-}
-
-impl Store {
-    /// Gives `take` the samples, those of each series by time. Returns false if there are more than
-    /// [`SeriesQuery::SAMPLES_MAX`]: then not all were given.
-    ///
-    /// # Errors
-    /// What the driver says.
-    pub async fn series(
-        &self,
-        query: &SeriesQuery,
-        mut take: impl FnMut(SamplePoint<'_>),
-    ) -> Result<bool, StoreError> {
-        let mut room = SeriesQuery::SAMPLES_MAX;
-        for segment in query.segments(&self.marks().await?) {
-            if !self.segment(query, segment, &mut room, &mut take).await? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Returns false when there is no more room.
-    async fn segment(
-        &self,
-        query: &SeriesQuery,
-        segment: Segment,
-        room: &mut usize,
-        take: &mut impl FnMut(SamplePoint<'_>),
-    ) -> Result<bool, StoreError> {
-        let (value, of) = (query.metric.expression(), query.metric.history());
-        let (rows, History { subjects, subject, kind, .. }) = (of.rows(segment.resolution), of);
-        let sql = format!(
-            "SELECT {subject} AS id, ts_ms, host, {kind} AS kind, {value} AS value FROM {rows} {subject} IN \
-             (SELECT id FROM {subjects} WHERE ($1 IS NULL OR id = $1) AND ($2 IS NULL OR job = $2) \
-             AND ($7 IS NULL OR substr(job, 1, length($7)) = $7)) \
-             AND ts_ms >= $3 AND ts_ms < $4 AND ($5 IS NULL OR host = $5) AND ($6 IS NULL OR {kind} = $6) \
-             AND {value} IS NOT NULL ORDER BY {subject}, ts_ms"
-        );
-        let apart_ms = segment.resolution.bucket_ms();
-        each!(read self, |pool| {
-            let mut rows = sqlx::query(AssertSqlSafe(sql))
-                .bind(query.id.clone())
-                .bind(query.job.clone())
-                .bind(segment.from_ms)
-                .bind(segment.to_ms)
-                .bind(query.host.clone())
-                .bind(query.kind.clone())
-                .bind(query.of_jobs.clone())
-                .fetch(pool);
-            while let Some(row) = rows.try_next().await? {
-                let Some(left) = room.checked_sub(1) else { return Ok(false) };
-                *room = left;
-                take(SamplePoint {
-                    id: row.try_get("id")?,
-                    host: row.try_get("host")?,
-                    kind: row.try_get("kind")?,
-                    ts_ms: row.try_get("ts_ms")?,
-                    apart_ms,
-                    value: row.try_get("value")?,
-                });
-            }
-        });
-        Ok(true)
     }
 }
 

@@ -1,13 +1,18 @@
 //! Writing: one transaction for one [`WriteSet`], several rows a statement.
 
+use std::collections::BTreeMap;
+
 use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use sqlx::QueryBuilder;
 
+use super::columns::{Packer, Values};
+use super::history::{COMMUNICATORS, SUMMATIONS};
 use super::rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
-    SummationGroupRow, SummationSampleRow, WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SummationGroupRow,
+    WriteSet,
 };
+use super::series_ids::SeriesOf;
 use super::{Store, StoreError, each};
 
 impl Store {
@@ -16,6 +21,7 @@ impl Store {
     /// # Errors
     /// What the driver says; then nothing was written.
     pub async fn write(&self, set: &WriteSet) -> Result<(), StoreError> {
+        let moments = self.moments(set).await?;
         each!(write self, |pool, Db| {
             let mut tx = pool.begin().await?;
             upsert!(Db, tx, set.agents, AgentRow:
@@ -42,18 +48,51 @@ impl Store {
             let incidents: Vec<IncidentRow> = set.incidents.iter().map(IncidentRow::from).collect();
             upsert!(Db, tx, incidents, IncidentRow:
                 "incidents" ["id"] id, state, severity, job, host, began_ns, last_seen_ns, resolved_ns, body);
-            upsert!(Db, tx, set.samples, SampleRow:
-                "samples" ["comm, ts_ms, host, primitive"] comm, ts_ms, host, primitive, issued_calls,
-                issued_bytes, completed_calls, completed_bytes, intra_bytes, inter_bytes);
             upsert!(Db, tx, set.summation_groups, SummationGroupRow:
                 "summation_groups" ["id"] id, job, session, membership_epoch, state, n_workers, n_servers,
                 asynchronous, model_bytes, started_ns, ended_ns, updated_ns);
-            upsert!(Db, tx, set.summation_samples, SummationSampleRow:
-                "summation_samples" ["group_id, ts_ms, host, service"] group_id, ts_ms, host, service, pushed_bytes,
-                pulled_bytes, summed_bytes, finished_rounds, share_ppm, optimal_share_ppm, spread_ns);
+            for moment in &moments {
+                let query = "INSERT INTO recent_samples (ts_ms, points) VALUES ($1, $2)";
+                sqlx::query(query).bind(moment.ts_ms).bind(&moment.points).execute(&mut *tx).await?;
+            }
             tx.commit().await?;
         });
         Ok(())
+    }
+}
+
+/// All samples of one time, packed.
+struct Moment {
+    ts_ms: i64,
+    points: Vec<u8>,
+}
+
+impl Store {
+    async fn moments(&self, set: &WriteSet) -> Result<Vec<Moment>, StoreError> {
+        let communicators = set.samples.iter().map(|row| {
+            let (subject, host, kind) = (&*row.comm, &*row.host, row.primitive);
+            (SeriesOf { history: COMMUNICATORS.name, subject, host, kind }, row.ts_ms, row.values())
+        });
+        let groups = set.summation_samples.iter().map(|row| {
+            let (subject, host, kind) = (&*row.group_id, &*row.host, &*row.service);
+            (SeriesOf { history: SUMMATIONS.name, subject, host, kind }, row.ts_ms, row.values())
+        });
+        let samples: Vec<_> = communicators.chain(groups).collect();
+        if samples.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of: Vec<SeriesOf<'_>> = samples.iter().map(|(of, ..)| *of).collect();
+        let numbers = self.series_numbers(&of).await?;
+        let mut moments: BTreeMap<i64, BTreeMap<i64, Values>> = BTreeMap::new();
+        for ((_, ts_ms, values), series) in samples.into_iter().zip(numbers) {
+            moments.entry(ts_ms).or_default().insert(series, values);
+        }
+        let pack = |(ts_ms, samples): (i64, BTreeMap<i64, Values>)| {
+            let mut packer = Packer::default();
+            samples.iter().for_each(|(series, values)| packer.push(*series, values));
+            Some(Moment { ts_ms, points: packer.pack()? })
+        };
+        Ok(moments.into_iter().filter_map(pack).collect())
     }
 }
 

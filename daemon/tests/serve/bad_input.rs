@@ -118,7 +118,7 @@ async fn a_newer_schema_is_left_alone() {
         let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                      VALUES (999, 'later', true, '', 0)";
         match &store {
-            Store::Pg(pool) => drop(sqlx::query(newer).execute(pool).await.unwrap()),
+            Store::Pg(pool, _) => drop(sqlx::query(newer).execute(pool).await.unwrap()),
             Store::Lite { write, .. } => drop(sqlx::query(newer).execute(write).await.unwrap()),
         }
         store.close().await;

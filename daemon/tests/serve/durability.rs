@@ -24,7 +24,14 @@ async fn child_daemon() {
     server.run(CancellationToken::new()).await.unwrap();
 }
 
-struct Killed(Child);
+/// A daemon in a process of its own, which ends as by kill -9.
+pub(crate) struct Killed(Child);
+
+impl Killed {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -33,7 +40,7 @@ impl Drop for Killed {
     }
 }
 
-fn child(database_url: &str) -> (Killed, String) {
+pub(crate) fn child(database_url: &str) -> (Killed, String) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "durability::child_daemon", "--nocapture"])
         .env(CHILD_DATABASE, database_url)
@@ -112,7 +119,7 @@ async fn reset_agent(database_url: &str) {
     let delete = "DELETE FROM agents WHERE agent_id = 'somebody-new'";
     let set = "UPDATE agents SET last_seq = 20";
     match &store {
-        Store::Pg(pool) => {
+        Store::Pg(pool, _) => {
             sqlx::query(delete).execute(pool).await.unwrap();
             sqlx::query(set).execute(pool).await.unwrap();
         }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use ringscope_api::clock;
 use ringscope_daemon::config::ServeConfig;
-use ringscope_store::Store;
+use ringscope_store::{ProcessRow, Store, WriteSet};
 use serde_json::Value;
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
@@ -15,10 +16,10 @@ use sqlx::{AssertSqlSafe, raw_sql};
 use super::rollups::lines;
 use crate::common::daemon::{Daemon, config, sqlite};
 use crate::common::postgres::Postgres;
-use crate::common::scratch;
+use crate::common::{scratch, until};
 
 /// What the first release had.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 8] = [
     "agents",
     "processes",
     "process_counters",
@@ -27,7 +28,6 @@ const TABLES: [&str; 9] = [
     "communicators",
     "communicator_ranks",
     "findings",
-    "samples",
 ];
 /// The recording is of one day, and nothing of it may be too old whenever this runs.
 const KEPT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -51,6 +51,37 @@ async fn postgres_of_the_first_release() {
     upgraded(&postgres.url()).await;
 }
 
+/// The recording is of one day, and a daemon remembers for an hour what ended: it ended just now. Returns how many did.
+async fn of_now(store: &Store) -> usize {
+    let ended_ns = clock::now().0;
+    let mut processes = store.restore().await.unwrap().processes;
+    let ended = store.ended(clock::Timestamp(0)).await.unwrap();
+    processes.extend(store.processes(&ended).await.unwrap().processes);
+    processes.sort_by(|one, other| one.key.cmp(&other.key));
+    processes.dedup_by(|one, other| one.key == other.key);
+    processes.retain(|process| process.ended_at_ns.is_some());
+    let mut set = WriteSet::default();
+    for process in &mut processes {
+        process.ended_at_ns = Some(ended_ns);
+        for communicator in &mut process.communicators {
+            communicator.ended_at_ns = communicator.ended_at_ns.map(|_| ended_ns);
+        }
+        let identity = process.identity.clone().unwrap_or_default();
+        set.processes.push(ProcessRow {
+            key: process.key.clone(),
+            job: identity.job,
+            host: identity.host,
+            pid: identity.pid.into(),
+            started_ns: identity.start_time_ns.cast_signed(),
+            ended_ns: Some(ended_ns.cast_signed()),
+            facts: prost::Message::encode_to_vec(process),
+            updated_ns: ended_ns.cast_signed(),
+        });
+    }
+    store.write(&set).await.unwrap();
+    processes.len()
+}
+
 fn dump(database: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/upgrade");
     std::fs::read_to_string(folder.join(format!("first-release.{database}.sql"))).unwrap()
@@ -60,6 +91,8 @@ async fn upgraded(url: &str) {
     // The store alone: the schema is brought up to date, with every row.
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
     let before = Rows::of(&store).await;
+    let n_ended = of_now(&store).await;
+    assert!(n_ended > 0);
     assert!(
         before.counts.values().all(|n| *n > 0),
         "the recording has something of everything: {:?}",
@@ -75,13 +108,14 @@ async fn upgraded(url: &str) {
         let config = ServeConfig { retention: KEPT, raw_retention: KEPT, ..config(url) };
         let daemon = Daemon::start(config).await;
         daemon.until_ready().await;
+        until("all is read back", async || daemon.json("/readyz").await["unrestored_processes"] == 0).await;
         shown.push(Shown::by(&daemon, &before).await);
         daemon.stop().await;
         let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
         let after = Rows::of(&store).await;
         // What is derived from processes may be more than what the first release had come to write.
         for (table, n) in &before.counts {
-            let is_told = ["agents", "processes", "process_counters", "samples"].contains(table);
+            let is_told = ["agents", "processes", "process_counters"].contains(table);
             let now = after.counts[table];
             assert!(now == *n || now > *n && !is_told, "start {start}: {table} had {n} rows and has {now}");
         }
@@ -168,7 +202,10 @@ impl Shown {
         for id in &rows.firing {
             assert!(found.contains(id), "{id} is not among {found:?}");
         }
-        let series = daemon.json("/api/v1/series?metric=issued_bytes&from=2026-11-01T00:00:00Z&to=2026-12-31T00:00:00Z&step=1h").await;
+        let series =
+            "/api/v1/series?metric=issued_bytes&from=2026-11-01T00:00:00Z&to=2026-12-31T00:00:00Z&step=1h";
+        until("the history is moved", async || daemon.get(series).await.status() == 200).await;
+        let series = daemon.json(series).await;
         let points =
             series["lines"].as_array().unwrap().iter().flat_map(|line| line["values"].as_array().unwrap());
         let points = points.filter(|value| !value.is_null()).count();

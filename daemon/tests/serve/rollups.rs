@@ -15,6 +15,7 @@ use crate::common::scratch;
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 /// Time between samples.
 const SAMPLE_MS: i64 = 5_000;
 /// Steps that are answered from rollups.
@@ -34,12 +35,10 @@ async fn postgres() {
 
 async fn suite(url: &str) {
     let now = clock::now();
+    // So much later that every bucket is over.
+    let later = after(now, 30);
     let start_ms = (now.unix_ms().cast_signed() / HOUR_MS - 5) * HOUR_MS;
-    let store = open(url).await;
-    let samples = history(start_ms);
-    let seen = CommunicatorRow { updated_ns: now.0.cast_signed(), ..communicator("c1") };
-    store.write(&WriteSet { communicators: vec![seen], samples, ..WriteSet::default() }).await.unwrap();
-    groups::write(&store, now, start_ms).await;
+    let store = filled(url, now, start_ms).await;
     groups::check(&store, start_ms).await;
     let raw = growth(&store, start_ms, 1_000).await;
 
@@ -47,54 +46,74 @@ async fn suite(url: &str) {
     for step_ms in STEPS_MS {
         assert_eq!(growth(&store, start_ms, step_ms).await, raw, "{step_ms}");
     }
-    roll_up(&store, now).await;
-    let rolled_up = rows(&store).await;
-    let levels: BTreeMap<&str, usize> = rolled_up.iter().fold(BTreeMap::new(), |mut levels, row| {
-        *levels.entry(row.split(' ').next().unwrap()).or_default() += 1;
-        levels
-    });
-    // Few rows more than buckets in which there is something.
-    for (level, most) in [("60000", 450), ("600000", 80), ("3600000", 40)] {
-        assert!((1..=most).contains(&levels[level]), "{levels:?}");
+    let whole = filled("sqlite::memory:", now, start_ms).await;
+    roll_up(&whole, later).await;
+    let rolled_up = rows(&whole).await;
+    cut_off(&store, later, &rolled_up).await;
+    assert_eq!(lines(&store, "SELECT CAST(count(*) AS TEXT) AS line FROM recent_samples").await, ["0"]);
+    // Few points more than buckets in which there is something.
+    for (step_ms, most) in [(MINUTE_MS, 2 * 520), (10 * MINUTE_MS, 2 * 90), (HOUR_MS, 2 * 45)] {
+        let n_points = points(&store, start_ms, step_ms).await.len();
+        assert!((1..=most).contains(&n_points), "{step_ms}: {n_points}");
     }
-    for step_ms in STEPS_MS {
+    for step_ms in [1_000].into_iter().chain(STEPS_MS) {
         assert_eq!(growth(&store, start_ms, step_ms).await, raw, "{step_ms}");
     }
     groups::check(&store, start_ms).await;
-    groups::check_rows(&store, false).await;
-    cut_off(&store, now, &rolled_up).await;
+    late(&store, later, start_ms).await;
     store.close().await;
 
     let before = answers(url, start_ms).await;
     let store = open(url).await;
+    let rolled_up = rollups(&store).await;
     // The samples of the first hour and a half, then all of them; the marks outlive a restart.
     for last_ms in [start_ms + 90 * MINUTE_MS + 12_345, now.unix_ms().cast_signed() - MINUTE_MS] {
         let samples = Duration::from_millis(now.unix_ms() - last_ms.unsigned_abs());
-        let keep = Keep { samples, all: Duration::from_secs(7 * 86_400) };
-        assert!(store.sweep(now, keep).await.unwrap() > 100);
-        assert_eq!(rows(&store).await, rolled_up);
+        store.sweep(now, Keep { samples, all: WEEK }).await.unwrap();
+        assert_eq!(rollups(&store).await, rolled_up);
         for step_ms in [1_000].into_iter().chain(STEPS_MS) {
             assert_eq!(growth(&store, start_ms, step_ms).await, raw, "{last_ms} {step_ms}");
         }
         groups::check(&store, start_ms).await;
     }
-    assert_eq!(lines(&store, "SELECT CAST(count(*) AS TEXT) AS line FROM samples").await, ["0"]);
     store.close().await;
-    let after = answers(url, start_ms).await;
-    assert_eq!(after[1..], before[1..], "coarse answers need no samples");
+    let after_all = answers(url, start_ms).await;
+    assert_eq!(after_all[1..], before[1..], "coarse answers need no samples");
 
+    // Days that are over go as a whole, those of samples first.
     let store = open(url).await;
+    let much_later = after(now, 72);
+    let swept = store.sweep(much_later, Keep { samples: Duration::from_secs(60), all: WEEK }).await.unwrap();
+    assert!(swept.days >= 1 && swept.rows == 0, "{swept:?}");
+    assert_eq!(rollups(&store).await, rolled_up);
+    assert_eq!(rows(&store).await, rolled_up, "no sample is left");
     let nothing = Keep { samples: Duration::from_secs(60), all: Duration::from_secs(60) };
-    assert!(store.sweep(now, nothing).await.unwrap() >= rolled_up.len() as u64);
+    assert!(store.sweep(much_later, nothing).await.unwrap().days >= 1);
     assert_eq!(rows(&store).await, Vec::<String>::new());
-    groups::check_rows(&store, true).await;
+    assert!(points(&store, start_ms, HOUR_MS).await.is_empty());
+    for table in ["series", "recent_samples"] {
+        let count: &'static str = format!("SELECT CAST(count(*) AS TEXT) AS line FROM {table}").leak();
+        assert_eq!(lines(&store, count).await, ["0"], "{table}");
+    }
     store.close().await;
 }
 
-/// Runs that end anywhere, and one whose last mark was not written.
+fn after(now: Timestamp, hours: u64) -> Timestamp {
+    Timestamp(now.0 + hours * 3_600_000_000_000)
+}
+
+/// A database with the history of communicators and of summation groups.
+async fn filled(url: &str, now: Timestamp, start_ms: i64) -> Store {
+    let store = open(url).await;
+    let seen = CommunicatorRow { updated_ns: now.0.cast_signed(), ..communicator("c1") };
+    let samples = history(start_ms);
+    store.write(&WriteSet { communicators: vec![seen], samples, ..WriteSet::default() }).await.unwrap();
+    groups::write(&store, now, start_ms).await;
+    store
+}
+
+/// Runs that end anywhere, and one whose last marks were not written.
 async fn cut_off(store: &Store, now: Timestamp, whole: &[String]) {
-    execute(store, "DELETE FROM rollups").await;
-    execute(store, "DELETE FROM rollup_marks").await;
     let mut n_cut = 0;
     // Ever longer: on a slow machine it ends too.
     for patience_ms in std::iter::successors(Some(1), |ms| Some(ms + 2 + ms / 8)) {
@@ -111,11 +130,26 @@ async fn cut_off(store: &Store, now: Timestamp, whole: &[String]) {
     assert_eq!(rows(store).await, whole);
 }
 
+/// Samples that waited for the database join those of their time, whether they had been written before or not.
+async fn late(store: &Store, now: Timestamp, start_ms: i64) {
+    let before = points(store, start_ms, 1_000).await;
+    let twice = history(start_ms).into_iter().filter(|sample| sample.host == "even").take(200).collect();
+    let missed = sample("c1", "even", start_ms + 3 * MINUTE_MS + 701, 36_001);
+    let set = WriteSet { samples: twice, ..WriteSet::default() };
+    store.write(&set).await.unwrap();
+    assert_eq!(points(store, start_ms, 1_000).await, before, "none is given twice");
+    store.write(&WriteSet { samples: vec![missed], ..WriteSet::default() }).await.unwrap();
+    let with_missed = points(store, start_ms, 1_000).await;
+    assert_eq!(with_missed.len(), before.len() + 1);
+    roll_up(store, now).await;
+    assert_eq!(points(store, start_ms, 1_000).await, with_missed);
+}
+
 async fn open(url: &str) -> Store {
     Store::open(&url.parse().unwrap()).await.unwrap().unwrap()
 }
 
-async fn roll_up(store: &Store, now: Timestamp) {
+pub(crate) async fn roll_up(store: &Store, now: Timestamp) {
     for _ in 0..20 {
         if store.roll_up(now).await.unwrap() {
             return;
@@ -154,6 +188,21 @@ fn history(start_ms: i64) -> Vec<SampleRow> {
 /// What each host's counters grew by, as a reader sums it who takes a fall for a new beginning.
 async fn growth(store: &Store, start_ms: i64, step_ms: i64) -> BTreeMap<(String, &'static str), i64> {
     let mut sums = BTreeMap::new();
+    let mut last = BTreeMap::new();
+    for ((host, metric), ts_ms, value) in points(store, start_ms, step_ms).await {
+        let before = last.insert((host.clone(), metric), (ts_ms, value));
+        let (before_ms, before) = before.unwrap_or((0, value));
+        assert!(before_ms < ts_ms, "the rows of a series come by time");
+        *sums.entry((host, metric)).or_default() += (value - before).max(0);
+    }
+    sums
+}
+
+/// Host and metric, time, value.
+type Point = ((String, &'static str), i64, i64);
+
+async fn points(store: &Store, start_ms: i64, step_ms: i64) -> Vec<Point> {
+    let mut points = Vec::new();
     for metric in [Metric::CompletedBytes, Metric::InterBytes] {
         let query = SeriesQuery {
             of_jobs: None,
@@ -167,17 +216,14 @@ async fn growth(store: &Store, start_ms: i64, step_ms: i64) -> BTreeMap<(String,
             to_ms: start_ms + 3 * HOUR_MS + 90_000,
             step_ms,
         };
-        let mut last = BTreeMap::new();
         let take = |point: ringscope_store::SamplePoint<'_>| {
-            let before = last.insert(point.host.to_owned(), (point.ts_ms, point.value));
-            let (before_ms, before) = before.unwrap_or((0, point.value));
-            assert!(before_ms < point.ts_ms, "the rows of a series come by time");
-            *sums.entry((point.host.to_owned(), metric.label())).or_default() +=
-                (point.value - before).max(0);
+            points.push(((point.host.to_owned(), metric.label()), point.ts_ms, point.value));
         };
         assert!(store.series(&query, take).await.unwrap());
     }
-    sums
+    // Those of a series stay in their order.
+    points.sort_by(|one, other| one.0.cmp(&other.0));
+    points
 }
 
 /// What a daemon answers of each step, that of 30 s first; and that the others agree with it within a step.
@@ -265,22 +311,42 @@ fn agree_in_rate(place: &str, coarse: &[Option<f64>], fine: &[&[Option<f64>]]) {
     assert!((of_coarse - of_fine).abs() <= most * 0.02, "{place}: {of_coarse} and {of_fine} in all");
 }
 
-/// Every rollup, as text.
-async fn rows(store: &Store) -> Vec<String> {
-    lines(
-        store,
-        "SELECT level_ms || ' ' || comm || ' ' || ts_ms || ' ' || host || ' ' || primitive || ' ' || issued_bytes \
-         || ' ' || completed_bytes || ' ' || COALESCE(CAST(inter_bytes AS TEXT), '-') AS line FROM rollups \
-         ORDER BY level_ms, comm, host, primitive, ts_ms",
-    )
-    .await
+/// Every row of history, as text.
+pub(crate) async fn rows(store: &Store) -> Vec<String> {
+    let mut rows = Vec::new();
+    for day in
+        lines(store, "SELECT family || ' ' || day AS line FROM history_days ORDER BY family, day").await
+    {
+        let (family, day) = day.split_once(' ').unwrap();
+        let day =
+            time::OffsetDateTime::from_unix_timestamp(day.parse::<i64>().unwrap() * 86_400).unwrap().date();
+        let hex = match store {
+            Store::Pg(..) => "upper(encode(points, 'hex'))",
+            Store::Lite { .. } => "hex(points)",
+        };
+        let (month, table) = (u8::from(day.month()), format!("{family}_{}", day.year()));
+        let sql = format!(
+            "SELECT level_ms || ' ' || from_ms || ' ' || series || ' ' || {hex} AS line FROM {table}{month:02}{:02} \
+             ORDER BY level_ms, from_ms, series",
+            day.day()
+        );
+        rows.extend(lines(store, sql.leak()).await);
+    }
+    rows
+}
+
+/// The same of rollups alone.
+async fn rollups(store: &Store) -> Vec<String> {
+    let mut rows = rows(store).await;
+    rows.retain(|row| !row.starts_with("0 "));
+    rows
 }
 
 /// The column `line`.
 pub(crate) async fn lines(store: &Store, sql: &'static str) -> Vec<String> {
     use sqlx::Row as _;
     match store {
-        Store::Pg(pool) => {
+        Store::Pg(pool, _) => {
             sqlx::query(sql).fetch_all(pool).await.unwrap().iter().map(|row| row.get("line")).collect()
         }
         Store::Lite { write, .. } => {
@@ -291,7 +357,7 @@ pub(crate) async fn lines(store: &Store, sql: &'static str) -> Vec<String> {
 
 async fn execute(store: &Store, sql: &'static str) {
     match store {
-        Store::Pg(pool) => drop(sqlx::query(sql).execute(pool).await.unwrap()),
+        Store::Pg(pool, _) => drop(sqlx::query(sql).execute(pool).await.unwrap()),
         Store::Lite { write, .. } => drop(sqlx::query(sql).execute(write).await.unwrap()),
     }
 }

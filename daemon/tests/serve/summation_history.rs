@@ -7,8 +7,6 @@ use ringscope_store::{
     Metric, SamplePoint, SeriesQuery, Store, SummationGroupRow, SummationSampleRow, WriteSet,
 };
 
-use super::rollups::lines;
-
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const SAMPLE_MS: i64 = 5_000;
@@ -82,18 +80,6 @@ pub(crate) async fn check(store: &Store, start_ms: i64) {
         let shares = &read(Metric::SharePpm).await[&("1".to_owned(), String::new())];
         let last = |before_ms: i64| shares.iter().rfind(|(ts_ms, _)| ts_ms - start_ms < before_ms).unwrap().1;
         assert_eq!((last(2 * HOUR_MS), last(3 * HOUR_MS)), (700_000, 500_000), "{step_ms}");
-    }
-}
-
-/// That rollups hold few rows, and after everything was forgotten none is left.
-pub(crate) async fn check_rows(store: &Store, is_forgotten: bool) {
-    let count = "SELECT CAST(count(*) AS TEXT) AS line FROM summation_rollups";
-    let rows: usize = lines(store, count).await[0].parse().unwrap();
-    let most = if is_forgotten { 0 } else { 2 * (180 + 18 + 3 + 3 * 4) };
-    assert!(rows <= most && (rows > 0 || is_forgotten), "{rows}");
-    let samples = "SELECT CAST(count(*) AS TEXT) AS line FROM summation_samples";
-    if is_forgotten {
-        assert_eq!(lines(store, samples).await, ["0"]);
     }
 }
 

@@ -10,6 +10,7 @@ use ringscope_view as view;
 use super::App;
 use super::problem::ApiError;
 use super::query::Params;
+use super::restoring;
 
 /// How everything stands, in one sentence. Page, terminal and exit statuses say what this says.
 #[utoipa::path(get, path = "/api/v1/health", tag = "health",
@@ -26,6 +27,7 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
     let (job, host) = (params.owned("job"), params.owned("host"));
     let with_paths = app.tenant().is_none();
     let (tls, gate) = (app.tls.clone(), app.of_tenant.is_none().then(|| Arc::clone(&app.gate)));
+    let keeper = app.keeper.clone();
     let mut health = app
         .read(move |model, diagnosis, now| {
             view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
@@ -34,6 +36,7 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
     if let Some(tls) = tls {
         health.notices = tls.state().notices(clock::now(), with_paths);
     }
+    health.notices.extend(restoring::notice(&keeper));
     health.notices.extend(gate.into_iter().flat_map(|gate| gate.notices()));
     Ok(Json(health))
 }

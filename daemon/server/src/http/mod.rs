@@ -32,6 +32,7 @@ mod plots;
 mod probes;
 mod problem;
 mod query;
+mod restoring;
 mod returning;
 mod runbook;
 mod said;
@@ -131,6 +132,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .layer(axum_middleware::from_fn_with_state(app.clone(), uploads::hold_small))
         .layer(compression.clone())
         .layer(axum_middleware::from_fn_with_state(app.clone(), cache::keep))
+        .layer(axum_middleware::from_fn_with_state(app.clone(), restoring::admit_gaps))
         .layer(timeout);
     let files = Router::new()
         .route("/metrics", get(probes::metrics))

@@ -24,7 +24,11 @@ pub(super) async fn readyz(State(Whole(app)): State<Whole>) -> Result<Json<serde
         StoreState::Open(_) if !app.gate.is_known() => {
             Err(ApiError::unavailable("tokens-unknown", "the tokens are being read"))
         }
-        StoreState::Open(_) => Ok(Json(serde_json::json!({ "status": "ready", "store": "open" }))),
+        StoreState::Open(_) => Ok(Json(serde_json::json!({
+            "status": "ready",
+            "store": "open",
+            "unrestored_processes": app.keeper.n_unrestored(),
+        }))),
         StoreState::None => Ok(Json(serde_json::json!({ "status": "ready", "store": "none" }))),
         StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),
         // Strangers ask too, and the reason names the database.

@@ -9,7 +9,7 @@ pub(super) use self::lines::By;
 use ringscope_access::Tenant;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{Problem, Series, SeriesLine};
-use ringscope_store::{Metric, Reading, SeriesQuery};
+use ringscope_store::{Metric, Reading, SeriesQuery, StoreError};
 use ringscope_wire::Primitive;
 
 use self::lines::{Apart, How, LineKey, Lines, Shape};
@@ -103,7 +103,10 @@ async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>
         StoreState::Open(store) => store
             .series(query, |point| lines.take(point, EVEN_GAP_MS + point.apart_ms))
             .await
-            .map_err(|error| ApiError::unavailable("store-away", error.to_string()))?,
+            .map_err(|error| match error {
+                StoreError::Moving { .. } => ApiError::unavailable("history-moving", error.to_string()),
+                error => ApiError::unavailable("store-away", error.to_string()),
+            })?,
         StoreState::None => true,
         StoreState::Opening => {
             return Err(ApiError::unavailable("store-opening", "the database is being opened"));

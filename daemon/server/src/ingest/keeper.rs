@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::IntGauge;
 use ringscope_api::clock;
-use ringscope_store::{DatabaseUrl, Keep, Store, StoreError};
+use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::sweeper;
+use super::{restorer, sweeper};
 use crate::hub::{Hub, Take};
 use crate::metrics::OwnMetrics;
 
@@ -19,15 +20,18 @@ use crate::metrics::OwnMetrics;
 pub struct Keeper {
     tickets: mpsc::Sender<Ticket>,
     state: watch::Receiver<StoreState>,
+    unrestored: IntGauge,
 }
 
 /// How the keeper keeps.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KeeperConfig {
     /// Where.
     pub url: DatabaseUrl,
     /// How long.
     pub keep: Keep,
+    /// That nobody else keeps there, where that is known already.
+    pub claim: Option<Claim>,
 }
 
 /// Whether the store can be used.
@@ -59,11 +63,22 @@ impl Keeper {
         let (tickets, waiting) = mpsc::channel(TICKETS_MAX);
         let (state_tx, state) = watch::channel(StoreState::Opening);
         let keep = config.keep;
-        let task =
-            Task { hub, config, metrics, waiting, state: state_tx, stop: stop.clone(), restored: false };
+        let unrestored = metrics.unrestored_processes.clone();
+        let (opened_tx, opened) = oneshot::channel();
+        tasks.spawn(restorer::run(opened, Arc::clone(&hub), unrestored.clone(), stop.clone()));
+        let task = Task {
+            hub,
+            config,
+            metrics,
+            waiting,
+            state: state_tx,
+            stop: stop.clone(),
+            claim_checked: Instant::now(),
+            unrestored: Some(opened_tx),
+        };
         tasks.spawn(task.run());
         tasks.spawn(sweeper::run(state.clone(), keep, stop));
-        Self { tickets, state }
+        Self { tickets, state, unrestored }
     }
 
     /// Waits until everything that the hub knows now, but counters, is in the store.
@@ -90,6 +105,12 @@ impl Keeper {
         matches!(*self.state.borrow(), StoreState::Open(_) | StoreState::None)
     }
 
+    /// How many processes that ended before the daemon started are still to be read back.
+    #[must_use]
+    pub fn n_unrestored(&self) -> u64 {
+        self.unrestored.get().unsigned_abs()
+    }
+
     /// The store's state now.
     #[must_use]
     pub fn state(&self) -> StoreState {
@@ -104,8 +125,9 @@ struct Task {
     waiting: mpsc::Receiver<Ticket>,
     state: watch::Sender<StoreState>,
     stop: CancellationToken,
-    /// Whether the hub has taken in what the store kept.
-    restored: bool,
+    claim_checked: Instant,
+    /// Who reads back the rest, once the hub has taken in what it needs of what the store kept.
+    unrestored: Option<oneshot::Sender<Store>>,
 }
 
 impl Task {
@@ -117,6 +139,9 @@ impl Task {
         };
         self.keep(&store).await;
         store.close().await;
+        if let Some(claim) = self.config.claim.take() {
+            claim.release().await;
+        }
     }
 
     /// Opens the store, as often as it takes. The outer `None`: stopped before it was open.
@@ -134,8 +159,9 @@ impl Task {
     }
 
     async fn open_once(&mut self) -> Result<Option<Store>, StoreError> {
+        self.claim().await?;
         let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
-        if !self.restored {
+        if self.unrestored.is_some() {
             let restored = store.restore().await?;
             if restored.unreadable_rows > 0 {
                 tracing::warn!(
@@ -143,11 +169,36 @@ impl Task {
                     "rows of the database could not be read and are left out"
                 );
             }
+            let n_ended = store.n_ended(restorer::since(clock::now())).await?;
             self.of_hub(|hub| hub.restore(restored, clock::now())).await?;
-            self.restored = true;
+            // Before anybody is told that the store is open: what is missing is never taken for absent.
+            self.metrics.unrestored_processes.set(i64::try_from(n_ended).unwrap_or(i64::MAX));
+            if let Some(unrestored) = self.unrestored.take() {
+                let _ = unrestored.send(store.clone());
+            }
         }
         self.open_again(&store);
         Ok(Some(store))
+    }
+
+    /// Sees to it that no other daemon uses the database.
+    async fn claim(&mut self) -> Result<(), StoreError> {
+        if let Some(claim) = &mut self.config.claim {
+            if self.claim_checked.elapsed() < CLAIM_INTERVAL {
+                return Ok(());
+            }
+            match claim.check().await {
+                Ok(()) => {
+                    self.claim_checked = Instant::now();
+                    return Ok(());
+                }
+                Err(error) => tracing::warn!("{error}; taking it again"),
+            }
+        }
+        self.config.claim = None;
+        self.config.claim = Some(Claim::take(&self.config.url).await?);
+        self.claim_checked = Instant::now();
+        Ok(())
     }
 
     /// Asks the hub on a thread of its own: it may have to wait for the lock.
@@ -228,7 +279,11 @@ impl Task {
     }
 
     /// Writes what is unsaved.
-    async fn save(&self, store: &Store, what: Take) -> Result<(), String> {
+    async fn save(&mut self, store: &Store, what: Take) -> Result<(), String> {
+        if let Err(error) = self.claim().await {
+            self.away(&error);
+            return Err(error.to_string());
+        }
         let taken = self.of_hub(move |hub| hub.take_unsaved(what, clock::now())).await;
         let mut unsaved = taken.map_err(|error| error.to_string())?;
         self.metrics.dropped_samples.inc_by(unsaved.take_dropped_samples());
@@ -294,3 +349,5 @@ const GATHER_TIME: Duration = Duration::from_millis(100);
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// How often it is looked whether the database is still this daemon's alone.
+const CLAIM_INTERVAL: Duration = Duration::from_secs(1);

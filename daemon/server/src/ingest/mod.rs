@@ -5,6 +5,7 @@
 
 mod clean;
 mod keeper;
+mod restorer;
 mod sweeper;
 
 pub use keeper::{Keeper, KeeperConfig, StoreState};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringscope_api::clock;
-use ringscope_store::{Keep, Store};
+use ringscope_store::{Keep, Store, Swept};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -23,14 +23,20 @@ pub(super) async fn run(state: watch::Receiver<StoreState>, keep: Keep, stop: Ca
 }
 
 async fn sweep(store: &Store, keep: Keep) {
-    match store.roll_up(clock::now()).await {
-        Ok(true) => {}
-        Ok(false) => tracing::info!("rolled up a part of the history; the next part follows"),
-        Err(error) => tracing::warn!(%error, "could not roll up history; its samples stay"),
+    loop {
+        match store.roll_up(clock::now()).await {
+            Ok(true) => break,
+            // Writers have their turn between the parts.
+            Ok(false) => tokio::task::yield_now().await,
+            Err(error) => {
+                tracing::warn!(%error, "could not roll up history; its samples stay");
+                break;
+            }
+        }
     }
     match store.sweep(clock::now(), keep).await {
-        Ok(0) => {}
-        Ok(rows) => tracing::info!(rows, "deleted what was older than the retention"),
+        Ok(swept) if swept == Swept::default() => {}
+        Ok(Swept { days, rows }) => tracing::info!(days, rows, "deleted what was older than the retention"),
         Err(error) => tracing::warn!(%error, "could not delete what is older than the retention"),
     }
 }

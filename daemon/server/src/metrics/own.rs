@@ -15,6 +15,7 @@ pub struct OwnMetrics {
     pub store_commits: IntCounter,
     pub store_errors: IntCounter,
     pub dropped_samples: IntCounter,
+    pub unrestored_processes: IntGauge,
     pub scrape_seconds: Gauge,
     pub notifications: Notifications,
     build_info: IntGauge,
@@ -47,6 +48,10 @@ impl OwnMetrics {
                 "store_dropped_samples",
                 "Points of history lost because the database was away for too long.",
             )?,
+            unrestored_processes: IntGauge::new(
+                "ringscope_unrestored_processes",
+                "Processes that ended before the daemon started and are still to be read back from the database.",
+            )?,
             scrape_seconds: Gauge::new(
                 "ringscope_scrape_duration_seconds",
                 "Time that the last scrape took.",
@@ -59,6 +64,7 @@ impl OwnMetrics {
     pub(super) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.build_info.clone()))?;
         registry.register(Box::new(self.scrape_seconds.clone()))?;
+        registry.register(Box::new(self.unrestored_processes.clone()))?;
         self.notifications.register(registry)?;
         let counters = [
             &self.ingest_batches,

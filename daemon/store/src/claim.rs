@@ -1,0 +1,191 @@
+//! One daemon a database: two would write over each other.
+//!
+//! SQLite: a lock on a file beside the database, which ends with the process. Postgres: an advisory lock, which a connection
+//! holds that is kept for it alone and ends with it; whoever holds it must look whether that connection lives.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringscope_api::clock::{self, Timestamp};
+use rustix::fs::{FlockOperation, flock};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _, Row as _};
+
+use super::open::prepare;
+use super::{DatabaseUrl, StoreError};
+
+/// That this daemon alone uses a database, for as long as this is held.
+#[derive(Debug)]
+pub struct Claim {
+    url: DatabaseUrl,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// Nobody else can use it.
+    Nothing,
+    /// The lock ends when it is closed.
+    File {
+        _locked: File,
+    },
+    Connection(Box<PgConnection>),
+}
+
+impl Claim {
+    /// Claims a database.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] if another daemon has it, and what [`super::Store::open`] says of one that cannot be reached.
+    pub async fn take(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let started = clock::monotonic();
+        loop {
+            match Self::take_once(url).await {
+                // Of a daemon that was killed Postgres hears a moment later.
+                Err(StoreError::InUse { .. }) if started.elapsed() < LET_GO_WITHIN => {
+                    tokio::time::sleep(ASKED_AGAIN_AFTER).await;
+                }
+                taken => return taken,
+            }
+        }
+    }
+
+    async fn take_once(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let held = match url {
+            DatabaseUrl::None | DatabaseUrl::SqliteMemory => Held::Nothing,
+            DatabaseUrl::Sqlite(path) => Held::File { _locked: lock_file(url, path)? },
+            DatabaseUrl::Postgres(postgres) => {
+                let options = postgres.options().map_err(|error| StoreError::at_open(url, &error))?;
+                Held::Connection(Box::new(lock_connection(url, options).await?))
+            }
+        };
+        Ok(Self { url: url.clone(), held })
+    }
+
+    /// Looks whether it still holds.
+    ///
+    /// # Errors
+    /// [`StoreError::ClaimLost`]: then it is to be taken anew.
+    pub async fn check(&mut self) -> Result<(), StoreError> {
+        let Held::Connection(connection) = &mut self.held else { return Ok(()) };
+        let asked = tokio::time::timeout(ANSWERED_WITHIN, sqlx::query("SELECT 1").execute(&mut **connection));
+        let reason = match asked.await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", ANSWERED_WITHIN.as_secs()),
+        };
+        Err(StoreError::ClaimLost { url: self.url.to_string(), reason })
+    }
+
+    /// Gives it back before another daemon asks.
+    pub async fn release(self) {
+        if let Held::Connection(mut connection) = self.held {
+            let unlock = sqlx::query("SELECT pg_advisory_unlock($1)").bind(LOCK).execute(&mut *connection);
+            // What does not answer ends with the process.
+            let _ = tokio::time::timeout(ANSWERED_WITHIN, unlock).await;
+            let _ = connection.close().await;
+        }
+    }
+}
+
+fn lock_file(url: &DatabaseUrl, database: &Path) -> Result<File, StoreError> {
+    prepare(database).map_err(|error| unwritable(database, &error))?;
+    let path = lock_path(database);
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = open.map_err(|error| unwritable(&path, &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let _ = file.take(HOLDER_MAX_BYTES).read_to_string(&mut holder);
+            return Err(StoreError::InUse { url: url.to_string(), holder: holder.trim().to_owned() });
+        }
+        Err(error) => return Err(unwritable(&path, &error.into())),
+    }
+    let since = clock::now();
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", holder(&machine(), &std::process::id().to_string(), since)))
+        .map_err(|error| unwritable(&path, &error))?;
+    Ok(file)
+}
+
+fn lock_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".lock");
+    path.into()
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Unwritable { path: path.display().to_string(), reason: error.to_string() }
+}
+
+async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let at_open = |error| StoreError::at_open(url, &error);
+    // The server cuts names off after 63 bytes.
+    let name = format!("{NAMED} {} {}", std::process::id(), machine());
+    let options = options
+        .application_name(&name)
+        // Of a machine that is gone the server hears within a minute, and gives its lock to another.
+        .options([
+            ("tcp_keepalives_idle", "30"),
+            ("tcp_keepalives_interval", "10"),
+            ("tcp_keepalives_count", "3"),
+        ])
+        .disable_statement_logging();
+    let unreachable = |reason: String| StoreError::Unreachable { url: url.to_string(), reason };
+    let mut connection = match tokio::time::timeout(ANSWERED_WITHIN, options.connect()).await {
+        Ok(connected) => connected.map_err(at_open)?,
+        Err(_) => return Err(unreachable(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))),
+    };
+    let lock = sqlx::query("SELECT pg_try_advisory_lock($1) AS is_locked").bind(LOCK);
+    let is_locked =
+        lock.fetch_one(&mut connection).await.and_then(|row| row.try_get("is_locked")).map_err(at_open)?;
+    if is_locked {
+        return Ok(connection);
+    }
+    // A number of 64 bits is told in two halves.
+    let who = "SELECT a.application_name AS name, \
+               CAST(EXTRACT(EPOCH FROM a.backend_start) * 1000 AS BIGINT) AS since_ms FROM pg_locks l \
+               JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
+               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+               AND CAST(l.classid AS BIGINT) = $1 >> 32 AND CAST(l.objid AS BIGINT) = $1 & 4294967295";
+    let found = sqlx::query(who).bind(LOCK).fetch_optional(&mut connection).await.map_err(at_open)?;
+    let _ = connection.close().await;
+    let holder = match found {
+        Some(row) => {
+            let name: Option<String> = row.try_get("name").map_err(at_open)?;
+            let since_ms: Option<i64> = row.try_get("since_ms").map_err(at_open)?;
+            let since = Timestamp(since_ms.unwrap_or_default().unsigned_abs().saturating_mul(1_000_000));
+            let name = name.unwrap_or_default();
+            let named = name.strip_prefix(NAMED).and_then(|rest| rest.trim_start().split_once(' '));
+            let (pid, host) = named.unwrap_or(("not told", "not told"));
+            holder(host, pid, since)
+        }
+        None => String::new(),
+    };
+    Err(StoreError::InUse { url: url.to_string(), holder })
+}
+
+/// How another daemon is told who has the database.
+fn holder(host: &str, pid: &str, since: Timestamp) -> String {
+    format!("host {host}, pid {pid}, since {since}")
+}
+
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// With which the name of a connection begins that holds the lock.
+const NAMED: &str = "ringscope daemon";
+/// "ringscop", the advisory lock's number.
+const LOCK: i64 = 0x7269_6e67_7363_6f70;
+/// How long a database is in use at most after the daemon that had it was killed.
+const LET_GO_WITHIN: Duration = Duration::from_secs(2);
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// As long as for any other connection.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+/// Of the words in the lock's file: a name of a host has at most 64.
+const HOLDER_MAX_BYTES: u64 = 256;
