@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use ringscope_agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
 use ringscope_api::words::parse_duration;
-use ringscope_server::notify::NotifyConfig;
+use ringscope_server::notify::{NotifyConfig, public_url};
 use ringscope_store::DatabaseUrl;
 use ringscope_tls::ServerFiles;
 
@@ -51,6 +51,10 @@ pub struct ServeArgs {
     /// Where to keep data: sqlite:PATH or postgres://USER:PASSWORD@HOST/DATABASE [default: sqlite in --data-dir]
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
+    /// Address at which the other daemons of the same Postgres reach this one, e.g. http://node-1:9440: one of them leads, the
+    /// others hand everything on to it and take over when it is gone [default: it is alone]
+    #[arg(long, value_name = "URL")]
+    pub cluster_url: Option<String>,
     /// Directory for the daemon's own files [default: $XDG_DATA_HOME/ringscope]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
@@ -151,6 +155,8 @@ pub struct ServeConfig {
     pub body_limit_bytes: usize,
     /// Active communicators on /metrics. Default 1000: some 10 000 series, which Prometheus takes with ease.
     pub metrics_communicators: usize,
+    /// Where the other daemons of the database reach this one. Default none: a machine of its own needs one daemon.
+    pub cluster_url: Option<String>,
     /// Whether this process is also the agent of its host. Default yes: one machine needs one process.
     pub with_agent: bool,
     /// Where this host's processes leave their segments. Default `/dev/shm/ringscope`: memory, never a disk.
@@ -227,6 +233,7 @@ impl Default for ServeConfig {
             raw_retention: Duration::from_secs(2 * 86_400),
             body_limit_bytes: 16 << 20,
             metrics_communicators: 1000,
+            cluster_url: None,
             with_agent: true,
             look: true,
             agent_dir: PathBuf::from(DEFAULT_DIR),
@@ -261,6 +268,7 @@ impl ServeConfig {
         let mut settings = Settings::new(args, env);
         let default = Self::default();
         let data_dir = settings.get("data_dir", directory).unwrap_or_else(|| default_data_dir(env));
+        let cluster_url = settings.get("cluster_url", cluster_url);
         let config = Self {
             listen: settings.get("listen", address).unwrap_or(default.listen),
             access: access::access(&mut settings),
@@ -276,7 +284,8 @@ impl ServeConfig {
             metrics_communicators: settings
                 .get("metrics_communicators", parsed)
                 .unwrap_or(default.metrics_communicators),
-            with_agent: settings.get("with_agent", boolean).unwrap_or(default.with_agent),
+            with_agent: settings.get("with_agent", boolean).unwrap_or(cluster_url.is_none()),
+            cluster_url,
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
             cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
             allowed_hosts: settings.get("allowed_hosts", hosts).unwrap_or(default.allowed_hosts),
@@ -295,8 +304,33 @@ impl ServeConfig {
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
+        settings.mistakes.extend(config.of_several().map(str::to_owned));
         settings.finish()?;
         Ok(config)
+    }
+}
+
+impl ServeConfig {
+    /// What is wrong with one of several daemons.
+    fn of_several(&self) -> impl Iterator<Item = &'static str> {
+        let is_one = self.cluster_url.is_some();
+        let is_shared = matches!(self.database_url, DatabaseUrl::Postgres(_));
+        let no_postgres =
+            "cluster_url makes this daemon one of several that share a Postgres: give that as database_url";
+        let agent = "one of several daemons has no agent inside: run `ringscope agent` beside it, and leave with_agent out";
+        let says_https = self.cluster_url.as_ref().is_some_and(|url| url.starts_with("https:"));
+        let scheme = match (says_https, self.tls.is_some()) {
+            (true, false) => Some(
+                "cluster_url says https, and this daemon has no certificate: give tls_cert and tls_key too",
+            ),
+            (false, true) if is_one => {
+                Some("cluster_url says http, and this daemon serves https: begin it with https://")
+            }
+            _ => None,
+        };
+        [(is_one && !is_shared).then_some(no_postgres), (is_one && self.with_agent).then_some(agent), scheme]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -331,6 +365,7 @@ impl<'a> Settings<'a> {
             &args.agent_kernel_log,
             &args.ca,
             &args.agent_other_hosts,
+            &args.cluster_url,
         ]);
         let named = named.chain(args.tls.named()).chain(args.access.named()).chain(args.oidc.named());
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
@@ -426,6 +461,10 @@ impl<'a> Settings<'a> {
     fn finish(self) -> Result<(), ConfigError> {
         if self.mistakes.is_empty() { Ok(()) } else { Err(ConfigError { mistakes: self.mistakes }) }
     }
+}
+
+fn cluster_url(text: &str) -> Result<String, String> {
+    public_url(text).map_err(|_| "expected an address like http://node-1:9440".to_owned())
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
@@ -540,7 +579,7 @@ const LIST_SEPARATOR: &str = "\n";
 /// Settings whose values are not shown: a URL may hold a password, or be one.
 const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "listen",
     "database_url",
     "data_dir",
@@ -560,6 +599,7 @@ const NAMES: [&str; 19] = [
     "agent_kernel_log",
     "ca",
     "agent_other_hosts",
+    "cluster_url",
 ];
 /// What the agent alone calls a setting of its own: this process may be an agent too.
 const AGENT_NAMES: [(&str, &str); 3] = [

@@ -1,29 +1,27 @@
-//! The composition root of the daemon: builds the rooms, connects them, and ends them in order.
+//! The composition root of the daemon: takes its address, builds the rooms (`core`), connects them, and ends them in order;
+//! `in_turn`: one of several daemons of a database.
+
+mod core;
+mod in_turn;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringscope_access::{Hash, Secret, TokenRow};
+use ringscope_access::{Secret, TokenRow};
 use ringscope_agent::{self as agent, AgentConfig};
 use ringscope_api::clock;
-use ringscope_server::gate::{self, Gate, GateConfig};
-use ringscope_server::http::{self, Addresses, App, Guard, Limits};
-use ringscope_server::hub::Hub;
-use ringscope_server::ingest::{Ingest, Keeper, KeeperConfig};
-use ringscope_server::metrics::{Metrics, OwnMetrics};
-use ringscope_server::notify;
+use ringscope_server::http::{self, Addresses, Limits};
 use ringscope_server::oidc::Oidc;
-use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError};
+use ringscope_store::{Claim, DatabaseUrl, Store, StoreError};
 use ringscope_tls::credential::TokenSource;
 use ringscope_tls::{Own, TlsError};
 use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
+use self::core::{Core, Of};
 use crate::config::{ServeConfig, is_local};
 
 /// A daemon that has its address and does not run yet.
@@ -53,6 +51,14 @@ pub enum ServeError {
     /// The database is another daemon's.
     #[error(transparent)]
     InUse(StoreError),
+    /// The database of several daemons cannot be used.
+    #[error(transparent)]
+    Shared(StoreError),
+    /// Nobody else can have its database.
+    #[error(
+        "--cluster-url makes this daemon one of several that share a Postgres: give that with --database-url postgres://..."
+    )]
+    NotShared,
     /// A certificate or a key cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
@@ -112,6 +118,9 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let local_addr = listener.local_addr().map_err(listen_error)?;
+        if config.cluster_url.is_some() {
+            return Ok(Self { config, listener, local_addr, tls, oidc, claim: None });
+        }
         let claim = match Claim::take(&config.database_url).await {
             Ok(claim) => Some(claim),
             Err(error @ StoreError::InUse { .. }) => return Err(ServeError::InUse(error)),
@@ -140,77 +149,52 @@ impl Server {
     /// # Errors
     /// A [`ServeError`].
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ServeError> {
-        let local_url = self.local_url();
-        let Self { config, listener, local_addr, tls, oidc, claim } = self;
         raise_file_limit();
         // A limit of the size of files is then an error of the database, and does not end the daemon.
         let _ = tokio::signal::unix::signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
-        let tasks = TaskTracker::new();
-        // The agent of this host ends first, so that its last batch is still taken.
-        let stop = CancellationToken::new();
+        tracing::info!("listening on {}://{}", scheme(self.tls.is_some()), self.local_addr);
+        match self.config.cluster_url.clone() {
+            None => self.run_alone(shutdown).await,
+            Some(url) => in_turn::run(self, url, shutdown).await,
+        }
+    }
+
+    async fn run_alone(self, shutdown: CancellationToken) -> Result<(), ServeError> {
+        let local_url = self.local_url();
+        let Self { config, listener, tls, oidc, claim, .. } = self;
         let own_token = own_token()?;
         let agent = agent_config(&config, &local_url, tls.as_ref(), &own_token.text);
-        tasks.spawn(local_agent(agent, shutdown, stop.clone()));
-        // The keeper outlives the requests that wait for it.
-        let stop_keeping = CancellationToken::new();
-        let hub = Arc::new(Hub::new(config.sample_interval));
-        hub.set_look(config.look);
-        hub.set_tenant_share(config.access.tenant_share);
-        let own = Arc::new(OwnMetrics::new()?);
-        let keep = Keep { samples: config.raw_retention, all: config.retention };
-        let keeping = KeeperConfig { url: config.database_url.clone(), keep, claim };
-        let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
-        let of_store = keeper.clone();
-        let is_store_up = move || of_store.is_up();
-        let metrics =
-            Metrics::new(Arc::clone(&hub), is_store_up, Arc::clone(&own), config.metrics_communicators)?;
-        notify::spawn(&config.notify, &local_url, &hub, &keeper, &own.notifications, &tasks, &stop)?;
+        let of = Of {
+            config: &config,
+            url: &local_url,
+            tls: tls.as_ref(),
+            oidc: oidc.as_ref(),
+            own_token: own_token.hash,
+        };
+        let core = Core::start(of, claim, None)?;
         if let Some(tls) = &tls {
-            metrics.show_tls(Arc::clone(tls))?;
-            tasks.spawn(Arc::clone(tls).watch(stop.clone()));
+            core.tasks.spawn(Arc::clone(tls).watch(core.stop.clone()));
         }
-        let gate = Arc::new(Gate::new(gate_config(&config, own_token.hash), keeper.clone()));
-        tasks.spawn(gate::run(Arc::clone(&gate), stop.clone()));
-        if let Some(oidc) = &oidc {
-            tasks.spawn(Arc::clone(oidc).greet(stop.clone()));
-        }
-        tasks.spawn(tick(Arc::clone(&hub), stop.clone()));
-        tasks.spawn(publish(Arc::clone(&hub), stop.clone()));
-        let app = App {
-            ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
-            hub,
-            keeper,
-            metrics: Arc::new(metrics),
-            guard: Guard::new(config.body_limit_bytes),
-            gate,
-            body_limit_bytes: config.body_limit_bytes,
-            tls: tls.clone(),
-            oidc,
-            stop: stop.clone(),
-            of_tenant: None,
-            metrics_communicators: config.metrics_communicators,
-        };
-        tracing::info!("listening on {}://{local_addr}", scheme(tls.is_some()));
-        let addresses = Addresses {
-            cors_origins: &config.cors_origins,
-            allowed_hosts: &config.allowed_hosts,
-            public_url: config.notify.public_url.as_deref(),
-        };
-        let router = http::router(app, &addresses);
+        // The agent of this host ends first, so that its last batch is still taken.
+        core.tasks.spawn(local_agent(agent, shutdown, core.stop.clone()));
+        let router = http::router(core.app.clone(), &addresses(&config));
         tokio::select! {
-            () = http::serve(listener, tls, router, Limits::default(), stop.clone()) => {}
-            () = after(stop, REQUESTS_GRACE) => {
+            () = http::serve(listener, tls, router, Limits::default(), core.stop.clone()) => {}
+            () = after(core.stop.clone(), REQUESTS_GRACE) => {
                 tracing::warn!("some requests did not end in time and are cut off");
             }
         }
-        stop_keeping.cancel();
-        tasks.close();
-        if tokio::time::timeout(STORE_GRACE, tasks.wait()).await.is_err() {
-            tracing::error!(
-                "the database did not take the last changes in time; agents will send them again"
-            );
-        }
+        core.end().await;
         Ok(())
+    }
+}
+
+/// By which names the daemon is called, and whose pages may read.
+fn addresses(config: &ServeConfig) -> Addresses<'_> {
+    Addresses {
+        cors_origins: &config.cors_origins,
+        allowed_hosts: &config.allowed_hosts,
+        public_url: config.notify.public_url.as_deref(),
     }
 }
 
@@ -266,17 +250,6 @@ fn oidc(config: &ServeConfig) -> Result<Option<Arc<Oidc>>, ServeError> {
     let page = config.notify.public_url.as_deref().unwrap_or_default();
     let callback = http::oidc_callback(page).map_err(|_| ServeError::PublicUrl(page.to_owned()))?;
     Ok(Some(Arc::new(Oidc::new(wanted, page.to_owned(), callback, &config.notify.trust)?)))
-}
-
-/// How the door is kept; the agent inside this process has the secret of `own`.
-fn gate_config(config: &ServeConfig, own: Hash) -> GateConfig {
-    GateConfig {
-        doors: config.access.doors(config.listen),
-        proxies: config.access.proxies.clone(),
-        has_oidc: config.access.oidc.is_some(),
-        database: config.database_url.to_string(),
-        own,
-    }
 }
 
 /// With which the agent inside this process comes to its own daemon.
@@ -348,46 +321,19 @@ async fn local_agent(config: Option<AgentConfig>, shutdown: CancellationToken, s
     stop.cancel();
 }
 
-async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(TICK / TICK_PARTS);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for part in (0..TICK_PARTS).cycle() {
-        if stop.run_until_cancelled(ticks.tick()).await.is_none() {
-            return;
-        }
-        let hub = Arc::clone(&hub);
-        // Judging thousands of ranks takes milliseconds, which no request should wait for.
-        let ticked = tokio::task::spawn_blocking(move || match part {
-            0 => hub.tick(clock::now()),
-            _ => hub.look_again(clock::now()),
-        });
-        if let Err(error) = ticked.await {
-            tracing::error!(%error, "a tick failed");
-        }
-    }
-}
-
-async fn publish(hub: Arc<Hub>, stop: CancellationToken) {
-    stop.run_until_cancelled(hub.publish_changes()).await;
-}
-
 async fn after(token: CancellationToken, wait: Duration) {
     token.cancelled().await;
     tokio::time::sleep(wait).await;
 }
 
+/// How soon a daemon that stands by asks again for a database that was away.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How soon an agent that cannot work tries again: somebody makes its folder writable and looks at the page.
 const AGENT_RETRY: Duration = Duration::from_secs(2);
-/// How often what time alone changes is looked at.
-const TICK: Duration = Duration::from_secs(1);
-/// How often within that jobs are looked at of which more may be known soon.
-const TICK_PARTS: u32 = 4;
 /// Time from the signal to the end, of which the agent takes at most 2 s. Orchestrators kill after 10 s or more.
 pub const GRACE: Duration = Duration::from_secs(5);
 /// Of that, for the requests in flight.
 const REQUESTS_GRACE: Duration = Duration::from_millis(1000);
-/// Of that, for the store.
-const STORE_GRACE: Duration = Duration::from_millis(1500);
 
 #[cfg(test)]
 mod tests {

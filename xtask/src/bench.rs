@@ -38,6 +38,8 @@ pub(crate) enum Bench {
     Python,
     /// What ringscope costs a step of the summation service: events times their cost, beside the step; `-- --help` has options
     Observer,
+    /// Several daemons on one Postgres, killed again and again: what is lost, and how soon the next one leads
+    Takeover,
     /// What the page costs a browser with a thousand simulated hosts: start, live update, weight
     Page,
 }
@@ -61,6 +63,11 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         }
         Bench::Register => example("ringscope", "bench_register", arguments),
         Bench::Week => example("ringscope", "bench_week", arguments),
+        Bench::Takeover => {
+            tools::ensure(&[tools::POSTGRES])?;
+            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
+            example("ringscope", "bench_takeover", arguments)
+        }
         Bench::Http => {
             tools::ensure(&[tools::WRK])?;
             let mut build = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);

@@ -31,8 +31,9 @@ const LOG_GRACE: Duration = Duration::from_secs(5);
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// Address of the daemon: `http://host:port` or `https://host:port`.
-    pub daemon_url: String,
+    /// Address of the daemon: `http://host:port` or `https://host:port`. Of several daemons of one database, those of all: the one
+    /// that answers is used.
+    pub daemon_urls: Vec<String>,
     /// Whom it trusts to be the daemon, and as whom it shows itself.
     pub trust: Trust,
     /// The certificate of the daemon, where that is this process: then no other is trusted.
@@ -102,7 +103,7 @@ impl AgentConfig {
     #[must_use]
     pub fn new(daemon_url: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
         Self {
-            daemon_url: daemon_url.into(),
+            daemon_urls: vec![daemon_url.into()],
             trust: Trust::default(),
             daemon_here: None,
             token: None,
@@ -137,17 +138,27 @@ impl AgentConfig {
         Programs { paths, starter: self.starter.clone() }
     }
 
-    /// Where batches go.
-    pub fn ingest_url(&self) -> Result<reqwest::Url, AgentError> {
-        let wrong = |why: String| AgentError::DaemonUrl { url: self.daemon_url.clone(), why };
-        let base = reqwest::Url::parse(self.daemon_url.trim_end_matches('/'))
-            .map_err(|error| wrong(error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") {
-            return Err(wrong(format!("scheme {:?} is not spoken", base.scheme())));
-        }
-        reqwest::Url::parse(&format!("{}/api/v1/ingest", base.as_str().trim_end_matches('/')))
-            .map_err(|error| wrong(error.to_string()))
+    /// Where batches go: to one of these, of which there is at least one.
+    ///
+    /// # Errors
+    /// [`AgentError::DaemonUrl`].
+    pub fn ingest_urls(&self) -> Result<Vec<reqwest::Url>, AgentError> {
+        let urls: Vec<reqwest::Url> =
+            self.daemon_urls.iter().map(|url| ingest_url(url)).collect::<Result<_, _>>()?;
+        let lacks = || AgentError::DaemonUrl { url: String::new(), why: "no address is given".to_owned() };
+        if urls.is_empty() { Err(lacks()) } else { Ok(urls) }
     }
+}
+
+fn ingest_url(daemon_url: &str) -> Result<reqwest::Url, AgentError> {
+    let wrong = |why: String| AgentError::DaemonUrl { url: daemon_url.to_owned(), why };
+    let base =
+        reqwest::Url::parse(daemon_url.trim_end_matches('/')).map_err(|error| wrong(error.to_string()))?;
+    if !matches!(base.scheme(), "http" | "https") {
+        return Err(wrong(format!("scheme {:?} is not spoken", base.scheme())));
+    }
+    reqwest::Url::parse(&format!("{}/api/v1/ingest", base.as_str().trim_end_matches('/')))
+        .map_err(|error| wrong(error.to_string()))
 }
 
 /// Name of this machine, as `uname` gives it.

@@ -56,7 +56,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         Ok::<_, AgentError>((mark, Backlog::open(&state_dir, &agent_id, backlog_bytes)?))
     })
     .await??;
-    let (dir, daemon, confined) = (config.dir.display(), &config.daemon_url, config.is_held);
+    let (dir, daemon, confined) = (config.dir.display(), config.daemon_urls.join(", "), config.is_held);
     tracing::info!(agent_id, %dir, daemon, confined, "agent started");
     Rights::own().say();
 

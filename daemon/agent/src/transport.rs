@@ -1,6 +1,7 @@
 //! One request to the daemon.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prost::Message as _;
@@ -47,34 +48,45 @@ pub(super) enum Outcome {
     Away(String),
 }
 
-/// Talks to one daemon.
+/// Talks to one daemon; of several of one database to the one that answers.
 #[derive(Clone, Debug)]
 pub(super) struct Transport {
     http: Arc<Http>,
-    url: Url,
+    urls: Arc<[Url]>,
+    /// Which of them is asked, modulo their number.
+    current: Arc<AtomicUsize>,
     credential: Credential,
 }
 
 impl Transport {
     pub(super) fn new(config: &AgentConfig) -> Result<Self, AgentError> {
-        let url = config.ingest_url()?;
+        let urls = config.ingest_urls()?;
         // No proxy: the daemon is near, and the environment is read in config.rs only.
         let shape =
             || reqwest::Client::builder().timeout(TIMEOUT).connect_timeout(CONNECT_TIMEOUT).no_proxy();
         let http = match &config.daemon_here {
             Some(own) => Http::to_itself(own, shape)?,
-            None => Http::new(&config.trust, url.scheme() == "https", shape)?,
+            None => Http::new(&config.trust, urls.iter().any(|url| url.scheme() == "https"), shape)?,
         };
         let credential = Credential::new(config.token.clone());
-        Ok(Self { http: Arc::new(http), url, credential })
+        Ok(Self { http: Arc::new(http), urls: urls.into(), current: Arc::default(), credential })
     }
 
-    /// Sends one encoded batch.
-    pub(super) async fn send(&self, mut body: Vec<u8>) -> Outcome {
+    /// Sends one encoded batch. Where it is not taken, the next one goes to the next daemon, if there are several.
+    pub(super) async fn send(&self, body: Vec<u8>) -> Outcome {
+        let current = self.current.load(Ordering::Relaxed);
+        let outcome = self.send_to(&self.urls[current % self.urls.len()], body).await;
+        if matches!(outcome, Outcome::Away(_)) {
+            self.current.store(current.wrapping_add(1), Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    async fn send_to(&self, url: &Url, mut body: Vec<u8>) -> Outcome {
         // Protobuf merges what follows into what is there.
         body.extend(Batch { posted_at_ns: clock::now().0, ..Batch::default() }.encode_to_vec());
         let client = self.http.client();
-        let mut request = client.post(self.url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
+        let mut request = client.post(url.clone()).header(header::CONTENT_TYPE, PROTOBUF).body(body);
         match self.credential.token() {
             Ok(Some(token)) => request = request.bearer_auth(token),
             Ok(None) => {}

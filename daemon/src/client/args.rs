@@ -26,7 +26,7 @@ impl DaemonArgs {
     /// # Errors
     /// [`ClientError::Tls`].
     pub fn client(&self) -> Result<Client, ClientError> {
-        let token = token_source(self.token_file.as_deref(), &self.daemon);
+        let token = token_source(self.token_file.as_deref(), &[&self.daemon]);
         Client::trusting(&self.trust, &self.daemon, token)
     }
 }

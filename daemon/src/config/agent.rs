@@ -18,12 +18,13 @@ use super::{ConfigError, boolean, default_data_dir, directory, environment, or_n
 #[command(after_help = "Examples:
   ringscope agent --daemon http://ringscope.cluster:9440
   ringscope agent --daemon https://ringscope.cluster:9440 --ca ca.pem
+  ringscope agent --daemon http://ringscope-1:9440,http://ringscope-2:9440
 
 Exit status: 0 stopped by SIGTERM or SIGINT, 1 cannot run, 64 wrong usage or configuration")]
 pub struct AgentArgs {
-    /// Address of the daemon
-    #[arg(long, env = "RINGSCOPE_DAEMON", value_name = "URL")]
-    daemon: String,
+    /// Address of the daemon; of several daemons of one database those of all, separated by commas: the one that answers is used
+    #[arg(long, env = "RINGSCOPE_DAEMON", value_name = "URL", value_delimiter = ',', required = true)]
+    daemon: Vec<String>,
     /// File with the token that the daemon wants, of the role ingest [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -111,14 +112,15 @@ impl AgentArgs {
             token: token_source(self.token_file.as_deref(), &self.daemon),
             trust: self.trust,
             sandbox: !self.no_sandbox && sandbox != Some(false),
-            ..AgentConfig::new(self.daemon, state_dir)
+            daemon_urls: self.daemon,
+            ..AgentConfig::new("", state_dir)
         };
         if let Some(host) = self.host.filter(|host| !host.is_empty()) {
             config.host = host;
         }
         config.look.take_if(|_| self.no_look || look == Some(false));
         config.kernel_log.take_if(|_| self.no_kernel_log || kernel_log == Some(false));
-        if let Err(error) = config.ingest_url() {
+        if let Err(error) = config.ingest_urls() {
             mistakes.push(format!("--daemon: {error}"));
         }
         if mistakes.is_empty() { Ok(config) } else { Err(ConfigError { mistakes }) }

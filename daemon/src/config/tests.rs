@@ -2,6 +2,38 @@ use std::io::Write as _;
 
 use super::*;
 
+#[test]
+fn one_of_several_daemons_shares_a_postgres_and_says_where_it_is_reached() {
+    let load = |settings: &[(&'static str, &str)]| {
+        let settings: BTreeMap<_, _> =
+            settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        ServeConfig::load(&ServeArgs::default(), &|name| settings.get(name).cloned())
+    };
+    let postgres = ("RINGSCOPE_DATABASE_URL", "postgres://u@db/ring");
+    let url = |url| ("RINGSCOPE_CLUSTER_URL", url);
+    let config = load(&[postgres, url("http://node-1:9440/")]).unwrap();
+    assert_eq!((config.cluster_url.as_deref(), config.with_agent), (Some("http://node-1:9440"), false));
+    assert!(load(&[postgres]).unwrap().with_agent);
+    for (settings, part) in [
+        (vec![url("http://node-1:9440")], "share a Postgres"),
+        (vec![postgres, url("node-1:9440")], "expected an address like http://node-1:9440"),
+        (vec![postgres, url("https://node-1:9440")], "no certificate"),
+        (vec![postgres, url("http://node-1:9440"), ("RINGSCOPE_WITH_AGENT", "true")], "ringscope agent"),
+        (
+            vec![
+                postgres,
+                url("http://a:1"),
+                ("RINGSCOPE_TLS_CERT", "c.pem"),
+                ("RINGSCOPE_TLS_KEY", "k.pem"),
+            ],
+            "begin it with https://",
+        ),
+    ] {
+        let mistakes = load(&settings).unwrap_err().to_string();
+        assert!(mistakes.contains(part), "{part:?} in {mistakes}");
+    }
+}
+
 fn args(text: &[(&str, &str)]) -> ServeArgs {
     let value = |name: &str| text.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     ServeArgs {

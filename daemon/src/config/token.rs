@@ -9,12 +9,12 @@ use ringscope_tls::credential::TokenSource;
 
 use super::environment;
 
-/// The token for the daemon at this address: the file of `--token-file`, else `RINGSCOPE_TOKEN`, else the file that
+/// The token for the daemons at these addresses: the file of `--token-file`, else `RINGSCOPE_TOKEN`, else the file that
 /// `RINGSCOPE_TOKEN_FILE` names. Warns where others may see it on its way.
 #[must_use]
-pub fn token_source(file: Option<&Path>, daemon: &str) -> Option<TokenSource> {
+pub fn token_source<D: AsRef<str>>(file: Option<&Path>, daemons: &[D]) -> Option<TokenSource> {
     let source = find(file, &environment)?;
-    if can_be_overheard(daemon) {
+    for daemon in daemons.iter().map(AsRef::as_ref).filter(|daemon| can_be_overheard(daemon)) {
         tracing::warn!(
             "the token goes to {} by http: whoever sees the network can read it and use it. Let the daemon speak https \
              (docs/tls.md), and write https:// in its address",

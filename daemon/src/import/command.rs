@@ -144,7 +144,7 @@ impl Outcome {
     pub async fn deliver(&self, args: &ImportArgs, stop: CancellationToken) -> Result<(), ImportError> {
         match &args.daemon {
             Some(url) => {
-                let token = token_source(args.token_file.as_deref(), url);
+                let token = token_source(args.token_file.as_deref(), &[url]);
                 deliver::post(url, &args.trust, token, &self.batches).await
             }
             None => deliver::serve(args.listen, args.insecure_open, self.batches.clone(), stop).await,

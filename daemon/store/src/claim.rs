@@ -12,7 +12,7 @@ use std::time::Duration;
 use ringscope_api::clock::{self, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions as _, Connection as _, Row as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::open::prepare;
 use super::{DatabaseUrl, StoreError};
@@ -51,6 +51,31 @@ impl Claim {
                 taken => return taken,
             }
         }
+    }
+
+    /// Waits until nobody else has it: where several daemons share a database, the next in line has it as soon as it is given
+    /// back, or its holder is gone.
+    ///
+    /// # Errors
+    /// What [`super::Store::open`] says of a database that cannot be reached.
+    pub async fn wait(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let DatabaseUrl::Postgres(postgres) = url else { return Self::take(url).await };
+        let at_open = |error| StoreError::at_open(url, &error);
+        let mut connection = connect(url, postgres.options().map_err(at_open)?).await?;
+        // So that a connection that is dead is found out.
+        let bound = format!("SET lock_timeout = {}", WAITS_AT_ONCE.as_millis());
+        sqlx::query(AssertSqlSafe(bound)).execute(&mut connection).await.map_err(at_open)?;
+        loop {
+            let lock = sqlx::query("SELECT pg_advisory_lock($1)").bind(LOCK).execute(&mut connection);
+            match tokio::time::timeout(WAITS_AT_ONCE + ANSWERED_WITHIN, lock).await {
+                Ok(Ok(_)) => break,
+                Ok(Err(sqlx::Error::Database(error)))
+                    if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {}
+                Ok(Err(error)) => return Err(at_open(error)),
+                Err(_) => return Err(no_answer(url)),
+            }
+        }
+        Ok(Self { url: url.clone(), held: Held::Connection(Box::new(connection)) })
     }
 
     async fn take_once(url: &DatabaseUrl) -> Result<Self, StoreError> {
@@ -122,24 +147,33 @@ fn unwritable(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unwritable { path: path.display().to_string(), reason: error.to_string() }
 }
 
-async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
-    let at_open = |error| StoreError::at_open(url, &error);
+/// A connection that shows who holds it.
+async fn connect(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
     // The server cuts names off after 63 bytes.
     let name = format!("{NAMED} {} {}", std::process::id(), machine());
     let options = options
         .application_name(&name)
-        // Of a machine that is gone the server hears within a minute, and gives its lock to another.
+        // Of a machine that is gone the server hears within seconds, and gives its lock to another.
         .options([
-            ("tcp_keepalives_idle", "30"),
-            ("tcp_keepalives_interval", "10"),
+            ("tcp_keepalives_idle", "3"),
+            ("tcp_keepalives_interval", "1"),
             ("tcp_keepalives_count", "3"),
         ])
         .disable_statement_logging();
-    let unreachable = |reason: String| StoreError::Unreachable { url: url.to_string(), reason };
-    let mut connection = match tokio::time::timeout(ANSWERED_WITHIN, options.connect()).await {
-        Ok(connected) => connected.map_err(at_open)?,
-        Err(_) => return Err(unreachable(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))),
-    };
+    match tokio::time::timeout(ANSWERED_WITHIN, options.connect()).await {
+        Ok(connected) => connected.map_err(|error| StoreError::at_open(url, &error)),
+        Err(_) => Err(no_answer(url)),
+    }
+}
+
+fn no_answer(url: &DatabaseUrl) -> StoreError {
+    let reason = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
+    StoreError::Unreachable { url: url.to_string(), reason }
+}
+
+async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
+    let at_open = |error| StoreError::at_open(url, &error);
+    let mut connection = connect(url, options).await?;
     let lock = sqlx::query("SELECT pg_try_advisory_lock($1) AS is_locked").bind(LOCK);
     let is_locked =
         lock.fetch_one(&mut connection).await.and_then(|row| row.try_get("is_locked")).map_err(at_open)?;
@@ -185,6 +219,10 @@ const LOCK: i64 = 0x7269_6e67_7363_6f70;
 /// How long a database is in use at most after the daemon that had it was killed.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// How long one statement waits for the lock; then another one does, if the connection lives.
+const WAITS_AT_ONCE: Duration = Duration::from_secs(2);
+/// SQLSTATE.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// As long as for any other connection.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Of the words in the lock's file: a name of a host has at most 64.

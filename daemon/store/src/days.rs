@@ -7,6 +7,7 @@
 use ringscope_api::clock::Timestamp;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _};
 
+use super::leader::fence;
 use super::resolution::{DAY_MS, Resolution};
 use super::{Store, StoreError, each};
 
@@ -109,6 +110,7 @@ impl Store {
             "INSERT INTO history_days (family, day) VALUES ($1, $2) ON CONFLICT (family, day) DO NOTHING";
         each!(write self, |pool, _Db| {
             let mut tx = pool.begin().await?;
+            fence!(self, tx);
             sqlx::query(AssertSqlSafe(make)).execute(&mut *tx).await?;
             sqlx::query(note).bind(parent).bind(day.day).execute(&mut *tx).await?;
             tx.commit().await?;
@@ -138,6 +140,7 @@ impl Store {
             self.known().forget_day(day);
             each!(write self, |pool, _Db| {
                 let mut tx = pool.begin().await?;
+                fence!(self, tx);
                 sqlx::query(AssertSqlSafe(drop_table)).execute(&mut *tx).await?;
                 sqlx::query(forget).bind(family.name()).bind(day.day).execute(&mut *tx).await?;
                 tx.commit().await?;
@@ -160,6 +163,7 @@ impl Store {
         for step in kept.chunks(STEP_ROWS) {
             each!(write self, |pool, Db| {
                 let mut tx = pool.begin().await?;
+                fence!(self, tx);
                 for chunk in super::write::chunks(step) {
                     let mut query: QueryBuilder<Db> = QueryBuilder::new(insert.as_str());
                     query.push_values(chunk, |mut values, row| {

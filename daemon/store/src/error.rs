@@ -43,6 +43,9 @@ pub enum StoreError {
         /// The driver's words.
         reason: String,
     },
+    /// Another daemon has taken over.
+    #[error("another daemon leads by now: this one hands everything on to it, and nothing of it is stored")]
+    Deposed,
     /// A server without what our SQL needs.
     #[error("the database {url} is Postgres {found}, but ringscope needs 13 or newer: upgrade the server")]
     TooOld {

@@ -55,7 +55,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 10] = [
+const VERSIONS: [(i64, &str, &str, &str); 11] = [
     (
         1,
         "tables",
@@ -115,5 +115,11 @@ const VERSIONS: [(i64, &str, &str, &str); 10] = [
         "history",
         include_str!("../../../migrations/postgres/0010_history.sql"),
         include_str!("../../../migrations/sqlite/0010_history.sql"),
+    ),
+    (
+        11,
+        "leader",
+        include_str!("../../../migrations/postgres/0011_leader.sql"),
+        include_str!("../../../migrations/sqlite/0011_leader.sql"),
     ),
 ];

@@ -172,7 +172,7 @@ const SQLITE_READERS: u32 = 4;
 /// Oldest Postgres still maintained when this was written; `server_version_num`.
 const PG_OLDEST: i64 = 130_000;
 /// How long to wait for a connection: shorter than an agent waits for its answer.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A statement that takes longer has met a lock or a sick server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 

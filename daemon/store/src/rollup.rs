@@ -12,6 +12,7 @@ use sqlx::{QueryBuilder, Row as _};
 use super::columns::{Packer, Values, unpack};
 use super::days::Kept;
 use super::fold::Fold;
+use super::leader::fence;
 use super::resolution::Resolution;
 use super::write::{chunks, upsert};
 use super::{Store, StoreError, each};
@@ -148,6 +149,7 @@ impl Store {
         let rows = [MarkRow { level_ms: Resolution::Minute.bucket_ms(), ts_ms: to_ms.max(marked_ms) }];
         each!(write self, |pool, Db| {
             let mut tx = pool.begin().await?;
+            fence!(self, tx);
             sqlx::query(remove).bind(from_ms).bind(to_ms).bind(last_id).execute(&mut *tx).await?;
             upsert!(Db, tx, rows, MarkRow: "rollup_marks" ["level_ms"] level_ms, ts_ms);
             tx.commit().await?;
@@ -217,6 +219,7 @@ impl Store {
         let rows = [MarkRow { level_ms, ts_ms }];
         each!(write self, |pool, Db| {
             let mut tx = pool.begin().await?;
+            fence!(self, tx);
             upsert!(Db, tx, rows, MarkRow: "rollup_marks" ["level_ms"] level_ms, ts_ms);
             tx.commit().await?;
         });

@@ -29,9 +29,19 @@ pub struct Known(Mutex<State>);
 struct State {
     series: HashMap<String, i64>,
     days: BTreeSet<Day>,
+    /// In which this daemon leads, where several share the database.
+    term: Option<i64>,
 }
 
 impl Known {
+    pub(super) fn term(&self) -> Option<i64> {
+        self.lock().term
+    }
+
+    pub(super) fn set_term(&self, term: i64) {
+        self.lock().term = Some(term);
+    }
+
     pub(super) fn has_day(&self, day: Day) -> bool {
         self.lock().days.contains(&day)
     }

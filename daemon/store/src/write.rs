@@ -8,6 +8,7 @@ use sqlx::QueryBuilder;
 
 use super::columns::{Packer, Values};
 use super::history::{COMMUNICATORS, SUMMATIONS};
+use super::leader::fence;
 use super::rows::{
     AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SummationGroupRow,
     WriteSet,
@@ -24,6 +25,7 @@ impl Store {
         let moments = self.moments(set).await?;
         each!(write self, |pool, Db| {
             let mut tx = pool.begin().await?;
+            fence!(self, tx);
             upsert!(Db, tx, set.agents, AgentRow:
                 "agents" ["agent_id"] agent_id, host, last_seq, last_seen_ns);
             upsert!(Db, tx, set.processes, ProcessRow:

@@ -198,6 +198,33 @@ async fn a_daemon_that_knows_nothing_gets_everything() {
 }
 
 #[tokio::test]
+async fn of_several_daemons_the_one_that_answers_is_used() {
+    let (mut one, mut two) = (FakeDaemon::start(Answer::Take).await, FakeDaemon::start(Answer::Away).await);
+    let mut host = Host::new(&two.url);
+    host.config.daemon_urls.push(one.url.clone());
+    let segment = SegmentWriter::create(host.dir(), 42, "");
+    segment.communicator(0, 1, 0xa0, 5);
+    segment.calls(0, Primitive::AllReduce, 1, 1);
+    let agent = host.agent();
+    two.until_batch(Answer::Away, |batch| !batch.processes.is_empty()).await;
+    one.until(|processes| processes.contains_key(&key(42))).await;
+    // It stays with it, and goes to the other one when this one hands nothing on any more.
+    two.answer(Answer::Take);
+    segment.calls(0, Primitive::AllReduce, 5, 5);
+    one.until(|processes| processes[&key(42)].counters.iter().any(|counters| counters.issued_calls == 5))
+        .await;
+    one.answer(Answer::Away);
+    segment.calls(0, Primitive::AllReduce, 9, 9);
+    two.until(|processes| {
+        processes
+            .get(&key(42))
+            .is_some_and(|known| known.counters.iter().any(|counters| counters.issued_calls == 9))
+    })
+    .await;
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_is_lost_while_the_daemon_is_away() {
     let mut daemon = FakeDaemon::start(Answer::Take).await;
     let host = Host::new(&daemon.url);
@@ -614,12 +641,12 @@ async fn error(change: impl FnOnce(&mut AgentConfig)) -> String {
 
 #[tokio::test]
 async fn what_cannot_work_is_said_with_what_to_do() {
-    let url = error(|config| config.daemon_url = "daemon:9440".into()).await;
+    let url = error(|config| config.daemon_urls = vec!["daemon:9440".into()]).await;
     assert!(url.contains("daemon:9440") && url.contains("http://"), "{url}");
-    let scheme = error(|config| config.daemon_url = "ftp://daemon".into()).await;
+    let scheme = error(|config| config.daemon_urls = vec!["ftp://daemon".into()]).await;
     assert!(scheme.contains("\"ftp\"") && scheme.contains("https://"), "{scheme}");
     let tls = |config: &mut AgentConfig| {
-        config.daemon_url = "https://daemon".into();
+        config.daemon_urls = vec!["https://daemon".into()];
         config.trust.ca = Some("/none/ca.pem".into());
     };
     let tls = error(tls).await;

@@ -50,7 +50,7 @@ fn agent(host: &Host, gone: &std::path::Path) -> Killed {
     let child = Command::new("unshare")
         .args(["--mount", "sh", "-c", SCRIPT, "sh"])
         .arg(gone)
-        .args([env!("CARGO_BIN_EXE_ringscope"), "agent", "--daemon", &host.config.daemon_url])
+        .args([env!("CARGO_BIN_EXE_ringscope"), "agent", "--daemon", &host.config.daemon_urls.join(",")])
         .args(["--host", MACHINE, "--hardware-interval", "0s", "--no-kernel-log", "--interval", "20ms"])
         .arg("--dir")
         .arg(host.dir())

@@ -33,6 +33,7 @@ mod notify;
 mod releases;
 mod restarts;
 mod rollups;
+mod several;
 mod shares;
 mod stores;
 mod summation;

@@ -1,5 +1,9 @@
 //! Confines the agent, and says in one line what became of it.
 
+use std::collections::BTreeSet;
+
+use reqwest::Url;
+
 use super::calls::{Role, deny_calls};
 use super::files::{self, Held, KNOWN_VERSION, Needs};
 use super::hidden::hides_processes;
@@ -42,8 +46,9 @@ pub fn enter(config: AgentConfig) -> Result<AgentConfig, AgentError> {
 }
 
 fn needs(config: &AgentConfig) -> Result<Needs, AgentError> {
-    let port = config.ingest_url()?.port_or_known_default().unwrap_or_default();
-    Ok(Needs { dir: config.dir.clone(), state_dir: config.state_dir.clone(), port })
+    let urls = config.ingest_urls()?;
+    let ports: BTreeSet<u16> = urls.iter().filter_map(Url::port_or_known_default).collect();
+    Ok(Needs { dir: config.dir.clone(), state_dir: config.state_dir.clone(), ports })
 }
 
 fn hides_processes_here() -> bool {
@@ -77,7 +82,9 @@ fn words(files: &Held, calls: &Result<(), String>, returned: Returned, needs: &N
         words += &format!(": it writes in {dir} and {state_dir} alone");
     }
     if files.holds_connections() {
-        words += &format!(", connects by TCP to port {} alone", needs.port);
+        let ports = needs.ports.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let noun = if ports.len() == 1 { "port" } else { "ports" };
+        words += &format!(", connects by TCP to {noun} {} alone", ports.join(", "));
     }
     words += match returned {
         Returned::HadNone => "",
@@ -101,7 +108,7 @@ mod tests {
         let needs = Needs {
             dir: "/dev/shm/ringscope".into(),
             state_dir: "/var/lib/ringscope-agent".into(),
-            port: 9440,
+            ports: BTreeSet::from([9440]),
         };
         words(files, calls, returned, &needs)
     }

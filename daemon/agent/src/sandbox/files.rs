@@ -3,6 +3,7 @@
 //! It reads wherever its user may, for a log lies where a job's `NCCL_DEBUG_FILE` says; whose it is, the agent looks at before it
 //! opens it. It writes where it has to, and runs nothing.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -30,7 +31,7 @@ pub(super) struct Needs {
     /// Batches that wait.
     pub(super) state_dir: PathBuf,
     /// Where the daemon listens.
-    pub(super) port: u16,
+    pub(super) ports: BTreeSet<u16>,
 }
 
 /// What the kernel made of it.
@@ -80,6 +81,7 @@ pub(super) fn confine(needs: &Needs) -> Held {
 }
 
 fn restrict(needs: &Needs) -> Result<landlock::RestrictionStatus, RulesetError> {
+    let ports = needs.ports.iter().copied().chain([DNS_PORT]);
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(KNOWN))?
@@ -90,8 +92,7 @@ fn restrict(needs: &Needs) -> Result<landlock::RestrictionStatus, RulesetError> 
         .add_rules(path_beneath_rules([&needs.dir], segments()))?
         .add_rules(path_beneath_rules([&needs.state_dir], state()))?
         .add_rules(path_beneath_rules(gpus(Path::new("/dev")), AccessFs::WriteFile | AccessFs::IoctlDev))?
-        .add_rule(NetPort::new(needs.port, AccessNet::ConnectTcp))?
-        .add_rule(NetPort::new(DNS_PORT, AccessNet::ConnectTcp))?
+        .add_rules(ports.map(|port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp))))?
         .restrict_self()
 }
 

@@ -45,6 +45,8 @@ pub struct App {
     pub of_tenant: Option<(Tenant, Arc<Hub>)>,
     /// Active communicators on /metrics.
     pub metrics_communicators: usize,
+    /// With which other daemons of the database show that they hand something on; `None`: there are none.
+    pub term_secret: Option<String>,
 }
 
 impl FromRequestParts<Whole> for App {

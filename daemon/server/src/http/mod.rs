@@ -11,6 +11,7 @@ mod cors;
 mod door;
 mod events;
 mod findings;
+mod forwarded;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
@@ -40,7 +41,9 @@ mod search;
 mod series;
 mod session;
 mod shares;
+mod standby;
 mod summation;
+mod switch;
 mod tokens;
 mod trace;
 mod ui;
@@ -51,6 +54,8 @@ use app::Whole;
 pub use connections::{Limits, serve};
 pub use guard::Guard;
 pub use oidc::callback as oidc_callback;
+pub use standby::Standby;
+pub use switch::Switch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,7 +84,8 @@ pub struct Addresses<'c> {
 
 /// Every route over `app`.
 pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
-    routes_over(Whole(app), addresses)
+    let term = forwarded::Term(app.term_secret.clone());
+    routes_over(Whole(app), addresses).layer(axum_middleware::from_fn_with_state(term, forwarded::believe))
 }
 
 fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {

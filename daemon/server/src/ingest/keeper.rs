@@ -32,6 +32,19 @@ pub struct KeeperConfig {
     pub keep: Keep,
     /// That nobody else keeps there, where that is known already.
     pub claim: Option<Claim>,
+    /// Where other daemons share the database: as whom this one leads. `None`: it is alone.
+    pub lead: Option<Lead>,
+}
+
+/// As whom a daemon leads.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    /// Address at which the others reach it.
+    pub url: String,
+    /// With which they show that they are daemons of this database.
+    pub secret: String,
+    /// Cancelled when another one leads.
+    pub deposed: CancellationToken,
 }
 
 /// Whether the store can be used.
@@ -161,6 +174,9 @@ impl Task {
     async fn open_once(&mut self) -> Result<Option<Store>, StoreError> {
         self.claim().await?;
         let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
+        if let Some(lead) = &self.config.lead {
+            store.lead(&lead.url, &lead.secret).await?;
+        }
         if self.unrestored.is_some() {
             let restored = store.restore().await?;
             if restored.unreadable_rows > 0 {
@@ -320,6 +336,11 @@ impl Task {
     }
 
     fn away(&self, error: &StoreError) {
+        if let Some(lead) = &self.config.lead
+            && matches!(error, StoreError::Deposed | StoreError::InUse { .. })
+        {
+            lead.deposed.cancel();
+        }
         self.metrics.store_errors.inc();
         let reason = error.to_string();
         let known = matches!(&*self.state.borrow(), StoreState::Away(known) if *known == reason);

@@ -8,7 +8,7 @@ mod keeper;
 mod restorer;
 mod sweeper;
 
-pub use keeper::{Keeper, KeeperConfig, StoreState};
+pub use keeper::{Keeper, KeeperConfig, Lead, StoreState};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -68,7 +68,7 @@ use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Encoder as _, Registry, TextEncoder};
+use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
 use ringscope_api::clock;
 use ringscope_tls::Own;
 use snapshot::Snapshot;
@@ -134,9 +134,25 @@ impl Metrics {
         String::from_utf8(text).map_err(|error| prometheus::Error::Msg(error.to_string()))
     }
 
+    /// Says that this daemon is the one of several that leads.
+    ///
+    /// # Errors
+    /// [`prometheus::Error`]: said before.
+    pub fn show_leads(&self) -> Result<(), prometheus::Error> {
+        let leads = IntGauge::new(LEADS, LEADS_HELP)?;
+        leads.set(1);
+        self.registry.register(Box::new(leads))
+    }
+
     /// Content type of [`Metrics::render`].
     pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 }
+
+/// What a daemon shows that stands by.
+pub const STANDBY: &str = "# HELP ringscope_daemon_leads Whether this daemon leads, of several on one database.\n# TYPE ringscope_daemon_leads gauge\n\
+     ringscope_daemon_leads 0\n";
+const LEADS: &str = "ringscope_daemon_leads";
+const LEADS_HELP: &str = "Whether this daemon leads, of several on one database.";
 
 /// Reads the model at each scrape.
 struct ModelCollector {

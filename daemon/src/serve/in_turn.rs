@@ -1,0 +1,105 @@
+//! One of several daemons of a Postgres: one leads, which is a daemon as any that is alone; the others stand by and hand on to it
+//! what they are asked. Who leads is whoever holds the claim on the database; when it is given back, or its holder is gone, the
+//! next in line has it at once, reads what was stored, and agents send the rest, for it does not know them.
+
+use std::sync::Arc;
+
+use ringscope_api::clock;
+use ringscope_server::http::{self, Limits, Standby, Switch};
+use ringscope_server::ingest::Lead;
+use ringscope_store::{Claim, DatabaseUrl, LeaderWatch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::core::{Core, Of};
+use super::{REQUESTS_GRACE, ServeError, Server, addresses, after, own_token, somebody_may_enter};
+
+/// Serves until `shutdown`; `url`: where the others reach this daemon.
+pub(super) async fn run(server: Server, url: String, shutdown: CancellationToken) -> Result<(), ServeError> {
+    let Server { config, listener, tls, oidc, .. } = server;
+    let Some(watch) = LeaderWatch::new(&config.database_url).map_err(ServeError::Shared)? else {
+        return Err(ServeError::NotShared);
+    };
+    let standby = Standby::new(url.clone(), watch, &config.notify.trust)?;
+    let (switch, tasks, stop_serving) = (Switch::default(), TaskTracker::new(), CancellationToken::new());
+    if let Some(tls) = &tls {
+        tasks.spawn(Arc::clone(tls).watch(stop_serving.clone()));
+    }
+    let of = Of {
+        config: &config,
+        url: &url,
+        tls: tls.as_ref(),
+        oidc: oidc.as_ref(),
+        // Its agents run apart: nobody has the secret.
+        own_token: own_token()?.hash,
+    };
+    let leading = async {
+        let led = take_turns(of, &standby, &switch, &shutdown).await;
+        stop_serving.cancel();
+        led
+    };
+    let serving = async {
+        tokio::select! {
+            () = http::serve(listener, tls.clone(), switch.router(), Limits::default(), stop_serving.clone()) => {}
+            () = after(stop_serving.clone(), REQUESTS_GRACE) => {}
+        }
+    };
+    let (led, ()) = tokio::join!(leading, serving);
+    led
+}
+
+/// Stands by and leads, in turn, until `shutdown`.
+async fn take_turns(
+    of: Of<'_>,
+    standby: &Arc<Standby>,
+    switch: &Switch,
+    shutdown: &CancellationToken,
+) -> Result<(), ServeError> {
+    let stand_by = || switch.to(standby.router(&addresses(of.config), of.tls.cloned()));
+    drop(stand_by());
+    while let Some(claim) = shutdown.run_until_cancelled(claimed(&of.config.database_url)).await {
+        somebody_may_enter(of.config).await?;
+        let began = clock::monotonic();
+        let deposed = CancellationToken::new();
+        let lead = Lead { url: of.url.to_owned(), secret: own_token()?.text, deposed: deposed.clone() };
+        let core = Core::start(of, Some(claim), Some(lead))?;
+        drop(switch.to(http::router(core.app.clone(), &addresses(of.config))));
+        tracing::info!(
+            "this daemon leads: it has the database to itself, and the others hand everything on to {}",
+            of.url
+        );
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = deposed.cancelled() => {}
+        }
+        let under_way = stand_by();
+        // Streams of events end by it.
+        core.stop.cancel();
+        if tokio::time::timeout(REQUESTS_GRACE, under_way).await.is_err() {
+            tracing::warn!("some requests did not end in time and are cut off");
+        }
+        core.end().await;
+        tracing::info!("this daemon has led for {} s and leads no more", began.elapsed().as_secs());
+    }
+    Ok(())
+}
+
+/// Waits until nobody else leads, however often the database is away.
+async fn claimed(url: &DatabaseUrl) -> Claim {
+    let mut said = String::new();
+    loop {
+        match Claim::wait(url).await {
+            Ok(claim) => return claim,
+            Err(error) => {
+                let words = error.to_string();
+                if words != said {
+                    tracing::error!(
+                        "{words}. Until then this daemon cannot take over; it tries again each second"
+                    );
+                    said = words;
+                }
+                tokio::time::sleep(super::AGAIN).await;
+            }
+        }
+    }
+}
