@@ -7,6 +7,8 @@
 mod agents;
 mod changes;
 mod collectors;
+#[cfg(test)]
+mod delivery_tests;
 mod incidents;
 mod inquiries;
 mod levels;

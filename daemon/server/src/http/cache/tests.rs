@@ -72,8 +72,12 @@ fn app(guard: Guard) -> App {
     let stop = CancellationToken::new();
     let (hub, own) = (Arc::new(Hub::new(Duration::from_secs(1))), Arc::new(OwnMetrics::new().unwrap()));
     let kept = Duration::from_secs(60);
-    let keeping =
-        KeeperConfig { url: "none".parse().unwrap(), keep: Keep { samples: kept, all: kept }, claim: None };
+    let keeping = KeeperConfig {
+        url: "none".parse().unwrap(),
+        keep: Keep { samples: kept, all: kept },
+        claim: None,
+        lead: None,
+    };
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
     let metrics = Metrics::new(Arc::clone(&hub), || true, Arc::clone(&own), 10).unwrap();
@@ -97,6 +101,7 @@ fn app(guard: Guard) -> App {
         tls: None,
         oidc: None,
         stop,
+        term_secret: None,
     }
 }
 
