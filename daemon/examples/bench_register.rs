@@ -2,11 +2,12 @@
 //! over HTTP to a daemon in a process of its own.
 //!
 //! `cargo run --release -p ringscope --example bench_register -- [--ranks 1000,4000,10000] [--rounds 3] [--sqlite]
-//! [--seconds 5] [--tls] [--beside PROGRAM]`
+//! [--nics 0] [--seconds 5] [--tls] [--beside PROGRAM]`
 //!
 //! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts, with 16 channels. CPU is
 //! the daemon's own from the first batch until it has judged the communicator of all; /healthz is asked every 20 ms
-//! meanwhile. Then, for `--seconds`, every agent sends four batches a second in which every counter changed. `--beside` is
+//! meanwhile. Then, for `--seconds`, every agent sends four batches a second in which every counter changed, and when it is
+//! quiet /metrics is scraped. `--beside` is
 //! an older build of `bench_ingest` or of this program, and `--tls` has this one by https too: they take turns. Prints a table,
 //! and one line of JSON.
 
@@ -59,12 +60,22 @@ struct Figures {
     steady_batches: usize,
     steady_p99_ms: f64,
     written_gib_a_day: f64,
+    scrapes: Scrapes,
+}
+
+/// What /metrics cost while nobody sends.
+struct Scrapes {
+    series: usize,
+    median_ms: f64,
+    max_ms: f64,
+    cpu_ms: f64,
 }
 
 struct Options {
     rounds: usize,
     seconds: u64,
     sqlite: bool,
+    nics: u32,
     /// Older build, if any, and this one.
     programs: Vec<Program>,
 }
@@ -101,6 +112,7 @@ async fn main() {
         rounds: usize::try_from(number("--rounds", 3)).unwrap(),
         seconds: number("--seconds", 5),
         sqlite: args.iter().any(|arg| arg == "--sqlite"),
+        nics: u32::try_from(number("--nics", 0)).unwrap(),
         programs,
     };
     println!(
@@ -112,7 +124,7 @@ async fn main() {
     );
     println!(
         "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | 4 Hz: CPU   \
-         µs a batch  batches/s  p99 ms  GiB a day"
+         µs a batch  batches/s  p99 ms  GiB a day | series  scrape ms  max ms  CPU ms"
     );
     let mut all = Vec::new();
     for ranks in ranks {
@@ -141,7 +153,7 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
         None => sending::Daemon::new(&base_url),
     };
     daemon.until_ready().await.unwrap();
-    let job = Arc::new(Job { hosts: ranks / job::PER_HOST });
+    let job = Arc::new(Job { hosts: ranks / job::PER_HOST, nics: options.nics });
     let agents: Arc<[sending::Daemon]> =
         (0..job.hosts.min(CONNECTIONS_MAX)).map(|_| daemon.another()).collect();
 
@@ -168,6 +180,7 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let steady_cpu_s = proc::tree_cpu_s(pid) - before;
     let steady_s = start.elapsed().as_secs_f64();
     let written_gib = (written_bytes(pid) - written_before) as f64 / f64::from(1 << 30);
+    let scrapes = scrape(&base_url, pid).await;
     drop(child);
     std::fs::remove_dir_all(dir).unwrap();
     Figures {
@@ -185,6 +198,30 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
         steady_batches: steady.latencies_ms.len(),
         steady_p99_ms: quantile(&mut steady.latencies_ms, 0.99),
         written_gib_a_day: written_gib / steady_s * 86_400.0,
+        scrapes,
+    }
+}
+
+/// Scrapes /metrics, after the first, as Prometheus does: the first one does what later ones need not.
+async fn scrape(base_url: &str, pid: u32) -> Scrapes {
+    // No secret is in it.
+    let client = reqwest::Client::builder().danger_accept_invalid_certs(true).build().unwrap();
+    let (mut times_ms, mut cpu_s, mut series) = (Vec::new(), 0.0, 0);
+    for number in 0..=SCRAPES {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
+        let text = client.get(format!("{base_url}/metrics")).send().await.unwrap().text().await.unwrap();
+        if number > 0 {
+            times_ms.push(start.elapsed().as_secs_f64() * 1000.0);
+            cpu_s += proc::tree_cpu_s(pid) - before;
+        }
+        series = text.lines().filter(|line| !line.starts_with('#')).count();
+    }
+    Scrapes {
+        series,
+        median_ms: quantile(&mut times_ms, 0.5),
+        max_ms: quantile(&mut times_ms, 1.0),
+        cpu_ms: cpu_s * 1000.0 / f64::from(SCRAPES),
     }
 }
 
@@ -300,7 +337,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 
 fn print_row(figures: &Figures, seconds: u64) {
     println!(
-        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>10.0} {:>7.1} {:>10.1}",
+        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>10.0} {:>7.1} {:>10.1} | {:>6} {:>10.0} {:>7.0} {:>7.0}",
         figures.ranks,
         figures.whose,
         figures.cpu_s,
@@ -316,6 +353,10 @@ fn print_row(figures: &Figures, seconds: u64) {
         figures.steady_batches as f64 / seconds.max(1) as f64,
         figures.steady_p99_ms,
         figures.written_gib_a_day,
+        figures.scrapes.series,
+        figures.scrapes.median_ms,
+        figures.scrapes.max_ms,
+        figures.scrapes.cpu_ms,
     );
 }
 
@@ -336,6 +377,10 @@ fn json(all: &[Figures], options: &Options) -> serde_json::Value {
             "steady_batches": figures.steady_batches,
             "steady_p99_ms": figures.steady_p99_ms,
             "written_gib_a_day": figures.written_gib_a_day,
+            "series": figures.scrapes.series,
+            "scrape_median_ms": figures.scrapes.median_ms,
+            "scrape_max_ms": figures.scrapes.max_ms,
+            "scrape_cpu_ms": figures.scrapes.cpu_ms,
         })
     });
     serde_json::json!({
@@ -343,6 +388,7 @@ fn json(all: &[Figures], options: &Options) -> serde_json::Value {
         "cpu": proc::cpu_model(),
         "n_cpus": proc::n_cpus(),
         "sqlite": options.sqlite,
+        "nics": options.nics,
         "runs": rows.collect::<Vec<_>>(),
     })
 }
@@ -354,6 +400,7 @@ What it costs the daemon that a large job starts, and then sends four times a se
   --rounds 3                of each size
   --seconds 5               how long the agents send four batches a second; counters are stored every 20 s or less often
   --sqlite                  with a database
+  --nics 0                  NICs of each host
   --tls                     this build by https too
   --beside PROGRAM          an older build of bench_register or bench_ingest, in turns
 
@@ -364,3 +411,5 @@ const CONNECTIONS_MAX: u32 = 1250;
 const AT_ONCE: usize = 64;
 /// How long the communicator of all may take to be judged.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// How often /metrics is scraped in the end.
+const SCRAPES: u32 = 20;

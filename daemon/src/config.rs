@@ -11,6 +11,7 @@ mod groups;
 mod launch;
 mod notify;
 mod oidc;
+mod remote_write;
 mod tls;
 mod token;
 
@@ -18,6 +19,7 @@ pub use access::{AccessArgs, AccessConfig, is_local};
 pub use agent::AgentArgs;
 pub(crate) use launch::Launch;
 pub use oidc::OidcArgs;
+pub use remote_write::RemoteWriteArgs;
 pub use tls::TlsArgs;
 pub use token::token_source;
 
@@ -30,9 +32,12 @@ use std::time::Duration;
 
 use ringscope_agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
 use ringscope_api::words::parse_duration;
+use ringscope_server::metrics::MetricsLimits;
 use ringscope_server::notify::{NotifyConfig, public_url};
 use ringscope_store::DatabaseUrl;
 use ringscope_tls::ServerFiles;
+
+use ringscope_server::remote_write::RemoteWriteConfig;
 
 /// Command line of `ringscope serve`. Values are checked in [`ServeConfig::load`], all at once.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -70,7 +75,10 @@ pub struct ServeArgs {
     /// Largest batch taken from an agent, unpacked [default: 16MiB]
     #[arg(long, value_name = "SIZE")]
     pub body_limit: Option<String>,
-    /// Active communicators shown on /metrics; the others are counted [default: 1000]
+    /// Series on /metrics at most; the unhealthy and largest communicators come first [default: 20000]
+    #[arg(long, value_name = "NUMBER")]
+    pub metrics_series: Option<String>,
+    /// Communicators in use on /metrics at most [default: as many as there are series for]
     #[arg(long, value_name = "NUMBER")]
     pub metrics_communicators: Option<String>,
     /// Whether this process is also the agent of its host [default: true]
@@ -119,6 +127,9 @@ pub struct ServeArgs {
     /// Certificate of a CA that is trusted for webhooks and Alertmanagers besides those that this machine trusts, in PEM
     #[arg(long, value_name = "FILE")]
     pub ca: Option<String>,
+    /// Where metrics are written to.
+    #[command(flatten)]
+    pub remote_write: RemoteWriteArgs,
     /// Who may do what.
     #[command(flatten)]
     pub access: AccessArgs,
@@ -153,8 +164,9 @@ pub struct ServeConfig {
     pub raw_retention: Duration,
     /// Largest batch taken. Default 16 MiB: ten times what an agent of eight ranks sends at its start.
     pub body_limit_bytes: usize,
-    /// Active communicators on /metrics. Default 1000: some 10 000 series, which Prometheus takes with ease.
-    pub metrics_communicators: usize,
+    /// How much there is on /metrics. Default 20 000 series: Prometheus takes them with ease, and of some thousand ranks
+    /// nothing is left out.
+    pub metrics: MetricsLimits,
     /// Where the other daemons of the database reach this one. Default none: a machine of its own needs one daemon.
     pub cluster_url: Option<String>,
     /// Whether this process is also the agent of its host. Default yes: one machine needs one process.
@@ -178,6 +190,8 @@ pub struct ServeConfig {
     pub tls: Option<ServerFiles>,
     /// Whether processes of this machine may count themselves to other hosts. Default no: any user could tell of any host.
     pub agent_other_hosts: bool,
+    /// Where metrics are written to for long. Default nowhere: Prometheus scrapes.
+    pub remote_write: Option<RemoteWriteConfig>,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -204,12 +218,12 @@ pub fn takes_several(name: &str) -> bool {
 
 /// Settings with one value.
 fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().chain(tls::NAMES).chain(access::NAMES).chain(oidc::NAMES)
+    NAMES.into_iter().chain(tls::NAMES).chain(access::NAMES).chain(oidc::NAMES).chain(remote_write::NAMES)
 }
 
 /// Settings that may have several, with spaces between them.
 fn lists() -> impl Iterator<Item = &'static str> {
-    LISTS.into_iter().chain(access::LISTS).chain(oidc::LISTS)
+    LISTS.into_iter().chain(access::LISTS).chain(oidc::LISTS).chain(remote_write::LISTS)
 }
 
 /// Everything that is wrong with a configuration.
@@ -232,7 +246,7 @@ impl Default for ServeConfig {
             retention: Duration::from_secs(7 * 24 * 3600),
             raw_retention: Duration::from_secs(2 * 86_400),
             body_limit_bytes: 16 << 20,
-            metrics_communicators: 1000,
+            metrics: MetricsLimits { series: 20_000, communicators: None },
             cluster_url: None,
             with_agent: true,
             look: true,
@@ -244,6 +258,7 @@ impl Default for ServeConfig {
             agent_other_hosts: false,
             agent_kernel_log: true,
             tls: None,
+            remote_write: None,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -269,8 +284,10 @@ impl ServeConfig {
         let default = Self::default();
         let data_dir = settings.get("data_dir", directory).unwrap_or_else(|| default_data_dir(env));
         let cluster_url = settings.get("cluster_url", cluster_url);
+        let listen = settings.get("listen", address).unwrap_or(default.listen);
+        let notify = notify::notify(&mut settings);
         let config = Self {
-            listen: settings.get("listen", address).unwrap_or(default.listen),
+            listen,
             access: access::access(&mut settings),
             database_url: settings
                 .get("database_url", parsed)
@@ -281,16 +298,18 @@ impl ServeConfig {
             retention: settings.get("retention", retention).unwrap_or(default.retention),
             raw_retention: settings.get("raw_retention", retention).unwrap_or(default.raw_retention),
             body_limit_bytes: settings.get("body_limit", size).unwrap_or(default.body_limit_bytes),
-            metrics_communicators: settings
-                .get("metrics_communicators", parsed)
-                .unwrap_or(default.metrics_communicators),
+            metrics: MetricsLimits {
+                series: settings.get("metrics_series", series).unwrap_or(default.metrics.series),
+                communicators: settings.get("metrics_communicators", parsed),
+            },
             with_agent: settings.get("with_agent", boolean).unwrap_or(cluster_url.is_none()),
             cluster_url,
             agent_dir: settings.get("agent_dir", directory).unwrap_or(default.agent_dir),
             cors_origins: settings.get("cors_origins", origins).unwrap_or(default.cors_origins),
             allowed_hosts: settings.get("allowed_hosts", hosts).unwrap_or(default.allowed_hosts),
             agent_sysfs: settings.get("agent_sysfs", directory).unwrap_or(default.agent_sysfs),
-            notify: notify::notify(&mut settings),
+            remote_write: remote_write::remote_write(&mut settings, listen, &notify.trust),
+            notify,
             agent_hardware_interval: settings
                 .get("agent_hardware_interval", or_never)
                 .unwrap_or(default.agent_hardware_interval),
@@ -353,6 +372,7 @@ impl<'a> Settings<'a> {
             &args.retention,
             &args.raw_retention,
             &args.body_limit,
+            &args.metrics_series,
             &args.metrics_communicators,
             &args.with_agent,
             &args.agent_dir,
@@ -368,10 +388,12 @@ impl<'a> Settings<'a> {
             &args.cluster_url,
         ]);
         let named = named.chain(args.tls.named()).chain(args.access.named()).chain(args.oidc.named());
+        let named = named.chain(args.remote_write.named());
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several =
             LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook, &args.allowed_host]);
         let several = several.chain(args.access.lists()).chain(args.oidc.lists());
+        let several = several.chain(args.remote_write.lists());
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
             single.chain(several.map(|(name, values)| (name, values.join(LIST_SEPARATOR).into()))).collect();
@@ -515,6 +537,11 @@ fn sample_interval(text: &str) -> Result<Duration, String> {
     if interval < SAMPLE_INTERVAL_MIN { Err("expected 1s or more".to_owned()) } else { Ok(interval) }
 }
 
+fn series(text: &str) -> Result<usize, String> {
+    let expected = || format!("expected a number of series, {METRICS_SERIES_MIN} or more");
+    text.parse().ok().filter(|series| *series >= METRICS_SERIES_MIN).ok_or_else(expected)
+}
+
 /// A duration, or 0 for never.
 fn or_never(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text) }
@@ -577,9 +604,9 @@ const LISTS: [&str; 4] = ["cors_origins", "alertmanager", "webhook", "allowed_ho
 /// Between the items of a list that come one by one: names of groups have spaces.
 const LIST_SEPARATOR: &str = "\n";
 /// Settings whose values are not shown: a URL may hold a password, or be one.
-const SECRETS: [&str; 3] = ["database_url", "alertmanager", "webhook"];
+const SECRETS: [&str; 4] = ["database_url", "alertmanager", "webhook", "remote_write"];
 /// Settings with one value, in the order of the fields of [`ServeArgs`].
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "listen",
     "database_url",
     "data_dir",
@@ -587,6 +614,7 @@ const NAMES: [&str; 20] = [
     "retention",
     "raw_retention",
     "body_limit",
+    "metrics_series",
     "metrics_communicators",
     "with_agent",
     "agent_dir",
@@ -613,6 +641,8 @@ const DATABASE_FILE: &str = "ringscope.db";
 const SAMPLE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Less would delete what a chart of the last minute shows.
 const RETENTION_MIN: Duration = Duration::from_secs(60);
+/// Less has no room for what the daemon says of itself and of a small job.
+const METRICS_SERIES_MIN: usize = 1000;
 /// Less refuses ordinary batches; more lets one agent fill the memory.
 const BODY_LIMITS: std::ops::RangeInclusive<usize> = 64 << 10..=1 << 30;
 

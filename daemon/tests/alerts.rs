@@ -16,9 +16,9 @@ use ringscope_daemon::demo::job::{Job, JobSpec};
 
 /// From Prometheus' start to the message. At the example's intervals it takes less than 30 s, on a busy machine more.
 const LIMIT: Duration = Duration::from_secs(180);
-/// Until the last message that something is over: the ranks form anew, a scrape, an evaluation, the 25 s for which the
+/// Until the last message that something is over: the ranks form anew, a scrape, an evaluation, the 190 s for which the
 /// alert of an incident outlives its series, Alertmanager's interval of 10 s, and as much again on a busy machine.
-const RESOLVED: Duration = Duration::from_secs(240);
+const RESOLVED: Duration = Duration::from_secs(480);
 
 /// A job that must run on four channels however few its hosts find, so that a host with one has less than half.
 fn floor(stage: &Stage, hosts: &[PretendedHost]) -> Job {

@@ -43,13 +43,20 @@ async fn no_panel_is_empty() {
     })
     .await;
 
+    let instance = format!("127.0.0.1:{}", stage.port);
     for (name, dashboard) in dashboards() {
         let values = |host: &str| {
             let job = if name == "summation" { summation::JOB } else { "training" };
-            let comm = ("comm", comm.as_str());
-            [("job", job), comm, ("group", &group), ("host", host), ("__rate_interval", "10s")]
-                .map(|(variable, value)| (variable.to_owned(), value.to_owned()))
-                .into()
+            let values = [
+                ("cluster", common::prometheus::CLUSTER),
+                ("instance", &instance),
+                ("job", job),
+                ("comm", &comm),
+                ("group", &group),
+                ("host", host),
+                ("__rate_interval", "10s"),
+            ];
+            values.map(|(variable, value)| (variable.to_owned(), value.to_owned())).into()
         };
         for variable in dashboard["templating"]["list"].as_array().unwrap() {
             let Some(query) = variable["query"]["query"].as_str() else { continue };

@@ -33,6 +33,18 @@ test("every variable of a query is one of the dashboard's or Grafana's", each((n
   }
 }));
 
+test("every query asks the chosen daemons of the chosen clusters", each((name, one) => {
+  const exprs = panels(one).flatMap((panel) => panel.targets ?? []).map((target) => String(target["expr"]));
+  const marks = JSON.stringify(one.annotations).match(/ringscope_finding\{.*? offset/)?.[0].replaceAll('\\"', '"');
+  for (const expr of [...exprs, marks ?? ""]) {
+    for (const [metric, selector] of expr.matchAll(/ringscope_\w+(\{[^}]*\})?/g)) {
+      assert.match(selector ?? "", /cluster=~"\$cluster",instance=~"\$instance"/, `${name}: ${metric}`);
+    }
+  }
+  const names = one.templating?.list?.map((variable) => variable.name) ?? [];
+  assert.deepEqual(names.slice(0, 4), ["datasource", "ringscope_url", "cluster", "instance"]);
+}));
+
 test("a dashboard is found by its uid, leads to ringscope and to the others, and marks findings", each((name, one) => {
   assert.equal(one.uid, `ringscope-${name}`);
   assert.deepEqual(one.links?.map((link) => link.type), ["dashboards", "link"]);

@@ -59,6 +59,33 @@ export function checkExpressions(series: Series, at: string, expected: Record<st
   promtool([{ interval: "5s", input_series, promql_expr_test }]);
 }
 
+export interface Timed {
+  name: string;
+  /** Each without the prefix `Ringscope`. */
+  alerts: string[];
+  series: Series;
+  /** After so many seconds: whether each fires. */
+  expected: [at: number, firing: number][];
+  /** Whether it has fired until then at all. */
+  ever?: boolean;
+}
+
+/** Fails unless each alert fires when it should, where Prometheus scrapes and evaluates at this interval. */
+export function firingAt(interval: number, all: Timed[]): void {
+  const tests = all.map(({ name, alerts, series, expected, ever }) => {
+    const firing = `ALERTS{alertname=~"Ringscope(${alerts.join("|")})",alertstate="firing"}`;
+    const count = (of: string) => `count(count by (alertname) (${of})) or vector(0)`;
+    const expr = count(ever ? `count_over_time(${firing}[1d])` : firing);
+    return {
+      name,
+      interval: `${interval}s`,
+      input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+      promql_expr_test: expected.map(([at, value]) => ({ expr, eval_time: `${at}s`, exp_samples: [{ labels: "{}", value: value * alerts.length }] })),
+    };
+  });
+  promtool(tests, `${interval}s`);
+}
+
 export function command(program: string, args: string[]): string {
   try {
     return execFileSync(program, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
@@ -73,12 +100,12 @@ export function command(program: string, args: string[]): string {
   }
 }
 
-function promtool(tests: object[]): void {
+function promtool(tests: object[], evaluation_interval = "5s"): void {
   const dir = mkdtempSync(join(tmpdir(), "ringscope-rules-"));
   try {
     const rule_files = ["recording", "alerts"].map((name) => join(ROOT, "rules", `${name}.yml`));
     const file = join(dir, "test.yml");
-    writeFileSync(file, stringify({ rule_files, evaluation_interval: "5s", tests }));
+    writeFileSync(file, stringify({ rule_files, evaluation_interval, tests }));
     command("promtool", ["test", "rules", file]);
   } finally {
     rmSync(dir, { recursive: true });

@@ -31,7 +31,7 @@ pub(crate) fn healthy(seconds: u32) -> Result<()> {
         }
     }
     let window = format!("[{seconds}s]");
-    if query("job:ringscope_completed_bytes:rate1m > 0")?.is_empty() {
+    if query("job:ringscope_completed_bytes:rate5m > 0")?.is_empty() {
         bail!("Prometheus sees no job that moves bytes: see {}", dir.display());
     }
     verdict(&query(&format!(

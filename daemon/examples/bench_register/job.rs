@@ -1,11 +1,11 @@
 //! The job that starts.
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION, Identity,
-    Level, Operation, OperationState, Process, ProcessState, RingPosition, Sources,
+    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION,
+    HostHardware, Identity, Level, Operation, OperationState, Process, ProcessState, RingPosition, Sources,
 };
 
-use crate::common::batches::START_NS;
+use crate::common::batches::{START_NS, hardware};
 
 /// Ranks of a host.
 pub(crate) const PER_HOST: u32 = 8;
@@ -15,6 +15,8 @@ pub(crate) const CHANNELS: u32 = 16;
 /// See the module.
 pub(crate) struct Job {
     pub(crate) hosts: u32,
+    /// NICs of each.
+    pub(crate) nics: u32,
 }
 
 impl Job {
@@ -27,8 +29,14 @@ impl Job {
             seq_number: number,
             sent_at_ns: START_NS + number * 250_000_000,
             processes: (0..PER_HOST).map(|local| self.process(host, local, number)).collect(),
+            hardware: (number == 1 && self.nics > 0).then(|| self.hardware(host)).into_iter().collect(),
             ..Batch::default()
         }
+    }
+
+    fn hardware(&self, host: u32) -> HostHardware {
+        let nics: Vec<String> = (0..self.nics).map(|nic| format!("mlx5_{nic}")).collect();
+        hardware(&name(host), &nics.iter().map(String::as_str).collect::<Vec<_>>(), START_NS)
     }
 
     fn process(&self, host: u32, local: u32, number: u64) -> Process {

@@ -12,6 +12,7 @@ mod delivery_tests;
 mod incidents;
 mod inquiries;
 mod levels;
+mod observers;
 mod relational;
 mod restoring;
 mod sampling;
@@ -26,17 +27,18 @@ mod versions;
 pub use agents::AgentTable;
 pub use collectors::CollectorCount;
 pub use incidents::Word;
+pub use observers::{Observe, Observers};
 pub use shares::Beyond;
 pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use ringscope_api as api;
-use ringscope_api::clock::Timestamp;
+use ringscope_api::clock::{self, Timestamp};
 use ringscope_judge::{Diagnosis, Gathered};
 use ringscope_model::summation::GroupId;
 use ringscope_model::{Changes, CommunicatorId, Model, OlderIds};
@@ -57,6 +59,7 @@ pub struct Hub {
     tenants: tenants::Tenants,
     /// Those who hold the lock, or wait for it, and keep it for milliseconds.
     long: AtomicUsize,
+    observers: OnceLock<Observers>,
 }
 
 /// Somebody holds the lock for long while this lives.
@@ -151,7 +154,13 @@ impl Hub {
             look: AtomicBool::new(true),
             tenants: tenants::Tenants::default(),
             long: AtomicUsize::new(0),
+            observers: OnceLock::new(),
         }
+    }
+
+    /// From now on tells these how long things take. The first ones stay.
+    pub fn observe(&self, observers: Observers) {
+        let _ = self.observers.set(observers);
     }
 
     /// Applies a batch, unless it was applied before.
@@ -218,6 +227,7 @@ impl Hub {
         self.note_findings(&mut state, findings, now);
         state.refresh_rows(now);
         state.sample(now, self.sample_interval);
+        self.observe_lag(&state, now);
         self.versions.has(state.model.n_processes());
         self.versions.changed();
         drop((state, long));
@@ -238,6 +248,7 @@ impl Hub {
             diagnosis.update_jobs(model, Some(&BTreeSet::new()), now)
         });
         state.put_questions(now);
+        self.observe_lag(&state, now);
         if !findings.is_empty() {
             self.note_findings(&mut state, findings, now);
             self.versions.changed();
@@ -456,9 +467,28 @@ impl Hub {
         self.changed.notify_one();
     }
 
+    fn observe_lag(&self, state: &State, now: Timestamp) {
+        if let Some(observers) = self.observers.get() {
+            (observers.judgement_lag)(state.diagnosis.behind(now));
+        }
+    }
+
+    /// A panic while the lock was held leaves the model as consistent as any other moment does.
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic while the lock was held leaves the model as consistent as any other moment does.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // Who need not wait reads no clock.
+        let (guard, waited) = match self.state.try_lock() {
+            Ok(guard) => (guard, Duration::ZERO),
+            Err(TryLockError::Poisoned(poisoned)) => (poisoned.into_inner(), Duration::ZERO),
+            Err(TryLockError::WouldBlock) => {
+                let start = clock::monotonic();
+                let guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                (guard, start.elapsed())
+            }
+        };
+        if let Some(observers) = self.observers.get() {
+            (observers.lock_wait)(waited);
+        }
+        guard
     }
 }
 

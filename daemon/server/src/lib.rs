@@ -3,7 +3,7 @@
 //! * `ingest`: batches in. `hub`: the one owner of model and diagnosis.
 //! * `gate`: who asks, and what they may. `oidc`: where people sign in.
 //! * `http`: routes. `metrics`: what Prometheus scrapes. `plots`: pictures. `runbook`: what to do about findings.
-//! * `notify`: incidents to webhooks and Alertmanagers.
+//! * `remote_write`: metrics, to a database for long. `notify`: incidents to webhooks and Alertmanagers.
 
 pub mod gate;
 pub mod http;
@@ -13,4 +13,5 @@ pub mod metrics;
 pub mod notify;
 pub mod oidc;
 pub mod plots;
+pub mod remote_write;
 pub mod runbook;

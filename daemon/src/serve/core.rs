@@ -9,9 +9,10 @@ use ringscope_server::gate::{self, Gate, GateConfig};
 use ringscope_server::http::{App, Guard};
 use ringscope_server::hub::Hub;
 use ringscope_server::ingest::{Ingest, Keeper, KeeperConfig, Lead};
-use ringscope_server::metrics::{Metrics, OwnMetrics};
+use ringscope_server::metrics::{self, Metrics, OwnMetrics};
 use ringscope_server::notify;
 use ringscope_server::oidc::Oidc;
+use ringscope_server::remote_write;
 use ringscope_store::{Claim, Keep};
 use ringscope_tls::Own;
 use tokio::time::MissedTickBehavior;
@@ -52,21 +53,16 @@ impl Core {
         hub.set_look(config.look);
         hub.set_tenant_share(config.access.tenant_share);
         let own = Arc::new(OwnMetrics::new()?);
+        hub.observe(own.durations.of_hub());
         let keep = Keep { samples: config.raw_retention, all: config.retention };
         let term_secret = lead.as_ref().map(|lead| lead.secret.clone());
         let keeping = KeeperConfig { url: config.database_url.clone(), keep, claim, lead };
         let keeper = Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &tasks, stop_keeping.clone());
-        let of_store = keeper.clone();
-        let is_store_up = move || of_store.is_up();
-        let metrics =
-            Metrics::new(Arc::clone(&hub), is_store_up, Arc::clone(&own), config.metrics_communicators)?;
-        notify::spawn(&config.notify, url, &hub, &keeper, &own.notifications, &tasks, &stop)?;
-        if let Some(tls) = tls {
-            metrics.show_tls(Arc::clone(tls))?;
-        }
+        let metrics = metrics_of((&hub, &keeper, &own), tls, config, &tasks, &stop)?;
         if term_secret.is_some() {
             metrics.show_leads()?;
         }
+        notify::spawn(&config.notify, url, &hub, &keeper, &own.notifications, &tasks, &stop)?;
         let gate = Arc::new(Gate::new(gate_config(config, own_token), keeper.clone()));
         tasks.spawn(gate::run(Arc::clone(&gate), stop.clone()));
         if let Some(oidc) = oidc {
@@ -78,7 +74,7 @@ impl Core {
             ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
             hub,
             keeper,
-            metrics: Arc::new(metrics),
+            metrics,
             guard: Guard::new(config.body_limit_bytes),
             gate,
             body_limit_bytes: config.body_limit_bytes,
@@ -86,7 +82,6 @@ impl Core {
             oidc: oidc.cloned(),
             stop: stop.clone(),
             of_tenant: None,
-            metrics_communicators: config.metrics_communicators,
             term_secret,
         };
         Ok(Self { app, stop, tasks, stop_keeping })
@@ -116,6 +111,28 @@ fn gate_config(config: &ServeConfig, own: Hash) -> GateConfig {
     }
 }
 
+/// What is scraped of these rooms, and written elsewhere.
+fn metrics_of(
+    (hub, keeper, own): (&Arc<Hub>, &Keeper, &Arc<OwnMetrics>),
+    tls: Option<&Arc<Own>>,
+    config: &ServeConfig,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> Result<Arc<Metrics>, ServeError> {
+    let of_store = keeper.clone();
+    let is_store_up = move || of_store.is_up();
+    let metrics = Metrics::new(Arc::clone(hub), is_store_up, Arc::clone(own), config.metrics)?;
+    if let Some(tls) = tls {
+        metrics.show_tls(Arc::clone(tls))?;
+    }
+    let metrics = Arc::new(metrics);
+    tasks.spawn(refresh_metrics(Arc::clone(&metrics), stop.clone()));
+    if let Some(config) = &config.remote_write {
+        remote_write::spawn(config, &metrics, &own.remote_writes, tasks, stop)?;
+    }
+    Ok(metrics)
+}
+
 async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(TICK / TICK_PARTS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -131,6 +148,17 @@ async fn tick(hub: Arc<Hub>, stop: CancellationToken) {
         });
         if let Err(error) = ticked.await {
             tracing::error!(%error, "a tick failed");
+        }
+    }
+}
+
+async fn refresh_metrics(metrics: Arc<Metrics>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(metrics::REFRESH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let metrics = Arc::clone(&metrics);
+        if let Err(error) = tokio::task::spawn_blocking(move || metrics.refresh()).await {
+            tracing::error!(%error, "the metrics could not be prepared");
         }
     }
 }

@@ -6,12 +6,15 @@ use serde_json::Value;
 
 use super::stage::{Process, Stage};
 
+/// The label that it gives all series.
+pub const CLUSTER: &str = "test";
+
 /// Starts a Prometheus that scrapes the stage's daemon.
 pub fn prometheus(stage: &Stage, port: u16) -> Process {
     let dir = &stage.dir.0;
     let config = format!(
         "global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: ringscope\n  honor_labels: true\n  static_configs: \
-         [{{targets: ['127.0.0.1:{}']}}]\n",
+         [{{targets: ['127.0.0.1:{}'], labels: {{cluster: {CLUSTER}}}}}]\n",
         stage.port
     );
     std::fs::write(dir.join("prometheus.yml"), config).unwrap();

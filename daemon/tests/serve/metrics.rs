@@ -4,10 +4,12 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ringscope_daemon::config::ServeConfig;
+use ringscope_server::metrics::MetricsLimits;
 use ringscope_wire::batch::{Completion, Gpu, Level};
 
-use crate::common::batches::{SMALL, START_NS, hardware};
-use crate::common::daemon::Daemon;
+use crate::common::batches::{Job, SMALL, START_NS, hardware};
+use crate::common::daemon::{Daemon, config};
 use crate::common::summation;
 
 /// Regenerate with `rm fixtures/metrics/small.prom`, run the test, and read the difference.
@@ -91,6 +93,98 @@ async fn pulls_from_all_services_of_a_host_are_one_histogram() {
     daemon.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_stay_below_the_limit_and_what_is_unhealthy_is_never_left_out() {
+    let limits = MetricsLimits { series: SERIES, communicators: None };
+    let daemon = Daemon::start(ServeConfig { metrics: limits, ..config("none") }).await;
+    daemon.until_ready().await;
+    for job in 0..200 {
+        start(&daemon, &format!("well-{job}"), [4, 4], 1).await;
+    }
+    let first = scrape(&daemon).await;
+    let (shown, n_left_out) = (communicators(&first), left_out(&first, "communicators"));
+    assert!(n_left_out > 50 && shown.len() + n_left_out == 200, "{} and {n_left_out}", shown.len());
+    assert!(left_out(&first, "hosts") > 0 && first.contains("\nringscope_metrics_series_limit 1000\n"));
+    let again = communicators(&scrape(&daemon).await);
+    assert_eq!(again, shown, "what is shown stays");
+    let of_hosts = first.lines().filter(|line| line.starts_with("ringscope_agent_heard")).count();
+
+    // What is more than twice as large comes in, and the sick at once.
+    start(&daemon, "wide", [4, 4], 3).await;
+    start(&daemon, "sick", [4, 1], 1).await;
+    let text = scrape(&daemon).await;
+    let now = communicators(&text);
+    let of = |job: &str| now.iter().filter(|(of, _)| of == job).count();
+    assert_eq!((of("sick"), of("wide")), (1, 1), "{now:?}");
+    assert!(text.contains("ringscope_init_channels{") && text.contains("host=\"sick-b\",job=\"sick\"} 1\n"));
+    let stayed = shown.iter().filter(|one| now.contains(one)).count();
+    assert!(stayed + 4 >= shown.len(), "{stayed} of {}", shown.len());
+    let heard =
+        |host: &str| text.contains(&format!("ringscope_agent_heard_timestamp_seconds{{host=\"{host}\"}}"));
+    assert!(of_hosts < 400 && heard("sick-b"), "hosts of findings are shown, of {of_hosts}");
+    assert_eq!(communicators(&scrape(&daemon).await), now, "and nothing comes and goes");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_communicator_that_is_too_wide_for_its_hosts_has_its_sums() {
+    let hosts: Vec<String> = (0..200).map(|host| format!("node-{host}")).collect();
+    let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    let job = Job { name: "wide", hosts: &names, ranks_per_host: 1, init: &[4; 200], last: 4 };
+    let limits = MetricsLimits { series: SERIES, communicators: None };
+    let daemon = Daemon::start(ServeConfig { metrics: limits, ..config("none") }).await;
+    daemon.until_ready().await;
+    for host in 0..names.len() {
+        daemon.take(&job.batch(host, 1, 3, START_NS)).await;
+    }
+    let text = scrape(&daemon).await;
+    let issued: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("ringscope_issued_bytes_total{")).collect();
+    let bytes = 200 * (3 << 20);
+    assert!(
+        issued.len() == 1 && issued[0].ends_with(&format!("primitive=\"all_reduce\"}} {bytes}")),
+        "{issued:?}"
+    );
+    assert!(!issued[0].contains("host="), "{issued:?}");
+    assert_eq!((left_out(&text, "communicators"), left_out(&text, "communicators_by_host")), (0, 1));
+    daemon.stop().await;
+}
+
+/// The least that can be set.
+const SERIES: usize = 1000;
+
+/// A job on two hosts of its own that found so many channels.
+async fn start(daemon: &Daemon, name: &str, init: [u32; 2], ranks_per_host: u32) {
+    let hosts = [format!("{name}-a"), format!("{name}-b")];
+    let hosts = [hosts[0].as_str(), hosts[1].as_str()];
+    let last = init[0].min(init[1]);
+    let job = Job { name, hosts: &hosts, ranks_per_host, init: &init, last };
+    for host in 0..2 {
+        daemon.take(&job.batch(host, 1, 3, START_NS)).await;
+    }
+}
+
+/// What Prometheus gets, which is never more than it may be.
+async fn scrape(daemon: &Daemon) -> String {
+    let text = daemon.get("/metrics").await.text().await.unwrap();
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(series <= SERIES, "{series} series");
+    text
+}
+
+/// Communicators with series, as job and whole line.
+fn communicators(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().filter(|line| line.starts_with("ringscope_communicator_ranks{"));
+    let job =
+        |line: &str| line.split("job=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    lines.map(|line| (job(line), line.to_owned())).collect()
+}
+
+fn left_out(text: &str, kind: &str) -> usize {
+    let start = format!("ringscope_metrics_left_out{{kind=\"{kind}\"}} ");
+    text.lines().find_map(|line| line.strip_prefix(&start)).unwrap().parse().unwrap()
+}
+
 /// Time and memory differ from run to run: of those only what they are is recorded.
 fn is_stable(line: &str) -> bool {
     let varies = [
@@ -100,6 +194,11 @@ fn is_stable(line: &str) -> bool {
         "ringscope_store_commits",
         "ringscope_ingest_bytes",
         "_timestamp_seconds",
+        "ringscope_ingest_duration",
+        "ringscope_ingest_queue",
+        "ringscope_store_write_duration",
+        "ringscope_hub_lock_wait",
+        "ringscope_judgement_delay",
         "ringscope_sum_oldest_wait",
     ];
     line.starts_with('#') || !varies.iter().any(|name| line.contains(name))

@@ -3,9 +3,9 @@
 import { dashboard } from "./dashboard.js";
 import { lines, NEUTRAL, stat } from "./panels.js";
 import { backlog, bandwidth, channels, channelTable, findingCount, firingFindings, issuedAgainstCompleted, wireBytes } from "./parts.js";
-import { labelVariable, now, over } from "./query.js";
+import { DAEMON, labelVariable, now, over } from "./query.js";
 
-const OF = 'job="$job",comm="$comm"';
+const OF = `${DAEMON},job="$job",comm="$comm"`;
 
 /** What a link of the ring carries for a byte of payload of a rank: nccl-tests' PERFORMANCE.md. */
 const FACTORS: [primitives: string, factor: string][] = [
@@ -25,8 +25,8 @@ export const communicator = dashboard({
   uid: "ringscope-communicator", title: "ringscope / Communicator", marks: OF, page: "/#/communicators/$comm",
   description: "One communicator: who takes part, on how many channels, how fast.",
   variables: [
-    labelVariable("job", "Job", "ringscope_job_info", false),
-    labelVariable("comm", "Communicator", 'ringscope_communicator_info{job="$job"}', false),
+    labelVariable("job", "Job", `ringscope_job_info{${DAEMON}}`, false),
+    labelVariable("comm", "Communicator", `ringscope_communicator_info{${DAEMON},job="$job"}`, false),
   ],
   sections: [
     {

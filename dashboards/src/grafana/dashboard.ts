@@ -3,7 +3,7 @@
 import {
   type AnnotationQuery, type Dashboard, DashboardCursorSync, type DashboardLink, type Panel, type RowPanel, type VariableModel,
 } from "@grafana/schema";
-import { DATASOURCE, datasourceVariable, pageVariable } from "./query.js";
+import { DAEMON, daemonVariables, DATASOURCE, datasourceVariable, pageVariable } from "./query.js";
 
 export interface Section {
   /** Absent: no heading. */
@@ -32,7 +32,7 @@ export function dashboard(plan: Plan): Dashboard {
     graphTooltip: DashboardCursorSync.Crosshair, refresh: "10s", time: { from: "now-30m", to: "now" }, timezone: "browser",
     annotations: { list: [findingMarks(plan.marks)] },
     links: [others, inRingscope(plan.page)],
-    templating: { list: [datasourceVariable, pageVariable, ...plan.variables] },
+    templating: { list: [datasourceVariable, pageVariable, ...daemonVariables, ...plan.variables] },
     panels: place(plan.sections),
   };
 }
@@ -65,7 +65,7 @@ function place(sections: Section[]): (Panel | RowPanel)[] {
 /** A mark where a finding begins to fire: the moment that a step in a curve is asked about. */
 function findingMarks(selector: string): AnnotationQuery {
   const target = {
-    refId: "Anno", expr: `ringscope_finding{severity=~"warning|critical",${selector}} unless ringscope_finding offset 1m`,
+    refId: "Anno", expr: `ringscope_finding{severity=~"warning|critical",${selector}} unless ringscope_finding{${DAEMON}} offset 1m`,
     interval: "", legendFormat: "",
   };
   const query = {

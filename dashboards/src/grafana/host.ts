@@ -3,14 +3,14 @@
 import { dashboard } from "./dashboard.js";
 import { GOOD_IS_ZERO, lines, NEUTRAL, stat, table } from "./panels.js";
 import { bandwidth, channels, findingCount, firingFindings, issuedAgainstCompleted, orZero } from "./parts.js";
-import { labelVariable, now, over, rows } from "./query.js";
+import { DAEMON, labelVariable, now, over, rows } from "./query.js";
 
-const OF = 'host="$host"';
+const OF = `${DAEMON},host="$host"`;
 
 export const host = dashboard({
   uid: "ringscope-host", title: "ringscope / Host", marks: OF, page: "/#/hosts/$host",
   description: "One host: its NICs and GPUs, its channels, its part of the work.",
-  variables: [labelVariable("host", "Host", '{__name__=~"ringscope_(nic_up|issued_bytes_total|agent_heard_timestamp_seconds)"}', false)],
+  variables: [labelVariable("host", "Host", `{__name__=~"ringscope_(nic_up|issued_bytes_total|agent_heard_timestamp_seconds)",${DAEMON}}`, false)],
   sections: [
     {
       panels: [

@@ -6,21 +6,21 @@ import {
   backlog, bandwidth, channels, channelTable, COMM_PAGE, findingCount, firingFindings, issuedAgainstCompleted,
   openIncidents, orZero, wireBytes,
 } from "./parts.js";
-import { labelVariable, now, over, rows } from "./query.js";
+import { DAEMON, labelVariable, now, over, rows } from "./query.js";
 
-const OF = 'job="$job"';
+const OF = `${DAEMON},job="$job"`;
 
 export const job = dashboard({
   uid: "ringscope-job", title: "ringscope / Job", marks: OF, page: "/#/jobs/$job",
   description: "One job: its communicators, pace, backlog and channels.",
-  variables: [labelVariable("job", "Job", "ringscope_job_info", false)],
+  variables: [labelVariable("job", "Job", `ringscope_job_info{${DAEMON}}`, false)],
   sections: [
     {
       panels: [
         findingCount("critical", OF, 4), findingCount("warning", OF, 4), findingCount("info", OF, 4),
         stat({
-          title: "Hosts", unit: "short", w: 4, h: 4, steps: NEUTRAL, description: "Hosts with ranks in communicators in use.",
-          targets: now(["", orZero(`count(count by (host) (ringscope_issued_bytes_total{${OF}}))`)]),
+          title: "Hosts", unit: "short", w: 4, h: 4, steps: NEUTRAL, description: "Hosts on which its processes live.",
+          targets: now(["", orZero(`count(count by (host) (ringscope_job_processes{${OF}}))`)]),
         }),
         stat({
           title: "Throughput", unit: "Bps", w: 4, h: 4, steps: NEUTRAL, sparkline: true, description: "Payload bytes per second that all its ranks finished.",

@@ -53,6 +53,18 @@ export const pageVariable: VariableModel = {
   hide: VariableHide.dontHide,
 };
 
+/** Selects what the chosen daemons of the chosen clusters show. */
+export const DAEMON = 'cluster=~"$cluster",instance=~"$instance"';
+
+/**
+ * Which daemons. `cluster` is a label of where several Prometheus write to, or of a scrape job; where there is none, all of it is
+ * what has none too.
+ */
+export const daemonVariables: VariableModel[] = [
+  labelVariable("cluster", "Cluster", "ringscope_health"),
+  labelVariable("instance", "Daemon", 'ringscope_health{cluster=~"$cluster"}'),
+];
+
 /** All values of a label. `of` is a metric with its selector. */
 export function labelVariable(name: string, label: string, of: string, several = true): VariableModel {
   return {

@@ -3,16 +3,16 @@
 import { dashboard } from "./dashboard.js";
 import { lines, NEUTRAL, stat, table } from "./panels.js";
 import { findingCount, firingFindings, HOST_PAGE, orZero } from "./parts.js";
-import { labelVariable, now, over, rows } from "./query.js";
+import { DAEMON, labelVariable, now, over, rows } from "./query.js";
 
-const OF = 'job="$job",group="$group"';
+const OF = `${DAEMON},job="$job",group="$group"`;
 const rate = (metric: string, more = "") => `rate(${metric}{${OF}${more}}[$__rate_interval])`;
 
 export const summation = dashboard({
   uid: "ringscope-summation", title: "ringscope / Summation", marks: OF, page: "/#/summation/$group",
   description: "One group of the summation service: who owns and moves what, who comes last, for whom rounds wait.",
   variables: [
-    labelVariable("job", "Job", "ringscope_sum_share", false), labelVariable("group", "Group", 'ringscope_sum_share{job="$job"}', false),
+    labelVariable("job", "Job", `ringscope_sum_share{${DAEMON}}`, false), labelVariable("group", "Group", `ringscope_sum_share{${DAEMON},job="$job"}`, false),
   ],
   sections: [
     {

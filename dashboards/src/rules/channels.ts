@@ -1,7 +1,8 @@
 /** Alerts on channels and rings. */
 
 import { page } from "../links.js";
-import { alert, finding, findingAlert, number } from "./rule.js";
+import { thresholds } from "../thresholds.js";
+import { alert, DAEMON, finding, findingAlert, number } from "./rule.js";
 import type { Alert, Group } from "./rule.js";
 
 const host = ["job", "comm", "host"];
@@ -14,7 +15,7 @@ const MOST = number("max(ringscope_init_channels{%labels%})", comm);
 const LEAST = number("min(ringscope_init_channels{%labels%})", comm);
 const RANKS = number("ringscope_communicator_ranks{%labels%}", comm);
 
-const literal = "ringscope_init_channels * 2 < ringscope_final_channels";
+const literal = `ringscope_init_channels * 2 < ringscope_final_channels\nand count_over_time(ringscope_init_channels[${thresholds.twice}]) >= 2`;
 const HERE = "communicator {{ $labels.comm }} of job {{ $labels.job }}";
 
 export const channels: Group<Alert> = {
@@ -32,7 +33,7 @@ export const channels: Group<Alert> = {
     alert({
       name: "InitBelowHalfFinalUnexplained",
       section: "init_below_half_final",
-      expr: `(${literal})\nand on (instance, job, comm, host) ringscope_finding{finding="init_below_half_final",cause="unexplained"} == 1`,
+      expr: `(${literal})\nand on (${DAEMON}, job, comm, host) ringscope_finding{finding="init_below_half_final",cause="unexplained"} == 1`,
       severity: "warning",
       summary: "{{ $labels.host }} runs on more than twice the channels that it found, and no known rule says why",
       description: `{{ $labels.host }} found ${FOUND} and runs on ${FINAL} in ${HERE}; neither the library's rules nor a known setting explains it.`,
@@ -48,7 +49,7 @@ export const channels: Group<Alert> = {
       // One for the communicator: the healthy hosts of a big job are hundreds.
       name: "CappedByPeer",
       section: "capped_by_peer",
-      expr: `count by (instance, job, comm, severity, incident) (${finding("capped_by_peer")})`,
+      expr: `count by (${DAEMON}, job, comm, severity, incident) (${finding("capped_by_peer")})`,
       summary: "{{ $value }} hosts of job {{ $labels.job }} are held back by others",
       description: `{{ $value }} hosts found up to ${MOST} channels and run on ${RUNS_ON} in ${HERE}, because the worst host found ${LEAST}. RingscopeChannelShortfall names it.`,
       page: page.communicator,

@@ -2,14 +2,15 @@
 
 import { page, SCRAPE_JOB } from "../links.js";
 import { thresholds } from "../thresholds.js";
-import { alert, number } from "./rule.js";
+import { alert, DAEMON, number } from "./rule.js";
 import type { Alert, Group } from "./rule.js";
 
 const up = `up{job="${SCRAPE_JOB}"}`;
 const lost = "ringscope_dropped_events_total";
 const lostBefore = `max_over_time(${lost}[${thresholds.lossRemembered}] offset ${thresholds.lossShown})`;
 /** What ringscope has named is told as its incident; or by nobody, where somebody has silenced that. */
-const UNLESS_LOST = 'unless on (instance, host) ringscope_incident{finding="host_lost"}';
+const UNLESS_LOST = `unless on (${DAEMON}, host) ringscope_incident{finding="host_lost"}`;
+const unwritten = (since = "") => `sum by (${DAEMON}, result) (ringscope_remote_write_samples_total{result=~"failed|dropped"}${since})`;
 const STORE_ERRORS = number("ringscope_store_errors_total{%labels%}", ["instance"]);
 
 export const itself: Group<Alert> = {
@@ -29,18 +30,19 @@ export const itself: Group<Alert> = {
     alert({
       name: "AgentAway",
       section: "agent_away",
-      expr: `sum by (instance, job, host) (ringscope_job_processes{state="stale"}) > 0\n${UNLESS_LOST}`,
+      expr: `sum by (${DAEMON}, job, host) (ringscope_job_processes{state="stale"}) > 0\n${UNLESS_LOST}`,
       for: thresholds.agentAway,
       severity: "warning",
       summary: "Nothing is heard of {{ $labels.host }}, where job {{ $labels.job }} runs",
       description:
-        "For a minute nothing was heard of {{ $value }} processes of job {{ $labels.job }} on {{ $labels.host }}, and nobody has seen them end: the agent there is away, or the host is.",
+        "For more than a minute nothing was heard of {{ $value }} processes of job {{ $labels.job }} on {{ $labels.host }}, and nobody has seen them end: the agent there is away, or the host is.",
       page: page.host,
     }),
     alert({
       name: "AgentSilent",
       section: "agent_away",
-      expr: `time() - ringscope_agent_heard_timestamp_seconds > ${thresholds.silentAgentSeconds}\n${UNLESS_LOST}`,
+      // When it was scraped, and not now: an old sample is no silence.
+      expr: `timestamp(ringscope_agent_heard_timestamp_seconds) - ringscope_agent_heard_timestamp_seconds > ${thresholds.silentAgentSeconds}\n${UNLESS_LOST}`,
       severity: "info",
       summary: "The agent of {{ $labels.host }} is silent",
       description:
@@ -78,13 +80,24 @@ export const itself: Group<Alert> = {
       page: page.overview,
     }),
     alert({
+      name: "RemoteWriteLosing",
+      section: "remote_write_losing",
+      expr: `${unwritten()}\n- ${unwritten(` offset ${thresholds.remoteWrite}`)} > 0`,
+      severity: "warning",
+      summary: "Long history loses samples ({{ $labels.result }})",
+      description: `In ${thresholds.remoteWrite} the daemon {{ $labels.instance }} could not write {{ $value }} samples to the database of --remote-write ({{ $labels.result }}). Its log says why.`,
+      page: page.overview,
+    }),
+    alert({
       name: "MetricsOmitted",
       section: "metrics_omitted",
-      expr: "ringscope_metrics_communicators_omitted > 0",
+      // What has its sums, and no series for each host, is no loss to the rules.
+      expr: 'ringscope_metrics_left_out{kind!~".*_by_host|hosts_nics"} > 0',
+      for: thresholds.leftOut,
       severity: "info",
-      summary: "{{ $value }} communicators are not among the metrics",
+      summary: "{{ $value }} {{ $labels.kind }} are not among the metrics",
       description:
-        "The daemon {{ $labels.instance }} leaves out {{ $value }} communicators, the oldest: rules on channels and bytes are blind to them, findings are not.",
+        "The daemon {{ $labels.instance }} shows the unhealthy and largest first, and leaves out {{ $value }} {{ $labels.kind }}: rules and dashboards are blind to them, ringscope's page is not.",
       page: page.overview,
     }),
   ],

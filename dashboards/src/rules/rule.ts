@@ -31,7 +31,7 @@ export interface AlertSpec {
   /** Section of the runbook. */
   section: string;
   expr: string;
-  /** Absent: that of `thresholds.settle`. */
+  /** Absent: none. What must hold for two scrapes says so in its expression. */
   for?: string;
   /** Absent: that of `thresholds.restartGap`. */
   keepFiringFor?: string;
@@ -45,7 +45,7 @@ export function alert(spec: AlertSpec): Alert {
   return {
     alert: `Ringscope${spec.name}`,
     expr: spec.expr,
-    for: spec.for ?? thresholds.settle,
+    for: spec.for ?? "0s",
     keep_firing_for: spec.keepFiringFor ?? thresholds.restartGap,
     ...(spec.severity && { labels: { severity: spec.severity } }),
     annotations: {
@@ -62,19 +62,24 @@ export function findingAlert(kind: string, spec: Omit<AlertSpec, "section" | "ex
   return alert({ ...spec, section: kind, expr: finding(kind) });
 }
 
-/** A kind of finding. 0 is one whose incident somebody has silenced: it makes no alert. */
+/** A kind of finding, seen in two scrapes. 0 is one whose incident somebody has silenced: it makes no alert. */
 export function finding(kind: string): string {
-  return `ringscope_finding{finding="${kind}"} == 1`;
+  const found = `ringscope_finding{finding="${kind}"}`;
+  return `${found} == 1 and sum_over_time(${found}[${thresholds.twice}]) >= 2`;
 }
+
+/** Labels by which what several daemons of several clusters show is told apart. Where there is no label `cluster`, it adds nothing. */
+export const DAEMON = "cluster, instance";
 
 /**
  * A number in a text: what an expression gives when the alert fires. `%labels%` in it stands for a selector of these
- * labels of the alert. `?` if there is none: findings are told of every communicator, channels only of as many as the
- * daemon's `metrics_communicators` allows.
+ * labels of the alert, and of those of its daemon. `?` if there is none: findings are told of every communicator, channels only of
+ * as many as the daemon's `metrics_series` allows.
  */
 export function number(expr: string, labels: string[], format = "value"): string {
-  const selector = labels.map((label) => `${label}=%q`).join(",");
-  const values = labels.map((label) => ` $labels.${label}`).join("");
+  const all = [...new Set([...DAEMON.split(", "), ...labels])];
+  const selector = all.map((label) => `${label}=%q`).join(",");
+  const values = all.map((label) => ` $labels.${label}`).join("");
   const text = expr.replaceAll("%labels%", selector).replaceAll('"', '\\"');
   return `{{ with printf "${text}"${values} | query }}{{ . | first | ${format} }}{{ else }}?{{ end }}`;
 }

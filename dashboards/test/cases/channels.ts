@@ -142,7 +142,7 @@ export const channelCases: Case[] = [
       ...finding("channel_shortfall", "nic_down", "critical", here, "1x10 stale"),
     },
     silent: ALL,
-    at: ["80s", "2m", "10m"],
+    at: ["180s", "3m", "10m"],
   },
   {
     name: "a floor of channels, explained",

@@ -56,7 +56,7 @@ export const incidentCases: Case[] = [
     name: "an incident that is over",
     series: incident(hang, "1x6 stale"),
     silent: ["Incident"],
-    at: ["70s", "5m"],
+    at: ["235s", "5m"],
   },
   {
     name: "nobody can say how everything stands",

@@ -10,6 +10,7 @@ const ALL = [
   "CollectorFault",
   "CollectorDropping",
   "StoreAway",
+  "RemoteWriteLosing",
   "MetricsOmitted",
   "NicDegraded",
   "GpuMissing",
@@ -83,7 +84,7 @@ export const itselfCases: Case[] = [
       ...series("ringscope_agent_heard_timestamp_seconds", { instance, host }, "0+5x400"),
       ...series("ringscope_collector_state", { instance, job, host, state: "on" }, "4x400"),
       ...series("ringscope_store_up", { instance, job: "ringscope" }, "1x400"),
-      ...series("ringscope_metrics_communicators_omitted", { instance, job: "ringscope" }, "0x400"),
+      ...series("ringscope_metrics_left_out", { instance, job: "ringscope", kind: "communicators" }, "0x400"),
     },
     silent: ALL,
     until: "30m",
@@ -100,11 +101,11 @@ export const itselfCases: Case[] = [
         summary: "ringscope's daemon does not answer",
         description:
           "Prometheus gets nothing from d:9440, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
-        at: ["125s", "10m"],
+        at: ["145s", "10m"],
       },
     ],
     silent: ["DaemonAway"],
-    at: ["60s", "90s", "120s"],
+    at: ["60s", "90s", "120s", "135s"],
   },
   {
     name: "there is no daemon to scrape",
@@ -117,7 +118,7 @@ export const itselfCases: Case[] = [
         summary: "ringscope's daemon does not answer",
         description:
           "Prometheus gets nothing from any daemon: it has none to scrape, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
-        at: ["60s", "10m"],
+        at: ["80s", "10m"],
       },
     ],
   },
@@ -142,12 +143,12 @@ export const itselfCases: Case[] = [
         page: "hosts/host-2",
         summary: "Nothing is heard of host-2, where job train runs",
         description:
-          "For a minute nothing was heard of 4 processes of job train on host-2, and nobody has seen them end: the agent there is away, or the host is.",
-        at: ["110s", "10m"],
+          "For more than a minute nothing was heard of 4 processes of job train on host-2, and nobody has seen them end: the agent there is away, or the host is.",
+        at: ["140s", "10m"],
       },
     ],
     silent: ["AgentAway"],
-    at: ["60s", "90s", "100s"],
+    at: ["60s", "90s", "130s"],
   },
   {
     name: "a host is lost, and somebody silenced the incident",
@@ -231,7 +232,7 @@ export const itselfCases: Case[] = [
       },
     ],
     silent: ["CollectorDropping"],
-    at: ["15m", "19m", "20m", "31m", "40m"],
+    at: ["15m", "19m", "20m", "33m", "40m"],
   },
   {
     name: "events are lost for a new reason",
@@ -249,7 +250,7 @@ export const itselfCases: Case[] = [
       },
     ],
     silent: ["CollectorDropping"],
-    at: ["19m", "31m"],
+    at: ["19m", "33m"],
   },
   {
     name: "after a restart the losses of before come back agent by agent",
@@ -273,31 +274,65 @@ export const itselfCases: Case[] = [
         summary: "ringscope's database is away",
         description:
           "The daemon d:9440 cannot use its database, with 7 errors so far. Diagnosis goes on; history is lost if this lasts.",
-        at: ["125s", "10m"],
+        at: ["145s", "10m"],
       },
     ],
     silent: ["StoreAway"],
-    at: ["60s", "120s"],
+    at: ["60s", "120s", "135s"],
+  },
+  {
+    // 2 000 samples at 10 min.
+    name: "remote write drops",
+    series: {
+      ...UP,
+      ...series("ringscope_remote_write_samples_total", { instance, job: "ringscope", result: "dropped" }, "7x119 2007x280"),
+      ...series("ringscope_remote_write_samples_total", { instance, job: "ringscope", result: "sent" }, "0+100x400"),
+    },
+    fires: [
+      {
+        alert: "RemoteWriteLosing",
+        labels: { instance, result: "dropped", severity: "warning" },
+        section: "remote_write_losing",
+        page: "",
+        summary: "Long history loses samples (dropped)",
+        description:
+          "In 5m the daemon d:9440 could not write 2000 samples to the database of --remote-write (dropped). Its log says why.",
+        at: ["600s", "14m"],
+      },
+    ],
+    silent: ["RemoteWriteLosing"],
+    at: ["5m", "595s", "18m", "30m"],
   },
   {
     name: "communicators are left out",
     series: {
       ...UP,
-      ...series("ringscope_metrics_communicators_omitted", { instance, job: "ringscope" }, `12${STEADY}`),
+      ...series("ringscope_metrics_left_out", { instance, job: "ringscope", kind: "communicators" }, `12${STEADY}`),
+      ...series("ringscope_metrics_left_out", { instance, job: "ringscope", kind: "communicators_by_host" }, `3${STEADY}`),
     },
     fires: [
       {
         alert: "MetricsOmitted",
-        labels: { instance, job: "ringscope", severity: "info" },
+        labels: { instance, job: "ringscope", kind: "communicators", severity: "info" },
         section: "metrics_omitted",
         page: "",
         summary: "12 communicators are not among the metrics",
         description:
-          "The daemon d:9440 leaves out 12 communicators, the oldest: rules on channels and bytes are blind to them, findings are not.",
-        at: ["5s", "5m"],
+          "The daemon d:9440 shows the unhealthy and largest first, and leaves out 12 communicators: rules and dashboards are blind to them, ringscope's page is not.",
+        at: ["5m", "9m"],
       },
     ],
-    silent: gone("MetricsOmitted"),
-    until: "5m",
+    silent: ["MetricsOmitted"],
+    until: "4m",
+  },
+  {
+    name: "communicators have sums alone",
+    series: {
+      ...UP,
+      ...series("ringscope_metrics_left_out", { instance, job: "ringscope", kind: "communicators_by_host" }, `3${STEADY}`),
+      ...series("ringscope_metrics_left_out", { instance, job: "ringscope", kind: "hosts_nics" }, `900${STEADY}`),
+    },
+    silent: ALL,
+    until: "9m",
   },
 ];

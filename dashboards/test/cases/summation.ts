@@ -72,6 +72,6 @@ export const summationCases: Case[] = [
     name: "a daemon that restarts does not resolve a lost server, and one that is back does",
     series: finding("sum_server_lost", "server_lost", "critical", here, "1x12 stale _x2 1x12 stale"),
     silent: ["SumServerLost"],
-    at: ["170s"],
+    at: ["280s"],
   },
 ];

@@ -48,7 +48,7 @@ export const trafficCases: Case[] = [
         page: "communicators/f1",
         summary: "Job train issues and nothing completes",
         description:
-          "In 1m the ranks of communicator f1 issued 48kiB and completed no call; 96kiB wait.",
+          "In 90s the ranks of communicator f1 issued 72kiB and completed no call; 96kiB wait.",
         at: ["180s"],
       },
     ],

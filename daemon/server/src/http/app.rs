@@ -43,8 +43,6 @@ pub struct App {
     pub stop: CancellationToken,
     /// Whose jobs these are, with everybody's hub.
     pub of_tenant: Option<(Tenant, Arc<Hub>)>,
-    /// Active communicators on /metrics.
-    pub metrics_communicators: usize,
     /// With which other daemons of the database show that they hand something on; `None`: there are none.
     pub term_secret: Option<String>,
 }
@@ -79,12 +77,11 @@ impl App {
     }
 
     /// What Prometheus is to have of it; of a tenant without what the daemon counts of itself.
-    pub(super) fn metrics(&self) -> Result<Arc<Metrics>, ApiError> {
-        if self.of_tenant.is_none() {
-            return Ok(Arc::clone(&self.metrics));
+    pub(super) fn metrics(&self) -> Arc<Metrics> {
+        match self.tenant() {
+            None => Arc::clone(&self.metrics),
+            Some(tenant) => Arc::new(self.metrics.of_tenant(tenant, Arc::clone(&self.hub))),
         }
-        let made = Metrics::of_tenant(Arc::clone(&self.hub), self.metrics_communicators);
-        made.map(Arc::new).map_err(|error| ApiError::internal(&error))
     }
 
     /// Where what somebody says has to be said too, once it was taken by `hub`: everybody's, which is stored and heard by agents.

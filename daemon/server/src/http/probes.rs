@@ -41,7 +41,7 @@ pub(super) async fn readyz(State(Whole(app)): State<Whole>) -> Result<Json<serde
 
 /// What Prometheus scrapes.
 pub(super) async fn metrics(app: App) -> Result<Response, ApiError> {
-    let metrics = app.metrics()?;
+    let metrics = app.metrics();
     let rendered = tokio::task::spawn_blocking(move || metrics.render()).await;
     match rendered {
         Ok(Ok(text)) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text).into_response()),

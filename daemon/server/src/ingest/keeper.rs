@@ -306,6 +306,7 @@ impl Task {
         if unsaved.is_empty() && matches!(*self.state.borrow(), StoreState::Open(_)) {
             return Ok(());
         }
+        let start = clock::monotonic();
         let written = async {
             let mut batched = unsaved.batched();
             loop {
@@ -323,6 +324,7 @@ impl Task {
         };
         match written.await {
             Ok(()) => {
+                self.metrics.durations.store_write(start.elapsed());
                 self.metrics.store_commits.inc();
                 self.open_again(store);
                 Ok(())

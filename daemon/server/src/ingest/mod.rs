@@ -85,13 +85,27 @@ impl Ingest {
         sender: &Sender,
         held: H,
     ) -> Result<Stored, IngestError> {
+        let start = clock::monotonic();
+        let stored = self.take_and_store(bytes, sender, held).await;
+        self.metrics.durations.ingest(start.elapsed());
+        stored
+    }
+
+    async fn take_and_store<H: Send + 'static>(
+        &self,
+        bytes: axum::body::Bytes,
+        sender: &Sender,
+        held: H,
+    ) -> Result<Stored, IngestError> {
         self.metrics.ingest_bytes.inc_by(bytes.len() as u64);
         let (taken, _held) = if bytes.len() > LARGE_BYTES || self.hub.is_busy_for(sender.tenant.as_ref()) {
             let this = self.clone();
             let sender = sender.clone();
+            let asked = clock::monotonic();
             let turn = Arc::clone(&self.turns).acquire_owned().await;
             let apply = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
+                this.metrics.durations.ingest_queue(asked.elapsed());
                 (this.apply(&bytes, &sender), held)
             });
             apply.await.map_err(|error| IngestError::NotStored {

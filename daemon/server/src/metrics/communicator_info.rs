@@ -6,19 +6,19 @@ use super::family;
 use super::snapshot::Snapshot;
 
 pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
-    let numbers: Vec<(String, String)> = snapshot
+    let numbers: Vec<[String; 3]> = snapshot
         .communicators
         .iter()
-        .map(|summary| (summary.n_ranks.to_string(), summary.n_nodes.to_string()))
+        .map(|one| [one.n_ranks.to_string(), one.n_nodes.to_string(), format!("{:#x}", one.comm_hash)])
         .collect();
-    let rows = snapshot.communicators.iter().zip(&numbers).map(|(summary, (n_ranks, n_nodes))| {
+    let rows = snapshot.communicators.iter().zip(&numbers).map(|(one, [n_ranks, n_nodes, comm_hash])| {
         let labels = vec![
-            ("comm", summary.id.as_str()),
-            ("comm_hash", summary.comm_hash.as_str()),
-            ("job", summary.job.as_str()),
+            ("comm", one.id.as_str()),
+            ("comm_hash", comm_hash.as_str()),
+            ("job", &*one.job),
             ("n_nodes", n_nodes.as_str()),
             ("n_ranks", n_ranks.as_str()),
-            ("name", summary.name.as_deref().unwrap_or_default()),
+            ("name", &*one.name),
         ];
         (labels, 1.0)
     });

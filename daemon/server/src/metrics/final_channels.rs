@@ -6,10 +6,6 @@ use super::family;
 use super::snapshot::Snapshot;
 
 pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
-    let rows = snapshot.channels.iter().filter_map(|host| {
-        let labels =
-            vec![("comm", host.comm.as_str()), ("host", host.host.as_str()), ("job", host.job.as_str())];
-        Some((labels, f64::from(host.last?)))
-    });
+    let rows = snapshot.channels(|host| host.last);
     family::gauge("ringscope_final_channels", "Channels agreed by all ranks.", rows)
 }

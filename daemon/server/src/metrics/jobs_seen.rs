@@ -1,11 +1,14 @@
 //! What a scrape says of each job: whether it runs, and when it was last heard of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{JobState, RankState};
 use ringscope_model::{Job, Model};
 use ringscope_view as view;
+
+use super::findings::Fired;
+use super::room::{Candidate, Choice, Memory};
 
 /// One job.
 pub(super) struct JobSeen {
@@ -21,6 +24,32 @@ pub(super) struct JobSeen {
 /// Every job of the model, by id: bounded as the model is, which forgets what has ended after an hour.
 pub(super) fn take(model: &Model, now: Timestamp) -> Vec<JobSeen> {
     model.jobs().map(|(id, job)| seen(model, now, id, job)).collect()
+}
+
+/// Leaves the jobs that there is room for: those that have ended go first.
+pub(super) fn fit(
+    jobs: &mut Vec<JobSeen>,
+    findings: &[Fired],
+    memory: &mut Memory<String>,
+    room: usize,
+    now: Timestamp,
+) -> Choice<String> {
+    let bad: BTreeSet<&str> = findings.iter().filter(|one| one.is_bad()).map(|one| &*one.job).collect();
+    let candidate = |seen: &JobSeen| Candidate {
+        key: seen.job.clone(),
+        unhealthy: seen.state == JobState::Stale || bad.contains(&*seen.job),
+        size: if seen.state == JobState::Ended {
+            0
+        } else {
+            1 + u64::from(seen.processes.values().sum::<u32>())
+        },
+        whole: JOB_SERIES,
+        detail: 0,
+    };
+    let candidates: Vec<Candidate<String>> = jobs.iter().map(candidate).collect();
+    let choice = memory.choose(&candidates, room, 100, now);
+    jobs.retain(|seen| choice.level(&seen.job).is_some());
+    choice
 }
 
 fn seen(model: &Model, now: Timestamp, id: &str, job: &Job) -> JobSeen {
@@ -45,6 +74,9 @@ fn seen(model: &Model, now: Timestamp, id: &str, job: &Job) -> JobSeen {
     seen.heard = seen.heard.or(started);
     seen
 }
+
+/// Its state, and when it was heard.
+const JOB_SERIES: usize = 2;
 
 #[cfg(test)]
 mod tests {

@@ -1,25 +1,27 @@
 //! `/metrics`: one family per file, read from the model at each scrape, so that nothing stale remains.
 //!
-//! The only place with metric names. Labels have few values by construction: `comm` is one of at most
-//! `metrics_communicators`, hosts and primitives are theirs; `group` is one of a few too (`summations.rs`).
+//! The only place with metric names. All families together have `metrics_series` series at most: `room.rs` chooses what is
+//! shown, and how finely.
 
 mod agent_heard;
 mod backlog_bytes;
+mod by_host;
 mod captured_calls;
 mod collector_state;
 mod communicator_info;
 mod communicator_ranks;
-mod communicators_omitted;
+mod communicators;
 mod completed_bytes;
 mod completed_calls;
 mod dropped_events;
+mod durations;
 mod family;
 mod final_channels;
 mod finding;
+mod findings;
 mod gpus;
 mod health;
 mod incident;
-mod incidents_omitted;
 mod init_channels;
 mod issued_bytes;
 mod issued_calls;
@@ -28,23 +30,28 @@ mod job_info;
 mod job_processes;
 mod jobs_seen;
 mod judgement_lag;
+mod kept;
+mod left_out;
 mod nic_errors;
 mod nic_link_downs;
 mod nic_rate;
 mod nic_received_bytes;
 mod nic_sent_bytes;
 mod nic_up;
+mod nics;
 mod notifications;
 mod own;
 mod process;
+mod remote_writes;
 mod replayed_calls;
+mod room;
+mod series_limit;
 mod snapshot;
 mod standing_hosts;
 mod standing_jobs;
 mod store_up;
 mod sum_completed_bytes;
 mod sum_credits_used_bytes;
-mod sum_groups_omitted;
 mod sum_issued_bytes;
 mod sum_last_arrivals;
 mod sum_loopback_bytes;
@@ -61,29 +68,51 @@ mod summations;
 mod tls;
 mod wire_bytes;
 
+pub use durations::Durations;
+pub use kept::REFRESH;
 pub use notifications::Notifications;
 pub use own::OwnMetrics;
+pub use remote_writes::RemoteWrites;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use kept::Kept;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
+use ringscope_access::Tenant;
 use ringscope_api::clock;
 use ringscope_tls::Own;
 use snapshot::Snapshot;
 
 use crate::hub::Hub;
 
+/// How much is scraped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricsLimits {
+    /// Series of all families together.
+    pub series: usize,
+    /// Communicators in use that have any. `None`: as many as there is room for.
+    pub communicators: Option<usize>,
+}
+
 /// Everything that is scraped.
 pub struct Metrics {
+    /// What the daemon says of itself. What there is of the model is not in it: to gather and sort thousands of series that are
+    /// in order takes longer than to write them.
     registry: Registry,
+    hub: Arc<Hub>,
+    limits: MetricsLimits,
+    kept: Arc<Kept>,
+    /// Of tenants' hubs.
+    kept_of_tenants: Mutex<BTreeMap<Tenant, Arc<Kept>>>,
     /// `None`: this is a tenant's, who is told nothing of the daemon.
     own: Option<Arc<OwnMetrics>>,
 }
 
 impl Metrics {
-    /// Shows at most `communicators_max` active communicators of `hub`, and what `is_store_up` says.
+    /// Shows of `hub` what `limits` allow, and what `is_store_up` says.
     ///
     /// # Errors
     /// Two families of one name: a mistake in this module.
@@ -91,9 +120,9 @@ impl Metrics {
         hub: Arc<Hub>,
         is_store_up: impl Fn() -> bool + Send + Sync + 'static,
         own: Arc<OwnMetrics>,
-        communicators_max: usize,
+        limits: MetricsLimits,
     ) -> Result<Self, prometheus::Error> {
-        let metrics = Self::of_tenant(hub, communicators_max)?;
+        let metrics = Self::of_hub(hub, limits, Arc::default());
         own.register(&metrics.registry)?;
         let collector =
             DaemonCollector { is_store_up: Box::new(is_store_up), desc: desc("ringscope_daemon")? };
@@ -101,14 +130,21 @@ impl Metrics {
         Ok(Self { own: Some(own), ..metrics })
     }
 
-    /// Shows what a tenant's hub has, and nothing of the daemon itself. Made for each scrape: it holds no counters.
-    ///
-    /// # Errors
-    /// Two families of one name: a mistake in this module.
-    pub fn of_tenant(hub: Arc<Hub>, communicators_max: usize) -> Result<Self, prometheus::Error> {
-        let registry = Registry::new();
-        registry.register(Box::new(ModelCollector { hub, communicators_max, desc: desc("ringscope")? }))?;
-        Ok(Self { registry, own: None })
+    /// Shows what a tenant's hub has, and nothing of the daemon itself. Made for each scrape.
+    #[must_use]
+    pub fn of_tenant(&self, tenant: &Tenant, hub: Arc<Hub>) -> Self {
+        let mut all = self.kept_of_tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = Arc::clone(all.entry(tenant.clone()).or_default());
+        Self::of_hub(hub, self.limits, kept)
+    }
+
+    fn of_hub(hub: Arc<Hub>, limits: MetricsLimits, kept: Arc<Kept>) -> Self {
+        Self { registry: Registry::new(), hub, limits, kept, kept_of_tenants: Mutex::default(), own: None }
+    }
+
+    /// Does beforehand what would take a scrape long. To be called each [`REFRESH`].
+    pub fn refresh(&self) {
+        self.kept.refresh(&self.hub, clock::now());
     }
 
     /// Shows the daemon's certificate too.
@@ -125,7 +161,7 @@ impl Metrics {
     /// A family that does not fit the format: a mistake in this module.
     pub fn render(&self) -> Result<String, prometheus::Error> {
         let start = clock::monotonic();
-        let families = self.registry.gather();
+        let families = self.families();
         let mut text = Vec::new();
         TextEncoder::new().encode(&families, &mut text)?;
         if let Some(own) = &self.own {
@@ -144,6 +180,16 @@ impl Metrics {
         self.registry.register(Box::new(leads))
     }
 
+    /// All that there is, by name.
+    pub(crate) fn families(&self) -> Vec<MetricFamily> {
+        let snapshot = Snapshot::take(&self.hub, clock::now(), self.limits, &self.kept);
+        let of_model = FAMILIES.iter().map(|family| family(&snapshot));
+        let mut families = self.registry.gather();
+        families.extend(of_model.filter(|family| !family.get_metric().is_empty()));
+        families.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        families
+    }
+
     /// Content type of [`Metrics::render`].
     pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 }
@@ -153,24 +199,6 @@ pub const STANDBY: &str = "# HELP ringscope_daemon_leads Whether this daemon lea
      ringscope_daemon_leads 0\n";
 const LEADS: &str = "ringscope_daemon_leads";
 const LEADS_HELP: &str = "Whether this daemon leads, of several on one database.";
-
-/// Reads the model at each scrape.
-struct ModelCollector {
-    hub: Arc<Hub>,
-    communicators_max: usize,
-    desc: Desc,
-}
-
-impl Collector for ModelCollector {
-    fn desc(&self) -> Vec<&Desc> {
-        vec![&self.desc]
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let snapshot = Snapshot::take(&self.hub, clock::now(), self.communicators_max);
-        FAMILIES.iter().map(|family| family(&snapshot)).collect()
-    }
-}
 
 /// What the daemon needs of its machine, and its database.
 struct DaemonCollector {
@@ -197,7 +225,7 @@ fn desc(name: &str) -> Result<Desc, prometheus::Error> {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 48] = [
+const FAMILIES: [Family; 47] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -210,7 +238,6 @@ const FAMILIES: [Family; 48] = [
     backlog_bytes::family,
     finding::family,
     incident::family,
-    incidents_omitted::family,
     health::family,
     standing_jobs::family,
     standing_hosts::family,
@@ -218,7 +245,6 @@ const FAMILIES: [Family; 48] = [
     collector_state::family,
     communicator_info::family,
     communicator_ranks::family,
-    communicators_omitted::family,
     nic_up::family,
     nic_rate::family,
     nic_sent_bytes::family,
@@ -240,10 +266,11 @@ const FAMILIES: [Family; 48] = [
     sum_loopback_bytes::family,
     sum_credits_used_bytes::family,
     sum_staleness::family,
-    sum_groups_omitted::family,
     job_info::family,
     job_processes::family,
     job_heard::family,
     agent_heard::family,
     judgement_lag::family,
+    series_limit::family,
+    left_out::family,
 ];

@@ -2,7 +2,7 @@
 
 use prometheus::{Gauge, IntCounter, IntGauge, Opts, Registry};
 
-use super::Notifications;
+use super::{Durations, Notifications, RemoteWrites};
 
 /// Counters of this process, from its start.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct OwnMetrics {
     pub unrestored_processes: IntGauge,
     pub scrape_seconds: Gauge,
     pub notifications: Notifications,
+    pub durations: Durations,
+    pub remote_writes: RemoteWrites,
     build_info: IntGauge,
 }
 
@@ -57,6 +59,8 @@ impl OwnMetrics {
                 "Time that the last scrape took.",
             )?,
             notifications: Notifications::new()?,
+            durations: Durations::new()?,
+            remote_writes: RemoteWrites::new()?,
             build_info,
         })
     }
@@ -66,6 +70,8 @@ impl OwnMetrics {
         registry.register(Box::new(self.scrape_seconds.clone()))?;
         registry.register(Box::new(self.unrestored_processes.clone()))?;
         self.notifications.register(registry)?;
+        self.durations.register(registry)?;
+        self.remote_writes.register(registry)?;
         let counters = [
             &self.ingest_batches,
             &self.ingest_duplicates,

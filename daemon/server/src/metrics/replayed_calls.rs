@@ -2,6 +2,7 @@
 
 use prometheus::proto::MetricFamily;
 
+use super::communicators::is_captured;
 use super::family;
 use super::snapshot::Snapshot;
 
@@ -9,6 +10,6 @@ pub(super) fn family(snapshot: &Snapshot) -> MetricFamily {
     family::counter(
         "ringscope_replayed_calls_total",
         "Runs of captured calls that the library reported; they are among the issued and completed.",
-        snapshot.rows(|sample| sample.replayed_calls),
+        snapshot.rows_of(is_captured, |sample| sample.replayed_calls),
     )
 }

@@ -1,39 +1,43 @@
 //! What a scrape reads, taken under one hold of the hub's lock or two.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use ringscope_judge::Diagnosis;
-use ringscope_model::{Communicator, CommunicatorId, ErrorCount, Facts, Model, ProcessState, Sample};
+use ringscope_model::{Model, Sample};
 use ringscope_view as view;
 
+use super::MetricsLimits;
+use super::by_host::ByHost;
+use super::communicators::{self, Shown};
 use super::family::Row;
+use super::findings::{self, Fired};
 use super::jobs_seen::{self, JobSeen};
+use super::kept::Kept;
+use super::nics::{self, NicPort};
+use super::room::{Choice, Memory};
 use super::summations::{self, Summing};
 use crate::hub::{CollectorCount, Hub};
 
-/// The model at one moment.
+/// The model at one moment, as far as there is room for it.
 pub(super) struct Snapshot {
-    /// Communicators in use, the newest first, at most the limit.
-    pub(super) communicators: Vec<api::CommunicatorSummary>,
-    /// Communicators in use beyond the limit.
-    pub(super) omitted: usize,
-    /// By communicator and host, both channel counts of the rank that is worst off.
-    pub(super) channels: Vec<HostChannels>,
-    pub(super) samples: Vec<Sample>,
-    pub(super) findings: Vec<api::Finding>,
-    /// Open incidents, worst first, at most [`INCIDENTS_MAX`].
+    pub(super) series_limit: usize,
+    /// What there is no room for, by kind.
+    pub(super) left_out: Vec<(&'static str, usize)>,
+    /// Communicators in use.
+    pub(super) communicators: Vec<Shown>,
+    /// Findings that fire.
+    pub(super) findings: Vec<Fired>,
+    /// Open incidents.
     pub(super) incidents: Vec<api::Incident>,
-    /// Open incidents beyond that.
-    pub(super) incidents_omitted: usize,
     /// Ids of all open incidents that are silenced.
     pub(super) silenced: BTreeSet<String>,
     pub(super) health: api::Health,
     pub(super) dropped: api::Dropped,
     pub(super) collectors: Vec<CollectorCount>,
-    /// Ports of NICs of all hosts.
+    /// Ports of NICs.
     pub(super) nics: Vec<NicPort>,
     /// GPUs by host, where a driver told.
     pub(super) gpus: Vec<(String, u64)>,
@@ -42,96 +46,47 @@ pub(super) struct Snapshot {
     pub(super) agents: BTreeMap<String, Timestamp>,
     /// Summation groups in use.
     pub(super) summations: Vec<Summing>,
-    /// Those beyond the limit.
-    pub(super) summations_omitted: usize,
     /// How long the communicator that waits longest has changed and not been judged.
     pub(super) judgement_lag: Duration,
-    jobs: HashMap<CommunicatorId, String>,
-}
-
-/// One port of a NIC.
-pub(super) struct NicPort {
-    pub(super) host: String,
-    pub(super) nic: String,
-    pub(super) port: String,
-    pub(super) up: bool,
-    pub(super) rate_bits_per_s: Option<u64>,
-    pub(super) sent_bytes: Option<u64>,
-    pub(super) received_bytes: Option<u64>,
-    pub(super) link_downs: Option<u64>,
-    pub(super) errors: Vec<ErrorCount>,
-}
-
-/// Channels of a communicator on a host.
-pub(super) struct HostChannels {
-    pub(super) job: String,
-    pub(super) comm: String,
-    pub(super) host: String,
-    pub(super) init: Option<u32>,
-    pub(super) last: Option<u32>,
 }
 
 impl Snapshot {
-    pub(super) fn take(hub: &Hub, now: Timestamp, communicators_max: usize) -> Self {
+    /// Takes it. `kept`: what stays from scrape to scrape.
+    pub(super) fn take(hub: &Hub, now: Timestamp, limits: MetricsLimits, kept: &Kept) -> Self {
+        let mut last = kept.last_shown();
+        let series = limits.series.saturating_sub(ALWAYS_SERIES);
+        let mut room = series;
         let mut snapshot = hub.read(|model, diagnosis| {
-            let filter = view::CommunicatorFilter::default();
-            let mut communicators = view::communicators(model, diagnosis, now, &filter);
-            // What was imported is the past: no alert is to come of it.
-            let lives = |id: &str| {
-                let known = id.parse().ok().and_then(|id| model.communicator(id));
-                known.is_some_and(|known| {
-                    let mut processes = known.ranks(model).map(|rank| rank.process.state());
-                    processes.any(|state| state != ProcessState::Imported)
-                })
-            };
-            communicators
-                .retain(|summary| summary.state != api::CommunicatorState::Ended && lives(&summary.id));
-            let omitted = communicators.len().saturating_sub(communicators_max);
-            communicators.truncate(communicators_max);
-            let jobs: HashMap<CommunicatorId, String> = communicators
-                .iter()
-                .filter_map(|summary| Some((summary.id.parse().ok()?, summary.job.clone())))
-                .collect();
-            let ids: BTreeSet<CommunicatorId> = jobs.keys().copied().collect();
-            let channels = communicators
-                .iter()
-                .filter_map(|summary| model.communicator(summary.id.parse().ok()?))
-                .flat_map(|communicator| host_channels(communicator, model))
-                .collect();
-            let firing = view::FindingFilter {
-                state: Some(api::FindingState::Firing),
-                ..view::FindingFilter::default()
-            };
-            let open = view::IncidentFilter { state: Some(api::FindingState::Firing), ..Default::default() };
-            let mut incidents = view::incidents(model, diagnosis, &open);
-            incidents.retain(|incident| !incident.imported);
-            let silenced = incidents.iter().filter(|incident| incident.silenced_until.is_some());
-            let silenced = silenced.map(|incident| incident.id.clone()).collect();
-            let incidents_omitted = incidents.len().saturating_sub(INCIDENTS_MAX);
-            incidents.truncate(INCIDENTS_MAX);
-            let (summations, summations_omitted) = summations::take(model, now);
-            let mut findings = view::findings(model, diagnosis, now, &firing);
-            findings.retain(|finding| !finding.imported);
+            let (findings, findings_left_out) = findings::firing(diagnosis, series / 10);
+            room -= findings.len();
+            let mut jobs_seen = jobs_seen::take(model, now);
+            let jobs = jobs_seen::fit(&mut jobs_seen, &findings, &mut last.jobs, room / 10, now);
+            room -= jobs.used;
+            let (incidents, silenced, incidents_left_out) = incidents(model, diagnosis);
+            let (summations, groups) = summations::take(model, diagnosis, now, &mut last.groups, room / 5);
+            room -= groups.used;
             Self {
-                communicators,
-                omitted,
-                channels,
-                samples: model.samples(&ids),
+                series_limit: limits.series,
+                left_out: vec![
+                    ("findings", findings_left_out),
+                    ("incidents", incidents_left_out),
+                    ("jobs", jobs.left_out),
+                    ("summation_groups", groups.left_out),
+                    ("summation_groups_by_host", groups.without_detail),
+                ],
+                communicators: Vec::new(),
                 findings,
                 incidents,
-                incidents_omitted,
                 silenced,
-                health: view::health_now(model, diagnosis, now),
+                health: kept.health(model, diagnosis, now),
                 dropped: dropped(model, diagnosis),
                 collectors: Vec::new(),
-                nics: nics(model),
+                nics: nics::nics(model),
                 gpus: gpus(model),
-                jobs_seen: jobs_seen::take(model, now),
+                jobs_seen,
                 agents: BTreeMap::new(),
                 summations,
-                summations_omitted,
                 judgement_lag: diagnosis.behind(now),
-                jobs,
             }
         });
         hub.read_agents(|agents, collectors| {
@@ -139,7 +94,37 @@ impl Snapshot {
             snapshot.collectors = collectors.to_vec();
             snapshot.agents = agents.heard(now);
         });
+        let hosts = snapshot.fit_hosts(&mut last.hosts, room * 2 / 5, now);
+        room -= hosts.used;
+        let choice = hub.read(|model, diagnosis| {
+            let known = communicators::in_use(model, diagnosis);
+            let mut candidates: Vec<_> = known.iter().map(communicators::Known::candidate).collect();
+            let beyond = communicators::keep_most(&mut candidates, limits.communicators);
+            let mut choice = last.communicators.choose(&candidates, room, 50, now);
+            choice.left_out += beyond;
+            snapshot.communicators =
+                known.into_iter().filter_map(|known| known.shown(model, &choice)).collect();
+            choice
+        });
+        snapshot.left_out.extend([
+            ("communicators", choice.left_out),
+            ("communicators_by_host", choice.without_detail),
+            ("hosts", hosts.left_out),
+            ("hosts_nics", hosts.without_detail),
+        ]);
         snapshot
+    }
+
+    fn fit_hosts(&mut self, memory: &mut Memory<String>, room: usize, now: Timestamp) -> Choice<String> {
+        let named = findings::bad_hosts(&self.findings);
+        let by_host = ByHost {
+            collectors: &mut self.collectors,
+            nics: &mut self.nics,
+            gpus: &mut self.gpus,
+            jobs: &mut self.jobs_seen,
+            agents: &mut self.agents,
+        };
+        by_host.fit(&named, memory, room, now)
     }
 
     /// One row per (communicator, host, primitive).
@@ -153,14 +138,26 @@ impl Snapshot {
         applies: impl Fn(&Sample) -> bool,
         value: impl Fn(&Sample) -> u64,
     ) -> impl Iterator<Item = Row<'_>> {
-        self.samples.iter().filter(move |sample| applies(sample)).map(move |sample| {
-            let labels = vec![
-                ("comm", sample.comm.as_str()),
-                ("host", sample.host.as_str()),
-                ("job", self.job(sample.comm)),
-                ("primitive", sample.primitive.label()),
-            ];
+        let samples =
+            self.communicators.iter().flat_map(|one| one.samples.iter().map(move |sample| (one, sample)));
+        samples.filter(move |(_, sample)| applies(sample)).map(move |(one, sample)| {
+            let mut labels = vec![("comm", one.id.as_str())];
+            labels.extend(host_label(&sample.host));
+            labels.extend([("job", &*one.job), ("primitive", sample.primitive.label())]);
             (labels, super::family::number(value(sample)))
+        })
+    }
+
+    /// One row per (communicator, host) that has the value.
+    pub(super) fn channels(
+        &self,
+        value: impl Fn(&communicators::HostChannels) -> Option<u32>,
+    ) -> impl Iterator<Item = Row<'_>> {
+        let channels =
+            self.communicators.iter().flat_map(|one| one.channels.iter().map(move |host| (one, host)));
+        channels.filter_map(move |(one, host)| {
+            let labels = vec![("comm", one.id.as_str()), ("host", &*host.host), ("job", &*one.job)];
+            Some((labels, f64::from(value(host)?)))
         })
     }
 
@@ -172,10 +169,23 @@ impl Snapshot {
             Some((labels, value(nic)?))
         })
     }
+}
 
-    pub(super) fn job(&self, comm: CommunicatorId) -> &str {
-        self.jobs.get(&comm).map_or("", String::as_str)
-    }
+/// What stands for all hosts has no such label; Prometheus takes an empty one for that.
+pub(super) fn host_label(host: &str) -> Option<(&'static str, &str)> {
+    (!host.is_empty()).then_some(("host", host))
+}
+
+/// Open incidents, worst first; the ids of all that are silenced; and how many are not among the first.
+fn incidents(model: &Model, diagnosis: &Diagnosis) -> (Vec<api::Incident>, BTreeSet<String>, usize) {
+    let open = view::IncidentFilter { state: Some(api::FindingState::Firing), ..Default::default() };
+    let mut incidents = view::incidents(model, diagnosis, &open);
+    incidents.retain(|incident| !incident.imported);
+    let silenced = incidents.iter().filter(|incident| incident.silenced_until.is_some());
+    let silenced = silenced.map(|incident| incident.id.clone()).collect();
+    let left_out = incidents.len().saturating_sub(INCIDENTS_MAX);
+    incidents.truncate(INCIDENTS_MAX);
+    (incidents, silenced, left_out)
 }
 
 /// What was lost or left out, by reason, beside what agents lost.
@@ -188,62 +198,9 @@ fn dropped(model: &Model, diagnosis: &Diagnosis) -> api::Dropped {
     dropped
 }
 
-/// The two counts of one host are those of one rank, the one with the least init for its final: so that an
-/// expression over both is true of a host exactly if it is true of one of its ranks.
-fn host_channels(communicator: &Communicator, model: &Model) -> Vec<HostChannels> {
-    let mut hosts: BTreeMap<&str, &Facts> = BTreeMap::new();
-    for rank in communicator.ranks(model) {
-        hosts
-            .entry(&rank.identity.host)
-            .and_modify(|worst| {
-                if share(rank.facts) < share(worst) {
-                    *worst = rank.facts;
-                }
-            })
-            .or_insert(rank.facts);
-    }
-    let channels = hosts.into_iter().map(|(host, facts)| HostChannels {
-        job: communicator.job().to_string(),
-        comm: communicator.id().to_string(),
-        host: host.to_owned(),
-        init: facts.init_channels,
-        last: facts.final_channels,
-    });
-    channels.collect()
-}
-
-fn nics(model: &Model) -> Vec<NicPort> {
-    let ports = model.hardware().flat_map(|(host, hardware)| {
-        hardware.nics.iter().map(|(port, nic)| {
-            let (sent_bytes, received_bytes) = nic.bytes();
-            NicPort {
-                host: host.to_string(),
-                nic: port.nic.to_string(),
-                port: port.number.to_string(),
-                up: nic.up,
-                rate_bits_per_s: nic.rate_bits_per_s,
-                sent_bytes,
-                received_bytes,
-                link_downs: nic.link_downs(),
-                errors: nic.errors().collect(),
-            }
-        })
-    });
-    ports.collect()
-}
-
 fn gpus(model: &Model) -> Vec<(String, u64)> {
     let known = model.hardware();
     known.filter_map(|(host, of)| Some((host.to_string(), of.gpus.as_ref()?.len() as u64))).collect()
-}
-
-/// `init / final`; a rank that says less comes after those that say both.
-fn share(rank: &Facts) -> f64 {
-    match (rank.init_channels, rank.final_channels) {
-        (Some(init), Some(last)) => f64::from(init) / f64::from(last.max(1)),
-        (Some(_), None) | (None, Some(_)) => f64::MAX,
-        (None, None) => f64::INFINITY,
-    }
 }
 
 fn add(sum: &mut api::Dropped, dropped: &api::Dropped) {
@@ -255,3 +212,5 @@ fn add(sum: &mut api::Dropped, dropped: &api::Dropped) {
 
 /// Open incidents that have a series: more are not told apart by people, and each makes alerts.
 const INCIDENTS_MAX: usize = 256;
+/// Room for what there is always: the incidents above, and what the daemon says of itself.
+const ALWAYS_SERIES: usize = 512;

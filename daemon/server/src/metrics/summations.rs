@@ -1,15 +1,17 @@
 //! What a scrape reads of summation groups in use, and its rows: one for each set of labels.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ringscope_api::SummationRole as Role;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::{Severity, SummationRole as Role};
+use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
 use ringscope_model::summation::{Group, add_staleness};
 use ringscope_wire::batch::{SummationKeyClass, SummationMember, SummationStage, SummationTraffic};
 
 use super::family::{Counts, Row, number};
+use super::room::{Candidate, Choice, Level, Memory};
 
 /// One group.
 pub(super) struct Summing {
@@ -36,18 +38,53 @@ pub(super) struct Service {
     pub(super) optimal_share: f64,
 }
 
-/// The groups in use, the newest first, at most [`GROUPS_MAX`], and how many there are more.
-pub(super) fn take(model: &Model, now: Timestamp) -> (Vec<Summing>, usize) {
-    let mut groups: Vec<&Group> = model.summations().filter(|group| group.ended(model).is_none()).collect();
-    groups.sort_by_key(|group| (Reverse(group.started()), group.id()));
-    let omitted = groups.len().saturating_sub(GROUPS_MAX);
-    (groups.into_iter().take(GROUPS_MAX).map(|group| Summing::of(group, model, now)).collect(), omitted)
+/// The groups in use that there is room for, and how many there is none for.
+pub(super) fn take(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    now: Timestamp,
+    memory: &mut Memory<String>,
+    room: usize,
+) -> (Vec<Summing>, Choice<String>) {
+    let is_bad = |group: &Group| {
+        diagnosis.firing_of_summation(group.id()).any(|finding| finding.severity >= Severity::Warning)
+    };
+    let mut groups: Vec<(bool, &Group)> = model
+        .summations()
+        .filter(|group| group.ended(model).is_none())
+        .map(|group| (is_bad(group), group))
+        .collect();
+    groups.sort_by_key(|(bad, group)| (!bad, Reverse(group.started()), group.id()));
+    let beyond = groups.len().saturating_sub(GROUPS_MAX);
+    groups.truncate(GROUPS_MAX);
+    let known: Vec<(&Group, Summing)> =
+        groups.iter().map(|(_, group)| (*group, Summing::of(group, model, now, Level::Detail))).collect();
+    let candidate = |((bad, _), (_, summing)): (&(bool, &Group), &(&Group, Summing))| {
+        let (whole, in_detail) = (WHOLE_SERIES, summing.n_series());
+        Candidate {
+            key: summing.group.clone(),
+            unhealthy: *bad,
+            size: summing.members.len() as u64,
+            whole: whole.min(in_detail),
+            detail: in_detail.saturating_sub(whole),
+        }
+    };
+    let candidates: Vec<Candidate<String>> = groups.iter().zip(&known).map(candidate).collect();
+    let mut choice = memory.choose(&candidates, room, 50, now);
+    choice.left_out += beyond;
+    let shown = known.into_iter().filter_map(|(group, summing)| match choice.level(&summing.group)? {
+        Level::Detail => Some(summing),
+        Level::Whole => Some(Summing::of(group, model, now, Level::Whole)),
+    });
+    (shown.collect(), choice)
 }
 
 impl Summing {
-    fn of(group: &Group, model: &Model, now: Timestamp) -> Self {
-        let host = |place| group.host(place, model).to_owned();
-        let by_role = group.size().0 as usize * group.services().count() > FLOWS_MAX;
+    /// As a whole its hosts are one without a name, so that their rows are one.
+    fn of(group: &Group, model: &Model, now: Timestamp, level: Level) -> Self {
+        let is_whole = level == Level::Whole;
+        let host = |place| if is_whole { String::new() } else { group.host(place, model).to_owned() };
+        let by_role = is_whole || group.size().0 as usize * group.services().count() > FLOWS_MAX;
         let services: Vec<Service> = group
             .services()
             .map(|service| Service {
@@ -75,11 +112,24 @@ impl Summing {
             members: members.collect(),
             services,
             last_arrivals: arrived
+                .filter(|_| !is_whole)
                 .map(|(worker, arrived)| {
                     (host((Role::Worker, worker)), worker.to_string(), arrived.last_arrivals)
                 })
                 .collect(),
         }
+    }
+}
+
+impl Summing {
+    /// Its series.
+    fn n_series(&self) -> usize {
+        let this = std::slice::from_ref(self);
+        let hosts: BTreeSet<&str> = self.members.iter().map(|member| &*member.host).collect();
+        let staleness: usize = staleness(this).iter().map(|(_, counts)| counts.len() + 2).sum();
+        let flows = traffic(this, [|told| told.push_issued_bytes, |told| told.pull_issued_bytes]).len();
+        let (shares, stages) = (services(this, |service| service.share).len(), stages(this, |_| 0.0).len());
+        2 * (flows + shares + stages) + MEMBER_FAMILIES * hosts.len() + last_arrivals(this).len() + staleness
     }
 }
 
@@ -161,7 +211,7 @@ pub(super) fn staleness(groups: &[Summing]) -> Vec<Counts<'_>> {
         add_staleness(total, &member.told.staleness);
     }
     let names = ["group", "host", "job"];
-    totals.into_iter().map(|(labels, total)| (names.into_iter().zip(labels).collect(), total)).collect()
+    totals.into_iter().map(|(labels, total)| (told(names.into_iter().zip(labels)), total)).collect()
 }
 
 /// Of a worker.
@@ -189,7 +239,13 @@ fn summed<'a, const N: usize>(
     for (labels, value) in rows {
         *sums.entry(labels).or_default() += value;
     }
-    sums.into_iter().map(|(labels, value)| (names.into_iter().zip(labels).collect(), value)).collect()
+    let rows = sums.into_iter().map(|(labels, value)| (told(names.into_iter().zip(labels)), value));
+    rows.collect()
+}
+
+/// Without those that are empty: what stands for all hosts has no such label.
+fn told<'a>(labels: impl Iterator<Item = (&'static str, &'a str)>) -> Vec<(&'static str, &'a str)> {
+    labels.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 fn key_class(told: &SummationTraffic) -> &'static str {
@@ -202,7 +258,11 @@ fn key_class(told: &SummationTraffic) -> &'static str {
 
 /// What agents may name: labels have few values.
 const STAGES: [&str; 7] = ["copy_in", "compress", "push", "sum", "pull", "decompress", "copy_out"];
-/// Groups that have series: each has some thousand.
+/// Groups that are looked at: the unhealthy and newest.
 const GROUPS_MAX: usize = 32;
+/// Series of a group as a whole, at most.
+const WHOLE_SERIES: usize = 96;
+/// Families with one row of each host of a group: rounds and the oldest wait, bytes summed, in flight and on the host, time.
+const MEMBER_FAMILIES: usize = 6;
 /// Pairs of a worker and a service; where there are more, services of one role are one series.
 const FLOWS_MAX: usize = 4_096;

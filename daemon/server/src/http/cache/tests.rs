@@ -16,7 +16,7 @@ use crate::gate::{Gate, GateConfig};
 use crate::http::{App, Guard, Limits, serve};
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper, KeeperConfig};
-use crate::metrics::{Metrics, OwnMetrics};
+use crate::metrics::{Metrics, MetricsLimits, OwnMetrics};
 
 #[test]
 fn what_the_client_can_unpack() {
@@ -80,7 +80,8 @@ fn app(guard: Guard) -> App {
     };
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
-    let metrics = Metrics::new(Arc::clone(&hub), || true, Arc::clone(&own), 10).unwrap();
+    let limits = MetricsLimits { series: 1000, communicators: None };
+    let metrics = Metrics::new(Arc::clone(&hub), || true, Arc::clone(&own), limits).unwrap();
     let gate = GateConfig {
         doors: Doors::Open,
         proxies: Proxies::default(),
@@ -91,7 +92,6 @@ fn app(guard: Guard) -> App {
     App {
         gate: Arc::new(Gate::new(gate, keeper.clone())),
         of_tenant: None,
-        metrics_communicators: 10,
         ingest: Ingest::new(Arc::clone(&hub), keeper.clone(), own),
         hub,
         keeper,
