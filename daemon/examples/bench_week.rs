@@ -1,6 +1,6 @@
 //! What a week of history costs: the daemon's store, driven by a clock that runs as fast as the machine can.
 //!
-//! `cargo run --release -p ringscope --example bench_week -- [--ranks 1000] [--days 7] [--interval 10] [--keep-samples 2]
+//! `cargo run --release -p ringscope --example bench_week -- [--ranks 1000] [--days 7 | --hours N] [--interval 10] [--keep-samples 2]
 //! [--dir FOLDER]`
 //!
 //! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts; every `--interval` seconds
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 struct Options {
     ranks: u32,
-    days: u64,
+    hours: u64,
     interval_s: u64,
     keep_samples_days: u64,
     dir: PathBuf,
@@ -66,7 +66,7 @@ async fn main() {
     let database = options.dir.join("week.db");
     let url = format!("sqlite:{}", database.display());
     let end = clock::now();
-    let start = Timestamp(end.0 - options.days * DAY_S * NS);
+    let start = Timestamp(end.0 - options.hours * HOUR_S * NS);
     let clock = Instant::now();
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
     let figures = week(&store, &options, start, end).await;
@@ -77,10 +77,10 @@ async fn main() {
     let ready_ms = ready_ms(&url, &options.dir).await;
 
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let days = options.days as f64;
+    let days = options.hours as f64 / 24.0;
     println!(
-        "{} ranks, {} days, a sample of each series every {} s, samples kept {} days; {wall_s:.0} s\n",
-        options.ranks, options.days, options.interval_s, options.keep_samples_days
+        "{} ranks, {days:.2} days, a sample of each series every {} s, samples kept {} days; {wall_s:.0} s\n",
+        options.ranks, options.interval_s, options.keep_samples_days
     );
     println!("samples                        {}", figures.samples);
     println!(
@@ -104,7 +104,7 @@ async fn main() {
     }
     let json = serde_json::json!({
         "ranks": options.ranks,
-        "days": options.days,
+        "hours": options.hours,
         "interval_s": options.interval_s,
         "samples": figures.samples,
         "written_bytes": figures.written_bytes,
@@ -129,7 +129,7 @@ fn options() -> Options {
     let dir = std::env::temp_dir().join(format!("ringscope-week-{}", std::process::id()));
     Options {
         ranks: u32::try_from(number("--ranks", "1000")).unwrap(),
-        days: number("--days", "7"),
+        hours: number("--hours", &(number("--days", "7") * 24).to_string()),
         interval_s: number("--interval", "10"),
         keep_samples_days: number("--keep-samples", "2"),
         dir: PathBuf::from(value("--dir", &dir.display().to_string())),
@@ -144,7 +144,7 @@ async fn week(store: &Store, options: &Options, start: Timestamp, end: Timestamp
     let mut figures = Figures::default();
     let written_before = written_bytes();
     let (mut series, mut job) = (Vec::new(), 0);
-    for second in (0..options.days * DAY_S).step_by(usize::try_from(options.interval_s).unwrap()) {
+    for second in (0..options.hours * HOUR_S).step_by(usize::try_from(options.interval_s).unwrap()) {
         let now = Timestamp(start.0 + second * NS);
         if series.is_empty() || second / JOB_S != job {
             job = second / JOB_S;

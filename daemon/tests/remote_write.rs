@@ -1,6 +1,6 @@
 //! What `/metrics` shows, written to a real Prometheus and to a pretended one that refuses.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod common;
 

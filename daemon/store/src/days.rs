@@ -55,11 +55,11 @@ impl Day {
         Self { day: ts_ms.div_euclid(DAY_MS), family: Family::of(resolution) }
     }
 
-    pub(super) const fn from_ms(self) -> i64 {
+    pub(super) const fn begins_ms(self) -> i64 {
         self.day * DAY_MS
     }
 
-    pub(super) const fn to_ms(self) -> i64 {
+    pub(super) const fn ends_ms(self) -> i64 {
         (self.day + 1) * DAY_MS
     }
 
@@ -98,8 +98,8 @@ impl Store {
         let make = match self {
             Self::Pg(..) => format!(
                 "CREATE TABLE IF NOT EXISTS {table} PARTITION OF {parent} FOR VALUES FROM ({}) TO ({})",
-                day.from_ms(),
-                day.to_ms()
+                day.begins_ms(),
+                day.ends_ms()
             ),
             Self::Lite { .. } => format!(
                 "CREATE TABLE IF NOT EXISTS {table} (level_ms INTEGER NOT NULL, from_ms INTEGER NOT NULL, \
@@ -108,14 +108,34 @@ impl Store {
         };
         let note =
             "INSERT INTO history_days (family, day) VALUES ($1, $2) ON CONFLICT (family, day) DO NOTHING";
+        let made = self.made_day(&make, note, parent, day).await;
+        // Postgres says so where a statement that was given up has just made it.
+        match made {
+            Err(StoreError::Failed(sqlx::Error::Database(error)))
+                if error.message().contains("already exists") =>
+            {
+                self.made_day(&make, note, parent, day).await?;
+            }
+            made => made?,
+        }
+        self.known().made_day(day);
+        Ok(())
+    }
+
+    async fn made_day(
+        &self,
+        make: &str,
+        note: &'static str,
+        family: &str,
+        day: Day,
+    ) -> Result<(), StoreError> {
         each!(write self, |pool, _Db| {
             let mut tx = pool.begin().await?;
             fence!(self, tx);
             sqlx::query(AssertSqlSafe(make)).execute(&mut *tx).await?;
-            sqlx::query(note).bind(parent).bind(day.day).execute(&mut *tx).await?;
+            sqlx::query(note).bind(family).bind(day.day).execute(&mut *tx).await?;
             tx.commit().await?;
         });
-        self.known().made_day(day);
         Ok(())
     }
 
@@ -135,7 +155,7 @@ impl Store {
     pub(super) async fn drop_days(&self, family: Family, cutoff_ms: i64) -> Result<u64, StoreError> {
         let forget = "DELETE FROM history_days WHERE family = $1 AND day = $2";
         let mut n_dropped = 0;
-        for day in self.days(family).await?.into_iter().filter(|day| day.to_ms() <= cutoff_ms) {
+        for day in self.days(family).await?.into_iter().filter(|day| day.ends_ms() <= cutoff_ms) {
             let drop_table = format!("DROP TABLE IF EXISTS {}", day.table());
             self.known().forget_day(day);
             each!(write self, |pool, _Db| {
@@ -164,7 +184,7 @@ impl Store {
             each!(write self, |pool, Db| {
                 let mut tx = pool.begin().await?;
                 fence!(self, tx);
-                for chunk in super::write::chunks(step) {
+                for chunk in super::bulk::chunks(step) {
                     let mut query: QueryBuilder<Db> = QueryBuilder::new(insert.as_str());
                     query.push_values(chunk, |mut values, row| {
                         values.push_bind(resolution.bucket_ms()).push_bind(from_ms);
@@ -213,7 +233,7 @@ impl Store {
         from_ms: i64,
     ) -> Result<Option<i64>, StoreError> {
         for day in self.days(Family::of(resolution)).await? {
-            if day.to_ms() <= from_ms {
+            if day.ends_ms() <= from_ms {
                 continue;
             }
             let sql = format!(
@@ -252,7 +272,7 @@ mod tests {
         }
         assert_eq!(Day::of(Resolution::Hour, -1).table(), "rollups_19691231");
         let day = Day::of(Resolution::Minute, 1_795_824_000_000);
-        assert_eq!((day.from_ms(), day.to_ms()), (1_795_824_000_000, 1_795_824_000_000 + DAY_MS));
+        assert_eq!((day.begins_ms(), day.ends_ms()), (1_795_824_000_000, 1_795_824_000_000 + DAY_MS));
     }
 
     #[test]

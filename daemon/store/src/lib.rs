@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod bulk;
 mod claim;
 mod columns;
 mod days;

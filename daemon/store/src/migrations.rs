@@ -9,7 +9,10 @@ use super::{DatabaseUrl, Store, StoreError, each};
 
 /// Brings the schema to the newest version.
 pub(super) async fn migrate(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError> {
-    refuse_newer(store, url).await?;
+    let (found, known) = refuse_newer(store, url).await?;
+    if (1..known).contains(&found) {
+        tracing::info!("bringing the schema of {url} from version {found} to {known}");
+    }
     let result = each!(write store, |pool, _Db| { migrator(store).run(pool).await });
     result.map_err(|error| match error {
         MigrateError::VersionMismatch(version) | MigrateError::Dirty(version) => StoreError::NotOurs {
@@ -29,7 +32,8 @@ pub(super) async fn migrate(store: &Store, url: &DatabaseUrl) -> Result<(), Stor
 }
 
 /// A newer ringscope's schema must stay as it is, whatever this binary would do with it.
-async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError> {
+/// Returns the version found, 0 of a new database, and the newest that there is.
+async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(i64, i64), StoreError> {
     let known = VERSIONS.iter().map(|(version, ..)| *version).max().unwrap_or(0);
     let found = each!(write store, |pool, _Db| {
         // The table is not there in a new database.
@@ -42,7 +46,7 @@ async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError
     if found > known {
         return Err(StoreError::SchemaNewer { url: url.to_string(), found, known });
     }
-    Ok(())
+    Ok((found, known))
 }
 
 fn migrator(store: &Store) -> Migrator {

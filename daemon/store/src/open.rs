@@ -40,9 +40,18 @@ impl Store {
             DatabaseUrl::None => return Ok(None),
             DatabaseUrl::SqliteMemory => memory(url).await?,
             DatabaseUrl::Sqlite(path) => sqlite(url, path).await?,
-            DatabaseUrl::Postgres(_) => postgres(url).await?,
+            DatabaseUrl::Postgres(_) => {
+                // A migration of a large table takes longer than any statement of a daemon that runs.
+                let migrating = postgres(url, 1, Duration::ZERO).await?;
+                let migrated = migrations::migrate(&migrating, url).await;
+                migrating.close().await;
+                migrated?;
+                postgres(url, PG_CONNECTIONS, STATEMENT_TIMEOUT).await?
+            }
         };
-        migrations::migrate(&store, url).await?;
+        if matches!(store, Self::Lite { .. }) {
+            migrations::migrate(&store, url).await?;
+        }
         store.drop_empty_sources().await?;
         Ok(Some(store))
     }
@@ -73,10 +82,15 @@ impl Store {
     }
 }
 
-async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
+/// A `statement_timeout` of zero is none.
+async fn postgres(
+    url: &DatabaseUrl,
+    max_connections: u32,
+    statement_timeout: Duration,
+) -> Result<Store, StoreError> {
     let DatabaseUrl::Postgres(postgres) = url else { unreachable!("called for Postgres only") };
     let at_open = |error| StoreError::at_open(url, &error);
-    let timeout = STATEMENT_TIMEOUT.as_millis().to_string();
+    let timeout = statement_timeout.as_millis().to_string();
     let options = postgres
         .options()
         .map_err(at_open)?
@@ -84,7 +98,7 @@ async fn postgres(url: &DatabaseUrl) -> Result<Store, StoreError> {
         .options([("statement_timeout", timeout.as_str())])
         .disable_statement_logging();
     let pool = PgPoolOptions::new()
-        .max_connections(PG_CONNECTIONS)
+        .max_connections(max_connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .connect_with(options.clone())
         .await;

@@ -104,7 +104,7 @@ impl Store {
             _ => HashMap::new(),
         };
         for day in self.days(Family::of(resolution)).await? {
-            if day.to_ms() <= from_ms || day.from_ms() >= to_ms {
+            if day.ends_ms() <= from_ms || day.begins_ms() >= to_ms {
                 continue;
             }
             match self.day(day, &mut taker, &mut recent).await {
@@ -221,8 +221,8 @@ impl Metric {
 /// The statement that reads what a day has of a segment. Few series are looked up in each span; of many the whole spans are read.
 fn day_sql(day: Day, segment: Segment, names: &Names) -> String {
     let Segment { resolution, from_ms, to_ms } = segment;
-    let first_ms = resolution.span_of(from_ms).max(day.from_ms());
-    let last_ms = to_ms.min(day.to_ms());
+    let first_ms = resolution.span_of(from_ms).max(day.begins_ms());
+    let last_ms = to_ms.min(day.ends_ms());
     let select = format!(
         "SELECT from_ms, series, points FROM {} WHERE level_ms = {}",
         day.table(),

@@ -148,6 +148,9 @@ impl Store {
     /// What the driver says.
     pub async fn processes(&self, keys: &[String]) -> Result<Restored, StoreError> {
         let mut restored = Restored::default();
+        if keys.is_empty() {
+            return Ok(restored);
+        }
         let places: Vec<String> = (1..=keys.len()).map(|place| format!("${place}")).collect();
         let sql = format!("{FACTS_AND_COUNTERS} WHERE p.key IN ({})", places.join(", "));
         each!(read self, |pool| {

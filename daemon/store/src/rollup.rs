@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 use ringscope_api::clock::Timestamp;
 use sqlx::{QueryBuilder, Row as _};
 
+use super::bulk::{chunks, upsert};
 use super::columns::{Packer, Values, unpack};
 use super::days::Kept;
 use super::fold::Fold;
 use super::leader::fence;
 use super::resolution::Resolution;
-use super::write::{chunks, upsert};
 use super::{Store, StoreError, each};
 
 /// Up to when each resolution holds everything; of the samples, from when; and since when there is history at all.

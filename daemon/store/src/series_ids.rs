@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ringscope_api::clock;
 use sqlx::{QueryBuilder, Row as _};
 
+use super::bulk::chunks;
 use super::days::Day;
-use super::write::chunks;
 use super::{Store, StoreError, each};
 
 /// What a series is of.

@@ -19,6 +19,7 @@ const CHILD_DATABASE: &str = "RINGSCOPE_TEST_CHILD_DATABASE";
 #[allow(clippy::disallowed_methods, reason = "a test that starts itself again")]
 async fn child_daemon() {
     let Ok(database_url) = std::env::var(CHILD_DATABASE) else { return };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let server = ringscope_daemon::serve::Server::bind(config(&database_url)).await.unwrap();
     println!("\nlistening {}", server.local_addr());
     server.run(CancellationToken::new()).await.unwrap();

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use ringscope_api::clock;
 use ringscope_daemon::config::ServeConfig;
-use ringscope_store::{ProcessRow, Store, WriteSet};
+use ringscope_store::Store;
 use serde_json::Value;
 use sqlx::postgres::PgPool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
@@ -51,37 +50,6 @@ async fn postgres_of_the_first_release() {
     upgraded(&postgres.url()).await;
 }
 
-/// The recording is of one day, and a daemon remembers for an hour what ended: it ended just now. Returns how many did.
-async fn of_now(store: &Store) -> usize {
-    let ended_ns = clock::now().0;
-    let mut processes = store.restore().await.unwrap().processes;
-    let ended = store.ended(clock::Timestamp(0)).await.unwrap();
-    processes.extend(store.processes(&ended).await.unwrap().processes);
-    processes.sort_by(|one, other| one.key.cmp(&other.key));
-    processes.dedup_by(|one, other| one.key == other.key);
-    processes.retain(|process| process.ended_at_ns.is_some());
-    let mut set = WriteSet::default();
-    for process in &mut processes {
-        process.ended_at_ns = Some(ended_ns);
-        for communicator in &mut process.communicators {
-            communicator.ended_at_ns = communicator.ended_at_ns.map(|_| ended_ns);
-        }
-        let identity = process.identity.clone().unwrap_or_default();
-        set.processes.push(ProcessRow {
-            key: process.key.clone(),
-            job: identity.job,
-            host: identity.host,
-            pid: identity.pid.into(),
-            started_ns: identity.start_time_ns.cast_signed(),
-            ended_ns: Some(ended_ns.cast_signed()),
-            facts: prost::Message::encode_to_vec(process),
-            updated_ns: ended_ns.cast_signed(),
-        });
-    }
-    store.write(&set).await.unwrap();
-    processes.len()
-}
-
 fn dump(database: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/upgrade");
     std::fs::read_to_string(folder.join(format!("first-release.{database}.sql"))).unwrap()
@@ -91,8 +59,6 @@ async fn upgraded(url: &str) {
     // The store alone: the schema is brought up to date, with every row.
     let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
     let before = Rows::of(&store).await;
-    let n_ended = of_now(&store).await;
-    assert!(n_ended > 0);
     assert!(
         before.counts.values().all(|n| *n > 0),
         "the recording has something of everything: {:?}",

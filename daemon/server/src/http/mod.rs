@@ -145,14 +145,13 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .fallback(ui::asset)
         .layer(compression)
         .layer(timeout);
-    let batches = batches.layer(DefaultBodyLimit::disable()).layer(timeout);
     // Strangers may send these: they hold none of the room of others' uploads, and so little that it need not be counted.
     let access = access.layer(DefaultBodyLimit::max(SIGN_IN_BYTES_MAX)).layer(timeout);
     let certificate = app.0.tls.clone();
     let routes = Router::new()
         .merge(views)
         .merge(files)
-        .merge(batches)
+        .merge(batches.layer(DefaultBodyLimit::disable()).layer(timeout))
         .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
         .merge(access)

@@ -65,5 +65,5 @@ fn of_service(sample: ServiceSample, ts_ms: i64) -> SummationSampleRow {
     }
 }
 
-/// Rows of history written per second: 90 MB a day of SQLite at most per hundred of them.
+/// Samples of history written per second: each is some bytes of the database, and some of what is written ahead of it.
 const SAMPLE_ROWS_PER_S_MAX: usize = 1000;

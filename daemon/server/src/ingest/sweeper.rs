@@ -11,7 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::StoreState;
 
 /// Sweeps whenever the store is open, until `stop`.
-pub(super) async fn run(state: watch::Receiver<StoreState>, keep: Keep, stop: CancellationToken) {
+pub(super) async fn run(mut state: watch::Receiver<StoreState>, keep: Keep, stop: CancellationToken) {
+    // At once, and not an interval later: an older history is missed until it is moved.
+    let opened = state.wait_for(|state| matches!(state, StoreState::Open(_)));
+    if stop.run_until_cancelled(opened).await.is_none_or(|opened| opened.is_err()) {
+        return;
+    }
     let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {

@@ -55,7 +55,7 @@ pub struct NotifyConfig {
 pub struct Pace {
     /// An incident must have been open for so long, else it was nothing. Default 5 s.
     pub fire_after: Duration,
-    /// And must be over for so long, so that flapping makes one message. Default 20 s, as their `keep_firing_for`.
+    /// And must be over for so long, so that flapping makes one message. Default 20 s: longer than an agent takes to restart.
     pub resolve_after: Duration,
     /// How often an Alertmanager is told again, and a target that failed is tried again. Default 1 min.
     pub repeat: Duration,
