@@ -1,5 +1,5 @@
-//! How much of a core the daemon needs for a thousand ranks: 125 agents with eight ranks each send, every second, a
-//! batch in which every counter of every rank changed, over HTTP to a daemon in a process of its own.
+//! How much of a core the daemon needs for a thousand ranks: 125 agents with eight ranks each read four times a second, and send
+//! as often as the daemon lets them a batch in which every counter of every rank changed, over HTTP to a daemon in a process of its own.
 //!
 //! `cargo run --release -p ringscope --example bench_ingest -- [--seconds 10] [--rounds 3]
 //! [--store none|sqlite|postgres|all] [--hosts 125] [--tls] [--operations 0] [--history-hosts 1000]`
@@ -36,6 +36,8 @@ mod daemon;
 mod history;
 #[path = "bench_ingest/load.rs"]
 mod load;
+#[path = "bench_ingest/pace.rs"]
+mod pace;
 #[path = "bench_ingest/proc.rs"]
 mod proc;
 #[path = "bench_ingest/reads.rs"]
@@ -92,8 +94,8 @@ async fn main() {
     let ways: &[bool] = if args.iter().any(|arg| arg == "--tls") { &[false, true] } else { &[false] };
     let history_hosts = number("--history-hosts", 1000);
     println!(
-        "{} ranks on {} hosts, {} communicators x {} primitives per rank: {} samples, {} counters in {} batches a second, \
-         {seconds} s; {} x {}",
+        "{} ranks on {} hosts, {} communicators x {} primitives per rank: {} samples, {} counters in {} batches, four times a second or \
+         as the daemon says, {seconds} s; {} x {}",
         shape.hosts * shape.ranks_per_host,
         shape.hosts,
         shape.communicators,

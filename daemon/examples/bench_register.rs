@@ -6,7 +6,8 @@
 //!
 //! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts, with 16 channels. CPU is
 //! the daemon's own from the first batch until it has judged the communicator of all; /healthz is asked every 20 ms
-//! meanwhile. Then, for `--seconds`, every agent sends four batches a second in which every counter changed, and when it is
+//! meanwhile. Then, for `--seconds`, every counter changes four times a second, and every agent sends that as agents do: as often
+//! as the daemon lets it, or at each reading with `--each-reading`, as agents of older releases do; and when it is
 //! quiet /metrics is scraped. `--beside` is
 //! an older build of `bench_ingest` or of this program, and `--tls` has this one by https too: they take turns. Prints a table,
 //! and one line of JSON.
@@ -31,6 +32,8 @@ mod common;
 mod daemon;
 #[path = "bench_register/job.rs"]
 mod job;
+#[path = "bench_ingest/pace.rs"]
+mod pace;
 #[path = "bench_ingest/proc.rs"]
 mod proc;
 mod sending;
@@ -76,6 +79,8 @@ struct Options {
     seconds: u64,
     sqlite: bool,
     nics: u32,
+    /// Agents send each reading, whatever the daemon says.
+    each_reading: bool,
     /// Older build, if any, and this one.
     programs: Vec<Program>,
 }
@@ -113,6 +118,7 @@ async fn main() {
         seconds: number("--seconds", 5),
         sqlite: args.iter().any(|arg| arg == "--sqlite"),
         nics: u32::try_from(number("--nics", 0)).unwrap(),
+        each_reading: args.iter().any(|arg| arg == "--each-reading"),
         programs,
     };
     println!(
@@ -123,7 +129,7 @@ async fn main() {
         proc::cpu_model(),
     );
     println!(
-        "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | 4 Hz: CPU   \
+        "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | steady: CPU   \
          µs a batch  batches/s  p99 ms  GiB a day | series  scrape ms  max ms  CPU ms"
     );
     let mut all = Vec::new();
@@ -159,7 +165,7 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
 
     let health = (!program.tls).then(|| Health::of(&base_url));
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
-    let registered = send(&agents, &job, 1).await;
+    let registered = send(&agents, &job, (1, 1)).await;
     let wall_s = start.elapsed().as_secs_f64();
     let judged_s = until_judged(&base_url, start).await;
     let cpu_s = proc::tree_cpu_s(pid) - before;
@@ -170,11 +176,15 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
     let mut steady = Sent::default();
     let mut due = start;
-    let mut number = 1;
+    let (mut number, mut reading) = (1, 1);
     while start.elapsed() < Duration::from_secs(options.seconds) {
         number += 1;
-        steady.add(send(&agents, &job, number).await);
-        due += Duration::from_millis(250);
+        reading += 1;
+        let sent = send(&agents, &job, (number, reading)).await;
+        let readings = if options.each_reading { 1 } else { sent.readings.max(1) };
+        steady.add(sent);
+        reading += u64::from(readings) - 1;
+        due += pace::READING * readings;
         tokio::time::sleep_until(due.into()).await;
     }
     let steady_cpu_s = proc::tree_cpu_s(pid) - before;
@@ -230,17 +240,20 @@ async fn scrape(base_url: &str, pid: u32) -> Scrapes {
 struct Sent {
     latencies_ms: Vec<f64>,
     refused: usize,
+    /// From these batches to the next ones.
+    readings: u32,
 }
 
 impl Sent {
     fn add(&mut self, other: Self) {
         self.latencies_ms.extend(other.latencies_ms);
         self.refused += other.refused;
+        self.readings = self.readings.max(other.readings);
     }
 }
 
-/// Every agent sends its batch of this number, [`AT_ONCE`] of them at a time.
-async fn send(agents: &Arc<[sending::Daemon]>, job: &Arc<Job>, number: u64) -> Sent {
+/// Every agent sends its batch of this number, of this reading, [`AT_ONCE`] of them at a time.
+async fn send(agents: &Arc<[sending::Daemon]>, job: &Arc<Job>, (number, reading): (u64, u64)) -> Sent {
     let next = Arc::new(AtomicU64::new(0));
     let senders = (0..AT_ONCE).map(|_| {
         let (agents, job, next) = (Arc::clone(agents), Arc::clone(job), Arc::clone(&next));
@@ -251,10 +264,13 @@ async fn send(agents: &Arc<[sending::Daemon]>, job: &Arc<Job>, number: u64) -> S
                 if host >= job.hosts {
                     return sent;
                 }
-                let batch = job.batch(host, number);
+                let batch = job.batch(host, number, reading);
                 let agent = &agents[host as usize % agents.len()];
                 let start = Instant::now();
-                sent.refused += usize::from(agent.send(&batch).await.is_err());
+                match agent.send(&batch).await {
+                    Ok(reply) => sent.readings = sent.readings.max(pace::readings(&reply)),
+                    Err(_) => sent.refused += 1,
+                }
                 sent.latencies_ms.push(start.elapsed().as_secs_f64() * 1000.0);
             }
         })
@@ -398,7 +414,8 @@ What it costs the daemon that a large job starts, and then sends four times a se
 
   --ranks 1000,4000,10000   sizes of jobs; eight ranks on each host
   --rounds 3                of each size
-  --seconds 5               how long the agents send four batches a second; counters are stored every 20 s or less often
+  --seconds 5               how long counters change four times a second; they are stored every 20 s or less often
+  --each-reading            agents send each of these changes, and do not wait as the daemon lets them
   --sqlite                  with a database
   --nics 0                  NICs of each host
   --tls                     this build by https too

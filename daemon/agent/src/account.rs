@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch::{self, Communicator};
 
 use super::delta::{changed, delta};
+use super::steady::goes_on;
 use super::tell::has_ended;
 
 /// Not queued, or queued in a batch that will not arrive.
@@ -97,6 +98,15 @@ impl Account {
     pub(super) fn end(&mut self, state: batch::ProcessState, at_ns: u64) {
         self.now.state = state.into();
         self.now.ended_at_ns.get_or_insert(at_ns);
+    }
+
+    /// Whether what changed since it was queued is nothing that anybody looks for at once: see [`super::steady`].
+    pub(super) fn may_wait(&self) -> bool {
+        match &self.said {
+            _ if self.now.identity.is_none() => true,
+            None => false,
+            Some(said) => said.version == self.version && goes_on(&said.rest, &self.now),
+        }
     }
 
     /// What changed since it was queued. Nothing while nothing has been read.

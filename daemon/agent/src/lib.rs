@@ -25,7 +25,7 @@
 //! * `mark`: says in the folder that an agent reads it. `sweep`: removes what processes without an agent have left there.
 //! * `sandbox`: gives up what an agent never needs. `programs`: the two programs that it needs, and who starts them for it.
 //! * `account`: what is known of a process and what has been said of it. `tell`: a communicator in the words of the batch.
-//!   `delta`: what is worth saying.
+//!   `delta`: what is worth saying; `steady`: what of it may wait for a moment.
 //! * `backlog`: batches on disk while the daemon is away. `transport`: one HTTP request.
 //!
 //! Nothing is lost with the agent itself: segments and logs outlive it, values are absolute, and the next agent reads
@@ -79,6 +79,7 @@ mod sandbox;
 mod segment_file;
 mod sender;
 pub mod shared_dir;
+mod steady;
 mod summations;
 pub mod sweep;
 mod tell;

@@ -24,6 +24,7 @@ use super::mark::Mark;
 use super::rights::Rights;
 use super::room::Room;
 use super::sender::{NewsBox, Outgoing, Sender};
+use super::steady;
 use super::tracker::Tracker;
 use super::transport::Transport;
 
@@ -66,6 +67,8 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let news = NewsBox::default();
     let sender = Sender { backlog, transport, news: news.clone(), said: None };
     let reader = Reader {
+        interval: config.interval,
+        counts_wait: Duration::ZERO,
         hardware: Hardware::new(&config),
         kernel: Kernel::new(&config),
         held_to,
@@ -85,7 +88,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         read_at: Timestamp(0),
         resend_all_at: None,
     };
-    let (read, ()) = tokio::join!(reader.run(config.interval, shutdown), sender.run(outgoing));
+    let (read, ()) = tokio::join!(reader.run(shutdown), sender.run(outgoing));
     read
 }
 
@@ -107,6 +110,10 @@ fn mark(dir: &Path) -> Option<Mark> {
 
 /// The reading half of an agent.
 struct Reader {
+    /// From one reading to the next.
+    interval: Duration,
+    /// As the daemon says.
+    counts_wait: Duration,
     hardware: Hardware,
     kernel: Kernel,
     /// The folder that a confined agent may write in.
@@ -127,8 +134,8 @@ struct Reader {
 }
 
 impl Reader {
-    async fn run(mut self, interval: Duration, shutdown: CancellationToken) -> Result<(), AgentError> {
-        let mut timer = tokio::time::interval(interval);
+    async fn run(mut self, shutdown: CancellationToken) -> Result<(), AgentError> {
+        let mut timer = tokio::time::interval(self.interval);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let is_last = tokio::select! {
@@ -182,15 +189,21 @@ impl Reader {
             self.tracker.wish(&wishes, news.raised);
         }
         self.tracker.inquire(&news.inquiries);
+        self.counts_wait = news.counts_wait.unwrap_or(self.counts_wait);
         self.hardware.poll(monotonic);
         // What is read after this moment may have happened after it, never before.
         self.read_at = ringscope_api::clock::now();
         self.tracker.poll(monotonic);
-        let changes = self.tracker.changes();
         let is_due = self.needs_heartbeat(now, news.settled, is_last)
             || self.has_hardware(news.settled)
-            || self.kernel.is_new() && news.settled >= self.last_seq;
-        if changes.is_empty() && !resend_all && !is_due && !is_last {
+            || self.kernel.is_new() && news.settled >= self.last_seq
+            || resend_all
+            || is_last;
+        if !is_due && self.may_wait(now) {
+            return Vec::new();
+        }
+        let changes = self.tracker.changes();
+        if !is_due && changes.is_empty() {
             return Vec::new();
         }
         self.queued_at = Some(now);
@@ -225,6 +238,14 @@ impl Reader {
             silent >= HEARTBEAT || silent >= PULSE && waits()
         });
         is_due && !is_last && settled >= self.last_seq
+    }
+
+    /// Whether this reading need not be told, because a later one will be soon and has all that it has. Not where somebody
+    /// waits in a call: whoever judges that looks at each reading.
+    fn may_wait(&self, now: Instant) -> bool {
+        let wait = steady::wait(self.counts_wait, self.interval);
+        let is_early = self.queued_at.is_some_and(|at| now.duration_since(at) < wait);
+        is_early && self.tracker.may_wait() && !self.tracker.waits(ringscope_api::clock::now(), &PULSE_AGES)
     }
 
     /// While older batches wait, a newer reading takes the place of this one: the daemon would see both too late.

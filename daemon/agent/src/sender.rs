@@ -48,6 +48,8 @@ pub(super) struct News {
     pub(super) wishes: Option<Vec<Wish>>,
     /// The jobs that diagnosis raises; counts with `wishes`.
     pub(super) raised: Vec<String>,
+    /// How long counts may wait, if the daemon has answered since.
+    pub(super) counts_wait: Option<Duration>,
     /// What the daemon wants to know, at most [`MAX_INQUIRIES`].
     pub(super) inquiries: Vec<Inquiry>,
 }
@@ -171,7 +173,7 @@ impl Sender {
 
     async fn settle(&mut self, sent: Sent, outcome: Outcome, line: &mut Line) {
         match outcome {
-            Outcome::Taken { resend_all, wishes, inquiries, raised } => {
+            Outcome::Taken { resend_all, wishes, inquiries, raised, counts_wait } => {
                 if line.failures > 0 {
                     tracing::info!("the daemon is back");
                 }
@@ -182,6 +184,7 @@ impl Sender {
                     if sent.seq.is_some() {
                         news.wishes = Some(wishes);
                         news.raised = raised;
+                        news.counts_wait = Some(counts_wait);
                     }
                     let room = MAX_INQUIRIES.saturating_sub(news.inquiries.len());
                     news.inquiries.extend(inquiries.into_iter().take(room));

@@ -237,13 +237,21 @@ impl Tracker {
     /// What changed since it was queued.
     #[must_use]
     pub fn changes(&self) -> Vec<batch::Process> {
-        let shadowed = self.shadowed();
+        self.told(&self.shadowed()).filter_map(Account::changes).collect()
+    }
+
+    /// Whether all that changed since it was queued may wait: see [`super::steady`].
+    pub(super) fn may_wait(&self) -> bool {
+        self.told(&self.shadowed()).all(Account::may_wait)
+    }
+
+    /// What is told of all processes but those of `shadowed` segments.
+    fn told<'a>(&'a self, shadowed: &BTreeSet<PathBuf>) -> impl Iterator<Item = &'a Account> {
         let with_segment = (self.processes.iter())
             .filter(|(path, _)| !shadowed.contains(*path))
-            .filter_map(|(_, tracked)| tracked.process.account.changes());
-        let without = self.log_only.processes.values().filter_map(|logged| logged.account.changes());
-        let not_yet = self.launches.accounts().filter_map(Account::changes);
-        with_segment.chain(without).chain(not_yet).collect()
+            .map(|(_, tracked)| &tracked.process.account);
+        let without = self.log_only.processes.values().map(|logged| &logged.account);
+        with_segment.chain(without).chain(self.launches.accounts())
     }
 
     /// Whether a call of some living process has been open for a time in this range.

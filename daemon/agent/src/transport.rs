@@ -41,6 +41,8 @@ pub(super) enum Outcome {
         inquiries: Vec<Inquiry>,
         /// Jobs that diagnosis raises.
         raised: Vec<String>,
+        /// How long counts may wait.
+        counts_wait: Duration,
     },
     /// The daemon itself will never take it.
     Refused(String),
@@ -113,9 +115,11 @@ fn outcome(status: StatusCode, headers: &HeaderMap, answer: &[u8]) -> Outcome {
     let kind = text(headers, header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
     if status == StatusCode::OK
         && kind == PROTOBUF
-        && let Ok(IngestReply { resend_all, wishes, inquiries, raised, .. }) = IngestReply::decode(answer)
+        && let Ok(IngestReply { resend_all, wishes, inquiries, raised, counts_wait_ms, .. }) =
+            IngestReply::decode(answer)
     {
-        return Outcome::Taken { resend_all, wishes, inquiries, raised };
+        let counts_wait = Duration::from_millis(counts_wait_ms.into());
+        return Outcome::Taken { resend_all, wishes, inquiries, raised, counts_wait };
     }
     if tls::is_https_port(answer) {
         return Outcome::Away(tls::HTTPS_PORT.to_owned());

@@ -9,6 +9,7 @@ use ringscope_wire::batch::{
 use tokio::task::JoinSet;
 
 use crate::common::batches::START_NS;
+use crate::pace::{READING, readings};
 use crate::sending::Daemon;
 
 /// The cluster that is simulated.
@@ -37,6 +38,8 @@ pub(crate) struct Agent {
     operations: u32,
     offset: Duration,
     facts_sent: bool,
+    /// From the batch before to this one.
+    readings: u32,
 }
 
 impl Default for Shape {
@@ -69,13 +72,14 @@ pub(crate) fn agents(shape: Shape) -> Vec<Agent> {
             },
             operations: shape.operations,
             // Agents are not in step.
-            offset: Duration::from_secs(1) * host / shape.hosts,
+            offset: READING * host / shape.hosts,
             facts_sent: false,
+            readings: 1,
         })
         .collect()
 }
 
-/// Every agent sends a batch a second, for this long.
+/// Every agent reads four times a second and sends as often as the daemon lets it, for this long.
 pub(crate) async fn rounds(daemon: &Daemon, agents: &mut Vec<Agent>, time: Duration) -> Measured {
     let start = Instant::now();
     let mut running = JoinSet::new();
@@ -101,14 +105,14 @@ impl Agent {
             tokio::time::sleep_until(due.into()).await;
             self.advance();
             let sent = Instant::now();
-            let taken = daemon.send(&self.batch).await.is_ok();
+            let reply = daemon.send(&self.batch).await;
             measured.latencies_ms.push(sent.elapsed().as_secs_f64() * 1000.0);
-            if taken {
-                self.forget_facts();
-            } else {
-                measured.refused += 1;
+            match &reply {
+                Ok(_) => self.forget_facts(),
+                Err(_) => measured.refused += 1,
             }
-            due += Duration::from_secs(1);
+            self.readings = reply.as_ref().map_or(1, readings);
+            due += READING * self.readings;
         }
         (self, measured)
     }
@@ -116,22 +120,22 @@ impl Agent {
     /// Every counter grows.
     fn advance(&mut self) {
         self.batch.seq_number += 1;
-        self.batch.sent_at_ns = START_NS + self.batch.seq_number * 1_000_000_000;
+        let (readings, calls) = (u64::from(self.readings), u64::from(self.readings) * CALLS);
+        self.batch.sent_at_ns = self.batch.sent_at_ns.max(START_NS) + readings * READING_NS;
         for process in &mut self.batch.processes {
             for counters in &mut process.counters {
-                counters.issued_calls += 120;
-                counters.issued_bytes += 120 * 33_554_432;
-                counters.completed_calls += 120;
-                counters.completed_bytes += 120 * 33_554_432;
-                counters.failed_calls += 1;
-                counters.busy_ns += 120 * 2_345_678;
+                counters.issued_calls += calls;
+                counters.issued_bytes += calls * 33_554_432;
+                counters.completed_calls += calls;
+                counters.completed_bytes += calls * 33_554_432;
+                counters.busy_ns += calls * 2_345_678;
             }
             for operation in process.in_flight.iter_mut().chain(&mut process.last_completed) {
-                operation.seq_number += 120;
-                operation.issued_at_ns += 1_000_000_000;
+                operation.seq_number += calls;
+                operation.issued_at_ns += readings * READING_NS;
             }
             let n_communicators = process.last_completed.len().max(1);
-            let (seq, n) = (self.batch.seq_number, u64::from(self.operations));
+            let (seq, n) = (self.batch.seq_number, u64::from(self.operations) * readings / 4);
             process.completed_operations = (0..n)
                 .map(|number| Operation {
                     seq_number: seq * n + number,
@@ -243,3 +247,7 @@ fn operation(local_id: u64, state: OperationState) -> Operation {
         ..Operation::default()
     }
 }
+
+/// Calls of each primitive between two readings: some hundred a second.
+const CALLS: u64 = 30;
+const READING_NS: u64 = 250_000_000;

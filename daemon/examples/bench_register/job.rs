@@ -1,9 +1,11 @@
 //! The job that starts.
 
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION,
-    HostHardware, Identity, Level, Operation, OperationState, Process, ProcessState, RingPosition, Sources,
+    Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion, Counters,
+    FORMAT_VERSION, HostHardware, Identity, Level, Operation, OperationState, Process, ProcessState,
+    RingPosition, Sources,
 };
+use ringscope_wire::segment::layout::VERSION;
 
 use crate::common::batches::{START_NS, hardware};
 
@@ -20,15 +22,17 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// What a host's agent tells. The first has everything, the others that every counter grew.
-    pub(crate) fn batch(&self, host: u32, number: u64) -> Batch {
+    /// What a host's agent tells. The first has everything, the others that every counter grew since, as of this reading.
+    pub(crate) fn batch(&self, host: u32, number: u64, reading: u64) -> Batch {
         Batch {
             format_version: FORMAT_VERSION,
             agent_id: format!("bench-agent-{host}"),
             agent_host: name(host),
             seq_number: number,
-            sent_at_ns: START_NS + number * 250_000_000,
-            processes: (0..PER_HOST).map(|local| self.process(host, local, number)).collect(),
+            sent_at_ns: START_NS + reading * 250_000_000,
+            posted_at_ns: START_NS + reading * 250_000_000,
+            reads_segment_version: VERSION,
+            processes: (0..PER_HOST).map(|local| self.process(host, local, number == 1, reading)).collect(),
             hardware: (number == 1 && self.nics > 0).then(|| self.hardware(host)).into_iter().collect(),
             ..Batch::default()
         }
@@ -39,11 +43,11 @@ impl Job {
         hardware(&name(host), &nics.iter().map(String::as_str).collect::<Vec<_>>(), START_NS)
     }
 
-    fn process(&self, host: u32, local: u32, number: u64) -> Process {
+    fn process(&self, host: u32, local: u32, is_first: bool, number: u64) -> Process {
         let (rank, n_ranks) = (host * PER_HOST + local, self.hosts * PER_HOST);
         // Communicator, its calls a step, by primitive.
         let counted = [(1, 1), (2, 1), (2, 4), (2, 5), (3, 1), (3, 4), (3, 5)];
-        let facts = (number == 1).then(|| {
+        let facts = is_first.then(|| {
             vec![
                 self.communicator(1, "world", 0x1000, rank, n_ranks),
                 self.communicator(2, "tp", 0x2000 + u64::from(host), local, PER_HOST),
@@ -52,7 +56,7 @@ impl Job {
         });
         Process {
             key: format!("{}/{}/{START_NS}", name(host), 4000 + local),
-            identity: (number == 1).then(|| Identity {
+            identity: is_first.then(|| Identity {
                 host: name(host),
                 pid: 4000 + local,
                 start_time_ns: START_NS,
@@ -65,17 +69,21 @@ impl Job {
             }),
             communicators: facts.unwrap_or_default(),
             counters: counted.map(|(local_id, primitive)| counters(local_id, primitive, number)).to_vec(),
-            in_flight: vec![Operation {
-                local_id: 3,
-                primitive: 1,
-                seq_number: number,
-                bytes: 33_554_432,
-                count: 8_388_608,
-                datatype: 7,
-                state: OperationState::Issued.into(),
-                issued_at_ns: START_NS + number * 250_000_000,
-                ..Operation::default()
-            }],
+            in_flight: vec![operation(3, number, OperationState::Issued)],
+            last_completed: (1..=3)
+                .map(|local_id| operation(local_id, number - 1, OperationState::Completed))
+                .collect(),
+            sequences: (1..=3)
+                .map(|local_id| CallSequence {
+                    local_id,
+                    calls: number,
+                    hash: number,
+                    ..CallSequence::default()
+                })
+                .collect(),
+            segment_version: VERSION,
+            launched: true,
+            last_returned_at_ns: Some(START_NS + number * 250_000_000),
             collector_state: CollectorState::On.into(),
             state: ProcessState::Running.into(),
             level: Level::Counters.into(),
@@ -128,6 +136,23 @@ impl Job {
             completion: Completion::Profiler.into(),
             ..Communicator::default()
         }
+    }
+}
+
+fn operation(local_id: u64, number: u64, state: OperationState) -> Operation {
+    let issued_at_ns = START_NS + number * 250_000_000;
+    Operation {
+        local_id,
+        primitive: 1,
+        seq_number: number,
+        call_number: Some(number),
+        bytes: 33_554_432,
+        count: 8_388_608,
+        datatype: 7,
+        state: state.into(),
+        issued_at_ns,
+        completed_at_ns: (state == OperationState::Completed).then_some(issued_at_ns + 1_000_000),
+        ..Operation::default()
     }
 }
 

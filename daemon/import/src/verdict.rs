@@ -127,9 +127,9 @@ fn bandwidth(model: &Model, id: &str) -> Vec<ImportedBandwidth> {
     let Some(known) = id.parse().ok().and_then(|id| model.communicator(id)) else { return Vec::new() };
     let mut sums: BTreeMap<ringscope_wire::Primitive, (u64, u64)> = BTreeMap::new();
     for rank in known.ranks(model) {
-        for (primitive, counted) in rank.local.counters() {
+        for (primitive, counted) in rank.local.counters().iter() {
             let totals = counted.totals();
-            let sum = sums.entry(*primitive).or_default();
+            let sum = sums.entry(primitive).or_default();
             sum.0 = sum.0.saturating_add(totals.completed_bytes);
             sum.1 = sum.1.saturating_add(totals.busy_ns);
         }

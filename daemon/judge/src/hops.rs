@@ -120,7 +120,7 @@ pub fn hops<'a>(ranks: &'a Ranks<'a>, node_of: &'a [u32]) -> impl Iterator<Item 
             let next = ranks.at(next_at)?;
             let there = next.facts.rings.get(channel);
             Some(Hop {
-                channel: *channel,
+                channel,
                 rank: rank.rank,
                 next: place.next,
                 host: &rank.identity.host,

@@ -9,6 +9,7 @@ use super::channels::{Bounds, Cause};
 use super::facts::{Channels, HostChannels};
 use super::hardware::{Build, Explanation};
 use super::judgement::{Blame, Judgement, MAX_PROOF};
+use super::kinds::built_otherwise;
 use super::rank_channels::RankChannels;
 use super::{faults, words};
 
@@ -168,38 +169,18 @@ fn uneven(channels: &Channels, hosts: &[HostChannels], known: &Hosts<'_>) -> Vec
     let runs_on = |host: &HostChannels| {
         channels.ranks_of(host).next().and_then(|rank| rank.final_channels).unwrap_or_default()
     };
+    let build = |host: &Name| (known.build)(host).unwrap_or_default();
+    let otherwise = built_otherwise(hosts, base, build);
     let judge_host = |host: &HostChannels| {
         if host.init == base {
             let why = (known.explain)(&host.host);
-            let other = if why.is_none() { built_otherwise(host, hosts, known) } else { None };
+            let other = otherwise.get(&host.host).filter(|_| why.is_none()).cloned();
             Some(shortfall(channels, host, hosts, &uneven, why).of_other_hardware(other))
         } else {
             capped(channels, host, &uneven, runs_on(host))
         }
     };
     hosts.iter().filter_map(judge_host).collect()
-}
-
-/// How a host differs from every one that found more, so that it cannot be expected to find as many. Other models do; other
-/// numbers of GPUs, NICs or ranks only where another host is like it, for one alone may have lost some.
-fn built_otherwise(host: &HostChannels, hosts: &[HostChannels], known: &Hosts<'_>) -> Option<String> {
-    let build = |host: &HostChannels| (known.build)(&host.host).unwrap_or_default();
-    let own = build(host);
-    let numbers = |other: &HostChannels| {
-        let (n, others) = (host.places.len(), other.places.len());
-        let ranks = (others != n).then(|| format!("it has {n} of the ranks, they {others}"));
-        own.other_numbers(&build(other)).or(ranks)
-    };
-    let is_like = |other: &&HostChannels| {
-        other.host != host.host && own.other_models(&build(other)).is_none() && numbers(other).is_none()
-    };
-    let has_like = hosts.iter().any(|other| is_like(&other));
-    let mut how = None;
-    for other in hosts.iter().filter(|other| other.highest_init > host.init) {
-        let differs = own.other_models(&build(other)).or_else(|| numbers(other).filter(|_| has_like));
-        how = Some(differs?);
-    }
-    how
 }
 
 /// The cause where a host is built otherwise.

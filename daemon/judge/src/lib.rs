@@ -22,6 +22,7 @@ mod inputs;
 mod jobs;
 mod judge;
 mod judgement;
+mod kinds;
 mod ledger;
 mod news;
 pub mod nodes;

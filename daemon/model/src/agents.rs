@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringscope_api::Dropped;
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::Batch;
+use rustc_hash::FxHashMap;
 
 use super::limits::{MAX_AGENTS, SILENT_KEPT};
 use super::losses::{Losses, raise};
@@ -73,7 +74,8 @@ fn moved(at: Timestamp, from: Timestamp, to: Timestamp) -> Timestamp {
 #[derive(Default)]
 pub(super) struct Agents {
     ids: HashMap<String, u64>,
-    agents: HashMap<u64, Agent>,
+    /// By ids that we give.
+    agents: FxHashMap<u64, Agent>,
     newest: u64,
     forgotten: Dropped,
 }

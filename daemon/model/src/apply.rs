@@ -81,6 +81,7 @@ impl Model {
             agent_host: told.agent_host,
             job: &job,
             names: &mut self.names,
+            ways: &mut self.ways,
             losses: &mut self.losses,
         };
         let Some(known) = self.processes.get_mut(&id) else { return };
@@ -99,18 +100,16 @@ impl Model {
             merged.changed = known.locals.keys().copied().collect();
         }
         let ended = was_alive && known.ended.is_some();
-        if let Some(identity) = &known.identity {
-            merged.alarming |= ended;
-            if merged.alarming {
-                changes.alarmed.insert(Arc::clone(&identity.job));
-            }
+        merged.alarming |= ended && known.identity.is_some();
+        if let Some(identity) = known.identity.as_ref().filter(|_| merged.alarming) {
+            changes.alarmed.insert(Arc::clone(&identity.job));
         }
         let is_seen = !was_seen && known.look.is_some();
         if ended || merged.facts || was_unwatched {
             changes.facts.insert(process.key.clone());
         }
         if merged.counters {
-            changes.counters.insert(process.key.clone());
+            changes.counters.insert(Arc::clone(&known.key));
         }
         if merged.collector {
             // Whether it has a segment decides who has a rank.
@@ -128,7 +127,7 @@ impl Model {
         let of = summation::Told { process: id, stamp: told.stamp, at, now: told.now, heard_before };
         let heard = self.groups.hear(&process.summations, of, &self.older, &mut self.losses);
         if !heard.is_empty() {
-            changes.counters.insert(process.key.clone());
+            changes.counters.extend(self.processes.get(&id).map(|known| Arc::clone(&known.key)));
         }
         for (group, is_alarming) in heard {
             changes.summations.insert(group);

@@ -11,7 +11,7 @@ pub struct Changes {
     /// Keys of processes whose facts changed, or which were forgotten (then [`Model::process_facts`] gives `None`).
     pub facts: BTreeSet<String>,
     /// Keys of processes whose counters changed.
-    pub counters: BTreeSet<String>,
+    pub counters: BTreeSet<Name>,
     /// Communicators of which anything changed.
     pub communicators: BTreeSet<CommunicatorId>,
     /// Summation groups of which anything changed.

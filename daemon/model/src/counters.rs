@@ -1,7 +1,7 @@
 //! Cumulative counters: they only grow, so repeats and old batches change nothing.
 
 use ringscope_api::clock::Timestamp;
-use ringscope_wire::batch;
+use ringscope_wire::{Primitive, batch};
 
 use super::rate::Window;
 
@@ -93,6 +93,48 @@ impl Counted {
     #[must_use]
     pub fn completed_bytes_per_s(&self, now: Timestamp) -> f64 {
         self.window.rate(now)
+    }
+}
+
+/// The counters of one rank, by primitive. A rank calls a few of them, so they lie one behind the other.
+#[derive(Clone, Debug, Default)]
+pub struct Counters(Vec<(Primitive, Counted)>);
+
+impl Counters {
+    /// Those of this primitive, made if there are none.
+    pub(super) fn entry(&mut self, primitive: Primitive) -> &mut Counted {
+        let at = self.0.partition_point(|(known, _)| *known < primitive);
+        if self.0.get(at).is_none_or(|(known, _)| *known != primitive) {
+            self.0.reserve_exact(1);
+            self.0.insert(at, (primitive, Counted::default()));
+        }
+        &mut self.0[at].1
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Counted> {
+        self.0.iter_mut().map(|(_, counted)| counted)
+    }
+
+    /// Those of this primitive.
+    #[must_use]
+    pub fn get(&self, primitive: Primitive) -> Option<&Counted> {
+        self.iter().find(|(known, _)| *known == primitive).map(|(_, counted)| counted)
+    }
+
+    /// All, by primitive.
+    pub fn iter(&self) -> impl Iterator<Item = (Primitive, &Counted)> {
+        self.0.iter().map(|(primitive, counted)| (*primitive, counted))
+    }
+
+    /// All, in the order of their primitives.
+    pub fn values(&self) -> impl Iterator<Item = &Counted> {
+        self.0.iter().map(|(_, counted)| counted)
+    }
+
+    /// Whether nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 

@@ -5,8 +5,9 @@ use ringscope_wire::batch;
 
 use super::Model;
 use super::calls::OpenCall;
-use super::facts::{Evidence, Facts, LocalState, Position};
+use super::facts::{Evidence, Facts, LocalState};
 use super::limits::MAX_TOLD_MARKS;
+use super::places::Position;
 use super::process::{Identity, Local, Process, ProcessState};
 
 impl Model {
@@ -120,7 +121,7 @@ fn communicator(local_id: u64, facts: &Facts) -> batch::Communicator {
         gpu: facts.gpu.to_string(),
         init_channels: facts.init_channels,
         final_channels: facts.final_channels,
-        rings: facts.rings.iter().map(|(channel, place)| ring(*channel, place)).collect(),
+        rings: facts.rings.iter().map(|(channel, place)| ring(channel, place)).collect(),
         channel_settings: facts.settings.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
         sources: Some(batch::Sources {
             calls: facts.sources.calls,
@@ -180,7 +181,7 @@ fn counters(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Counter
         let totals = counted.totals();
         batch::Counters {
             local_id,
-            primitive: number(*primitive),
+            primitive: number(primitive),
             issued_calls: totals.issued_calls,
             issued_bytes: totals.issued_bytes,
             completed_calls: totals.completed_calls,

@@ -10,6 +10,7 @@ use super::calls::CommError;
 use super::graphs::Graphs;
 use super::limits::{MAX_CHANNELS, MAX_EVIDENCE, MAX_EVIDENCE_BYTES, MAX_RANKS, MAX_SETTINGS, MAX_WARNINGS};
 use super::names::Name;
+use super::places::{Places, Position, Way};
 use super::word::Word;
 
 /// What one rank says of a communicator.
@@ -29,8 +30,7 @@ pub struct Facts {
     pub gpu: Name,
     pub init_channels: Option<u32>,
     pub final_channels: Option<u32>,
-    /// By channel.
-    pub rings: BTreeMap<u32, Position>,
+    pub rings: Places,
     pub settings: BTreeMap<Name, i64>,
     pub sources: Sources,
     pub completion: Completion,
@@ -76,29 +76,6 @@ pub struct Sources {
     pub plugin: bool,
     /// The library's log.
     pub log: bool,
-}
-
-/// A rank's place in the ring of one channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Rank before it.
-    pub prev: u32,
-    /// Rank after it.
-    pub next: u32,
-    /// Transport to the next rank. Empty: not known.
-    pub transport: Name,
-    /// NIC of that hop. Empty: none, or not known.
-    pub nic: Name,
-    /// Whether that NIC reads the GPU's memory itself.
-    pub gpu_direct: bool,
-    /// NIC on which this rank receives from `prev`. Empty: none, or not known.
-    pub recv_nic: Name,
-    /// Index of the NIC in its net plugin.
-    pub nic_index: Option<u32>,
-    /// The same of `recv_nic`.
-    pub recv_nic_index: Option<u32>,
-    /// Rank whose proxy carries the hop to the next rank.
-    pub proxy_rank: Option<u32>,
 }
 
 /// A log line that proves a fact.
@@ -255,29 +232,25 @@ fn settings(told: &BTreeMap<String, i64>, word: &mut Word<'_>) -> BTreeMap<Name,
     told.iter().take(MAX_SETTINGS).map(|(name, value)| (word.names.intern(name), *value)).collect()
 }
 
-fn rings(told: &[batch::RingPosition], word: &mut Word<'_>) -> BTreeMap<u32, Position> {
-    let mut rings = BTreeMap::new();
+fn rings(told: &[batch::RingPosition], word: &mut Word<'_>) -> Places {
+    let mut places = Vec::with_capacity(told.len());
     for place in told {
         if place.channel >= MAX_CHANNELS {
             word.losses.add("channel_out_of_range");
             continue;
         }
-        rings.insert(
-            place.channel,
-            Position {
-                prev: place.prev,
-                next: place.next,
-                transport: word.names.intern(&place.transport),
-                nic: word.names.intern(&place.nic),
-                gpu_direct: place.gpu_direct,
-                recv_nic: word.names.intern(&place.recv_nic),
-                nic_index: place.nic_index,
-                recv_nic_index: place.recv_nic_index,
-                proxy_rank: place.proxy_rank,
-            },
-        );
+        let way = Way {
+            transport: word.names.intern(&place.transport),
+            nic: word.names.intern(&place.nic),
+            gpu_direct: place.gpu_direct,
+            recv_nic: word.names.intern(&place.recv_nic),
+            nic_index: place.nic_index,
+            recv_nic_index: place.recv_nic_index,
+        };
+        let (prev, next, proxy_rank) = (place.prev, place.next, place.proxy_rank);
+        places.push((place.channel, Position { prev, next, proxy_rank, way: word.ways.share(way) }));
     }
-    rings
+    Places::of(places)
 }
 
 fn evidence(

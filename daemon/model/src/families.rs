@@ -212,7 +212,7 @@ impl Model {
     }
 
     fn local_mut(&mut self, member: Member) -> Option<&mut super::Local> {
-        self.processes.get_mut(&member.process)?.locals.get_mut(&member.local_id)
+        self.processes.get_mut(&member.process)?.locals.get_mut(&member.local_id).map(|local| &mut **local)
     }
 }
 

@@ -32,6 +32,7 @@ impl Model {
             self.forget_blind(now);
             self.agents.sweep(now);
             self.forget_refusals(now);
+            self.ways.forget_unused();
             self.names.forget_unused();
         }
         changes
@@ -88,7 +89,7 @@ impl Model {
                 bytes.1 = bytes.1.saturating_add(counted.totals.completed_bytes);
             }
             changes.facts.insert(process.key.to_string());
-            changes.counters.insert(process.key.to_string());
+            changes.counters.insert(Arc::clone(&process.key));
         }
         if let Some(job) = self.jobs.get_mut(&communicator.job) {
             job.communicators.remove(&id);
@@ -201,7 +202,7 @@ impl Model {
                 process.n_links = process.locals.values().map(|local| local.links.len()).sum();
                 process.n_pairs = process.locals.values().map(|local| local.pairs.len()).sum();
                 changes.facts.insert(Arc::clone(&process.key).to_string());
-                changes.counters.insert(Arc::clone(&process.key).to_string());
+                changes.counters.insert(Arc::clone(&process.key));
             }
         }
     }

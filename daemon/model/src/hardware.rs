@@ -78,6 +78,7 @@ impl Model {
             now,
             agent_host: "",
             names: &mut self.names,
+            ways: &mut self.ways,
             losses: &mut self.losses,
         };
         let Some(changed) = known.merge(told, &mut word) else { return false };

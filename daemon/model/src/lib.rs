@@ -31,6 +31,7 @@ mod merge;
 mod names;
 mod newcomers;
 mod older;
+mod places;
 mod process;
 mod rate;
 mod refusals;
@@ -52,8 +53,8 @@ pub use agents::Reading;
 pub use calls::{CommError, IN_PROGRESS, Mark, OpenCall, Pair, Sequence};
 pub use changes::Changes;
 pub use communicator::{Communicator, RankRef};
-pub use counters::{Counted, Sent, Totals};
-pub use facts::{Evidence, Facts, LocalState, Position, Sources};
+pub use counters::{Counted, Counters, Sent, Totals};
+pub use facts::{Evidence, Facts, LocalState, Sources};
 pub use graphs::{GraphRow, Graphs, TreePlace};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
 pub use history::Completed;
@@ -61,6 +62,7 @@ pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
 pub use newcomers::{Bound, Newcomers};
 pub use older::OlderIds;
+pub use places::{Places, Position, Way};
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use refusals::Refusal;
 pub use samples::Sample;
@@ -76,6 +78,7 @@ use rustc_hash::FxHashMap;
 #[derive(Default)]
 pub struct Model {
     names: names::Names,
+    ways: places::Ways,
     agents: agents::Agents,
     keys: HashMap<Name, process::ProcessId>,
     /// By ids that we give: nobody can choose them so that they collide.
@@ -300,6 +303,12 @@ impl Job {
     /// Its processes.
     pub fn processes<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Process> {
         self.processes.iter().filter_map(|id| model.processes.get(id))
+    }
+
+    /// How many processes it has.
+    #[must_use]
+    pub fn n_processes(&self) -> usize {
+        self.processes.len()
     }
 
     /// Its communicators, by id.

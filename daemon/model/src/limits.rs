@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
-/// Ranks of a communicator (`rank_out_of_range`). NCCL itself runs on some tens of thousands; more is a corrupt number.
-pub const MAX_RANKS: u32 = 65_536;
+/// Ranks of a communicator (`rank_out_of_range`). NCCL itself runs on some tens of thousands, the largest jobs have a
+/// hundred thousand; more is a corrupt number.
+pub const MAX_RANKS: u32 = 131_072;
 
-/// Processes, living and remembered (`process_limit`): the largest clusters with room for an hour of restarts.
-pub const MAX_PROCESSES: usize = 100_000;
+/// Processes, living and remembered (`process_limit`): a hundred thousand ranks, and as many that have just been
+/// restarted. They take some 25 KiB each.
+pub const MAX_PROCESSES: usize = 250_000;
 
-/// Communicators, in use and remembered (`communicator_limit`).
-pub const MAX_COMMUNICATORS: usize = 100_000;
+/// Communicators, in use and remembered (`communicator_limit`): one for each of as many processes.
+pub const MAX_COMMUNICATORS: usize = 250_000;
 
 /// Agents (`agent_limit`): one a host, with room for restarts until the silent ones are forgotten.
 pub const MAX_AGENTS: usize = 50_000;

@@ -215,7 +215,7 @@ impl Process {
         let Some(primitive) = primitive(told.primitive, word.losses) else { return false };
         let at = word.at;
         let Some(local) = self.local(told.local_id, word) else { return false };
-        let counted = local.counters.entry(primitive).or_default();
+        let counted = local.counters.entry(primitive);
         // What is new in a process that was known before has grown from nothing since; in one that was not, when
         // these bytes moved is not known.
         if counted.window.is_empty()

@@ -12,7 +12,7 @@ use super::CommunicatorId;
 use super::activity::Activity;
 use super::agents::Stamp;
 use super::calls::{OpenCall, Pair, Sequence};
-use super::counters::{Counted, Sent};
+use super::counters::{Counters, Sent};
 use super::facts::Facts;
 use super::family::Claimed;
 use super::names::Name;
@@ -30,7 +30,7 @@ pub struct Process {
     pub(super) ended: Option<Timestamp>,
     pub(super) collector_state: batch::CollectorState,
     pub(super) collector: Collector,
-    pub(super) locals: BTreeMap<u64, Local>,
+    pub(super) locals: BTreeMap<u64, Box<Local>>,
     pub(super) n_links: usize,
     pub(super) n_pairs: usize,
     pub(super) open_calls: Vec<OpenCall>,
@@ -125,7 +125,7 @@ pub struct Local {
     pub(super) joined: Option<CommunicatorId>,
     /// What it says that it is.
     pub(super) claimed: Option<Claimed>,
-    pub(super) counters: BTreeMap<Primitive, Counted>,
+    pub(super) counters: Counters,
     pub(super) links: BTreeMap<(Primitive, u32), Sent>,
     pub(super) in_flight: Vec<batch::Operation>,
     pub(super) last_completed: Option<batch::Operation>,
@@ -297,7 +297,7 @@ impl Process {
 
     /// Its parts of communicators, by their local id.
     pub fn locals(&self) -> impl Iterator<Item = (u64, &Local)> {
-        self.locals.iter().map(|(local_id, local)| (*local_id, local))
+        self.locals.iter().map(|(local_id, local)| (*local_id, &**local))
     }
 
     /// When counters or facts of any of its communicators came last, by our clock. Absent: none ever came.
@@ -339,7 +339,7 @@ impl Local {
 
     /// Counters by primitive.
     #[must_use]
-    pub fn counters(&self) -> &BTreeMap<Primitive, Counted> {
+    pub fn counters(&self) -> &Counters {
         &self.counters
     }
 

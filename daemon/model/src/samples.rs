@@ -50,8 +50,8 @@ impl Model {
             let host = &rank.identity.host;
             let samples = by_host.entry(host).or_default();
             let new = |primitive| move || Sample::new(communicator.id(), host, primitive);
-            for (primitive, counted) in rank.local.counters() {
-                samples.entry(*primitive).or_insert_with(new(*primitive)).add_totals(counted.totals());
+            for (primitive, counted) in rank.local.counters().iter() {
+                samples.entry(primitive).or_insert_with(new(primitive)).add_totals(counted.totals());
             }
             for (primitive, traffic) in traffic(&rank, &neighbours) {
                 samples.entry(primitive).or_insert_with(new(primitive)).add_traffic(traffic);

@@ -47,7 +47,7 @@ fn a_batch_tells_what_changed_and_repeats_change_nothing() {
         ..cluster.word(1)
     };
     let changes = model.apply(&batch(3, 4, vec![counted.clone()]), at(4));
-    assert_eq!(changes.counters, [cluster.key(1)].into());
+    assert_eq!(changes.counters, [cluster.key(1).into()].into());
     assert_eq!((changes.facts, changes.communicators), (BTreeSet::new(), [cluster.id()].into()));
     assert_eq!(model.apply(&batch(4, 5, vec![counted]), at(5)), Changes::default());
 }

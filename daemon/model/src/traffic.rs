@@ -12,8 +12,8 @@ use ringscope_wire::Primitive;
 
 use super::Model;
 use super::communicator::{Communicator, RankRef};
-use super::facts::Position;
 use super::names::Name;
+use super::places::Position;
 
 /// Bytes that a rank sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,26 +85,26 @@ pub fn traffic(rank: &RankRef<'_>, neighbours: &Neighbours<'_>) -> BTreeMap<Prim
         let version = rank.identity.library_version;
         let called = rank.local.counters().iter().filter(|(_, counted)| counted.totals().completed_calls > 0);
         for (primitive, _) in called.filter(|(primitive, _)| primitive.is_untold_by(version)) {
-            traffic.entry(*primitive).or_default().untold_by = Some(version);
+            traffic.entry(primitive).or_default().untold_by = Some(version);
         }
     }
     if neighbours.tells_inside {
         return traffic;
     }
     let share = RingShare::of(rank, is_intra);
-    for (primitive, counted) in rank.local.counters() {
+    for (primitive, counted) in rank.local.counters().iter() {
         let completed = counted.totals().completed_bytes;
-        let computed = match *primitive {
+        let computed = match primitive {
             Primitive::AllToAll => Traffic {
-                intra_bytes: to_neighbours(rank, *primitive, completed, hosts),
+                intra_bytes: to_neighbours(rank, primitive, completed, hosts),
                 ..Traffic::default()
             },
-            Primitive::Send if is_one_host(rank, hosts) && !traffic.contains_key(primitive) => {
+            Primitive::Send if is_one_host(rank, hosts) && !traffic.contains_key(&primitive) => {
                 on(true, completed)
             }
-            _ => share.of_ring(ring_bytes(*primitive, completed, rank.facts.n_ranks)),
+            _ => share.of_ring(ring_bytes(primitive, completed, rank.facts.n_ranks)),
         };
-        traffic.entry(*primitive).or_default().add(computed);
+        traffic.entry(primitive).or_default().add(computed);
     }
     traffic
 }

@@ -5,6 +5,7 @@ use ringscope_api::clock::Timestamp;
 use super::agents::{Reading, Stamp};
 use super::losses::Losses;
 use super::names::Names;
+use super::places::Ways;
 
 /// Who says it, and as of when.
 pub(super) struct Word<'a> {
@@ -20,6 +21,7 @@ pub(super) struct Word<'a> {
     /// The job of the process, as it is called here. Empty: not said.
     pub(super) job: &'a str,
     pub(super) names: &'a mut Names,
+    pub(super) ways: &'a mut Ways,
     pub(super) losses: &'a mut Losses,
 }
 

@@ -41,7 +41,7 @@ use ringscope_api as api;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_judge::{Diagnosis, Gathered};
 use ringscope_model::summation::GroupId;
-use ringscope_model::{Changes, CommunicatorId, Model, OlderIds};
+use ringscope_model::{Changes, CommunicatorId, Model, Name, OlderIds};
 use ringscope_store::Restored;
 use ringscope_wire::batch::{Batch, IngestReply};
 use tokio::sync::{Notify, broadcast};
@@ -91,6 +91,10 @@ struct State {
     last_sample_ms: i64,
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
+    /// The same of jobs and their hosts.
+    stale_jobs: BTreeSet<Name>,
+    /// When rows of jobs were last to be written.
+    jobs_told_at: Timestamp,
     next_refresh: Timestamp,
     /// When counters were last stored.
     counted_at: Timestamp,
@@ -142,6 +146,8 @@ impl Hub {
             next_sample: Timestamp(0),
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
+            stale_jobs: BTreeSet::new(),
+            jobs_told_at: Timestamp(0),
             next_refresh: Timestamp(0),
             counted_at: Timestamp(0),
         };
@@ -176,8 +182,9 @@ impl Hub {
             let changes = state.model.apply(batch, now);
             // Who has ended, or comes from files, is not told of again.
             let State { model, .. } = &*state;
-            let is_over = |key: &&String| model.process(key).is_some_and(|process| !process.is_living());
-            let over: Vec<String> = changes.counters.iter().filter(is_over).cloned().collect();
+            let is_over = |key: &&Name| model.process(key).is_some_and(|process| !process.is_living());
+            let over: Vec<String> =
+                changes.counters.iter().filter(is_over).map(ToString::to_string).collect();
             can_wait = changes.facts.is_empty() && over.is_empty();
             state.unsaved.facts(over);
             self.note(state, changes, now);
@@ -194,6 +201,7 @@ impl Hub {
             ),
             inquiries: agent.map(|agent| state.inquiries.to(agent, now)).unwrap_or_default(),
             raised: state.levels.raised(|job| state.agents.may_have(&batch.agent_id, job)),
+            counts_wait_ms: state.agents.counts_wait_ms(),
         };
         Taken { reply, duplicate: admission.duplicate, imported, can_wait, beyond: None }
     }
@@ -223,6 +231,7 @@ impl Hub {
             let State { model, diagnosis, .. } = &mut *state;
             diagnosis.update(model, None, now)
         };
+        state.agents.tick(now);
         state.put_questions(now);
         self.note_findings(&mut state, findings, now);
         state.refresh_rows(now);

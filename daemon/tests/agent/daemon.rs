@@ -1,6 +1,7 @@
 //! A daemon that keeps what agents send, and answers as it is told.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ struct Shared {
     wishes: Mutex<Vec<Wish>>,
     raised: Mutex<Vec<String>>,
     inquiries: Mutex<Vec<Inquiry>>,
+    counts_wait_ms: AtomicU32,
     received: mpsc::Sender<(Answer, Batch)>,
 }
 
@@ -62,6 +64,7 @@ impl FakeDaemon {
             wishes: Mutex::default(),
             raised: Mutex::default(),
             inquiries: Mutex::default(),
+            counts_wait_ms: AtomicU32::new(0),
             received: sender,
         });
         // As the daemon, which takes longer bodies than axum does unless told.
@@ -90,6 +93,11 @@ impl FakeDaemon {
     /// The jobs that every answer raises from now on.
     pub fn raise(&self, jobs: &[&str]) {
         *self.shared.raised.lock().expect("lock") = jobs.iter().map(ToString::to_string).collect();
+    }
+
+    /// How long every answer lets counts wait from now on.
+    pub fn let_counts_wait(&self, wait_ms: u32) {
+        self.shared.counts_wait_ms.store(wait_ms, Ordering::Relaxed);
     }
 
     /// What every answer asks from now on.
@@ -173,7 +181,8 @@ async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     match answer {
         Answer::Take | Answer::ResendAll => {
             let resend_all = answer == Answer::ResendAll;
-            taken(&IngestReply { seq_number, resend_all, wishes, inquiries, raised })
+            let counts_wait_ms = shared.counts_wait_ms.load(Ordering::Relaxed);
+            taken(&IngestReply { seq_number, resend_all, wishes, inquiries, raised, counts_wait_ms })
         }
         Answer::Recorded => {
             let mut recorded = shared.recorded.lock().expect("lock");

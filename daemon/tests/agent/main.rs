@@ -22,6 +22,7 @@ mod rights;
 mod sandbox;
 mod segment;
 mod server_gone;
+mod steady;
 mod summation;
 #[path = "../common/sysfs.rs"]
 mod sysfs;

@@ -51,7 +51,8 @@ fn changes(
     node: Option<u32>,
 ) -> Vec<String> {
     let own: BTreeSet<u32> = found.iter().flat_map(|row| row.ranks.iter().copied()).collect();
-    let used: BTreeSet<u32> = ranks.values().flat_map(|rank| rank.facts.rings.keys().copied()).collect();
+    let used: BTreeSet<u32> =
+        ranks.values().flat_map(|rank| rank.facts.rings.iter().map(|(channel, _)| channel)).collect();
     let n_used = base.map_or(found.len(), |base| base as usize).min(found.len());
     if used.is_empty() || n_used == 0 {
         return Vec::new();
@@ -106,7 +107,7 @@ fn order(
     own: &BTreeSet<u32>,
     ranks: &BTreeMap<u32, &RankRef<'_>>,
 ) -> Option<Vec<u32>> {
-    let place = |rank: u32| ranks.get(&rank).and_then(|rank| rank.facts.rings.get(&channel));
+    let place = |rank: u32| ranks.get(&rank).and_then(|rank| rank.facts.rings.get(channel));
     let enters =
         own.iter().copied().find(|rank| place(*rank).is_some_and(|place| !own.contains(&place.prev)));
     let first = enters.or_else(|| row.first().copied())?;

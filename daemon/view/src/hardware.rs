@@ -44,9 +44,9 @@ fn channels(processes: &[&Process], in_use: impl Fn(CommunicatorId) -> bool) -> 
     let mut through = Through::new();
     for rank in processes.iter().flat_map(|process| process.ranks()) {
         let Some(comm) = rank.local.communicator().filter(|comm| in_use(*comm)) else { continue };
-        for (channel, place) in &rank.facts.rings {
+        for (channel, place) in rank.facts.rings.iter() {
             for nic in [&place.nic, &place.recv_nic].into_iter().filter(|nic| !nic.is_empty()) {
-                through.entry(nic.clone()).or_default().entry(comm).or_default().insert(*channel);
+                through.entry(nic.clone()).or_default().entry(comm).or_default().insert(channel);
             }
         }
     }

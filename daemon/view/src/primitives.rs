@@ -58,11 +58,12 @@ impl Sum {
 fn sum(rank: &RankRef<'_>, neighbours: &Neighbours<'_>, now: Timestamp) -> BTreeMap<Primitive, Sum> {
     let counters = rank.local.counters();
     let traffic = traffic(rank, neighbours);
-    let primitives: BTreeSet<Primitive> = counters.keys().chain(traffic.keys()).copied().collect();
+    let primitives: BTreeSet<Primitive> =
+        counters.iter().map(|(known, _)| known).chain(traffic.keys().copied()).collect();
     let of = |primitive: &Primitive| Sum {
-        totals: counters.get(primitive).map(|counted| *counted.totals()).unwrap_or_default(),
+        totals: counters.get(*primitive).map(|counted| *counted.totals()).unwrap_or_default(),
         traffic: traffic.get(primitive).copied().unwrap_or_default(),
-        completed_bytes_per_s: counters.get(primitive).map_or(0.0, |counted| rate(rank, counted, now)),
+        completed_bytes_per_s: counters.get(*primitive).map_or(0.0, |counted| rate(rank, counted, now)),
     };
     primitives.into_iter().map(|primitive| (primitive, of(&primitive))).collect()
 }

@@ -17,9 +17,9 @@ pub fn rings(model: &Model, diagnosis: &Diagnosis, _now: Timestamp, id: &str) ->
     let ranks: BTreeMap<u32, RankRef<'_>> = known.ranks(model).map(|rank| (rank.rank, rank)).collect();
     let mut places: BTreeMap<u32, BTreeMap<u32, Place>> = BTreeMap::new();
     for rank in ranks.values() {
-        for (channel, place) in &rank.facts.rings {
+        for (channel, place) in rank.facts.rings.iter() {
             let place = Place { prev: place.prev, next: place.next };
-            places.entry(*channel).or_default().insert(rank.rank, place);
+            places.entry(channel).or_default().insert(rank.rank, place);
         }
     }
     // One pass over the links for all channels.
@@ -53,8 +53,8 @@ pub fn rings(model: &Model, diagnosis: &Diagnosis, _now: Timestamp, id: &str) ->
 }
 
 fn hop(rank: &RankRef<'_>, channel: u32, ranks: &BTreeMap<u32, RankRef<'_>>) -> Option<Hop> {
-    let place = rank.facts.rings.get(&channel)?;
-    let next = ranks.get(&place.next).and_then(|next| next.facts.rings.get(&channel));
+    let place = rank.facts.rings.get(channel)?;
+    let next = ranks.get(&place.next).and_then(|next| next.facts.rings.get(channel));
     let next = next.filter(|next| next.prev == rank.rank);
     Some(Hop {
         rank: rank.rank,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ringscope_model::{Hardware, Name};
 
 /// What a host is built of, as far as is known; what it has lost counts as its own. Empty or 0: not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(in super::super) struct Build {
     gpu_models: BTreeSet<Name>,
     nic_models: BTreeSet<Name>,

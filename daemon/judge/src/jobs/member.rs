@@ -54,7 +54,7 @@ pub(super) fn tell<'a>(
         last_completed: local.last_completed().and_then(operation),
         links: Cow::Owned(links(local)),
         transfers: (rank.process.state() != ProcessState::Imported).then(|| transfers(local)),
-        next_in_ring: facts.rings.first_key_value().map(|(_, place)| place.next),
+        next_in_ring: facts.rings.values().next().map(|place| place.next),
         error: facts.error.as_ref().map(|error| CommError {
             code: error.code,
             function: Cow::Borrowed(&*error.function),
@@ -159,7 +159,7 @@ fn pairs(local: &Local) -> Vec<Pair> {
 
 fn transfers(local: &Local) -> Transfers {
     let made = |primitive: Primitive| {
-        local.counters().get(&primitive).map_or(0, |counted| counted.totals().issued_calls)
+        local.counters().get(primitive).map_or(0, |counted| counted.totals().issued_calls)
     };
     Transfers { sends: made(Primitive::Send), recvs: made(Primitive::Recv) }
 }

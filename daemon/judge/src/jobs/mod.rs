@@ -48,6 +48,8 @@ struct Watched {
     kept: kept::Kept,
     /// Newer readings may tell more: it is not left alone until the next second.
     unsettled: bool,
+    /// The last look found nothing, and nothing has rung since.
+    is_calm: bool,
 }
 
 /// What a look at a job gave.
@@ -96,7 +98,17 @@ impl Jobs {
         self.watched.retain(|name, _| model.job(name).is_some());
         self.restored.retain(|name, _| model.job(name).is_some() || now < self.held_until);
         let jobs = model.jobs().filter(|(_, job)| job.processes(model).next().is_some());
-        jobs.filter_map(|job| self.look(model, job, hardware, now)).collect()
+        jobs.filter(|job| !self.is_left_alone(*job, now))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .filter_map(|job| self.look(model, job, hardware, now))
+            .collect()
+    }
+
+    /// Whether a job need not be looked at in this second: one of very many processes in which nothing was wrong just now.
+    fn is_left_alone(&self, (name, job): (&Name, &Job), now: Timestamp) -> bool {
+        let watched = self.watched.get(name).filter(|watched| watched.is_calm && now >= watched.judged);
+        watched.is_some_and(|watched| now.since(watched.judged) < calm_pause(job.n_processes()))
     }
 
     /// Looks at those of these jobs, and of those that are unsettled, that were not looked at just now.
@@ -107,9 +119,14 @@ impl Jobs {
         hardware: &dyn Fn(&Name) -> Option<String>,
         now: Timestamp,
     ) -> Vec<Look> {
+        for name in alarmed {
+            if let Some(watched) = self.watched.get_mut(name) {
+                watched.is_calm = false;
+            }
+        }
         let due = |job: &(&Name, &Job)| {
             let judged = self.watched.get(job.0).map_or(Timestamp(0), |watched| watched.judged);
-            now.since(judged) >= pause(job.1.processes(model).count())
+            now.since(judged) >= pause(job.1.n_processes())
         };
         let unsettled = self.watched.iter().filter(|(_, watched)| watched.unsettled).map(|(name, _)| name);
         let names: BTreeSet<&Name> = alarmed.iter().chain(unsettled).collect();
@@ -148,10 +165,12 @@ impl Jobs {
         watched.wanted.truncate(WANTED_MAX);
         watched.raise = verdict.raise;
         watched.unsettled = verdict.unsettled;
+        watched.is_calm = !verdict.unsettled && verdict.judgements.is_empty() && verdict.asks.is_empty();
         let mut judgements = told::judgements(&verdict, &taken);
         let witnesses = told::witnesses(&verdict, &taken);
         watched.kept.add(&mut judgements, witnesses, &taken, &self.settings);
         let held = watched.kept.held(&taken, &self.settings);
+        watched.is_calm &= held.is_empty();
         let ids = |wait: &Wait| wait_ids(name, &wait.communicator, wait.kind, &wait.key);
         let ended_well = verdict.ended_well.iter().flat_map(ids).collect();
         Some(Look { job: Arc::clone(name), judgements, ended_well, held })
@@ -205,6 +224,15 @@ fn pause(n_processes: usize) -> Duration {
     PAUSE + each.saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
+/// The same of the tick's looks while nothing is wrong: up to some 50 000 processes each of them is due, and every second one
+/// of a larger job, so that what is wrong there is seen a second later.
+fn calm_pause(n_processes: usize) -> Duration {
+    let each = Duration::from_micros(18);
+    each.saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX)).min(CALM_PAUSE_MAX)
+}
+
+/// A little less than two ticks.
+const CALM_PAUSE_MAX: Duration = Duration::from_millis(1_800);
 /// Questions of one job that wait to be put; those of a few looks.
 const WANTED_MAX: usize = 256;
 /// Time between two looks at a small job.

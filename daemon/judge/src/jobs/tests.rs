@@ -54,6 +54,12 @@ fn healthy_work_has_no_findings_and_stands_well() {
 }
 
 #[test]
+fn only_very_large_jobs_are_left_alone_for_a_second_while_nothing_is_wrong() {
+    let pause_ms = |n_processes| super::calm_pause(n_processes).as_millis();
+    assert_eq!([1_000, 50_000, 100_000, 1_000_000].map(pause_ms), [18, 900, 1_800, 1_800]);
+}
+
+#[test]
 fn a_stopped_rank_is_named_within_two_seconds_and_looked_at() {
     let mut stage = without(5);
     stage.ranks[5].activity = "T";

@@ -57,7 +57,7 @@ fn a_sequence_grows_and_an_older_word_changes_nothing() {
     let told = |sequence| Process { sequences: vec![sequence], ..cluster.word(0) };
     let newer = batch(3, 4, vec![told(sequence(&cluster, 130, 7, &[64, 128]))]);
     let changes = model.apply(&newer, at(4));
-    assert_eq!((changes.counters, changes.alarmed.len()), ([cluster.key(0)].into(), 0));
+    assert_eq!((changes.counters, changes.alarmed.len()), ([cluster.key(0).into()].into(), 0));
     assert_eq!(model.apply(&newer, at(4)), Changes::default(), "a repetition");
     let older = batch(2, 3, vec![told(sequence(&cluster, 70, 5, &[64]))]);
     assert_eq!(model.apply(&older, at(5)), Changes::default());
@@ -93,7 +93,7 @@ fn open_calls_are_as_the_newest_word_says() {
     assert_eq!(&*process.open_calls()[0].function, "ncclAllReduce", "an older word changes nothing");
     let returned = Process { last_returned_at_ns: Some(at(5).0), ..told(vec![]) };
     let changes = model.apply(&batch(4, 5, vec![returned]), at(5));
-    assert!(changes.counters.contains(&cluster.key(0)), "the store shall have it");
+    assert!(changes.counters.contains(&*cluster.key(0)), "the store shall have it");
     let process = model.process(&cluster.key(0)).unwrap();
     assert!(process.open_calls().is_empty());
     assert_eq!(process.last_returned(), Some(at(5)));

@@ -21,7 +21,7 @@ use crate::oidc::Oidc;
 
 /// The rooms that the routes lead to, as everybody's together. A handler that takes this shows what is of all tenants.
 #[derive(Clone)]
-pub(super) struct Whole(pub(super) App);
+pub(super) struct Whole(pub(super) Arc<App>);
 
 /// The rooms that the routes lead to, as who asks may see them: a handler that takes this need not think of tenants.
 #[derive(Clone)]
@@ -64,9 +64,9 @@ impl Whole {
     /// What `who` may see.
     pub(super) fn of(&self, who: &Who) -> Result<App, ApiError> {
         let Self(app) = self;
-        let Some(tenant) = &who.tenant else { return Ok(app.clone()) };
+        let Some(tenant) = &who.tenant else { return Ok(App::clone(app)) };
         let hub = app.hub.of_tenant(tenant);
-        Ok(App { hub, of_tenant: Some((tenant.clone(), Arc::clone(&app.hub))), ..app.clone() })
+        Ok(App { hub, of_tenant: Some((tenant.clone(), Arc::clone(&app.hub))), ..App::clone(app) })
     }
 }
 

@@ -164,8 +164,8 @@ where
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// As long as a request may take.
 const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
-/// The agents of a few thousand hosts, each with one, and the pages of everyone on call.
-const CONNECTIONS_MAX: usize = 8192;
+/// The agents of some thousands of hosts, each with one, and the pages of everyone on call.
+const CONNECTIONS_MAX: usize = 16_384;
 /// What the kernel keeps of what a client has sent and nobody has read: else it would be six MiB for each that sends more
 /// than is taken. A network of 1 ms still carries 128 MB/s.
 const RECEIVE_BYTES_MAX: usize = 128 << 10;

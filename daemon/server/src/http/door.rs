@@ -1,5 +1,7 @@
 //! The door that each route hangs on: lets in who may, and writes down what they did.
 
+use std::sync::Arc;
+
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
@@ -14,7 +16,7 @@ use super::needs::{allowed, find};
 use super::problem::ApiError;
 use super::shares::Parties;
 use super::{App, Whole};
-use crate::gate::Denied;
+use crate::gate::{Denied, Gate};
 
 /// More of what was done, for the audit trail: a handler leaves it in its response.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +86,7 @@ pub(super) async fn admit(State(Whole(app)): State<Whole>, mut request: Request,
 
 /// Writes down what somebody began who did not wait for the answer: it may have been done.
 struct Unheard {
-    app: App,
+    gate: Arc<Gate>,
     entry: Option<AuditEntry>,
 }
 
@@ -95,14 +97,14 @@ impl Unheard {
             status: CLIENT_LEFT,
             ..entry(caller, Some(who), action, subject.to_owned())
         });
-        Self { app: app.clone(), entry }
+        Self { gate: Arc::clone(&app.gate), entry }
     }
 }
 
 impl Drop for Unheard {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take() {
-            self.app.gate.record_later(entry);
+            self.gate.record_later(entry);
         }
     }
 }

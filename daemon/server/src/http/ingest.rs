@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use prost::Message as _;
@@ -13,12 +13,12 @@ use ringscope_api::Problem;
 use ringscope_wire::batch::{BatchError, Scales};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::App;
 use super::door::Told;
 use super::packing::Packing;
 use super::problem::ApiError;
 use super::shares::Parties;
 use super::uploads::{Chunks, Held, batch_bytes_max, receive, too_large};
+use super::{App, Whole};
 use crate::hub::Beyond;
 use crate::ingest::{IngestError, Stored};
 
@@ -36,7 +36,7 @@ use crate::ingest::{IngestError, Stored};
         (status = 503, description = "Judged but not stored: send it again.", body = Problem,
             content_type = "application/problem+json"),
     ))]
-pub(super) async fn ingest(app: App, request: Request) -> Result<Response, ApiError> {
+pub(super) async fn ingest(State(Whole(app)): State<Whole>, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let parties = Parties::noted(&parts.extensions);
     let sender = sender(&parts.extensions);

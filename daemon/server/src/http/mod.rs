@@ -85,7 +85,8 @@ pub struct Addresses<'c> {
 /// Every route over `app`.
 pub fn router(app: App, addresses: &Addresses<'_>) -> Router {
     let term = forwarded::Term(app.term_secret.clone());
-    routes_over(Whole(app), addresses).layer(axum_middleware::from_fn_with_state(term, forwarded::believe))
+    routes_over(Whole(Arc::new(app)), addresses)
+        .layer(axum_middleware::from_fn_with_state(term, forwarded::believe))
 }
 
 fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {

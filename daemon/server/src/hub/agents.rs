@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
+use ringscope_model::limits::MAX_AGENTS;
 use ringscope_store::AgentRow;
 use ringscope_wire::batch::{Batch, ProcessState, Wish, job_of};
 
@@ -14,6 +15,8 @@ pub struct AgentTable {
     agents: HashMap<String, Agent>,
     /// What agents that were forgotten had lost: counters never fall.
     forgotten: api::Dropped,
+    /// Agents that were heard of late, as of the last tick.
+    n_heard: usize,
 }
 
 /// A wish, and what its job is called here.
@@ -56,7 +59,7 @@ pub(super) struct Admission {
 impl AgentTable {
     pub(super) fn admit(&mut self, batch: &Batch, now: Timestamp) -> Admission {
         let seq = batch.seq_number;
-        if !self.agents.contains_key(&batch.agent_id) && self.agents.len() >= AGENTS_MAX {
+        if !self.agents.contains_key(&batch.agent_id) && self.agents.len() >= MAX_AGENTS {
             self.forget_oldest();
         }
         // A first batch says who each process is; what was said to another daemon is not known here.
@@ -127,7 +130,7 @@ impl AgentTable {
 
     /// Takes back what the store kept; what is known already is newer.
     pub(super) fn restore(&mut self, rows: Vec<AgentRow>) {
-        for row in rows.into_iter().take(AGENTS_MAX.saturating_sub(self.agents.len())) {
+        for row in rows.into_iter().take(MAX_AGENTS.saturating_sub(self.agents.len())) {
             let is_restored = !self.agents.contains_key(&row.agent_id);
             let agent = self.agents.entry(row.agent_id).or_default();
             agent.is_restored |= is_restored;
@@ -161,6 +164,17 @@ impl AgentTable {
         heard
     }
 
+    /// Counts those that speak.
+    pub(super) fn tick(&mut self, now: Timestamp) {
+        let speaks = |agent: &&Agent| !agent.has_ended && now.since(agent.last_seen) < SPEAKS;
+        self.n_heard = self.agents.values().filter(speaks).count();
+    }
+
+    /// How long counts may wait with each agent, so that all of them together send no more than [`COUNTS_PER_S`].
+    pub(super) fn counts_wait_ms(&self) -> u32 {
+        u32::try_from(self.n_heard * 1000 / COUNTS_PER_S).unwrap_or(u32::MAX)
+    }
+
     /// What agents say they lost, by reason, summed.
     #[must_use]
     pub fn dropped(&self) -> api::Dropped {
@@ -171,9 +185,15 @@ impl AgentTable {
         sum
     }
 
+    /// Forgets a hundredth, those that were silent for longest: to find them takes a look at all.
     fn forget_oldest(&mut self) {
-        let oldest = self.agents.iter().min_by_key(|(_, agent)| agent.last_seen).map(|(id, _)| id.clone());
-        if let Some(agent) = oldest.and_then(|id| self.agents.remove(&id)) {
+        let mut seen: Vec<Timestamp> = self.agents.values().map(|agent| agent.last_seen).collect();
+        let at = (MAX_AGENTS / 100).min(seen.len()).saturating_sub(1);
+        if seen.is_empty() {
+            return;
+        }
+        let newest = *seen.select_nth_unstable(at).1;
+        for (_, agent) in self.agents.extract_if(|_, agent| agent.last_seen <= newest) {
             add_all(&mut self.forgotten, &agent.dropped);
         }
     }
@@ -222,8 +242,11 @@ fn bounded(known: &BTreeMap<String, u64>, reason: &str) -> String {
     }
 }
 
-/// Agents remembered: a thousand hosts that each restarted their agent a few times.
-const AGENTS_MAX: usize = 10_000;
+/// Batches a second that have nothing but counts, of all agents: they take some tenth of a core. As long as there are fewer
+/// agents than a quarter of that, each tells of its counts at each reading.
+const COUNTS_PER_S: usize = 1_250;
+/// An agent speaks at least every five seconds.
+const SPEAKS: Duration = Duration::from_secs(15);
 /// Time after which a silent host is no news any more: it was taken out of the cluster.
 const HEARD_SHOWN: Duration = Duration::from_secs(3600);
 /// Jobs remembered of one agent; of one with more any job may be its own.
@@ -257,6 +280,23 @@ mod tests {
         assert_eq!(admit(&mut table, "b", 7), (true, true, 7), "the answer was lost");
         assert_eq!(admit(&mut table, "b", 8), (false, false, 8));
         assert_eq!(admit(&mut table, "b", 7), (true, false, 8));
+    }
+
+    #[test]
+    fn the_more_agents_speak_the_longer_counts_may_wait() {
+        let mut table = AgentTable::default();
+        let mut wait_ms = |n: usize, now: Timestamp| {
+            for index in 0..n {
+                let batch = Batch { agent_id: format!("a{index}"), seq_number: now.0, ..Batch::default() };
+                table.admit(&batch, now);
+            }
+            table.tick(now);
+            table.counts_wait_ms()
+        };
+        let at = |s: u64| Timestamp(s * 1_000_000_000);
+        assert_eq!(wait_ms(125, at(1)), 100, "less than a reading");
+        assert_eq!(wait_ms(1_250, at(2)), 1_000);
+        assert_eq!(wait_ms(125, at(60)), 100, "the others are gone");
     }
 
     #[test]
@@ -348,14 +388,15 @@ mod tests {
     #[test]
     fn table_is_bounded_and_forgets_the_oldest() {
         let mut table = AgentTable::default();
-        for index in 0..=AGENTS_MAX as u64 {
+        for index in 0..=MAX_AGENTS as u64 {
             let dropped = vec![ringscope_wire::batch::Dropped { reason: "backlog".into(), events: 1 }];
             let batch = Batch { agent_id: format!("a{index}"), seq_number: 1, dropped, ..Batch::default() };
             table.admit(&batch, Timestamp(index));
         }
-        assert_eq!(table.agents.len(), AGENTS_MAX);
-        assert!(table.row("a0", 1).is_none());
-        assert_eq!(table.dropped()["backlog"], AGENTS_MAX as u64 + 1);
+        assert_eq!(table.agents.len(), MAX_AGENTS - MAX_AGENTS / 100 + 1);
+        let last = format!("a{MAX_AGENTS}");
+        assert!(table.row("a0", 1).is_none() && table.row(&last, 1).is_some());
+        assert_eq!(table.dropped()["backlog"], MAX_AGENTS as u64 + 1);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Rows for those who read the database with SQL. Derived: the daemon itself never reads them back.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::summation::{Group, GroupId};
-use ringscope_model::{CommunicatorId, Model};
+use ringscope_model::{Communicator, CommunicatorId, Model, Name};
 use ringscope_store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, SummationGroupRow, WriteSet};
 use ringscope_view as view;
 use ringscope_wire::batch::Process;
@@ -13,20 +14,29 @@ use ringscope_wire::batch::Process;
 use super::State;
 
 impl State {
-    /// Every second, the communicators whose facts changed; every minute, all that are active.
+    /// Every second, the communicators whose facts changed, and their jobs and hosts; every minute, all that are active.
     pub(super) fn refresh_rows(&mut self, now: Timestamp) {
         if now >= self.next_refresh {
             self.mark_all_rows(now);
         }
-        self.unsaved.communicators(std::mem::take(&mut self.stale_rows));
+        let stale = std::mem::take(&mut self.stale_rows);
+        self.stale_jobs.extend(
+            stale.iter().filter_map(|id| self.model.communicator(*id)).map(|known| known.job().clone()),
+        );
+        self.unsaved.communicators(stale);
+        // A clock that was set back keeps nothing waiting.
+        let is_early =
+            now >= self.jobs_told_at && now.since(self.jobs_told_at) < pause(self.model.n_processes());
+        if !self.stale_jobs.is_empty() && !is_early {
+            self.jobs_told_at = now;
+            self.unsaved.jobs(std::mem::take(&mut self.stale_jobs));
+        }
     }
 
     pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
         self.next_refresh = Timestamp(now.0.saturating_add(REFRESH_NS));
-        let all =
-            view::communicators(&self.model, &self.diagnosis, now, &view::CommunicatorFilter::default());
-        let live = all.iter().filter(|summary| summary.state != api::CommunicatorState::Ended);
-        self.stale_rows.extend(live.filter_map(|summary| summary.id.parse::<CommunicatorId>().ok()));
+        let is_live = |known: &&Communicator| known.state(&self.model).0 != api::CommunicatorState::Ended;
+        self.stale_rows.extend(self.model.communicators().filter(is_live).map(Communicator::id));
         self.unsaved.summations.extend(self.model.summations().map(Group::id));
     }
 }
@@ -97,17 +107,16 @@ fn of_communicator(detail: &api::CommunicatorDetail, updated_ns: i64, set: &mut 
     set.ranks.splice(0..0, ranks);
 }
 
-/// The jobs and the hosts of communicators, each once.
-pub(super) fn of_jobs_and_hosts(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
-    let State { model, diagnosis, .. } = state;
-    let (mut jobs, mut hosts): (BTreeSet<&str>, BTreeSet<&str>) = (BTreeSet::new(), BTreeSet::new());
-    for known in comms.iter().filter_map(|comm| model.communicator(*comm)) {
-        jobs.insert(&**known.job());
-        hosts.extend(known.ranks(model).map(|rank| &*rank.identity.host));
-    }
+/// Jobs and their hosts, each once.
+pub(super) fn of_jobs_and_hosts(state: &State, jobs: &BTreeSet<Name>, now: Timestamp, set: &mut WriteSet) {
     if jobs.is_empty() {
         return;
     }
+    let State { model, diagnosis, .. } = state;
+    let known = jobs.iter().filter_map(|job| model.job(job));
+    let processes = known.flat_map(|(_, job)| job.processes(model));
+    let hosts: BTreeSet<&str> =
+        processes.filter_map(|process| process.identity()).map(|identity| &*identity.host).collect();
     let updated_ns = ns(now);
     let all = view::jobs(model, diagnosis, now).into_iter().filter(|job| jobs.contains(&*job.id));
     set.jobs.extend(all.map(|job| job_row(job, updated_ns)));
@@ -194,6 +203,12 @@ fn word(state: &impl serde::Serialize) -> String {
         Ok(serde_json::Value::String(word)) => word,
         _ => String::new(),
     }
+}
+
+/// Time between two writings of the rows of jobs and hosts, with so many processes: they are made from all of a job, so that
+/// of a large one they take a small part of the time.
+fn pause(n_processes: usize) -> Duration {
+    Duration::from_micros(100).saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
 /// How often rows of unchanged communicators are written again, so that retention sees that they live.

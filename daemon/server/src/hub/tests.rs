@@ -8,9 +8,11 @@ use ringscope_api::{FindingKind, FindingState, Severity};
 use ringscope_judge::{Want, Wanted};
 use ringscope_samples::cluster::{Cluster, at, batch};
 use ringscope_store::{Restored, StoredCommunicator};
-use ringscope_wire::batch::{Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process};
+use ringscope_wire::batch::{
+    Activity, Batch, CallSequence, CollectorState, Inquiry, Look, Process, ProcessState,
+};
 
-use super::Hub;
+use super::{Hub, Take};
 
 /// Rank 1 is stopped while rank 0 is in a call since the tenth second.
 fn told(cluster: &Cluster, rank: u32, s: u64, look: Option<Look>) -> Process {
@@ -68,6 +70,30 @@ fn the_agent_of_a_culprit_is_asked_and_its_answer_is_evidence() {
         assert_eq!(found.len(), 1, "{found:#?}");
         assert_eq!((found[0].finding, found[0].rank), (FindingKind::RankMissing, Some(1)));
     });
+}
+
+#[test]
+fn rows_of_a_job_and_its_hosts_are_written_when_it_changes_and_each_minute() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let rows = |s: u64| {
+        hub.tick(at(s));
+        let mut unsaved = hub.take_unsaved(Take::All, at(s)).batched();
+        let (mut jobs, mut hosts) = (0, 0);
+        while let Some(set) = hub.next_rows(&mut unsaved, at(s)) {
+            (jobs, hosts) = (jobs + set.jobs.len(), hosts + set.hosts.len());
+        }
+        (jobs, hosts)
+    };
+    hub.ingest(&cluster.batch(1, 1), at(1));
+    assert_eq!(rows(2), (1, 1), "it began");
+    assert_eq!(rows(3), (0, 0), "nothing changed");
+    let mut ended = cluster.batch(2, 4);
+    ended.processes[0].ended_at_ns = Some(at(4).0);
+    ended.processes[0].set_state(ProcessState::Exited);
+    hub.ingest(&ended, at(4));
+    assert_eq!(rows(5), (1, 1), "a process ended");
+    assert_eq!(rows(64), (1, 1), "retention shall see that it lives");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use prost::Message as _;
 use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::summation::GroupId;
-use ringscope_model::{Changes, CommunicatorId};
+use ringscope_model::{Changes, CommunicatorId, Name};
 use ringscope_store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet};
 
 use super::turns::Turns;
@@ -26,6 +26,8 @@ pub struct Unsaved {
     facts: BTreeSet<String>,
     counters: Turns<String, ()>,
     communicators: Turns<CommunicatorId, ()>,
+    /// With their hosts.
+    jobs: BTreeSet<Name>,
     pub(super) summations: BTreeSet<GroupId>,
     findings: BTreeMap<String, api::Finding>,
     incidents: BTreeMap<String, api::Incident>,
@@ -54,9 +56,14 @@ impl Unsaved {
         ids.iter().for_each(|id| self.communicators.put(id, ()));
     }
 
+    /// The same of these jobs and their hosts.
+    pub(super) fn jobs(&mut self, jobs: BTreeSet<Name>) {
+        self.jobs.extend(jobs);
+    }
+
     pub(super) fn processes(&mut self, changes: Changes) {
         self.facts.extend(changes.facts);
-        changes.counters.iter().for_each(|key| self.counters.put(key, ()));
+        changes.counters.iter().for_each(|key| self.counters.put(&**key, ()));
     }
 
     /// Takes all facts and what was found. Of counters and agents the next `n_counters` each, and of what is only for readers
@@ -74,6 +81,7 @@ impl Unsaved {
             ..Self::default()
         };
         if n_communicators > 0 {
+            taken.jobs = std::mem::take(&mut self.jobs);
             taken.summations = std::mem::take(&mut self.summations);
             taken.samples = std::mem::take(&mut self.samples);
             taken.summation_samples = std::mem::take(&mut self.summation_samples);
@@ -106,6 +114,7 @@ impl Unsaved {
         self.facts.extend(older.facts);
         self.counters.give_back(older.counters);
         self.communicators.give_back(older.communicators);
+        self.jobs.extend(older.jobs);
         self.summations.extend(older.summations);
         for (id, finding) in older.findings {
             self.findings.entry(id).or_insert(finding);
@@ -128,6 +137,7 @@ impl Unsaved {
             && self.facts.is_empty()
             && self.counters.is_empty()
             && self.communicators.is_empty()
+            && self.jobs.is_empty()
             && self.summations.is_empty()
             && self.findings.is_empty()
             && self.incidents.is_empty()
@@ -160,6 +170,7 @@ impl Unsaved {
             facts,
             counters,
             communicators: self.communicators.names().copied().collect(),
+            jobs: self.jobs.clone(),
             summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
             incidents: self.incidents.values().cloned().collect(),
@@ -177,6 +188,7 @@ pub struct Batched {
     facts: Vec<String>,
     counters: Vec<String>,
     communicators: Vec<CommunicatorId>,
+    jobs: BTreeSet<Name>,
     summations: Vec<GroupId>,
     findings: Vec<api::Finding>,
     incidents: Vec<api::Incident>,
@@ -200,7 +212,7 @@ impl Batched {
             set.samples = std::mem::take(&mut self.samples);
             set.summation_samples = std::mem::take(&mut self.summation_samples);
             set.summation_groups = relational::of_groups(state, &self.summations, now);
-            relational::of_jobs_and_hosts(state, &self.communicators, now, &mut set);
+            relational::of_jobs_and_hosts(state, &self.jobs, now, &mut set);
         }
         let updated_ns = now.0.cast_signed();
         for key in split_off(&mut self.facts) {

@@ -363,8 +363,8 @@ impl Task {
     }
 }
 
-/// Batches that wait for one transaction: as many as a thousand agents have under way.
-const TICKETS_MAX: usize = 1024;
+/// Batches that wait for one transaction: as many as the agents of the largest job have under way when it starts.
+const TICKETS_MAX: usize = 16_384;
 /// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
 /// batches, and however many agents send, they share at most ten commits a second.
 const GATHER_TIME: Duration = Duration::from_millis(100);

@@ -165,10 +165,10 @@ impl<'a> Walk<'a> {
             self.worst = Some((host, rank.facts));
         }
         let knows_completion = rank.knows_completion();
-        for (primitive, counted) in rank.local.counters() {
-            let known = self.totals.iter().position(|sum| sum.primitive == *primitive);
+        for (primitive, counted) in rank.local.counters().iter() {
+            let known = self.totals.iter().position(|sum| sum.primitive == primitive);
             let place = known.unwrap_or_else(|| {
-                self.totals.push(nothing(id, *primitive));
+                self.totals.push(nothing(id, primitive));
                 self.totals.len() - 1
             });
             let (sum, totals) = (&mut self.totals[place], counted.totals());

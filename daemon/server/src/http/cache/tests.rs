@@ -114,9 +114,10 @@ async fn serving(app: App, test: impl AsyncFnOnce(String)) -> usize {
         let hosts = app.read(|model, diagnosis, now| view::hosts(model, diagnosis, now, |_, _| true));
         hosts.await.map(Json)
     };
+    let app = Arc::new(app);
     let router = Router::new().fallback(get(hosts));
     let router =
-        router.layer(middleware::from_fn_with_state(Whole(app.clone()), keep)).with_state(Whole(app));
+        router.layer(middleware::from_fn_with_state(Whole(Arc::clone(&app)), keep)).with_state(Whole(app));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::select! {

@@ -121,11 +121,11 @@ fn communicators_and_hosts_are_counted_too() {
         created_at_ns: at(1).0,
         ..Communicator::default()
     };
-    many.communicators = (1..=600).map(communicator).collect();
+    many.communicators = (1..=1_350).map(communicator).collect();
     let beyond = told(&hub, &one, batch(1, 1, vec![many.clone()]), at(1)).1.unwrap();
-    assert_eq!((beyond.n, beyond.bound, beyond.most), (100, Bound::Communicators, 500));
-    assert_eq!(hub.read(|model, _| model.communicators().count()), 500);
-    many.communicators.truncate(500);
+    assert_eq!((beyond.n, beyond.bound, beyond.most), (100, Bound::Communicators, 1_250));
+    assert_eq!(hub.read(|model, _| model.communicators().count()), 1_250);
+    many.communicators.truncate(1_250);
     assert_eq!(told(&hub, &one, batch(2, 2, vec![many]), at(2)).1, None, "those that are known are told on");
     let hardware = (0..150).map(|n| HostHardware { host: format!("host-{n}"), ..HostHardware::default() });
     let beyond = told(&hub, &one, Batch { hardware: hardware.collect(), ..batch(3, 3, Vec::new()) }, at(3)).1;
@@ -185,12 +185,12 @@ fn parts_are_equal_unless_somebody_says_otherwise_and_alone_all_is_ones_own() {
         let parties = shares.parties(sender, n_tenants);
         parties.iter().map(|(_, most)| most.get(Bound::Processes)).collect::<Vec<_>>()
     };
-    assert_eq!(most(&shares, &Sender::default(), 0), [100_000, 100_000], "an open daemon");
-    assert_eq!(most(&shares, &sender("", "one"), 0), [100_000, 100_000, 90_000]);
+    assert_eq!(most(&shares, &Sender::default(), 0), [250_000, 250_000], "an open daemon");
+    assert_eq!(most(&shares, &sender("", "one"), 0), [250_000, 250_000, 225_000]);
     shares.held.insert(Party::Token("another".into()), Held::default());
-    assert_eq!(most(&shares, &sender("", "one"), 0), [100_000, 100_000, 50_000]);
-    assert_eq!(most(&shares, &sender("acme", "one"), 1), [100_000, 50_000, 25_000]);
-    assert_eq!(most(&shares, &sender("acme", "one"), 3), [100_000, 25_000, 12_500]);
+    assert_eq!(most(&shares, &sender("", "one"), 0), [250_000, 250_000, 125_000]);
+    assert_eq!(most(&shares, &sender("acme", "one"), 1), [250_000, 125_000, 62_500]);
+    assert_eq!(most(&shares, &sender("acme", "one"), 3), [250_000, 62_500, 31_250]);
     shares.set_percent(Some(40));
-    assert_eq!(most(&shares, &sender("acme", "one"), 3), [100_000, 40_000, 20_000]);
+    assert_eq!(most(&shares, &sender("acme", "one"), 3), [250_000, 100_000, 50_000]);
 }
