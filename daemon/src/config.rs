@@ -486,7 +486,8 @@ impl<'a> Settings<'a> {
 }
 
 fn cluster_url(text: &str) -> Result<String, String> {
-    public_url(text).map_err(|_| "expected an address like http://node-1:9440".to_owned())
+    let url = public_url(text).ok().filter(|url| !url.contains('@'));
+    url.ok_or_else(|| "expected an address like http://node-1:9440, without a user".to_owned())
 }
 
 fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {

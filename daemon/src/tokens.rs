@@ -237,7 +237,7 @@ impl At {
             DatabaseUrl::Sqlite(path) if is_missing(path) => {
                 Err(TokensError::NoFile(path.display().to_string()))
             }
-            _ => Ok(Store::open(&url).await?),
+            _ => Ok(Store::open_beside(&url).await?),
         }
     }
 }
@@ -270,7 +270,7 @@ async fn create(at: &At, wish: &TokenWish) -> Result<NewToken, TokensError> {
     let Some(url) = at.url()? else { return Ok(at.daemon.client()?.create_token(wish).await?) };
     let (made, row) = gate::made(wish, &config::user(), clock::now())?;
     let is_new = matches!(&url, DatabaseUrl::Sqlite(path) if is_missing(path));
-    let Some(store) = Store::open(&url).await? else {
+    let Some(store) = Store::open_beside(&url).await? else {
         return Err(TokensError::Database(format!("{url} keeps nothing")));
     };
     if is_new {

@@ -1,5 +1,5 @@
 -- History by number of the series, many samples a row, in a partition a day. What is in the tables of before is moved by the
--- running daemon, piece by piece (daemon/src/store/move_history.rs): only their names change here.
+-- running daemon, piece by piece (daemon/store/src/move_history.rs): only their names change here.
 ALTER TABLE samples RENAME TO old_samples;
 ALTER TABLE rollups RENAME TO old_rollups;
 ALTER TABLE summation_samples RENAME TO old_summation_samples;
@@ -34,7 +34,7 @@ ALTER TABLE recent_samples ALTER COLUMN points SET STORAGE EXTERNAL;
 COMMENT ON TABLE recent_samples IS 'Samples of the last minutes, by time, all series together: written once a second, read back once, and removed when they stand in the partition of their day.';
 COMMENT ON COLUMN recent_samples.id IS 'Counts rows.';
 COMMENT ON COLUMN recent_samples.ts_ms IS 'When: milliseconds since 1970, UTC.';
-COMMENT ON COLUMN recent_samples.points IS 'The samples by series.id: packed, see daemon/src/store/columns.rs.';
+COMMENT ON COLUMN recent_samples.points IS 'The samples by series.id: packed, see daemon/store/src/columns.rs.';
 
 CREATE TABLE samples (
     level_ms BIGINT NOT NULL,
@@ -48,7 +48,7 @@ COMMENT ON TABLE samples IS 'History as it was sampled: a row has what one serie
 COMMENT ON COLUMN samples.level_ms IS '0.';
 COMMENT ON COLUMN samples.from_ms IS 'Where the span begins: milliseconds since 1970, UTC.';
 COMMENT ON COLUMN samples.series IS 'series.id.';
-COMMENT ON COLUMN samples.points IS 'The samples by time: packed, see daemon/src/store/columns.rs.';
+COMMENT ON COLUMN samples.points IS 'The samples by time: packed, see daemon/store/src/columns.rs.';
 
 CREATE TABLE rollups (
     level_ms BIGINT NOT NULL,

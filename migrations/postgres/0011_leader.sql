@@ -1,13 +1,14 @@
--- Which of several daemons of this database leads: it alone writes, and the others hand everything on to it. At most one row.
+-- Of several daemons of one database it alone writes, and the others hand everything on to it.
 CREATE TABLE leader (
-    -- Always 1.
     id BIGINT NOT NULL PRIMARY KEY,
-    -- Counts those who have led. What an earlier leader still wants to write is refused.
     term BIGINT NOT NULL,
-    -- Address at which the other daemons reach it.
     url TEXT NOT NULL,
-    -- With which the other daemons show that they hand on what others asked them. Of this term alone.
     secret TEXT NOT NULL,
-    -- When it began to lead: nanoseconds since 1970, UTC.
     since_ns BIGINT NOT NULL
 );
+COMMENT ON TABLE leader IS 'Which of several daemons of this database leads. At most one row.';
+COMMENT ON COLUMN leader.id IS 'Always 1.';
+COMMENT ON COLUMN leader.term IS 'Counts those who have led. What an earlier leader still wants to write is refused.';
+COMMENT ON COLUMN leader.url IS 'Address at which the other daemons reach it.';
+COMMENT ON COLUMN leader.secret IS 'With which the other daemons show that they hand on what others asked them. Of this term alone.';
+COMMENT ON COLUMN leader.since_ns IS 'When it began to lead: nanoseconds since 1970, UTC.';

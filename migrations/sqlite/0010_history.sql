@@ -1,5 +1,5 @@
 -- History by number of the series, many samples a row, in a table a day. What is in the tables of before is moved by the
--- running daemon, piece by piece (daemon/src/store/move_history.rs): only their names change here.
+-- running daemon, piece by piece (daemon/store/src/move_history.rs): only their names change here.
 ALTER TABLE samples RENAME TO old_samples;
 ALTER TABLE rollups RENAME TO old_rollups;
 ALTER TABLE summation_samples RENAME TO old_summation_samples;
@@ -29,7 +29,7 @@ CREATE TABLE recent_samples (
     id INTEGER NOT NULL PRIMARY KEY,
     -- When: milliseconds since 1970, UTC.
     ts_ms INTEGER NOT NULL,
-    -- The samples by series.id: packed, see daemon/src/store/columns.rs.
+    -- The samples by series.id: packed, see daemon/store/src/columns.rs.
     points BLOB NOT NULL
 );
 

@@ -1,7 +1,7 @@
 //! Which changes may wait. A rank that trains counts on at every reading, and to tell each of these costs the daemon four
 //! requests a second for every host. A daemon of many hosts therefore says for how long counts may wait: as long as nothing
-//! else happens, and nobody waits in a call, they then travel with a later reading. What they say is absolute, so nothing is
-//! lost by that but a moment.
+//! else happens, and nobody waits in a call, they then travel with a later reading. What they say is absolute, so of counts
+//! nothing is lost by that but a moment; of single operations and marks a burst that finds half of the room taken loses more, which is counted.
 
 use std::time::Duration;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use ringscope_api::clock;
 use ringscope_server::http::{self, Limits, Standby, Switch};
 use ringscope_server::ingest::Lead;
-use ringscope_store::{Claim, DatabaseUrl, LeaderWatch};
+use ringscope_store::{Claim, DatabaseUrl, LeaderWatch, TermSecret};
+use ringscope_tls::Trust;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +21,14 @@ pub(super) async fn run(server: Server, url: String, shutdown: CancellationToken
     let Some(watch) = LeaderWatch::new(&config.database_url).map_err(ServeError::Shared)? else {
         return Err(ServeError::NotShared);
     };
-    let standby = Standby::new(url.clone(), watch, &config.notify.trust)?;
+    // Where the leader wants a certificate of its clients, this daemon shows its own.
+    let shown = config.tls.as_ref().filter(|files| files.client_ca.is_some());
+    let trust = Trust {
+        cert: shown.map(|files| files.cert.clone()),
+        key: shown.map(|files| files.key.clone()),
+        ..config.notify.trust.clone()
+    };
+    let standby = Standby::new(url.clone(), watch, &trust)?;
     let (switch, tasks, stop_serving) = (Switch::default(), TaskTracker::new(), CancellationToken::new());
     if let Some(tls) = &tls {
         tasks.spawn(Arc::clone(tls).watch(stop_serving.clone()));
@@ -58,10 +66,16 @@ async fn take_turns(
     let stand_by = || switch.to(standby.router(&addresses(of.config), of.tls.cloned()));
     drop(stand_by());
     while let Some(claim) = shutdown.run_until_cancelled(claimed(&of.config.database_url)).await {
-        somebody_may_enter(of.config).await?;
+        match shutdown.run_until_cancelled(somebody_may_enter(of.config)).await {
+            None => break,
+            // The door stays closed, and agents that nobody lets in keep what they have.
+            Some(Err(error)) => tracing::error!("{error}"),
+            Some(Ok(())) => {}
+        }
         let began = clock::monotonic();
         let deposed = CancellationToken::new();
-        let lead = Lead { url: of.url.to_owned(), secret: own_token()?.text, deposed: deposed.clone() };
+        let lead =
+            Lead { url: of.url.to_owned(), secret: TermSecret(own_token()?.text), deposed: deposed.clone() };
         let core = Core::start(of, Some(claim), Some(lead))?;
         drop(switch.to(http::router(core.app.clone(), &addresses(of.config))));
         tracing::info!(
@@ -80,6 +94,8 @@ async fn take_turns(
         }
         core.end().await;
         tracing::info!("this daemon has led for {} s and leads no more", began.elapsed().as_secs());
+        // Whoever else stands by is to have its turn.
+        shutdown.run_until_cancelled(tokio::time::sleep(super::AGAIN)).await;
     }
     Ok(())
 }

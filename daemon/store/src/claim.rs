@@ -14,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
-use super::open::prepare;
+use super::open::{SOON_FOUND_DEAD, prepare};
 use super::{DatabaseUrl, StoreError};
 
 /// That this daemon alone uses a database, for as long as this is held.
@@ -75,6 +75,8 @@ impl Claim {
                 Err(_) => return Err(no_answer(url)),
             }
         }
+        // A daemon that is stopped, and not gone, asks no more: another one is to have it. Before Postgres 14 there is no such thing.
+        let _ = sqlx::query("SET idle_session_timeout = 15000").execute(&mut connection).await;
         Ok(Self { url: url.clone(), held: Held::Connection(Box::new(connection)) })
     }
 
@@ -151,15 +153,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> StoreError {
 async fn connect(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
     // The server cuts names off after 63 bytes.
     let name = format!("{NAMED} {} {}", std::process::id(), machine());
-    let options = options
-        .application_name(&name)
-        // Of a machine that is gone the server hears within seconds, and gives its lock to another.
-        .options([
-            ("tcp_keepalives_idle", "3"),
-            ("tcp_keepalives_interval", "1"),
-            ("tcp_keepalives_count", "3"),
-        ])
-        .disable_statement_logging();
+    let options = options.application_name(&name).options(SOON_FOUND_DEAD).disable_statement_logging();
     match tokio::time::timeout(ANSWERED_WITHIN, options.connect()).await {
         Ok(connected) => connected.map_err(|error| StoreError::at_open(url, &error)),
         Err(_) => Err(no_answer(url)),

@@ -44,7 +44,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Another daemon has taken over.
-    #[error("another daemon leads by now: this one hands everything on to it, and nothing of it is stored")]
+    #[error("another daemon has taken over this database: nothing of this one is stored")]
     Deposed,
     /// A server without what our SQL needs.
     #[error("the database {url} is Postgres {found}, but ringscope needs 13 or newer: upgrade the server")]
@@ -66,6 +66,19 @@ pub enum StoreError {
         /// Newest version that this binary has.
         known: i64,
     },
+    /// An older ringscope has been here, and may be still.
+    #[error(
+        "the database {url} has schema version {found}, and this ringscope needs {known}: restart the daemon with this release first, \
+         which brings it up to date"
+    )]
+    SchemaOlder {
+        /// Which.
+        url: String,
+        /// Version found.
+        found: i64,
+        /// Newest version that this binary has.
+        known: i64,
+    },
     /// Something else lives there.
     #[error("the database {url} is not ringscope's: {reason}. Give an empty one")]
     NotOurs {
@@ -76,7 +89,7 @@ pub enum StoreError {
     },
     /// An older ringscope's history is not yet in the form that this one reads.
     #[error(
-        "the history that an older ringscope kept is being moved to its new tables: {done} of {all} communicators and summation groups are done. Ask again in a minute; everything else works meanwhile"
+        "the history that an older ringscope kept is being moved to its new tables: {done} of {all} communicators and summation groups are done. Ask again later; everything else works meanwhile"
     )]
     Moving {
         /// How many subjects are moved.

@@ -15,7 +15,17 @@ pub struct Leader {
     /// Address at which the other daemons reach it.
     pub url: String,
     /// With which they show that they are daemons of this database.
-    pub secret: String,
+    pub secret: TermSecret,
+}
+
+/// What the daemons of one database know of each other, for as long as one of them leads. Not shown.
+#[derive(Clone, Eq, PartialEq)]
+pub struct TermSecret(pub String);
+
+impl std::fmt::Debug for TermSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TermSecret(..)")
+    }
 }
 
 /// Looks who leads, for a daemon that does not.
@@ -33,7 +43,10 @@ impl LeaderWatch {
     pub fn new(url: &DatabaseUrl) -> Result<Option<Self>, StoreError> {
         let DatabaseUrl::Postgres(postgres) = url else { return Ok(None) };
         let options = postgres.options().map_err(|error| StoreError::at_open(url, &error))?;
-        let options = options.application_name("ringscope standby").disable_statement_logging();
+        let options = options
+            .application_name("ringscope standby")
+            .options([("statement_timeout", "3000")])
+            .disable_statement_logging();
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .acquire_timeout(super::open::ACQUIRE_TIMEOUT)
@@ -58,7 +71,7 @@ impl LeaderWatch {
             Ok(Leader {
                 term: row.try_get("term")?,
                 url: row.try_get("url")?,
-                secret: row.try_get("secret")?,
+                secret: TermSecret(row.try_get("secret")?),
             })
         };
         found.map(leader).transpose().map_err(StoreError::Failed)
@@ -70,13 +83,13 @@ impl Store {
     ///
     /// # Errors
     /// What the driver says.
-    pub async fn lead(&self, url: &str, secret: &str) -> Result<(), StoreError> {
+    pub async fn lead(&self, url: &str, secret: &TermSecret) -> Result<(), StoreError> {
         let query = "INSERT INTO leader (id, term, url, secret, since_ns) VALUES (1, 1, $1, $2, $3) ON CONFLICT (id) DO \
                      UPDATE SET term = leader.term + 1, url = excluded.url, secret = excluded.secret, \
                      since_ns = excluded.since_ns RETURNING term";
         let since_ns = clock::now().0.cast_signed();
         each!(write self, |pool, _Db| {
-            let asked = sqlx::query(query).bind(url).bind(secret).bind(since_ns);
+            let asked = sqlx::query(query).bind(url).bind(&secret.0).bind(since_ns);
             self.known().set_term(asked.fetch_one(pool).await?.try_get("term")?);
         });
         Ok(())

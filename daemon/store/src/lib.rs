@@ -30,7 +30,7 @@ mod write;
 pub use audit::AuditQuery;
 pub use claim::Claim;
 pub use error::StoreError;
-pub use leader::{Leader, LeaderWatch};
+pub use leader::{Leader, LeaderWatch, TermSecret};
 pub use open::Store;
 pub use restore::{Restored, StoredCommunicator};
 pub use retention::{Keep, Swept};

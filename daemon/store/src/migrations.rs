@@ -5,12 +5,16 @@ use std::borrow::Cow;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, Row as _, SqlSafeStr as _};
 
+use super::open::Older;
 use super::{DatabaseUrl, Store, StoreError, each};
 
 /// Brings the schema to the newest version.
-pub(super) async fn migrate(store: &Store, url: &DatabaseUrl) -> Result<(), StoreError> {
+pub(super) async fn migrate(store: &Store, url: &DatabaseUrl, older: Older) -> Result<(), StoreError> {
     let (found, known) = refuse_newer(store, url).await?;
     if (1..known).contains(&found) {
+        if older == Older::Refused {
+            return Err(StoreError::SchemaOlder { url: url.to_string(), found, known });
+        }
         tracing::info!("bringing the schema of {url} from version {found} to {known}");
     }
     let result = each!(write store, |pool, _Db| { migrator(store).run(pool).await });

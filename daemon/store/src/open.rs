@@ -30,12 +30,32 @@ pub enum Store {
     },
 }
 
+/// What becomes of the schema of an older release.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Older {
+    BroughtUpToDate,
+    Refused,
+}
+
 impl Store {
     /// Opens the database and brings its schema up to date. `None` for [`DatabaseUrl::None`].
     ///
     /// # Errors
     /// A [`StoreError`] that names the database and what to do.
     pub async fn open(url: &DatabaseUrl) -> Result<Option<Self>, StoreError> {
+        Self::open_and(url, Older::BroughtUpToDate).await
+    }
+
+    /// The same for a command beside a daemon: a schema of an older release is left as it is, for a daemon of that release
+    /// may use it.
+    ///
+    /// # Errors
+    /// The same, and [`StoreError::SchemaOlder`].
+    pub async fn open_beside(url: &DatabaseUrl) -> Result<Option<Self>, StoreError> {
+        Self::open_and(url, Older::Refused).await
+    }
+
+    async fn open_and(url: &DatabaseUrl, older: Older) -> Result<Option<Self>, StoreError> {
         let store = match url {
             DatabaseUrl::None => return Ok(None),
             DatabaseUrl::SqliteMemory => memory(url).await?,
@@ -43,14 +63,14 @@ impl Store {
             DatabaseUrl::Postgres(_) => {
                 // A migration of a large table takes longer than any statement of a daemon that runs.
                 let migrating = postgres(url, 1, Duration::ZERO).await?;
-                let migrated = migrations::migrate(&migrating, url).await;
+                let migrated = migrations::migrate(&migrating, url, older).await;
                 migrating.close().await;
                 migrated?;
                 postgres(url, PG_CONNECTIONS, STATEMENT_TIMEOUT).await?
             }
         };
         if matches!(store, Self::Lite { .. }) {
-            migrations::migrate(&store, url).await?;
+            migrations::migrate(&store, url, older).await?;
         }
         store.drop_empty_sources().await?;
         Ok(Some(store))
@@ -95,7 +115,8 @@ async fn postgres(
         .options()
         .map_err(at_open)?
         .application_name("ringscope")
-        .options([("statement_timeout", timeout.as_str())])
+        .options([("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "5000")])
+        .options(SOON_FOUND_DEAD)
         .disable_statement_logging();
     let pool = PgPoolOptions::new()
         .max_connections(max_connections)
@@ -157,6 +178,13 @@ async fn sqlite(url: &DatabaseUrl, path: &Path) -> Result<Store, StoreError> {
         .max_connections(1)
         // A file does not hang up: asking it before every transaction would only wake its thread once more.
         .test_before_acquire(false)
+        // A transaction that a full disk has cut off may still be open, and would swallow what is written next.
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                let _ = sqlx::query("ROLLBACK").execute(connection).await;
+                Ok(true)
+            })
+        })
         .connect_with(writing)
         .await
         .map_err(at_open)?;
@@ -187,6 +215,13 @@ const SQLITE_READERS: u32 = 4;
 const PG_OLDEST: i64 = 130_000;
 /// How long to wait for a connection: shorter than an agent waits for its answer.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Of a daemon whose machine is gone Postgres hears within seconds, and ends what that daemon had begun: it holds locks.
+pub(super) const SOON_FOUND_DEAD: [(&str, &str); 4] = [
+    ("tcp_keepalives_idle", "3"),
+    ("tcp_keepalives_interval", "1"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "6000"),
+];
 /// A statement that takes longer has met a lock or a sick server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 

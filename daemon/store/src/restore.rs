@@ -102,7 +102,12 @@ impl Store {
         for (which, most) in [(LIVING, LIVING_MAX), (OF_THE_SAME_JOBS, ENDED_FIRST_MAX)] {
             let query = format!("{FACTS_AND_COUNTERS} {which} LIMIT $1");
             each!(read self, |pool| {
-                let mut rows = sqlx::query(AssertSqlSafe(query)).bind(most).fetch(pool);
+                let mut tx = pool.begin().await?;
+                // Of a hundred thousand it takes longer than any other statement.
+                if matches!(self, Self::Pg(..)) {
+                    sqlx::query("SET LOCAL statement_timeout = 120000").execute(&mut *tx).await?;
+                }
+                let mut rows = sqlx::query(AssertSqlSafe(query)).bind(most).fetch(&mut *tx);
                 while let Some(row) = rows.try_next().await? {
                     let (facts, counters) = (row.try_get("facts")?, row.try_get("counters")?);
                     restored.add(facts, counters);
@@ -218,17 +223,17 @@ fn hexadecimal(text: &str) -> Option<u64> {
 }
 
 /// Communicators, and groups, that keep their ids.
-const IDS_MAX: i64 = 100_000;
-/// Agents remembered: a thousand hosts that each restarted their agent a few times.
-const AGENTS_MAX: i64 = 10_000;
+const IDS_MAX: i64 = 250_000;
+/// Agents remembered: as many as the model has room for.
+const AGENTS_MAX: i64 = 50_000;
 /// What is read of a process.
 const FACTS_AND_COUNTERS: &str = "SELECT p.facts AS facts, c.counters AS counters FROM processes p LEFT JOIN process_counters c ON c.key = p.key";
 const LIVING: &str = "WHERE p.ended_ns IS NULL ORDER BY p.updated_ns DESC";
 const OF_THE_SAME_JOBS: &str = "WHERE p.ended_ns IS NOT NULL AND p.job IN ( \
     SELECT job FROM processes WHERE ended_ns IS NULL UNION SELECT job FROM findings WHERE state = 'firing' \
     UNION SELECT job FROM incidents WHERE state = 'firing') ORDER BY p.ended_ns DESC";
-/// Processes read back: a hundred thousand ranks are more than one daemon is for.
-const LIVING_MAX: i64 = 100_000;
+/// Processes read back: as many as the model has room for.
+const LIVING_MAX: i64 = 250_000;
 /// Processes that ended and are read back before the daemon is ready: some 100 ms.
 const ENDED_FIRST_MAX: i64 = 4_096;
 /// Findings read back.

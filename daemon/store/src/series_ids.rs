@@ -8,6 +8,7 @@ use sqlx::{QueryBuilder, Row as _};
 
 use super::bulk::chunks;
 use super::days::Day;
+use super::leader::fence;
 use super::{Store, StoreError, each};
 
 /// What a series is of.
@@ -108,6 +109,7 @@ impl Store {
         let made_ms = clock::now().unix_ms().cast_signed();
         each!(write self, |pool, Db| {
             let mut tx = pool.begin().await?;
+            fence!(self, tx);
             for chunk in chunks(&missing) {
                 let insert = "INSERT INTO series (history, subject, host, kind, made_ms) ";
                 let mut query: QueryBuilder<Db> = QueryBuilder::new(insert);

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use reqwest::StatusCode;
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::{ServeError, Server};
-use ringscope_store::{Store, StoreError};
+use ringscope_store::{Store, StoreError, TermSecret};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -176,9 +176,9 @@ async fn what_an_earlier_leader_writes_is_refused() {
         }],
         ..Default::default()
     };
-    before.lead("http://a", "x").await.unwrap();
+    before.lead("http://a", &TermSecret("x".to_owned())).await.unwrap();
     before.write(&row()).await.unwrap();
-    after.lead("http://b", "y").await.unwrap();
+    after.lead("http://b", &TermSecret("y".to_owned())).await.unwrap();
     assert!(matches!(before.write(&row()).await, Err(StoreError::Deposed)));
     after.write(&row()).await.unwrap();
     before.close().await;

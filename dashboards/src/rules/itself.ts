@@ -70,6 +70,17 @@ export const itself: Group<Alert> = {
       page: page.overview,
     }),
     alert({
+      name: "NobodyLeads",
+      section: "nobody_leads",
+      expr: "sum by (cluster) (ringscope_daemon_leads) != 1",
+      for: thresholds.nobodyLeads,
+      severity: "critical",
+      summary: "None of the daemons leads, or several do",
+      description:
+        "{{ $value }} of the daemons that share a database lead, and one should: while none does, no batch is taken and no other alert of ringscope can fire. Agents keep what they read.",
+      page: "",
+    }),
+    alert({
       name: "StoreAway",
       section: "store_away",
       expr: "ringscope_store_up == 0",

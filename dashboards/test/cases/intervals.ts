@@ -142,6 +142,12 @@ export const faults: Fault[] = [
     holds: 0,
     told: 300,
   },
+  {
+    alerts: ["NobodyLeads"],
+    series: { [`ringscope_daemon_leads{instance="${instance}"}`]: switches(1, 0) },
+    holds: 75,
+    tooShort: 20,
+  },
   { alerts: ["StoreAway"], series: { [`ringscope_store_up{instance="${instance}"}`]: switches(1, 0) }, holds: 75, tooShort: 20 },
   {
     alerts: ["MetricsOmitted"],

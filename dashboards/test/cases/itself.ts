@@ -9,6 +9,7 @@ const ALL = [
   "AgentSilent",
   "CollectorFault",
   "CollectorDropping",
+  "NobodyLeads",
   "StoreAway",
   "RemoteWriteLosing",
   "MetricsOmitted",
@@ -279,6 +280,38 @@ export const itselfCases: Case[] = [
     ],
     silent: ["StoreAway"],
     at: ["60s", "120s", "135s"],
+  },
+  {
+    name: "two daemons stand by and none leads",
+    series: {
+      ...UP,
+      ...series("ringscope_daemon_leads", { instance, job: "ringscope" }, "1x10 0x390"),
+      ...series("ringscope_daemon_leads", { instance: "e:9440", job: "ringscope" }, "0x400"),
+    },
+    fires: [
+      {
+        alert: "NobodyLeads",
+        labels: { severity: "critical" },
+        section: "nobody_leads",
+        page: "",
+        summary: "None of the daemons leads, or several do",
+        description:
+          "0 of the daemons that share a database lead, and one should: while none does, no batch is taken and no other alert of ringscope can fire. Agents keep what they read.",
+        at: ["145s", "10m"],
+      },
+    ],
+    silent: ["NobodyLeads"],
+    at: ["45s", "60s", "120s"],
+  },
+  {
+    name: "one of two daemons leads, and then the other",
+    series: {
+      ...UP,
+      ...series("ringscope_daemon_leads", { instance, job: "ringscope" }, "1x100 0x300"),
+      ...series("ringscope_daemon_leads", { instance: "e:9440", job: "ringscope" }, "0x103 1x297"),
+    },
+    silent: ["NobodyLeads"],
+    until: "20m",
   },
   {
     // 2 000 samples at 10 min.

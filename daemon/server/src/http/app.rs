@@ -8,6 +8,7 @@ use ringscope_access::{Tenant, Who};
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
+use ringscope_store::TermSecret;
 use ringscope_tls::Own;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +45,7 @@ pub struct App {
     /// Whose jobs these are, with everybody's hub.
     pub of_tenant: Option<(Tenant, Arc<Hub>)>,
     /// With which other daemons of the database show that they hand something on; `None`: there are none.
-    pub term_secret: Option<String>,
+    pub term_secret: Option<TermSecret>,
 }
 
 impl FromRequestParts<Whole> for App {

@@ -9,6 +9,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
 
+use ringscope_store::TermSecret;
+
 use super::connections::Line;
 use super::problem::ApiError;
 
@@ -21,10 +23,10 @@ pub(super) struct Forwarded;
 
 /// The secret of the term in which this daemon leads. `None`: it is alone.
 #[derive(Clone, Debug)]
-pub(super) struct Term(pub(super) Option<String>);
+pub(super) struct Term(pub(super) Option<TermSecret>);
 
 /// What the daemon that hands a request on says of it.
-pub(super) fn value(secret: &str, line: &Line) -> Option<HeaderValue> {
+pub(super) fn value(TermSecret(secret): &TermSecret, line: &Line) -> Option<HeaderValue> {
     let scheme = if line.is_tls { "https" } else { "http" };
     let mut value = HeaderValue::from_str(&format!("{secret} {scheme} {}", line.peer)).ok()?;
     value.set_sensitive(true);
@@ -37,7 +39,7 @@ pub(super) async fn believe(State(Term(secret)): State<Term>, mut request: Reque
     let parsed = said.to_str().ok().and_then(parse);
     let Some((shown, is_tls, peer)) = parsed else { return next.run(request).await };
     match secret {
-        Some(secret) if bool::from(secret.as_bytes().ct_eq(shown.as_bytes())) => {
+        Some(TermSecret(secret)) if bool::from(secret.as_bytes().ct_eq(shown.as_bytes())) => {
             if let Some(line) = request.extensions_mut().get_mut::<Line>() {
                 (line.peer, line.is_tls) = (peer, is_tls);
             }

@@ -28,6 +28,8 @@ pub struct Standby {
     watch: LeaderWatch,
     http: Http,
     known: Mutex<Known>,
+    /// What the log was told last; empty: all is well.
+    said: Mutex<String>,
 }
 
 /// Who leads, as it was last read.
@@ -44,7 +46,7 @@ impl Standby {
     /// [`TlsError`].
     pub fn new(url: String, watch: LeaderWatch, trust: &Trust) -> Result<Arc<Self>, TlsError> {
         let http = Http::new(trust, url.starts_with("https:"), client)?;
-        Ok(Arc::new(Self { url, watch, http, known: Mutex::default() }))
+        Ok(Arc::new(Self { url, watch, http, known: Mutex::default(), said: Mutex::default() }))
     }
 
     /// Every route.
@@ -72,7 +74,7 @@ impl Standby {
             Some(leader) => leader,
             None => {
                 let leader = self.watch.leader().await.map_err(|error| {
-                    tracing::warn!("who leads is not known: {error}");
+                    self.say(format!("who leads is not known: {error}"));
                     let detail = "the database does not answer, and it says which daemon leads; this one's log says why";
                     ApiError::unavailable("store-away", detail)
                 })?;
@@ -82,14 +84,25 @@ impl Standby {
             }
         };
         leader.filter(|leader| leader.url != self.url).ok_or_else(|| {
-            ApiError::unavailable("no-leader", "no daemon leads yet; one does in a few seconds")
+            let detail = "no daemon leads yet; one does in a few seconds. If this goes on, see that each daemon has a --cluster-url of \
+                          its own, and what their logs say";
+            ApiError::unavailable("no-leader", detail)
         })
+    }
+
+    /// Tells the log, each reason once until all is well again.
+    fn say(&self, reason: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said != reason {
+            tracing::warn!("{reason}");
+            *said = reason;
+        }
     }
 }
 
 fn client() -> ClientBuilder {
-    // Streams of events have no end, so a request has no limit of its own; what holds is the leader's.
-    reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).tcp_keepalive(CONNECT_TIMEOUT)
+    // The leader is near: no proxy is to see what agents send.
+    reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).tcp_keepalive(CONNECT_TIMEOUT).no_proxy()
 }
 
 /// Batches are taken, by the leader; else 503 and why not.
@@ -139,16 +152,24 @@ async fn to(standby: &Standby, leader: &Leader, request: Request) -> Result<Resp
         headers.insert(forwarded::HEADER, value);
     }
     let mut asked = standby.http.client().request(head.method, url).headers(headers);
+    // Streams of events have no end, and a file takes as long as it takes.
+    if !ENDLESS.iter().any(|endless| head.uri.path() == *endless) {
+        asked = asked.timeout(ANSWER_TIMEOUT);
+    }
     if has_body {
         asked = asked.body(reqwest::Body::wrap_stream(body.into_data_stream()));
     }
     let answer = asked.send().await.map_err(|error| {
-        let reason = innermost(&error.without_url());
-        tracing::warn!("the daemon that leads, {}, does not answer: {reason}", leader.url);
+        standby.say(format!(
+            "the daemon that leads, {}, does not answer: {}",
+            leader.url,
+            innermost(&error.without_url())
+        ));
         let detail =
             "the daemon that leads does not answer; if it has ended, another one takes over within seconds";
         ApiError::unavailable("leader-away", detail)
     })?;
+    standby.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
     let mut response = Response::new(Body::empty());
     *response.status_mut() =
         StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -184,5 +205,8 @@ const OF_THE_CONNECTION: [HeaderName; 6] = [
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The same while the leader does not answer.
 const READ_AGAIN_MIN: Duration = Duration::from_millis(100);
+/// The leader itself gives up after thirty seconds, of all but these.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
+const ENDLESS: [&str; 2] = ["/api/v1/events", "/api/v1/import"];
 /// A daemon in the same network takes the connection at once, or is gone.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

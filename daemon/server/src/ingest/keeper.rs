@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::IntGauge;
 use ringscope_api::clock;
-use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError};
+use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError, TermSecret};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -42,7 +42,7 @@ pub struct Lead {
     /// Address at which the others reach it.
     pub url: String,
     /// With which they show that they are daemons of this database.
-    pub secret: String,
+    pub secret: TermSecret,
     /// Cancelled when another one leads.
     pub deposed: CancellationToken,
 }
@@ -165,6 +165,11 @@ impl Task {
                 Ok(store) => return Some(store),
                 Err(error) => self.away(&error),
             }
+            if let Some(lead) = &self.config.lead {
+                // Another daemon may fare better, and has the claim when this one has ended.
+                lead.deposed.cancel();
+                return None;
+            }
             if !self.refuse_tickets(RETRY_INTERVAL).await {
                 return None;
             }
@@ -175,7 +180,7 @@ impl Task {
         self.claim().await?;
         let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
         if let Some(lead) = &self.config.lead {
-            store.lead(&lead.url, &lead.secret).await?;
+            self.within(store.lead(&lead.url, &lead.secret)).await?;
         }
         if self.unrestored.is_some() {
             let restored = store.restore().await?;
@@ -215,6 +220,14 @@ impl Task {
         self.config.claim = Some(Claim::take(&self.config.url).await?);
         self.claim_checked = Instant::now();
         Ok(())
+    }
+
+    /// A server that is cut off does not say so.
+    async fn within<R>(&self, asked: impl Future<Output = Result<R, StoreError>>) -> Result<R, StoreError> {
+        tokio::time::timeout(ANSWERED_WITHIN, asked).await.unwrap_or_else(|_| {
+            let reason = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
+            Err(StoreError::Unreachable { url: self.config.url.to_string(), reason })
+        })
     }
 
     /// Asks the hub on a thread of its own: it may have to wait for the lock.
@@ -317,10 +330,10 @@ impl Task {
                 let rows;
                 (batched, rows) = made.await?;
                 let Some(rows) = rows else { break };
-                store.write(&rows).await?;
+                self.within(store.write(&rows)).await?;
             }
             // Nothing to write proves nothing.
-            if unsaved.is_empty() { store.ping().await } else { Ok(()) }
+            if unsaved.is_empty() { self.within(store.ping()).await } else { Ok(()) }
         };
         match written.await {
             Ok(()) => {
@@ -339,7 +352,8 @@ impl Task {
 
     fn away(&self, error: &StoreError) {
         if let Some(lead) = &self.config.lead
-            && matches!(error, StoreError::Deposed | StoreError::InUse { .. })
+            && (matches!(error, StoreError::Deposed | StoreError::InUse { .. })
+                || self.config.claim.is_none() && self.claim_checked.elapsed() > CLAIM_MISSED_MAX)
         {
             lead.deposed.cancel();
         }
@@ -372,5 +386,9 @@ const GATHER_TIME: Duration = Duration::from_millis(100);
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a store that is away is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Longer than any statement may take.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(12);
+/// For how long a daemon leads that has lost the claim and cannot take it again: another one may lead by then.
+const CLAIM_MISSED_MAX: Duration = Duration::from_secs(5);
 /// How often it is looked whether the database is still this daemon's alone.
 const CLAIM_INTERVAL: Duration = Duration::from_secs(1);
