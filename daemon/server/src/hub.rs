@@ -32,7 +32,7 @@ pub use shares::Beyond;
 pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
@@ -91,6 +91,8 @@ struct State {
     last_sample_ms: i64,
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
+    /// When the rows of communicators were written last.
+    rows_told: HashMap<CommunicatorId, Timestamp>,
     /// The same of jobs and their hosts.
     stale_jobs: BTreeSet<Name>,
     /// When rows of jobs were last to be written.
@@ -146,6 +148,7 @@ impl Hub {
             next_sample: Timestamp(0),
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
+            rows_told: HashMap::new(),
             stale_jobs: BTreeSet::new(),
             jobs_told_at: Timestamp(0),
             next_refresh: Timestamp(0),

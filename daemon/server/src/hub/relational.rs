@@ -19,7 +19,10 @@ impl State {
         if now >= self.next_refresh {
             self.mark_all_rows(now);
         }
-        let stale = std::mem::take(&mut self.stale_rows);
+        let (stale, early): (BTreeSet<_>, BTreeSet<_>) =
+            std::mem::take(&mut self.stale_rows).into_iter().partition(|id| self.has_turn(*id, now));
+        self.stale_rows = early;
+        self.rows_told.extend(stale.iter().map(|id| (*id, now)));
         self.stale_jobs.extend(
             stale.iter().filter_map(|id| self.model.communicator(*id)).map(|known| known.job().clone()),
         );
@@ -33,7 +36,18 @@ impl State {
         }
     }
 
+    /// Whether the rows of a communicator are written by now. A large one that is being made changes with each of its hosts,
+    /// and writing all of its ranks each time would cost the more the more there are.
+    fn has_turn(&self, id: CommunicatorId, now: Timestamp) -> bool {
+        let Some(told) = self.rows_told.get(&id) else { return true };
+        let n_ranks = self.model.communicator(id).map_or(0, Communicator::n_ranks_seen);
+        // A clock that was set back keeps nothing waiting.
+        n_ranks < RANKS_AT_ONCE || now < *told || now.since(*told) >= PAUSE_A_RANK.saturating_mul(n_ranks)
+    }
+
     pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
+        let model = &self.model;
+        self.rows_told.retain(|id, _| model.communicator(*id).is_some());
         self.next_refresh = Timestamp(now.0.saturating_add(REFRESH_NS));
         let is_live = |known: &&Communicator| known.state(&self.model).0 != api::CommunicatorState::Ended;
         self.stale_rows.extend(self.model.communicators().filter(is_live).map(Communicator::id));
@@ -211,5 +225,9 @@ fn pause(n_processes: usize) -> Duration {
     Duration::from_micros(100).saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
+/// Ranks of which all rows are written whenever one has changed.
+const RANKS_AT_ONCE: u32 = 1_000;
+/// Time between two writings of the rows of a larger communicator, for each of its ranks.
+const PAUSE_A_RANK: Duration = Duration::from_millis(1);
 /// How often rows of unchanged communicators are written again, so that retention sees that they live.
 const REFRESH_NS: u64 = 60_000_000_000;

@@ -241,3 +241,32 @@ fn a_daemon_that_asks_nobody_asks_no_tenant() {
     assert_eq!(asked.map(|asked| asked.len()), [0, 0]);
     drop(known);
 }
+
+#[test]
+fn the_rows_of_a_large_communicator_that_is_being_made_are_written_in_their_turn() {
+    let hosts: Vec<String> = (0..150).map(|host| format!("host-{host}")).collect();
+    let hosts: Vec<(&str, u32, u32)> = hosts.iter().map(|host| (&**host, 8, 1)).collect();
+    let cluster = Cluster::new(&hosts, 1);
+    let hub = Hub::new(Duration::from_secs(1));
+    let id = cluster.id().to_string();
+    let written = |s: u64| {
+        hub.tick(at(s));
+        let mut unsaved = hub.take_unsaved(Take::All, at(s)).batched();
+        let mut n_rows = 0;
+        while let Some(set) = hub.next_rows(&mut unsaved, at(s)) {
+            n_rows += set.communicators.iter().filter(|row| row.id == id).count();
+        }
+        n_rows
+    };
+    let mut seconds = Vec::new();
+    // Ten hosts a second, of which each batch changes it.
+    for s in 1..=15_u32 {
+        let ranks = (s - 1) * 80..s * 80;
+        let processes = ranks.map(|rank| cluster.process(rank)).collect();
+        hub.ingest(&batch(u64::from(s), u64::from(s), processes), at(u64::from(s)));
+        seconds.extend((written(u64::from(s)) > 0).then_some(s));
+    }
+    // Of up to a thousand ranks each second, then in its turn.
+    assert_eq!(seconds, (1..=12).chain([14]).collect::<Vec<_>>());
+    assert_eq!((16..20).map(written).sum::<usize>(), 1, "what came last is written too");
+}
