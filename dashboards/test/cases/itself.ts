@@ -293,7 +293,6 @@ export const itselfCases: Case[] = [
         alert: "NobodyLeads",
         labels: { severity: "critical" },
         section: "nobody_leads",
-        page: "",
         summary: "None of the daemons leads, or several do",
         description:
           "0 of the daemons that share a database lead, and one should: while none does, no batch is taken and no other alert of ringscope can fire. Agents keep what they read.",
