@@ -2,7 +2,10 @@
 //! `in_turn`: one of several daemons of a database.
 
 mod core;
+mod error;
 mod in_turn;
+
+pub use error::ServeError;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,8 +17,8 @@ use ringscope_api::clock;
 use ringscope_server::http::{self, Addresses, Limits};
 use ringscope_server::oidc::Oidc;
 use ringscope_store::{Claim, DatabaseUrl, Store, StoreError};
+use ringscope_tls::Own;
 use ringscope_tls::credential::TokenSource;
-use ringscope_tls::{Own, TlsError};
 use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::SignalKind;
@@ -33,58 +36,6 @@ pub struct Server {
     oidc: Option<Arc<Oidc>>,
     /// `None`: the database was not there, and is claimed when it is.
     claim: Option<Claim>,
-}
-
-/// Why the daemon does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The address is taken, or not ours.
-    #[error("cannot listen on {address}: {reason}. {advice}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The system's words.
-        reason: String,
-        /// What to do.
-        advice: &'static str,
-    },
-    /// The database is another daemon's.
-    #[error(transparent)]
-    InUse(StoreError),
-    /// The database of several daemons cannot be used.
-    #[error(transparent)]
-    Shared(StoreError),
-    /// Nobody else can have its database.
-    #[error(
-        "--cluster-url makes this daemon one of several that share a Postgres: give that with --database-url postgres://..."
-    )]
-    NotShared,
-    /// A certificate or a key cannot be used.
-    #[error("TLS: {0}")]
-    Tls(#[from] TlsError),
-    /// Everybody who reaches the address would be let in, or nobody.
-    #[error(
-        "{listen} can be reached from other machines, and nobody could show that they may use this daemon: the database \
-         {database} has no token that holds.{make} Or have people sign in elsewhere: --oidc-issuer, --trusted-proxy. To let in whoever reaches that address, who then sees all jobs and may \
-         set levels, say --insecure-open. On 127.0.0.1 nothing is needed"
-    )]
-    NobodyMayEnter {
-        /// The address.
-        listen: SocketAddr,
-        /// Where tokens are kept.
-        database: String,
-        /// How to make the first one.
-        make: String,
-    },
-    /// The OpenID provider could send nobody back.
-    #[error("--public-url {0:?} is no address that an OpenID provider could send browsers back to")]
-    PublicUrl(String),
-    /// The system has none to give.
-    #[error("the system gives no random bytes: {0}")]
-    Random(String),
-    /// The metrics are wrong in themselves.
-    #[error("the metrics cannot be registered: {0}")]
-    Metrics(#[from] prometheus::Error),
 }
 
 /// Runs the daemon until `shutdown`.

@@ -19,7 +19,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::ServeError;
+use super::error::ServeError;
 use crate::config::ServeConfig;
 
 /// What a core is made of.

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::core::{Core, Of};
-use super::{REQUESTS_GRACE, ServeError, Server, addresses, after, own_token, somebody_may_enter};
+use super::error::ServeError;
+use super::{REQUESTS_GRACE, Server, addresses, after, own_token, somebody_may_enter};
 
 /// Serves until `shutdown`; `url`: where the others reach this daemon.
 pub(super) async fn run(server: Server, url: String, shutdown: CancellationToken) -> Result<(), ServeError> {

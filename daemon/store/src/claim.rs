@@ -75,8 +75,6 @@ impl Claim {
                 Err(_) => return Err(no_answer(url)),
             }
         }
-        // A daemon that is stopped, and not gone, asks no more: another one is to have it. Before Postgres 14 there is no such thing.
-        let _ = sqlx::query("SET idle_session_timeout = 15000").execute(&mut connection).await;
         Ok(Self { url: url.clone(), held: Held::Connection(Box::new(connection)) })
     }
 

@@ -5,8 +5,14 @@ use std::borrow::Cow;
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AssertSqlSafe, Row as _, SqlSafeStr as _};
 
-use super::open::Older;
 use super::{DatabaseUrl, Store, StoreError, each};
+
+/// What becomes of the schema of an older release.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Older {
+    BroughtUpToDate,
+    Refused,
+}
 
 /// Brings the schema to the newest version.
 pub(super) async fn migrate(store: &Store, url: &DatabaseUrl, older: Older) -> Result<(), StoreError> {

@@ -12,7 +12,8 @@ use sqlx::sqlite::{
 };
 use sqlx::{ConnectOptions as _, Row as _};
 
-use super::{DatabaseUrl, Known, StoreError, each, migrations};
+use super::migrations::{self, Older};
+use super::{DatabaseUrl, Known, StoreError, each};
 
 /// An open database of ringscope's.
 #[derive(Clone, Debug)]
@@ -28,13 +29,6 @@ pub enum Store {
         /// What was found in it.
         known: Arc<Known>,
     },
-}
-
-/// What becomes of the schema of an older release.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Older {
-    BroughtUpToDate,
-    Refused,
 }
 
 impl Store {
@@ -72,7 +66,9 @@ impl Store {
         if matches!(store, Self::Lite { .. }) {
             migrations::migrate(&store, url, older).await?;
         }
-        store.drop_empty_sources().await?;
+        if older == Older::BroughtUpToDate {
+            store.drop_empty_sources().await?;
+        }
         Ok(Some(store))
     }
 
