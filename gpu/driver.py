@@ -12,7 +12,7 @@ import sys
 import machine
 from blind import BlindSpots
 from daemon import Daemon
-from hangs import hangs
+from hangs import hangs, watchdog
 from hardware import hardware
 from jobs import Job, JobFailed
 from overhead import measure
@@ -22,7 +22,8 @@ from stage import Stage
 from summation import push_pull_of_device_tensors
 
 FAILED, USAGE = 1, 64
-PARTS = ["hardware", "nodes", "steps", "two-by-two", "unequal", "pytorch", "summation", "hangs", "blind", "overhead"]
+PARTS = ["hardware", "nodes", "steps", "two-by-two", "unequal", "pytorch", "summation", "hangs", "watchdog", "blind",
+         "overhead"]
 
 
 def arguments():
@@ -82,6 +83,7 @@ def run(stage, options):
             "pytorch": scenarios.pytorch,
             "summation": lambda: push_pull_of_device_tensors(scenarios),
             "hangs": lambda: hangs(scenarios),
+            "watchdog": lambda: watchdog(scenarios),
             "blind": BlindSpots(scenarios).ask_all,
             "overhead": lambda: measure(scenarios),
         }

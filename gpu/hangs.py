@@ -21,6 +21,7 @@ MORE_SHARE = 0.1
 MODES = ("neither", "plugin", "preload", "both")
 # PyTorch's watchdog looks now and then, and writes what it knows before it ends the process.
 WATCHDOG_MORE_S = 10
+WATCHDOG_PATIENCE_S = 100
 
 
 def hangs(scenarios):
@@ -35,7 +36,6 @@ def hangs(scenarios):
                     continue
                 took = leave_a_hang(scenarios, fill, leave, mode, bare)
                 bare = took if mode == "neither" else bare
-    watchdog(scenarios)
 
 
 def watchdog(scenarios):
@@ -47,14 +47,21 @@ def watchdog(scenarios):
             scenario.skip(reason)
             continue
         try:
-            # 1: abort the communicators, then end the process.
-            settings = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+            # 1: abort the communicators, then end the process. Without the dump before it.
+            settings = {
+                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+                "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+                "TORCH_NCCL_ENABLE_MONITORING": "0",
+            }
             with Job(scenarios.stage, scenario.name + "-" + mode, mode, N_RANKS, [], script="ddp_hang.py",
                      extra=lambda rank: settings) as job:
                 job.results(JOB_S)
                 started = time.monotonic()
-                status = job.processes[0].wait(JOB_S)
-                took = time.monotonic() - started
+                try:
+                    status = job.processes[0].wait(WATCHDOG_PATIENCE_S)
+                    took = time.monotonic() - started
+                finally:
+                    scenario.facts["said"] = job.said(0, 12)
         except Exception as error:  # whatever breaks one scenario, the others run
             status, took = "%s: %s" % (type(error).__name__, error), None
         scenario.facts.update(status=status, took_s=took)

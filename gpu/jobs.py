@@ -143,9 +143,12 @@ class Job:
                 raise JobFailed(self.words(rank, "ended with %d" % status))
 
     def words(self, rank, what):
+        return "%s: rank %d %s: %s" % (self.name, rank, what, " | ".join(self.said(rank, 3)) or "it said nothing")
+
+    def said(self, rank, n_lines):
+        """The last lines that a rank wrote."""
         with open(self.output(rank), errors="replace") as file:
-            last = file.read().strip().splitlines()[-3:]
-        return "%s: rank %d %s: %s" % (self.name, rank, what, " | ".join(last) or "it said nothing")
+            return file.read().strip().splitlines()[-n_lines:]
 
     def logs(self):
         """Paths of NCCL's own log, one a process."""
