@@ -15,13 +15,16 @@ struct Wait {
     /// Since when it is not as it was judged.
     since: Timestamp,
     n_ranks: usize,
+    /// Not every rank has been heard of: little can be said of it, and more will come.
+    is_partial: bool,
 }
 
 impl Waiting {
     /// This communicator has changed.
     pub(super) fn add(&mut self, id: CommunicatorId, communicator: &Communicator, now: Timestamp) {
-        let wait = self.0.entry(id).or_insert(Wait { since: now, n_ranks: 0 });
+        let wait = self.0.entry(id).or_insert(Wait { since: now, n_ranks: 0, is_partial: false });
         wait.n_ranks = communicator.n_ranks_seen() as usize;
+        wait.is_partial = communicator.n_ranks_seen() < communicator.n_ranks();
     }
 
     /// Whether this communicator waits.
@@ -47,7 +50,7 @@ impl Waiting {
         // Where the clock was set back, nobody waits until it has come as far again.
         let is_due = |(id, wait): &(&CommunicatorId, &Wait)| {
             let looked = looked(id);
-            now < looked || now.since(looked) >= pause(wait.n_ranks)
+            now < looked || now.since(looked) >= pause(wait)
         };
         let mut due: Vec<(Timestamp, CommunicatorId)> =
             self.0.iter().filter(is_due).map(|(id, wait)| (wait.since, *id)).collect();
@@ -69,16 +72,19 @@ impl Waiting {
     }
 }
 
-/// Time between two looks at a communicator of so many ranks: so that they take a small part of the time, however often
-/// its facts change. A small one is looked at at once.
-fn pause(n_ranks: usize) -> Duration {
-    let beyond = u32::try_from(n_ranks.saturating_sub(SMALL)).unwrap_or(u32::MAX);
-    PAUSE_PER_RANK.saturating_mul(beyond)
+/// Time between two looks at a communicator: so that they take a small part of the time, however often its facts change. A
+/// small one is looked at at once.
+fn pause(wait: &Wait) -> Duration {
+    let beyond = u32::try_from(wait.n_ranks.saturating_sub(SMALL)).unwrap_or(u32::MAX);
+    let pause = PAUSE_PER_RANK.saturating_mul(beyond);
+    if wait.is_partial { pause * PARTIAL_TIMES } else { pause }
 }
 
 /// Ranks of a communicator that is never too large to be looked at.
 const SMALL: usize = 64;
 /// A look takes some microseconds a rank.
 const PAUSE_PER_RANK: Duration = Duration::from_micros(100);
+/// How much longer it is for one of which ranks are missing.
+const PARTIAL_TIMES: u32 = 4;
 /// Ranks looked at in one go, so that nobody waits long for the lock. Of one communicator always all.
 const RANKS_AT_ONCE: usize = 50_000;

@@ -99,7 +99,12 @@ impl Communicator {
 
     /// The ranks heard of, by rank.
     pub fn ranks<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = RankRef<'a>> {
-        self.members.iter().filter_map(|(rank, member)| {
+        self.ranks_from(0, model)
+    }
+
+    /// The same, beginning with rank `first`.
+    pub fn ranks_from<'a>(&'a self, first: u32, model: &'a Model) -> impl Iterator<Item = RankRef<'a>> {
+        self.members.range(first..).filter_map(|(rank, member)| {
             let process = model.processes.get(&member.process)?;
             let local = process.locals.get(&member.local_id)?;
             Some(RankRef {

@@ -13,6 +13,7 @@ mod incidents;
 mod inquiries;
 mod levels;
 mod observers;
+mod rank_rows;
 mod relational;
 mod restoring;
 mod sampling;
@@ -32,7 +33,7 @@ pub use shares::Beyond;
 pub use unsaved::{Batched, Unsaved};
 pub use versions::Version;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
@@ -91,8 +92,8 @@ struct State {
     last_sample_ms: i64,
     /// Communicators whose rows in the store are to be written at the next tick.
     stale_rows: BTreeSet<CommunicatorId>,
-    /// When the rows of communicators were written last.
-    rows_told: HashMap<CommunicatorId, Timestamp>,
+    /// Which rows of ranks the store has.
+    rank_rows: rank_rows::RankRows,
     /// The same of jobs and their hosts.
     stale_jobs: BTreeSet<Name>,
     /// When rows of jobs were last to be written.
@@ -148,7 +149,7 @@ impl Hub {
             next_sample: Timestamp(0),
             last_sample_ms: 0,
             stale_rows: BTreeSet::new(),
-            rows_told: HashMap::new(),
+            rank_rows: rank_rows::RankRows::default(),
             stale_jobs: BTreeSet::new(),
             jobs_told_at: Timestamp(0),
             next_refresh: Timestamp(0),
@@ -404,14 +405,16 @@ impl Hub {
 
     /// Marks what could not be saved as unsaved again.
     pub fn give_back(&self, unsaved: Unsaved) {
-        self.lock().unsaved.give_back(unsaved);
+        let mut state = self.lock();
+        unsaved.its_communicators().for_each(|id| state.rank_rows.forget(*id));
+        state.unsaved.give_back(unsaved);
     }
 
     /// The next rows to write of `unsaved`, a bounded number of processes at a time; `None` when all were made.
     #[must_use]
     pub fn next_rows(&self, unsaved: &mut Batched, now: Timestamp) -> Option<ringscope_store::WriteSet> {
         let _long = self.keep_long();
-        unsaved.next(&self.lock(), now)
+        unsaved.next(&mut self.lock(), now)
     }
 
     fn note(&self, state: &mut State, changes: Changes, now: Timestamp) {

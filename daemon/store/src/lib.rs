@@ -35,7 +35,7 @@ pub use open::Store;
 pub use restore::{Restored, StoredCommunicator};
 pub use retention::{Keep, Swept};
 pub use rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
+    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
     SummationGroupRow, SummationSampleRow, WriteSet,
 };
 pub use series::{Metric, Reading, SamplePoint, SeriesQuery};

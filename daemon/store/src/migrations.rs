@@ -69,7 +69,7 @@ fn migrator(store: &Store) -> Migrator {
 }
 
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 11] = [
+const VERSIONS: [(i64, &str, &str, &str); 12] = [
     (
         1,
         "tables",
@@ -135,5 +135,11 @@ const VERSIONS: [(i64, &str, &str, &str); 11] = [
         "leader",
         include_str!("../../../migrations/postgres/0011_leader.sql"),
         include_str!("../../../migrations/sqlite/0011_leader.sql"),
+    ),
+    (
+        12,
+        "rank_hops",
+        include_str!("../../../migrations/postgres/0012_rank_hops.sql"),
+        include_str!("../../../migrations/sqlite/0012_rank_hops.sql"),
     ),
 ];

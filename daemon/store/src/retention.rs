@@ -99,7 +99,7 @@ const STEPS: [&str; 12] = [
      ON c.key = p.key WHERE p.ended_ns < $1 OR (p.updated_ns < $1 AND COALESCE(c.updated_ns, 0) < $1) LIMIT $2)",
     "DELETE FROM process_counters WHERE key IN (SELECT c.key FROM process_counters c LEFT JOIN processes p \
      ON p.key = c.key WHERE p.key IS NULL AND c.updated_ns < $1 LIMIT $2)",
-    "DELETE FROM ring_hops WHERE (comm, channel, rank) IN (SELECT h.comm, h.channel, h.rank FROM ring_hops h \
+    "DELETE FROM rank_hops WHERE (comm, rank) IN (SELECT h.comm, h.rank FROM rank_hops h \
      JOIN communicators c ON c.id = h.comm WHERE c.updated_ns < $1 LIMIT $2)",
     "DELETE FROM communicator_ranks WHERE (comm, rank) IN (SELECT r.comm, r.rank FROM communicator_ranks r \
      JOIN communicators c ON c.id = r.comm WHERE c.updated_ns < $1 LIMIT $2)",

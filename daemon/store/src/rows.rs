@@ -13,7 +13,7 @@ pub struct WriteSet {
     pub hosts: Vec<HostRow>,
     pub communicators: Vec<CommunicatorRow>,
     pub ranks: Vec<RankRow>,
-    pub hops: Vec<HopRow>,
+    pub hops: Vec<HopsRow>,
     pub findings: Vec<api::Finding>,
     pub incidents: Vec<api::Incident>,
     pub samples: Vec<SampleRow>,
@@ -78,11 +78,8 @@ rows! {
         comm: String, rank: i64, host: String, pid: i64, gpu: Option<String>, init_channels: Option<i64>,
         final_channels: Option<i64>, cause: String, updated_ns: i64,
     }
-    /// A row of `ring_hops`.
-    HopRow {
-        comm: String, channel: i64, rank: i64, prev: i64, next: i64, transport: Option<String>,
-        nic: Option<String>,
-    }
+    /// A row of `rank_hops`.
+    HopsRow { comm: String, rank: i64, hops: String }
     /// A row of `samples`.
     SampleRow {
         comm: String, ts_ms: i64, host: String, primitive: &'static str, issued_calls: i64, issued_bytes: i64,

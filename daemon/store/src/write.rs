@@ -11,7 +11,7 @@ use super::columns::{Packer, Values};
 use super::history::{COMMUNICATORS, SUMMATIONS};
 use super::leader::fence;
 use super::rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopRow, HostRow, JobRow, ProcessRow, RankRow, SummationGroupRow,
+    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, ProcessRow, RankRow, SummationGroupRow,
     WriteSet,
 };
 use super::series_ids::SeriesOf;
@@ -42,8 +42,8 @@ impl Store {
             upsert!(Db, tx, set.ranks, RankRow:
                 "communicator_ranks" ["comm, rank"] comm, rank, host, pid, gpu, init_channels, final_channels,
                 cause, updated_ns);
-            upsert!(Db, tx, set.hops, HopRow:
-                "ring_hops" ["comm, channel, rank"] comm, channel, rank, prev, next, transport, nic);
+            upsert!(Db, tx, set.hops, HopsRow:
+                "rank_hops" ["comm, rank"] comm, rank, hops);
             let findings: Vec<FindingRow> = set.findings.iter().map(FindingRow::from).collect();
             upsert!(Db, tx, findings, FindingRow:
                 "findings" ["id"] id, finding, severity, state, job, host, comm, rank, cause, message,

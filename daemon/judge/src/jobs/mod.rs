@@ -224,15 +224,15 @@ fn pause(n_processes: usize) -> Duration {
     PAUSE + each.saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
-/// The same of the tick's looks while nothing is wrong: up to some 50 000 processes each of them is due, and every second one
-/// of a larger job, so that what is wrong there is seen a second later.
+/// The same of the tick's looks while nothing is wrong: up to some 25 000 processes each of them is due, and every fourth one of
+/// the largest jobs, so that what is wrong there is seen some seconds later.
 fn calm_pause(n_processes: usize) -> Duration {
-    let each = Duration::from_micros(18);
+    let each = Duration::from_micros(36);
     each.saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX)).min(CALM_PAUSE_MAX)
 }
 
-/// A little less than two ticks.
-const CALM_PAUSE_MAX: Duration = Duration::from_millis(1_800);
+/// A little less than four ticks.
+const CALM_PAUSE_MAX: Duration = Duration::from_millis(3_600);
 /// Questions of one job that wait to be put; those of a few looks.
 const WANTED_MAX: usize = 256;
 /// Time between two looks at a small job.

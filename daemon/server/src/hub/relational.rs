@@ -7,9 +7,8 @@ use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::summation::{Group, GroupId};
 use ringscope_model::{Communicator, CommunicatorId, Model, Name};
-use ringscope_store::{CommunicatorRow, HopRow, HostRow, JobRow, RankRow, SummationGroupRow, WriteSet};
+use ringscope_store::{CommunicatorRow, HostRow, JobRow, SummationGroupRow, WriteSet};
 use ringscope_view as view;
-use ringscope_wire::batch::Process;
 
 use super::State;
 
@@ -22,7 +21,7 @@ impl State {
         let (stale, early): (BTreeSet<_>, BTreeSet<_>) =
             std::mem::take(&mut self.stale_rows).into_iter().partition(|id| self.has_turn(*id, now));
         self.stale_rows = early;
-        self.rows_told.extend(stale.iter().map(|id| (*id, now)));
+        stale.iter().for_each(|id| self.rank_rows.has_turn(*id, now));
         self.stale_jobs.extend(
             stale.iter().filter_map(|id| self.model.communicator(*id)).map(|known| known.job().clone()),
         );
@@ -36,18 +35,17 @@ impl State {
         }
     }
 
-    /// Whether the rows of a communicator are written by now. A large one that is being made changes with each of its hosts,
-    /// and writing all of its ranks each time would cost the more the more there are.
+    /// Whether the rows of a communicator are looked at by now. A large one that is being made changes with each of its hosts,
+    /// and looking at all of its ranks each time would cost the more the more there are.
     fn has_turn(&self, id: CommunicatorId, now: Timestamp) -> bool {
-        let Some(told) = self.rows_told.get(&id) else { return true };
+        let Some(turn) = self.rank_rows.turn(id) else { return true };
         let n_ranks = self.model.communicator(id).map_or(0, Communicator::n_ranks_seen);
         // A clock that was set back keeps nothing waiting.
-        n_ranks < RANKS_AT_ONCE || now < *told || now.since(*told) >= PAUSE_A_RANK.saturating_mul(n_ranks)
+        n_ranks < SMALL || now < turn || now.since(turn) >= PAUSE_A_RANK.saturating_mul(n_ranks)
     }
 
     pub(super) fn mark_all_rows(&mut self, now: Timestamp) {
-        let model = &self.model;
-        self.rows_told.retain(|id, _| model.communicator(*id).is_some());
+        self.rank_rows.keep_known(&self.model);
         self.next_refresh = Timestamp(now.0.saturating_add(REFRESH_NS));
         let is_live = |known: &&Communicator| known.state(&self.model).0 != api::CommunicatorState::Ended;
         self.stale_rows.extend(self.model.communicators().filter(is_live).map(Communicator::id));
@@ -55,70 +53,31 @@ impl State {
     }
 }
 
-/// The ranks and hops that one process is.
-pub(super) fn of_process(model: &Model, process: &Process, updated_ns: i64, set: &mut WriteSet) {
-    let Some(identity) = &process.identity else { return };
-    for communicator in &process.communicators {
-        let known = model.process(&process.key);
-        // One that nobody could be joined to has no rows.
-        let Some(comm) = known.and_then(|known| known.communicator(communicator.local_id)) else { continue };
-        let comm = comm.to_string();
-        for ring in &communicator.rings {
-            set.hops.push(HopRow {
-                comm: comm.clone(),
-                channel: i64::from(ring.channel),
-                rank: i64::from(communicator.rank),
-                prev: i64::from(ring.prev),
-                next: i64::from(ring.next),
-                transport: some(&ring.transport),
-                nic: some(&ring.nic),
-            });
-        }
-        set.ranks.push(RankRow {
-            comm,
-            rank: i64::from(communicator.rank),
-            host: identity.host.clone(),
-            pid: i64::from(identity.pid),
-            gpu: some(&communicator.gpu),
-            init_channels: communicator.init_channels.map(i64::from),
-            final_channels: communicator.final_channels.map(i64::from),
-            cause: "unknown".to_owned(),
-            updated_ns,
-        });
-    }
-    // Two processes may claim one rank of one communicator; one statement may not write a row twice.
-    dedup(&mut set.hops, |hop| (hop.comm.clone(), hop.channel, hop.rank));
-    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
-}
-
-/// Communicators with all their ranks.
-pub(super) fn of_communicators(state: &State, comms: &[CommunicatorId], now: Timestamp, set: &mut WriteSet) {
+/// A communicator, without its ranks.
+pub(super) fn of_communicator(state: &State, known: &Communicator, now: Timestamp) -> CommunicatorRow {
     let State { model, diagnosis, .. } = state;
-    for detail in view::communicators_of(model, diagnosis, now, comms) {
-        of_communicator(&detail, ns(now), set);
+    let channels = diagnosis.judged_channels(known, model);
+    let (mut hosts, mut name, mut n_nodes) = (BTreeSet::new(), None, None);
+    for rank in known.ranks(model) {
+        hosts.insert(&rank.identity.host);
+        name = name.or_else(|| Some(rank.facts.name.to_string()).filter(|name| !name.is_empty()));
+        n_nodes = n_nodes.max(rank.facts.n_nodes);
     }
-    dedup(&mut set.ranks, |rank| (rank.comm.clone(), rank.rank));
-}
-
-fn of_communicator(detail: &api::CommunicatorDetail, updated_ns: i64, set: &mut WriteSet) {
-    let summary = &detail.summary;
-    set.communicators.push(CommunicatorRow {
-        id: summary.id.clone(),
-        job: summary.job.clone(),
-        comm_hash: summary.comm_hash.clone(),
-        name: summary.name.clone(),
-        state: word(&summary.state),
-        n_ranks: i64::from(summary.n_ranks),
-        n_nodes: i64::from(summary.n_nodes),
-        base_channels: summary.base.map(i64::from),
-        final_channels: summary.final_channels.map(i64::from),
-        created_ns: ns(summary.created),
-        ended_ns: summary.ended.map(ns),
-        updated_ns,
-    });
-    // The view has the causes: it comes first, and of two rows the first stays.
-    let ranks = detail.ranks.iter().map(|rank| rank_row(&summary.id, rank, updated_ns));
-    set.ranks.splice(0..0, ranks);
+    let (standing, ended) = known.state(model);
+    CommunicatorRow {
+        id: known.id_str().to_owned(),
+        job: known.job().to_string(),
+        comm_hash: format!("{:#x}", known.comm_hash()),
+        name,
+        state: word(&standing),
+        n_ranks: i64::from(known.n_ranks()),
+        n_nodes: n_nodes.map_or_else(|| i64::try_from(hosts.len()).unwrap_or(i64::MAX), i64::from),
+        base_channels: channels.base.map(i64::from),
+        final_channels: channels.final_channels.map(i64::from),
+        created_ns: ns(known.created(model)),
+        ended_ns: ended.map(ns),
+        updated_ns: ns(now),
+    }
 }
 
 /// Jobs and their hosts, each once.
@@ -162,20 +121,6 @@ fn group_row(model: &Model, group: &Group, now: Timestamp) -> Option<SummationGr
     })
 }
 
-fn rank_row(comm: &str, rank: &api::Rank, updated_ns: i64) -> RankRow {
-    RankRow {
-        comm: comm.to_owned(),
-        rank: i64::from(rank.rank),
-        host: rank.host.clone(),
-        pid: i64::from(rank.pid),
-        gpu: rank.gpu.clone(),
-        init_channels: rank.init_channels.map(i64::from),
-        final_channels: rank.final_channels.map(i64::from),
-        cause: rank.cause.clone(),
-        updated_ns,
-    }
-}
-
 fn job_row(job: api::Job, updated_ns: i64) -> JobRow {
     JobRow {
         state: word(&job.state),
@@ -198,17 +143,8 @@ fn host_row(host: &api::HostSummary, updated_ns: i64) -> HostRow {
     }
 }
 
-fn dedup<T, K: Ord>(rows: &mut Vec<T>, key: impl Fn(&T) -> K) {
-    rows.sort_by_key(&key);
-    rows.dedup_by_key(|row| key(row));
-}
-
 const fn ns(time: Timestamp) -> i64 {
     time.0.cast_signed()
-}
-
-fn some(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The word that the REST API has for it.
@@ -222,12 +158,12 @@ fn word(state: &impl serde::Serialize) -> String {
 /// Time between two writings of the rows of jobs and hosts, with so many processes: they are made from all of a job, so that
 /// of a large one they take a small part of the time.
 fn pause(n_processes: usize) -> Duration {
-    Duration::from_micros(100).saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
+    Duration::from_micros(300).saturating_mul(u32::try_from(n_processes).unwrap_or(u32::MAX))
 }
 
-/// Ranks of which all rows are written whenever one has changed.
-const RANKS_AT_ONCE: u32 = 1_000;
-/// Time between two writings of the rows of a larger communicator, for each of its ranks.
+/// Ranks of a communicator whose rows are looked at whenever one has changed.
+const SMALL: u32 = 1_000;
+/// Time between two looks at the rows of a larger one, for each of its ranks.
 const PAUSE_A_RANK: Duration = Duration::from_millis(1);
 /// How often rows of unchanged communicators are written again, so that retention sees that they live.
 const REFRESH_NS: u64 = 60_000_000_000;

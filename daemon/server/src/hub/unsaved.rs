@@ -129,6 +129,11 @@ impl Unsaved {
         self.summation_samples(newer.into_iter());
     }
 
+    /// Communicators whose rows are to be written.
+    pub(super) fn its_communicators(&self) -> impl Iterator<Item = &CommunicatorId> {
+        self.communicators.names()
+    }
+
     /// Whether the store has everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -169,7 +174,7 @@ impl Unsaved {
             },
             facts,
             counters,
-            communicators: self.communicators.names().copied().collect(),
+            communicators: self.communicators.names().map(|id| (*id, 0)).collect(),
             jobs: self.jobs.clone(),
             summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
@@ -187,7 +192,8 @@ pub struct Batched {
     agents: Vec<(String, u64)>,
     facts: Vec<String>,
     counters: Vec<String>,
-    communicators: Vec<CommunicatorId>,
+    /// With the rank to go on with.
+    communicators: Vec<(CommunicatorId, u32)>,
     jobs: BTreeSet<Name>,
     summations: Vec<GroupId>,
     findings: Vec<api::Finding>,
@@ -199,7 +205,7 @@ pub struct Batched {
 
 impl Batched {
     /// The next rows; the agents' numbers come with the last ones, for they promise all the others.
-    pub(super) fn next(&mut self, state: &State, now: Timestamp) -> Option<WriteSet> {
+    pub(super) fn next(&mut self, state: &mut State, now: Timestamp) -> Option<WriteSet> {
         let done = self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty();
         if done && self.started && self.agents.is_empty() {
             return None;
@@ -217,7 +223,6 @@ impl Batched {
         let updated_ns = now.0.cast_signed();
         for key in split_off(&mut self.facts) {
             if let Some(process) = state.model.process_facts(&key) {
-                relational::of_process(&state.model, &process, updated_ns, &mut set);
                 set.processes.push(process_row(key, &process, updated_ns));
             }
         }
@@ -226,22 +231,36 @@ impl Batched {
                 set.counters.push(CountersRow { key, counters: process.encode_to_vec(), updated_ns });
             }
         }
-        let (mut comms, mut n_ranks) = (Vec::new(), 0);
-        while n_ranks < RANKS_AT_ONCE
-            && let Some(comm) = self.communicators.pop()
-        {
-            let known = state.model.communicator(comm);
-            n_ranks += known.map_or(0, |known| known.n_ranks_seen() as usize);
-            comms.push(comm);
-        }
-        if !comms.is_empty() {
-            relational::of_communicators(state, &comms, now, &mut set);
-        }
+        self.add_communicators(state, now, &mut set);
         if self.facts.is_empty() && self.counters.is_empty() && self.communicators.is_empty() {
             let rows = self.agents.drain(..).filter_map(|(id, last_seq)| state.agents.row(&id, last_seq));
             set.agents = rows.collect();
         }
         Some(set)
+    }
+
+    /// The next communicators, or the next ranks of a large one.
+    fn add_communicators(&mut self, state: &mut State, now: Timestamp, set: &mut WriteSet) {
+        let mut n_ranks = RANKS_AT_ONCE;
+        while n_ranks > 0
+            && let Some((id, from)) = self.communicators.pop()
+        {
+            let Some(known) = state.model.communicator(id) else { continue };
+            if from == 0 {
+                set.communicators.push(relational::of_communicator(state, known, now));
+            }
+            let State { model, diagnosis, rank_rows, .. } = &mut *state;
+            let Some(known) = model.communicator(id) else { continue };
+            let channels = diagnosis.judged_channels(known, model);
+            let next = rank_rows.add((model, known, &channels), (from, n_ranks), now, set);
+            match next {
+                Some(next) => {
+                    self.communicators.push((id, next));
+                    n_ranks = 0;
+                }
+                None => n_ranks = n_ranks.saturating_sub(known.n_ranks_seen() as usize),
+            }
+        }
     }
 }
 
@@ -273,7 +292,7 @@ fn process_row(key: String, process: &ringscope_wire::batch::Process, updated_ns
 
 /// Samples that wait while the database is away, of communicators and of summation groups: 20 s at the highest rate, minutes in a small job.
 const SAMPLES_MAX: usize = 20_000;
-/// Rows of ranks of communicators written in one transaction; of one communicator always all.
-const RANKS_AT_ONCE: usize = 512;
+/// Ranks of communicators whose rows are looked at under one hold of the lock, and written in one transaction.
+const RANKS_AT_ONCE: usize = 1_024;
 /// Processes encoded under one hold of the lock: some milliseconds.
 const PROCESSES_AT_ONCE: usize = 64;

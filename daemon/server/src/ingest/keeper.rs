@@ -276,6 +276,7 @@ impl Task {
     async fn keep(&mut self, store: &Store) {
         let mut flush = tokio::time::interval(FLUSH_INTERVAL);
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut due = Instant::now();
         loop {
             let mut tickets = Vec::new();
             tokio::select! {
@@ -292,7 +293,11 @@ impl Task {
                 }
                 _ = flush.tick() => {}
             }
-            let what = if tickets.is_empty() { Take::Due } else { Take::Urgent };
+            let is_urgent = !tickets.is_empty() && Instant::now() < due;
+            let what = if is_urgent { Take::Urgent } else { Take::Due };
+            if !is_urgent {
+                due = Instant::now() + DUE_INTERVAL;
+            }
             let result = self.save(store, what).await;
             for ticket in tickets {
                 let _ = ticket.send(result.clone());
@@ -330,7 +335,9 @@ impl Task {
                 let rows;
                 (batched, rows) = made.await?;
                 let Some(rows) = rows else { break };
-                self.within(store.write(&rows)).await?;
+                if !rows.is_empty() {
+                    self.within(store.write(&rows)).await?;
+                }
             }
             // Nothing to write proves nothing.
             if unsaved.is_empty() { self.within(store.ping()).await } else { Ok(()) }
@@ -384,6 +391,8 @@ const TICKETS_MAX: usize = 16_384;
 const GATHER_TIME: Duration = Duration::from_millis(100);
 /// How often what no agent waits for is written: samples, findings that time brought.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the same is written while one batch after the other waits.
+const DUE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a store that is away is tried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Longer than any statement may take.
