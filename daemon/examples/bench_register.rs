@@ -2,7 +2,7 @@
 //! over HTTP to a daemon in a process of its own.
 //!
 //! `cargo run --release -p ringscope --example bench_register -- [--ranks 1000,4000,10000] [--rounds 3] [--sqlite]
-//! [--nics 0] [--seconds 5] [--tls] [--beside PROGRAM]`
+//! [--nics 0] [--seconds 5] [--settle 0] [--tls] [--beside PROGRAM]`
 //!
 //! Each rank is in a communicator of all, one of its host and one of its local rank over all hosts, with 16 channels. CPU is
 //! the daemon's own from the first batch until it has judged the communicator of all; /healthz is asked every 20 ms
@@ -77,6 +77,7 @@ struct Scrapes {
 struct Options {
     rounds: usize,
     seconds: u64,
+    settle: u64,
     sqlite: bool,
     nics: u32,
     /// Agents send each reading, whatever the daemon says.
@@ -116,6 +117,7 @@ async fn main() {
     let options = Options {
         rounds: usize::try_from(number("--rounds", 3)).unwrap(),
         seconds: number("--seconds", 5),
+        settle: number("--settle", 0),
         sqlite: args.iter().any(|arg| arg == "--sqlite"),
         nics: u32::try_from(number("--nics", 0)).unwrap(),
         each_reading: args.iter().any(|arg| arg == "--each-reading"),
@@ -172,21 +174,27 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let mut healthz_ms = health.map(Health::end).unwrap_or_default();
     let rss_mib = proc::rss_bytes(pid) as f64 / f64::from(1 << 20);
 
+    let (mut number, mut reading) = (1, 1);
+    let mut steadily = async |seconds| {
+        let mut steady = Sent::default();
+        let start = Instant::now();
+        let mut due = start;
+        while start.elapsed() < Duration::from_secs(seconds) {
+            number += 1;
+            reading += 1;
+            let sent = send(&agents, &job, (number, reading)).await;
+            let readings = if options.each_reading { 1 } else { sent.readings.max(1) };
+            steady.add(sent);
+            reading += u64::from(readings) - 1;
+            due += pace::READING * readings;
+            tokio::time::sleep_until(due.into()).await;
+        }
+        steady
+    };
+    let settled = steadily(options.settle).await;
     let written_before = written_bytes(pid);
     let (before, start) = (proc::tree_cpu_s(pid), Instant::now());
-    let mut steady = Sent::default();
-    let mut due = start;
-    let (mut number, mut reading) = (1, 1);
-    while start.elapsed() < Duration::from_secs(options.seconds) {
-        number += 1;
-        reading += 1;
-        let sent = send(&agents, &job, (number, reading)).await;
-        let readings = if options.each_reading { 1 } else { sent.readings.max(1) };
-        steady.add(sent);
-        reading += u64::from(readings) - 1;
-        due += pace::READING * readings;
-        tokio::time::sleep_until(due.into()).await;
-    }
+    let mut steady = steadily(options.seconds).await;
     let steady_cpu_s = proc::tree_cpu_s(pid) - before;
     let steady_s = start.elapsed().as_secs_f64();
     let written_gib = (written_bytes(pid) - written_before) as f64 / f64::from(1 << 30);
@@ -198,7 +206,7 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
         ranks,
         cpu_s,
         wall_s,
-        refused: registered.refused + steady.refused,
+        refused: registered.refused + settled.refused + steady.refused,
         judged_s,
         healthz_p99_ms: quantile(&mut healthz_ms, 0.99),
         healthz_max_ms: quantile(&mut healthz_ms, 1.0),
@@ -415,6 +423,7 @@ What it costs the daemon that a large job starts, and then sends four times a se
   --ranks 1000,4000,10000   sizes of jobs; eight ranks on each host
   --rounds 3                of each size
   --seconds 5               how long counters change four times a second; they are stored every 20 s or less often
+  --settle 0                how long they do so before it is measured: rows of the registration are written meanwhile
   --each-reading            agents send each of these changes, and do not wait as the daemon lets them
   --sqlite                  with a database
   --nics 0                  NICs of each host

@@ -400,6 +400,9 @@ impl Hub {
             Take::Due => COMMUNICATORS_AT_ONCE,
             Take::All => usize::MAX,
         };
+        if what == Take::All {
+            state.refresh_rows_at_once();
+        }
         state.unsaved.take(n_counters, n_communicators)
     }
 

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,11 +28,31 @@ pub struct Claim {
 enum Held {
     /// Nobody else can use it.
     Nothing,
-    /// The lock ends when it is closed.
-    File {
-        _locked: File,
-    },
+    File(LockedFile),
     Connection(Box<PgConnection>),
+}
+
+/// A database that is a file.
+#[derive(Debug)]
+struct LockedFile {
+    /// The lock ends when it is closed.
+    lock: File,
+    lock_path: PathBuf,
+    database: File,
+    database_path: PathBuf,
+}
+
+impl LockedFile {
+    /// Whether the files are still those that were opened.
+    fn is_there(&self) -> bool {
+        is_file_at(&self.database, &self.database_path) && is_file_at(&self.lock, &self.lock_path)
+    }
+}
+
+fn is_file_at(file: &File, path: &Path) -> bool {
+    let opened = file.metadata().map(|known| (known.dev(), known.ino()));
+    let found = std::fs::metadata(path).map(|known| (known.dev(), known.ino()));
+    matches!((opened, found), (Ok(opened), Ok(found)) if opened == found)
 }
 
 impl Claim {
@@ -72,7 +92,7 @@ impl Claim {
                 Ok(Err(sqlx::Error::Database(error)))
                     if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {}
                 Ok(Err(error)) => return Err(at_open(error)),
-                Err(_) => return Err(no_answer(url)),
+                Err(_) => return Err(StoreError::silent(url, ANSWERED_WITHIN)),
             }
         }
         Ok(Self { url: url.clone(), held: Held::Connection(Box::new(connection)) })
@@ -81,7 +101,7 @@ impl Claim {
     async fn take_once(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let held = match url {
             DatabaseUrl::None | DatabaseUrl::SqliteMemory => Held::Nothing,
-            DatabaseUrl::Sqlite(path) => Held::File { _locked: lock_file(url, path)? },
+            DatabaseUrl::Sqlite(path) => Held::File(lock_file(url, path)?),
             DatabaseUrl::Postgres(postgres) => {
                 let options = postgres.options().map_err(|error| StoreError::at_open(url, &error))?;
                 Held::Connection(Box::new(lock_connection(url, options).await?))
@@ -93,12 +113,19 @@ impl Claim {
     /// Looks whether it still holds.
     ///
     /// # Errors
-    /// [`StoreError::ClaimLost`]: then it is to be taken anew.
+    /// [`StoreError::ClaimLost`]: then it is to be taken anew. [`StoreError::FileGone`]: it is not there.
     pub async fn check(&mut self) -> Result<(), StoreError> {
-        let Held::Connection(connection) = &mut self.held else { return Ok(()) };
-        let asked = tokio::time::timeout(ANSWERED_WITHIN, sqlx::query("SELECT 1").execute(&mut **connection));
-        let reason = match asked.await {
-            Ok(Ok(_)) => return Ok(()),
+        let connection = match &mut self.held {
+            Held::Nothing => return Ok(()),
+            Held::File(file) if file.is_there() => return Ok(()),
+            Held::File(file) => {
+                return Err(StoreError::FileGone { path: file.database_path.display().to_string() });
+            }
+            Held::Connection(connection) => connection,
+        };
+        let reason = match tokio::time::timeout(ANSWERED_WITHIN, is_writable(connection)).await {
+            Ok(Ok(true)) => return Ok(()),
+            Ok(Ok(false)) => READ_ONLY.to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", ANSWERED_WITHIN.as_secs()),
         };
@@ -116,9 +143,13 @@ impl Claim {
     }
 }
 
-fn lock_file(url: &DatabaseUrl, database: &Path) -> Result<File, StoreError> {
-    prepare(database).map_err(|error| unwritable(database, &error))?;
-    let path = lock_path(database);
+fn lock_file(url: &DatabaseUrl, database: &Path) -> Result<LockedFile, StoreError> {
+    let at_database = |error| unwritable(database, &error);
+    prepare(database).map_err(at_database)?;
+    // However it is named, it has one lock.
+    let database_path = database.canonicalize().map_err(at_database)?;
+    let opened = File::open(&database_path).map_err(at_database)?;
+    let path = lock_path(&database_path);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.map_err(|error| unwritable(&path, &error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -134,7 +165,7 @@ fn lock_file(url: &DatabaseUrl, database: &Path) -> Result<File, StoreError> {
     file.set_len(0)
         .and_then(|()| writeln!(file, "{}", holder(&machine(), &std::process::id().to_string(), since)))
         .map_err(|error| unwritable(&path, &error))?;
-    Ok(file)
+    Ok(LockedFile { lock: file, lock_path: path, database: opened, database_path })
 }
 
 fn lock_path(database: &Path) -> PathBuf {
@@ -154,13 +185,8 @@ async fn connect(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConne
     let options = options.application_name(&name).options(SOON_FOUND_DEAD).disable_statement_logging();
     match tokio::time::timeout(ANSWERED_WITHIN, options.connect()).await {
         Ok(connected) => connected.map_err(|error| StoreError::at_open(url, &error)),
-        Err(_) => Err(no_answer(url)),
+        Err(_) => Err(StoreError::silent(url, ANSWERED_WITHIN)),
     }
-}
-
-fn no_answer(url: &DatabaseUrl) -> StoreError {
-    let reason = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
-    StoreError::Unreachable { url: url.to_string(), reason }
 }
 
 async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result<PgConnection, StoreError> {
@@ -169,8 +195,11 @@ async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result
     let lock = sqlx::query("SELECT pg_try_advisory_lock($1) AS is_locked").bind(LOCK);
     let is_locked =
         lock.fetch_one(&mut connection).await.and_then(|row| row.try_get("is_locked")).map_err(at_open)?;
-    if is_locked {
+    if is_locked && is_writable(&mut connection).await.map_err(at_open)? {
         return Ok(connection);
+    }
+    if is_locked {
+        return Err(StoreError::Unreachable { url: url.to_string(), reason: READ_ONLY.to_owned() });
     }
     // A number of 64 bits is told in two halves.
     let who = "SELECT a.application_name AS name, \
@@ -195,6 +224,12 @@ async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result
     Err(StoreError::InUse { url: url.to_string(), holder })
 }
 
+/// A server that was made a standby of another takes the lock, and nothing that is to be stored.
+async fn is_writable(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let query = "SELECT 1 WHERE NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'";
+    Ok(sqlx::query(query).fetch_optional(connection).await?.is_some())
+}
+
 /// How another daemon is told who has the database.
 fn holder(host: &str, pid: &str, since: Timestamp) -> String {
     format!("host {host}, pid {pid}, since {since}")
@@ -208,6 +243,7 @@ fn machine() -> String {
 const NAMED: &str = "ringscope daemon";
 /// "ringscop", the advisory lock's number.
 const LOCK: i64 = 0x7269_6e67_7363_6f70;
+const READ_ONLY: &str = "the server takes nothing to store: it is read-only";
 /// How long a database is in use at most after the daemon that had it was killed.
 const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);

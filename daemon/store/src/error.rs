@@ -23,6 +23,14 @@ pub enum StoreError {
         /// The system's words.
         reason: String,
     },
+    /// What is written there would be lost.
+    #[error(
+        "the database file {path} was removed or replaced while this daemon uses it: put it back, or restart the daemon to begin with what is there"
+    )]
+    FileGone {
+        /// The file.
+        path: String,
+    },
     /// Two daemons would write over each other.
     #[error(
         "another daemon ({holder}) uses this database, {url}: stop that one, or give this one another with --database-url"
@@ -106,6 +114,12 @@ impl StoreError {
     /// What was to be stored could not be made.
     pub fn crashed() -> Self {
         Self::Failed(sqlx::Error::WorkerCrashed)
+    }
+
+    /// The database did not answer for so long.
+    pub fn silent(url: &DatabaseUrl, limit: std::time::Duration) -> Self {
+        let reason = format!("no answer within {} s", limit.as_secs());
+        Self::Unreachable { url: url.to_string(), reason }
     }
 
     /// Sorts the driver's error at opening into what the operator can do.

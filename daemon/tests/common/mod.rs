@@ -7,6 +7,7 @@
 pub mod batches;
 pub mod certs;
 pub mod closed_form;
+pub mod cut;
 pub mod daemon;
 pub mod monitoring;
 pub mod postgres;

@@ -62,7 +62,16 @@ impl Postgres {
 
     /// The cluster's database, by URL.
     pub fn url(&self) -> String {
-        format!("postgres://ringscope@127.0.0.1:{}/postgres", self.port)
+        self.url_at(self.port)
+    }
+
+    /// The same, reached by another port.
+    pub fn url_at(&self, port: u16) -> String {
+        format!("postgres://ringscope@127.0.0.1:{port}/postgres")
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Process id of the server.

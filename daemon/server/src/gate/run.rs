@@ -19,9 +19,9 @@ pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
         let wait = if gate.is_known() { REFRESH } else { OPENING };
         let is_ending = stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none();
         match gate.keeper.state() {
-            StoreState::Open(store) => match gate.refresh_and_write(&store).await {
-                Ok(()) => {
-                    is_said = false;
+            StoreState::Open(store) => {
+                let pass = async {
+                    gate.refresh_and_write(&store).await?;
                     if is_ending || stored.elapsed() >= STORE {
                         stored = clock::monotonic();
                         gate.keep_used(&store).await;
@@ -31,14 +31,21 @@ pub async fn run(gate: Arc<Gate>, stop: CancellationToken) {
                         swept = Some(clock::monotonic());
                         sweep(&store, clock::now()).await;
                     }
-                }
-                Err(error) => {
-                    if !is_said {
-                        tracing::warn!(%error, "tokens cannot be read: those of before go on to hold");
+                    Ok::<_, StoreError>(())
+                };
+                // A server that is cut off does not say so.
+                let problem = match tokio::time::timeout(ANSWERED_WITHIN, pass).await {
+                    Ok(Ok(())) => None,
+                    Ok(Err(error)) => Some(error.to_string()),
+                    Err(_) => {
+                        Some(format!("the database did not answer within {} s", ANSWERED_WITHIN.as_secs()))
                     }
-                    is_said = true;
+                };
+                if let (Some(problem), false) = (&problem, is_said) {
+                    tracing::warn!("{problem}: tokens are as they were read before, until it answers");
                 }
-            },
+                is_said = problem.is_some();
+            }
             StoreState::None => {
                 gate.trail.forget();
                 gate.known.send_replace(true);
@@ -115,6 +122,8 @@ const UNWRITTEN: &str =
     "tokens are revoked in this process and not in the database, so they open again after a restart";
 /// How soon a token that was revoked in the database opens nothing.
 const REFRESH: Duration = Duration::from_secs(1);
+/// Longer than any statement of a pass may take.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(12);
 /// The same while the database is being opened: requests wait for it.
 const OPENING: Duration = Duration::from_millis(20);
 /// How often it is stored when tokens were used: they note it once a minute.

@@ -35,6 +35,15 @@ impl State {
         }
     }
 
+    /// The same, whoever has a turn: there will be no other.
+    pub(super) fn refresh_rows_at_once(&mut self) {
+        let stale = std::mem::take(&mut self.stale_rows);
+        let known = stale.iter().filter_map(|id| self.model.communicator(*id));
+        self.stale_jobs.extend(known.map(|known| known.job().clone()));
+        self.unsaved.communicators(stale);
+        self.unsaved.jobs(std::mem::take(&mut self.stale_jobs));
+    }
+
     /// Whether the rows of a communicator are looked at by now. A large one that is being made changes with each of its hosts,
     /// and looking at all of its ranks each time would cost the more the more there are.
     fn has_turn(&self, id: CommunicatorId, now: Timestamp) -> bool {

@@ -78,7 +78,7 @@ fn rows_of_a_job_and_its_hosts_are_written_when_it_changes_and_each_minute() {
     let hub = Hub::new(Duration::from_secs(1));
     let rows = |s: u64| {
         hub.tick(at(s));
-        let mut unsaved = hub.take_unsaved(Take::All, at(s)).batched();
+        let mut unsaved = hub.take_unsaved(Take::Due, at(s)).batched();
         let (mut jobs, mut hosts) = (0, 0);
         while let Some(set) = hub.next_rows(&mut unsaved, at(s)) {
             (jobs, hosts) = (jobs + set.jobs.len(), hosts + set.hosts.len());
@@ -251,7 +251,7 @@ fn the_rows_of_a_large_communicator_that_is_being_made_are_written_in_their_turn
     let id = cluster.id().to_string();
     let written = |s: u64| {
         hub.tick(at(s));
-        let mut unsaved = hub.take_unsaved(Take::All, at(s)).batched();
+        let mut unsaved = hub.take_unsaved(Take::Due, at(s)).batched();
         let mut n_rows = 0;
         while let Some(set) = hub.next_rows(&mut unsaved, at(s)) {
             n_rows += set.communicators.iter().filter(|row| row.id == id).count();
@@ -269,4 +269,37 @@ fn the_rows_of_a_large_communicator_that_is_being_made_are_written_in_their_turn
     // Of up to a thousand ranks each second, then in its turn.
     assert_eq!(seconds, (1..=12).chain([14]).collect::<Vec<_>>());
     assert_eq!((16..20).map(written).sum::<usize>(), 1, "what came last is written too");
+}
+
+#[test]
+fn rows_of_ranks_are_written_when_they_change_and_again_when_the_store_did_not_take_them() {
+    let hosts: Vec<String> = (0..300).map(|host| format!("host-{host}")).collect();
+    let hosts: Vec<(&str, u32, u32)> = hosts.iter().map(|host| (&**host, 8, 1)).collect();
+    let cluster = Cluster::new(&hosts, 1);
+    let hub = Hub::new(Duration::from_secs(1));
+    hub.ingest(&batch(1, 1, (0..2_400).map(|rank| cluster.process(rank)).collect()), at(1));
+    let rows = |unsaved: &super::Unsaved, s: u64| {
+        let mut batched = unsaved.batched();
+        let (mut ranks, mut hops, mut most) = (0, 0, 0);
+        while let Some(set) = hub.next_rows(&mut batched, at(s)) {
+            most = most.max(set.ranks.len());
+            (ranks, hops) = (ranks + set.ranks.len(), hops + set.hops.len());
+        }
+        assert!(most <= 1_024, "{most} in one transaction");
+        (ranks, hops)
+    };
+    let take = |s: u64| {
+        hub.tick(at(s));
+        hub.take_unsaved(Take::Due, at(s))
+    };
+    let unsaved = take(2);
+    assert_eq!(rows(&unsaved, 2), (2_400, 2_400));
+    hub.give_back(unsaved);
+    let unsaved = take(3);
+    assert_eq!(rows(&unsaved, 3), (2_400, 2_400), "they were not taken");
+    assert_eq!(rows(&take(100), 100), (0, 0), "nothing changed");
+    let mut changed = cluster.process(7);
+    changed.communicators[0].gpu = "other".to_owned();
+    hub.ingest(&batch(2, 101, vec![changed]), at(101));
+    assert_eq!(rows(&take(104), 104), (1, 0), "of one rank, and none of its hops");
 }

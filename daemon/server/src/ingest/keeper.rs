@@ -176,21 +176,33 @@ impl Task {
         }
     }
 
+    /// Opens the store, for as long as the database stays this daemon's: nothing else bounds what may take long.
     async fn open_once(&mut self) -> Result<Option<Store>, StoreError> {
         self.claim().await?;
+        let mut claim = self.config.claim.take();
+        let opened = tokio::select! {
+            opened = self.open_claimed() => opened,
+            error = lost(&mut claim) => Err(error),
+        };
+        self.config.claim = claim;
+        opened
+    }
+
+    async fn open_claimed(&mut self) -> Result<Option<Store>, StoreError> {
         let Some(store) = Store::open(&self.config.url).await? else { return Ok(None) };
         if let Some(lead) = &self.config.lead {
             self.within(store.lead(&lead.url, &lead.secret)).await?;
         }
         if self.unrestored.is_some() {
-            let restored = store.restore().await?;
+            let restored = within(RESTORED_WITHIN, &self.config.url, store.restore()).await?;
             if restored.unreadable_rows > 0 {
                 tracing::warn!(
                     rows = restored.unreadable_rows,
                     "rows of the database could not be read and are left out"
                 );
             }
-            let n_ended = store.n_ended(restorer::since(clock::now())).await?;
+            let n_ended = store.n_ended(restorer::since(clock::now()));
+            let n_ended = within(RESTORED_WITHIN, &self.config.url, n_ended).await?;
             self.of_hub(|hub| hub.restore(restored, clock::now())).await?;
             // Before anybody is told that the store is open: what is missing is never taken for absent.
             self.metrics.unrestored_processes.set(i64::try_from(n_ended).unwrap_or(i64::MAX));
@@ -213,7 +225,13 @@ impl Task {
                     self.claim_checked = Instant::now();
                     return Ok(());
                 }
-                Err(error) => tracing::warn!("{error}; taking it again"),
+                Err(error) => {
+                    // Before the lock is tried again, which takes seconds: another daemon may have it.
+                    self.away(&error);
+                    if matches!(error, StoreError::FileGone { .. }) {
+                        return Err(error);
+                    }
+                }
             }
         }
         self.config.claim = None;
@@ -222,12 +240,8 @@ impl Task {
         Ok(())
     }
 
-    /// A server that is cut off does not say so.
     async fn within<R>(&self, asked: impl Future<Output = Result<R, StoreError>>) -> Result<R, StoreError> {
-        tokio::time::timeout(ANSWERED_WITHIN, asked).await.unwrap_or_else(|_| {
-            let reason = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
-            Err(StoreError::Unreachable { url: self.config.url.to_string(), reason })
-        })
+        within(ANSWERED_WITHIN, &self.config.url, asked).await
     }
 
     /// Asks the hub on a thread of its own: it may have to wait for the lock.
@@ -384,6 +398,27 @@ impl Task {
     }
 }
 
+/// A server that is cut off does not say so.
+async fn within<R>(
+    limit: Duration,
+    url: &DatabaseUrl,
+    asked: impl Future<Output = Result<R, StoreError>>,
+) -> Result<R, StoreError> {
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(StoreError::silent(url, limit)))
+}
+
+/// Returns when the claim no longer holds.
+async fn lost(claim: &mut Option<Claim>) -> StoreError {
+    loop {
+        tokio::time::sleep(CLAIM_INTERVAL).await;
+        if let Some(claim) = claim
+            && let Err(error) = claim.check().await
+        {
+            return error;
+        }
+    }
+}
+
 /// Batches that wait for one transaction: as many as the agents of the largest job have under way when it starts.
 const TICKETS_MAX: usize = 16_384;
 /// How long the first batch waits for others to share its transaction: little beside the 250 ms between an agent's
@@ -397,6 +432,8 @@ const DUE_INTERVAL: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Longer than any statement may take.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(12);
+/// Longer than it takes to read back the largest database.
+const RESTORED_WITHIN: Duration = Duration::from_secs(300);
 /// For how long a daemon leads that has lost the claim and cannot take it again: another one may lead by then.
 const CLAIM_MISSED_MAX: Duration = Duration::from_secs(5);
 /// How often it is looked whether the database is still this daemon's alone.

@@ -29,15 +29,17 @@ pub(super) async fn run(
     let since = since(clock::now());
     let mut keys: Option<Vec<String>> = None;
     loop {
-        match stop.run_until_cancelled(pieces(&store, &hub, &left, since, &mut keys)).await {
+        // A server that is cut off does not say so; what was read by then stays.
+        let read = tokio::time::timeout(READ_WITHIN, pieces(&store, &hub, &left, since, &mut keys));
+        let problem = match stop.run_until_cancelled(read).await {
             None => return,
-            Some(Ok(())) => break,
-            Some(Err(error)) => {
-                tracing::warn!(%error, "could not read back what had ended; trying again");
-                if stop.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await.is_none() {
-                    return;
-                }
-            }
+            Some(Ok(Ok(()))) => break,
+            Some(Ok(Err(error))) => error.to_string(),
+            Some(Err(_)) => format!("not done within {} s", READ_WITHIN.as_secs()),
+        };
+        tracing::warn!("could not read back what had ended: {problem}; trying again");
+        if stop.run_until_cancelled(tokio::time::sleep(RETRY_INTERVAL)).await.is_none() {
+            return;
         }
     }
     left.set(0);
@@ -79,5 +81,7 @@ async fn pieces(
 
 /// Processes at a time: some milliseconds of the model's lock.
 const PIECE: usize = 128;
+/// A try that takes longer is begun again where it stopped.
+const READ_WITHIN: Duration = Duration::from_secs(120);
 /// How soon it is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);

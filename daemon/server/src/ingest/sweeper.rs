@@ -21,8 +21,15 @@ pub(super) async fn run(mut state: watch::Receiver<StoreState>, keep: Keep, stop
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         let StoreState::Open(store) = state.borrow().clone() else { continue };
-        if stop.run_until_cancelled(sweep(&store, keep)).await.is_none() {
-            return;
+        // A server that is cut off does not say so; what was done by then stays.
+        let swept = tokio::time::timeout(SWEPT_WITHIN, sweep(&store, keep));
+        match stop.run_until_cancelled(swept).await {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(_)) => tracing::warn!(
+                "rolling up history and deleting what is old took more than {} s; going on in a minute",
+                SWEPT_WITHIN.as_secs()
+            ),
         }
     }
 }
@@ -46,5 +53,7 @@ async fn sweep(store: &Store, keep: Keep) {
     }
 }
 
+/// A sweep that takes longer goes on at the next tick.
+const SWEPT_WITHIN: Duration = Duration::from_secs(900);
 /// How often history is rolled up and old rows are deleted.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
