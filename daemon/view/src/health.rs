@@ -5,10 +5,12 @@ use ringscope_api::words::plural;
 use ringscope_api::{FindingState, Health, HostSummary, Incident, Job, JobState};
 use ringscope_judge::Diagnosis;
 use ringscope_judge::health;
+use ringscope_judge::standings::Standings;
 use ringscope_model::{Model, Refusal};
 
+use super::hosts::{hosts_as_they_stand, hosts_of_job};
 use super::incidents::{IncidentFilter, incidents};
-use super::{hosts, hosts_of_job, jobs};
+use super::jobs::jobs_as_they_stand;
 
 /// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
 /// sentence about all: it is the past.
@@ -20,7 +22,8 @@ pub fn health(
     job: Option<&str>,
     host: Option<&str>,
 ) -> Health {
-    let mut jobs = jobs(model, diagnosis, now);
+    let standings = Standings::of(model, diagnosis, now);
+    let mut jobs = jobs_as_they_stand(model, diagnosis, &standings, now);
     jobs.retain(|one| {
         job.is_none_or(|job| one.id == job) && host.is_none_or(|host| one.hosts.iter().any(|on| on == host))
     });
@@ -32,7 +35,7 @@ pub fn health(
     let mut hosts = match job {
         // What other jobs do on the same hosts is not asked for.
         Some(job) => hosts_of_job(model, diagnosis, now, job, keep),
-        None => hosts(model, diagnosis, now, keep),
+        None => hosts_as_they_stand(model, diagnosis, &standings, now, keep),
     };
     let filter = IncidentFilter {
         state: Some(FindingState::Firing),
@@ -63,7 +66,9 @@ fn refused(model: &Model, now: Timestamp) -> impl Iterator<Item = String> {
 /// The same of what is there now, for those who wake people.
 #[must_use]
 pub fn health_now(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Health {
-    let (mut jobs, mut hosts) = (jobs(model, diagnosis, now), hosts(model, diagnosis, now, |_, _| true));
+    let standings = Standings::of(model, diagnosis, now);
+    let mut jobs = jobs_as_they_stand(model, diagnosis, &standings, now);
+    let mut hosts = hosts_as_they_stand(model, diagnosis, &standings, now, |_, _| true);
     let filter = IncidentFilter { state: Some(FindingState::Firing), ..Default::default() };
     let mut open = incidents(model, diagnosis, &filter);
     leave_out_past(&mut jobs, &mut hosts, &mut open);

@@ -32,6 +32,20 @@ pub fn hosts(
         .collect()
 }
 
+/// The same without channels and rates, which take a look at each communicator: how they stand costs half without them.
+pub(super) fn hosts_as_they_stand(
+    model: &Model,
+    diagnosis: &Diagnosis,
+    standings: &Standings<'_>,
+    now: Timestamp,
+    keep: impl Fn(&str, bool) -> bool,
+) -> Vec<HostSummary> {
+    let firing = firing_by(diagnosis, subject);
+    kept(model, &firing, keep)
+        .map(|(name, processes)| as_it_stands(model, standings, &firing, now, name, &processes))
+        .collect()
+}
+
 /// The same for who asks about one job: they stand as its processes there do, and what is found about others is left out.
 #[must_use]
 pub fn hosts_of_job(
@@ -139,6 +153,24 @@ fn summary(
     name: &Name,
     processes: &[&Process],
 ) -> HostSummary {
+    let (init_channels, final_channels) = channels(ages, processes);
+    HostSummary {
+        init_channels,
+        final_channels,
+        completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
+        ..as_it_stands(model, standings, firing, now, name, processes)
+    }
+}
+
+/// What is known of a host without a look at communicators.
+fn as_it_stands(
+    model: &Model,
+    standings: &Standings<'_>,
+    firing: &HashMap<&str, Vec<&Finding>>,
+    now: Timestamp,
+    name: &Name,
+    processes: &[&Process],
+) -> HostSummary {
     let is_past = is_past(model, name, processes);
     let firing = firing.get(&**name).into_iter().flatten().copied();
     let firing: Vec<&Finding> = firing.filter(|finding| finding.imported == is_past).collect();
@@ -152,7 +184,6 @@ fn summary(
         .filter_map(|process| process.identity())
         .map(|identity| &identity.job)
         .collect();
-    let (init_channels, final_channels) = channels(ages, processes);
     let hardware = model.hardware_of(name);
     let n_down = firing.iter().filter(|finding| is_nic_down(finding)).count();
     let heard = processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default();
@@ -164,9 +195,9 @@ fn summary(
         findings,
         jobs: jobs.into_iter().map(ToString::to_string).collect(),
         n_processes: number(processes.iter().filter(lives).count()),
-        init_channels,
-        final_channels,
-        completed_bytes_per_s: processes.iter().map(|process| rate(process, now)).sum(),
+        init_channels: None,
+        final_channels: None,
+        completed_bytes_per_s: 0.0,
         n_nics: hardware.map(|hardware| number(hardware.nics.len())),
         n_nics_down: hardware.map(|_| number(n_down)),
         n_gpus: hardware.and_then(|hardware| hardware.gpus.as_ref()).map(|gpus| number(gpus.len())),
