@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::{self, Timestamp};
 use rustix::fs::{FlockOperation, flock};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
 use super::open::{SOON_FOUND_DEAD, prepare};
@@ -201,27 +201,43 @@ async fn lock_connection(url: &DatabaseUrl, options: PgConnectOptions) -> Result
     if is_locked {
         return Err(StoreError::Unreachable { url: url.to_string(), reason: READ_ONLY.to_owned() });
     }
-    // A number of 64 bits is told in two halves.
-    let who = "SELECT a.application_name AS name, \
-               CAST(EXTRACT(EPOCH FROM a.backend_start) * 1000 AS BIGINT) AS since_ms FROM pg_locks l \
-               JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
-               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-               AND CAST(l.classid AS BIGINT) = $1 >> 32 AND CAST(l.objid AS BIGINT) = $1 & 4294967295";
-    let found = sqlx::query(who).bind(LOCK).fetch_optional(&mut connection).await.map_err(at_open)?;
+    let found =
+        sqlx::query(Holder::QUERY).bind(LOCK).fetch_optional(&mut connection).await.map_err(at_open)?;
     let _ = connection.close().await;
-    let holder = match found {
-        Some(row) => {
-            let name: Option<String> = row.try_get("name").map_err(at_open)?;
-            let since_ms: Option<i64> = row.try_get("since_ms").map_err(at_open)?;
-            let since = Timestamp(since_ms.unwrap_or_default().unsigned_abs().saturating_mul(1_000_000));
-            let name = name.unwrap_or_default();
-            let named = name.strip_prefix(NAMED).and_then(|rest| rest.trim_start().split_once(' '));
-            let (pid, host) = named.unwrap_or(("not told", "not told"));
-            holder(host, pid, since)
-        }
-        None => String::new(),
-    };
-    Err(StoreError::InUse { url: url.to_string(), holder })
+    let held_by = found.map(|row| Holder::of(&row)).transpose().map_err(at_open)?;
+    Err(StoreError::InUse {
+        url: url.to_string(),
+        holder: held_by.map_or(String::new(), |held_by| held_by.words),
+    })
+}
+
+/// Who has a Postgres to itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Holder {
+    /// Its host, its process, and since when.
+    pub words: String,
+    /// When it connected, by the clock of Postgres: before it had the database, if it had to wait for that.
+    pub since: Timestamp,
+}
+
+impl Holder {
+    /// Of the lock, whose number it is told. A number of 64 bits is told in two halves.
+    pub(super) const QUERY: &str = "SELECT a.application_name AS name, \
+        CAST(EXTRACT(EPOCH FROM a.backend_start) * 1000 AS BIGINT) AS since_ms FROM pg_locks l \
+        JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+        AND CAST(l.classid AS BIGINT) = $1 >> 32 AND CAST(l.objid AS BIGINT) = $1 & 4294967295";
+    pub(super) const LOCK: i64 = LOCK;
+
+    pub(super) fn of(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let name: Option<String> = row.try_get("name")?;
+        let since_ms: Option<i64> = row.try_get("since_ms")?;
+        let since = Timestamp(since_ms.unwrap_or_default().unsigned_abs().saturating_mul(1_000_000));
+        let name = name.unwrap_or_default();
+        let named = name.strip_prefix(NAMED).and_then(|rest| rest.trim_start().split_once(' '));
+        let (pid, host) = named.unwrap_or(("not told", "not told"));
+        Ok(Self { words: holder(host, pid, since), since })
+    }
 }
 
 /// A server that was made a standby of another takes the lock, and nothing that is to be stored.
@@ -252,6 +268,6 @@ const WAITS_AT_ONCE: Duration = Duration::from_secs(2);
 /// SQLSTATE.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// As long as for any other connection.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 /// Of the words in the lock's file: a name of a host has at most 64.
 const HOLDER_MAX_BYTES: u64 = 256;

@@ -1,10 +1,13 @@
 //! Which of several daemons on one Postgres leads. It holds the claim, has a term of its own, and each of its transactions looks
 //! whether that term still is the last one: what a daemon writes that was paused, or cut off, while another took over is refused.
 
-use ringscope_api::clock;
-use sqlx::postgres::{PgPool, PgPoolOptions};
+use ringscope_api::clock::{self, Timestamp};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{ConnectOptions as _, Row as _};
+use tokio::sync::Mutex;
 
+use super::claim::{ANSWERED_WITHIN, Holder};
+use super::open::SOON_FOUND_DEAD;
 use super::{DatabaseUrl, Store, StoreError, each};
 
 /// The daemon that leads, or did when it ended without another one having begun.
@@ -16,6 +19,8 @@ pub struct Leader {
     pub url: String,
     /// With which they show that they are daemons of this database.
     pub secret: TermSecret,
+    /// When its term began, by its own clock.
+    pub since: Timestamp,
 }
 
 /// What the daemons of one database know of each other, for as long as one of them leads. Not shown.
@@ -29,9 +34,11 @@ impl std::fmt::Debug for TermSecret {
 }
 
 /// Looks who leads, for a daemon that does not.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LeaderWatch {
-    pool: PgPool,
+    options: PgConnectOptions,
+    /// `None`: the next question makes one.
+    connection: Mutex<Option<PgConnection>>,
     url: DatabaseUrl,
 }
 
@@ -46,36 +53,80 @@ impl LeaderWatch {
         let options = options
             .application_name("ringscope standby")
             .options([("statement_timeout", "3000")])
+            .options(SOON_FOUND_DEAD)
             .disable_statement_logging();
-        let pool = PgPoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(super::open::ACQUIRE_TIMEOUT)
-            .connect_lazy_with(options);
-        Ok(Some(Self { pool, url: url.clone() }))
+        Ok(Some(Self { options, connection: Mutex::default(), url: url.clone() }))
     }
 
     /// Who leads. `None`: nobody has led yet.
     ///
     /// # Errors
-    /// [`StoreError::Unreachable`].
+    /// [`StoreError::Unreachable`], after [`ANSWERED_WITHIN`] at most.
     pub async fn leader(&self) -> Result<Option<Leader>, StoreError> {
-        let row =
-            sqlx::query("SELECT term, url, secret FROM leader WHERE id = 1").fetch_optional(&self.pool).await;
-        let found = match row {
+        let found = match self.ask(LEADER, None).await {
             Ok(found) => found,
-            // No daemon of this release has led: there is no such table.
-            Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNDEFINED_TABLE) => None,
+            // No daemon of this release has led.
+            Err(error) if is_without_table(&error) => None,
             Err(error) => return Err(StoreError::at_open(&self.url, &error)),
         };
-        let leader = |row: sqlx::postgres::PgRow| {
+        let leader = |row: PgRow| {
+            let since_ns: i64 = row.try_get("since_ns")?;
             Ok(Leader {
                 term: row.try_get("term")?,
                 url: row.try_get("url")?,
                 secret: TermSecret(row.try_get("secret")?),
+                since: Timestamp(since_ns.unsigned_abs()),
             })
         };
         found.map(leader).transpose().map_err(StoreError::Failed)
     }
+
+    /// Who has the database to itself. `None`: nobody.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn holder(&self) -> Result<Option<Holder>, StoreError> {
+        let found = self.ask(Holder::QUERY, Some(Holder::LOCK)).await;
+        let found = found.map_err(|error| StoreError::at_open(&self.url, &error))?;
+        found.map(|row| Holder::of(&row)).transpose().map_err(StoreError::Failed)
+    }
+
+    /// At most one row. A connection whose answer does not come is dropped with the question, and the next one has a fresh one.
+    async fn ask(&self, query: &'static str, argument: Option<i64>) -> Result<Option<PgRow>, sqlx::Error> {
+        let asked = async {
+            let mut kept = self.connection.lock().await;
+            if let Some(mut connection) = kept.take() {
+                let found = fetch(&mut connection, query, argument).await;
+                if found.as_ref().err().is_none_or(is_without_table) {
+                    *kept = Some(connection);
+                    return found;
+                }
+                // It may have ended since the last question.
+            }
+            let mut connection = self.options.connect().await?;
+            let found = fetch(&mut connection, query, argument).await;
+            *kept = Some(connection);
+            found
+        };
+        tokio::time::timeout(ANSWERED_WITHIN, asked).await.unwrap_or_else(|_| {
+            let reason = format!("no answer within {} s", ANSWERED_WITHIN.as_secs());
+            Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, reason)))
+        })
+    }
+}
+
+async fn fetch(
+    connection: &mut PgConnection,
+    query: &'static str,
+    argument: Option<i64>,
+) -> Result<Option<PgRow>, sqlx::Error> {
+    let query = sqlx::query(query);
+    let query = if let Some(argument) = argument { query.bind(argument) } else { query };
+    query.fetch_optional(connection).await
+}
+
+fn is_without_table(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(error) if error.code().as_deref() == Some(UNDEFINED_TABLE))
 }
 
 impl Store {
@@ -109,6 +160,7 @@ macro_rules! fence {
 }
 pub(super) use fence;
 
+const LEADER: &str = "SELECT term, url, secret, since_ns FROM leader WHERE id = 1";
 /// Whether a term is the last one; until the end of the transaction no other can begin. Asked of Postgres alone.
 pub(super) const HOLDS: &str = "SELECT 1 AS holds FROM leader WHERE id = 1 AND term = $1 FOR SHARE";
 /// SQLSTATE.

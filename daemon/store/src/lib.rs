@@ -28,7 +28,7 @@ mod url;
 mod write;
 
 pub use audit::AuditQuery;
-pub use claim::Claim;
+pub use claim::{Claim, Holder};
 pub use error::StoreError;
 pub use leader::{Leader, LeaderWatch, TermSecret};
 pub use open::Store;
