@@ -83,6 +83,7 @@ impl Core {
             stop: stop.clone(),
             of_tenant: None,
             term_secret,
+            unreached: Arc::default(),
         };
         Ok(Self { app, stop, tasks, stop_keeping })
     }

@@ -3,10 +3,12 @@
 //! next in line has it at once, reads what was stored, and agents send the rest, for it does not know them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringscope_api::clock;
-use ringscope_server::http::{self, Limits, Standby, Switch};
+use ringscope_server::http::{self, App, Limits, Standby, Switch};
 use ringscope_server::ingest::Lead;
+use ringscope_server::metrics::StandbyMetrics;
 use ringscope_store::{Claim, DatabaseUrl, LeaderWatch, TermSecret};
 use ringscope_tls::Trust;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::core::{Core, Of};
 use super::error::ServeError;
 use super::{REQUESTS_GRACE, Server, addresses, after, own_token, somebody_may_enter};
+use crate::config::ServeConfig;
 
 /// Serves until `shutdown`; `url`: where the others reach this daemon.
 pub(super) async fn run(server: Server, url: String, shutdown: CancellationToken) -> Result<(), ServeError> {
@@ -29,7 +32,7 @@ pub(super) async fn run(server: Server, url: String, shutdown: CancellationToken
         key: shown.map(|files| files.key.clone()),
         ..config.notify.trust.clone()
     };
-    let standby = Standby::new(url.clone(), watch, &trust)?;
+    let standby = Standby::new(url.clone(), watch, &trust, StandbyMetrics::new(tls.clone())?)?;
     let (switch, tasks, stop_serving) = (Switch::default(), TaskTracker::new(), CancellationToken::new());
     if let Some(tls) = &tls {
         tasks.spawn(Arc::clone(tls).watch(stop_serving.clone()));
@@ -66,7 +69,7 @@ async fn take_turns(
 ) -> Result<(), ServeError> {
     let stand_by = || switch.to(standby.router(&addresses(of.config), of.tls.cloned()));
     drop(stand_by());
-    while let Some(claim) = shutdown.run_until_cancelled(claimed(&of.config.database_url)).await {
+    while let Some(claim) = shutdown.run_until_cancelled(next_in_line(of.config, standby)).await {
         match shutdown.run_until_cancelled(somebody_may_enter(of.config)).await {
             None => break,
             // The door stays closed, and agents that nobody lets in keep what they have.
@@ -75,14 +78,18 @@ async fn take_turns(
         }
         let began = clock::monotonic();
         let deposed = CancellationToken::new();
-        let lead =
-            Lead { url: of.url.to_owned(), secret: TermSecret(own_token()?.text), deposed: deposed.clone() };
+        let secret = TermSecret(own_token()?.text);
+        let lead = Lead { url: of.url.to_owned(), secret: secret.clone(), deposed: deposed.clone() };
         let core = Core::start(of, Some(claim), Some(lead))?;
         drop(switch.to(http::router(core.app.clone(), &addresses(of.config))));
+        standby.leads();
         tracing::info!(
             "this daemon leads: it has the database to itself, and the others hand everything on to {}",
             of.url
         );
+        let look = look_at_itself(Arc::clone(standby), core.app.clone(), secret);
+        let stop = core.stop.clone();
+        core.tasks.spawn(async move { stop.run_until_cancelled_owned(look).await });
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = deposed.cancelled() => {}
@@ -99,6 +106,34 @@ async fn take_turns(
         shutdown.run_until_cancelled(tokio::time::sleep(super::AGAIN)).await;
     }
     Ok(())
+}
+
+/// Stands by until nobody else leads.
+async fn next_in_line(config: &ServeConfig, standby: &Standby) -> Claim {
+    let url = &config.database_url;
+    tokio::select! {
+        claim = claimed(url) => claim,
+        never = standby.watch() => match never {},
+    }
+}
+
+/// Says if this daemon, which leads, is not to be reached where it told the others to.
+async fn look_at_itself(standby: Arc<Standby>, app: App, secret: TermSecret) {
+    let mut wrong = None;
+    for _ in 0..LOOKS {
+        wrong = standby.reaches_itself(&secret).await;
+        if wrong.is_none() {
+            return;
+        }
+        tokio::time::sleep(super::AGAIN).await;
+    }
+    let Some(why) = wrong else { return };
+    let words = format!(
+        "this daemon leads and does not reach itself at its own --cluster-url, {}, so the other daemons may not either: {why}",
+        standby.url()
+    );
+    tracing::warn!("{words}");
+    let _ = app.unreached.set(words);
 }
 
 /// Waits until nobody else leads, however often the database is away.
@@ -120,3 +155,6 @@ async fn claimed(url: &DatabaseUrl) -> Claim {
         }
     }
 }
+
+/// How often a daemon that begins to lead looks for itself.
+const LOOKS: u32 = 3;

@@ -35,6 +35,7 @@ mod restarts;
 mod rollups;
 mod several;
 mod shares;
+mod standby;
 mod stores;
 mod summation;
 mod summation_history;

@@ -17,7 +17,7 @@ use crate::common::postgres::Postgres;
 use crate::common::{eventually, free_port, scratch, until};
 
 /// One of several.
-fn one_of(database_url: &str) -> ServeConfig {
+pub(crate) fn one_of(database_url: &str) -> ServeConfig {
     let port = free_port();
     ServeConfig {
         listen: ([127, 0, 0, 1], port).into(),
@@ -32,7 +32,7 @@ const fn issued(calls: u64) -> u64 {
 }
 
 /// Waits until one of them leads and the others know it; returns which.
-async fn leader(daemons: &[&Daemon]) -> usize {
+pub(crate) async fn leader(daemons: &[&Daemon]) -> usize {
     eventually("one leads, and the others know it", async || {
         let mut roles = Vec::new();
         for daemon in daemons {
@@ -232,7 +232,13 @@ async fn child_daemon() {
     server.run(CancellationToken::new()).await.unwrap();
 }
 
-struct Killed(Child);
+pub(crate) struct Killed(Child);
+
+impl Killed {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -241,7 +247,7 @@ impl Drop for Killed {
     }
 }
 
-fn child(config: &ServeConfig) -> (Killed, String) {
+pub(crate) fn child(config: &ServeConfig) -> (Killed, String) {
     let ringscope_store::DatabaseUrl::Postgres(_) = &config.database_url else { panic!("Postgres") };
     let database = config.database_url.to_string();
     let mut child = Command::new(std::env::current_exe().unwrap())

@@ -1,6 +1,6 @@
 //! What every handler works on.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -46,6 +46,8 @@ pub struct App {
     pub of_tenant: Option<(Tenant, Arc<Hub>)>,
     /// With which other daemons of the database show that they hand something on; `None`: there are none.
     pub term_secret: Option<TermSecret>,
+    /// That those may not reach this one, and why, once it has been seen.
+    pub unreached: Arc<OnceLock<String>>,
 }
 
 impl FromRequestParts<Whole> for App {

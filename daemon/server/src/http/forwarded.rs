@@ -26,9 +26,18 @@ pub(super) struct Forwarded;
 pub(super) struct Term(pub(super) Option<TermSecret>);
 
 /// What the daemon that hands a request on says of it.
-pub(super) fn value(TermSecret(secret): &TermSecret, line: &Line) -> Option<HeaderValue> {
-    let scheme = if line.is_tls { "https" } else { "http" };
-    let mut value = HeaderValue::from_str(&format!("{secret} {scheme} {}", line.peer)).ok()?;
+pub(super) fn value(secret: &TermSecret, line: &Line) -> Option<HeaderValue> {
+    said(secret, line.is_tls, line.peer)
+}
+
+/// What it says of a question of its own, which comes from nobody.
+pub(super) fn of_itself(secret: &TermSecret) -> Option<HeaderValue> {
+    said(secret, true, SocketAddr::from(([0, 0, 0, 0], 0)))
+}
+
+fn said(TermSecret(secret): &TermSecret, is_tls: bool, peer: SocketAddr) -> Option<HeaderValue> {
+    let scheme = if is_tls { "https" } else { "http" };
+    let mut value = HeaderValue::from_str(&format!("{secret} {scheme} {peer}")).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
@@ -54,8 +63,11 @@ pub(super) async fn believe(State(Term(secret)): State<Term>, mut request: Reque
 /// A request that was handed on came to a daemon that does not lead, or leads in another term.
 pub(super) fn not_led_here() -> ApiError {
     let detail = "another daemon handed this on to this one, which does not lead now; ask again in a moment";
-    ApiError::unavailable("not-leading", detail)
+    ApiError::unavailable(NOT_LEADING, detail)
 }
+
+/// What kind of problem that is.
+pub(super) const NOT_LEADING: &str = "not-leading";
 
 /// Whether a daemon has handed it on.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {

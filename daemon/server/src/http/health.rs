@@ -28,6 +28,7 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
     let with_paths = app.tenant().is_none();
     let (tls, gate) = (app.tls.clone(), app.of_tenant.is_none().then(|| Arc::clone(&app.gate)));
     let keeper = app.keeper.clone();
+    let unreached = with_paths.then(|| app.unreached.get().cloned()).flatten();
     let mut health = app
         .read(move |model, diagnosis, now| {
             view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
@@ -37,6 +38,7 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
         health.notices = tls.state().notices(clock::now(), with_paths);
     }
     health.notices.extend(restoring::notice(&keeper));
+    health.notices.extend(unreached);
     health.notices.extend(gate.into_iter().flat_map(|gate| gate.notices()));
     Ok(Json(health))
 }

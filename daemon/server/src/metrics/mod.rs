@@ -47,6 +47,7 @@ mod replayed_calls;
 mod room;
 mod series_limit;
 mod snapshot;
+mod standby;
 mod standing_hosts;
 mod standing_jobs;
 mod store_up;
@@ -73,6 +74,7 @@ pub use kept::REFRESH;
 pub use notifications::Notifications;
 pub use own::OwnMetrics;
 pub use remote_writes::RemoteWrites;
+pub use standby::StandbyMetrics;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -194,9 +196,6 @@ impl Metrics {
     pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 }
 
-/// What a daemon shows that stands by.
-pub const STANDBY: &str = "# HELP ringscope_daemon_leads Whether this daemon leads, of several on one database.\n# TYPE ringscope_daemon_leads gauge\n\
-     ringscope_daemon_leads 0\n";
 const LEADS: &str = "ringscope_daemon_leads";
 const LEADS_HELP: &str = "Whether this daemon leads, of several on one database.";
 

@@ -29,10 +29,6 @@ impl OwnMetrics {
     /// # Errors
     /// A name that Prometheus does not allow: a mistake in this module.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let version = Opts::new("ringscope_build_info", "1, with the version of this daemon.")
-            .const_label("version", env!("CARGO_PKG_VERSION"));
-        let build_info = IntGauge::with_opts(version)?;
-        build_info.set(1);
         Ok(Self {
             ingest_batches: counter("ingest_batches", "Batches taken from agents.")?,
             ingest_duplicates: counter("ingest_duplicates", "Batches that had been taken before.")?,
@@ -61,7 +57,7 @@ impl OwnMetrics {
             notifications: Notifications::new()?,
             durations: Durations::new()?,
             remote_writes: RemoteWrites::new()?,
-            build_info,
+            build_info: build_info()?,
         })
     }
 
@@ -83,6 +79,15 @@ impl OwnMetrics {
         ];
         counters.into_iter().try_for_each(|counter| registry.register(Box::new(counter.clone())))
     }
+}
+
+/// Which release this is.
+pub(super) fn build_info() -> Result<IntGauge, prometheus::Error> {
+    let version = Opts::new("ringscope_build_info", "1, with the version of this daemon.")
+        .const_label("version", env!("CARGO_PKG_VERSION"));
+    let build_info = IntGauge::with_opts(version)?;
+    build_info.set(1);
+    Ok(build_info)
 }
 
 fn counter(name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {

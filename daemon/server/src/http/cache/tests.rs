@@ -102,6 +102,7 @@ fn app(guard: Guard) -> App {
         oidc: None,
         stop,
         term_secret: None,
+        unreached: Arc::default(),
     }
 }
 

@@ -1,0 +1,222 @@
+//! A daemon that stands by, beside a leader that does not answer, or a database that does not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt as _;
+use ringscope_daemon::config::ServeConfig;
+use ringscope_daemon::serve::{ServeError, Server};
+use ringscope_store::{Claim, LeaderWatch, Store, StoreError, TermSecret};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::several::{child, leader, one_of};
+use crate::common::daemon::{Daemon, problem};
+use crate::common::postgres::Postgres;
+use crate::common::{eventually, free_port, until};
+
+/// A leader that the test plays: it has the lock, and says where it is.
+struct Played {
+    store: Store,
+    claim: Claim,
+}
+
+impl Played {
+    async fn start(postgres: &Postgres) -> Self {
+        let url = postgres.url().parse().unwrap();
+        Self { claim: Claim::take(&url).await.unwrap(), store: Store::open(&url).await.unwrap().unwrap() }
+    }
+
+    /// Begins a term.
+    async fn leads_at(&self, url: &str) {
+        self.store.lead(url, &TermSecret("rs_played".to_owned())).await.unwrap();
+    }
+
+    async fn end(self) {
+        self.store.close().await;
+        self.claim.release().await;
+    }
+}
+
+/// Waits until the daemon says on `/readyz` that it is not ready, and that this is why.
+async fn unready(daemon: &Daemon, why: &str) {
+    eventually(why, async || {
+        let ready = daemon.get("/readyz").await;
+        let is_unready = ready.status() == 503;
+        let said: Value = ready.json().await.ok()?;
+        (is_unready && said["detail"].as_str()?.contains(why)).then_some(())
+    })
+    .await;
+}
+
+async fn reaches(daemon: &Daemon, expected: u8) {
+    let line = format!("\nringscope_daemon_reaches_leader {expected}\n");
+    until(&line, async || daemon.get("/metrics").await.text().await.unwrap().contains(&line)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_cannot_reach_the_leader_is_not_ready_and_says_why() {
+    let postgres = Postgres::start();
+    let played = Played::start(&postgres).await;
+    played.leads_at(&format!("http://127.0.0.1:{}", free_port())).await;
+    let daemon = Daemon::start(one_of(&postgres.url())).await;
+    unready(&daemon, "Connection refused").await;
+    problem(daemon.get("/api/v1/jobs").await, 503, "Connection refused").await;
+    let metrics = daemon.get("/metrics").await.text().await.unwrap();
+    for line in ["ringscope_daemon_leads 0\n", "ringscope_daemon_reaches_leader 0\n", "ringscope_build_info{"]
+    {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+
+    // It takes the connection, and hangs.
+    let hangs = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    played.leads_at(&format!("http://{}", hangs.local_addr().unwrap())).await;
+    unready(&daemon, "says nothing in time").await;
+    let (jobs, events) = tokio::join!(daemon.get("/api/v1/jobs"), daemon.get("/api/v1/events"));
+    problem(jobs, 503, "ask again").await;
+    problem(events, 503, "ask again").await;
+
+    // What waits for a leader ends when another one leads.
+    let waiting = async { tokio::join!(daemon.get("/api/v1/jobs"), daemon.get("/api/v1/events")) };
+    let closed = format!("http://127.0.0.1:{}", free_port());
+    let ((jobs, events), ()) = tokio::join!(waiting, async {
+        // One of the two at least has come so far.
+        let _ = hangs.accept().await;
+        played.leads_at(&closed).await;
+    });
+    problem(jobs, 503, "ask again").await;
+    problem(events, 503, "ask again").await;
+
+    // Whoever has the database is named where nobody else leads.
+    played.leads_at(&daemon.url).await;
+    unready(&daemon, "has this daemon's own --cluster-url").await;
+    unready(&daemon, &format!("pid {}", std::process::id())).await;
+    daemon.stop().await;
+    played.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_hangs_keeps_nobody_waiting_when_another_one_leads() {
+    let postgres = Postgres::start();
+    let (hung, url) = child(&one_of(&postgres.url()));
+    let client = reqwest::Client::new();
+    until("it leads", async || match client.get(format!("{url}/readyz")).send().await {
+        Ok(ready) => ready.status() == 200 && !ready.text().await.unwrap_or_default().contains("standby"),
+        Err(_) => false,
+    })
+    .await;
+    let next = Daemon::start(one_of(&postgres.url())).await;
+    next.until_ready().await;
+    reaches(&next, 1).await;
+    let mut events = next.get("/api/v1/events").await.bytes_stream();
+    events.next().await.unwrap().unwrap();
+
+    let pid = Pid::from_raw(i32::try_from(hung.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    unready(&next, "says nothing in time").await;
+    reaches(&next, 0).await;
+    let end =
+        "SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted";
+    let (ended, waited, ()) = tokio::join!(
+        async { while let Some(Ok(_)) = events.next().await {} },
+        next.get("/api/v1/jobs"),
+        async { assert_eq!(postgres.query(end), "t") }
+    );
+    let () = ended;
+    assert!([200, 503].contains(&waited.status().as_u16()), "{waited:?}");
+    until("it leads itself", async || leader(&[&next]).await == 0).await;
+    next.stop().await;
+    drop(hung);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_cut_off_is_asked_again_by_another_connection() {
+    let postgres = Postgres::start();
+    let played = Played::start(&postgres).await;
+    played.leads_at("http://a").await;
+    let port = postgres.url().rsplit_once(':').unwrap().1.split_once('/').unwrap().0.parse().unwrap();
+    let (through, is_cut) = cuttable(port).await;
+    let url = postgres.url().replace(&format!(":{port}/"), &format!(":{through}/")).parse().unwrap();
+    let watch = LeaderWatch::new(&url).unwrap().unwrap();
+    let leader = watch.leader().await.unwrap().unwrap();
+    assert_eq!((leader.term, leader.url.as_str()), (1, "http://a"));
+    // What is open says nothing any more, and what is opened does.
+    is_cut.store(true, Ordering::Relaxed);
+    let error = watch.leader().await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("no answer within 3 s"), "{error}");
+    is_cut.store(false, Ordering::Relaxed);
+    assert_eq!(watch.leader().await.unwrap(), Some(leader));
+    let holder = watch.holder().await.unwrap().unwrap();
+    assert!(holder.words.contains(&format!("pid {}", std::process::id())), "{holder:?}");
+    played.end().await;
+}
+
+/// A port that leads to the one of the database; while it is cut, what has been open says nothing.
+async fn cuttable(to: u16) -> (u16, Arc<AtomicBool>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let cut = Arc::clone(&is_cut);
+    #[allow(clippy::disallowed_methods, reason = "it ends with the test")]
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            tokio::spawn(pass(client, server, Arc::clone(&cut)));
+        }
+    });
+    (port, is_cut)
+}
+
+async fn pass(client: TcpStream, server: TcpStream, is_cut: Arc<AtomicBool>) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+        (client.into_split(), server.into_split());
+    let up = async {
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = from_client.read(&mut bytes).await {
+            if is_cut.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+            to_server.write_all(&bytes[..n]).await.unwrap();
+        }
+    };
+    let down = async {
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = from_server.read(&mut bytes).await {
+            to_client.write_all(&bytes[..n]).await.unwrap();
+        }
+    };
+    tokio::join!(up, down);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lone_daemon_beside_one_of_several_is_named_to_it() {
+    let postgres = Postgres::start();
+    let alone = Daemon::ready(&postgres.url()).await;
+    let config = crate::common::daemon::config(&postgres.url());
+    assert!(matches!(Server::bind(config).await, Err(ServeError::InUse(_))));
+    let waits = Daemon::start(one_of(&postgres.url())).await;
+    unready(&waits, "no daemon leads yet").await;
+    unready(&waits, "was started without --cluster-url").await;
+    unready(&waits, &format!("pid {}", std::process::id())).await;
+    alone.stop().await;
+    until("it leads", async || leader(&[&waits]).await == 0).await;
+    waits.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_not_where_it_says_is_told_so() {
+    let postgres = Postgres::start();
+    let wrong = format!("http://127.0.0.1:{}", free_port());
+    let config = ServeConfig { cluster_url: Some(wrong.clone()), ..one_of(&postgres.url()) };
+    let daemon = Daemon::start(config).await;
+    eventually("it leads, and says that nobody reaches it", async || {
+        let health: Value = daemon.get("/api/v1/health").await.json().await.ok()?;
+        let notice = health["notices"].as_array()?.first()?.as_str()?.to_owned();
+        (notice.contains("does not reach itself") && notice.contains(&wrong)).then_some(())
+    })
+    .await;
+    daemon.stop().await;
+}
