@@ -9,7 +9,7 @@ use ringscope_api::clock;
 use ringscope_server::http::{self, App, Limits, Standby, Switch};
 use ringscope_server::ingest::Lead;
 use ringscope_server::metrics::StandbyMetrics;
-use ringscope_store::{Claim, DatabaseUrl, LeaderWatch, TermSecret};
+use ringscope_store::{Claim, DatabaseUrl, LeaderWatch, Store, StoreError, TermSecret};
 use ringscope_tls::Trust;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -108,11 +108,38 @@ async fn take_turns(
     Ok(())
 }
 
-/// Stands by until nobody else leads.
+/// Stands by until nobody else leads, and the database can be used: who cannot use it lets the next one lead.
 async fn next_in_line(config: &ServeConfig, standby: &Standby) -> Claim {
     let url = &config.database_url;
+    let waits = async {
+        let mut said = String::new();
+        loop {
+            let claim = claimed(url).await;
+            let error = match Store::open(url).await {
+                Ok(opened) => {
+                    if let Some(store) = opened {
+                        store.close().await;
+                    }
+                    return claim;
+                }
+                Err(error) => error,
+            };
+            claim.release().await;
+            let is_away = matches!(error, StoreError::Unreachable { .. } | StoreError::Failed(_));
+            let again = if is_away { super::AGAIN } else { UNFIT_AGAIN };
+            let words = error.to_string();
+            if words != said {
+                tracing::error!(
+                    "{words}. Until then this daemon cannot lead, and lets another one; it tries again each {} s",
+                    again.as_secs()
+                );
+                said = words;
+            }
+            tokio::time::sleep(again).await;
+        }
+    };
     tokio::select! {
-        claim = claimed(url) => claim,
+        claim = waits => claim,
         never = standby.watch() => match never {},
     }
 }
@@ -156,5 +183,7 @@ async fn claimed(url: &DatabaseUrl) -> Claim {
     }
 }
 
+/// How soon a database is tried again that somebody has to mend, or that a newer daemon uses.
+const UNFIT_AGAIN: Duration = Duration::from_secs(10);
 /// How often a daemon that begins to lead looks for itself.
 const LOOKS: u32 = 3;

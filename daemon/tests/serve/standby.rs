@@ -207,6 +207,27 @@ async fn a_lone_daemon_beside_one_of_several_is_named_to_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_know_the_tables_never_leads() {
+    let postgres = Postgres::start();
+    Played::start(&postgres).await.end().await;
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 VALUES (9999, 'newer', true, '', 0)";
+    postgres.query(newer);
+    let daemon = Daemon::start(one_of(&postgres.url())).await;
+    unready(&daemon, "no daemon leads yet").await;
+    // It leaves the lock to others.
+    let url = postgres.url().parse().unwrap();
+    for _ in 0..3 {
+        eventually("the lock", async || Claim::take(&url).await.ok()).await.release().await;
+    }
+    assert_eq!(postgres.query("SELECT count(*) FROM leader"), "0");
+    postgres.query("DELETE FROM _sqlx_migrations WHERE version = 9999");
+    until("it leads", async || leader(&[&daemon]).await == 0).await;
+    assert_eq!(postgres.query("SELECT term FROM leader"), "1");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_not_where_it_says_is_told_so() {
     let postgres = Postgres::start();
     let wrong = format!("http://127.0.0.1:{}", free_port());
