@@ -47,6 +47,7 @@ export const thresholds = {
   /** The daemon: longer than a restart with a migration of the database takes, and than one failed scrape at 60 s tells of it. */
   daemonAway: "75s",
   nobodyLeads: "75s",
+  standbyCutOff: "75s",
 
   /** The database: longer than its own restart takes, and than one scrape at 60 s tells of it. Diagnosis goes on without it. */
   storeAway: "75s",

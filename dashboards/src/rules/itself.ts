@@ -6,6 +6,8 @@ import { alert, DAEMON, number } from "./rule.js";
 import type { Alert, Group } from "./rule.js";
 
 const up = `up{job="${SCRAPE_JOB}"}`;
+/** Of several daemons, the one that does the work. */
+const leads = "ringscope_daemon_leads == 1";
 const lost = "ringscope_dropped_events_total";
 const lostBefore = `max_over_time(${lost}[${thresholds.lossRemembered}] offset ${thresholds.lossShown})`;
 /** What ringscope has named is told as its incident; or by nobody, where somebody has silenced that. */
@@ -19,13 +21,24 @@ export const itself: Group<Alert> = {
     alert({
       name: "DaemonAway",
       section: "daemon_away",
-      expr: `${up} == 0 or absent(${up})`,
+      expr: `${up} == 0 unless on (cluster) ${leads}\nor absent(${up})`,
       for: thresholds.daemonAway,
       severity: "critical",
       summary: "ringscope's daemon does not answer",
       description:
-        "Prometheus gets nothing from {{ with $labels.instance }}{{ . }}{{ else }}any daemon: it has none to scrape{{ end }}, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+        "Prometheus gets nothing from {{ with $labels.instance }}{{ . }}{{ else }}any daemon: it has none to scrape{{ end }}, and no other daemon leads, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
       page: page.overviewIfKnown,
+    }),
+    alert({
+      name: "RedundancyLost",
+      section: "redundancy_lost",
+      expr: `${up} == 0 and on (cluster) ${leads}`,
+      for: thresholds.daemonAway,
+      severity: "warning",
+      summary: "One of ringscope's daemons does not answer; another one leads",
+      description:
+        "Prometheus gets nothing from {{ $labels.instance }}. Another daemon of the same database leads, and all goes on; if that one is lost too, perhaps nobody takes over.",
+      page: "",
     }),
     alert({
       name: "AgentAway",
@@ -78,6 +91,18 @@ export const itself: Group<Alert> = {
       summary: "None of the daemons leads, or several do",
       description:
         "{{ $value }} of the daemons that share a database lead, and one should: while none does, no batch is taken and no other alert of ringscope can fire. Agents keep what they read.",
+      page: "",
+    }),
+    alert({
+      name: "StandbyCutOff",
+      section: "standby_cut_off",
+      // While none leads there is none to reach, and another alert says so.
+      expr: `ringscope_daemon_reaches_leader == 0 and on (cluster) ${leads}`,
+      for: thresholds.standbyCutOff,
+      severity: "warning",
+      summary: "A daemon that stands by does not reach the one that leads",
+      description:
+        "The daemon {{ $labels.instance }} stands by, and the one that leads does not answer it: it hands nothing on, and answers 503. `curl http://{{ $labels.instance }}/readyz` and its log say why.",
       page: "",
     }),
     alert({

@@ -122,6 +122,15 @@ export const faults: Fault[] = [
     tooShort: 890,
   },
   { alerts: ["DaemonAway"], series: { [`up{instance="${instance}",job="ringscope"}`]: switches(1, 0) }, holds: 75, tooShort: 20 },
+  {
+    alerts: ["RedundancyLost"],
+    series: {
+      [`up{instance="${instance}",job="ringscope"}`]: switches(1, 0),
+      'ringscope_daemon_leads{instance="e:9440"}': always(1),
+    },
+    holds: 75,
+    tooShort: 20,
+  },
   { alerts: ["AgentAway"], series: { [`ringscope_job_processes{${there},host="${host}",state="stale"}`]: during(4) }, holds: 75, tooShort: 20 },
   {
     alerts: ["AgentSilent"],
@@ -145,6 +154,15 @@ export const faults: Fault[] = [
   {
     alerts: ["NobodyLeads"],
     series: { [`ringscope_daemon_leads{instance="${instance}"}`]: switches(1, 0) },
+    holds: 75,
+    tooShort: 20,
+  },
+  {
+    alerts: ["StandbyCutOff"],
+    series: {
+      [`ringscope_daemon_reaches_leader{instance="${instance}"}`]: switches(1, 0),
+      'ringscope_daemon_leads{instance="e:9440"}': always(1),
+    },
     holds: 75,
     tooShort: 20,
   },

@@ -5,11 +5,13 @@ import { finding, here, instance, job, series, SILENCED, STEADY } from "./series
 
 const ALL = [
   "DaemonAway",
+  "RedundancyLost",
   "AgentAway",
   "AgentSilent",
   "CollectorFault",
   "CollectorDropping",
   "NobodyLeads",
+  "StandbyCutOff",
   "StoreAway",
   "RemoteWriteLosing",
   "MetricsOmitted",
@@ -101,12 +103,79 @@ export const itselfCases: Case[] = [
         page: "",
         summary: "ringscope's daemon does not answer",
         description:
-          "Prometheus gets nothing from d:9440, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+          "Prometheus gets nothing from d:9440, and no other daemon leads, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
         at: ["145s", "10m"],
       },
     ],
-    silent: ["DaemonAway"],
+    silent: ["DaemonAway", "RedundancyLost"],
     at: ["60s", "90s", "120s", "135s"],
+  },
+  {
+    name: "one of two daemons does not answer, and the other leads",
+    series: {
+      ...up("1x12 0x120"),
+      ...series("up", { instance: "e:9440", job: "ringscope" }, "1x132"),
+      ...series("ringscope_daemon_leads", { instance, job: "ringscope" }, "1x12 stale"),
+      ...series("ringscope_daemon_leads", { instance: "e:9440", job: "ringscope" }, "0x13 1x119"),
+      ...series("ringscope_daemon_reaches_leader", { instance: "e:9440", job: "ringscope" }, "1x13 stale"),
+    },
+    fires: [
+      {
+        alert: "RedundancyLost",
+        labels: { instance, job: "ringscope", severity: "warning" },
+        section: "redundancy_lost",
+        summary: "One of ringscope's daemons does not answer; another one leads",
+        description:
+          "Prometheus gets nothing from d:9440. Another daemon of the same database leads, and all goes on; if that one is lost too, perhaps nobody takes over.",
+        at: ["150s", "10m"],
+      },
+    ],
+    silent: gone("RedundancyLost"),
+    until: "10m",
+  },
+  {
+    name: "one of two daemons of another cluster leads",
+    series: {
+      ...series("up", { cluster: "a", instance, job: "ringscope" }, "1x12 0x120"),
+      ...series("up", { cluster: "b", instance: "e:9440", job: "ringscope" }, "1x132"),
+      ...series("ringscope_daemon_leads", { cluster: "b", instance: "e:9440", job: "ringscope" }, "1x132"),
+    },
+    fires: [
+      {
+        alert: "DaemonAway",
+        labels: { cluster: "a", instance, job: "ringscope", severity: "critical" },
+        section: "daemon_away",
+        page: "",
+        summary: "ringscope's daemon does not answer",
+        description:
+          "Prometheus gets nothing from d:9440, and no other daemon leads, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+        at: ["145s", "10m"],
+      },
+    ],
+    silent: ["RedundancyLost"],
+    until: "10m",
+  },
+  {
+    name: "a daemon that stands by does not reach the one that leads",
+    series: {
+      ...UP,
+      ...series("ringscope_daemon_leads", { instance: "e:9440", job: "ringscope" }, "1x400"),
+      ...series("ringscope_daemon_leads", { instance, job: "ringscope" }, "0x400"),
+      ...series("ringscope_daemon_reaches_leader", { instance, job: "ringscope" }, "1x12 0x388"),
+    },
+    fires: [
+      {
+        alert: "StandbyCutOff",
+        labels: { instance, job: "ringscope", severity: "warning" },
+        section: "standby_cut_off",
+        summary: "A daemon that stands by does not reach the one that leads",
+        description:
+          "The daemon d:9440 stands by, and the one that leads does not answer it: it hands nothing on, and answers 503. `curl http://d:9440/readyz` and its log say why.",
+        at: ["145s", "10m"],
+      },
+    ],
+    silent: ["StandbyCutOff"],
+    at: ["60s", "120s", "135s"],
   },
   {
     name: "there is no daemon to scrape",
@@ -118,7 +187,7 @@ export const itselfCases: Case[] = [
         section: "daemon_away",
         summary: "ringscope's daemon does not answer",
         description:
-          "Prometheus gets nothing from any daemon: it has none to scrape, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
+          "Prometheus gets nothing from any daemon: it has none to scrape, and no other daemon leads, so no other alert of ringscope can fire. Agents keep what they read until it is back.",
         at: ["80s", "10m"],
       },
     ],
@@ -287,6 +356,8 @@ export const itselfCases: Case[] = [
       ...UP,
       ...series("ringscope_daemon_leads", { instance, job: "ringscope" }, "1x10 0x390"),
       ...series("ringscope_daemon_leads", { instance: "e:9440", job: "ringscope" }, "0x400"),
+      ...series("ringscope_daemon_reaches_leader", { instance, job: "ringscope" }, "_x11 0x389"),
+      ...series("ringscope_daemon_reaches_leader", { instance: "e:9440", job: "ringscope" }, "1x10 0x390"),
     },
     fires: [
       {
@@ -299,7 +370,7 @@ export const itselfCases: Case[] = [
         at: ["145s", "10m"],
       },
     ],
-    silent: ["NobodyLeads"],
+    silent: ["NobodyLeads", "StandbyCutOff"],
     at: ["45s", "60s", "120s"],
   },
   {
