@@ -58,7 +58,12 @@ async fn a_real_prometheus_has_it_also_of_the_time_in_which_it_was_away() {
         assert!(metric(&daemon, &name).await.abs() < 0.5, "{name}");
     }
     assert!(metric(&daemon, "ringscope_remote_write_samples_total{result=\"sent\"}").await > 1000.0);
+    // When the daemon ends it marks its series as ended, so that nobody takes them for what still holds.
     daemon.stop().await;
+    for of_daemon in [own, of_job] {
+        eventually("its series have ended", async || select(port, of_daemon).await?.is_empty().then_some(()))
+            .await;
+    }
     prometheus.kill();
 }
 

@@ -76,6 +76,11 @@ impl Encoder {
         series.chunks(SERIES_AT_ONCE).map(packed).collect()
     }
 
+    /// That all that was written in the last round is no more.
+    pub(super) fn end(&mut self, now: Timestamp) -> Vec<Request> {
+        self.encode(&[], now)
+    }
+
     fn series_of(&self, family: &MetricFamily, metric: &Metric, all: &mut Vec<(Vec<Label>, f64)>) {
         let mut add = |suffix: &str, le: Option<f64>, value: f64| {
             let mut labels: Vec<Label> = vec![label("__name__", &format!("{}{suffix}", family.name()))];
@@ -182,6 +187,9 @@ mod tests {
         let second = texts(&encoder.encode(&registry.gather(), Timestamp(6_000_000)));
         assert!(second.contains(&"__name__=finding,cluster=a,instance=d:1,job=train stale @6".to_owned()));
         assert_eq!(encoder.encode(&registry.gather(), Timestamp(7_000_000))[0].n_samples, 1, "marked once");
+        let end = texts(&encoder.end(Timestamp(8_000_000)));
+        assert_eq!(end, ["__name__=up,cluster=a,instance=d:1,job=ringscope stale @8"]);
+        assert!(encoder.end(Timestamp(9_000_000)).is_empty());
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl std::fmt::Debug for RemoteWriteConfig {
     }
 }
 
-/// Starts writing, until `stop`. What has not been taken by then is lost.
+/// Starts writing, until `stop`; then marks as ended what was written, within [`LAST_WITHIN`]. What waits by then is lost.
 ///
 /// # Errors
 /// [`TlsError`].
@@ -77,25 +77,31 @@ pub fn spawn(
 ) -> Result<(), TlsError> {
     let queue = Arc::new(Queue::new(config.queue_bytes_max, counts.clone()));
     let sender = Sender::new(config, counts.clone())?;
-    tasks.spawn(collect(config.clone(), Arc::clone(metrics), Arc::clone(&queue), stop.clone()));
-    let stop = stop.clone();
+    let (config, metrics, stop) = (config.clone(), Arc::clone(metrics), stop.clone());
     tasks.spawn(async move {
-        stop.run_until_cancelled(sender.run(&queue)).await;
+        let sending = stop.run_until_cancelled(sender.run(&queue));
+        let (encoder, _) = tokio::join!(collect(config, metrics, &queue, &stop), sending);
+        // So that no rule takes for what still holds what this daemon said last.
+        let last = encoder.lock().unwrap_or_else(PoisonError::into_inner).end(clock::now());
+        if tokio::time::timeout(LAST_WITHIN, sender.send_once(&last)).await.is_err() {
+            tracing::warn!("remote write did not take in time that the series of this daemon have ended");
+        }
     });
     Ok(())
 }
 
+/// Puts what is to be written into the queue, until `stop`.
 async fn collect(
     config: RemoteWriteConfig,
     metrics: Arc<Metrics>,
-    queue: Arc<Queue>,
-    stop: CancellationToken,
-) {
-    let encoder = Arc::new(Mutex::new(Encoder::new(config.labels)));
+    queue: &Arc<Queue>,
+    stop: &CancellationToken,
+) -> Arc<Mutex<Encoder>> {
+    let all = Arc::new(Mutex::new(Encoder::new(config.labels)));
     let mut ticks = tokio::time::interval(config.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let (encoder, metrics, queue) = (Arc::clone(&encoder), Arc::clone(&metrics), Arc::clone(&queue));
+        let (encoder, metrics, queue) = (Arc::clone(&all), Arc::clone(&metrics), Arc::clone(queue));
         let round = move || {
             let now = clock::now();
             let families = metrics.families();
@@ -105,4 +111,8 @@ async fn collect(
             tracing::error!(%error, "a round of remote write failed");
         }
     }
+    all
 }
+
+/// Less than the daemon has for its end.
+const LAST_WITHIN: Duration = Duration::from_millis(1200);

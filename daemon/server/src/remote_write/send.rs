@@ -70,6 +70,20 @@ impl Sender {
         }
     }
 
+    /// Sends these, each once, until one is not taken.
+    pub(super) async fn send_once(&self, requests: &[Request]) {
+        for request in requests {
+            if let Err(refused) = self.send(request).await {
+                tracing::warn!(
+                    "{} did not take that the series of this daemon have ended: {refused}",
+                    without_passwords(self.url.as_str())
+                );
+                return;
+            }
+            self.counts.sent(request.n_samples);
+        }
+    }
+
     /// Each reason once, and the end.
     fn say(&self, sent: &Result<(), Refused>, said: &mut String) {
         let place = without_passwords(self.url.as_str());
