@@ -124,7 +124,7 @@ pub struct ServeArgs {
     /// With which certificate it serves.
     #[command(flatten)]
     pub tls: TlsArgs,
-    /// Certificate of a CA that is trusted for webhooks and Alertmanagers besides those that this machine trusts, in PEM
+    /// Certificate of a CA that is trusted for webhooks, Alertmanagers, remote write and the other daemons of --cluster-url, besides those that this machine trusts, in PEM
     #[arg(long, value_name = "FILE")]
     pub ca: Option<String>,
     /// Where metrics are written to.
