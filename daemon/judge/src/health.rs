@@ -84,6 +84,28 @@ pub fn lacks(health: &mut Health, why: impl Iterator<Item = String>) {
     health.unknown.truncate(UNKNOWN_MAX);
 }
 
+/// Why nothing new reaches this daemon, whatever is known of the hosts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cut {
+    /// What is cut off, since when and why: without a full stop.
+    pub sentence: String,
+    /// What to do.
+    pub advice: String,
+}
+
+/// Says that nothing new reaches this daemon: nothing is green or known then, and what is known to be worse stays so.
+pub fn cut_off(health: &mut Health, cut: Cut) {
+    if health.level > HealthLevel::Unknown {
+        health.notices.insert(0, cut.sentence);
+        return;
+    }
+    health.level = HealthLevel::Unknown;
+    health.sentence.clone_from(&cut.sentence);
+    health.advice = Some(cut.advice);
+    health.unknown.insert(0, cut.sentence);
+    health.unknown.truncate(UNKNOWN_MAX);
+}
+
 /// Whether anything runs on a host, or is found about it, or nobody can say; one that may be gone is left out.
 fn is_watched(host: &HostSummary) -> bool {
     host.n_processes > 0

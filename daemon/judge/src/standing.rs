@@ -70,6 +70,8 @@ pub enum Watched {
         /// Since when.
         since: Timestamp,
     },
+    /// Its agent speaks, and tells nothing new.
+    NotTaken,
     /// Its collector writes segments of a version that its agent does not read.
     OtherVersion {
         /// Which.
@@ -255,6 +257,11 @@ fn unwatched(evidence: &Evidence<'_>) -> Option<Standing> {
         (_, Watched::AgentStopped { since }) => format!(
             "not watched since {}: the agent on its host was stopped; starting it again would say more",
             clock(*since)
+        ),
+        (_, Watched::NotTaken) => format!(
+            "nothing new of it for {}: its agent sends the same again and again, so the daemon cannot store it, as it then says of \
+             itself, or its answers do not reach the agent",
+            duration(evidence.silent)
         ),
         (RankState::Stale, _) => format!(
             "nothing heard of it for {}; whether its host and the agent there run would say more",

@@ -10,6 +10,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{
     CommunicatorState, Condition, Finding, FindingKind, JobState, RankState, Severity, Standing,
 };
+use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
     Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
 };
@@ -208,6 +209,7 @@ impl<'a> Standings<'a> {
         let since = process.collector().off_since.map(|since| self.model.ours(process, since));
         let stopped = self.model.unwatched_since(process).map(|since| Watched::AgentStopped { since });
         let watched = stopped.unwrap_or_else(|| match process.collector_state() {
+            _ if state == RankState::Stale && self.speaks(process) => Watched::NotTaken,
             CollectorState::Off => Watched::Off { since, by: "its control word".to_owned() },
             CollectorState::Fault => Watched::Fault { since },
             CollectorState::Removed => Watched::SegmentRemoved { since },
@@ -220,15 +222,24 @@ impl<'a> Standings<'a> {
             }
             _ => Watched::Yes,
         });
+        let heard = match watched {
+            Watched::NotTaken => self.model.last_heard(process),
+            _ => self.model.last_word(process),
+        };
         Evidence {
             life: state,
-            silent: self.now.since(self.model.last_heard(process)),
+            silent: self.now.since(heard),
             watched,
             not_watched_there: self.not_watched_there(process),
             has_communicators: process.has_communicators() || self.summing.contains(process.key()),
             lacks: is_stopped(process).then(|| STOPPED.to_owned()),
             ..Evidence::default()
         }
+    }
+
+    /// Whether its agent speaks, be it in repetition.
+    fn speaks(&self, process: &Process) -> bool {
+        self.now.since(self.model.last_spoken(process)) < STALE_AFTER
     }
 
     /// What is not watched on the host of a process without a segment, which may be one of those, and why.

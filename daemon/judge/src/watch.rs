@@ -118,7 +118,7 @@ fn gone(model: &Model, now: Timestamp) -> BTreeSet<Name> {
     for (host, processes) in model.hosts() {
         let mut running = processes.filter(|process| process.state() == ProcessState::Running).peekable();
         let is_there = running.peek().is_some();
-        if is_there && running.all(|process| now.since(model.last_heard(process)) >= HOST_GONE_AFTER) {
+        if is_there && running.all(|process| now.since(model.last_spoken(process)) >= HOST_GONE_AFTER) {
             gone.insert(host.clone());
         }
     }

@@ -77,6 +77,8 @@ pub(super) struct Agents {
     /// By ids that we give.
     agents: FxHashMap<u64, Agent>,
     newest: u64,
+    /// When any of them spoke last.
+    spoke: Timestamp,
     forgotten: Dropped,
 }
 
@@ -84,7 +86,10 @@ pub(super) struct Agents {
 struct Agent {
     /// Where it runs.
     host: String,
+    /// When it told something last.
     heard: Timestamp,
+    /// When it spoke last, be it that it said once more what had been taken.
+    spoke: Timestamp,
     newest_seq: u64,
     /// When it said that it ends, by our clock.
     ended: Option<Timestamp>,
@@ -118,6 +123,8 @@ impl Agents {
         };
         let entry = self.agents.entry(agent).or_default();
         entry.heard = entry.heard.max(now);
+        entry.spoke = entry.spoke.max(now);
+        self.spoke = self.spoke.max(now);
         if entry.host != clip(&batch.agent_host) {
             clip(&batch.agent_host).clone_into(&mut entry.host);
         }
@@ -137,6 +144,15 @@ impl Agents {
         (Stamp { agent, seq_number: batch.seq_number, at }, reading)
     }
 
+    /// Notes that an agent said once more what had been taken: its answers do not reach it, or what it says is not stored.
+    pub(super) fn hear_again(&mut self, agent_id: &str, now: Timestamp) {
+        self.spoke = self.spoke.max(now);
+        let agent = self.ids.get(clip(agent_id)).and_then(|agent| self.agents.get_mut(agent));
+        if let Some(agent) = agent {
+            agent.spoke = agent.spoke.max(now);
+        }
+    }
+
     /// The number of an agent of which something was heard.
     pub(super) fn number(&self, agent_id: &str) -> Option<u64> {
         self.ids.get(clip(agent_id)).copied()
@@ -152,9 +168,19 @@ impl Agents {
         self.agents.get(&agent)?.ended
     }
 
-    /// When this agent was last heard.
+    /// When this agent last told something.
     pub(super) fn heard(&self, agent: u64) -> Option<Timestamp> {
         self.agents.get(&agent).map(|agent| agent.heard)
+    }
+
+    /// When this agent spoke last, be it in repetition.
+    pub(super) fn spoke(&self, agent: u64) -> Option<Timestamp> {
+        self.agents.get(&agent).map(|agent| agent.spoke)
+    }
+
+    /// When any agent spoke last. Zero: none has since this daemon started.
+    pub(super) fn any_spoke(&self) -> Timestamp {
+        self.spoke
     }
 
     /// Version of the segments that this agent reads, if it says so.
@@ -169,7 +195,7 @@ impl Agents {
 
     /// Hosts whose agents were heard within this time, and have not said that they end.
     pub(super) fn hosts(&self, now: Timestamp, within: Duration) -> impl Iterator<Item = &str> {
-        let is_there = move |agent: &&Agent| agent.ended.is_none() && now.since(agent.heard) < within;
+        let is_there = move |agent: &&Agent| agent.ended.is_none() && now.since(agent.spoke) < within;
         self.agents.values().filter(is_there).map(|agent| agent.host.as_str())
     }
 
@@ -184,13 +210,13 @@ impl Agents {
 
     /// Forgets the agents that have been silent for long; their losses stay counted.
     pub(super) fn sweep(&mut self, now: Timestamp) {
-        self.forget(|agent| now.since(agent.heard) >= SILENT_KEPT);
+        self.forget(|agent| now.since(agent.spoke) >= SILENT_KEPT);
     }
 
     /// Forgets those that have said nothing for longest, of those of which nobody expects a word: so that an agent that is
     /// started again and again, or made up, leaves others their room.
     fn make_room(&mut self, now: Timestamp) {
-        let silent = self.agents.values().map(|agent| agent.heard);
+        let silent = self.agents.values().map(|agent| agent.spoke);
         let mut silent: Vec<Timestamp> =
             silent.filter(|heard| now.since(*heard) >= SILENT_MAKES_ROOM).collect();
         if silent.is_empty() {
@@ -199,7 +225,7 @@ impl Agents {
         let at = (MAX_AGENTS / 100).min(silent.len() - 1);
         let (_, newest, _) = silent.select_nth_unstable(at);
         let newest = *newest;
-        self.forget(|agent| agent.heard <= newest);
+        self.forget(|agent| agent.spoke <= newest);
     }
 
     fn forget(&mut self, goes: impl Fn(&Agent) -> bool) {

@@ -45,6 +45,21 @@ impl Model {
         changes
     }
 
+    /// Notes that an agent says once more what was taken: it is heard, and tells nothing new.
+    pub fn hear_again(&mut self, agent_id: &str, now: Timestamp) {
+        self.agents.hear_again(agent_id, now);
+    }
+
+    /// Takes in when the agents of hosts were heard before this daemon started.
+    pub fn restore_heard<'h>(&mut self, heard: impl Iterator<Item = (&'h str, Timestamp)>) {
+        for (host, at) in heard {
+            if self.hosts.contains_key(host) {
+                let known = self.before.entry(self.names.intern(host)).or_default();
+                *known = at.max(*known);
+            }
+        }
+    }
+
     /// The processes of an agent that ends are watched no more: that is shown, and kept.
     fn note_ended_agent(&self, stamp: Stamp, changes: &mut Changes) {
         let its = |process: &&Process| process.stamp.agent() == stamp.agent() && process.is_living();

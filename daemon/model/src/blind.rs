@@ -88,6 +88,7 @@ impl Model {
         let is_idle = self.hosts.get(host).is_some_and(BTreeSet::is_empty);
         if is_idle && !self.hardware.contains_key(host) && !self.blind.contains_key(host) {
             self.hosts.remove(host);
+            self.before.remove(host);
         }
     }
 }

@@ -88,6 +88,8 @@ pub struct Model {
     families: families::Families,
     jobs: BTreeMap<Name, Job>,
     hosts: BTreeMap<Name, BTreeSet<process::ProcessId>>,
+    /// When the agents of hosts were heard before this daemon started.
+    before: BTreeMap<Name, Timestamp>,
     /// Of hosts; each is in `hosts` too.
     hardware: BTreeMap<Name, Hardware>,
     /// What kernels say, by host.
@@ -202,6 +204,29 @@ impl Model {
             Some(ended) => ended,
             None => process.heard.max(self.agents.heard(process.stamp.agent()).unwrap_or_default()),
         }
+    }
+
+    /// When its agent spoke last of a process, be it that it said once more what had been taken. Of one of which none has spoken
+    /// since this daemon started: since when that is waited for.
+    #[must_use]
+    pub fn last_spoken(&self, process: &Process) -> Timestamp {
+        let spoke = self.agents.spoke(process.stamp.agent()).filter(|_| process.is_living());
+        self.last_heard(process).max(spoke.unwrap_or_default())
+    }
+
+    /// The same for people: what was heard before this daemon started counts too.
+    #[must_use]
+    pub fn last_word(&self, process: &Process) -> Timestamp {
+        let is_awaited = process.is_living() && self.agent_of(process).is_none();
+        let host = process.identity().map(|identity| &*identity.host).filter(|_| is_awaited);
+        let before = host.and_then(|host| self.before.get(host).copied());
+        before.unwrap_or_else(|| self.last_spoken(process))
+    }
+
+    /// When any agent spoke last. `None`: none has since this daemon started.
+    #[must_use]
+    pub fn any_spoke(&self) -> Option<Timestamp> {
+        Some(self.agents.any_spoke()).filter(|at| at.0 > 0)
     }
 
     /// The newest reading that covers a process: what it had not told of by then had not happened, whether that reading

@@ -193,6 +193,8 @@ impl Hub {
             state.unsaved.facts(over);
             self.note(state, changes, now);
             self.versions.changed();
+        } else {
+            state.model.hear_again(&batch.agent_id, now);
         }
         state.unsaved.agent(&batch.agent_id, admission.last_seq, !can_wait);
         let agent = state.model.agent(&batch.agent_id);
@@ -302,11 +304,13 @@ impl Hub {
 
     /// Takes in what the store kept. What came from agents in the meantime is newer and stays.
     pub fn restore(&self, restored: Restored, now: Timestamp) {
-        self.restore_tenants(&restored, now);
-        self.restore_own(restored, now);
+        let heard: Vec<(String, Timestamp)> = restored.agents.iter().map(restoring::heard).collect();
+        self.restore_tenants(&restored, &heard, now);
+        self.restore_own(restored, &heard, now);
     }
 
-    fn restore_own(&self, restored: Restored, now: Timestamp) {
+    /// `heard`: when the agents of hosts were heard last.
+    fn restore_own(&self, restored: Restored, heard: &[(String, Timestamp)], now: Timestamp) {
         let _long = self.keep_long();
         let mut older = OlderIds::default();
         for stored in &restored.communicators {
@@ -324,6 +328,7 @@ impl Hub {
             .collect();
         let keys: BTreeSet<String> = fresh.iter().map(|process| process.key.clone()).collect();
         state.model.restore(fresh, now);
+        state.model.restore_heard(heard.iter().map(|(host, at)| (host.as_str(), *at)));
         let known: BTreeSet<String> = ringscope_view::findings(
             &state.model,
             &state.diagnosis,

@@ -4,8 +4,9 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::words::plural;
 use ringscope_api::{FindingState, Health, HostSummary, Incident, Job, JobState};
 use ringscope_judge::Diagnosis;
-use ringscope_judge::health;
+use ringscope_judge::health::{self, Cut};
 use ringscope_judge::standings::Standings;
+use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{Model, Refusal};
 
 use super::hosts::{hosts_as_they_stand, hosts_of_job};
@@ -50,9 +51,40 @@ pub fn health(
     }
     let mut health = health::health(&jobs, &hosts, &open, now);
     if job.is_none() && host.is_none() {
-        health::lacks(&mut health, refused(model, now));
+        whole(model, &mut health, now);
     }
     health
+}
+
+/// What is said of everything together.
+fn whole(model: &Model, health: &mut Health, now: Timestamp) {
+    health::lacks(health, refused(model, now));
+    if let Some(cut) = nobody_heard(model, now) {
+        health::cut_off(health, cut);
+    }
+}
+
+/// That no agent is heard though there is something to tell of: that is no fault of all hosts at once.
+fn nobody_heard(model: &Model, now: Timestamp) -> Option<Cut> {
+    if model.any_spoke().is_some_and(|at| now.since(at) < STALE_AFTER) {
+        return None;
+    }
+    let mut since = None;
+    for process in model.hosts().flat_map(|(_, processes)| processes) {
+        if !process.is_living() || model.unwatched_since(process).is_some() {
+            continue;
+        }
+        if now.since(model.last_spoken(process)) < STALE_AFTER {
+            return None;
+        }
+        since = since.max(Some(model.last_word(process)));
+    }
+    Some(Cut {
+        sentence: format!("No agent of any host is heard since {}", health::moment(since?, now)),
+        advice: "Look at what all agents share: the network to this daemon, its certificate, their token. \
+                 `journalctl -u ringscope-agent` on a host says what its agent meets"
+            .to_owned(),
+    })
 }
 
 /// What is not known because it was refused.
@@ -73,7 +105,7 @@ pub fn health_now(model: &Model, diagnosis: &Diagnosis, now: Timestamp) -> Healt
     let mut open = incidents(model, diagnosis, &filter);
     leave_out_past(&mut jobs, &mut hosts, &mut open);
     let mut health = health::health(&jobs, &hosts, &open, now);
-    health::lacks(&mut health, refused(model, now));
+    whole(model, &mut health, now);
     health
 }
 
@@ -138,6 +170,22 @@ mod tests {
         assert!(said.unknown[0].starts_with(line), "{:?}", said.unknown);
         assert_eq!(health_now(&model, &diagnosis, at(2)).level, HealthLevel::Unknown);
         assert_eq!(level(&model, Some("train")), HealthLevel::Ok, "of a job that is known all is");
+    }
+
+    #[test]
+    fn while_nobody_is_heard_that_is_said_and_of_no_host() {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+        model.apply(&cluster.batch(1, 1), at(1));
+        assert_eq!(health(&model, &diagnosis, at(14), None, None).level, HealthLevel::Ok);
+        let silent = health(&model, &diagnosis, at(20), None, None);
+        assert_eq!(silent.level, HealthLevel::Unknown);
+        assert!(silent.sentence.starts_with("No agent of any host is heard since "), "{}", silent.sentence);
+        assert_eq!(silent.unknown[0], silent.sentence);
+        assert_eq!(health_now(&model, &diagnosis, at(20)).sentence, silent.sentence);
+        model.hear_again("agent", at(21));
+        let refused = health(&model, &diagnosis, at(22), None, None);
+        assert!(refused.sentence.contains("the same again and again"), "{}", refused.sentence);
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn as_it_stands(
         .collect();
     let hardware = model.hardware_of(name);
     let n_down = firing.iter().filter(|finding| is_nic_down(finding)).count();
-    let heard = processes.iter().map(|process| model.last_heard(process)).max().unwrap_or_default();
+    let heard = processes.iter().map(|process| model.last_word(process)).max().unwrap_or_default();
     HostSummary {
         host: name.to_string(),
         standing: standings.host(name, processes),

@@ -1,10 +1,10 @@
-//! Hosts of which nothing is heard any more. An agent that is ended kills nobody; nor does one that stands still while
+//! Hosts of which nothing is heard any more, while others are. An agent that is ended kills nobody; nor does one that stands still while
 //! the host's ranks go on, as their peers show.
 
 use std::collections::BTreeMap;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::plural;
+use ringscope_api::words::{clock, plural};
 use ringscope_api::{FindingKind, Severity};
 
 use super::case::Case;
@@ -22,18 +22,20 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
             ranks.entry(process.host).or_default().push(index);
         }
     }
+    // A daemon that hears nobody has lost its network, its database or its agents' trust, and not all hosts.
+    let Some(newest) = sight.scene.any_heard_at.map(|at| at.min(now)) else { return };
     let ends = newest_ends(case);
     let mut lost = Vec::new();
     for (index, processes) in ranks {
         let Some(host) = sight.scene.hosts.get(index as usize) else { continue };
         let Some(heard) = host.heard_at else { continue };
-        if host.agent_ended || now.since(heard) < sight.settings.host_lost_after {
+        if host.agent_ended || newest.since(heard) < sight.settings.host_lost_after {
             continue;
         }
         if processes.iter().any(|process| goes_on(case, &ends, *process)) {
             continue;
         }
-        lost.push((index, heard, processes));
+        lost.push((index, host.last_word_at.unwrap_or(heard), processes));
     }
     // Those that fell silent first, for there may be more than are told.
     lost.sort_by_key(|(_, heard, _)| *heard);
@@ -57,7 +59,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
         judgement.message = format!(
             "{} is not heard since {}; it has {} of this job, and {waiting}",
             host.name,
-            words::clock(heard),
+            if now.since(heard) < TODAY { words::clock(heard) } else { clock(heard) },
             plural(processes.len(), "rank"),
         );
         judgement.advice =
@@ -105,3 +107,5 @@ fn goes_on(case: &Case<'_, '_, '_>, ends: &Ends, process: u32) -> bool {
 
 /// What completes so long after a host's last word was not under way when it was spoken.
 const STILL_ALIVE: std::time::Duration = std::time::Duration::from_secs(3);
+/// Before that, the time alone does not say when.
+const TODAY: std::time::Duration = std::time::Duration::from_secs(12 * 3600);

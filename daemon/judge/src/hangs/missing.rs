@@ -104,8 +104,11 @@ fn state(case: &Case<'_, '_, '_>, group: &Group, process: u32) -> (&'static str,
         }
         Manner::Blind(_) => match sight.blind(it) {
             Some(Blind::Unheard) => {
-                let at = words::clock(it.heard_at);
-                let has_ended = sight.scene.hosts.get(it.host as usize).is_some_and(|host| host.agent_ended);
+                let host = sight.scene.hosts.get(it.host as usize);
+                let last_word =
+                    host.and_then(|host| host.last_word_at).map_or(it.heard_at, |at| at.min(it.heard_at));
+                let at = words::clock(last_word);
+                let has_ended = host.is_some_and(|host| host.agent_ended);
                 let told = if has_ended {
                     format!("is not watched since {at}: the agent on its host was stopped")
                 } else {

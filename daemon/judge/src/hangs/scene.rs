@@ -17,6 +17,8 @@ pub struct Scene<'a> {
     pub now: Timestamp,
     /// The job. Never empty.
     pub job: &'a str,
+    /// When any agent, of this job or not, was last heard. Our clock. Absent: none since the daemon started.
+    pub any_heard_at: Option<Timestamp>,
     /// Its hosts, in any order; [`Process::host`] points here.
     pub hosts: Vec<Host<'a>>,
     /// Its processes, in any order; [`Member::process`] points here.
@@ -30,8 +32,11 @@ pub struct Scene<'a> {
 pub struct Host<'a> {
     /// Its name.
     pub name: &'a str,
-    /// When any agent that looks after it was last heard. Our clock. Absent: nobody looks after it (a log, an import).
+    /// When any agent that looks after it was last heard, or since when it is waited for by a daemon that has started since.
+    /// Our clock. Absent: nobody looks after it (a log, an import).
     pub heard_at: Option<Timestamp>,
+    /// The same for people: when it was heard before the daemon started, if it was not since.
+    pub last_word_at: Option<Timestamp>,
     /// Whether its agent said goodbye: it was ended in good order, so that silence is no sign of anything.
     pub agent_ended: bool,
     /// Messages of its kernel that say that something is wrong, oldest first; those of the last ten minutes.

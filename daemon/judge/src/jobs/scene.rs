@@ -50,7 +50,7 @@ pub(super) fn take<'a>(
     let communicators: Vec<(&model::Communicator, Vec<RankRef<'a>>)> =
         job.communicators(model).filter_map(told_of).collect();
     let mut taken = Taken {
-        scene: Scene { now, job: name, ..Scene::default() },
+        scene: Scene { now, job: name, any_heard_at: model.any_spoke(), ..Scene::default() },
         processes: Vec::new(),
         communicators: Vec::new(),
     };
@@ -112,6 +112,7 @@ impl<'a> Taken<'a> {
         });
         let is_imported = process.state() == ProcessState::Imported;
         let heard = model.last_heard(process);
+        let spoken = model.last_spoken(process);
         if process.is_living()
             && let Some(host) = self.scene.hosts.get_mut(host as usize)
         {
@@ -120,7 +121,10 @@ impl<'a> Taken<'a> {
             host.agent_ended = (is_first || host.agent_ended) && model.unwatched_since(process).is_some();
         }
         if !is_imported && let Some(host) = self.scene.hosts.get_mut(host as usize) {
-            host.heard_at = host.heard_at.max(Some(heard).filter(|_| process.is_living()));
+            if process.is_living() {
+                host.heard_at = host.heard_at.max(Some(spoken));
+                host.last_word_at = host.last_word_at.max(Some(model.last_word(process)));
+            }
         }
         let (read_at, heard_at) = match model.reading(process) {
             _ if is_imported => (Timestamp(0), process.told_until().unwrap_or(self.scene.now)),
@@ -210,6 +214,7 @@ fn host<'a>(model: &'a Model, name: &'a Name, hardware: &Hardware<'_>, now: Time
     Host {
         name,
         heard_at: None,
+        last_word_at: None,
         agent_ended: false,
         kernel: kernel.map(|message| &message.told).collect(),
         hardware: hardware(name).into_iter().map(Cow::Owned).collect(),

@@ -387,6 +387,59 @@ fn a_host_whose_agent_said_goodbye_is_not_lost() {
     assert!(is_lost(&stage), "{:#?}", stage.hangs());
 }
 
+fn lost_host(stage: &Stage) -> Option<String> {
+    let lost = stage.hangs().into_iter().find(|finding| finding.finding == FindingKind::HostLost);
+    lost.map(|finding| finding.message.clone())
+}
+
+#[test]
+fn a_host_whose_agent_says_the_same_again_and_again_is_not_lost_nor_well() {
+    let mut stage = job();
+    stage.silent = vec!["host-1".to_owned()];
+    for _ in 0..60 {
+        stage.step(1_000);
+        stage.model.hear_again("agent-host-1", stage.now);
+    }
+    assert_eq!(lost_host(&stage), None);
+    let standing = of_host(&stage, "host-1");
+    assert_eq!(standing.condition, Condition::Unknown, "{}", standing.reason);
+    assert!(standing.reason.contains("sends the same again and again"), "{}", standing.reason);
+    stage.step(20_000);
+    assert!(lost_host(&stage).is_some(), "and its silence counts");
+}
+
+#[test]
+fn no_host_is_lost_while_nobody_is_heard() {
+    let mut stage = job();
+    stage.silent = vec!["host-0".to_owned(), "host-1".to_owned()];
+    for _ in 0..60 {
+        stage.step(1_000);
+        assert_eq!(lost_host(&stage), None);
+    }
+    stage.silent.remove(0);
+    stage.step(1_000);
+    assert!(lost_host(&stage).unwrap().starts_with("host-1 is not heard since "));
+}
+
+#[test]
+fn a_host_that_is_lost_after_a_restart_was_heard_before_it() {
+    let mut stage = job();
+    let before = stage.now;
+    stage.now = Timestamp(before.0 + 600_000_000_000);
+    stage.restart();
+    stage.agents = "again";
+    (0..4).for_each(|rank| stage.forget_told(rank));
+    stage.model.restore_heard([("host-0", before), ("host-1", before), ("host-9", before)].into_iter());
+    stage.silent = vec!["host-1".to_owned()];
+    for _ in 0..14 {
+        stage.step(1_000);
+        assert_eq!(lost_host(&stage), None, "its agent has some time to come back");
+    }
+    stage.step(3_000);
+    let since = &ringscope_api::words::clock(before)[11..];
+    assert!(lost_host(&stage).unwrap().starts_with(&format!("host-1 is not heard since {since};")));
+}
+
 /// How the wait for rank 5 ended, in its finding.
 fn ends_well(stage: &Stage) -> bool {
     let ended = stage.diagnosis.findings().find(|one| one.finding == FindingKind::Waiting).unwrap();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ringscope_access::Tenant;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::limits::MAX_PROCESSES;
+use ringscope_store::AgentRow;
 use ringscope_wire::batch::Process;
 
 use super::Hub;
@@ -41,6 +42,11 @@ impl Hub {
         self.versions.changed();
         true
     }
+}
+
+/// Where an agent of the store's runs, and when it was heard last.
+pub(super) fn heard(row: &AgentRow) -> (String, Timestamp) {
+    (row.host.clone(), Timestamp(row.last_seen_ns.cast_unsigned()))
 }
 
 /// Processes up to which those that ended are taken back: the rest is for those that come.

@@ -93,7 +93,7 @@ impl Hub {
     }
 
     /// Gives each tenant what the store kept of its jobs.
-    pub(super) fn restore_tenants(&self, restored: &Restored, now: Timestamp) {
+    pub(super) fn restore_tenants(&self, restored: &Restored, heard: &[(String, Timestamp)], now: Timestamp) {
         let job =
             |process: &ringscope_wire::batch::Process| process.identity.as_ref().map(|one| one.job.clone());
         let mut by_tenant: BTreeMap<Tenant, Restored> = BTreeMap::new();
@@ -113,7 +113,7 @@ impl Hub {
             }
         }
         for (tenant, restored) in by_tenant {
-            self.of_tenant(&tenant).restore_own(restored, now);
+            self.of_tenant(&tenant).restore_own(restored, heard, now);
         }
     }
 }

@@ -303,3 +303,16 @@ fn rows_of_ranks_are_written_when_they_change_and_again_when_the_store_did_not_t
     hub.ingest(&batch(2, 101, vec![changed]), at(101));
     assert_eq!(rows(&take(104), 104), (1, 0), "of one rank, and none of its hops");
 }
+
+#[test]
+fn a_batch_that_comes_again_is_a_word_of_its_agent_and_no_news() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 2);
+    let hub = Hub::new(Duration::from_secs(1));
+    let once = batch_of(&cluster, 1, 10, None);
+    assert!(!hub.ingest(&once, at(10)).duplicate);
+    assert!(hub.ingest(&once, at(40)).duplicate);
+    hub.read(|model, _| {
+        let process = model.hosts().flat_map(|(_, processes)| processes).next().unwrap();
+        assert_eq!((model.last_heard(process), model.last_spoken(process)), (at(10), at(40)));
+    });
+}

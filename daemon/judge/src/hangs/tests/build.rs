@@ -64,6 +64,7 @@ pub(super) fn job(n: u32) -> World {
     let scene = Scene {
         now: at(0.1),
         job: "train",
+        any_heard_at: None,
         hosts: hosts.collect(),
         processes: processes.collect(),
         communicators: Vec::new(),
@@ -199,6 +200,7 @@ impl World {
     /// Looks so many seconds after the start.
     pub(super) fn look(&mut self, seconds: f64) -> Verdict {
         self.scene.now = at(seconds + 0.1);
+        self.scene.any_heard_at = Some(self.scene.now);
         for (index, process) in (0_u32..).zip(&mut self.scene.processes) {
             if !self.silent.contains(&index) && process.read_at.0 > 0 {
                 let ahead = self.ahead.get(&process.host).copied().unwrap_or_default();
