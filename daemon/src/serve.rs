@@ -41,7 +41,7 @@ pub struct Server {
 /// Runs the daemon until `shutdown`.
 ///
 /// # Errors
-/// A [`ServeError`]; never because of the database, which is tried until it is there.
+/// A [`ServeError`]. A database that is away is none, which is tried until it is there.
 pub async fn serve(config: ServeConfig, shutdown: CancellationToken) -> Result<(), ServeError> {
     Server::bind(config).await?.run(shutdown).await
 }
@@ -50,7 +50,8 @@ impl Server {
     /// Takes the address of `config` (port 0: any that is free), and reads its certificate.
     ///
     /// # Errors
-    /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::InUse`], [`ServeError::NobodyMayEnter`].
+    /// [`ServeError::Tls`], [`ServeError::Listen`], [`ServeError::InUse`], [`ServeError::Unfit`],
+    /// [`ServeError::NobodyMayEnter`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
         let tls = config.tls.clone().map(Own::load).transpose()?;
         let oidc = oidc(&config)?;
@@ -73,7 +74,10 @@ impl Server {
             return Ok(Self { config, listener, local_addr, tls, oidc, claim: None });
         }
         let claim = match Claim::take(&config.database_url).await {
-            Ok(claim) => Some(claim),
+            Ok(mut claim) => {
+                claim.check_schema().await.map_err(ServeError::Unfit)?;
+                Some(claim)
+            }
             Err(error @ StoreError::InUse { .. }) => return Err(ServeError::InUse(error)),
             // It is tried again, and the log says why.
             Err(_) => None,

@@ -21,6 +21,9 @@ pub enum ServeError {
     /// The database is another daemon's.
     #[error(transparent)]
     InUse(StoreError),
+    /// A newer release has been at the database.
+    #[error(transparent)]
+    Unfit(StoreError),
     /// The database of several daemons cannot be used.
     #[error(transparent)]
     Shared(StoreError),

@@ -12,8 +12,10 @@ use std::time::Duration;
 use ringscope_api::clock::{self, Timestamp};
 use rustix::fs::{FlockOperation, flock};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
+use super::migrations::{self, FOUND};
 use super::open::{SOON_FOUND_DEAD, prepare};
 use super::{DatabaseUrl, StoreError};
 
@@ -108,6 +110,35 @@ impl Claim {
             }
         };
         Ok(Self { url: url.clone(), held })
+    }
+
+    /// Looks whether this ringscope knows the schema of the database; nothing is changed there. What cannot be read is left to
+    /// [`super::Store::open`] to say.
+    ///
+    /// # Errors
+    /// [`StoreError::SchemaNewer`].
+    pub async fn check_schema(&mut self) -> Result<(), StoreError> {
+        let asked = async {
+            match (&mut self.held, &self.url) {
+                (Held::Connection(connection), _) => {
+                    sqlx::query_scalar(FOUND).fetch_one(&mut **connection).await
+                }
+                (Held::File { .. }, DatabaseUrl::Sqlite(path)) => {
+                    let options = SqliteConnectOptions::new().filename(path).read_only(true);
+                    let mut connection = options.disable_statement_logging().connect().await?;
+                    let found = sqlx::query_scalar(FOUND).fetch_one(&mut connection).await;
+                    connection.close().await?;
+                    found
+                }
+                _ => Ok(None),
+            }
+        };
+        let found: Option<i64> = match tokio::time::timeout(ANSWERED_WITHIN, asked).await {
+            Ok(Ok(found)) => found,
+            // There is none, or it is said later why it cannot be read.
+            Ok(Err(_)) | Err(_) => None,
+        };
+        migrations::refuse_newer(&self.url, found.unwrap_or(0)).map(drop)
     }
 
     /// Looks whether it still holds.

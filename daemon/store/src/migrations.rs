@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AssertSqlSafe, Row as _, SqlSafeStr as _};
+use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
 use super::{DatabaseUrl, Store, StoreError, each};
 
@@ -16,7 +16,15 @@ pub(super) enum Older {
 
 /// Brings the schema to the newest version.
 pub(super) async fn migrate(store: &Store, url: &DatabaseUrl, older: Older) -> Result<(), StoreError> {
-    let (found, known) = refuse_newer(store, url).await?;
+    let found = each!(write store, |pool, _Db| {
+        match sqlx::query_scalar::<_, Option<i64>>(FOUND).fetch_one(pool).await {
+            Ok(found) => found.unwrap_or(0),
+            // The table is not there in a new database.
+            Err(sqlx::Error::Database(_)) => 0,
+            Err(error) => return Err(StoreError::at_open(url, &error)),
+        }
+    });
+    let known = refuse_newer(url, found)?;
     if (1..known).contains(&found) {
         if older == Older::Refused {
             return Err(StoreError::SchemaOlder { url: url.to_string(), found, known });
@@ -42,21 +50,13 @@ pub(super) async fn migrate(store: &Store, url: &DatabaseUrl, older: Older) -> R
 }
 
 /// A newer ringscope's schema must stay as it is, whatever this binary would do with it.
-/// Returns the version found, 0 of a new database, and the newest that there is.
-async fn refuse_newer(store: &Store, url: &DatabaseUrl) -> Result<(i64, i64), StoreError> {
+/// Returns the newest version that there is.
+pub(super) fn refuse_newer(url: &DatabaseUrl, found: i64) -> Result<i64, StoreError> {
     let known = VERSIONS.iter().map(|(version, ..)| *version).max().unwrap_or(0);
-    let found = each!(write store, |pool, _Db| {
-        // The table is not there in a new database.
-        match sqlx::query("SELECT MAX(version) AS version FROM _sqlx_migrations").fetch_one(pool).await {
-            Ok(row) => row.try_get::<Option<i64>, _>("version")?.unwrap_or(0),
-            Err(sqlx::Error::Database(_)) => 0,
-            Err(error) => return Err(StoreError::at_open(url, &error)),
-        }
-    });
     if found > known {
         return Err(StoreError::SchemaNewer { url: url.to_string(), found, known });
     }
-    Ok((found, known))
+    Ok(known)
 }
 
 fn migrator(store: &Store) -> Migrator {
@@ -68,6 +68,8 @@ fn migrator(store: &Store) -> Migrator {
     Migrator::with_migrations(migrations.collect())
 }
 
+/// The version of the schema that is there.
+pub(super) const FOUND: &str = "SELECT MAX(version) AS version FROM _sqlx_migrations";
 /// Version, name, text for Postgres, text for SQLite.
 const VERSIONS: [(i64, &str, &str, &str); 12] = [
     (
