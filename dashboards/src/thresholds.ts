@@ -49,7 +49,7 @@ export const thresholds = {
   nobodyLeads: "75s",
   standbyCutOff: "75s",
 
-  /** The database: longer than its own restart takes, and than one scrape at 60 s tells of it. Diagnosis goes on without it. */
+  /** The database: longer than its own restart takes, and than one scrape at 60 s tells of it. Agents keep what they read meanwhile. */
   storeAway: "75s",
 
   /** What has no series: longer than jobs take to end that make room. */

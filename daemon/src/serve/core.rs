@@ -120,9 +120,7 @@ fn metrics_of(
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<Arc<Metrics>, ServeError> {
-    let of_store = keeper.clone();
-    let is_store_up = move || of_store.is_up();
-    let metrics = Metrics::new(Arc::clone(hub), is_store_up, Arc::clone(own), config.metrics)?;
+    let metrics = Metrics::new(Arc::clone(hub), keeper, Arc::clone(own), config.metrics)?;
     if let Some(tls) = tls {
         metrics.show_tls(Arc::clone(tls))?;
     }

@@ -10,8 +10,8 @@ use ringscope_api::clock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::batches::{Job, SMALL, START_NS};
-use crate::common::daemon::Daemon;
-use crate::common::{free_port, summation};
+use crate::common::daemon::{Daemon, config};
+use crate::common::{free_port, summation, until};
 use crate::{check, end, ringscope};
 
 fn status(url: &str) -> Command {
@@ -154,6 +154,18 @@ async fn what_is_not_known_is_0_and_3_for_the_strict() {
     }
     let (code, stdout, _) = end(status(&daemon.url).arg("--strict"));
     assert_eq!(code, Some(2), "what is wrong goes before what is not known: {stdout}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_away_is_3_for_the_strict() {
+    let daemon = Daemon::start(config("postgres://127.0.0.1:1/ring")).await;
+    until("away", async || daemon.get("/readyz").await.text().await.unwrap().contains("store-away")).await;
+    let (code, stdout, _) = end(&mut status(&daemon.url));
+    assert!(code == Some(0) && stdout.starts_with("The database is away since "), "{stdout}");
+    assert!(stdout.contains("Mend the database."), "{stdout}");
+    let (code, stdout, _) = end(status(&daemon.url).arg("--strict"));
+    assert_eq!(code, Some(3), "{stdout}");
     daemon.stop().await;
 }
 

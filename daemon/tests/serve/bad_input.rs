@@ -95,6 +95,10 @@ async fn without_its_database_the_daemon_lives_and_says_why() {
         })
         .await;
         problem(daemon.get("/readyz").await, 503, "log says why").await;
+        let health = daemon.json("/api/v1/health").await;
+        assert_eq!(health["level"], "unknown", "{health}");
+        let said = health["sentence"].as_str().unwrap();
+        assert!(said.starts_with("The database is away since ") && said.contains(part), "{said}");
         // It judges what it hears, and says that it could not keep it.
         let refused = daemon.send(&SMALL.batch(0, 1, 3, START_NS)).await;
         assert_eq!(refused.headers()["retry-after"], "2");
@@ -112,8 +116,8 @@ async fn without_its_database_the_daemon_lives_and_says_why() {
 async fn a_newer_schema_is_left_alone() {
     let dir = scratch("newer");
     let postgres = Postgres::start();
-    for url in [sqlite(&dir), postgres.url()] {
-        let url = url.parse().unwrap();
+    for text in [sqlite(&dir), postgres.url()] {
+        let url = text.parse().unwrap();
         let store = Store::open(&url).await.unwrap().unwrap();
         let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                      VALUES (999, 'later', true, '', 0)";
@@ -124,6 +128,10 @@ async fn a_newer_schema_is_left_alone() {
         store.close().await;
         let error = Store::open(&url).await.err().unwrap();
         assert!(matches!(error, StoreError::SchemaNewer { found: 999, .. }), "{error}");
+        // Nor is anything served from it.
+        let error = Server::bind(config(&text)).await.err().expect("refused");
+        assert!(matches!(error, ServeError::Unfit(StoreError::SchemaNewer { found: 999, .. })), "{error}");
+        assert!(error.to_string().contains("start the newer ringscope"), "{error}");
     }
 }
 

@@ -13,6 +13,7 @@
 mod common;
 
 mod access;
+mod away;
 mod bad_input;
 mod claims;
 mod durability;

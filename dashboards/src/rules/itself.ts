@@ -112,7 +112,7 @@ export const itself: Group<Alert> = {
       for: thresholds.storeAway,
       severity: "warning",
       summary: "ringscope's database is away",
-      description: `The daemon {{ $labels.instance }} cannot use its database, with ${STORE_ERRORS} errors so far. Diagnosis goes on; history is lost if this lasts.`,
+      description: `The daemon {{ $labels.instance }} cannot use its database, with ${STORE_ERRORS} errors so far. Until it can, batches are refused and wait with the agents, up to their limit on disk: nothing new is known, and nothing new is found.`,
       page: page.overview,
     }),
     alert({

@@ -343,7 +343,7 @@ export const itselfCases: Case[] = [
         page: "",
         summary: "ringscope's database is away",
         description:
-          "The daemon d:9440 cannot use its database, with 7 errors so far. Diagnosis goes on; history is lost if this lasts.",
+          "The daemon d:9440 cannot use its database, with 7 errors so far. Until it can, batches are refused and wait with the agents, up to their limit on disk: nothing new is known, and nothing new is found.",
         at: ["145s", "10m"],
       },
     ],

@@ -295,7 +295,7 @@ impl Gate {
             StoreState::Open(store) => Ok(store),
             StoreState::None => Err(NotKept::NoDatabase),
             StoreState::Opening => Err(NotKept::Away("the database is being opened".to_owned())),
-            StoreState::Away(reason) => Err(NotKept::Away(reason)),
+            StoreState::Away(away) => Err(NotKept::Away(away.reason)),
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use ringscope_api::clock;
 use ringscope_api::{Health, Problem};
+use ringscope_judge::health;
 use ringscope_view as view;
 
 use super::App;
@@ -34,8 +35,12 @@ pub(super) async fn health(app: App, params: Params) -> Result<Json<Health>, Api
             view::health(model, diagnosis, now, job.as_deref(), host.as_deref())
         })
         .await?;
+    let now = clock::now();
+    if let Some(cut) = keeper.cut(with_paths, now) {
+        health::cut_off(&mut health, cut);
+    }
     if let Some(tls) = tls {
-        health.notices = tls.state().notices(clock::now(), with_paths);
+        health.notices.extend(tls.state().notices(now, with_paths));
     }
     health.notices.extend(restoring::notice(&keeper));
     health.notices.extend(unreached);

@@ -111,7 +111,7 @@ async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>
         StoreState::Opening => {
             return Err(ApiError::unavailable("store-opening", "the database is being opened"));
         }
-        StoreState::Away(reason) => return Err(ApiError::unavailable("store-away", reason)),
+        StoreState::Away(away) => return Err(ApiError::unavailable("store-away", away.reason)),
     };
     is_whole.then(|| lines.finish()).flatten().ok_or_else(|| {
         ApiError::bad_request(

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::IntGauge;
-use ringscope_api::clock;
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_judge::health::Cut;
 use ringscope_store::{Claim, DatabaseUrl, Keep, Store, StoreError, TermSecret};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{restorer, sweeper};
+use super::{away, restorer, sweeper};
 use crate::hub::{Hub, Take};
 use crate::metrics::OwnMetrics;
 
@@ -56,8 +57,17 @@ pub enum StoreState {
     None,
     /// In use.
     Open(Store),
-    /// Not now: why, where, and what to do.
-    Away(String),
+    /// Not now.
+    Away(Away),
+}
+
+/// A store that cannot be used.
+#[derive(Clone, Debug)]
+pub struct Away {
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, where, and what to do.
+    pub reason: String,
 }
 
 /// Answered when everything that the hub knew when it was taken, but counters, is in the store.
@@ -101,7 +111,7 @@ impl Keeper {
     pub async fn saved(&self) -> Result<(), String> {
         match &*self.state.borrow() {
             StoreState::None => return Ok(()),
-            StoreState::Away(reason) => return Err(reason.clone()),
+            StoreState::Away(away) => return Err(away.reason.clone()),
             StoreState::Opening | StoreState::Open(_) => {}
         }
         let (ticket, answer) = oneshot::channel();
@@ -116,6 +126,12 @@ impl Keeper {
     #[must_use]
     pub fn is_up(&self) -> bool {
         matches!(*self.state.borrow(), StoreState::Open(_) | StoreState::None)
+    }
+
+    /// Why nothing new is taken, if so. `with_paths`: for those who may know what the database is called.
+    #[must_use]
+    pub fn cut(&self, with_paths: bool, now: Timestamp) -> Option<Cut> {
+        away::cut(&self.state.borrow(), with_paths, now)
     }
 
     /// How many processes that ended before the daemon started are still to be read back.
@@ -264,7 +280,7 @@ impl Task {
                 ticket = self.waiting.recv() => {
                     let Some(ticket) = ticket else { return false };
                     let reason = match &*self.state.borrow() {
-                        StoreState::Away(reason) => reason.clone(),
+                        StoreState::Away(away) => away.reason.clone(),
                         _ => "the database is not open yet".to_owned(),
                     };
                     let _ = ticket.send(Err(reason));
@@ -380,14 +396,19 @@ impl Task {
         }
         self.metrics.store_errors.inc();
         let reason = error.to_string();
-        let known = matches!(&*self.state.borrow(), StoreState::Away(known) if *known == reason);
-        if !known {
+        let known = match &*self.state.borrow() {
+            StoreState::Away(known) => Some(known.clone()),
+            _ => None,
+        };
+        if known.as_ref().is_none_or(|known| known.reason != reason) {
             tracing::error!(
-                "{reason}. The UI, the API and /metrics go on from what agents send; trying again every {} s",
+                "{reason}. Until then batches are refused: agents keep what they have to say, and the page, the API and \
+                 /metrics show what was known before; trying again every {} s",
                 RETRY_INTERVAL.as_secs()
             );
         }
-        self.state.send_replace(StoreState::Away(reason));
+        let since = known.map_or_else(clock::now, |known| known.since);
+        self.state.send_replace(StoreState::Away(Away { since, reason }));
     }
 
     fn open_again(&self, store: &Store) {

@@ -3,12 +3,13 @@
 //! A batch is answered only when the store has its facts, so that killing the daemon loses nothing that an agent was told
 //! is safe: counters are absolute, and agents tell them again.
 
+mod away;
 mod clean;
 mod keeper;
 mod restorer;
 mod sweeper;
 
-pub use keeper::{Keeper, KeeperConfig, Lead, StoreState};
+pub use keeper::{Away, Keeper, KeeperConfig, Lead, StoreState};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

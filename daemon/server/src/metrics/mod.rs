@@ -85,10 +85,12 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
 use ringscope_access::Tenant;
 use ringscope_api::clock;
+use ringscope_judge::health::cut_off;
 use ringscope_tls::Own;
 use snapshot::Snapshot;
 
 use crate::hub::Hub;
+use crate::ingest::Keeper;
 
 /// How much is scraped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,25 +111,25 @@ pub struct Metrics {
     kept: Arc<Kept>,
     /// Of tenants' hubs.
     kept_of_tenants: Mutex<BTreeMap<Tenant, Arc<Kept>>>,
+    keeper: Option<Keeper>,
     /// `None`: this is a tenant's, who is told nothing of the daemon.
     own: Option<Arc<OwnMetrics>>,
 }
 
 impl Metrics {
-    /// Shows of `hub` what `limits` allow, and what `is_store_up` says.
+    /// Shows of `hub` what `limits` allow, and whether `keeper` can store.
     ///
     /// # Errors
     /// Two families of one name: a mistake in this module.
     pub fn new(
         hub: Arc<Hub>,
-        is_store_up: impl Fn() -> bool + Send + Sync + 'static,
+        keeper: &Keeper,
         own: Arc<OwnMetrics>,
         limits: MetricsLimits,
     ) -> Result<Self, prometheus::Error> {
-        let metrics = Self::of_hub(hub, limits, Arc::default());
+        let metrics = Self::of_hub(hub, limits, Arc::default(), Some(keeper.clone()));
         own.register(&metrics.registry)?;
-        let collector =
-            DaemonCollector { is_store_up: Box::new(is_store_up), desc: desc("ringscope_daemon")? };
+        let collector = DaemonCollector { keeper: keeper.clone(), desc: desc("ringscope_daemon")? };
         metrics.registry.register(Box::new(collector))?;
         Ok(Self { own: Some(own), ..metrics })
     }
@@ -137,11 +139,12 @@ impl Metrics {
     pub fn of_tenant(&self, tenant: &Tenant, hub: Arc<Hub>) -> Self {
         let mut all = self.kept_of_tenants.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = Arc::clone(all.entry(tenant.clone()).or_default());
-        Self::of_hub(hub, self.limits, kept)
+        Self::of_hub(hub, self.limits, kept, self.keeper.clone())
     }
 
-    fn of_hub(hub: Arc<Hub>, limits: MetricsLimits, kept: Arc<Kept>) -> Self {
-        Self { registry: Registry::new(), hub, limits, kept, kept_of_tenants: Mutex::default(), own: None }
+    fn of_hub(hub: Arc<Hub>, limits: MetricsLimits, kept: Arc<Kept>, keeper: Option<Keeper>) -> Self {
+        let (registry, kept_of_tenants) = (Registry::new(), Mutex::default());
+        Self { registry, hub, limits, kept, kept_of_tenants, keeper, own: None }
     }
 
     /// Does beforehand what would take a scrape long. To be called each [`REFRESH`].
@@ -184,7 +187,11 @@ impl Metrics {
 
     /// All that there is, by name.
     pub(crate) fn families(&self) -> Vec<MetricFamily> {
-        let snapshot = Snapshot::take(&self.hub, clock::now(), self.limits, &self.kept);
+        let now = clock::now();
+        let mut snapshot = Snapshot::take(&self.hub, now, self.limits, &self.kept);
+        if let Some(cut) = self.keeper.as_ref().and_then(|keeper| keeper.cut(false, now)) {
+            cut_off(&mut snapshot.health, cut);
+        }
         let of_model = FAMILIES.iter().map(|family| family(&snapshot));
         let mut families = self.registry.gather();
         families.extend(of_model.filter(|family| !family.get_metric().is_empty()));
@@ -201,7 +208,7 @@ const LEADS_HELP: &str = "Whether this daemon leads, of several on one database.
 
 /// What the daemon needs of its machine, and its database.
 struct DaemonCollector {
-    is_store_up: Box<dyn Fn() -> bool + Send + Sync>,
+    keeper: Keeper,
     desc: Desc,
 }
 
@@ -211,7 +218,7 @@ impl Collector for DaemonCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut families = vec![store_up::family((self.is_store_up)())];
+        let mut families = vec![store_up::family(self.keeper.is_up())];
         families.extend(process::families());
         families
     }
