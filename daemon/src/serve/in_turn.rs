@@ -114,8 +114,13 @@ async fn next_in_line(config: &ServeConfig, standby: &Standby) -> Claim {
     let waits = async {
         let mut said = String::new();
         loop {
-            let claim = claimed(url).await;
-            let error = match Store::open(url).await {
+            let mut claim = claimed(url).await;
+            // It may take long, or for ever where the database is cut off.
+            let opened = tokio::select! {
+                opened = Store::open(url) => opened,
+                error = claim.lost() => Err(error),
+            };
+            let error = match opened {
                 Ok(opened) => {
                     if let Some(store) = opened {
                         store.close().await;
@@ -125,7 +130,10 @@ async fn next_in_line(config: &ServeConfig, standby: &Standby) -> Claim {
                 Err(error) => error,
             };
             claim.release().await;
-            let is_away = matches!(error, StoreError::Unreachable { .. } | StoreError::Failed(_));
+            let is_away = matches!(
+                error,
+                StoreError::Unreachable { .. } | StoreError::ClaimLost { .. } | StoreError::Failed(_)
+            );
             let again = if is_away { super::AGAIN } else { UNFIT_AGAIN };
             let words = error.to_string();
             if words != said {

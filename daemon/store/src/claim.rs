@@ -163,6 +163,16 @@ impl Claim {
         Err(StoreError::ClaimLost { url: self.url.to_string(), reason })
     }
 
+    /// Returns when it no longer holds, and why: to be waited for beside what may take long.
+    pub async fn lost(&mut self) -> StoreError {
+        loop {
+            tokio::time::sleep(LOOKED_AT_EVERY).await;
+            if let Err(error) = self.check().await {
+                return error;
+            }
+        }
+    }
+
     /// Gives it back before another daemon asks.
     pub async fn release(self) {
         if let Held::Connection(mut connection) = self.held {
@@ -296,6 +306,8 @@ const LET_GO_WITHIN: Duration = Duration::from_secs(2);
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// How long one statement waits for the lock; then another one does, if the connection lives.
 const WAITS_AT_ONCE: Duration = Duration::from_secs(2);
+/// How often a claim is looked at that something waits beside.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 /// SQLSTATE.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// As long as for any other connection.

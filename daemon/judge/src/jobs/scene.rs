@@ -120,11 +120,12 @@ impl<'a> Taken<'a> {
             let is_first = host.heard_at.is_none();
             host.agent_ended = (is_first || host.agent_ended) && model.unwatched_since(process).is_some();
         }
-        if !is_imported && let Some(host) = self.scene.hosts.get_mut(host as usize) {
-            if process.is_living() {
-                host.heard_at = host.heard_at.max(Some(spoken));
-                host.last_word_at = host.last_word_at.max(Some(model.last_word(process)));
-            }
+        if !is_imported
+            && process.is_living()
+            && let Some(host) = self.scene.hosts.get_mut(host as usize)
+        {
+            host.heard_at = host.heard_at.max(Some(spoken));
+            host.last_word_at = host.last_word_at.max(Some(model.last_word(process)));
         }
         let (read_at, heard_at) = match model.reading(process) {
             _ if is_imported => (Timestamp(0), process.told_until().unwrap_or(self.scene.now)),

@@ -90,9 +90,8 @@ impl Standby {
             }
         };
         // Neither waits for the other: a database that is away says nothing of the leader.
-        match tokio::join!(looks, asks) {
-            (never, _) => never,
-        }
+        let (never, _): (Infallible, Infallible) = tokio::join!(looks, asks);
+        never
     }
 
     /// Whether the leader answers.

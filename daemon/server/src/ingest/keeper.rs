@@ -198,7 +198,7 @@ impl Task {
         let mut claim = self.config.claim.take();
         let opened = tokio::select! {
             opened = self.open_claimed() => opened,
-            error = lost(&mut claim) => Err(error),
+            Some(error) = async { Some(claim.as_mut()?.lost().await) } => Err(error),
         };
         self.config.claim = claim;
         opened
@@ -426,18 +426,6 @@ async fn within<R>(
     asked: impl Future<Output = Result<R, StoreError>>,
 ) -> Result<R, StoreError> {
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(StoreError::silent(url, limit)))
-}
-
-/// Returns when the claim no longer holds.
-async fn lost(claim: &mut Option<Claim>) -> StoreError {
-    loop {
-        tokio::time::sleep(CLAIM_INTERVAL).await;
-        if let Some(claim) = claim
-            && let Err(error) = claim.check().await
-        {
-            return error;
-        }
-    }
 }
 
 /// Batches that wait for one transaction: as many as the agents of the largest job have under way when it starts.
