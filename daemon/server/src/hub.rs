@@ -533,8 +533,8 @@ impl State {
 
 /// Communicators whose rows are written at a time, each second: ten thousand that live are written again within a minute.
 const COMMUNICATORS_AT_ONCE: usize = 256;
-/// Rows of counters that are written at a time: 5 GB a day of SQLite at most, at one a second.
-const COUNTERS_AT_ONCE: usize = 50;
+/// Rows of counters that are written at a time, once a second at most: with what is written ahead some 4 GB a day of SQLite.
+const COUNTERS_AT_ONCE: usize = 20;
 /// Changes that a slow subscriber may be behind before it misses some; each only says "look again".
 const CHANGES_MAX: usize = 16;
 /// At most one change is told per this time.
