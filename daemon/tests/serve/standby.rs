@@ -12,9 +12,10 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::several::{child, leader, one_of};
+use crate::common::certs::Authority;
 use crate::common::daemon::{Daemon, problem};
 use crate::common::postgres::Postgres;
-use crate::common::{eventually, free_port, until};
+use crate::common::{eventually, free_port, scratch, until};
 
 /// A leader that the test plays: it has the lock, and says where it is.
 struct Played {
@@ -240,4 +241,33 @@ async fn a_leader_that_is_not_where_it_says_is_told_so() {
     })
     .await;
     daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_is_not_trusted_is_said_to_be_why() {
+    let (postgres, dir) = (Postgres::start(), scratch("standby-tls"));
+    let ca = Authority::new("the operators' CA");
+    let tls = |config: ServeConfig, name: &str| ServeConfig {
+        tls: Some(ca.issue(&["127.0.0.1"]).write(&dir, name)),
+        cluster_url: Some(format!("https://{}", config.listen)),
+        ..config
+    };
+    let client = || ca.client().build().unwrap();
+    let leads = Daemon::start_with(tls(one_of(&postgres.url()), "leads"), client()).await;
+    leads.until_ready().await;
+    let trusts_nobody = Daemon::start_with(tls(one_of(&postgres.url()), "nobody"), client()).await;
+    let mut config = tls(one_of(&postgres.url()), "trusts");
+    config.notify.trust.ca = Some(ca.write(&dir, "ca.pem"));
+    let trusts = Daemon::start_with(config, client()).await;
+    unready(&trusts_nobody, "from a CA that is not trusted here").await;
+    problem(trusts_nobody.get("/api/v1/jobs").await, 503, "from a CA that is not trusted here").await;
+    trusts.until_ready().await;
+    assert_eq!(trusts.get("/api/v1/jobs").await.status(), 200);
+    for daemon in [&trusts, &trusts_nobody] {
+        let metrics = daemon.get("/metrics").await.text().await.unwrap();
+        assert!(metrics.contains("\nringscope_tls_certificate_expiry_seconds "), "{metrics}");
+    }
+    for daemon in [trusts, trusts_nobody, leads] {
+        daemon.stop().await;
+    }
 }

@@ -50,7 +50,7 @@ impl Standby {
         metrics: StandbyMetrics,
     ) -> Result<Arc<Self>, TlsError> {
         // Another one may speak https already where this one does not yet.
-        let http = Http::new(trust, url.starts_with("https:") || trust.ca.is_some(), client)?;
+        let http = Http::new(trust, true, client)?;
         Ok(Arc::new(Self { url, watch, http, metrics, known: Mutex::default(), said: Mutex::default() }))
     }
 
