@@ -30,6 +30,9 @@ impl fmt::Display for Tenant {
 }
 
 impl Tenant {
+    /// Bytes of the longest [`Tenant::prefix`].
+    pub const PREFIX_BYTES_MAX: usize = CHARS_MAX + SEPARATOR.len();
+
     /// What stands before every name of this tenant.
     #[must_use]
     pub fn prefix(&self) -> String {

@@ -31,6 +31,14 @@ pub enum StoreError {
         /// The file.
         path: String,
     },
+    /// The file is there and its contents are not whole.
+    #[error("the database file {path} is damaged: {reason}. {MEND_FILE}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// SQLite's words.
+        reason: String,
+    },
     /// Two daemons would write over each other.
     #[error(
         "another daemon ({holder}) uses this database, {url}: stop that one, or give this one another with --database-url"
@@ -106,7 +114,7 @@ pub enum StoreError {
         all: i64,
     },
     /// It was open, and then a statement failed.
-    #[error("the database failed: {0}")]
+    #[error("the database failed: {0}{advice}", advice = if is_damage(.0) { format!(". Its file is damaged. {MEND_FILE}") } else { String::new() })]
     Failed(#[from] sqlx::Error),
 }
 
@@ -129,8 +137,22 @@ impl StoreError {
             DatabaseUrl::Sqlite(_) if reason.contains("not a database") => {
                 Self::NotOurs { url: url.to_string(), reason }
             }
+            DatabaseUrl::Sqlite(path) if is_damage(error) => {
+                Self::Damaged { path: path.display().to_string(), reason }
+            }
             DatabaseUrl::Sqlite(path) => Self::Unwritable { path: path.display().to_string(), reason },
             _ => Self::Unreachable { url: url.to_string(), reason },
         }
     }
 }
+
+/// What SQLite calls corrupt (code 11, and those that tell more of it): Postgres' codes have five characters.
+fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == SQLITE_CORRUPT)
+}
+
+const SQLITE_CORRUPT: u32 = 11;
+/// What to do about a file that is damaged.
+const MEND_FILE: &str = "Stop the daemon, and put a backup in its place, or move it away with its -wal and -shm: then a new one is \
+                         made, without tokens and history";

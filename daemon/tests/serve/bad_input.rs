@@ -148,6 +148,25 @@ async fn a_database_of_someone_else_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_file_is_said_to_be_damaged() {
+    let dir = scratch("damaged");
+    let file = dir.join("test.db");
+    Daemon::ready(&sqlite(&dir)).await.stop().await;
+    let mut bytes = std::fs::read(&file).unwrap();
+    // The first page behind its header: what tables there are.
+    bytes[100..4096].fill(0xff);
+    std::fs::write(&file, bytes).unwrap();
+    let daemon = Daemon::start(config(&sqlite(&dir))).await;
+    until("away", async || daemon.get("/readyz").await.text().await.unwrap().contains("store-away")).await;
+    let health = daemon.json("/api/v1/health").await;
+    let said = health["sentence"].as_str().unwrap();
+    for part in ["test.db is damaged: ", "malformed", "put a backup in its place", "-wal and -shm"] {
+        assert!(said.contains(part), "{part:?} in {said}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_file_comes_into_a_directory_that_is_made() {
     let dir = scratch("made");
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();

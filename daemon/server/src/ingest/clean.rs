@@ -2,7 +2,9 @@
 
 mod calls;
 
+use ringscope_access::Tenant;
 use ringscope_api::unseen::is_odd;
+use ringscope_model::limits::MAX_NAME_BYTES;
 use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
@@ -113,8 +115,8 @@ fn line(text: &mut String) {
     self::text(text);
 }
 
-/// Three of these fit into an index entry of Postgres (2704 bytes).
-const KEY_BYTES_MAX: usize = 512;
+/// The model's bound, with room for the tenant's name before it. Three of these fit into an index entry of Postgres (2704 bytes).
+const KEY_BYTES_MAX: usize = MAX_NAME_BYTES - Tenant::PREFIX_BYTES_MAX;
 /// Names of hosts have at most 253 bytes, names of jobs hardly more.
 const TEXT_BYTES_MAX: usize = 512;
 
@@ -224,7 +226,8 @@ mod tests {
 
     #[test]
     fn keys_are_refused_instead() {
-        for key in ["a\0b".to_owned(), "x".repeat(513)] {
+        assert!(clean(&mut batch(&"x".repeat(KEY_BYTES_MAX), "j")).is_ok());
+        for key in ["a\0b".to_owned(), "x".repeat(KEY_BYTES_MAX + 1)] {
             assert!(clean(&mut batch(&key, "j")).is_err());
         }
     }
