@@ -420,6 +420,9 @@ async fn answer<T: DeserializeOwned>(
 pub fn daemon_url(text: &str) -> Result<String, String> {
     match reqwest::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
+        _ if text.contains(',') => Err("several addresses are for `ringscope agent` alone: give this command one of them with --daemon. \
+             Each of several daemons hands on to the one that leads what it is asked"
+            .to_owned()),
         _ => {
             Err("expected an address like http://127.0.0.1:9440 or https://ringscope.example:9440".to_owned())
         }

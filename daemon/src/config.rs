@@ -66,10 +66,10 @@ pub struct ServeArgs {
     /// How often the history of a series gets a point at most [default: 1s]
     #[arg(long, value_name = "DURATION")]
     pub sample_interval: Option<String>,
-    /// How long history and ended processes are kept [default: 7d]
+    /// How long history and ended processes are kept; history goes by whole days (UTC), once all of a day is older [default: 7d]
     #[arg(long, value_name = "DURATION")]
     pub retention: Option<String>,
-    /// How long history is kept as fine as it was sampled; older is kept by the minute [default: 2d]
+    /// How long history is kept as fine as it was sampled; older is kept by the minute. At most --retention [default: 2d]
     #[arg(long, value_name = "DURATION")]
     pub raw_retention: Option<String>,
     /// Largest batch taken from an agent, unpacked [default: 16MiB]
@@ -81,7 +81,7 @@ pub struct ServeArgs {
     /// Communicators in use on /metrics at most [default: as many as there are series for]
     #[arg(long, value_name = "NUMBER")]
     pub metrics_communicators: Option<String>,
-    /// Whether this process is also the agent of its host [default: true]
+    /// Whether this process is also the agent of its host [default: true; with --cluster-url false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub with_agent: Option<String>,
     /// Directory in which this host's processes leave their segments [default: $RINGSCOPE_DIR, else /dev/shm/ringscope]
@@ -286,6 +286,7 @@ impl ServeConfig {
         let cluster_url = settings.get("cluster_url", cluster_url);
         let listen = settings.get("listen", address).unwrap_or(default.listen);
         let notify = notify::notify(&mut settings);
+        let (retention, raw_retention) = retentions(&mut settings, &default);
         let config = Self {
             listen,
             access: access::access(&mut settings),
@@ -295,8 +296,8 @@ impl ServeConfig {
             sample_interval: settings
                 .get("sample_interval", sample_interval)
                 .unwrap_or(default.sample_interval),
-            retention: settings.get("retention", retention).unwrap_or(default.retention),
-            raw_retention: settings.get("raw_retention", retention).unwrap_or(default.raw_retention),
+            retention,
+            raw_retention,
             body_limit_bytes: settings.get("body_limit", size).unwrap_or(default.body_limit_bytes),
             metrics: MetricsLimits {
                 series: settings.get("metrics_series", series).unwrap_or(default.metrics.series),
@@ -546,6 +547,17 @@ fn series(text: &str) -> Result<usize, String> {
 /// A duration, or 0 for never.
 fn or_never(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text) }
+}
+
+/// How long all is kept, and how long what is fine.
+fn retentions(settings: &mut Settings<'_>, default: &ServeConfig) -> (Duration, Duration) {
+    let all = settings.get("retention", retention).unwrap_or(default.retention);
+    let fine = settings.get("raw_retention", retention);
+    if fine.is_some_and(|fine| fine > all) {
+        let mistake = "raw_retention is longer than retention, and nothing is kept beyond that: make it shorter, or retention longer";
+        settings.mistakes.push(mistake.to_owned());
+    }
+    (all, fine.unwrap_or(default.raw_retention.min(all)))
 }
 
 fn retention(text: &str) -> Result<Duration, String> {

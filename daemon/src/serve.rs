@@ -140,6 +140,7 @@ impl Server {
             }
         }
         core.end().await;
+        tracing::info!("stopped");
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ enum What {
 /// Whom to ask: a daemon, or its database.
 #[derive(Debug, clap::Args)]
 struct At {
-    /// Write to the daemon's database instead, whether or not it runs [without a URL: SQLite in the usual directory]
+    /// Use the daemon's database and do not ask it, whether or not it runs [without a URL: SQLite in the usual directory]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with = "token_file", value_parser = database)]
     database: Option<Database>,
     #[command(flatten)]

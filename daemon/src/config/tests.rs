@@ -88,6 +88,24 @@ fn command_line_beats_environment_beats_file() {
 }
 
 #[test]
+fn what_is_fine_is_kept_no_longer_than_all() {
+    let load = |all: &'static str, fine: Option<&'static str>| {
+        let env = move |name: &str| match name {
+            "RINGSCOPE_RETENTION" => Some(all.to_owned()),
+            "RINGSCOPE_RAW_RETENTION" => fine.map(str::to_owned),
+            _ => None,
+        };
+        ServeConfig::load(&ServeArgs::default(), &env)
+    };
+    let day = Duration::from_secs(86_400);
+    let config = load("1d", None).unwrap();
+    assert_eq!((config.retention, config.raw_retention), (day, day), "the default gives way");
+    assert_eq!(load("3d", Some("3d")).unwrap().raw_retention, 3 * day);
+    let error = load("1d", Some("2d")).unwrap_err().to_string();
+    assert!(error.contains("raw_retention is longer than retention"), "{error}");
+}
+
+#[test]
 fn all_mistakes_are_named_at_once_and_no_password() {
     let path = file("bad", "sample_interval = \"1 parsec\"\nlissten = 1\ndata_dir = []\n");
     let env = |name: &str| (name == "RINGSCOPE_RETENTION").then(|| "0d".to_owned());

@@ -111,7 +111,11 @@ async fn postgres(
         .options()
         .map_err(at_open)?
         .application_name("ringscope")
-        .options([("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "5000")])
+        .options([
+            ("statement_timeout", timeout.as_str()),
+            ("idle_in_transaction_session_timeout", "5000"),
+            QUIET,
+        ])
         .options(SOON_FOUND_DEAD)
         .disable_statement_logging();
     let pool = PgPoolOptions::new()
@@ -218,6 +222,8 @@ pub(super) const SOON_FOUND_DEAD: [(&str, &str); 4] = [
     ("tcp_keepalives_count", "3"),
     ("tcp_user_timeout", "6000"),
 ];
+/// That a table is there already is no news.
+const QUIET: (&str, &str) = ("client_min_messages", "warning");
 /// A statement that takes longer has met a lock or a sick server.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 

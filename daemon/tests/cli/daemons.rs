@@ -72,6 +72,7 @@ async fn sigterm_ends_serve_and_agent_in_time() {
     })
     .await;
     assert!(serve.terminate(GRACE).success(), "{}", stage.words());
+    assert!(stage.words().contains("serve: stopped"), "{}", stage.words());
     // Its daemon is away now.
     assert!(agent.terminate(GRACE).success(), "{}", stage.words());
 }

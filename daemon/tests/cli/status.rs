@@ -25,6 +25,14 @@ fn without_a_daemon_it_is_1() {
 }
 
 #[test]
+fn several_addresses_are_said_to_be_the_agents() {
+    let mut command = ringscope(&["status"]);
+    let (code, _, stderr) = end(command.env("RINGSCOPE_DAEMON", "http://a:9440,http://b:9440"));
+    assert_eq!(code, Some(64));
+    assert!(stderr.contains("`ringscope agent` alone") && stderr.contains("one of them"), "{stderr}");
+}
+
+#[test]
 fn a_signal_ends_it_while_it_waits_for_an_answer() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut asking = status(&format!("http://{}", silent.local_addr().unwrap())).spawn().unwrap();
