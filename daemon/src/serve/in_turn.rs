@@ -120,15 +120,15 @@ async fn next_in_line(config: &ServeConfig, standby: &Standby) -> Claim {
                 opened = Store::open(url) => opened,
                 error = claim.lost() => Err(error),
             };
-            let error = match opened {
-                Ok(opened) => {
-                    if let Some(store) = opened {
-                        store.close().await;
-                    }
-                    return claim;
+            let opened = match opened {
+                Ok(Some(store)) => {
+                    store.close().await;
+                    // Large tables may have taken their time.
+                    claim.check().await
                 }
-                Err(error) => error,
+                opened => opened.map(drop),
             };
+            let Err(error) = opened else { return claim };
             claim.release().await;
             let is_away = matches!(
                 error,

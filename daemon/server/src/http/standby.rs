@@ -90,8 +90,10 @@ impl Standby {
             }
         };
         // Neither waits for the other: a database that is away says nothing of the leader.
-        let (never, _): (Infallible, Infallible) = tokio::join!(looks, asks);
-        never
+        tokio::select! {
+            never = looks => never,
+            never = asks => never,
+        }
     }
 
     /// Whether the leader answers.
