@@ -64,6 +64,9 @@ struct Figures {
     steady_p99_ms: f64,
     written_gib_a_day: f64,
     scrapes: Scrapes,
+    /// Medians, nothing of it kept from before: the one sentence, and all that the overview of the page asks for.
+    health_ms: f64,
+    overview_ms: f64,
 }
 
 /// What /metrics cost while nobody sends.
@@ -132,7 +135,8 @@ async fn main() {
     );
     println!(
         "  ranks  build   CPU s  µs a rank  wall s  judged s  refused  healthz p99 ms  max ms  RSS MiB | steady: CPU   \
-         µs a batch  batches/s  p99 ms  GiB a day | series  scrape ms  max ms  CPU ms"
+         µs a batch  batches/s  p99 ms  GiB a day | series  scrape ms  max ms  CPU ms | health ms  \
+         overview ms"
     );
     let mut all = Vec::new();
     for ranks in ranks {
@@ -199,6 +203,7 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let steady_s = start.elapsed().as_secs_f64();
     let written_gib = (written_bytes(pid) - written_before) as f64 / f64::from(1 << 30);
     let scrapes = scrape(&base_url, pid).await;
+    let (health_ms, overview_ms) = look(&base_url).await;
     drop(child);
     std::fs::remove_dir_all(dir).unwrap();
     Figures {
@@ -217,7 +222,28 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
         steady_p99_ms: quantile(&mut steady.latencies_ms, 0.99),
         written_gib_a_day: written_gib / steady_s * 86_400.0,
         scrapes,
+        health_ms,
+        overview_ms,
     }
+}
+
+/// Asks for what the overview of the page shows, one answer after the other. The ticks see to it that none is kept from before.
+async fn look(base_url: &str) -> (f64, f64) {
+    // No secret is in it.
+    let client = reqwest::Client::builder().danger_accept_invalid_certs(true).build().unwrap();
+    let (mut health_ms, mut overview_ms) = (Vec::new(), Vec::new());
+    for _ in 0..LOOKS {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let start = Instant::now();
+        for (number, path) in OVERVIEW.iter().enumerate() {
+            client.get(format!("{base_url}/api/v1/{path}")).send().await.unwrap().bytes().await.unwrap();
+            if number == 0 {
+                health_ms.push(start.elapsed().as_secs_f64() * 1000.0);
+            }
+        }
+        overview_ms.push(start.elapsed().as_secs_f64() * 1000.0);
+    }
+    (quantile(&mut health_ms, 0.5), quantile(&mut overview_ms, 0.5))
 }
 
 /// Scrapes /metrics, after the first, as Prometheus does: the first one does what later ones need not.
@@ -361,7 +387,7 @@ fn quantile(values: &mut [f64], share: f64) -> f64 {
 
 fn print_row(figures: &Figures, seconds: u64) {
     println!(
-        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>10.0} {:>7.1} {:>10.1} | {:>6} {:>10.0} {:>7.0} {:>7.0}",
+        "{:>7}  {:<6} {:>6.2} {:>10.0} {:>7.1} {:>9} {:>8} {:>15.1} {:>7.1} {:>8.0} | {:>9.0} % {:>11.0} {:>10.0} {:>7.1} {:>10.1} | {:>6} {:>10.0} {:>7.0} {:>7.0} | {:>9.0} {:>9.0}",
         figures.ranks,
         figures.whose,
         figures.cpu_s,
@@ -381,6 +407,8 @@ fn print_row(figures: &Figures, seconds: u64) {
         figures.scrapes.median_ms,
         figures.scrapes.max_ms,
         figures.scrapes.cpu_ms,
+        figures.health_ms,
+        figures.overview_ms,
     );
 }
 
@@ -405,6 +433,8 @@ fn json(all: &[Figures], options: &Options) -> serde_json::Value {
             "scrape_median_ms": figures.scrapes.median_ms,
             "scrape_max_ms": figures.scrapes.max_ms,
             "scrape_cpu_ms": figures.scrapes.cpu_ms,
+            "health_ms": figures.health_ms,
+            "overview_ms": figures.overview_ms,
         })
     });
     serde_json::json!({
@@ -439,3 +469,7 @@ const AT_ONCE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(900);
 /// How often /metrics is scraped in the end.
 const SCRAPES: u32 = 20;
+/// Looks at the overview.
+const LOOKS: u32 = 5;
+/// What it asks for, the sentence first.
+const OVERVIEW: [&str; 4] = ["health", "incidents?state=firing", "jobs?limit=1000", "nodes?limit=1000"];

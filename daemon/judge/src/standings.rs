@@ -249,8 +249,11 @@ impl<'a> Standings<'a> {
     }
 
     /// Whether files tell enough of a rank: that calls, or the communicator, ended well, and of all ranks. `None`: they
-    /// tell neither of calls nor, in a log alone, of channels.
+    /// tell neither of calls nor, in a log alone, of channels, or the process is not known from files.
     fn files_tell(&self, rank: &RankRef<'_>) -> Option<bool> {
+        if rank.process.state() != ProcessState::Imported {
+            return None;
+        }
         // What only counts those that ended, as Inspector does, would not tell of those that hang.
         let has_calls = rank.local.last_completed().is_some();
         let ended_well = has_calls || has_channels(rank) && was_destroyed(rank);

@@ -14,20 +14,26 @@ pub(super) fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
 /// 32 766 parameters a statement.
 const CHUNK_ROWS: [usize; 7] = [128, 32, 16, 8, 4, 2, 1];
 
-/// `INSERT .. ON CONFLICT (key) DO UPDATE` of every row; the columns are the row's fields.
+/// `INSERT .. ON CONFLICT (key) DO UPDATE` of every row; the columns are the row's fields. The first one is of the key, and is not
+/// set again: SQLite would write its entry in the index anew, though it stays as it was.
 macro_rules! upsert {
-    ($db:ident, $tx:ident, $rows:expr, $row:ident: $table:literal [$key:literal] $first:ident, $($column:ident),+) => {
+    (
+        $db:ident, $tx:ident, $rows:expr,
+        $row:ident: $table:literal [$key:literal] $first:ident, $second:ident $(, $column:ident)*
+    ) => {
         for chunk in chunks::<$row>(&$rows) {
             let mut query: QueryBuilder<$db> = QueryBuilder::new(concat!(
-                "INSERT INTO ", $table, " (", stringify!($first), $(", ", stringify!($column),)+ ") "
+                "INSERT INTO ", $table, " (", stringify!($first), ", ", stringify!($second),
+                $(", ", stringify!($column),)* ") "
             ));
             query.push_values(chunk, |mut values, row| {
                 values.push_bind(&row.$first);
-                $(values.push_bind(&row.$column);)+
+                values.push_bind(&row.$second);
+                $(values.push_bind(&row.$column);)*
             });
             query.push(concat!(" ON CONFLICT (", $key, ") DO UPDATE SET ",
-                stringify!($first), " = excluded.", stringify!($first),
-                $(", ", stringify!($column), " = excluded.", stringify!($column),)+));
+                stringify!($second), " = excluded.", stringify!($second),
+                $(", ", stringify!($column), " = excluded.", stringify!($column),)*));
             query.build().execute(&mut *$tx).await?;
         }
     };
