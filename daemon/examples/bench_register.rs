@@ -153,18 +153,8 @@ async fn main() {
 
 async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
     let dir = common::scratch("bench");
-    let url = if options.sqlite { common::daemon::sqlite(&dir) } else { "none".to_owned() };
-    let ca = program.tls.then(|| common::certs::Authority::new("bench"));
-    if let Some(ca) = &ca {
-        ca.issue(&["127.0.0.1"]).write(&dir, "host");
-    }
-    let (child, base_url) = daemon::spawn(&program.path, &url, program.tls.then_some(&*dir));
+    let (child, base_url, daemon) = start(program, &dir, options.sqlite).await;
     let pid = child.id();
-    let daemon = match &ca {
-        Some(ca) => sending::Daemon::trusting(Some(&ca.pem), &base_url),
-        None => sending::Daemon::new(&base_url),
-    };
-    daemon.until_ready().await.unwrap();
     let job = Arc::new(Job { hosts: ranks / job::PER_HOST, nics: options.nics });
     let agents: Arc<[sending::Daemon]> =
         (0..job.hosts.min(CONNECTIONS_MAX)).map(|_| daemon.another()).collect();
@@ -225,6 +215,26 @@ async fn round(program: &Program, ranks: u32, options: &Options) -> Figures {
         health_ms,
         overview_ms,
     }
+}
+
+/// Starts a daemon that keeps its data in `dir`, if any, and waits until it is ready.
+async fn start(
+    program: &Program,
+    dir: &std::path::Path,
+    sqlite: bool,
+) -> (daemon::Spawned, String, sending::Daemon) {
+    let url = if sqlite { common::daemon::sqlite(dir) } else { "none".to_owned() };
+    let ca = program.tls.then(|| common::certs::Authority::new("bench"));
+    if let Some(ca) = &ca {
+        ca.issue(&["127.0.0.1"]).write(dir, "host");
+    }
+    let (child, base_url) = daemon::spawn(&program.path, &url, program.tls.then_some(dir));
+    let daemon = match &ca {
+        Some(ca) => sending::Daemon::trusting(Some(&ca.pem), &base_url),
+        None => sending::Daemon::new(&base_url),
+    };
+    daemon.until_ready().await.unwrap();
+    (child, base_url, daemon)
 }
 
 /// Asks for what the overview of the page shows, one answer after the other. The ticks see to it that none is kept from before.
