@@ -120,7 +120,9 @@ fn metrics_of(
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) -> Result<Arc<Metrics>, ServeError> {
-    let metrics = Metrics::new(Arc::clone(hub), keeper, Arc::clone(own), config.metrics)?;
+    let keeper = keeper.clone();
+    let cut = move |now| keeper.cut(false, now);
+    let metrics = Metrics::new(Arc::clone(hub), cut, Arc::clone(own), config.metrics)?;
     if let Some(tls) = tls {
         metrics.show_tls(Arc::clone(tls))?;
     }

@@ -26,7 +26,7 @@ async fn child_daemon() {
 }
 
 /// A daemon in a process of its own, which ends as by kill -9.
-pub(crate) struct Killed(Child);
+pub(crate) struct Killed(pub(crate) Child);
 
 impl Killed {
     pub(crate) fn id(&self) -> u32 {

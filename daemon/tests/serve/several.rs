@@ -1,7 +1,7 @@
 //! Several daemons on one Postgres: one leads, the others hand on, and the next leads when it is gone.
 
 use std::io::BufRead as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use futures::StreamExt as _;
 use reqwest::StatusCode;
@@ -11,6 +11,7 @@ use ringscope_store::{Store, StoreError, TermSecret};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::durability::Killed;
 use crate::common::batches::{SMALL, START_NS};
 use crate::common::daemon::{Daemon, config, problem, sqlite};
 use crate::common::postgres::Postgres;
@@ -29,6 +30,16 @@ pub(crate) fn one_of(database_url: &str) -> ServeConfig {
 /// What the four ranks have issued in so many calls.
 const fn issued(calls: u64) -> u64 {
     4 * (calls << 20)
+}
+
+/// Waits until the daemon at `url` leads.
+pub(crate) async fn until_it_leads(url: &str) {
+    let client = reqwest::Client::new();
+    until("it leads", async || match client.get(format!("{url}/readyz")).send().await {
+        Ok(ready) => ready.status() == 200 && !ready.text().await.unwrap_or_default().contains("standby"),
+        Err(_) => false,
+    })
+    .await;
 }
 
 /// Waits until one of them leads and the others know it; returns which.
@@ -136,12 +147,7 @@ async fn who_leaves_hands_over_with_nothing_lost() {
 async fn a_leader_that_is_killed_is_replaced() {
     let postgres = Postgres::start();
     let (killed, url) = child(&one_of(&postgres.url()));
-    let client = reqwest::Client::new();
-    until("it leads", async || match client.get(format!("{url}/readyz")).send().await {
-        Ok(ready) => ready.status() == 200 && !ready.text().await.unwrap_or_default().contains("standby"),
-        Err(_) => false,
-    })
-    .await;
+    until_it_leads(&url).await;
     let next = Daemon::start(one_of(&postgres.url())).await;
     until("it knows who leads", async || next.get("/readyz").await.status() == 200).await;
     for host in 0..2 {
@@ -230,21 +236,6 @@ async fn child_daemon() {
     let server = Server::bind(config).await.unwrap();
     println!("\nlistening {}", server.local_addr());
     server.run(CancellationToken::new()).await.unwrap();
-}
-
-pub(crate) struct Killed(Child);
-
-impl Killed {
-    pub(crate) fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 pub(crate) fn child(config: &ServeConfig) -> (Killed, String) {

@@ -1,18 +1,16 @@
 //! A daemon that stands by, beside a leader that does not answer, or a database that does not.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use futures::StreamExt as _;
 use ringscope_daemon::config::ServeConfig;
 use ringscope_daemon::serve::{ServeError, Server};
 use ringscope_store::{Claim, LeaderWatch, Store, StoreError, TermSecret};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-use super::several::{child, leader, one_of};
+use super::several::{child, leader, one_of, until_it_leads};
 use crate::common::certs::Authority;
+use crate::common::cut::Cut;
 use crate::common::daemon::{Daemon, problem};
 use crate::common::postgres::Postgres;
 use crate::common::{eventually, free_port, scratch, until};
@@ -101,12 +99,7 @@ async fn who_cannot_reach_the_leader_is_not_ready_and_says_why() {
 async fn a_leader_that_hangs_keeps_nobody_waiting_when_another_one_leads() {
     let postgres = Postgres::start();
     let (hung, url) = child(&one_of(&postgres.url()));
-    let client = reqwest::Client::new();
-    until("it leads", async || match client.get(format!("{url}/readyz")).send().await {
-        Ok(ready) => ready.status() == 200 && !ready.text().await.unwrap_or_default().contains("standby"),
-        Err(_) => false,
-    })
-    .await;
+    until_it_leads(&url).await;
     let next = Daemon::start(one_of(&postgres.url())).await;
     next.until_ready().await;
     reaches(&next, 1).await;
@@ -136,60 +129,18 @@ async fn a_database_that_is_cut_off_is_asked_again_by_another_connection() {
     let postgres = Postgres::start();
     let played = Played::start(&postgres).await;
     played.leads_at("http://a").await;
-    let port = postgres.url().rsplit_once(':').unwrap().1.split_once('/').unwrap().0.parse().unwrap();
-    let (through, is_cut) = cuttable(port).await;
-    let url = postgres.url().replace(&format!(":{port}/"), &format!(":{through}/")).parse().unwrap();
-    let watch = LeaderWatch::new(&url).unwrap().unwrap();
-    let leader = watch.leader().await.unwrap().unwrap();
-    assert_eq!((leader.term, leader.url.as_str()), (1, "http://a"));
+    let cut = Cut::before(postgres.port(), "FROM leader").await;
+    let watch = LeaderWatch::new(&postgres.url_at(cut.port).parse().unwrap()).unwrap().unwrap();
     // What is open says nothing any more, and what is opened does.
-    is_cut.store(true, Ordering::Relaxed);
+    cut.arm();
     let error = watch.leader().await.unwrap_err();
     assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("no answer within 3 s"), "{error}");
-    is_cut.store(false, Ordering::Relaxed);
-    assert_eq!(watch.leader().await.unwrap(), Some(leader));
+    let leader = watch.leader().await.unwrap().unwrap();
+    assert_eq!((leader.term, leader.url.as_str()), (1, "http://a"));
     let holder = watch.holder().await.unwrap().unwrap();
     assert!(holder.words.contains(&format!("pid {}", std::process::id())), "{holder:?}");
     played.end().await;
-}
-
-/// A port that leads to the one of the database; while it is cut, what has been open says nothing.
-async fn cuttable(to: u16) -> (u16, Arc<AtomicBool>) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let is_cut = Arc::new(AtomicBool::new(false));
-    let cut = Arc::clone(&is_cut);
-    #[allow(clippy::disallowed_methods, reason = "it ends with the test")]
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-            tokio::spawn(pass(client, server, Arc::clone(&cut)));
-        }
-    });
-    (port, is_cut)
-}
-
-async fn pass(client: TcpStream, server: TcpStream, is_cut: Arc<AtomicBool>) {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
-        (client.into_split(), server.into_split());
-    let up = async {
-        let mut bytes = [0; 4096];
-        while let Ok(n @ 1..) = from_client.read(&mut bytes).await {
-            if is_cut.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
-            }
-            to_server.write_all(&bytes[..n]).await.unwrap();
-        }
-    };
-    let down = async {
-        let mut bytes = [0; 4096];
-        while let Ok(n @ 1..) = from_server.read(&mut bytes).await {
-            to_client.write_all(&bytes[..n]).await.unwrap();
-        }
-    };
-    tokio::join!(up, down);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -84,13 +84,12 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Encoder as _, IntGauge, Registry, TextEncoder};
 use ringscope_access::Tenant;
-use ringscope_api::clock;
-use ringscope_judge::health::cut_off;
+use ringscope_api::clock::{self, Timestamp};
+use ringscope_judge::health::{Cut, cut_off};
 use ringscope_tls::Own;
 use snapshot::Snapshot;
 
 use crate::hub::Hub;
-use crate::ingest::Keeper;
 
 /// How much is scraped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +99,9 @@ pub struct MetricsLimits {
     /// Communicators in use that have any. `None`: as many as there is room for.
     pub communicators: Option<usize>,
 }
+
+/// Why nothing new is taken, if so.
+type CutOff = dyn Fn(Timestamp) -> Option<Cut> + Send + Sync;
 
 /// Everything that is scraped.
 pub struct Metrics {
@@ -111,25 +113,26 @@ pub struct Metrics {
     kept: Arc<Kept>,
     /// Of tenants' hubs.
     kept_of_tenants: Mutex<BTreeMap<Tenant, Arc<Kept>>>,
-    keeper: Option<Keeper>,
+    cut: Option<Arc<CutOff>>,
     /// `None`: this is a tenant's, who is told nothing of the daemon.
     own: Option<Arc<OwnMetrics>>,
 }
 
 impl Metrics {
-    /// Shows of `hub` what `limits` allow, and whether `keeper` can store.
+    /// Shows of `hub` what `limits` allow, and what `cut` says: why nothing new is taken, if so.
     ///
     /// # Errors
     /// Two families of one name: a mistake in this module.
     pub fn new(
         hub: Arc<Hub>,
-        keeper: &Keeper,
+        cut: impl Fn(Timestamp) -> Option<Cut> + Send + Sync + 'static,
         own: Arc<OwnMetrics>,
         limits: MetricsLimits,
     ) -> Result<Self, prometheus::Error> {
-        let metrics = Self::of_hub(hub, limits, Arc::default(), Some(keeper.clone()));
+        let cut: Arc<CutOff> = Arc::new(cut);
+        let metrics = Self::of_hub(hub, limits, Arc::default(), Some(Arc::clone(&cut)));
         own.register(&metrics.registry)?;
-        let collector = DaemonCollector { keeper: keeper.clone(), desc: desc("ringscope_daemon")? };
+        let collector = DaemonCollector { cut, desc: desc("ringscope_daemon")? };
         metrics.registry.register(Box::new(collector))?;
         Ok(Self { own: Some(own), ..metrics })
     }
@@ -139,12 +142,12 @@ impl Metrics {
     pub fn of_tenant(&self, tenant: &Tenant, hub: Arc<Hub>) -> Self {
         let mut all = self.kept_of_tenants.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = Arc::clone(all.entry(tenant.clone()).or_default());
-        Self::of_hub(hub, self.limits, kept, self.keeper.clone())
+        Self::of_hub(hub, self.limits, kept, self.cut.clone())
     }
 
-    fn of_hub(hub: Arc<Hub>, limits: MetricsLimits, kept: Arc<Kept>, keeper: Option<Keeper>) -> Self {
+    fn of_hub(hub: Arc<Hub>, limits: MetricsLimits, kept: Arc<Kept>, cut: Option<Arc<CutOff>>) -> Self {
         let (registry, kept_of_tenants) = (Registry::new(), Mutex::default());
-        Self { registry, hub, limits, kept, kept_of_tenants, keeper, own: None }
+        Self { registry, hub, limits, kept, kept_of_tenants, cut, own: None }
     }
 
     /// Does beforehand what would take a scrape long. To be called each [`REFRESH`].
@@ -189,7 +192,7 @@ impl Metrics {
     pub(crate) fn families(&self) -> Vec<MetricFamily> {
         let now = clock::now();
         let mut snapshot = Snapshot::take(&self.hub, now, self.limits, &self.kept);
-        if let Some(cut) = self.keeper.as_ref().and_then(|keeper| keeper.cut(false, now)) {
+        if let Some(cut) = self.cut.as_ref().and_then(|cut| cut(now)) {
             cut_off(&mut snapshot.health, cut);
         }
         let of_model = FAMILIES.iter().map(|family| family(&snapshot));
@@ -208,7 +211,7 @@ const LEADS_HELP: &str = "Whether this daemon leads, of several on one database.
 
 /// What the daemon needs of its machine, and its database.
 struct DaemonCollector {
-    keeper: Keeper,
+    cut: Arc<CutOff>,
     desc: Desc,
 }
 
@@ -218,7 +221,7 @@ impl Collector for DaemonCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut families = vec![store_up::family(self.keeper.is_up())];
+        let mut families = vec![store_up::family((self.cut)(clock::now()).is_none())];
         families.extend(process::families());
         families
     }

@@ -81,7 +81,7 @@ fn app(guard: Guard) -> App {
     let keeper =
         Keeper::spawn(Arc::clone(&hub), keeping, Arc::clone(&own), &TaskTracker::new(), stop.clone());
     let limits = MetricsLimits { series: 1000, communicators: None };
-    let metrics = Metrics::new(Arc::clone(&hub), &keeper, Arc::clone(&own), limits).unwrap();
+    let metrics = Metrics::new(Arc::clone(&hub), |_| None, Arc::clone(&own), limits).unwrap();
     let gate = GateConfig {
         doors: Doors::Open,
         proxies: Proxies::default(),
