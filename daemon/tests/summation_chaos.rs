@@ -44,12 +44,23 @@ impl Ringscope {
         Self { stage, client, runtime, _processes: [daemon, agent] }
     }
 
-    /// The `items` of a route that lists.
-    fn items(&self, path: &str) -> Vec<Value> {
+    fn get(&self, path: &str) -> Value {
         let url = format!("{}/api/v1/{path}", self.stage.url());
         let text = self.runtime.block_on(async { self.client.get(&url).send().await?.text().await });
-        let answer: Value = serde_json::from_str(&text.unwrap()).unwrap();
+        serde_json::from_str(&text.unwrap()).unwrap()
+    }
+
+    /// The `items` of a route that lists.
+    fn items(&self, path: &str) -> Vec<Value> {
+        let answer = self.get(path);
         answer["items"].as_array().unwrap_or_else(|| panic!("{path}: {answer}")).clone()
+    }
+
+    /// All that the daemon knows of the groups of a job.
+    fn known(&self, group: u64) -> Vec<Value> {
+        let groups = self.items(&format!("summation/groups?job={}", job(group)));
+        let ids = groups.iter().filter_map(|group| group["id"].as_str());
+        ids.map(|id| self.get(&format!("summation/groups/{id}"))).collect()
     }
 
     fn losses(&self, group: u64) -> Vec<Value> {
@@ -80,7 +91,7 @@ impl Onlooker for Ringscope {
                 return when;
             }
             let waited = when.saturating_duration_since(death.at);
-            let known = || self.items(&format!("summation/groups?job={}", job(death.group)));
+            let known = || self.known(death.group);
             assert!(waited < NAME_WAIT, "{case}: not named; {:#?}\n{}", known(), self.stage.words());
             std::thread::sleep(LOOK_EVERY);
         }

@@ -200,10 +200,15 @@ impl Member {
         let streams = streams.map_err(|error| {
             let Target { address, from, .. } = target;
             let name = &self.names[peer];
-            Error::calling(
-                format_args!("cannot connect from {from} to {name} at {address} for a send"),
-                &error,
-            )
+            let what = format_args!("cannot connect from {from} to {name} at {address} for a send");
+            match Error::calling(what, &error) {
+                // Who reads this looks at its beginning for the rank that was lost.
+                Error::Remote(_) => {
+                    let how = format_args!("takes no connection from {from} at {address} for a send");
+                    Error::Remote(format!("{name} {how}: {error}"))
+                }
+                own => own,
+            }
         })?;
         log(Some(nic));
         Ok(Box::new(TcpSend::new(streams)))
