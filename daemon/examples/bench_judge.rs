@@ -119,6 +119,7 @@ impl Job {
                 calls: done + open,
                 hash: done + open,
                 marks: Vec::new(),
+                sampled_log2: 0,
             });
             if open > 0 {
                 process.in_flight.push(self.operation(local_id, done, false));

@@ -152,6 +152,16 @@ export type ConditionCounts = {
   unknown: number;
 };
 
+/** What a slowness costs a job. */
+export type Cost = {
+  /** Share of the job's time, in percent. */
+  percent: number;
+  /** Hours of all ranks together since it began. */
+  rank_hours: number;
+  /** Seconds by which each step takes longer. Where no step was found in the order of its calls: each call. */
+  seconds_per_step: number;
+};
+
 /** How much of a communicator, or of all of a job's, is seen, and why not more. */
 export type Coverage = {
   /** Those of which the calls come through the collector. */
@@ -223,6 +233,8 @@ export type Finding = {
   channel?: number;
   /** Communicator id. Empty: about a host's hardware, or a summation group. */
   comm: string;
+  /** What it costs the job. Absent: not known, or it is not about time. */
+  cost?: Cost;
   /** Hosts that are to blame. Empty where the subject itself is. */
   culprits?: (string)[];
   /** What else was found out: what the culprit does, the calls side by side, messages of the kernel. */
@@ -271,7 +283,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_host" | "uneven_work";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";

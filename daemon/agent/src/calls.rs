@@ -118,6 +118,7 @@ impl Calls {
                 calls: known.sequence.calls,
                 hash: known.sequence.hash,
                 marks,
+                sampled_log2: 0,
             }
         });
         told.collect()

@@ -47,6 +47,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         segment_version: now.segment_version,
         collector_off_since_ns: now.collector_off_since_ns,
         unwatched_since_ns: None,
+        own_time: now.own_time.clone().filter(|time| said.own_time.as_ref() != Some(time)),
         // Only of files.
         told_until_ns: None,
         told_by_peers: String::new(),
@@ -94,6 +95,7 @@ fn cut(mut process: Process, max_bytes: usize) -> Vec<Process> {
         recalled: std::mem::take(&mut process.recalled),
         activity: process.activity.take(),
         look: process.look.take(),
+        own_time: process.own_time.take(),
         ..Process::default()
     };
     let whole = process;
@@ -139,6 +141,7 @@ fn add(part: &mut Process, of_one: Process) {
     part.recalled.extend(of_one.recalled);
     part.activity = part.activity.take().or(of_one.activity);
     part.look = part.look.take().or(of_one.look);
+    part.own_time = part.own_time.take().or(of_one.own_time);
 }
 
 #[cfg(test)]

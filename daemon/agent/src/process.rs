@@ -438,6 +438,7 @@ impl Process {
             segment_version: VERSION,
             collector_off_since_ns: self.calls.off_since_ns(),
             unwatched_since_ns: None,
+            own_time: None,
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),

@@ -33,6 +33,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         last_completed: _,
         open_calls: _,
         last_returned_at_ns: _,
+        own_time: _,
         completed_operations,
         sequences,
         // What is news.

@@ -52,6 +52,10 @@ pub struct Finding {
     pub n_victims: u32,
     /// The reason in words for an operator, with the numbers. Begins with the culprit where there is one.
     pub message: String,
+    /// What it costs the job. Absent: not known, or it is not about time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cost: Option<Cost>,
     /// What to do. Empty: nothing is known to help.
     #[serde(default)]
     pub advice: String,
@@ -83,6 +87,17 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub resolved_at: Option<Timestamp>,
+}
+
+/// What a slowness costs a job.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct Cost {
+    /// Seconds by which each step takes longer. Where no step was found in the order of its calls: each call.
+    pub seconds_per_step: f64,
+    /// Share of the job's time, in percent.
+    pub percent: f64,
+    /// Hours of all ranks together since it began.
+    pub rank_hours: f64,
 }
 
 /// A process that is to blame.
@@ -189,11 +204,19 @@ pub enum FindingKind {
     TeardownStuck,
     /// The kernel reported a fault of a GPU, NIC, memory or disk. Subject: host.
     KernelFault,
+    /// A rank is longer outside of collectives than its like, and the others wait for it. Subject: that rank.
+    ComputeStraggler,
+    /// One way between two ranks is slower than its like. Subject: the rank that sends.
+    SlowLink,
+    /// All ranks of a host are longer outside of collectives than those of other hosts. Subject: host.
+    SlowHost,
+    /// A rank is given more bytes or calls than its like. Subject: that rank.
+    UnevenWork,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 33] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -223,6 +246,10 @@ impl FindingKind {
         Self::AsyncError,
         Self::TeardownStuck,
         Self::KernelFault,
+        Self::ComputeStraggler,
+        Self::SlowLink,
+        Self::SlowHost,
+        Self::UnevenWork,
     ];
 
     /// The word used in labels and in JSON.
@@ -258,6 +285,10 @@ impl FindingKind {
             Self::AsyncError => "async_error",
             Self::TeardownStuck => "teardown_stuck",
             Self::KernelFault => "kernel_fault",
+            Self::ComputeStraggler => "compute_straggler",
+            Self::SlowLink => "slow_link",
+            Self::SlowHost => "slow_host",
+            Self::UnevenWork => "uneven_work",
         }
     }
 }

@@ -45,7 +45,9 @@ pub use communicator::{
 pub use condition::{Condition, ConditionCounts, Health, HealthLevel, Standing};
 pub use coverage::{Coverage, CoverageState};
 pub use digest::Digest;
-pub use finding::{Culprit, Detail, Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity};
+pub use finding::{
+    Cost, Culprit, Detail, Evidence, Finding, FindingCounts, FindingKind, FindingState, Severity,
+};
 pub use fnv::Fnv;
 pub use graphs::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
 pub use group_id::{GroupId, GroupIdError};

@@ -1,13 +1,13 @@
 //! What a look at the facts finds: a condition that holds, and whose fault it is.
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{Culprit, Detail, Evidence, FindingKind, Severity};
+use ringscope_api::{Cost, Culprit, Detail, Evidence, FindingKind, Severity};
 use ringscope_model::{CommunicatorId, Name};
 
 use super::past::Past;
 
 /// A condition that holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Judgement {
     /// Which.
     pub kind: FindingKind,
@@ -34,7 +34,7 @@ pub(super) struct Judgement {
 }
 
 /// Whose fault it is, and what follows from that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Blame {
     /// Communicator that it is about, where a whole job is judged at once. Absent: none.
     pub comm: Option<CommunicatorId>,
@@ -44,6 +44,8 @@ pub(super) struct Blame {
     pub accused: Vec<Culprit>,
     /// Ranks that wait because of it.
     pub n_victims: u32,
+    /// What it costs the job. Absent: not known, or it is not about time.
+    pub cost: Option<Cost>,
     /// What to do.
     pub advice: String,
     /// What else was found out.

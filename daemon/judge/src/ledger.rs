@@ -294,6 +294,7 @@ impl Ledger {
             culprits: judgement.culprits,
             accused: judgement.blame.accused,
             n_victims: judgement.blame.n_victims,
+            cost: judgement.blame.cost,
             advice: match judgement.blame.advice {
                 known if !known.is_empty() => known,
                 _ => advice(judgement.kind, &judgement.host, judgement.cause, judgement.nic.as_deref()),

@@ -18,6 +18,8 @@ pub(super) enum Scope {
     Summation(GroupId),
     /// Who waits for whom in a job: over all its communicators.
     Job(Name),
+    /// How fast a job goes, and who holds it back.
+    Pace(Name),
 }
 
 impl Scope {
@@ -28,6 +30,7 @@ impl Scope {
                 Some(Self::Hardware(finding.host.as_str().into()))
             }
             kind if is_of_job(kind) => Some(Self::Job(finding.job.as_str().into())),
+            kind if is_of_pace(kind) => Some(Self::Pace(finding.job.as_str().into())),
             _ => match &finding.group {
                 Some(group) => group.parse().ok().map(Self::Summation),
                 None => finding.comm.parse().ok().map(Self::Communicator),
@@ -39,7 +42,7 @@ impl Scope {
     pub(super) fn comm<'a>(&'a self, judgement: &'a Judgement) -> &'a str {
         match self {
             Self::Communicator(comm) => comm.as_str(),
-            Self::Job(_) => judgement.blame.comm.as_ref().map_or("", CommunicatorId::as_str),
+            Self::Job(_) | Self::Pace(_) => judgement.blame.comm.as_ref().map_or("", CommunicatorId::as_str),
             Self::Hardware(_) | Self::Summation(_) => "",
         }
     }
@@ -48,13 +51,13 @@ impl Scope {
     pub(super) fn group(&self) -> Option<GroupId> {
         match self {
             Self::Summation(group) => Some(*group),
-            Self::Communicator(_) | Self::Hardware(_) | Self::Job(_) => None,
+            Self::Communicator(_) | Self::Hardware(_) | Self::Job(_) | Self::Pace(_) => None,
         }
     }
 
     /// Whether findings of it begin when it began, and anew when it comes again: of what holds for a while only.
     pub(super) fn is_of_waits(&self) -> bool {
-        matches!(self, Self::Job(_))
+        matches!(self, Self::Job(_) | Self::Pace(_))
     }
 }
 
@@ -78,6 +81,17 @@ pub(super) fn is_of_job(kind: FindingKind) -> bool {
     )
 }
 
+/// Whether the pace of a job is judged as a whole for this.
+pub(super) fn is_of_pace(kind: FindingKind) -> bool {
+    matches!(
+        kind,
+        FindingKind::ComputeStraggler
+            | FindingKind::SlowHost
+            | FindingKind::UnevenWork
+            | FindingKind::SlowLink
+    )
+}
+
 /// The same for the same condition on the same subject, on every daemon.
 pub(super) fn finding_id(scope: &Scope, judgement: &Judgement) -> String {
     id(Digest::of(FINDING), scope, judgement)
@@ -89,7 +103,7 @@ pub(super) fn older_finding_id(scope: &Scope, judgement: &Judgement) -> String {
 }
 
 fn id(hash: Digest, scope: &Scope, judgement: &Judgement) -> String {
-    if let Scope::Job(job) = scope {
+    if let Scope::Job(job) | Scope::Pace(job) = scope {
         let comm = scope.comm(judgement);
         let place = if comm.is_empty() { &*judgement.host } else { comm };
         return id_of_wait(hash, job, place, judgement.kind, &judgement.blame.key);

@@ -215,6 +215,7 @@ fn sequence(local_id: u64, local: &Local) -> Option<batch::CallSequence> {
         calls: sequence.calls,
         hash: sequence.hash,
         marks: marks.map(|mark| batch::SequenceMark { calls: mark.calls, hash: mark.hash }).collect(),
+        sampled_log2: 0,
     })
 }
 

@@ -124,6 +124,7 @@ pub fn any_process(most: u32) -> impl Strategy<Value = batch::Process> {
         calls,
         hash: calls,
         marks: marks.into_iter().map(|(calls, hash)| batch::SequenceMark { calls, hash }).collect(),
+        sampled_log2: 0,
     });
     let operations = || proptest::collection::vec(any_operation(), 0..4);
     let identity =

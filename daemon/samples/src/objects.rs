@@ -115,6 +115,7 @@ pub fn finding(id: &str, host: &str, first_seen_s: u64) -> Finding {
         accused: Vec::new(),
         n_victims: 0,
         imported: false,
+        cost: None,
         advice: String::new(),
         details: Vec::new(),
         incident: String::new(),

@@ -278,6 +278,7 @@ fn finding(state: FindingState) -> Finding {
         accused: Vec::new(),
         n_victims: 0,
         imported: false,
+        cost: None,
         advice: String::new(),
         details: Vec::new(),
         incident: String::new(),

@@ -40,6 +40,10 @@ const NAMES = {
   async_error: "Asynchronous error",
   teardown_stuck: "Teardown stuck",
   kernel_fault: "Fault told by the kernel",
+  compute_straggler: "Slow rank",
+  slow_host: "Slow host",
+  uneven_work: "Uneven work",
+  slow_link: "Slow link",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
 /** Of the summation service. */

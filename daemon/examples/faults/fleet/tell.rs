@@ -331,6 +331,7 @@ fn sequence(rank: &super::program::Rank, kind: Kind) -> CallSequence {
         calls: rank.calls[at],
         hash: rank.hash[at],
         marks: mark.into_iter().collect(),
+        sampled_log2: 0,
     }
 }
 

@@ -84,6 +84,7 @@ fn finding(judgement: &hangs::Judgement, taken: &Taken<'_>) -> Judgement {
             key: judgement.key.clone(),
             accused: judgement.accused.clone(),
             n_victims: u32::try_from(judgement.victims.len()).unwrap_or(u32::MAX),
+            cost: None,
             advice: judgement.advice.clone(),
             details: judgement.details.clone(),
             began_at: judgement.began_at,
