@@ -66,6 +66,7 @@ mod loss;
 mod mark;
 mod operations;
 mod other_version;
+mod own_time;
 mod process;
 pub mod procfs;
 mod programs;

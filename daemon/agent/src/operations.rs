@@ -1,14 +1,17 @@
 //! The operations of one process: which are in flight, and which each communicator completed last.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
 use std::ops::RangeInclusive;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED};
 use ringscope_wire::segment::read::{Communicator, Record, Records, Source, records};
+use rustc_hash::FxHasher;
 
 use super::loss::{Loss, Losses};
+use super::own_time::Span;
 
 mod held;
 
@@ -34,6 +37,11 @@ pub(super) struct Operations {
     history: Option<BTreeMap<u64, batch::Operation>>,
     /// Tickets that got a place between the last two readings.
     newest: u64,
+    /// Those completed since they were last asked for, in time.
+    over: Vec<Span>,
+    /// Whether all that began or ended since the reading before is known: none was overwritten or is still being written, and something
+    /// tells the end of all of them.
+    is_whole: bool,
     /// How far each communicator has counted, for records have the low halves of numbers alone.
     extents: BTreeMap<u64, Extent>,
 }
@@ -84,7 +92,9 @@ impl Operations {
         if !first {
             losses.add(Loss::RingOverrun, found.overwritten);
         }
+        self.is_whole = !first && found.overwritten == 0;
         self.take_new(found, clock);
+        self.is_whole &= !self.open.values().any(|open| matches!(open, Open::EndsByOrder(_) | Open::Torn));
         self.cursor = Some(next_ticket);
         Ok(())
     }
@@ -142,6 +152,15 @@ impl Operations {
         });
         let slow = slow.filter(|operation| operation.issued_at_ns.saturating_add(SLOW_PAIR_NS) <= now_ns);
         slow.map(|operation| operation.local_id).collect()
+    }
+
+    /// Those completed since the last call, those under way, and whether that is all.
+    pub(super) fn take_spans(&mut self) -> (Vec<Span>, Vec<Span>, bool) {
+        let open = self.open.values().filter_map(|open| match open {
+            Open::InFlight(operation) => span(operation),
+            _ => None,
+        });
+        (std::mem::take(&mut self.over), open.collect(), self.is_whole)
     }
 
     /// Whether completed operations are kept from now on. What completed before is not.
@@ -273,10 +292,11 @@ impl Operations {
                 let local_id = local_id(record);
                 let last = self.last_completed.get(&local_id);
                 let is_last = last.is_none_or(|(ticks, _)| *ticks <= record.issued_ticks);
+                let operation = told(self);
+                self.over.extend(span(&operation));
                 if !is_last && self.history.is_none() {
                     return;
                 }
-                let operation = told(self);
                 // Of those that completed before the first reading nobody knows how many were overwritten.
                 if let Some(history) = self.history.as_mut().filter(|_| self.cursor.is_some()) {
                     history.insert(record.ticket, operation);
@@ -299,6 +319,16 @@ impl Operations {
             ..operation(record, clock)
         }
     }
+}
+
+/// The operation in time. `None`: it has not begun, though something would tell.
+fn span(operation: &batch::Operation) -> Option<Span> {
+    let is_device = operation.start_known;
+    let from_ns = if is_device { operation.started_at_ns? } else { operation.issued_at_ns };
+    let to_ns = operation.completed_at_ns.map(|end_ns| end_ns.max(from_ns));
+    let mut signature = FxHasher::default();
+    (operation.local_id, operation.primitive, operation.bytes).hash(&mut signature);
+    Some(Span { from_ns, to_ns, is_device, signature: signature.finish() })
 }
 
 /// The number whose low half is known, near to one that is known whole.

@@ -11,7 +11,7 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED, VERSION,
+    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED, STATE_ON, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -28,6 +28,7 @@ use super::log_readers::LogReaders;
 use super::log_tail::LogTail;
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
+use super::own_time::OwnTime;
 use super::segment_file::{ReadError, SegmentFile};
 use super::summations::Summations;
 use super::tell::{Times, communicator, known_enum};
@@ -66,6 +67,7 @@ pub(super) struct Process {
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
     operations: Operations,
+    own_time: OwnTime,
     calls: Calls,
     asked: Asked,
     summations: Summations,
@@ -128,6 +130,7 @@ impl Process {
             wanted_places: None,
             is_final: false,
             operations: Operations::default(),
+            own_time: OwnTime::default(),
             calls: Calls::default(),
             asked: Asked::default(),
             summations: Summations::default(),
@@ -170,6 +173,9 @@ impl Process {
         self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
         self.operations.know(&snapshot.communicators);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
+        let (over, open, is_whole) = self.operations.take_spans();
+        let read_ns = clock.wall_ns(ticks_of(&snapshot, now));
+        self.own_time.update(over, &open, read_ns, is_whole && snapshot.state == STATE_ON && !is_dead);
         self.wanted_places = self.operations.wanted_places(snapshot.n_places);
         self.read_calls(file, &snapshot, clock, now)?;
         self.summations.update(file, &snapshot.summation, clock)?;
@@ -265,8 +271,7 @@ impl Process {
         if self.account.is_unsaid() {
             self.calls.forget_told();
         }
-        let now_ticks = if snapshot.clock.is_counter { now.ticks.ticks } else { now.ticks.monotonic_ns };
-        self.calls.update(file, snapshot, clock, now_ticks)?;
+        self.calls.update(file, snapshot, clock, ticks_of(snapshot, now))?;
         let asked = std::mem::take(&mut self.asked);
         let mut wanted = self.operations.slow_pairs(now.wall.0);
         wanted.extend(asked.pairs);
@@ -438,7 +443,7 @@ impl Process {
             segment_version: VERSION,
             collector_off_since_ns: self.calls.off_since_ns(),
             unwatched_since_ns: None,
-            own_time: None,
+            own_time: self.own_time.tell(self.account.now.own_time.take()),
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),
@@ -516,6 +521,11 @@ impl Process {
         }
         counters
     }
+}
+
+/// The reading, as the process counts time.
+fn ticks_of(snapshot: &Snapshot, now: Now<'_>) -> u64 {
+    if snapshot.clock.is_counter { now.ticks.ticks } else { now.ticks.monotonic_ns }
 }
 
 /// Unique over hosts and restarts.

@@ -1,0 +1,311 @@
+//! How a process spends its time: in operations of the library, or outside of them. The union of all operations over all
+//! communicators, from the records, one reading behind: what began before the reading before this one is in the records by now.
+
+use std::collections::VecDeque;
+
+use ringscope_wire::batch::{self, TimeBasis};
+
+/// Gaps in one batch; the format promises no more.
+const MAX_GAPS: usize = 8;
+/// A gap is told where it is so many times as long as the mean one.
+const LONG: u64 = 3;
+/// Nor is one told that is shorter than this: scheduling alone makes such.
+const SHORTEST_NS: u64 = 1_000_000;
+/// Gaps of which the mean is kept: older ones count less.
+const REMEMBERED: u64 = 512;
+/// While no operation begins, the account is told so often: time alone is no news.
+const WORD_NS: u64 = 2_000_000_000;
+/// Operations in which a step is looked for.
+const MAX_KNOWN: usize = 4096;
+/// A step has come so often before it counts as one.
+const STEPS_SEEN: usize = 3;
+/// Numbers of operations that are tried as a step, at one reading.
+const MAX_TRIED: usize = 64;
+
+/// An operation in time, by the process's own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// When it began.
+    pub(super) from_ns: u64,
+    /// When it was over. `None`: it is not.
+    pub(super) to_ns: Option<u64>,
+    /// Whether `from_ns` is when the device began.
+    pub(super) is_device: bool,
+    /// What it is: the same for operations of one communicator, primitive and size.
+    pub(super) signature: u64,
+}
+
+/// The account of one process.
+#[derive(Debug, Default)]
+pub(super) struct OwnTime {
+    told: batch::OwnTime,
+    /// When the reading before this one was made.
+    read_ns: Option<u64>,
+    /// Since when all that begins or ends is known.
+    whole_since_ns: u64,
+    /// Until when the account goes.
+    until_ns: Option<u64>,
+    /// Operations that are over and did not begin before `until_ns`, or ended after it.
+    spans: Vec<Span>,
+    /// The latest end of an operation before `until_ns`. `None`: none is known, or one was under way.
+    free_since_ns: Option<u64>,
+    gaps: Gaps,
+    step: Step,
+}
+
+/// Long times between operations that were not told yet.
+#[derive(Debug, Default)]
+struct Gaps {
+    n: u64,
+    sum_ns: u64,
+    long: Vec<batch::Gap>,
+}
+
+/// After how many operations the same ones come again.
+#[derive(Debug, Default)]
+struct Step {
+    known: VecDeque<u64>,
+    len: usize,
+    /// Whether it broke, or none was found: look again.
+    is_open: bool,
+}
+
+impl OwnTime {
+    /// Takes what was read: operations that are over since the last reading, and those that are under way. `is_whole`: all that
+    /// began or ended since then is among them.
+    pub(super) fn update(&mut self, over: Vec<Span>, open: &[Span], read_ns: u64, is_whole: bool) {
+        let to_ns = self.read_ns.replace(read_ns);
+        if !is_whole {
+            // What is under way is known all the same, and from now on what begins is.
+            (self.until_ns, self.free_since_ns, self.whole_since_ns) = (None, None, read_ns);
+            return self.spans.clear();
+        }
+        self.spans.extend(over);
+        let Some(to_ns) = to_ns else { return };
+        let Some(from_ns) = self.until_ns.or_else(|| self.begin_ns(open)).filter(|from_ns| *from_ns < to_ns)
+        else {
+            return;
+        };
+        self.until_ns = Some(to_ns);
+        self.spans
+            .retain(|span| span.to_ns.is_some_and(|end_ns| end_ns > from_ns) || span.from_ns >= from_ns);
+        self.spans.sort_unstable_by_key(|span| span.from_ns);
+        let mut all: Vec<Span> =
+            self.spans.iter().chain(open).copied().filter(|span| span.from_ns < to_ns).collect();
+        all.sort_unstable_by_key(|span| span.from_ns);
+        self.sweep(&all, from_ns, to_ns);
+        self.spans.retain(|span| span.to_ns.is_some_and(|end_ns| end_ns > to_ns) || span.from_ns >= to_ns);
+    }
+
+    /// What is to be said, with those long gaps of `before` that were not sent.
+    pub(super) fn tell(&mut self, before: Option<batch::OwnTime>) -> Option<batch::OwnTime> {
+        if self.told.covered_ns == 0 {
+            return None;
+        }
+        let before = before.unwrap_or_default();
+        let goes_on = before.operations == self.told.operations && self.gaps.long.is_empty();
+        if goes_on && self.told.covered_ns.saturating_sub(before.covered_ns) < WORD_NS {
+            return Some(before);
+        }
+        let mut long = before.long_gaps;
+        long.append(&mut self.gaps.long);
+        while long.len() > MAX_GAPS {
+            let shortest = (0..long.len()).min_by_key(|at| long[*at].duration_ns).unwrap_or_default();
+            long.remove(shortest);
+        }
+        Some(batch::OwnTime { long_gaps: long, ..self.told.clone() })
+    }
+
+    /// From when on the account can go: before its first operation a process prepares itself.
+    fn begin_ns(&self, open: &[Span]) -> Option<u64> {
+        if self.told.operations > 0 {
+            return Some(self.whole_since_ns);
+        }
+        let first_ns = self.spans.iter().chain(open).map(|span| span.from_ns).min();
+        first_ns.map(|first_ns| first_ns.max(self.whole_since_ns))
+    }
+
+    fn sweep(&mut self, spans: &[Span], from_ns: u64, to_ns: u64) {
+        // `None`: something is under way that is not over.
+        let mut free_ns = Some(self.free_since_ns.unwrap_or(from_ns));
+        for span in spans {
+            let is_new = span.from_ns >= from_ns;
+            if let Some(since_ns) = free_ns.filter(|since_ns| *since_ns < span.from_ns) {
+                let own_ns = span.from_ns.saturating_sub(since_ns.max(from_ns));
+                self.told.own_ns += own_ns;
+                if is_new && self.free_since_ns.is_some() {
+                    self.gaps.note(since_ns, span.from_ns, self.told.operations);
+                }
+            }
+            if is_new {
+                self.told.operations += 1;
+                self.step.push(span.signature);
+                let basis = if span.is_device { TimeBasis::Started } else { TimeBasis::Called };
+                self.told.basis = basis.into();
+            }
+            free_ns = free_ns.and_then(|since_ns| Some(since_ns.max(span.to_ns?)));
+            self.free_since_ns = self.free_since_ns.max(span.to_ns.filter(|end_ns| *end_ns <= to_ns));
+        }
+        if let Some(since_ns) = free_ns {
+            self.told.own_ns += to_ns.saturating_sub(since_ns.max(from_ns));
+        }
+        self.told.covered_ns += to_ns.saturating_sub(from_ns);
+        self.step.look();
+        self.told.operations_per_step = u32::try_from(self.step.len).unwrap_or_default();
+    }
+}
+
+impl Gaps {
+    fn note(&mut self, since_ns: u64, to_ns: u64, operation: u64) {
+        let duration_ns = to_ns.saturating_sub(since_ns);
+        let mean_ns = self.sum_ns.checked_div(self.n);
+        (self.n, self.sum_ns) = (self.n + 1, self.sum_ns.saturating_add(duration_ns));
+        if self.n > REMEMBERED {
+            (self.n, self.sum_ns) = (self.n / 2, self.sum_ns / 2);
+        }
+        let is_long = mean_ns.is_some_and(|mean_ns| duration_ns > LONG.saturating_mul(mean_ns));
+        if is_long && duration_ns >= SHORTEST_NS {
+            self.long.push(batch::Gap { began_at_ns: since_ns, duration_ns, operation });
+        }
+    }
+}
+
+impl Step {
+    fn push(&mut self, signature: u64) {
+        let expected = self.known.len().checked_sub(self.len.max(1)).and_then(|at| self.known.get(at));
+        self.is_open |= self.len == 0 || expected != Some(&signature);
+        self.known.push_back(signature);
+        if self.known.len() > MAX_KNOWN {
+            self.known.pop_front();
+        }
+    }
+
+    /// Where the step that is known does not hold any more, looks for another one. Until one is found the old one stands: an
+    /// evaluation or a checkpoint comes in between.
+    fn look(&mut self) {
+        if std::mem::take(&mut self.is_open)
+            && let Some(len) = self.shortest()
+        {
+            self.len = len;
+        }
+    }
+
+    /// The first quarter may be how the program begins.
+    fn shortest(&self) -> Option<usize> {
+        let n = self.known.len();
+        let newest = self.known.back()?;
+        let begins = n / 4;
+        let mut tried = (1..=(n - begins) / STEPS_SEEN)
+            .filter(|len| n.checked_sub(len + 1).and_then(|at| self.known.get(at)) == Some(newest))
+            .take(MAX_TRIED);
+        tried.find(|len| (begins + len..n).all(|at| self.known.get(at) == self.known.get(at - len)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn span(from_ms: u64, to_ms: impl Into<Option<u64>>) -> Span {
+        let to_ns = to_ms.into().map(|ms| ms * MS);
+        Span { from_ns: from_ms * MS, to_ns, is_device: false, signature: 1 }
+    }
+
+    /// Readings at the ends of windows of a fourth of a second, of operations that are seen when they are over.
+    fn account(all: &[Span], until_ms: u64) -> OwnTime {
+        let mut time = OwnTime::default();
+        let mut seen = 0;
+        for read_ms in (250..=until_ms).step_by(250) {
+            let read_ns = read_ms * MS;
+            let is_over = |span: &&Span| span.to_ns.is_some_and(|end_ns| (seen..read_ns).contains(&end_ns));
+            let over = all.iter().filter(is_over).copied().collect();
+            let is_open =
+                |span: &&Span| span.from_ns < read_ns && span.to_ns.is_none_or(|end_ns| end_ns >= read_ns);
+            let open: Vec<Span> =
+                all.iter().filter(is_open).map(|span| Span { to_ns: None, ..*span }).collect();
+            time.update(over, &open, read_ns, true);
+            seen = read_ns;
+        }
+        time
+    }
+
+    #[track_caller]
+    fn check(all: &[Span], until_ms: u64, covered_ms: u64, own_ms: u64) -> OwnTime {
+        let time = account(all, until_ms);
+        assert_eq!((time.told.covered_ns / MS, time.told.own_ns / MS), (covered_ms, own_ms), "{time:?}");
+        time
+    }
+
+    #[test]
+    fn what_is_outside_of_operations_is_own() {
+        // From 100 on, until the reading before the last.
+        check(&[span(100, 150), span(200, 400), span(700, 800)], 1500, 1150, 1150 - 350);
+        check(&[], 1000, 0, 0);
+        check(&[span(600, 700)], 1500, 650, 550);
+    }
+
+    #[test]
+    fn operations_at_once_count_once() {
+        check(&[span(100, 300), span(150, 200), span(250, 400), span(400, 450)], 1250, 900, 900 - 350);
+    }
+
+    #[test]
+    fn what_is_under_way_is_not_own_however_long() {
+        check(&[span(100, 150), span(300, None)], 3000, 2650, 150);
+        check(&[span(100, 150), span(300, 2900)], 3500, 3150, 150 + 350);
+        // In a long one others come and go.
+        check(&[span(100, 2000), span(300, 400), span(1700, 1800)], 2500, 2150, 250);
+    }
+
+    #[test]
+    fn long_gaps_are_told_with_the_operation_that_ended_them() {
+        let steps = (0..100_u64).map(|step| 10 * step + if step >= 60 { 400 } else { 0 });
+        let all: Vec<Span> = steps.map(|at| span(1000 + at, 1000 + at + 4)).collect();
+        let mut time = account(&all, 3000);
+        let gaps = |told: Option<batch::OwnTime>| told.unwrap().long_gaps;
+        let told = time.tell(None).unwrap();
+        assert_eq!(
+            told.long_gaps,
+            [batch::Gap { began_at_ns: 1594 * MS, duration_ns: 406 * MS, operation: 60 }]
+        );
+        assert_eq!(told.operations, 100);
+        assert_eq!(gaps(time.tell(Some(told))).len(), 1, "not sent yet");
+        assert_eq!(gaps(time.tell(None)).len(), 0, "said once");
+    }
+
+    #[test]
+    fn what_was_not_read_whole_is_not_covered() {
+        let mut time = OwnTime::default();
+        for (at, is_whole) in [(250, true), (500, true), (750, false), (1000, true), (1250, true)] {
+            let over = vec![span(at - 200, at - 100)];
+            time.update(over, &[], at * MS, is_whole);
+        }
+        assert_eq!(time.told.covered_ns / MS, 250 - 50 + 250, "{time:?}");
+    }
+
+    #[track_caller]
+    fn step(signatures: impl IntoIterator<Item = u64>) -> usize {
+        let mut step = Step::default();
+        for signature in signatures {
+            step.push(signature);
+            step.look();
+        }
+        step.len
+    }
+
+    #[test]
+    fn a_step_is_what_comes_again() {
+        assert_eq!(step([]), 0);
+        assert_eq!(step([1, 2, 3, 4, 5, 6, 7]), 0);
+        assert_eq!(step([1, 1, 1, 1]), 1);
+        // Broadcasts at the beginning, then buckets of one size and a smaller one.
+        let steps = (0..200).map(|at| if at % 11 == 10 { 2 } else { 1 });
+        assert_eq!(step([7, 7, 8, 9].into_iter().chain(steps.clone())), 11);
+        // An evaluation in between changes nothing.
+        assert_eq!(step(steps.clone().chain([5, 5, 6]).chain(steps.clone().take(40))), 11);
+        // Another length does.
+        assert_eq!(step(steps.take(50).chain((0..2000).map(|at| at % 7))), 7);
+    }
+}
