@@ -25,6 +25,11 @@ impl Stamp {
     /// What the store kept is older than anything that an agent says.
     pub(super) const STORE: Self = Self { agent: 0, seq_number: 0, at: Timestamp(0) };
 
+    #[cfg(test)]
+    pub(super) const fn of_agent(agent: u64, seq_number: u64) -> Self {
+        Self { agent, seq_number, at: Timestamp(0) }
+    }
+
     /// Whether both are words of one agent.
     pub(super) const fn is_of_agent_of(self, other: Self) -> bool {
         self.agent == other.agent

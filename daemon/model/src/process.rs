@@ -16,6 +16,7 @@ use super::counters::{Counters, Sent};
 use super::facts::Facts;
 use super::family::Claimed;
 use super::names::Name;
+use super::pace::Pace;
 
 /// A process in this model; never used again for another.
 pub(super) type ProcessId = u64;
@@ -36,6 +37,7 @@ pub struct Process {
     pub(super) open_calls: Vec<OpenCall>,
     pub(super) last_returned: Option<Timestamp>,
     pub(super) activity: Option<Activity>,
+    pub(super) pace: Option<Box<Pace>>,
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
@@ -168,6 +170,7 @@ impl Process {
             open_calls: Vec::new(),
             last_returned: None,
             activity: None,
+            pace: None,
             look: None,
             told_until: None,
             told_by_peers: None,

@@ -28,7 +28,7 @@ fn local<'a>(model: &'a Model, cluster: &Cluster, rank: u32) -> &'a Local {
 
 fn sequence(cluster: &Cluster, calls: u64, hash: u64, marks: &[u64]) -> batch::CallSequence {
     let marks = marks.iter().map(|calls| SequenceMark { calls: *calls, hash: calls * 10 }).collect();
-    batch::CallSequence { local_id: cluster.local_id, calls, hash, marks }
+    batch::CallSequence { local_id: cluster.local_id, calls, hash, marks, sampled_log2: 0 }
 }
 
 fn open(function: &str, cluster: &Cluster, s: u64) -> OpenCall {

@@ -1,0 +1,250 @@
+//! How a process spent its time of late: its own account, which is of one clock, kept as a few points of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_wire::batch::{self, TimeBasis};
+
+use super::agents::Stamp;
+use super::process::Process;
+
+/// The account of a process.
+#[derive(Debug, Default)]
+pub struct Pace {
+    stamp: Stamp,
+    points: VecDeque<Point>,
+    gaps: VecDeque<Gap>,
+    operations_per_step: u32,
+    is_device: bool,
+}
+
+/// The account at one moment. All cumulative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// By our clock.
+    pub at: Timestamp,
+    /// Time of which it is known whether an operation was under way.
+    pub covered: Duration,
+    /// Of this, the time in which none was.
+    pub own: Duration,
+    /// Operations that began.
+    pub operations: u64,
+    /// Bytes of the calls of all its communicators.
+    pub issued_bytes: u64,
+}
+
+/// A time in which no operation was under way, much longer than is usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When it began, by the clock of the process's host.
+    pub began: Timestamp,
+    /// How long it was.
+    pub lasted: Duration,
+    /// Number of the operation that ended it.
+    pub operation: u64,
+}
+
+/// What happened between two points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Point")]
+pub struct Spent {
+    pub covered: Duration,
+    pub own: Duration,
+    pub operations: u64,
+    pub issued_bytes: u64,
+}
+
+impl Pace {
+    /// The points, oldest first.
+    #[must_use]
+    pub fn points(&self) -> impl DoubleEndedIterator<Item = &Point> + ExactSizeIterator {
+        self.points.iter()
+    }
+
+    /// Long gaps, oldest first.
+    #[must_use]
+    pub fn gaps(&self) -> impl DoubleEndedIterator<Item = &Gap> {
+        self.gaps.iter()
+    }
+
+    /// Operations of one step. 0: no step was found in their order.
+    #[must_use]
+    pub fn operations_per_step(&self) -> u32 {
+        self.operations_per_step
+    }
+
+    /// Whether operations begin when the device begins them, and not when the program calls.
+    #[must_use]
+    pub fn is_device(&self) -> bool {
+        self.is_device
+    }
+
+    /// How the time went from the newest point that is at least so old. `None`: it is not known for so long.
+    #[must_use]
+    pub fn over(&self, window: Duration) -> Option<Spent> {
+        let newest = self.points.back()?;
+        let first =
+            self.points.iter().rev().find(|point| newest.covered.saturating_sub(point.covered) >= window)?;
+        Some(Spent::between(first, newest))
+    }
+
+    fn hear(&mut self, told: &batch::OwnTime, stamp: Stamp, at: Timestamp, issued_bytes: u64) {
+        let point = Point {
+            at,
+            covered: Duration::from_nanos(told.covered_ns),
+            own: Duration::from_nanos(told.own_ns.min(told.covered_ns)),
+            operations: told.operations,
+            issued_bytes,
+        };
+        let is_older = |newest: &Point| point.covered < newest.covered || point.own < newest.own;
+        if self.points.back().is_some_and(is_older) {
+            if stamp.is_of_agent_of(self.stamp) {
+                return;
+            }
+            // Another agent counts anew.
+            self.points.clear();
+            self.gaps.clear();
+        }
+        self.stamp = stamp;
+        self.operations_per_step = told.operations_per_step;
+        self.is_device = told.basis == i32::from(TimeBasis::Started);
+        for gap in told.long_gaps.iter().take(MAX_TOLD_GAPS) {
+            // A word may come twice.
+            if self.gaps.back().is_none_or(|newest| newest.operation < gap.operation) {
+                let (began, lasted) = (Timestamp(gap.began_at_ns), Duration::from_nanos(gap.duration_ns));
+                self.gaps.push_back(Gap { began, lasted, operation: gap.operation });
+            }
+        }
+        while self.gaps.len() > MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.push(point);
+    }
+
+    /// The newest point moves on until it is far enough from the one before it.
+    fn push(&mut self, point: Point) {
+        let apart = self.apart();
+        let n = self.points.len();
+        let before = n.checked_sub(2).and_then(|at| self.points.get(at)).map(|before| before.covered);
+        let is_near = before.is_some_and(|before| {
+            self.points.back().is_some_and(|newest| newest.covered.saturating_sub(before) < apart)
+        });
+        if is_near {
+            self.points.pop_back();
+        }
+        self.points.push_back(point);
+        if self.points.len() > MAX_POINTS {
+            self.points.pop_front();
+        }
+    }
+
+    /// A second, or two steps where these are longer.
+    fn apart(&self) -> Duration {
+        let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return APART };
+        let spent = Spent::between(first, last);
+        spent.per_step(self.operations_per_step).map_or(APART, |step| (2 * step).clamp(APART, LONGEST_APART))
+    }
+}
+
+impl Spent {
+    fn between(first: &Point, last: &Point) -> Self {
+        Self {
+            covered: last.covered.saturating_sub(first.covered),
+            own: last.own.saturating_sub(first.own),
+            operations: last.operations.saturating_sub(first.operations),
+            issued_bytes: last.issued_bytes.saturating_sub(first.issued_bytes),
+        }
+    }
+
+    /// How long one step took; each operation where no step is known. `None`: nothing began.
+    #[must_use]
+    pub fn per_step(&self, operations_per_step: u32) -> Option<Duration> {
+        let steps = crate::real(self.operations) / f64::from(operations_per_step.max(1));
+        (steps > 0.0).then(|| Duration::try_from_secs_f64(self.covered.as_secs_f64() / steps).ok())?
+    }
+}
+
+impl Process {
+    /// How it spends its time. Absent: its agent does not tell.
+    #[must_use]
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_deref()
+    }
+
+    pub(super) fn merge_pace(&mut self, told: Option<&batch::OwnTime>, stamp: Stamp, at: Timestamp) {
+        let Some(told) = told.filter(|_| stamp != Stamp::STORE) else { return };
+        let counters = self.locals.values().flat_map(|local| local.counters.values());
+        let issued_bytes = counters.fold(0_u64, |sum, one| sum.saturating_add(one.totals().issued_bytes));
+        self.pace.get_or_insert_default().hear(told, stamp, at, issued_bytes);
+    }
+}
+
+/// Points of one process: half a minute of steps shorter than half a second.
+const MAX_POINTS: usize = 32;
+/// Gaps of one process.
+const MAX_GAPS: usize = 32;
+/// Gaps of one word; the format promises no more.
+const MAX_TOLD_GAPS: usize = 8;
+/// Between two points, at least.
+const APART: Duration = Duration::from_secs(1);
+/// Nor more, however long a step is.
+const LONGEST_APART: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(covered_ms: u64, own_ms: u64, operations: u64) -> batch::OwnTime {
+        batch::OwnTime {
+            covered_ns: covered_ms * 1_000_000,
+            own_ns: own_ms * 1_000_000,
+            operations,
+            operations_per_step: 4,
+            ..batch::OwnTime::default()
+        }
+    }
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp(1_000_000_000_000_000 + ms * 1_000_000)
+    }
+
+    /// Of a process that tells four times a second, a step of 100 ms, 40 of them its own.
+    fn steady(until_ms: u64) -> Pace {
+        let mut pace = Pace::default();
+        for ms in (250..=until_ms).step_by(250) {
+            pace.hear(&told(ms, ms * 4 / 10, ms / 25), Stamp::of_agent(1, ms), at(ms), ms);
+        }
+        pace
+    }
+
+    #[test]
+    fn the_last_seconds_are_known() {
+        let pace = steady(60_000);
+        let spent = pace.over(Duration::from_secs(10)).unwrap();
+        assert!((10.0..=11.0).contains(&spent.covered.as_secs_f64()), "{spent:?}");
+        assert!((spent.own.as_secs_f64() / spent.covered.as_secs_f64() - 0.4).abs() < 1e-9, "{spent:?}");
+        assert_eq!(spent.per_step(4), Some(Duration::from_millis(100)));
+        assert_eq!(pace.points().len(), MAX_POINTS);
+        assert_eq!(pace.over(Duration::from_secs(60)), None);
+    }
+
+    #[test]
+    fn steps_that_are_long_are_known_for_longer() {
+        let mut pace = Pace::default();
+        // Ten seconds a step.
+        for s in 1..=600 {
+            pace.hear(&told(s * 1000, s * 400, s * 4 / 10), Stamp::of_agent(1, s), at(s * 1000), 0);
+        }
+        assert!(pace.over(Duration::from_secs(200)).is_some(), "{pace:?}");
+    }
+
+    #[test]
+    fn another_agent_counts_anew_and_an_older_word_says_nothing() {
+        let mut pace = steady(20_000);
+        pace.hear(&told(5_000, 2_000, 200), Stamp::of_agent(1, 5_000), at(20_100), 0);
+        assert!(pace.over(Duration::from_secs(10)).is_some());
+        pace.hear(&told(250, 100, 10), Stamp::of_agent(2, 1), at(20_250), 0);
+        assert_eq!(pace.points().len(), 1);
+    }
+}
