@@ -135,7 +135,7 @@ impl Account {
         self.now.sequences.iter_mut().for_each(|one| one.marks.clear());
         // Said once.
         (self.now.activity, self.now.look) = (None, None);
-        self.now.own_time.iter_mut().for_each(|time| time.long_gaps.clear());
+        self.now.own_time.iter_mut().for_each(|time| time.long_steps.clear());
         self.now.summations.iter_mut().for_each(|one| one.rounds.clear());
         let before = self.said.take();
         let communicators = match before {

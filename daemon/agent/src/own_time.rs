@@ -5,18 +5,22 @@ use std::collections::VecDeque;
 
 use ringscope_wire::batch::{self, TimeBasis};
 
-/// Gaps in one batch; the format promises no more.
-const MAX_GAPS: usize = 8;
-/// A gap is told where it is so many times as long as the mean one.
-const LONG: u64 = 3;
-/// Nor is one told that is shorter than this: scheduling alone makes such.
-const SHORTEST_NS: u64 = 1_000_000;
-/// Gaps of which the mean is kept: older ones count less.
-const REMEMBERED: u64 = 512;
+/// Long steps in one batch; the format promises no more.
+const MAX_LONG: usize = 8;
+/// A step is told where its own time is so many times what is usual ...
+const LONG: u64 = 2;
+/// ... and longer than that by this: scheduling alone makes less.
+const LONG_NS: u64 = 2_000_000;
+/// Steps of which the usual is known.
+const MAX_STEPS: usize = 64;
+/// Fewer of them say nothing.
+const FEWEST_STEPS: usize = 5;
 /// While no operation begins, the account is told so often: time alone is no news.
 const WORD_NS: u64 = 2_000_000_000;
 /// Operations in which a step is looked for.
 const MAX_KNOWN: usize = 4096;
+/// After so many operations without a step each of them counts as one.
+const UNKNOWN: u64 = 256;
 /// A step has come so often before it counts as one.
 const STEPS_SEEN: usize = 3;
 /// Numbers of operations that are tried as a step, at one reading.
@@ -49,16 +53,21 @@ pub(super) struct OwnTime {
     spans: Vec<Span>,
     /// The latest end of an operation before `until_ns`. `None`: none is known, or one was under way.
     free_since_ns: Option<u64>,
-    gaps: Gaps,
+    steps: Steps,
     step: Step,
 }
 
-/// Long times between operations that were not told yet.
+/// Own time, step by step.
 #[derive(Debug, Default)]
-struct Gaps {
-    n: u64,
-    sum_ns: u64,
-    long: Vec<batch::Gap>,
+struct Steps {
+    /// Of the last ones.
+    own_ns: VecDeque<u64>,
+    /// The one that goes on: its operations, its own time, and its longest time without an operation.
+    operations: u64,
+    since_ns: u64,
+    longest: (u64, u64),
+    /// Long ones that were not told yet.
+    long: Vec<batch::LongStep>,
 }
 
 /// After how many operations the same ones come again.
@@ -103,17 +112,18 @@ impl OwnTime {
             return None;
         }
         let before = before.unwrap_or_default();
-        let goes_on = before.operations == self.told.operations && self.gaps.long.is_empty();
+        let goes_on = before.operations == self.told.operations && self.steps.long.is_empty();
         if goes_on && self.told.covered_ns.saturating_sub(before.covered_ns) < WORD_NS {
             return Some(before);
         }
-        let mut long = before.long_gaps;
-        long.append(&mut self.gaps.long);
-        while long.len() > MAX_GAPS {
-            let shortest = (0..long.len()).min_by_key(|at| long[*at].duration_ns).unwrap_or_default();
+        let mut long = before.long_steps;
+        long.append(&mut self.steps.long);
+        while long.len() > MAX_LONG {
+            let shortest = (0..long.len()).min_by_key(|at| long[*at].longer_ns).unwrap_or_default();
             long.remove(shortest);
         }
-        Some(batch::OwnTime { long_gaps: long, ..self.told.clone() })
+        let (usual_step_ns, step_spread_ns) = self.steps.usual().unwrap_or_default();
+        Some(batch::OwnTime { long_steps: long, usual_step_ns, step_spread_ns, ..self.told.clone() })
     }
 
     /// From when on the account can go: before its first operation a process prepares itself.
@@ -131,14 +141,14 @@ impl OwnTime {
         for span in spans {
             let is_new = span.from_ns >= from_ns;
             if let Some(since_ns) = free_ns.filter(|since_ns| *since_ns < span.from_ns) {
-                let own_ns = span.from_ns.saturating_sub(since_ns.max(from_ns));
-                self.told.own_ns += own_ns;
+                self.told.own_ns += span.from_ns.saturating_sub(since_ns.max(from_ns));
                 if is_new && self.free_since_ns.is_some() {
-                    self.gaps.note(since_ns, span.from_ns, self.told.operations);
+                    self.steps.add_gap(since_ns, span.from_ns);
                 }
             }
             if is_new {
                 self.told.operations += 1;
+                self.steps.add_operation(self.step.len, self.told.operations);
                 self.step.push(span.signature);
                 let basis = if span.is_device { TimeBasis::Started } else { TimeBasis::Called };
                 self.told.basis = basis.into();
@@ -150,23 +160,50 @@ impl OwnTime {
             self.told.own_ns += to_ns.saturating_sub(since_ns.max(from_ns));
         }
         self.told.covered_ns += to_ns.saturating_sub(from_ns);
-        self.step.look();
+        if self.step.look() {
+            self.steps = Steps { long: std::mem::take(&mut self.steps.long), ..Steps::default() };
+        }
         self.told.operations_per_step = u32::try_from(self.step.len).unwrap_or_default();
     }
 }
 
-impl Gaps {
-    fn note(&mut self, since_ns: u64, to_ns: u64, operation: u64) {
-        let duration_ns = to_ns.saturating_sub(since_ns);
-        let mean_ns = self.sum_ns.checked_div(self.n);
-        (self.n, self.sum_ns) = (self.n + 1, self.sum_ns.saturating_add(duration_ns));
-        if self.n > REMEMBERED {
-            (self.n, self.sum_ns) = (self.n / 2, self.sum_ns / 2);
+impl Steps {
+    fn add_gap(&mut self, since_ns: u64, to_ns: u64) {
+        let lasted_ns = to_ns.saturating_sub(since_ns);
+        self.since_ns = self.since_ns.saturating_add(lasted_ns);
+        self.longest = self.longest.max((lasted_ns, since_ns));
+    }
+
+    /// An operation has begun; with the last of a step that is over.
+    fn add_operation(&mut self, per_step: usize, number: u64) {
+        self.operations += 1;
+        let may_be_known_soon = per_step == 0 && number < UNKNOWN;
+        if self.operations < per_step as u64 || may_be_known_soon {
+            return;
         }
-        let is_long = mean_ns.is_some_and(|mean_ns| duration_ns > LONG.saturating_mul(mean_ns));
-        if is_long && duration_ns >= SHORTEST_NS {
-            self.long.push(batch::Gap { began_at_ns: since_ns, duration_ns, operation });
+        let (own_ns, (_, began_at_ns)) = (self.since_ns, self.longest);
+        (self.operations, self.since_ns, self.longest) = (0, 0, (0, 0));
+        let usual_ns = self.usual().map_or(u64::MAX, |(usual_ns, _)| usual_ns);
+        let longer_ns = own_ns.saturating_sub(usual_ns);
+        if longer_ns >= LONG_NS && own_ns > LONG.saturating_mul(usual_ns) {
+            self.long.push(batch::LongStep { began_at_ns, longer_ns, operation: number });
         }
+        self.own_ns.push_back(own_ns);
+        if self.own_ns.len() > MAX_STEPS {
+            self.own_ns.pop_front();
+        }
+    }
+
+    /// The middle, and 1.48 times the middle of the distances from it.
+    fn usual(&self) -> Option<(u64, u64)> {
+        let middle = |mut all: Vec<u64>| {
+            let at = all.len() / 2;
+            *all.select_nth_unstable(at).1
+        };
+        let is_enough = self.own_ns.len() >= FEWEST_STEPS;
+        let usual_ns = is_enough.then(|| middle(self.own_ns.iter().copied().collect()))?;
+        let spread_ns = middle(self.own_ns.iter().map(|own_ns| own_ns.abs_diff(usual_ns)).collect());
+        Some((usual_ns, spread_ns.saturating_mul(148) / 100))
     }
 }
 
@@ -181,13 +218,10 @@ impl Step {
     }
 
     /// Where the step that is known does not hold any more, looks for another one. Until one is found the old one stands: an
-    /// evaluation or a checkpoint comes in between.
-    fn look(&mut self) {
-        if std::mem::take(&mut self.is_open)
-            && let Some(len) = self.shortest()
-        {
-            self.len = len;
-        }
+    /// evaluation or a checkpoint comes in between. Returns whether it is another one.
+    fn look(&mut self) -> bool {
+        let found = if std::mem::take(&mut self.is_open) { self.shortest() } else { None };
+        found.is_some_and(|len| std::mem::replace(&mut self.len, len) != len)
     }
 
     /// The first quarter may be how the program begins.
@@ -260,19 +294,36 @@ mod tests {
     }
 
     #[test]
-    fn long_gaps_are_told_with_the_operation_that_ended_them() {
+    fn long_steps_are_told_once_it_is_known_what_is_usual() {
         let steps = (0..100_u64).map(|step| 10 * step + if step >= 60 { 400 } else { 0 });
         let all: Vec<Span> = steps.map(|at| span(1000 + at, 1000 + at + 4)).collect();
         let mut time = account(&all, 3000);
-        let gaps = |told: Option<batch::OwnTime>| told.unwrap().long_gaps;
         let told = time.tell(None).unwrap();
-        assert_eq!(
-            told.long_gaps,
-            [batch::Gap { began_at_ns: 1594 * MS, duration_ns: 406 * MS, operation: 60 }]
-        );
-        assert_eq!(told.operations, 100);
-        assert_eq!(gaps(time.tell(Some(told))).len(), 1, "not sent yet");
-        assert_eq!(gaps(time.tell(None)).len(), 0, "said once");
+        let long = batch::LongStep { began_at_ns: 1594 * MS, longer_ns: 400 * MS, operation: 61 };
+        assert_eq!(told.long_steps, [long]);
+        assert_eq!((told.operations, told.operations_per_step), (100, 1));
+        assert_eq!((told.usual_step_ns, told.step_spread_ns), (6 * MS, 0));
+        let n_long = |told: Option<batch::OwnTime>| told.unwrap().long_steps.len();
+        assert_eq!(n_long(time.tell(Some(told))), 1, "not sent yet");
+        assert_eq!(n_long(time.tell(None)), 0, "said once");
+    }
+
+    /// A step with one long gap and many short ones: that comes in each step, so it is what is usual.
+    #[test]
+    fn a_gap_of_every_step_is_no_long_one() {
+        let step = |step: u64| {
+            let slow = if step % 20 == 19 { 300 } else { 0 };
+            (0..10).map(move |at| (40 + slow, 100 * step + step / 20 * 300 + slow + 40 + 2 * at, at))
+        };
+        let all: Vec<Span> = (0..60)
+            .flat_map(step)
+            .map(|(_, at, number)| Span { signature: number, ..span(at, at + 1) })
+            .collect();
+        let mut time = account(&all, 8000);
+        let told = time.tell(None).unwrap();
+        assert_eq!(told.operations_per_step, 10);
+        let longer: Vec<u64> = told.long_steps.iter().map(|step| step.longer_ns / MS).collect();
+        assert_eq!(longer, [300, 300, 300], "{told:?}");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Ledger {
                 return;
             }
             FindingState::Firing => {
-                if let Scope::Job(_) = scope {
+                if let Scope::Job(_) | Scope::Pace(_) = scope {
                     self.note_of_job(&finding.comm, &finding.id);
                 }
                 self.firing.entry(scope).or_default().insert(finding.id.clone(), finding.last_seen);
@@ -211,6 +211,14 @@ impl Ledger {
         })
     }
 
+    /// The jobs of whose pace something fires.
+    pub(super) fn paces(&self) -> impl Iterator<Item = &Name> {
+        self.firing.keys().filter_map(|scope| match scope {
+            Scope::Pace(job) => Some(job),
+            _ => None,
+        })
+    }
+
     /// The communicators of which something fires.
     pub(super) fn communicators(&self) -> impl Iterator<Item = CommunicatorId> {
         self.firing.keys().filter_map(|scope| match scope {
@@ -313,7 +321,7 @@ impl Ledger {
             last_seen: now,
             resolved_at: None,
         };
-        if let Scope::Job(_) = about.scope {
+        if let Scope::Job(_) | Scope::Pace(_) = about.scope {
             self.note_of_job(&finding.comm, &id);
         }
         let is_news = before.as_ref().is_none_or(|before| news::is_news(before, &finding, about.told_lately));

@@ -27,11 +27,13 @@ mod ledger;
 mod news;
 pub mod nodes;
 pub mod order;
+mod pace;
 mod past;
 pub mod predict;
 mod rank_channels;
 mod ranks;
 mod scope;
+mod seen;
 pub mod standing;
 pub mod standings;
 mod summation;
@@ -73,6 +75,7 @@ pub struct Diagnosis {
     waiting: waiting::Waiting,
     hardware: watch::Watch,
     jobs: jobs::Jobs,
+    paces: pace::Paces,
     incidents: incidents::Incidents,
 }
 
@@ -160,6 +163,7 @@ impl Diagnosis {
             let groups = known.chain(self.ledger.summations()).collect();
             news.extend(self.update_summations(model, &groups, now));
             news.extend(self.update_jobs(model, None, now));
+            news.extend(self.update_paces(model, now));
         }
         news
     }
@@ -217,9 +221,28 @@ impl Diagnosis {
         news
     }
 
+    /// Judges how fast jobs go. Returns as [`Diagnosis::update`] does.
+    fn update_paces(&mut self, model: &Model, now: Timestamp) -> Vec<Finding> {
+        let mut news = Vec::new();
+        for (job, judgements) in self.paces.look_at_all(model, now) {
+            let scope = Scope::Pace(job);
+            let Scope::Pace(job) = &scope else { continue };
+            if !judgements.is_empty() || self.ledger.fires(&scope) {
+                news.extend(self.ledger.settle(&scope, job, judgements, now));
+                news.extend(self.ledger.touch(&scope, now));
+            }
+        }
+        let gone = self.ledger.paces().filter(|job| model.job(job).is_none()).cloned();
+        for job in gone.collect::<Vec<_>>() {
+            news.extend(self.ledger.settle(&Scope::Pace(job), "", Vec::new(), now));
+        }
+        news
+    }
+
     /// Whether culprits are looked at: their agents are asked for stacks and for what they are blocked in.
     pub fn set_look(&mut self, look: bool) {
         self.jobs.set_look(look);
+        self.paces.set_look(look);
     }
 
     /// Jobs whose agents spoke to the daemon before this one are judged once these have spoken, or have had the time to.
@@ -229,7 +252,9 @@ impl Diagnosis {
 
     /// Takes what judges would like to know of processes: each question is there once.
     pub fn take_wanted(&mut self) -> Vec<Wanted> {
-        self.jobs.take_wanted()
+        let mut wanted = self.jobs.take_wanted();
+        wanted.extend(self.paces.take_wanted());
+        wanted
     }
 
     /// Counts what somebody else had no room for.

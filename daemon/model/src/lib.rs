@@ -63,7 +63,7 @@ pub use kernel::{Kernel, KernelMessage};
 pub use names::Name;
 pub use newcomers::{Bound, Newcomers};
 pub use older::OlderIds;
-pub use pace::{Gap, Pace, Point, Spent};
+pub use pace::{LongStep, Pace, Point, Spent};
 pub use places::{Places, Position, Way};
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use refusals::Refusal;

@@ -14,8 +14,9 @@ use super::process::Process;
 pub struct Pace {
     stamp: Stamp,
     points: VecDeque<Point>,
-    gaps: VecDeque<Gap>,
+    long_steps: VecDeque<LongStep>,
     operations_per_step: u32,
+    spread: Duration,
     is_device: bool,
 }
 
@@ -34,14 +35,14 @@ pub struct Point {
     pub issued_bytes: u64,
 }
 
-/// A time in which no operation was under way, much longer than is usual.
+/// A step with much more own time than is usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// When it began, by the clock of the process's host.
+pub struct LongStep {
+    /// When its longest time without an operation began, by the clock of the process's host.
     pub began: Timestamp,
-    /// How long it was.
-    pub lasted: Duration,
-    /// Number of the operation that ended it.
+    /// Its own time beyond what is usual.
+    pub longer: Duration,
+    /// Number of the operation with which it ended.
     pub operation: u64,
 }
 
@@ -62,10 +63,16 @@ impl Pace {
         self.points.iter()
     }
 
-    /// Long gaps, oldest first.
+    /// Long steps, oldest first.
     #[must_use]
-    pub fn gaps(&self) -> impl DoubleEndedIterator<Item = &Gap> {
-        self.gaps.iter()
+    pub fn long_steps(&self) -> impl DoubleEndedIterator<Item = &LongStep> {
+        self.long_steps.iter()
+    }
+
+    /// How far the own times of its steps are from the usual one: their standard deviation, where they are spread as chance does.
+    #[must_use]
+    pub fn spread(&self) -> Duration {
+        self.spread
     }
 
     /// Operations of one step. 0: no step was found in their order.
@@ -104,20 +111,21 @@ impl Pace {
             }
             // Another agent counts anew.
             self.points.clear();
-            self.gaps.clear();
+            self.long_steps.clear();
         }
         self.stamp = stamp;
         self.operations_per_step = told.operations_per_step;
         self.is_device = told.basis == i32::from(TimeBasis::Started);
-        for gap in told.long_gaps.iter().take(MAX_TOLD_GAPS) {
+        self.spread = Duration::from_nanos(told.step_spread_ns);
+        for step in told.long_steps.iter().take(MAX_TOLD_LONG) {
             // A word may come twice.
-            if self.gaps.back().is_none_or(|newest| newest.operation < gap.operation) {
-                let (began, lasted) = (Timestamp(gap.began_at_ns), Duration::from_nanos(gap.duration_ns));
-                self.gaps.push_back(Gap { began, lasted, operation: gap.operation });
+            if self.long_steps.back().is_none_or(|newest| newest.operation < step.operation) {
+                let (began, longer) = (Timestamp(step.began_at_ns), Duration::from_nanos(step.longer_ns));
+                self.long_steps.push_back(LongStep { began, longer, operation: step.operation });
             }
         }
-        while self.gaps.len() > MAX_GAPS {
-            self.gaps.pop_front();
+        while self.long_steps.len() > MAX_LONG {
+            self.long_steps.pop_front();
         }
         self.push(point);
     }
@@ -182,10 +190,10 @@ impl Process {
 
 /// Points of one process: half a minute of steps shorter than half a second.
 const MAX_POINTS: usize = 32;
-/// Gaps of one process.
-const MAX_GAPS: usize = 32;
-/// Gaps of one word; the format promises no more.
-const MAX_TOLD_GAPS: usize = 8;
+/// Long steps of one process.
+const MAX_LONG: usize = 32;
+/// Long steps of one word; the format promises no more.
+const MAX_TOLD_LONG: usize = 8;
 /// Between two points, at least.
 const APART: Duration = Duration::from_secs(1);
 /// Nor more, however long a step is.

@@ -14,7 +14,8 @@ use super::places::{Place, Waiter};
 use super::scene::{Member, Process};
 use super::sight::Sight;
 use super::verdict::{ACCUSED_NAMED, Ask, Found, Judgement, MAX_JUDGEMENTS, Question};
-use super::{seen, words};
+use super::words;
+use crate::seen;
 
 /// One look.
 pub(super) struct Case<'c, 's, 'a> {

@@ -9,7 +9,8 @@ use super::scene::{Collector, MemberState};
 use super::sight::Blind;
 use super::sinks::{EARLIER, Group, Manner, UNTOLD};
 use super::verdict::Judgement;
-use super::{files, init, p2p, seen, waiting, words};
+use super::{files, init, p2p, waiting, words};
+use crate::seen;
 
 /// Judges those who do not come to one place in one manner. The dead are judged elsewhere, all at once.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, group: &Group) {

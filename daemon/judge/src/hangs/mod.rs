@@ -26,7 +26,7 @@ mod missing;
 mod p2p;
 mod places;
 pub mod scene;
-mod seen;
+
 mod sent;
 mod settings;
 mod sight;

@@ -367,8 +367,13 @@ fn tell_part(process: &mut Process, cluster: &Cluster, part: &Part) {
     let hash = part.calls.iter().fold(0_u64, |hash, ((primitive, count), _)| {
         hash.wrapping_add(Fnv::new().number(*primitive as u64).number(*count).finish())
     });
-    let sequence =
-        CallSequence { local_id: cluster.local_id, calls: part.calls.len() as u64, hash, marks: vec![] };
+    let sequence = CallSequence {
+        local_id: cluster.local_id,
+        calls: part.calls.len() as u64,
+        hash,
+        marks: vec![],
+        sampled_log2: 0,
+    };
     process.sequences.push(sequence);
     process.in_flight.extend(part.open_pairs.iter().map(|(primitive, peer, at)| Operation {
         primitive: (*primitive).into(),

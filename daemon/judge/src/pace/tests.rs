@@ -1,0 +1,251 @@
+//! Jobs in lock step: whose own times are what, and what is said of it.
+
+use ringscope_api::{Finding, FindingKind, FindingState};
+use ringscope_model::Model;
+use ringscope_samples::cluster::{Cluster, at, batch};
+use ringscope_wire::Primitive;
+use ringscope_wire::batch::{LongStep, OwnTime, Process};
+
+use crate::Diagnosis;
+
+/// Milliseconds that collectives take once all have come.
+const TRANSFER_MS: u64 = 10;
+
+/// A job whose ranks all wait for the slowest of them in each step.
+struct Stage {
+    cluster: Cluster,
+    /// Own time in ms, by rank and step.
+    own: Box<dyn Fn(u32, u64) -> u64>,
+    /// How much more than others a rank is asked for, in percent.
+    more: Box<dyn Fn(u32) -> u64>,
+    model: Model,
+    diagnosis: Diagnosis,
+    told: Vec<OwnTime>,
+    recent: Vec<Vec<u64>>,
+    step: u64,
+    now_ms: u64,
+    s: u64,
+}
+
+impl Stage {
+    fn new(hosts: &[(&str, u32, u32)], own: impl Fn(u32, u64) -> u64 + 'static) -> Self {
+        let cluster = Cluster::new(hosts, 2);
+        let n = cluster.n_ranks() as usize;
+        let mut model = Model::new();
+        model.apply(&cluster.batch(1, 0), at(0));
+        Self {
+            cluster,
+            own: Box::new(own),
+            more: Box::new(|_| 0),
+            model,
+            diagnosis: Diagnosis::new(),
+            told: vec![OwnTime { operations_per_step: 4, ..OwnTime::default() }; n],
+            recent: vec![Vec::new(); n],
+            step: 0,
+            now_ms: 0,
+            s: 0,
+        }
+    }
+
+    /// Whole steps until the second is over.
+    fn take_steps(&mut self) {
+        while self.now_ms < self.s * 1000 {
+            let own: Vec<u64> = (0..self.cluster.n_ranks()).map(|rank| (self.own)(rank, self.step)).collect();
+            let step_ms = own.iter().max().unwrap() + TRANSFER_MS;
+            for (rank, own_ms) in own.into_iter().enumerate() {
+                let told = &mut self.told[rank];
+                told.covered_ns += step_ms * 1_000_000;
+                told.own_ns += own_ms * 1_000_000;
+                told.operations += 4;
+                let recent = &mut self.recent[rank];
+                recent.push(own_ms);
+                let mut sorted = recent[recent.len().saturating_sub(64)..].to_vec();
+                sorted.sort_unstable();
+                let usual_ms = sorted[sorted.len() / 2];
+                if recent.len() > 5 && own_ms > 2 * usual_ms {
+                    let longer_ns = (own_ms - usual_ms) * 1_000_000;
+                    let began_at_ns = at(0).0 + self.now_ms * 1_000_000;
+                    told.long_steps.push(LongStep { began_at_ns, longer_ns, operation: told.operations });
+                }
+            }
+            self.now_ms += step_ms;
+            self.step += 1;
+        }
+    }
+
+    /// A second passes. What fires then, that is about the pace.
+    fn second(&mut self) -> Vec<Finding> {
+        self.s += 1;
+        self.take_steps();
+        let processes: Vec<Process> = (0..self.cluster.n_ranks())
+            .map(|rank| {
+                let told = &mut self.told[rank as usize];
+                let own_time = Some(told.clone());
+                told.long_steps.clear();
+                let bytes = 100 + (self.more)(rank);
+                let counters = vec![self.cluster.counters(Primitive::AllReduce, self.step, self.step, bytes)];
+                Process { own_time, counters, ..self.cluster.word(rank) }
+            })
+            .collect();
+        self.model.apply(&batch(self.s + 1, self.s, processes), at(self.s));
+        self.diagnosis.update(&self.model, None, at(self.s));
+        let firing = self.diagnosis.firing().filter(|finding| crate::scope::is_of_pace(finding.finding));
+        firing.cloned().collect()
+    }
+
+    /// What was first found within so many seconds, and when.
+    fn first(&mut self, seconds: u64) -> Option<(u64, Finding)> {
+        (0..seconds).find_map(|_| {
+            let found = self.second();
+            assert!(found.len() < 2, "{found:#?}");
+            Some((self.s, found.into_iter().next()?))
+        })
+    }
+
+    #[track_caller]
+    fn is_calm_for(&mut self, seconds: u64) {
+        let found = self.first(seconds);
+        assert!(found.is_none(), "{found:#?}");
+    }
+}
+
+/// Two hosts of two ranks.
+const FOUR: [(&str, u32, u32); 2] = [("a", 2, 2), ("b", 2, 2)];
+
+#[track_caller]
+fn cost_is_about(finding: &Finding, ms: f64) {
+    let cost = finding.cost.unwrap().seconds_per_step * 1000.0;
+    assert!((cost - ms).abs() <= 0.15 * ms, "{cost} ms, not {ms}: {}", finding.message);
+}
+
+#[test]
+fn a_rank_that_is_slower_by_a_tenth_of_a_step_is_named() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 90 + if rank == 2 && step >= 50 { 10 } else { 0 });
+    let (when, finding) = stage.first(40).unwrap();
+    assert!(when <= 5 + 15, "after {when} s");
+    assert_eq!(
+        (finding.finding, finding.rank, &*finding.cause),
+        (FindingKind::ComputeStraggler, Some(2), "every_step")
+    );
+    assert_eq!((finding.accused.len(), finding.accused[0].global_rank, finding.n_victims), (1, Some(2), 3));
+    assert!(
+        finding.message.starts_with("Rank 2 (b, pid 1002) takes 100 ms of its own"),
+        "{}",
+        finding.message
+    );
+    cost_is_about(&finding, 10.0);
+    let began = finding.began_at.unwrap();
+    assert!(began.since(at(4)).as_secs() <= 4, "began {began}");
+    for _ in 0..20 {
+        stage.second();
+    }
+    let later = stage.second();
+    assert_eq!(later.len(), 1);
+    assert_eq!(later[0].id, finding.id);
+    assert!(later[0].cost.unwrap().rank_hours > finding.cost.unwrap().rank_hours);
+}
+
+#[test]
+fn it_ends_when_the_rank_is_as_fast_as_the_others() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 40 + if rank == 1 && step < 400 { 40 } else { 0 });
+    assert!(stage.first(20).is_some());
+    let ended = (0..80).find(|_| stage.second().is_empty());
+    assert!(ended.is_some());
+    let resolved =
+        stage.diagnosis.findings().find(|finding| finding.finding == FindingKind::ComputeStraggler);
+    assert_eq!(resolved.map(|finding| finding.state), Some(FindingState::Resolved));
+}
+
+#[test]
+fn steps_of_many_seconds_take_no_more_than_twenty() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 4000 + if rank == 3 && step >= 8 { 1000 } else { 0 });
+    let (_, finding) = stage.first(300).unwrap();
+    assert_eq!(finding.rank, Some(3));
+    assert!(stage.step <= 8 + 20, "after {} steps", stage.step);
+    cost_is_about(&finding, 1000.0);
+}
+
+#[test]
+fn a_pause_every_so_many_steps_is_told_with_its_period() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 40 + if rank == 0 && step % 20 == 19 { 1400 } else { 0 });
+    let (_, finding) = stage.first(60).unwrap();
+    assert_eq!((finding.rank, &*finding.cause), (Some(0), "periodic"));
+    assert!(
+        finding.message.contains("1.4 s longer outside of collectives every 20 steps"),
+        "{}",
+        finding.message
+    );
+    cost_is_about(&finding, 70.0);
+}
+
+#[test]
+fn steps_that_are_slow_now_and_then_are_told_as_such() {
+    // 3, 10, 14, 23, 33, 34, ...: without order.
+    let is_slow = |step: u64| (step * 7919 + step * step * 31) % 10 < 2;
+    let mut stage =
+        Stage::new(&FOUR, move |rank, step| 40 + if rank == 1 && is_slow(step) { 120 } else { 0 });
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!((finding.rank, &*finding.cause), (Some(1), "some_steps"));
+}
+
+#[test]
+fn a_rank_that_is_asked_for_more_has_more_to_do() {
+    let mut stage = Stage::new(&FOUR, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
+    stage.more = Box::new(|rank| if rank == 2 { 50 } else { 0 });
+    let (_, finding) = stage.first(30).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::UnevenWork, Some(2)));
+    assert!(finding.message.contains("it is asked for 50 % more"), "{}", finding.message);
+}
+
+#[test]
+fn all_ranks_of_a_host_are_one_finding() {
+    let mut stage = Stage::new(&[("a", 2, 2), ("b", 2, 2), ("c", 2, 2)], |rank, _| {
+        40 + if rank / 2 == 1 { 20 } else { 0 }
+    });
+    let (_, finding) = stage.first(30).unwrap();
+    assert_eq!((finding.finding, &*finding.host, finding.rank), (FindingKind::SlowHost, "b", None));
+    assert_eq!((finding.accused.len(), finding.n_victims), (2, 4));
+    cost_is_about(&finding, 20.0);
+}
+
+#[test]
+fn two_that_are_slow_are_both_named() {
+    let mut stage =
+        Stage::new(&[("a", 4, 2), ("b", 4, 2)], |rank, _| 40 + if rank == 1 || rank == 6 { 20 } else { 0 });
+    let mut found = Vec::new();
+    while found.len() < 2 && stage.s < 30 {
+        found = stage.second();
+    }
+    let mut ranks: Vec<_> = found.iter().filter_map(|finding| finding.rank).collect();
+    ranks.sort_unstable();
+    assert_eq!(ranks, [1, 6]);
+}
+
+/// What only looks as if somebody was slow.
+#[test]
+fn nobody_is_named_without_a_reason() {
+    let chance = |rank: u32, step: u64| {
+        (u64::from(rank) * 7919 + step * 104_729 + step * step * u64::from(rank + 3)) % 25
+    };
+    let check = |own: Box<dyn Fn(u32, u64) -> u64>| Stage::new(&FOUR, own).is_calm_for(60);
+    check(Box::new(|_, _| 40));
+    check(Box::new(move |rank, step| 28 + chance(rank, step)));
+    // The first steps compile.
+    check(Box::new(|rank, step| 40 + if rank == 1 && step < 5 { 900 } else { 0 }));
+    // Rank 0 evaluates once; all pause at once, again and again.
+    check(Box::new(|rank, step| 40 + if rank == 0 && step == 300 { 8000 } else { 0 }));
+    check(Box::new(|_, step| 40 + if step % 20 == 19 { 1400 } else { 0 }));
+    // Less than a second.
+    check(Box::new(|rank, step| 40 + if rank == 2 && (200..208).contains(&step) { 80 } else { 0 }));
+    // More and more, without a gap between them.
+    check(Box::new(|rank, _| 40 + 6 * u64::from(rank)));
+}
+
+#[test]
+fn an_agent_that_starts_again_accuses_nobody() {
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
+    stage.is_calm_for(20);
+    // That of one rank counts anew.
+    stage.told[1] = OwnTime { operations_per_step: 4, ..OwnTime::default() };
+    stage.is_calm_for(30);
+}
