@@ -8,6 +8,7 @@ import { accessChecks } from "./checks-access.mjs";
 import { incidentChecks } from "./checks-incidents.mjs";
 import { ringChecks } from "./checks-ring.mjs";
 import { summationChecks } from "./checks-summation.mjs";
+import { timeChecks } from "./checks-time.mjs";
 import { faults } from "./axe.mjs";
 import { launch, openPage, still } from "./chromium.mjs";
 import { startMock } from "./mock-daemon.mjs";
@@ -29,6 +30,9 @@ const PICTURES = [
     name: `${scenario}-incident`, scenario, at: `#/incidents/f-${kind}`,
   })),
   { name: "hang", scenario: "hang" },
+  { name: "slow", scenario: "slow" },
+  { name: "slow-incident", scenario: "slow", at: "#/incidents/f-slow" },
+  { name: "slow-finding", scenario: "slow", at: "#/findings?id=f-slow" },
   { name: "incidents", scenario: "hang", at: "#/incidents" },
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
@@ -413,7 +417,7 @@ const CHECKS = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks, ...accessChecks })) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks, ...accessChecks, ...timeChecks })) {
     if (name.includes(process.env.ONLY ?? "")) await run(name, check);
   }
   if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);

@@ -3,6 +3,7 @@
 import { HANGS, hangFinding, judge } from "./fixtures-incidents.mjs";
 import { hardware, rails } from "./fixtures-ring.mjs";
 import { SUMMATIONS } from "./fixtures-summation.mjs";
+import { slowFinding } from "./fixtures-time.mjs";
 
 const MIB = 1024 * 1024;
 const iso = (ms) => new Date(ms).toISOString();
@@ -13,7 +14,7 @@ function cluster(now, options) {
     job = "llm-7b-pretrain", id = "9f3b5c6d7e8f", name = "world", nHosts = 4, perHost = 2, channels = 4,
     slowHost = null, killed = [], missing = [], startedS = 1980, hostName = (i) => `host-${i}`,
     transport = "NET/IB", rate = 11.8e9, ended = false, findingS = 840, graph = true, tick = 0, nicDown = [], partly = false, oddHost = null,
-    hang = undefined,
+    hang = undefined, slow = undefined,
   } = options;
   const nRanks = nHosts * perHost;
   const host = (rank) => hostName(Math.floor(rank / perHost));
@@ -56,6 +57,7 @@ function cluster(now, options) {
     })),
   ];
   if (hang !== undefined) findings.push(hangFinding(hang, { id, job, nRanks, host, now }));
+  if (slow !== undefined) findings.push(slowFinding(slow, { id, job, nRanks, host, now }));
   for (const i of nicDown) {
     findings.push(finding({
       id: `f-nic${i}`, finding: "nic_degraded", severity: "warning", job: "", comm: "", host: hostName(i), nic: "mlx5_3", cause: "nic_down",
@@ -196,6 +198,7 @@ export const SCENARIOS = {
   degraded: (now, tick) => [cluster(now, { tick, slowHost: 2 })],
   rails: (now, tick) => rails(now, tick, cluster),
   killed: (now, tick) => [cluster(now, { tick, killed: [3], hang: HANGS.dead })],
+  slow: (now, tick) => [cluster(now, { tick, slow: 5 })],
   hang: (now, tick) => [cluster(now, { tick, hang: HANGS.hang })],
   mismatch: (now, tick) => [cluster(now, { tick, hang: HANGS.mismatch })],
   cycle: (now, tick) => [

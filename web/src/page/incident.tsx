@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Detail, Finding, IncidentDetail } from "../api";
 import { otherDetails } from "../pure/calls";
+import { costWords, highestCost } from "../pure/cost";
 import { group, kindName } from "../pure/findings";
 import { duration, integer, moment, opening, plural, since } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
@@ -50,6 +51,7 @@ export function IncidentPage({ id }: { id: string }) {
 function Head({ incident: one }: { incident: IncidentDetail }) {
   const nowMs = store.nowMs.value;
   const began = Date.parse(one.began_at);
+  const cost = costWords(highestCost(one.members), one.resolved_at != null).replace(/^costs? /, "");
   const lateS = (Date.parse(one.first_seen) - began) / 1000;
   return (
     <PageHead
@@ -76,6 +78,11 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
       <Fact name={one.resolved_at == null ? "Wait because of it" : "Waited because of it"}>
         <b>{one.n_victims === 0 ? "nobody" : plural(one.n_victims, "rank")}</b>
       </Fact>
+      {cost !== "" && (
+        <Fact name={one.resolved_at == null ? "Costs" : "Cost"}>
+          <b>{cost}</b>
+        </Fact>
+      )}
       {one.host !== "" && (
         <Fact name="Host">
           <a href={store.link({ page: "host", host: one.host })}>

@@ -1,5 +1,6 @@
 import type { Detail, Evidence, Finding, RunbookEntry } from "../api";
 import { causeWords } from "../pure/cause";
+import { costWords } from "../pure/cost";
 import type { FindingGroup } from "../pure/findings";
 import { duration, integer, list, moment, plural } from "../pure/format";
 import { useApi } from "../state/api";
@@ -87,6 +88,7 @@ function Numbers({ finding, count }: { finding: Finding; count: number }) {
     ["Held back by", finding.culprits === undefined || finding.culprits.length === 0 ? undefined : list(finding.culprits)],
     ["Wait because of it", finding.n_victims === undefined || finding.n_victims === 0 ? undefined : plural(finding.n_victims, "rank")],
     ["Began", finding.began_at === undefined ? undefined : at(finding.began_at)],
+    ["What it costs", costWords(finding.cost, finding.state === "resolved").replace(/^costs? /, "") || undefined],
     ["Rank", finding.rank == null ? undefined : String(finding.rank)],
     ["Channel", finding.channel == null ? undefined : String(finding.channel)],
     ["Subjects", count > 1 ? integer(count) : undefined],
@@ -201,9 +203,9 @@ export function Steps({ entry }: { entry: RunbookEntry }) {
 
 /** Findings as rows of a CSV. */
 export function subjectRows(findings: Finding[]): (string | number | null | undefined)[][] {
-  const head = ["id", "finding", "severity", "state", "job", "host", "nic", "comm", "rank", "channel", "cause", "culprits", "message", "first_seen", "last_seen", "resolved_at"];
+  const head = ["id", "finding", "severity", "state", "job", "host", "nic", "comm", "rank", "channel", "cause", "culprits", "message", "seconds_per_step", "percent", "rank_hours", "first_seen", "last_seen", "resolved_at"];
   return [head, ...findings.map((one) => [
     one.id, one.finding, one.severity, one.state, one.job, one.host, one.nic, one.comm, one.rank, one.channel, one.cause,
-    (one.culprits ?? []).join(" "), one.message, one.first_seen, one.last_seen, one.resolved_at,
+    (one.culprits ?? []).join(" "), one.message, one.cost?.seconds_per_step, one.cost?.percent, one.cost?.rank_hours, one.first_seen, one.last_seen, one.resolved_at,
   ])];
 }

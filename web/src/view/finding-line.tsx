@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { causeWords } from "../pure/cause";
+import { costWords, highestCost } from "../pure/cost";
 import type { FindingGroup } from "../pure/findings";
 import { duration, list, moment, plural, rankRanges, since } from "../pure/format";
 import { kindName } from "../pure/findings";
@@ -21,6 +22,7 @@ export function FindingLine({ group, open, within = false, children }: {
   const nowMs = store.nowMs.value;
   const start = Math.min(...all.map((finding) => Date.parse(finding.began_at ?? finding.first_seen)));
   const also = others(group);
+  const cost = costWords(highestCost(all), first.state === "resolved");
   return (
     <li class={`finding severity-${first.severity} ${first.state}`}>
       <Mark kind={first.severity} label={first.severity} />
@@ -33,6 +35,7 @@ export function FindingLine({ group, open, within = false, children }: {
         {also !== "" && <p class="also">The same on {also}.</p>}
         <p class="about">
           <span>{kindName(first.finding)}</span>
+          {cost !== "" && <span class="cost">{cost}</span>}
           {first.cause !== "" && <span>cause: {causeWords(first.cause)}</span>}
           {!within && first.incident !== undefined && first.incident !== "" && (
             <span>

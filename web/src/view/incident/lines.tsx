@@ -1,4 +1,5 @@
 import type { Incident, Job } from "../../api";
+import { costWords, highestCost } from "../../pure/cost";
 import { kindName } from "../../pure/findings";
 import { integer, moment, opening, plural } from "../../pure/format";
 import { brief, isSilenced, timeWords, victimWords } from "../../pure/incidents";
@@ -58,6 +59,7 @@ export function IncidentList({ items, advice = false }: { items: Incident[]; adv
 function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
   const nowMs = store.nowMs.value;
   const victims = victimWords(one);
+  const cost = costWords(highestCost(store.firing.value.items.filter(({ id }) => one.findings.includes(id))));
   return (
     <li class={`finding severity-${one.severity} ${one.state}`} data-incident={one.id}>
       <Mark kind={one.severity} label={one.severity} />
@@ -69,6 +71,7 @@ function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
         <p class="about">
           <span>{kindName(one.finding)}</span>
           <span>{timeWords(one, nowMs)}</span>
+          {cost !== "" && <span class="cost">{cost}</span>}
           {victims !== "" && <span>{victims}</span>}
           {one.job !== "" && <span>{one.job}</span>}
           <Care one={one} nowMs={nowMs} />
