@@ -25,14 +25,15 @@ const PROVIDER = { issuer_host: "login.example.org", address: "https://ring.exam
 /** What is pictured: a name, a scenario, an address, what stands before the daemon or became of it, and
  * what somebody does. ONLY=WORDS pictures those alone whose name contains them. */
 const PICTURES = [
-  ...["empty", "degraded", "single", "killed", "partly", "huge", "no-nccl", "off", "long-names", "crowd"].map((scenario) => ({ name: scenario, scenario })),
-  ...[["hang", "rank_missing"], ["mismatch", "call_mismatch"], ["cycle", "order_deadlock"], ["init", "init_stuck"], ["crowd", "rank_missing"], ["long-names", "rank_missing"]].map(([scenario, kind]) => ({
+  ...["empty", "degraded", "single", "killed", "partly", "huge", "no-nccl", "off", "long-names", "long-hosts", "crowd"].map((scenario) => ({ name: scenario, scenario })),
+  ...[["hang", "rank_missing"], ["mismatch", "call_mismatch"], ["cycle", "order_deadlock"], ["init", "init_stuck"], ["crowd", "rank_missing"], ["long-names", "rank_missing"], ["long-hosts", "rank_missing"]].map(([scenario, kind]) => ({
     name: `${scenario}-incident`, scenario, at: `#/incidents/f-${kind}`,
   })),
   { name: "hang", scenario: "hang" },
   { name: "slow", scenario: "slow" },
   { name: "slow-incident", scenario: "slow", at: "#/incidents/f-slow" },
   { name: "slow-finding", scenario: "slow", at: "#/findings?id=f-slow" },
+  ...["communicators/9f3b5c6d7e8f", "hosts", "jobs/llm-7b-pretrain", "findings?id=f-rank_missing"].map((at) => ({ name: `long-hosts-${at.split("/")[0].split("?")[0]}`, scenario: "long-hosts", at: `#/${at}` })),
   { name: "incidents", scenario: "hang", at: "#/incidents" },
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },

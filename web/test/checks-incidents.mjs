@@ -4,6 +4,7 @@ import { counts, drawn, fits, goesTo, has, reads, says, titled, yields } from ".
 
 const HANG = "#/incidents/f-rank_missing";
 const WORLD = "#/communicators/9f3b5c6d7e8f";
+const EVERYWHERE = ["#/", "#/incidents", HANG, WORLD, "#/hosts", "#/jobs"];
 const GREEN = ".mark-ok";
 
 export const incidentChecks = {
@@ -213,7 +214,7 @@ export const incidentChecks = {
   },
 
   async "pages of incidents fit a telephone, also with names that nobody can remember"({ open }) {
-    for (const [scenario, ats] of [["long-names", ["#/", "#/incidents", HANG, WORLD, "#/hosts", "#/jobs"]], ["crowd", ["#/", HANG]], ["cycle", ["#/incidents/f-order_deadlock"]], ["mismatch", ["#/incidents/f-call_mismatch"]]]) {
+    for (const [scenario, ats] of [["long-names", EVERYWHERE], ["long-hosts", [...EVERYWHERE, "#/jobs/llm-7b-pretrain", "#/findings?id=f-rank_missing"]], ["crowd", ["#/", HANG]], ["cycle", ["#/incidents/f-order_deadlock"]], ["mismatch", ["#/incidents/f-call_mismatch"]]]) {
       const { page, mock } = await open(scenario, { width: 390, height: 844 });
       for (const at of ats) {
         await page.goto(mock.url + at);
@@ -221,6 +222,21 @@ export const incidentChecks = {
         await fits(page, `${scenario} ${at}`);
       }
     }
+  },
+
+  async "hosts are called by what tells them apart; the whole name is there for who points at one, and on its page"({ open }) {
+    const whole = "ip-10-128-2-17.us-west-2.compute.internal.training-cluster-blue.example.com";
+    const { page, mock } = await open("long-names");
+    await says(page, "h1", /^Rank 5 on ip-10-128-2-17 has not called/);
+    await says(page, `#hosts [data-host="${whole}"] th`, /ip-10-128-2-17$/);
+    await has(page, `#hosts [data-host="${whole}"] .host-name`, "title", new RegExp(`^${whole}$`));
+    await has(page, "#hosts .why .host-name", "title", new RegExp(`^${whole}$`));
+    await page.goto(`${mock.url}${HANG}`);
+    await says(page, ".page-head h2", new RegExp(`Rank 5 on ${whole} has not`));
+    await page.goto(`${mock.url}${WORLD}`);
+    await says(page, '#ranks [data-rank="5"] .name', /^ip-10-128-2-17$/);
+    await page.goto(`${mock.url}#/hosts/${whole}`);
+    await says(page, ".page-head h2", new RegExp(`${whole}$`));
   },
 
   async "axe-core finds nothing serious on the pages of incidents, light and dark"({ open, faults }) {

@@ -220,6 +220,8 @@ export const SCENARIOS = {
     hostName: (i) => `ip-10-128-${i}-17.us-west-2.compute.internal.training-cluster-blue.example.com`,
     hang: { ...HANGS.hang, message: "rank 5 on ip-10-128-2-17.us-west-2.compute.internal.training-cluster-blue.example.com has not called AllReduce #1042 that 7 ranks wait in: it is blocked reading /mnt/shared-filesystem/projects/foundation-models/pretraining/data/shards/tokenized/train-00017-of-16384.tar.zst" },
   })],
+  // As long as the name of a host may be, and nothing that could be cut.
+  "long-hosts": (now, tick) => [cluster(now, { tick, perHost: 4, hostName: (i) => `${"accelerated-pretraining-machine-".repeat(3).slice(0, 59 - i)}x${"-0042".slice(0, 3 + i)}`, hang: { ...HANGS.hang, message: `rank 5 on ${"accelerated-pretraining-machine-".repeat(3).slice(0, 58)}x-004 has not called AllReduce #1042 that 15 ranks wait in: it is blocked reading /mnt/nfs/shards/train-00017.tar` } })],
   partly: (now, tick) => [cluster(now, { tick, partly: true, oddHost: 1 })],
   incomplete: (now, tick) => [cluster(now, { tick, missing: [5, 6], transport: "NET/Socket" })],
   unknown: (now, tick) => [cluster(now, { tick, graph: false })],

@@ -6,6 +6,7 @@ import type { HostsRoute } from "../pure/route";
 import * as store from "../state/store";
 import { Export } from "../view/export";
 import { HeatMap } from "../view/heat-map";
+import { HostName } from "../view/host-name";
 import { hostRows, ShadeChoice, shadeOf } from "../view/hosts";
 import { Mark } from "../view/mark";
 import { Panel } from "../view/panel";
@@ -115,7 +116,7 @@ function Row({ host }: { host: HostSummary }) {
     <tbody class={`is-${mark.kind}`} data-host={host.host} title={mark.loud ? undefined : mark.why}>
     <tr>
       <th scope="row">
-        <a href={store.link({ page: "host", host: host.host })}>{host.host}</a>
+        <a href={store.link({ page: "host", host: host.host })}><HostName of={host.host} /></a>
       </th>
       <td class="state">
         <Mark kind={mark.kind} /> {mark.label}

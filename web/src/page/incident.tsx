@@ -58,7 +58,7 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
       crumbs={[["Incidents", store.link({ page: "incidents" })]]}
       name={
         <>
-          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(opening(one.sentence))}
+          <Mark kind={one.severity} label={`${one.severity}${one.state === "resolved" ? ", over" : ""}`} /> {withCommands(opening(one.sentence), (part) => part)}
         </>
       }
     >

@@ -106,9 +106,9 @@ export interface Layout {
   hops: HopLine[];
 }
 
-/** `expanded`: the host whose ranks are drawn one by one where the ring is drawn by hosts. */
-export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (rank: number) => string | null, expanded?: string): Layout {
-  const longest = Math.max(0, ...ring.order.map((hop) => Math.min(MAX_NAME_CHARS, hop.host.length)));
+/** `expanded`: the host whose ranks are drawn one by one where the ring is drawn by hosts; `nameOf`: what the drawing calls a host. */
+export function layout(ring: Ring, widthPx: number, nRanks: number, hostOf: (rank: number) => string | null, expanded?: string, nameOf: (host: string) => string = (host) => host): Layout {
+  const longest = Math.max(0, ...ring.order.map((hop) => Math.min(MAX_NAME_CHARS, nameOf(hop.host).length)));
   // On a telephone names go inside, where nothing else is written then.
   const inside = widthPx < MIN_OUTSIDE_WIDTH_PX;
   const sideRoom = inside ? 14 : Math.min(widthPx * MAX_SIDE_SHARE, (longest + 2) * CHAR_PX + 16);

@@ -6,6 +6,7 @@ import { byUrgency, byWeight } from "../pure/choose";
 import { inTrouble } from "../pure/condition";
 import type { Fault } from "../pure/fault";
 import { suspects, worstIncidentsFirst } from "../pure/incidents";
+import { shortNames } from "../pure/host-names";
 import { distinctNames } from "../pure/names";
 import { positions } from "../pure/positions";
 import { resolve } from "../pure/range";
@@ -82,6 +83,13 @@ export const health = computed(() => healthAnswer.value.value);
 export const incidents = computed(() => worstIncidentsFirst(incidentsAnswer.value.value?.items ?? []));
 export const jobs = computed(() => jobsAnswer.value.value ?? none as List<Job>);
 export const hosts = computed(() => hostsAnswer.value.value ?? none as List<HostSummary>);
+/** Names of every host known; made anew only where there are others. */
+const allHosts = computed(() => [...new Set([...hosts.value.items.map(({ host }) => host), ...jobs.value.items.flatMap((one) => one.hosts)])].sort().join("\n"));
+/** What lists call them, by whole name. */
+export const hostNames = computed((): ReadonlyMap<string, string> => shortNames(allHosts.value === "" ? [] : allHosts.value.split("\n")));
+export function shortHost(host: string): string {
+  return hostNames.value.get(host) ?? host;
+}
 export const firing = computed(() => firingAnswer.value.value ?? none as List<Finding>);
 
 export const sortedJobs = computed(() => [...jobs.value.items].sort(byUrgency));

@@ -4,6 +4,7 @@ import { byWeight } from "../pure/choose";
 import { integer, list, moment, plural, rateOf } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import * as store from "../state/store";
+import { HostName } from "./host-name";
 import { Mark } from "./mark";
 import { Purpose } from "./purpose";
 import { communicatorMark } from "./standing";
@@ -71,10 +72,10 @@ function Row({ one, name }: { one: CommunicatorSummary; name: string }) {
       <td data-label="Hosts" class="number">{integer(one.hosts.length)}</td>
       <td data-label="Channels" class="number">{known ? `${one.base ?? "–"} → ${one.final_channels ?? "–"}` : "not known"}</td>
       <td data-label="Held back by">
-        {one.culprits.length === 0 ? <span class="quiet">–</span> : one.culprits.length > 3 ? list(one.culprits, 3) : one.culprits.map((host, i) => (
+        {one.culprits.length === 0 ? <span class="quiet">–</span> : one.culprits.length > 3 ? list(one.culprits.map(store.shortHost), 3) : one.culprits.map((host, i) => (
           <span key={host}>
             {i > 0 && ", "}
-            <a href={store.link({ page: "communicator", comm: one.id, host })}>{host}</a>
+            <a href={store.link({ page: "communicator", comm: one.id, host })}><HostName of={host} /></a>
           </span>
         ))}
       </td>

@@ -4,6 +4,7 @@ import { moment, plural } from "../pure/format";
 import { useList } from "../state/api";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
+import { HostName } from "./host-name";
 
 /** Rows of changed hops drawn; a ring turned round changes them all. */
 const MAX_HOPS = 200;
@@ -95,7 +96,7 @@ function HopRow({ hop }: { hop: HopChange }) {
       <th scope="row" class="number">
         <a href={store.link({ ...comm.at.value, channel: hop.channel, rank: hop.rank })}>{hop.rank}</a>
       </th>
-      <td data-label="Host">{parts.includes("host") ? `${before.host} → ${after.host}` : after.host}</td>
+      <td data-label="Host">{parts.includes("host") ? `${store.shortHost(before.host)} → ${store.shortHost(after.host)}` : <HostName of={after.host} />}</td>
       <td data-label="Changed">{parts.join(", ")}</td>
       <td data-label="Before">{`${turned ? `to ${before.next}, ` : ""}${way(before)}`}</td>
       <td data-label="Now">{`${turned ? `to ${after.next}, ` : ""}${way(after)}`}</td>

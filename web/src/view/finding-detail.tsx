@@ -6,6 +6,7 @@ import { duration, integer, list, moment, plural } from "../pure/format";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
+import { HostName } from "./host-name";
 import { withCommands } from "./with-commands";
 
 /** Subjects listed of a conclusion that many share. */
@@ -37,7 +38,7 @@ function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
     <ul class="places" aria-label="Go to">
       {hosts.slice(0, MAX_SUBJECTS).map((host) => (
         <li key={host}>
-          <a class="chip" href={store.link({ page: "host", host })}>{host}</a>
+          <a class="chip" href={store.link({ page: "host", host })}><HostName of={host} /></a>
         </li>
       ))}
       {hosts.length > MAX_SUBJECTS && <li class="quiet">and {integer(hosts.length - MAX_SUBJECTS)} more</li>}

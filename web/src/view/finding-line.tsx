@@ -42,7 +42,7 @@ export function FindingLine({ group, open, within = false, children }: {
               <a href={store.link({ page: "incident", incident: first.incident })}>incident</a>
             </span>
           )}
-          {first.culprits !== undefined && first.culprits.length > 0 && <span>held back by {list(first.culprits)}</span>}
+          {first.culprits !== undefined && first.culprits.length > 0 && <span>held back by {list(first.culprits.map(store.shortHost))}</span>}
           {first.job !== "" && store.jobs.value.items.length > 1 && <span>{first.job}</span>}
           {comms.length > 1 && <span title={comms.map(nameOf).join(", ")}>{named(comms)}</span>}
           <span>
@@ -77,7 +77,7 @@ function named(comms: string[]): string {
 }
 
 function others({ first, all, hosts }: FindingGroup): string {
-  if (hosts.length > 1) return `${plural(hosts.length - 1, "other host")}: ${list(hosts.slice(1), 5)}`;
+  if (hosts.length > 1) return `${plural(hosts.length - 1, "other host")}: ${list(hosts.slice(1).map(store.shortHost), 5)}`;
   const ranks = [...new Set(all.flatMap((finding) => (finding.rank === undefined ? [] : [finding.rank])))].filter((rank) => rank !== first.rank);
   if (ranks.length === 0) return "";
   return ranks.length === 1 ? `rank ${ranks[0]}` : `ranks ${rankRanges(ranks)}`;

@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { HealthLevel } from "../api";
 import { bandwidth, duration, integer, moment, plural, words } from "../pure/format";
 import * as store from "../state/store";
+import { HostName, withHosts } from "./host-name";
 import { inBrief } from "./incident/lines";
 import { Mark, type MarkKind } from "./mark";
 import { withCommands } from "./with-commands";
@@ -98,7 +99,7 @@ function Unknown({ lines }: { lines: string[] }) {
 function wholeNames(sentence: string): ComponentChildren {
   return sentence
     .split(/(\S*-\S*)/)
-    .map((part, i) => (i % 2 === 1 && part.length < 24 ? <span class="whole">{part}</span> : part));
+    .map((part, i) => (i % 2 === 1 && part.length < 24 ? <span class="whole">{withHosts(part)}</span> : withHosts(part)));
 }
 
 function Facts() {
@@ -120,7 +121,7 @@ function Facts() {
         <Fact name="Look at">
           {suspects.slice(0, MAX_SUSPECTS).map((host) => (
             <a key={host} href={store.link({ page: "host", host })}>
-              <b>{host}</b>
+              <b><HostName of={host} /></b>
             </a>
           ))}
           {suspects.length > MAX_SUSPECTS && <small>and {suspects.length - MAX_SUSPECTS} more</small>}

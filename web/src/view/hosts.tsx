@@ -7,6 +7,7 @@ import { SHADE_NAMES, SHADES, type Shade } from "../pure/heat";
 import type { Place, Route } from "../pure/route";
 import * as store from "../state/store";
 import { HeatMap } from "./heat-map";
+import { HostName } from "./host-name";
 import { inBrief } from "./incident/lines";
 import { Mark } from "./mark";
 import { Export } from "./export";
@@ -120,7 +121,7 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
         <th scope="row">
           <a href={store.link({ page: "host", host: host.host })}>
             <Mark kind={mark.kind} label={mark.label} />
-            {host.host}
+            <HostName of={host.host} />
           </a>
         </th>
         <td class="number">{host.init_channels ?? "–"}</td>

@@ -50,7 +50,7 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
   const series = useMemo(() => (answer.value !== undefined && rate ? settled(answer.value, store.nowMs.peek()) : answer.value), [answer.value, rate]);
   const drawn = useMemo(() => (series === undefined ? undefined : heaviest(merge(series.lines, keyOf), COLOURS)), [series]);
   const names = store.communicatorNames.value;
-  const label = (key: string) => (by.value === "comm" ? (names.get(key) ?? key) : by.value === "primitive" ? primitiveName(key) : key);
+  const label = (key: string) => (by.value === "comm" ? (names.get(key) ?? key) : by.value === "primitive" ? primitiveName(key) : store.shortHost(key));
   const lines = useMemo(
     (): Line[] => (drawn?.lines ?? []).map(({ key, values }) => ({ label: label(key), values })).sort((a, b) => byName(a.label, b.label)).map((line, i) => ({ ...line, colour: i })),
     [drawn, names],

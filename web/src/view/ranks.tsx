@@ -6,6 +6,7 @@ import { rankRows } from "../pure/tables";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Export } from "./export";
+import { HostName } from "./host-name";
 import { Mark } from "./mark";
 import { Panel } from "./panel";
 import { rankMark, standingMark } from "./standing";
@@ -41,7 +42,7 @@ export function RanksPanel() {
           {offered.length > 2 && <States offered={offered} wanted={wanted} />}
           {host !== undefined && (
             <a class="chip" href={store.link({ ...comm.at.value, host: undefined })} aria-label={`Only ${host}; show every host`}>
-              only {host} <span aria-hidden="true">✕</span>
+              only <HostName of={host} /> <span aria-hidden="true">✕</span>
             </a>
           )}
           {store.watched.value !== undefined && (
@@ -136,7 +137,7 @@ function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused:
         <a href={store.link({ ...comm.at.value, rank: rank.rank })}>{rank.rank}</a>
       </th>
       <td class="name" title={`process ${rank.pid}`}>
-        <a href={store.link({ page: "host", host: rank.host })}>{rank.host}</a>
+        <a href={store.link({ page: "host", host: rank.host })}><HostName of={rank.host} /></a>
       </td>
       {gpu && <td class="wide gpu">{rank.gpu ?? "–"}</td>}
       <td class="state" title={mark.why}>

@@ -2,6 +2,7 @@ import type { Hop, OddHop, Ring } from "../api";
 import { plural, primitiveName, rankRanges, size } from "../pure/format";
 import type { Layout, Place } from "../pure/ring";
 import { link } from "../state/store";
+import { HostName } from "./host-name";
 import { Mark } from "./mark";
 import type { Scene } from "./ring-scene";
 
@@ -66,7 +67,7 @@ function AtPlace(props: Props & { place: Place }) {
     return (
       <>
         <p class="ring-channel">{place.ranks.length === 1 ? "Rank" : "Ranks"} {rankRanges(place.ranks, 4)}</p>
-        <p>{place.host ?? "host not known"}</p>
+        <p>{place.host === null ? "host not known" : <HostName of={place.host} />}</p>
         <p class="bad">{place.ranks.length === 1 ? "Its place" : "Their places"} in the ring {place.ranks.length === 1 ? "is" : "are"} not known.</p>
       </>
     );
@@ -78,7 +79,7 @@ function AtPlace(props: Props & { place: Place }) {
 function HostDetails({ scene, place, hop }: Props & { place: Place; hop: Hop }) {
   return (
     <>
-      <p class="ring-channel">{place.host}</p>
+      <p class="ring-channel">{place.host !== null && <HostName of={place.host} />}</p>
       <p>
         {scene.degraded.has(hop.host) && <Mark kind="warning" label="in trouble" />} {plural(place.ranks.length, "rank")}: {rankRanges(place.ranks, 4)}
       </p>
@@ -105,8 +106,8 @@ function HopDetails({ ring, scene, hop }: Props & { hop: Hop }) {
         <span class="unseen"> to </span> {hop.next}
       </p>
       <p>
-        {scene.degraded.has(hop.host) && <Mark kind="warning" label="in trouble" />} <a href={link({ page: "host", host: hop.host })}>{hop.host}</a>
-        {next !== hop.host && <> → {next === undefined ? "?" : <a href={link({ page: "host", host: next })}>{next}</a>}</>}
+        {scene.degraded.has(hop.host) && <Mark kind="warning" label="in trouble" />} <a href={link({ page: "host", host: hop.host })}><HostName of={hop.host} /></a>
+        {next !== hop.host && <> → {next === undefined ? "?" : <a href={link({ page: "host", host: next })}><HostName of={next} /></a>}</>}
       </p>
       <Way hop={hop} next={next} />
       {hop.sent_bytes !== null && hop.sent_bytes > 0 && <p>{size(hop.sent_bytes)} sent over the network</p>}

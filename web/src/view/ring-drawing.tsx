@@ -3,6 +3,7 @@ import type { RankState } from "../api";
 import { plural, rankRanges } from "../pure/format";
 import { byName } from "../pure/names";
 import { MAX_NAME_CHARS, type Arc, type HopLine, type Layout, type Place } from "../pure/ring";
+import * as store from "../state/store";
 import type { Scene } from "./ring-scene";
 
 /** Hosts and hops. Drawn anew only when something in it changed: a thousand ranks are some thousand elements. */
@@ -88,7 +89,8 @@ function isLabelled(arc: Arc, index: number, drawn: Layout, always: boolean): bo
 
 function HostArc(props: { arc: Arc; odd: boolean; degraded: boolean; faded: boolean; labelled: boolean }) {
   const { arc, degraded } = props;
-  const name = arc.host.length > MAX_NAME_CHARS ? `…${arc.host.slice(1 - MAX_NAME_CHARS)}` : arc.host;
+  const short = store.shortHost(arc.host);
+  const name = short.length > MAX_NAME_CHARS ? `…${short.slice(1 - MAX_NAME_CHARS)}` : short;
   return (
     <g class={`host-arc${props.odd ? " odd" : ""}${degraded ? " degraded" : ""}${arc.short ? " short" : ""}${props.faded ? " faded" : ""}`} aria-hidden="true">
       {degraded && <path class="arc-edge" d={arc.path} />}

@@ -1,6 +1,7 @@
 import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Ring } from "../api";
 import { layout, nearest, type Layout, type Place } from "../pure/ring";
+import { hostNames } from "../state/store";
 import { RingDetails } from "./ring-details";
 import { RingBase, RingRanks } from "./ring-drawing";
 import { RingLegend } from "./ring-legend";
@@ -18,9 +19,10 @@ export function RingFigure({ ring, channels, scene, label = "Ring" }: { ring: Ri
   const [active, setActive] = useState<number | null>(null);
   const { byRank, nRanks, host, rank } = scene;
   const hostsKey = ring.complete ? "" : [...byRank.values()].map((one) => one.host).join();
+  const names = hostNames.value;
   const drawn = useMemo(
-    () => layout(ring, widthPx, nRanks, (one) => byRank.get(one)?.host ?? null, host),
-    [ring, widthPx, nRanks, hostsKey, host],
+    () => layout(ring, widthPx, nRanks, (one) => byRank.get(one)?.host ?? null, host, (one) => names.get(one) ?? one),
+    [ring, widthPx, nRanks, hostsKey, host, names],
   );
   // Who expands a host by keyboard goes on at its first rank.
   useLayoutEffect(() => setActive((last) => (last === null || !drawn.byHosts ? null : firstOf(drawn, host))), [ring.channel, host]);

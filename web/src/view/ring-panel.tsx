@@ -9,6 +9,7 @@ import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Changes, ComparePicker } from "./compare";
 import { Export } from "./export";
+import { HostName } from "./host-name";
 import { Panel } from "./panel";
 import { RingFigure } from "./ring-figure";
 import type { Scene } from "./ring-scene";
@@ -114,7 +115,7 @@ function HostHops({ ring, host }: { ring: Ring; host: string }) {
   if (out.length === 0) return null;
   return (
     <p class="host-hops">
-      Out of <a href={store.link({ page: "host", host })}>{host}</a> on channel {ring.channel}:{" "}
+      Out of <a href={store.link({ page: "host", host })}><HostName of={host} /></a> on channel {ring.channel}:{" "}
       {out.map((hop, i) => (
         <span key={hop.rank}>
           {i > 0 && ", "}

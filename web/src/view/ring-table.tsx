@@ -2,6 +2,7 @@ import { signal } from "@preact/signals";
 import type { Ring } from "../api";
 import { plural, size, words } from "../pure/format";
 import { link } from "../state/store";
+import { HostName } from "./host-name";
 import type { Scene } from "./ring-scene";
 
 const open = signal(false);
@@ -36,7 +37,7 @@ export function RingTable({ ring, scene }: { ring: Ring; scene: Scene }) {
                 <tr key={hop.rank} class={`${scene.degraded.has(hop.host) ? "degraded" : ""}${scene.changed.has(hop.rank) ? " changed" : ""}`}>
                   <th scope="row" class="number">{hop.rank}</th>
                   <td>
-                    <a href={link({ page: "host", host: hop.host })}>{hop.host}</a>
+                    <a href={link({ page: "host", host: hop.host })}><HostName of={hop.host} /></a>
                   </td>
                   <td>{hop.gpu ?? "–"}</td>
                   <td>

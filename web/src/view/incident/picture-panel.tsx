@@ -6,6 +6,7 @@ import { culpritName } from "../../pure/incidents";
 import { hostRows, membersOf, picture, ROLE_WORDS, waitingSentence, type Member } from "../../pure/waits";
 import { useApi } from "../../state/api";
 import * as store from "../../state/store";
+import { HostName } from "../host-name";
 import { Panel } from "../panel";
 import { useWidth } from "../use-width";
 import { CircleDrawing } from "./circle-drawing";
@@ -105,7 +106,8 @@ function Drawn({ incident, communicator }: { incident: IncidentDetail; communica
   const box = useRef<HTMLDivElement>(null);
   const widthPx = Math.max(MIN_WIDTH_PX, Math.min(MAX_WIDTH_PX, useWidth(box)));
   const members = useMemo(() => membersOf(incident, communicator), [incident, communicator]);
-  const drawn = useMemo(() => picture(members, widthPx), [members, widthPx]);
+  const names = store.hostNames.value;
+  const drawn = useMemo(() => picture(members.map((one) => ({ ...one, ...(one.host === undefined ? {} : { host: names.get(one.host) ?? one.host }) })), widthPx), [members, widthPx, names]);
   const waiting = waitingSentence(members);
   const who = culpritName(incident.culprits);
   const sentence = incident.resolved_at != null ? "It is over: nobody waits any more because of it." : `${waiting === "" ? "No rank is seen to wait" : waiting}${who === "" || waiting === "" ? "" : `, for ${who}`}.`;
@@ -142,7 +144,7 @@ function Table({ members }: { members: Member[] }) {
           <tbody>
             {rows.slice(0, MAX_ROWS).map((row) => (
               <tr key={`${row.role} ${row.host}`} class={row.role === "culprit" ? "is-culprit" : ""}>
-                <th scope="row">{row.host === "" ? "not known" : <a href={store.link({ page: "host", host: row.host })}>{row.host}</a>}</th>
+                <th scope="row">{row.host === "" ? "not known" : <a href={store.link({ page: "host", host: row.host })}><HostName of={row.host} /></a>}</th>
                 <td>{rankRanges(row.ranks)}</td>
                 <td class="number">{integer(row.ranks.length)}</td>
                 <td>{ROLE_WORDS[row.role]}</td>

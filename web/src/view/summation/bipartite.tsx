@@ -4,6 +4,7 @@ import { BAR_PX, type Band, type Node, type Picture, type ServiceNode } from "..
 import type { ServiceState, WorkerState } from "../../pure/summation/trouble";
 import type { Pointed } from "../../pure/summation/walk";
 import { overWords, serviceWords, share, workerWords } from "../../pure/summation/words";
+import { shortHost } from "../../state/store";
 
 /** Shapes that stand before a name: trouble is seen without colour. */
 export const GLYPHS: Record<WorkerState | ServiceState, string> = { ok: "", late: "▲ ", waited: "◆ ", over: "▲ ", lost: "✕ " };
@@ -147,7 +148,7 @@ function Name({ node, x, anchor, oneLine }: { node: Node; x: number; anchor: "st
     return (
       <text x={x} y={node.y + 4} text-anchor={anchor}>
         {GLYPHS[node.state]}
-        <tspan class="member-name">{node.name.replace(/^worker |^server /, "")}</tspan> <tspan class="member-host">{node.host}</tspan>
+        <tspan class="member-name">{node.name.replace(/^worker |^server /, "")}</tspan> <tspan class="member-host">{shortHost(node.host)}</tspan>
       </text>
     );
   }
@@ -158,7 +159,7 @@ function Name({ node, x, anchor, oneLine }: { node: Node; x: number; anchor: "st
         {node.name}
       </text>
       <text class="member-host" x={x} y={node.y + 14} text-anchor={anchor}>
-        {node.host}
+        {shortHost(node.host)}
       </text>
     </>
   );

@@ -62,7 +62,7 @@ function WorkerPicker({ group, at }: { group: SummationGroupDetail; at: Summatio
         <option value="">all, summed</option>
         {group.workers.map((one) => (
           <option key={one.index} value={one.index}>
-            {one.index} · {one.host}
+            {one.index} · {store.shortHost(one.host)}
           </option>
         ))}
       </select>

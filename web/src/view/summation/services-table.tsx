@@ -4,6 +4,7 @@ import { bandwidth, integer, size } from "../../pure/format";
 import type { ServiceState, Troubles } from "../../pure/summation/trouble";
 import { ns, overWords, serviceName, share } from "../../pure/summation/words";
 import * as store from "../../state/store";
+import { HostName } from "../host-name";
 import { GLYPHS } from "./bipartite";
 
 /** Rows before all are asked for. */
@@ -62,7 +63,7 @@ function Row({ one, state }: { one: SummationService; state: ServiceState }) {
         {state === "lost" && <small class="bad"> lost</small>}
       </th>
       <td data-label="Host">
-        <a href={store.link({ page: "host", host: one.host })}>{one.host}</a>
+        <a href={store.link({ page: "host", host: one.host })}><HostName of={one.host} /></a>
       </td>
       <td data-label="Share" class="number">
         {share(one.share)}

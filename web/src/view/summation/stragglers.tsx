@@ -7,6 +7,7 @@ import type { Troubles, WorkerState } from "../../pure/summation/trouble";
 import { ns, percent } from "../../pure/summation/words";
 import * as store from "../../state/store";
 import { Export } from "../export";
+import { HostName } from "../host-name";
 import { Panel } from "../panel";
 import { GLYPHS } from "./bipartite";
 
@@ -68,7 +69,7 @@ function Row({ one, state, scale, at }: { one: SummationWorker; state: WorkerSta
         </a>
         {state !== "ok" && <small class={state === "late" ? "late" : "bad"}> {WORDS[state]}</small>}
         <small class="host-of">
-          <a href={store.link({ page: "host", host: one.host })}>{one.host}</a>
+          <a href={store.link({ page: "host", host: one.host })}><HostName of={one.host} /></a>
         </small>
       </th>
       <td class="last-in">
