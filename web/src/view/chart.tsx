@@ -1,13 +1,15 @@
 import { useMemo } from "preact/hooks";
 import { bandwidth, bandwidthTicks, primitiveName } from "../pure/format";
+import { primitiveStyle } from "../pure/line-style";
 import type { Columns } from "../pure/series";
+import { LineKey } from "./line-key";
 import { Lines, type Line } from "./lines";
 
 /** Completed (solid) and issued (dashed) bytes per second. */
 export function Chart({ columns, fromMs, endMs }: { columns: Columns; fromMs: number; endMs: number }) {
   const lines = useMemo((): Line[] => [
-    ...columns.primitives.map((label, i) => ({ label, colour: i, values: columns.completed[i]! })),
-    ...columns.primitives.map((label, i) => ({ label: `${label} issued`, colour: i, values: columns.issued[i]!, dashed: true })),
+    ...columns.primitives.map((label, i) => ({ label, style: primitiveStyle(label), values: columns.completed[i]! })),
+    ...columns.primitives.map((label, i) => ({ label: `${label} issued`, style: primitiveStyle(label), values: columns.issued[i]!, dashed: true })),
   ], [columns]);
   return (
     <Lines
@@ -20,7 +22,13 @@ export function Chart({ columns, fromMs, endMs }: { columns: Columns; fromMs: nu
       leastTop={1000}
       readout={(index) => readout(columns, index)}
     >
-      <span class="key solid" /> completed <span class="key dashed" /> issued, bytes per second over all ranks
+      {columns.primitives.map((primitive) => (
+        <span key={primitive} class="key-word">
+          <LineKey style={primitiveStyle(primitive)} />
+          {primitiveName(primitive)}
+        </span>
+      ))}
+      <span class="key dashed" /> issued, bytes per second over all ranks
     </Lines>
   );
 }

@@ -2,6 +2,7 @@ import { signal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Series, SeriesLine } from "../api";
 import { bandwidth, bandwidthTicks, plural, primitiveName, size } from "../pure/format";
+import { primitiveStyle } from "../pure/line-style";
 import { byName } from "../pure/names";
 import { seriesQuery, stepS } from "../pure/range";
 import { heaviest, merge, settled } from "../pure/series";
@@ -9,7 +10,8 @@ import { seriesRows } from "../pure/tables";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
-import { COLOURS, Lines, type Line } from "./lines";
+import { LineKey } from "./line-key";
+import { Lines, MAX_LINES, type Line } from "./lines";
 import { Panel } from "./panel";
 
 const BY = ["primitive", "host", "comm"] as const;
@@ -48,11 +50,11 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
   const everyMs = useComputed(() => Math.max(5_000, stepS(store.range.value) * 1000)).value;
   const answer = useApi<Series>(path, { on: "never", everyMs });
   const series = useMemo(() => (answer.value !== undefined && rate ? settled(answer.value, store.nowMs.peek()) : answer.value), [answer.value, rate]);
-  const drawn = useMemo(() => (series === undefined ? undefined : heaviest(merge(series.lines, keyOf), COLOURS)), [series]);
+  const drawn = useMemo(() => (series === undefined ? undefined : heaviest(merge(series.lines, keyOf), MAX_LINES)), [series]);
   const names = store.communicatorNames.value;
   const label = (key: string) => (by.value === "comm" ? (names.get(key) ?? key) : by.value === "primitive" ? primitiveName(key) : store.shortHost(key));
   const lines = useMemo(
-    (): Line[] => (drawn?.lines ?? []).map(({ key, values }) => ({ label: label(key), values })).sort((a, b) => byName(a.label, b.label)).map((line, i) => ({ ...line, colour: i })),
+    (): Line[] => (drawn?.lines ?? []).map(({ key, values }) => ({ label: label(key), values, key })).sort((a, b) => byName(a.label, b.label)).map((line, i) => ({ ...line, style: by.value === "primitive" ? primitiveStyle(line.key) : i })),
     [drawn, names],
   );
   const times = useMemo(() => (series?.times_ms ?? []).map((ms) => ms / 1000), [series]);
@@ -87,7 +89,7 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
         >
           {lines.map((line) => (
             <span key={line.label} class="key-word">
-              <i class={`swatch line-${line.colour}`} aria-hidden="true" />
+              <LineKey style={line.style} />
               {line.label}
             </span>
           ))}

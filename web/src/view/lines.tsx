@@ -2,22 +2,25 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
 import { clock } from "../pure/format";
+import { colourOf, isOpen, shapeOf, SHAPES } from "../pure/line-style";
 import { isDark } from "../state/theme";
 
 const HEIGHT_PX = 210;
 /** After so long the plotter is asked for again: the daemon was away. */
 const AGAIN_MS = 2_000;
 const FONT = "12px system-ui, sans-serif";
-/** Colours of lines; a further line begins anew. */
-export const COLOURS = 6;
+/** More lines than this nobody follows. */
+export const MAX_LINES = 6;
+/** Between the marks on a line. */
+const SHAPE_EVERY_PX = 96;
 
 const POWERS_OF_TWO = Array.from({ length: 61 }, (_, i) => 2 ** i);
 
 export interface Line {
   label: string;
   values: (number | null)[];
-  /** Which of the colours. */
-  colour: number;
+  /** Which colour and shape, see `pure/line-style.ts`. */
+  style: number;
   dashed?: boolean;
 }
 
@@ -53,7 +56,7 @@ export function Lines(props: Props) {
   /** How often the plotter was asked for in vain. */
   const [failures, setFailures] = useState(0);
   const dark = isDark();
-  const shape = lines.map((line) => `${line.label}${line.dashed}${line.colour}`).join();
+  const shape = lines.map((line) => `${line.label}${line.dashed}${line.style}`).join();
 
   useEffect(() => {
     const element = box.current;
@@ -134,12 +137,35 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
       {},
       ...latest.current.lines.map((line) => ({
         label: line.label,
-        stroke: token(`--line-${line.colour % COLOURS}`),
+        stroke: token(`--line-${colourOf(line.style)}`),
         width: line.dashed ? 1 : 2,
         ...(line.dashed ? { dash: [3, 3] } : {}),
         points: { show: false },
       })),
     ],
-    hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)],
+      draw: [(plot) => latest.current.lines.forEach((line, i) => !line.dashed && drawShapes(plot, i + 1, line, token))],
+    },
   };
+}
+
+/** The shape of a line's style, here and there on it: lines are told apart without colour. Those of one chart stand at different places. */
+function drawShapes(plot: uPlot, index: number, { style, values }: Line, token: (name: string) => string): void {
+  const { ctx, bbox } = plot;
+  const scale = devicePixelRatio;
+  const shape = shapeOf(style);
+  const path = new Path2D(SHAPES[shape]);
+  ctx.save();
+  ctx.fillStyle = ctx.strokeStyle = token(`--line-${colourOf(style)}`);
+  ctx.lineWidth = 2;
+  for (let px = SHAPE_EVERY_PX * (0.4 + 0.16 * index); px * scale < bbox.width; px += SHAPE_EVERY_PX) {
+    const at = plot.posToIdx(px);
+    const value = values[at];
+    if (value == null) continue;
+    ctx.setTransform(scale, 0, 0, scale, plot.valToPos(plot.data[0][at]!, "x", true), plot.valToPos(value, "y", true));
+    if (isOpen(shape)) ctx.stroke(path);
+    else ctx.fill(path);
+  }
+  ctx.restore();
 }

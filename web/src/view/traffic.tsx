@@ -1,6 +1,7 @@
 import { useComputed } from "@preact/signals";
 import type { PrimitiveTotals } from "../api";
 import { bandwidth, integer, plural, primitiveName, size } from "../pure/format";
+import { primitiveStyle } from "../pure/line-style";
 import { seriesQuery } from "../pure/range";
 import { columns } from "../pure/series";
 import { primitiveRows } from "../pure/tables";
@@ -8,6 +9,7 @@ import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Chart } from "./chart";
 import { Export } from "./export";
+import { LineKey } from "./line-key";
 import { Panel } from "./panel";
 import { withCommands } from "./with-commands";
 
@@ -39,7 +41,7 @@ export function Traffic() {
       ) : (
         <>
           <Chart columns={drawn.value} fromMs={comm.chartFromMs.value} endMs={comm.chartEndMs.value} />
-          <Totals totals={totals} order={drawn.value.primitives} />
+          <Totals totals={totals} />
         </>
       )}
     </Panel>
@@ -54,7 +56,7 @@ function graphs(one: PrimitiveTotals): string {
   return `+ ${integer(one.captured_calls)} in CUDA graphs, ${runs}`;
 }
 
-function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] }) {
+function Totals({ totals }: { totals: PrimitiveTotals[] }) {
   const failed = totals.some((one) => one.failed_calls > 0);
   return (
     <div class="scroller" tabIndex={0} role="region" aria-label="Bytes by primitive">
@@ -75,7 +77,7 @@ function Totals({ totals, order }: { totals: PrimitiveTotals[]; order: string[] 
           {totals.map((one) => (
             <tr key={one.primitive} data-primitive={one.primitive}>
               <th scope="row">
-                <i class={`swatch line-${order.indexOf(one.primitive) % 6}`} aria-hidden="true" />
+                <LineKey style={primitiveStyle(one.primitive)} />
                 {primitiveName(one.primitive)}
               </th>
               <td data-label="algbw" class="number strong">{bandwidth(one.completed_bytes_per_s)}</td>

@@ -9,7 +9,8 @@ import { againstOptimum, historyRows, multiple, named, perSecond } from "../../p
 import { useApi, type Answer } from "../../state/api";
 import * as store from "../../state/store";
 import { Export } from "../export";
-import { COLOURS, Lines, type Line } from "../lines";
+import { LineKey } from "../line-key";
+import { Lines, MAX_LINES, type Line } from "../lines";
 import { Panel } from "../panel";
 
 /** How the group went over the time range: what was summed and received, how fast rounds were over, who was late by how much. */
@@ -66,8 +67,8 @@ interface Props {
 
 function OverTime({ id, of, title, lines: all, say, ticks, leastTop, children }: Props) {
   const { series, answer, path } = of;
-  const drawn = heaviest(all, COLOURS);
-  const lines: Line[] = drawn.lines.map(({ key, values }, colour) => ({ label: key, values, colour }));
+  const drawn = heaviest(all, MAX_LINES);
+  const lines: Line[] = drawn.lines.map(({ key, values }, style) => ({ label: key, values, style }));
   const name = title.toLowerCase().replaceAll(/[^a-z]+/g, "-");
   return (
     <section class="over-time" aria-label={title}>
@@ -90,7 +91,7 @@ function OverTime({ id, of, title, lines: all, say, ticks, leastTop, children }:
         >
           {lines.map((line) => (
             <span key={line.label} class="key-word">
-              <i class={`swatch line-${line.colour}`} aria-hidden="true" />
+              <LineKey style={line.style} />
               {line.label}
             </span>
           ))}
