@@ -86,8 +86,11 @@ export const ringChecks = {
 
   async "ranks are sorted and filtered"({ open }) {
     const { page } = await open("killed", { at: `${RAILS}?view=ranks` });
+    await reads(page, "#ranks tbody th", "3");
+    await says(page, '#ranks th[aria-sort="ascending"]', /^State/);
     await page.click("#ranks thead >> text=Rank");
-    await counts(page, '#ranks th[aria-sort="ascending"]', 1);
+    await says(page, '#ranks th[aria-sort="ascending"]', /^Rank/);
+    await reads(page, "#ranks tbody th", "0");
     await page.click("#ranks thead >> text=Rank");
     await reads(page, "#ranks tbody th", "7");
     await counts(page, '#ranks th[aria-sort="descending"]', 1);

@@ -40,8 +40,10 @@ const ORDERS: Record<RankSort, (a: Rank, b: Rank, accused: ReadonlySet<number>) 
   operation: (a, b) => (b.operation?.duration_s ?? 0) - (a.operation?.duration_s ?? 0),
 };
 
-/** Gone first, then those that are accused, then what stands worse. */
+/** Gone first, then those that are accused, then what stands worse; who only waits needs no look, but before who is well. */
 function weight(rank: Rank, accused: ReadonlySet<number>): number {
   const gone = rank.state === "killed" ? 20 : 0;
-  return gone + (accused.has(rank.rank) ? 10 : 0) + badness(rank.standing);
+  return gone + (accused.has(rank.rank) ? 10 : 0) + (rank.standing.waits === true ? WAITS : badness(rank.standing));
 }
+/** Between what is not known and what is degraded. */
+const WAITS = 1.5;

@@ -17,8 +17,8 @@ const FEW = 64;
 
 const all = signal(false);
 const filter = signal<RankFilter>("all");
-/** Null: by rank, but in a large communicator those to look at first. */
-const order = signal<{ sort: RankSort; descending: boolean } | null>(null);
+/** Those to look at first, until somebody wants them otherwise. */
+const order = signal<{ sort: RankSort; descending: boolean }>({ sort: "attention", descending: false });
 
 export function RanksPanel() {
   const { host, rank: named } = comm.at.value;
@@ -29,7 +29,7 @@ export function RanksPanel() {
   const offered = filters(ranks, accused);
   const wanted = offered.includes(filter.value) ? filter.value : "all";
   const few = ranks.length > FEW && !all.value;
-  const { sort, descending } = order.value ?? { sort: few ? "attention" as const : "rank" as const, descending: false };
+  const { sort, descending } = order.value;
   const chosen = choose(ranks, accused, { sort, descending, filter: wanted, host });
   const gpus = new Set(ranks.map((rank) => rank.gpu)).size > 1;
   const shown = few ? chosen.slice(0, FEW) : chosen;
@@ -69,7 +69,7 @@ export function RanksPanel() {
                 <Head name="Rank" by="rank" class="number" />
                 <Head name="Host" by="host" />
                 {gpus && <th scope="col" class="wide">GPU</th>}
-                <th scope="col">State</th>
+                <Head name="State" by="attention" title="Killed, failed and hung first, then degraded, then by rank" />
                 <Head name="Ch." by="channels" class="number wide" title="Init channels found → final channels in use" />
                 <Head name="Operation" by="operation" title="Those that the others wait for first, then the longest" />
               </tr>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Gpu, HostChannels, Nic } from "../../src/api";
+import type { Gpu, HostChannels, Nic, Standing } from "../../src/api";
 import { about, byTrouble, closest, errorWords, explains, linkRate, nicTrouble, payloadWords } from "../../src/pure/hardware";
 import { fallen } from "../../src/pure/history";
 import { choose, filters } from "../../src/pure/ranks";
@@ -76,6 +76,14 @@ test("ranks in the order asked for", () => {
   expect(order("host")).toEqual([0, 1, 3, 2]);
   expect(order("channels")).toEqual([2, 0, 1, 3]);
   expect(order("operation")).toEqual([3, 0, 1, 2]);
+});
+
+test("of ranks those come first that need a look: failed, hung, degraded; who only waits comes after them, and of equals the lower rank", () => {
+  const stands = (number: number, condition: Standing["condition"], waits = false) => rank(number, { standing: { condition, reason: "", ...(waits ? { waits } : {}) } });
+  const all = [stands(0, "healthy"), stands(1, "hung", true), stands(2, "degraded"), stands(3, "unknown"), stands(4, "failed"), stands(5, "hung"), stands(6, "healthy"), stands(7, "degraded")];
+  const chosen = (accused: number[]) => choose(all, new Set(accused), { sort: "attention", descending: false, filter: "all", host: undefined }).map((one) => one.rank);
+  expect(chosen([])).toEqual([4, 5, 2, 7, 1, 3, 0, 6]);
+  expect(chosen([6])).toEqual([6, 4, 5, 2, 7, 1, 3, 0]);
 });
 
 test("only the ranks asked for; what does not occur is not offered", () => {
