@@ -73,8 +73,9 @@ const CHECKS = {
     await reads(page, "h1", `1 of 4 hosts degraded: ${REASON}`);
     await says(page, ".advice", /a NIC or a GPU link of host-2 is down/);
     await says(page, ".facts", /Since\s*(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\s*14 min ago/);
-    await says(page, '#hosts tbody[data-host="host-2"]', /every rank runs on 2 channels instead of 4/);
-    await says(page, "#findings", /Channel shortfall/);
+    await says(page, "#incidents", /Channel shortfall/);
+    await says(page, '#hosts tbody[data-host="host-2"]', /host-2 .*the incident above/);
+    await says(page, "#findings", /1 finding belongs to the incident above/);
     await says(page, "#findings", /The same on 2 other hosts/);
     await titled(page, /◆ host-2/);
     const { page: ring } = await open("degraded", { at: WORLD });
@@ -139,7 +140,8 @@ const CHECKS = {
   async "a killed rank is named, with what it was in"({ open }) {
     const { page } = await open("killed");
     await reads(page, "h1", "Rank 3 on host-1 was killed in AllReduce #1041; 7 ranks wait in AllReduce #1042");
-    await says(page, '#hosts tbody[data-host="host-1"]', /rank 3 on host-1 was killed/);
+    await says(page, '#hosts tbody[data-host="host-1"]', /the incident above/);
+    await says(page, "#incidents", /rank 3 on host-1 was killed/i);
     const { page: ranks } = await open("killed", { at: WORLD });
     await says(ranks, '#ranks tr[data-rank="3"]', /killed.*died in it/);
     await counts(ranks, ".ring .state-killed .cross", 1);

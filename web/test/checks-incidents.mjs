@@ -12,7 +12,9 @@ export const incidentChecks = {
     const { page } = await open("hang");
     await says(page, "h1", /^Rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in$/);
     await says(page, "#incidents .message", /7 ranks wait in: it is blocked reading \/mnt\/nfs/);
-    for (const short of ["#findings .message", "#jobs .why", '#hosts [data-host="host-2"] .why p']) await says(page, short, /^rank 5 on host-2 has not called AllReduce #1042 that 7 ranks wait in$/);
+    for (const short of ["#jobs .why", '#hosts [data-host="host-2"] .why', '#hosts [data-host="host-0"] .why']) await says(page, short, /^the incident above$/);
+    await says(page, "#findings", /Nothing else is firing\. 1 finding belongs to the incident above\./);
+    await counts(page, "#findings .finding", 0);
     await says(page, ".advice", /Look at \/mnt\/nfs on host-2/);
     await says(page, ".facts", /Since (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d 13 min ago/);
     await titled(page, /^◆ host-2/);
@@ -26,7 +28,7 @@ export const incidentChecks = {
     const { page } = await open("hang");
     await has(page, '#hosts [data-host="host-2"] .mark', "aria-label", /^hung$/);
     await has(page, '#hosts [data-host="host-0"] .mark', "aria-label", /^hung, waits$/);
-    await says(page, '#jobs [data-job="llm-7b-pretrain"]', /hung.*rank 5 on host-2 has not called/);
+    await says(page, '#jobs [data-job="llm-7b-pretrain"]', /hung.*the incident above/);
     await page.goto(new URL(WORLD, page.url()).href);
     await says(page, "#ranks .progress.stuck", /rank 5 on host-2 has not called/);
     await says(page, '#ranks tr[data-rank="5"]', /the others wait for it/);
@@ -230,7 +232,7 @@ export const incidentChecks = {
     await says(page, "h1", /^Rank 5 on ip-10-128-2-17 has not called/);
     await says(page, `#hosts [data-host="${whole}"] th`, /ip-10-128-2-17$/);
     await has(page, `#hosts [data-host="${whole}"] .host-name`, "title", new RegExp(`^${whole}$`));
-    await has(page, "#hosts .why .host-name", "title", new RegExp(`^${whole}$`));
+    await has(page, "#incidents .message .host-name", "title", new RegExp(`^${whole}$`));
     await page.goto(`${mock.url}${HANG}`);
     await says(page, ".page-head h2", new RegExp(`Rank 5 on ${whole} has not`));
     await page.goto(`${mock.url}${WORLD}`);

@@ -158,7 +158,7 @@ const DEMO = {
 
   async "a job shows what is wrong with the hardware of its hosts"({ open, pages }) {
     const page = await open(pages.job);
-    await says(page, "#findings", /nic1 of host-2 is down/);
+    await says(page, "#incidents", /nic1 of host-2 is down/);
     await page.click("#findings .more a");
     await says(page, "#firing", /nic1 of host-2 is down/);
   },

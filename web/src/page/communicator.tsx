@@ -2,6 +2,7 @@ import type { CommunicatorDetail } from "../api";
 import { causeWords } from "../pure/cause";
 import { group } from "../pure/findings";
 import { integer, list, moment, plural, rateOf, since } from "../pure/format";
+import { untold } from "../pure/incidents";
 import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
 import * as comm from "../state/communicator";
@@ -51,9 +52,9 @@ export function CommunicatorPage() {
   );
 }
 
-/** What is firing about it: nothing where nothing is. */
+/** What is firing about it and the incidents above do not tell: nothing where nothing is. */
 function Found({ comm: id }: { comm: string }) {
-  const all = store.firing.value.items.filter((one) => one.comm === id);
+  const all = untold(store.firing.value.items.filter((one) => one.comm === id), store.watchedIncidents.value);
   const groups = group(all);
   if (groups.length === 0) return null;
   return (

@@ -3,7 +3,7 @@ import * as store from "../state/store";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
 import { Hosts, MAX_LISTED } from "../view/hosts";
-import { OpenIncidents } from "../view/incident/lines";
+import { OpenIncidents, shownIncidents } from "../view/incident/lines";
 import { JobsTable } from "../view/jobs-table";
 import { Panel } from "../view/panel";
 import { Throughput } from "../view/throughput";
@@ -33,7 +33,7 @@ export function OverviewPage() {
         {few && <Throughput />}
       </div>
       <div class="column">
-        <Findings />
+        <Findings above={shownIncidents()} />
         {!few && <Throughput />}
       </div>
     </div>

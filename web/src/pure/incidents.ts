@@ -1,6 +1,6 @@
 /** Incidents in order and in words. Pure. */
 
-import type { Culprit, HostSummary, Incident, Severity } from "../api";
+import type { Culprit, Finding, HostSummary, Incident, Severity } from "../api";
 import { inTrouble, worstFirst } from "./condition";
 import { duration, list, moment, plural, rankRanges } from "./format";
 
@@ -23,6 +23,18 @@ export function suspects(incidents: Incident[], hosts: HostSummary[]): string[] 
   const accused = incidents.filter((one) => one.severity !== "info").flatMap((one) => [...new Set([one.host, ...one.culprits.map(({ host }) => host)])]);
   const others = worstFirst(hosts.filter((host) => inTrouble(host.standing) && host.findings.critical + host.findings.warning > 0)).map((host) => host.host);
   return [...new Set([...accused, ...others])].filter((host) => host !== "");
+}
+
+/** Findings that no incident tells of: the others would say the same once more. */
+export function untold<F extends Pick<Finding, "id" | "incident">>(findings: F[], told: Pick<Incident, "id" | "findings">[]): F[] {
+  const ids = new Set(told.flatMap((one) => [one.id, ...one.findings]));
+  return findings.filter(({ id, incident }) => !ids.has(id) && !(incident !== undefined && ids.has(incident)));
+}
+
+/** The incident whose sentence these words are, or say in other words of who waits; undefined: none of them. */
+export function telling<I extends Pick<Incident, "sentence">>(words: string, told: I[]): I | undefined {
+  const within = words.toLowerCase();
+  return told.find(({ sentence }) => sentence !== "" && within.includes(sentence.replace(/[.\s]+$/, "").toLowerCase()));
 }
 
 /** Who says something, as the daemon keeps it: who signed in, and beside them whom they name. */

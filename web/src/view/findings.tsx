@@ -1,6 +1,7 @@
-import type { Job, Severity } from "../api";
+import type { Incident, Job, Severity } from "../api";
 import { concerns, group, type FindingGroup } from "../pure/findings";
-import { integer } from "../pure/format";
+import { integer, plural } from "../pure/format";
+import { untold } from "../pure/incidents";
 import * as store from "../state/store";
 import { Export } from "./export";
 import { FindingLine } from "./finding-line";
@@ -11,10 +12,12 @@ import { Panel } from "./panel";
 /** Lines shown of what is firing; the page of findings has the others. */
 const MAX_LINES = 8;
 
-/** What is firing, worst first, everywhere or in one job and on its hosts. */
-export function Findings({ job }: { job?: Job }) {
+/** What is firing, worst first, everywhere or in one job and on its hosts: but for what the incidents above it tell. */
+export function Findings({ job, above }: { job?: Job; above: Incident[] }) {
   const all = store.firing.value.items.filter((one) => job === undefined || concerns(one, job));
-  const firing = group(all);
+  const left = untold(all, above);
+  const firing = group(left);
+  const told = all.length - left.length;
   const more = firing.length - MAX_LINES;
   return (
     <Panel
@@ -27,7 +30,8 @@ export function Findings({ job }: { job?: Job }) {
         </>
       }
     >
-      {firing.length === 0 && <p class="quiet">Nothing is firing.</p>}
+      {firing.length === 0 && <p class="quiet">{told === 0 ? "Nothing is firing." : "Nothing else is firing."}</p>}
+      {told > 0 && <p class="quiet">{plural(told, "finding")} {told === 1 ? "belongs" : "belong"} to the {above.length === 1 ? "incident" : "incidents"} above.</p>}
       <ul class="findings">
         {firing.slice(0, MAX_LINES).map((one) => (
           <FindingLine key={one.key} group={one} />

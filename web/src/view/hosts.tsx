@@ -8,7 +8,7 @@ import type { Place, Route } from "../pure/route";
 import * as store from "../state/store";
 import { HeatMap } from "./heat-map";
 import { HostName } from "./host-name";
-import { inBrief } from "./incident/lines";
+import { inBrief, ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
 import { Export } from "./export";
 import { Panel } from "./panel";
@@ -137,7 +137,7 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
         <tr class="why">
           <td colSpan={4}>
             {reasons.map((reason) => (
-              <p key={reason}>{withCommands(reason)}</p>
+              <p key={reason}><ToldAbove words={reason}>{withCommands(inBrief(reason))}</ToldAbove></p>
             ))}
           </td>
         </tr>
@@ -149,6 +149,6 @@ function HostRows({ host, share }: { host: HostSummary; share: number }) {
 /** Why it stands as it does, then what else was found on it. */
 function reasonsOf(host: HostSummary): string[] {
   const more = host.reasons.filter((one) => !host.standing.reason.includes(one));
-  return [...new Set([host.standing.reason, ...more].map(inBrief))].slice(0, MAX_REASONS);
+  return [...new Set([host.standing.reason, ...more])].slice(0, MAX_REASONS);
 }
 const MAX_REASONS = 4;

@@ -2,7 +2,7 @@ import type { Job } from "../api";
 import { duration, integer, moment, rateOf, size } from "../pure/format";
 import * as store from "../state/store";
 import { Counts } from "./counts";
-import { inBrief } from "./incident/lines";
+import { inBrief, ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
 import { jobMark } from "./standing";
 import { withCommands } from "./with-commands";
@@ -62,7 +62,7 @@ function Row({ job, nowMs }: { job: Job; nowMs: number }) {
     </tr>
     {mark.loud && (
       <tr class="why">
-        <td colSpan={COLUMNS}>{withCommands(inBrief(mark.why))}</td>
+        <td colSpan={COLUMNS}><ToldAbove words={mark.why}>{withCommands(inBrief(mark.why))}</ToldAbove></td>
       </tr>
     )}
     </tbody>

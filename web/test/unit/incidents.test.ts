@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { callTable, circle, lastCalls, otherDetails, ranksIn } from "../../src/pure/calls";
 import { inTrouble, worstFirst } from "../../src/pure/condition";
-import { brief, culpritName, isSilenced, moments, speaker, suspects, timeWords, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
-import { host, incident, NOW } from "./fixture";
+import { brief, culpritName, isSilenced, moments, speaker, suspects, telling, timeWords, untold, victimWords, worstIncidentsFirst } from "../../src/pure/incidents";
+import { finding, host, incident, NOW } from "./fixture";
 
 test("the worst incident comes first, of equals the one that began first", () => {
   const all = [
@@ -117,4 +117,13 @@ test("a circle is read from its lines, else from what the culprits do; communica
   const culprits = [{ host: "a", rank: 1, doing: "is in send to rank 2 of data" }, { host: "b", rank: 2, doing: "is in send to rank 1 of data" }];
   expect(circle(culprits, [], known).map(({ from, to, communicator }) => [from, communicator?.name, to])).toEqual([["rank 1", "data", "rank 2"], ["rank 2", "data", "rank 1"]]);
   expect(circle(culprits.slice(1), [], known)).toEqual([]);
+});
+
+test("what an open incident tells is not told once more: not by its findings, nor by what stands as it does because of it", () => {
+  const told = [incident({ id: "f-1", findings: ["f-1", "f-2"], sentence: "rank 5 on host-2 has not called AllReduce #7." })];
+  const all = [finding({ id: "f-1" }), finding({ id: "f-2" }), finding({ id: "f-3", incident: "f-1" }), finding({ id: "f-4", incident: "f-9" }), finding({ id: "f-5", incident: "" })];
+  expect(untold(all, told).map((one) => one.id)).toEqual(["f-4", "f-5"]);
+  expect(untold(all, [])).toHaveLength(5);
+  expect(telling("It waits: Rank 5 on host-2 has not called AllReduce #7", told)?.id).toBe("f-1");
+  expect(telling("rank 5 on host-2 has not called AllReduce", told)).toBeUndefined();
 });

@@ -1,8 +1,9 @@
+import type { ComponentChildren } from "preact";
 import type { Incident, Job } from "../../api";
 import { costWords, highestCost } from "../../pure/cost";
 import { kindName } from "../../pure/findings";
 import { integer, moment, opening, plural } from "../../pure/format";
-import { brief, isSilenced, timeWords, victimWords } from "../../pure/incidents";
+import { brief, isSilenced, telling, timeWords, victimWords } from "../../pure/incidents";
 import * as store from "../../state/store";
 import { Mark } from "../mark";
 import { Panel } from "../panel";
@@ -27,7 +28,18 @@ export function OpenIncidents() {
 
 /** What an incident says in full on the overview is said there once: all else says how it begins. */
 export function inBrief(words: string): string {
-  return store.route.value.page === "overview" ? brief(words, store.incidents.value.slice(0, MAX_LINES)) : words;
+  return store.route.value.page === "overview" ? brief(words, shownIncidents()) : words;
+}
+
+/** Of the incidents that the page shows: on the overview the first ones. */
+export function shownIncidents(): Incident[] {
+  return store.route.value.page === "overview" ? store.incidents.value.slice(0, MAX_LINES) : [];
+}
+
+/** Where these words are told already: a link to it in their place. */
+export function ToldAbove({ words, children }: { words: string; children: ComponentChildren }) {
+  const one = telling(words, shownIncidents());
+  return one === undefined ? <>{children}</> : <a class="told" href={store.link({ page: "incident", incident: one.id })}>the incident above</a>;
 }
 
 /** Those about what the page is about: nothing where there are none. */
