@@ -105,8 +105,12 @@ impl Calls {
     }
 
     /// The order of calls on each communicator, with the marks that are new since they were handed out, and those of
-    /// `before` that have not been sent.
-    pub(super) fn sequences(&mut self, before: &[CallSequence]) -> Vec<CallSequence> {
+    /// `before` that have not been sent. `sampled_log2`: which of its operations are told one by one.
+    pub(super) fn sequences(
+        &mut self,
+        before: &[CallSequence],
+        sampled_log2: impl Fn(u64) -> u32,
+    ) -> Vec<CallSequence> {
         let told = self.sequences.iter_mut().map(|(local_id, known)| {
             let unsent = before.iter().find(|one| one.local_id == *local_id);
             let mut marks = unsent.map(|one| one.marks.clone()).unwrap_or_default();
@@ -118,7 +122,7 @@ impl Calls {
                 calls: known.sequence.calls,
                 hash: known.sequence.hash,
                 marks,
-                sampled_log2: 0,
+                sampled_log2: sampled_log2(*local_id),
             }
         });
         told.collect()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::clock::Clock;
@@ -14,6 +15,9 @@ use super::loss::{Loss, Losses};
 use super::own_time::Span;
 
 mod held;
+mod sampled;
+
+use sampled::Sampling;
 
 /// Operations in flight that are sent: the oldest, which are those that hang.
 const MAX_IN_FLIGHT: usize = 256;
@@ -33,8 +37,10 @@ pub(super) struct Operations {
     open: BTreeMap<u64, Open>,
     /// Newest completed operation by communicator, with the ticks at which it was called.
     last_completed: BTreeMap<u64, (u64, batch::Operation)>,
-    /// Those completed since they were last asked for, by ticket; `None` at a level that keeps none.
-    history: Option<BTreeMap<u64, batch::Operation>>,
+    /// Those completed since they were last asked for that are to be told, by ticket.
+    history: BTreeMap<u64, batch::Operation>,
+    /// Which of them; `None` at a level that tells all.
+    sampling: Option<Sampling>,
     /// Tickets that got a place between the last two readings.
     newest: u64,
     /// Those completed since they were last asked for, in time.
@@ -163,16 +169,25 @@ impl Operations {
         (std::mem::take(&mut self.over), open.collect(), self.is_whole)
     }
 
-    /// Whether completed operations are kept from now on. What completed before is not.
-    pub(super) fn keep_history(&mut self, is_kept: bool) {
-        if is_kept != self.history.is_some() {
-            self.history = is_kept.then(BTreeMap::new);
+    /// Whether all completed operations are told from now on, or some. After [`Operations::know`], before
+    /// [`Operations::update`].
+    pub(super) fn tell_all(&mut self, all: bool, now: Instant) {
+        if all {
+            self.sampling = None;
+            return;
         }
+        let counted = self.extents.iter().map(|(local_id, extent)| (*local_id, extent.calls));
+        self.sampling.get_or_insert_default().learn(counted, now);
+    }
+
+    /// Of a communicator, completed operations are told whose number is divisible by two to the power of this.
+    pub(super) fn sampled_log2(&self, local_id: u64) -> u32 {
+        self.sampling.as_ref().map_or(0, |sampling| sampling.log2(local_id))
     }
 
     /// Those completed since the last call, in the order in which they were called.
     pub(super) fn take_history(&mut self) -> Vec<batch::Operation> {
-        self.history.as_mut().map(std::mem::take).unwrap_or_default().into_values().collect()
+        std::mem::take(&mut self.history).into_values().collect()
     }
 
     /// Those called and not finished, oldest first. Where there are too many, the oldest of each communicator stay: what a
@@ -294,12 +309,9 @@ impl Operations {
                 let is_last = last.is_none_or(|(ticks, _)| *ticks <= record.issued_ticks);
                 let operation = told(self);
                 self.over.extend(span(&operation));
-                if !is_last && self.history.is_none() {
-                    return;
-                }
                 // Of those that completed before the first reading nobody knows how many were overwritten.
-                if let Some(history) = self.history.as_mut().filter(|_| self.cursor.is_some()) {
-                    history.insert(record.ticket, operation);
+                if self.cursor.is_some() && self.is_told(record) {
+                    self.history.insert(record.ticket, operation);
                 }
                 if is_last {
                     self.last_completed.insert(local_id, (record.issued_ticks, operation));
@@ -307,6 +319,14 @@ impl Operations {
             }
             _ => {}
         }
+    }
+
+    /// Whether a completed operation is one of those that are told one by one. Of the numbers the low halves are enough.
+    fn is_told(&self, record: &Record) -> bool {
+        let Some(sampling) = &self.sampling else { return true };
+        let log2 = sampling.log2(local_id(record));
+        record.completed_ticks.is_some()
+            && record.call_number.is_some_and(|number| number.trailing_zeros() >= log2)
     }
 
     fn operation(&self, record: &Record, clock: Clock) -> batch::Operation {

@@ -170,8 +170,8 @@ impl Process {
         let mut snapshot = file.snapshot()?;
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
-        self.operations.keep_history(snapshot.level >= LEVEL_CHANNELS);
         self.operations.know(&snapshot.communicators);
+        self.operations.tell_all(snapshot.level >= LEVEL_CHANNELS, now.monotonic);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
         let (over, open, is_whole) = self.operations.take_spans();
         let read_ns = clock.wall_ns(ticks_of(&snapshot, now));
@@ -412,7 +412,8 @@ impl Process {
         } else {
             Vec::new()
         };
-        let sequences = self.calls.sequences(&self.account.now.sequences);
+        let sampled_log2 = |local_id| self.operations.sampled_log2(local_id);
+        let sequences = self.calls.sequences(&self.account.now.sequences, sampled_log2);
         let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),

@@ -1,7 +1,9 @@
 //! An agent that reads while a collector writes, over more operations than there are records.
 
 use std::mem::offset_of;
+use std::time::Duration;
 
+use ringscope_api::clock;
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::clock::ClockAnchor;
 use ringscope_wire::segment::layout;
@@ -53,7 +55,8 @@ impl Ring {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.word(ticket, offset_of!(layout::Record, issued_ticks), ticket, 8);
-        self.word(ticket, offset_of!(layout::Record, numbers), ticket, 8);
+        self.word(ticket, offset_of!(layout::Record, numbers), ticket << 32 | ticket, 8);
+        self.word(ticket, offset_of!(layout::Record, what), layout::NUMBERED.into(), 4);
         self.state(ticket, OPERATION_ISSUED);
         self.word(ticket, offset_of!(layout::Record, ticket), ticket + 1, 8);
         ticket
@@ -221,7 +224,6 @@ fn an_operation_whose_place_was_taken_after_all_is_gone() {
 #[test]
 fn history_has_what_completed_since_it_was_asked_for() {
     let (mut ring, mut reader) = (Ring::new(), Reader::default());
-    reader.operations.keep_history(true);
     let poll = |ring: &Ring, reader: &mut Reader| {
         reader.read(ring);
         reader.operations.take_history().iter().map(|one| one.seq_number).collect::<Vec<_>>()
@@ -234,9 +236,34 @@ fn history_has_what_completed_since_it_was_asked_for() {
     ring.state(first, OPERATION_COMPLETED);
     ring.finished_calls(1);
     assert_eq!(poll(&ring, &mut reader), [first, second + 1]);
-    reader.operations.keep_history(false);
-    ring.finished_calls(1);
-    assert!(poll(&ring, &mut reader).is_empty(), "not at this level");
+}
+
+#[test]
+fn where_not_all_are_told_those_with_round_numbers_are() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    let start = clock::monotonic();
+    reader.read(&ring);
+    let mut read = |ring: &Ring, calls, after: Duration| {
+        reader.operations.extents = BTreeMap::from([(1 << 16, Extent { calls, ..Extent::default() })]);
+        reader.operations.tell_all(false, start + after);
+        reader.read(ring);
+        let told = reader.operations.take_history();
+        (reader.operations.sampled_log2(1 << 16), told.iter().map(|one| one.call_number).collect::<Vec<_>>())
+    };
+    assert_eq!(read(&ring, 0, Duration::ZERO), (0, vec![]));
+    ring.finished_calls(2);
+    assert_eq!(
+        read(&ring, 2, Duration::from_secs(1)),
+        (0, vec![Some(0), Some(1)]),
+        "all where there are few"
+    );
+    ring.finished_calls(6);
+    let open = ring.call();
+    ring.finished_calls(7);
+    let (log2, told) = read(&ring, 16, Duration::from_secs(2));
+    assert_eq!((log2, told), (2, vec![Some(4), Some(12)]), "each fourth");
+    ring.state(open, OPERATION_COMPLETED);
+    assert_eq!(read(&ring, 16, Duration::from_secs(3)).1, [Some(8)], "once it is over");
 }
 
 #[test]
@@ -256,7 +283,6 @@ fn the_oldest_of_each_communicator_is_told_however_many_another_has() {
 #[test]
 fn a_call_whose_end_nobody_tells_is_not_in_flight_and_is_told_once_it_is_over() {
     let (mut ring, mut reader) = (Ring::new(), Reader::default());
-    reader.operations.keep_history(true);
     let untold = ring.call();
     ring.word(untold, offset_of!(layout::Record, what), layout::ENDS_BY_ORDER.into(), 4);
     let told = ring.call();
