@@ -7,8 +7,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use common::process::Process;
+use common::process::{HANG_WAIT, Process, now};
 use common::{fault_job_program, folder};
 use serde_json::Value;
 
@@ -87,7 +88,10 @@ fn healthy_jobs_of_all_shapes_end_with_right_results() {
     let program = program("healthy");
     for (job, n_ranks) in [("dp", 4), ("2d", 4), ("3d", 8)] {
         Job::start(&program, n_ranks, &["--job", job, "--steps", "6"]).goes_well(6);
+        Job::start(&program, n_ranks, &["--job", job, "--steps", "6", "--layers", "3"]).goes_well(6);
     }
+    let unequal = ["--job", "3d", "--steps", "6", "--layers", "3", "--fault", "unequal_stages"];
+    Job::start(&program, 8, &unequal).goes_well(6);
 }
 
 #[test]
@@ -103,11 +107,76 @@ fn what_only_looks_like_a_fault_ends_as_well() {
         "unused_comm",
         "many_comms",
         "staggered_end",
+        "uneven_batches",
+        "warm_up",
+        "first_steps",
+        "evaluation_phase",
+        "noisy_neighbour",
+        "remade",
+        "short_spell",
     ] {
         let victim: &[&str] = if find(&program, kind)["min_victims"] == 1 { &["--victim", "1"] } else { &[] };
         Job::start(&program, 4, &[&always[..], &[kind], victim].concat()).goes_well(6);
     }
     Job::start(&program, 4, &[&always[..], &["early_end"]].concat()).goes_well(2);
+}
+
+/// Every rank tells by how much, before and after; the job takes at least as much longer, and its results are right.
+#[test]
+fn a_slow_rank_makes_the_job_slower_by_what_it_tells() {
+    let program = program("slow");
+    let always = "--job 2d --layers 4 --steps 7 --at 3 --step-ms 20 --spread-percent 0 --victim 3 --pause-ms 90 --every 2";
+    let always: Vec<&str> = always.split(' ').collect();
+    for (kind, percent, slower_ms) in [
+        ("slow_steady", "30", [0, 0, 0, 6, 6, 6, 6]),
+        ("slow_busy", "100", [0, 0, 0, 20, 20, 20, 20]),
+        ("slow_growing", "1000", [0, 0, 0, 0, 2, 4, 6]),
+        ("slow_periodic", "30", [0, 0, 0, 90, 0, 90, 0]),
+        ("uneven_work", "60", [0, 0, 0, 12, 12, 12, 12]),
+    ] {
+        let job = Job::start(&program, 4, &[&always[..], &["--percent", percent, "--fault", kind]].concat());
+        let (mut last_ns, mut fault_ns) = (0, u64::MAX);
+        for (step, ms) in slower_ms.iter().enumerate() {
+            if step == 3 {
+                let fault = job.event(3, "fault");
+                assert_eq!((&fault["kind"], &fault["step"]), (&kind.into(), &3.into()));
+                fault_ns = told_at(&fault);
+            }
+            let event = job.event(3, "step");
+            let slower_us = event["slower_us"].as_u64().unwrap();
+            assert_eq!((&event["step"], slower_us), (&step.into(), ms * 1_000), "{kind}");
+            let took_ns = told_at(&event) - last_ns;
+            assert!(took_ns >= 1_000 * (20_000 + slower_us), "{kind}: step {step} took {took_ns} ns");
+            last_ns = told_at(&event);
+        }
+        let ended_ns = told_at(&job.event(0, "end"));
+        let least_ns = slower_ms.iter().map(|ms| 1_000_000 * (20 + ms)).sum::<u64>() - 3 * 20_000_000;
+        assert!(ended_ns - fault_ns >= least_ns, "{kind}: rank 0 waits for rank 3");
+        job.event(3, "end");
+    }
+}
+
+fn told_at(event: &Value) -> u64 {
+    event["monotonic_ns"].as_u64().unwrap()
+}
+
+#[test]
+fn a_rank_that_is_stopped_now_and_then_goes_on_in_between() {
+    let always = ["--fault", "stopped_duty", "--victim", "2", "--at", "1", "--steps", "100000"];
+    let job = Job::start(&program("duty"), 4, &always);
+    job.event(2, "fault");
+    let stat = format!("/proc/{}/stat", job.ranks[2].child.id());
+    let is_stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
+    for _ in 0..3 {
+        for wanted in [true, false] {
+            let until = now() + HANG_WAIT;
+            while is_stopped() != wanted {
+                assert!(now() < until, "rank 2 is stopped: {}", !wanted);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        job.event(0, "step");
+    }
 }
 
 #[test]
@@ -178,6 +247,11 @@ fn a_mistake_in_the_arguments_is_refused() {
         (&["--rank", "0", "--ranks", "5", "--dir", "/tmp", "--job", "2d"], "multiple"),
         (&["--rank", "0", "--ranks", "4", "--dir", "/tmp", "--fault", "stop"], "--victim"),
         (&["--rank", "0", "--ranks", "4", "--dir", "/tmp", "--fault", "nonsense"], "--list"),
+        (&["--rank", "0", "--ranks", "4", "--dir", "/tmp", "--fault", "unequal_stages"], "--job 3d"),
+        (
+            &["--rank", "0", "--ranks", "3", "--dir", "/tmp", "--fault", "uneven_work", "--victim", "1"],
+            "even number",
+        ),
     ] {
         let output = Command::new(&program).args(arguments).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

@@ -18,6 +18,8 @@ typedef struct {
   /* Ranks of a tensor-parallel group, stages of a pipeline; the rest of the ranks are replicas. */
   int n_tensor, n_stages;
   long steps, at, pause_ms, step_ms, watchdog_ms, abort_after_ms, die_after_ms;
+  /* Of slowness: how much, how often; how far ranks differ anyway; in how many parts a step computes, or 0. */
+  long percent, every, spread_percent, layers;
   size_t bytes;
   uint64_t seed;
   const char* fault;
@@ -48,8 +50,9 @@ long long monotonic_ns(void);
 void say(const char* event, const char* format, ...) __attribute__((format(printf, 2, 3)));
 /* `text` as the inside of a JSON string; valid until the thread's next call. */
 const char* quoted(const char* text);
+void sleep_us(long us);
 void sleep_ms(long ms);
-void work_ms(long ms);
+void work_us(long us);
 _Noreturn void wait_for_ever(void);
 /* The same for all ranks, seeds and names that are the same. */
 uint64_t random_of(const char* name, uint64_t number);
@@ -82,9 +85,12 @@ typedef struct {
   const char* what;
 } kind_t;
 
-extern const kind_t kinds[];
+extern const kind_t kinds[], slow_kinds[];
 const kind_t* find_kind(const char* name);
+int is_victim_rank(int rank);
 int is_victim(void);
+/* That the fault, or what looks like one, is about to happen. */
+void tell(long step, const char* where);
 /* Whether this rank's fault is `name`, and it is to happen in this step. */
 int fails_now(const char* name, long step);
 /* Before the calls of a step, by all ranks. False: the job is to end. */
@@ -107,5 +113,15 @@ void part_extras(void);
 int root(long step, int usual);
 
 enum { PLACES = 5 };
+
+/* slow.c: how long ranks compute. */
+int is_slow_kind(void);
+/* One of so many parts of a step. */
+void compute(long step, int parts);
+/* Before the calls of a step, by all ranks. */
+void slow_step(long step);
+void part_experts(void);
+/* By how much the step takes longer because of the fault. */
+long slower_us(long step);
 
 #endif

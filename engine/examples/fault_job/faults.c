@@ -63,14 +63,16 @@ const kind_t kinds[] = {
 static group_t extras[MANY];
 
 const kind_t* find_kind(const char* name) {
-  for (const kind_t* kind = kinds; kind->name; kind++)
-    if (!strcmp(kind->name, name)) return kind;
+  const kind_t* const all[] = {kinds, slow_kinds};
+  for (int of = 0; of < 2; of++)
+    for (const kind_t* kind = all[of]; kind->name; kind++)
+      if (!strcmp(kind->name, name)) return kind;
   return NULL;
 }
 
 static int is(const char* name) { return !strcmp(options.fault, name); }
 
-static int is_victim_rank(int rank) {
+int is_victim_rank(int rank) {
   for (int at = 0; at < options.n_victims; at++)
     if (options.victims[at] == rank) return 1;
   return 0;
@@ -88,7 +90,7 @@ static long pause_ms(void) {
   return LEAST_PAUSE_MS + (long)(random_of("pause", 0) % PAUSE_SPREAD_MS);
 }
 
-static void tell(long step, const char* where) {
+void tell(long step, const char* where) {
   const kind_t* kind = find_kind(options.fault);
   say(kind->is_harmless ? "twin" : "fault", "\"kind\":\"%s\",\"step\":%ld,\"where\":\"%s\"", kind->name, step, where);
 }
@@ -160,7 +162,7 @@ static void fail_instead_of_calling(void) {
   if (is("exit")) exit(1);
   if (is("exit_destroy")) leave(0);
   if (is("busy_loop"))
-    for (;;) work_ms(1000);
+    for (;;) work_us(1000000);
   if (is("sleep")) wait_for_ever();
   if (is("blocked_read")) read_for_ever();
   if (is("blocked_lock")) lock_for_ever();
@@ -297,13 +299,14 @@ static void use_one_of_many(long step) {
 
 void part_extras(void) {
   for (int at = 0; at < MANY; at++) destroy_group(&extras[at]);
+  part_experts();
 }
 
 int between_steps(long step) {
   int is_now = step == options.at;
   if (is("many_comms")) use_one_of_many(step);
   if (is("pauses") && step % 3 == 2) sleep_ms((long)(200 + random_of("pause", (uint64_t)step) % 1000));
-  if (is("slow_start") && step == 0 && is_victim()) tell(step, "compute"), work_ms(pause_ms());
+  if (is("slow_start") && step == 0 && is_victim()) tell(step, "compute"), work_us(pause_ms() * 1000);
   if (!is_now) return 1;
   if (is("send_alone") || is("recv_alone") || is("send_size")) message(step);
   if (is("init_missing") || is("init_other_count")) init_extra(step);
@@ -311,7 +314,7 @@ int between_steps(long step) {
   if (is("pair_init")) make_pairs(step);
   if (is("unused_comm")) split_group(&extras[0], &groups.world, 0, options.rank, "unused");
   if (is("checkpoint") && is_victim()) checkpoint(step);
-  if (is("evaluation") && is_victim()) tell(step, "compute"), work_ms(pause_ms());
+  if (is("evaluation") && is_victim()) tell(step, "compute"), work_us(pause_ms() * 1000);
   if (is("early_end")) return 0;
   return is("elastic") ? shrink_job(step) : 1;
 }

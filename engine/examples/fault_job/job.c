@@ -120,15 +120,26 @@ static void check_results(long step) {
   expect("loss", step, loss[1], (float)world->n_ranks);
 }
 
+/* Who is late in a layer is waited for by the other parts of it, and all of them are late for the replicas. */
+static void pass_layers(long step) {
+  group_t* tensor = &groups.tensor;
+  int layers = (int)options.layers, calls = layers ? layers : 1;
+  for (int layer = 0; layer < calls; layer++) {
+    if (layers) compute(step, layers);
+    if (!tensor->comm) continue;
+    check("ncclAllReduce", ncclAllReduce(sent, received, elements() / 2, ncclFloat32, ncclSum, tensor->comm, stream), tensor);
+    if (layers) synchronize();
+  }
+}
+
 static void take_step(long step) {
-  group_t *world = &groups.world, *tensor = &groups.tensor;
+  group_t* world = &groups.world;
   for (size_t at = 0; at < elements(); at++) sent[at] = (float)(groups.grads.rank + 1);
   for (int at = 0; at < BATCH && options.rank == 0; at++) batch[at] = (float)(step + 1);
   before_call(step, 0);
   check("ncclBroadcast", ncclBroadcast(batch, batch, BATCH, ncclFloat32, root(step, 0), world->comm, stream), world);
   before_call(step, 1);
-  if (tensor->comm)
-    check("ncclAllReduce", ncclAllReduce(sent, received, elements() / 2, ncclFloat32, ncclSum, tensor->comm, stream), tensor);
+  pass_layers(step);
   if (groups.stages.comm) {
     int stage = groups.stages.rank;
     send_activations(step, stage + 1, stage - 1);
@@ -145,17 +156,13 @@ static void take_step(long step) {
   check_results(step);
 }
 
-static long compute_ms(long step) {
-  long usual = options.step_ms;
-  if (!strcmp(options.fault, "uneven")) return usual * (1 + options.rank % 4);
-  return usual + (long)(random_of("compute", (uint64_t)(step * MOST_RANKS + options.rank)) % (uint64_t)(usual / 4 + 1));
-}
-
 void train(void) {
   for (long step = 0; step < options.steps && between_steps(step); step++) {
-    sleep_ms(compute_ms(step));
+    slow_step(step);
+    if (!options.layers) compute(step, 1);
     take_step(step);
     note_progress();
-    say("step", "\"step\":%ld", step);
+    if (is_slow_kind()) say("step", "\"step\":%ld,\"slower_us\":%ld", step, slower_us(step));
+    else say("step", "\"step\":%ld", step);
   }
 }

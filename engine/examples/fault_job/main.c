@@ -7,6 +7,8 @@
 
 #include "fault_job.h"
 
+enum { SLOW_PAUSE_MS = 500 };
+
 options_t options;
 cudaStream_t stream;
 
@@ -28,7 +30,12 @@ static const char* const help_text =
     "  --fault KIND        what happens (see --list); default none\n"
     "  --victim R[,R...]   the ranks that it happens to; for a lost host, all of its ranks\n"
     "  --at STEP           when; before which call of the step follows from the seed; default 5\n"
-    "  --pause-ms N        how long harmless pauses take; default 3000 to 8000 by the seed\n"
+    "  --pause-ms N        how long pauses take, harmless ones among them; default 3000 to 8000 by the seed, of kinds of slowness 500\n"
+    "  --percent N         by how much a slow rank computes for longer, of --step-ms; default 30\n"
+    "  --every N           which steps of slow_periodic pause; default 20\n"
+    "  --spread-percent N  by how much ranks compute for different times anyway, at random; default 25\n"
+    "  --layers N          computes in so many parts, each before an all-reduce of its tensor-parallel group that it waits for;\n"
+    "                      default 0: all of it before the step's first call\n"
     "  --watchdog-ms N     how often ncclCommGetAsyncError is asked; default 100; 0: never\n"
     "  --abort-after-ms N  as a framework's watchdog, abort all communicators and end with status 5 where no step has been\n"
     "                      taken for so long; default 0: never\n"
@@ -42,7 +49,8 @@ static const char* const help_text =
     "\n"
     "It prints one JSON object a line, each with event, rank, pid, monotonic_ns and wall_ns:\n"
     "  start          the process runs                       communicator   one is made: name, comm, comm_rank, n_ranks\n"
-    "  formed         all communicators of an epoch are made  step           a step is done\n"
+    "  formed         all communicators of an epoch are made  step           a step is done; slower_us: by how much longer it\n"
+    "                                                                        took because of a slow rank, in a slow kind\n"
     "  fault, twin    KIND is about to happen here: kind, step, where\n"
     "  error          a call has failed: function, communicator, code, text\n"
     "  async_error    what ncclCommGetAsyncError says has changed: communicator, code, text\n"
@@ -68,14 +76,20 @@ static void set_victims(char* text) {
   }
 }
 
-static void list(void) {
-  for (const kind_t* kind = kinds; kind->name; kind++)
+static void list_kinds(const kind_t* kind) {
+  for (; kind->name; kind++)
     printf("{\"kind\":\"%s\",\"is_harmless\":%s,\"min_victims\":%d,\"what\":\"%s\"}\n", kind->name,
            kind->is_harmless ? "true" : "false", kind->min_victims, kind->what);
+}
+
+static void list(void) {
+  list_kinds(kinds);
+  list_kinds(slow_kinds);
   exit(0);
 }
 
-enum { RANK = 1, RANKS, DIR_, JOB, TENSOR, STAGES, STEPS, BYTES, STEP_MS, SEED, FAULT, VICTIM, AT, PAUSE, WATCHDOG, ABORT, DIE, ON_ERROR };
+enum { RANK = 1, RANKS, DIR_, JOB, TENSOR, STAGES, STEPS, BYTES, STEP_MS, SEED, FAULT, VICTIM, AT, PAUSE, WATCHDOG, ABORT, DIE, ON_ERROR,
+       PERCENT, EVERY, SPREAD, LAYERS };
 
 static const struct option names[] = {
     {"rank", 1, NULL, RANK},       {"ranks", 1, NULL, RANKS},         {"dir", 1, NULL, DIR_},
@@ -84,6 +98,8 @@ static const struct option names[] = {
     {"seed", 1, NULL, SEED},       {"fault", 1, NULL, FAULT},         {"victim", 1, NULL, VICTIM},
     {"at", 1, NULL, AT},           {"pause-ms", 1, NULL, PAUSE},      {"watchdog-ms", 1, NULL, WATCHDOG},
     {"abort-after-ms", 1, NULL, ABORT}, {"die-after-ms", 1, NULL, DIE}, {"on-error", 1, NULL, ON_ERROR},
+    {"percent", 1, NULL, PERCENT}, {"every", 1, NULL, EVERY},         {"spread-percent", 1, NULL, SPREAD},
+    {"layers", 1, NULL, LAYERS},
     {"list", 0, NULL, 'l'},        {"help", 0, NULL, 'h'},            {NULL, 0, NULL, 0},
 };
 
@@ -106,6 +122,10 @@ static void set(int option, char* value) {
     case WATCHDOG: options.watchdog_ms = number(value, 0); break;
     case ABORT: options.abort_after_ms = number(value, 0); break;
     case DIE: options.die_after_ms = number(value, 0); break;
+    case PERCENT: options.percent = number(value, 1); break;
+    case EVERY: options.every = number(value, 1); break;
+    case SPREAD: options.spread_percent = number(value, 0); break;
+    case LAYERS: options.layers = number(value, 0); break;
     case ON_ERROR:
       if (strcmp(value, "exit") && strcmp(value, "wait")) refuse("--on-error: exit or wait");
       options.exits_on_error = !strcmp(value, "exit");
@@ -118,7 +138,8 @@ static void set(int option, char* value) {
 
 static void parse(int argc, char** argv) {
   options = (options_t){.rank = -1, .job = "dp", .n_tensor = 2, .n_stages = 2, .steps = 10, .bytes = 262144, .step_ms = 20,
-                        .seed = 1, .fault = "none", .at = 5, .watchdog_ms = 100, .exits_on_error = 1};
+                        .seed = 1, .fault = "none", .at = 5, .watchdog_ms = 100, .exits_on_error = 1, .percent = 30,
+                        .every = 20, .spread_percent = 25};
   for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) set(option, optarg);
 }
 
@@ -132,11 +153,14 @@ static void check_options(void) {
   if (options.n_ranks < 0 || options.n_ranks > MOST_RANKS) refuse("--ranks: more than a job may have, or fewer than one");
   if (options.rank >= options.n_ranks) refuse("--rank: not below --ranks; the first rank is 0");
   if (options.n_ranks % (options.n_tensor * options.n_stages)) refuse("--ranks: not a multiple of tensor (x stages)");
+  if (!options.pause_ms && is_slow_kind()) options.pause_ms = SLOW_PAUSE_MS;
   if (!kind) refuse("--fault: an unknown kind, see --list");
   if (options.n_victims < kind->min_victims) refuse("--victim: this kind needs one");
   for (int at = 0; at < options.n_victims; at++)
     if (options.victims[at] >= options.n_ranks) refuse("--victim: no rank of this job");
   if (options.n_victims == options.n_ranks && strstr(options.fault, "init")) refuse("--victim: nobody is left");
+  if (!strcmp(options.fault, "unequal_stages") && !is_3d) refuse("unequal_stages: needs --job 3d");
+  if (!strcmp(options.fault, "uneven_work") && options.n_ranks % 2) refuse("uneven_work: needs an even number of ranks");
   if (!strcmp(options.fault, "elastic") && options.n_ranks <= options.n_tensor * options.n_stages)
     refuse("elastic: needs two replicas");
 }

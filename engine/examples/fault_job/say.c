@@ -52,16 +52,18 @@ const char* quoted(const char* text) {
   return result;
 }
 
-void sleep_ms(long ms) {
-  struct timespec left = {ms / 1000, ms % 1000 * 1000000};
-  while (ms > 0 && nanosleep(&left, &left)) {
+void sleep_us(long us) {
+  struct timespec left = {us / 1000000, us % 1000000 * 1000};
+  while (us > 0 && nanosleep(&left, &left)) {
   }
 }
 
+void sleep_ms(long ms) { sleep_us(ms * 1000); }
+
 /* Work of a processor, as computing is. */
-void work_ms(long ms) {
+void work_us(long us) {
   volatile double value = 1;
-  for (long long end = monotonic_ns() + ms * 1000000LL; monotonic_ns() < end;)
+  for (long long end = monotonic_ns() + us * 1000LL; monotonic_ns() < end;)
     for (int at = 0; at < 1000; at++) value = value * 1.0000001 + 1e-9;
 }
 
