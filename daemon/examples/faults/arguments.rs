@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Faults of jobs, and whether ringscope names who is at fault
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask faults --")]
+#[command(name = "cargo xtask faults --", after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) suite: Suite,
@@ -20,6 +20,10 @@ pub(crate) struct Arguments {
     /// The first of them
     #[arg(long, global = true, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Only ranks and hosts that are slow, and healthy jobs that look like it: who is named, how soon, and whether what it is said
+    /// to cost is right
+    #[arg(long, global = true)]
+    pub(crate) slow: bool,
     /// Only faults whose name contains this; the names are below the help of `engine` and of `fleet`
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) only: Option<String>,
@@ -32,10 +36,10 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Suite {
     /// Real processes on the engine
-    #[command(after_help = in_words(&ENGINE))]
+    #[command(after_help = help(&ENGINE, &ENGINE_SLOW))]
     Engine(Engine),
     /// Ranks that are not there
-    #[command(after_help = in_words(&FLEET))]
+    #[command(after_help = help(&FLEET, &FLEET_SLOW))]
     Fleet(Fleet),
 }
 
@@ -76,18 +80,24 @@ impl Arguments {
         self.only.as_ref().is_none_or(|part| name.contains(part.as_str()))
     }
 
+    /// The names that may be asked for.
+    fn names(&self) -> Vec<&'static str> {
+        let (hangs, slow): (&[&str], &[&str]) = match self.suite {
+            Suite::Engine(_) => (&ENGINE, &ENGINE_SLOW),
+            Suite::Fleet(_) => (&FLEET, &FLEET_SLOW),
+        };
+        if self.slow { slow.to_vec() } else { [hangs, slow].concat() }
+    }
+
     /// # Errors
     /// In words: no fault is called so.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let names: &[&str] = match self.suite {
-            Suite::Engine(_) => &ENGINE,
-            Suite::Fleet(_) => &FLEET,
-        };
+        let names = self.names();
         if names.iter().any(|name| self.wants(name)) {
             return Ok(());
         }
         let only = self.only.as_deref().unwrap_or_default();
-        Err(format!("--only {only}: no fault has this in its name. {}", in_words(names)))
+        Err(format!("--only {only}: no fault has this in its name. {}", in_words(&names)))
     }
 }
 
@@ -117,6 +127,19 @@ pub(crate) const fn are_same(one: &[&str], other: &[&str]) -> bool {
 fn in_words(names: &[&str]) -> String {
     format!("Names for --only: {}", names.join(", "))
 }
+
+fn help(hangs: &[&str], slow: &[&str]) -> String {
+    format!("{}\n\nWith --slow: {}", in_words(&[hangs, slow].concat()), slow.join(", "))
+}
+
+/// Shown below the help.
+const EXAMPLES: &str = "Examples:
+  cargo xtask faults                                        all faults of real jobs, hangs and slowness, three times each
+  cargo xtask faults -- engine --slow                       slow ranks and hosts only
+  cargo xtask faults -- engine --slow --only nested --seeds 1
+  cargo xtask faults -- fleet --slow --ranks 10000          the same among so many simulated ranks
+
+Exit status 1: something was missed or named late, somebody innocent was accused, or a cost was wrong.";
 
 /// As `RSCCL_FAITHFUL` takes them.
 const VERSIONS: [&str; 4] = ["2.27", "2.28", "2.30", "2.32"];
@@ -172,6 +195,37 @@ pub(crate) const ENGINE: [&str; 47] = [
     "busy_machine",
 ];
 
+/// Slow real jobs, and healthy ones that look like it.
+pub(crate) const ENGINE_SLOW: [&str; 27] = [
+    "slow_tenth",
+    "slow_third",
+    "slow_double",
+    "slow_from_start",
+    "slow_busy",
+    "slow_growing",
+    "slow_intermittent",
+    "slow_periodic",
+    "slow_periodic_rare",
+    "stopped_duty",
+    "slow_two",
+    "nested_2d",
+    "nested_3d",
+    "slow_host",
+    "uneven_work",
+    "steady",
+    "uneven_batches",
+    "warm_up",
+    "first_steps",
+    "evaluation_phase",
+    "checkpoint_once",
+    "unequal_stages",
+    "pauses_alike",
+    "noisy_neighbour",
+    "remade",
+    "elastic_change",
+    "short_spell",
+];
+
 /// Those of simulated ones.
 pub(crate) const FLEET: [&str; 25] = [
     "stopped",
@@ -200,3 +254,6 @@ pub(crate) const FLEET: [&str; 25] = [
     "clock_off",
     "orderly_end",
 ];
+
+/// Slow ones among them, and healthy ones that look like it.
+pub(crate) const FLEET_SLOW: [&str; 0] = [];

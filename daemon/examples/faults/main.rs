@@ -1,10 +1,12 @@
 //! Does ringscope name who the others wait for? Faults of jobs, each with healthy twins, and a table of what was said.
 //!
-//! `cargo xtask faults [-- engine|fleet] [--seeds 3] [--only stop] [--ranks 1000] [--faithful 2.28] [--json FILE]`, and
+//! `cargo xtask faults [-- engine|fleet] [--slow] [--seeds 3] [--only stop] [--ranks 1000] [--faithful 2.28] [--json FILE]`, and
 //! `cargo xtask faults -- engine --healthy 60` for an hour of healthy jobs
 //!
 //! `engine`: real processes on the engine with `RSCCL_FAITHFUL`, under `ringscope run`, seen by a real daemon and
 //! its agent. `fleet`: a job of that many ranks that is not there, told to a real daemon as agents tell it.
+//!
+//! Slow jobs (`--slow`: only those) are also scored by how soon the rank is named, and by what it is said to cost.
 //!
 //! Each fault happens at a random moment that follows from the seed. Exit status 1 if a fault was not named, somebody
 //! innocent was accused, or a healthy twin was called anything but healthy.
@@ -22,6 +24,7 @@ mod arguments;
 mod daemon;
 mod engine;
 mod fleet;
+mod pace;
 mod score;
 #[path = "../sending/mod.rs"]
 #[expect(dead_code, reason = "other examples use the rest")]
@@ -56,7 +59,9 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
     let is_wanted = |name: &str| arguments.wants(name);
     let seeds = arguments.seed..arguments.seed + arguments.seeds;
     let trials = match &arguments.suite {
-        Suite::Engine(options) => engine::run(options, &arguments.ringscope, seeds, is_wanted).await?,
+        Suite::Engine(options) => {
+            engine::run(options, &arguments.ringscope, seeds, is_wanted, arguments.slow).await?
+        }
         Suite::Fleet(options) => fleet::run(options, &arguments.ringscope, seeds, is_wanted).await?,
     };
     if let Some(path) = &arguments.json {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use ringscope_api::{Finding, FindingKind, Incident, Severity};
 use serde::Serialize;
 
+use crate::pace::{self, Pace};
+
 /// One fault, or healthy twin, at one moment, and what was said of it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Trial {
@@ -24,6 +26,8 @@ pub(crate) struct Trial {
     pub(crate) said: Vec<Said>,
     /// What the ranks' own errors said, each once.
     pub(crate) errors: Vec<String>,
+    /// Of slow jobs, and of those that look like it.
+    pub(crate) pace: Option<Pace>,
 }
 
 /// An incident, cut to what is judged here.
@@ -49,6 +53,7 @@ impl Trial {
             named_s: None,
             said: Vec::new(),
             errors: Vec::new(),
+            pace: None,
         }
     }
 
@@ -65,6 +70,14 @@ impl Trial {
         };
         if firing.iter().any(accuses) {
             self.detected_s.get_or_insert(after_s);
+        }
+        let is_it = |finding: &&Finding| {
+            let is_host = !self.host.is_empty() && finding.host == self.host;
+            self.expected.contains(&finding.finding) && (accuses(finding) || is_host)
+        };
+        let cost = firing.iter().filter(is_it).find_map(|finding| finding.cost);
+        if let Some(pace) = &mut self.pace {
+            pace.said = cost.or(pace.said);
         }
         for incident in incidents.iter().filter(|incident| is_judged(incident.finding)) {
             let said = Said {
@@ -116,8 +129,17 @@ fn is_judged(kind: FindingKind) -> bool {
     )
 }
 
-/// Prints the table; false if something was missed or unjust, or nothing was tried.
+/// Prints the tables; false if something was missed or unjust, or nothing was tried, or what was said of slowness was late or wrong.
 pub(crate) fn print(trials: &[Trial]) -> bool {
+    let (slow, hangs): (Vec<&Trial>, Vec<&Trial>) = trials.iter().partition(|trial| trial.pace.is_some());
+    if !hangs.is_empty() {
+        print_hangs(&hangs);
+    }
+    let is_paced = slow.is_empty() || pace::print(&slow);
+    sum_up(trials) && is_paced
+}
+
+fn print_hangs(trials: &[&Trial]) {
     let mut rows: BTreeMap<(bool, &str), Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
         rows.entry((trial.is_twin(), &trial.name)).or_default().push(trial);
@@ -144,7 +166,7 @@ pub(crate) fn print(trials: &[Trial]) -> bool {
             errors(trials)
         );
     }
-    sum_up(trials)
+    println!();
 }
 
 fn sum_up(trials: &[Trial]) -> bool {
@@ -153,7 +175,7 @@ fn sum_up(trials: &[Trial]) -> bool {
     let unjust = trials.iter().filter(|trial| trial.is_unjust()).count();
     let just = faults().filter(|trial| trial.named_s.is_some() && !trial.is_unjust()).count();
     println!(
-        "\n{} faults, {} healthy twins: recall {}, precision {}, culprit right {}",
+        "{} faults, {} healthy twins: recall {}, precision {}, culprit right {}",
         faults().count(),
         trials.iter().filter(|trial| trial.is_twin()).count(),
         share(named, faults().count()),
@@ -171,11 +193,11 @@ fn sum_up(trials: &[Trial]) -> bool {
 }
 
 /// A share of nothing is none.
-fn share(part: usize, whole: usize) -> String {
+pub(crate) fn share(part: usize, whole: usize) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.3}", part as f64 / whole as f64) }
 }
 
-fn kinds(trials: &[&Trial]) -> String {
+pub(crate) fn kinds(trials: &[&Trial]) -> String {
     let mut kinds: Vec<&str> =
         trials.iter().flat_map(|trial| trial.said.iter().map(|said| said.finding.label())).collect();
     kinds.sort_unstable();
@@ -193,7 +215,7 @@ fn errors(trials: &[&Trial]) -> String {
 }
 
 /// Median and maximum; empty texts of nothing.
-fn median(mut values: Vec<f64>) -> (String, String) {
+pub(crate) fn median(mut values: Vec<f64>) -> (String, String) {
     values.sort_by(f64::total_cmp);
     match (values.get(values.len() / 2), values.last()) {
         (Some(median), Some(max)) => (format!("{median:.1}"), format!("{max:.1}")),

@@ -6,6 +6,8 @@ use ringscope_api::FindingKind::{
     TeardownStuck, TransferStalled,
 };
 
+use super::slow::Slow;
+
 /// Who is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guilt {
@@ -31,10 +33,12 @@ pub(crate) struct Case {
     pub(crate) gives_up_s: Option<u64>,
     /// Seconds within which it must be named. A rank that is merely elsewhere is named after half a minute at least.
     pub(crate) within_s: u64,
+    /// How it is slow, or seems to be. Absent: it stands still, or seems to.
+    pub(crate) slow: Option<Slow>,
 }
 
-const fn fault(fault: &'static str, expected: &'static [FindingKind]) -> Case {
-    Case { fault, name: fault, expected, guilt: Guilt::Victim, gives_up_s: None, within_s: 12 }
+pub(crate) const fn fault(fault: &'static str, expected: &'static [FindingKind]) -> Case {
+    Case { fault, name: fault, expected, guilt: Guilt::Victim, gives_up_s: None, within_s: 12, slow: None }
 }
 
 const fn slow(case: Case) -> Case {
@@ -45,16 +49,24 @@ const fn gives_up(after_s: u64, case: Case) -> Case {
     Case { gives_up_s: Some(after_s), within_s: after_s + 15, ..case }
 }
 
-const fn by(guilt: Guilt, case: Case) -> Case {
+pub(crate) const fn by(guilt: Guilt, case: Case) -> Case {
     Case { guilt, ..case }
 }
 
-const fn named(name: &'static str, case: Case) -> Case {
+pub(crate) const fn named(name: &'static str, case: Case) -> Case {
     Case { name, ..case }
 }
 
-const fn twin(fault: &'static str) -> Case {
-    Case { fault, name: fault, expected: &[], guilt: Guilt::Nobody, gives_up_s: None, within_s: 14 }
+pub(crate) const fn twin(fault: &'static str) -> Case {
+    Case {
+        fault,
+        name: fault,
+        expected: &[],
+        guilt: Guilt::Nobody,
+        gives_up_s: None,
+        within_s: 14,
+        slow: None,
+    }
 }
 
 pub(crate) const CASES: [Case; 47] = [
@@ -108,12 +120,12 @@ pub(crate) const CASES: [Case; 47] = [
 ];
 
 /// Their names.
-pub(crate) const NAMES: [&str; CASES.len()] = {
-    let mut names = [""; CASES.len()];
+pub(crate) const fn names<const N: usize>(cases: &[Case; N]) -> [&'static str; N] {
+    let mut names = [""; N];
     let mut at = 0;
-    while at < names.len() {
-        names[at] = CASES[at].name;
+    while at < N {
+        names[at] = cases[at].name;
         at += 1;
     }
     names
-};
+}

@@ -35,9 +35,16 @@ pub(crate) struct Job {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Event {
     pub(crate) event: String,
+    pub(crate) rank: u32,
     pub(crate) wall_ns: u64,
     #[serde(default)]
     pub(crate) text: String,
+    /// Before the first step: -1.
+    #[serde(default)]
+    pub(crate) step: i64,
+    /// By how much the step took longer because of the fault.
+    #[serde(default)]
+    pub(crate) slower_us: u64,
 }
 
 impl Job {

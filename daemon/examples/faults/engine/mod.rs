@@ -2,6 +2,8 @@
 
 mod cases;
 mod job;
+mod slow;
+mod steps;
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,6 +16,7 @@ use ringscope_api::clock;
 
 use crate::arguments::{self, Engine as Options};
 use crate::daemon::Daemon;
+use crate::pace::Pace;
 use crate::score::Trial;
 
 pub(crate) async fn run(
@@ -21,6 +24,7 @@ pub(crate) async fn run(
     ringscope: &Path,
     seeds: Range<u64>,
     is_wanted: impl Fn(&str) -> bool,
+    only_slow: bool,
 ) -> Result<Vec<Trial>, String> {
     let absolute = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
     let (ringscope, program) = (absolute(ringscope)?, absolute(&options.program)?);
@@ -33,7 +37,8 @@ pub(crate) async fn run(
         faithful: &options.faithful,
     };
     println!("the engine behaves as NCCL {}", options.faithful);
-    let wanted = || CASES.iter().filter(|case| is_wanted(case.name));
+    let all = || CASES.iter().filter(|_| !only_slow).chain(&slow::CASES);
+    let wanted = || all().filter(|case| is_wanted(case.name));
     let twins = || wanted().filter(|case| case.expected.is_empty());
     if options.healthy.is_some() && twins().next().is_none() {
         return Err("--healthy: --only leaves no healthy job to run".to_owned());
@@ -75,9 +80,9 @@ async fn try_case(
     stage: &Stage<'_>,
     daemon: &Daemon,
 ) -> Result<Trial, String> {
-    let shape = shape(seed, options.ranks);
+    let shape = case.slow.map_or_else(|| shape(seed, options.ranks), |slow| slow.shape(seed, options.ranks));
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    let victims = victims(case.guilt, shape, random as u32);
+    let victims = victims(case, shape, random as u32);
     let name = format!("{}-{seed}", case.name);
     let mut job = Job::start(stage, &name, shape, first_host, &arguments(case, seed, random, &victims))
         .map_err(|error| format!("{name}: {error}"))?;
@@ -87,14 +92,41 @@ async fn try_case(
         Guilt::Victim | Guilt::Host | Guilt::Two => victims,
     };
     let mut trial = Trial::new(case.name, seed, shape.ranks, case.expected, &culprits);
+    trial.pace = case.slow.map(|_| Pace::default());
+    if case.guilt == Guilt::Host && case.slow.is_some() {
+        let host = first_host + (culprits[0] / (shape.ranks / shape.hosts)) as usize;
+        trial.host = format!("host-{host}");
+    }
+    listen(case, &name, &mut job, &mut trial, daemon).await?;
+    let events = job.events();
+    if let (Some(pace), Some(slow)) = (&mut trial.pace, case.slow) {
+        *pace = Pace { said: pace.said, has_no_truth: slow.has_no_truth, ..steps::pace(&events) };
+    }
+    trial.errors = errors(&events);
+    job.end().await;
+    Ok(trial)
+}
+
+/// Hears what is said of the job until it is over, or has been said and nothing else came after.
+async fn listen(
+    case: &Case,
+    name: &str,
+    job: &mut Job,
+    trial: &mut Trial,
+    daemon: &Daemon,
+) -> Result<(), String> {
     let begun = clock::monotonic();
-    let mut named_at = None;
+    let afterwards = if case.slow.is_some() { COST_AFTERWARDS } else { AFTERWARDS };
+    let (mut named_at, mut fault_ns) = (None, None);
     loop {
-        let fault = job.events().into_iter().find(|event| event.event == "fault").map(|event| event.wall_ns);
-        let since = fault.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
+        if fault_ns.is_none() {
+            let events = job.events();
+            fault_ns = events.iter().find(|event| event.event == "fault").map(|event| event.wall_ns);
+        }
+        let since = fault_ns.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
         let after_s =
             since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
-        trial.hear(&daemon.firing(&name).await?, &daemon.incidents(&name).await?, after_s);
+        trial.hear(&daemon.firing(name).await?, &daemon.incidents(name).await?, after_s);
         if trial.named_s.is_some() {
             named_at.get_or_insert_with(clock::monotonic);
         }
@@ -105,14 +137,11 @@ async fn try_case(
         };
         let has_given_up =
             case.gives_up_s.is_none_or(|seconds| after_s > seconds as f64 + AFTERWARDS.as_secs_f64());
-        if is_over || has_given_up && named_at.is_some_and(|at| at.elapsed() > AFTERWARDS) {
-            break;
+        if is_over || has_given_up && named_at.is_some_and(|at| at.elapsed() > afterwards) {
+            return Ok(());
         }
         tokio::time::sleep(POLL).await;
     }
-    trial.errors = errors(&job.events());
-    job.end().await;
-    Ok(trial)
 }
 
 /// What the ranks' own errors said, each text once.
@@ -140,10 +169,10 @@ fn shape(seed: u64, ranks: Option<u32>) -> Shape {
     }
 }
 
-fn victims(guilt: Guilt, shape: Shape, random: u32) -> Vec<u32> {
-    let victim = random % shape.ranks;
+fn victims(case: &Case, shape: Shape, random: u32) -> Vec<u32> {
+    let victim = case.slow.and_then(|slow| slow.victim).unwrap_or(random % shape.ranks);
     let per_host = shape.ranks / shape.hosts;
-    match guilt {
+    match case.guilt {
         Guilt::Victim | Guilt::Pair | Guilt::Nobody => vec![victim],
         Guilt::Two => vec![victim, (victim + shape.ranks / 2) % shape.ranks],
         Guilt::Host => (victim / per_host * per_host..(victim / per_host + 1) * per_host).collect(),
@@ -157,8 +186,11 @@ fn arguments(case: &Case, seed: u64, random: u64, victims: &[u32]) -> Vec<String
     let pause_ms = if case.name == "checkpoint_long" { 20_000 } else { 3000 + random % 5000 };
     let step_ms = if case.name == "busy_machine" { 1 } else { 30 };
     let victims: Vec<String> = victims.iter().map(u32::to_string).collect();
+    if let Some(slow) = case.slow {
+        return slow.arguments(case, seed, random, &victims.join(","));
+    }
     let on_error = if seed.is_multiple_of(2) { "wait" } else { "exit" };
-    [
+    in_pairs([
         ("--fault", case.fault.to_owned()),
         ("--victim", victims.join(",")),
         ("--at", at.to_string()),
@@ -168,24 +200,28 @@ fn arguments(case: &Case, seed: u64, random: u64, victims: &[u32]) -> Vec<String
         ("--pause-ms", pause_ms.to_string()),
         ("--on-error", on_error.to_owned()),
         ("--die-after-ms", case.gives_up_s.map_or(0, |seconds| seconds * 1_000).to_string()),
-    ]
-    .into_iter()
-    .flat_map(|(name, value)| [name.to_owned(), value])
-    .collect()
+    ])
+}
+
+fn in_pairs<const N: usize>(arguments: [(&str, String); N]) -> Vec<String> {
+    arguments.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
 /// Between two looks at the findings.
 const POLL: Duration = Duration::from_millis(100);
 /// For how long innocents may still be accused once the culprit is named.
 const AFTERWARDS: Duration = Duration::from_secs(4);
+/// The same of what is slow: what it costs is to be read, too.
+const COST_AFTERWARDS: Duration = Duration::from_secs(8);
 /// A job that has not come to its fault by then never will.
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// A healthy job has ended by then.
 const TWIN_MOST: Duration = Duration::from_secs(90);
 /// Hosts of a job at most, and loopback addresses for hosts.
-const HOSTS_MAX: usize = 2;
+const HOSTS_MAX: usize = 4;
 const ADDRESSES: usize = 240;
 const ERRORS_MAX: usize = 16;
 
 /// What `--only` takes, held to the cases.
-const _: () = assert!(arguments::are_same(&arguments::ENGINE, &cases::NAMES));
+const _: () = assert!(arguments::are_same(&arguments::ENGINE, &cases::names(&CASES)));
+const _: () = assert!(arguments::are_same(&arguments::ENGINE_SLOW, &cases::names(&slow::CASES)));
