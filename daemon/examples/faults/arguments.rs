@@ -256,4 +256,21 @@ pub(crate) const FLEET: [&str; 25] = [
 ];
 
 /// Slow ones among them, and healthy ones that look like it.
-pub(crate) const FLEET_SLOW: [&str; 0] = [];
+pub(crate) const FLEET_SLOW: [&str; 16] = [
+    "slow_tenth",
+    "slow_double",
+    "slow_intermittent",
+    "slow_periodic",
+    "slow_two",
+    "slow_clock_off",
+    "slow_host",
+    "uneven_work",
+    "steady",
+    "uneven_batches",
+    "unequal_stages",
+    "pauses_alike",
+    "checkpoint_once",
+    "warm_up",
+    "short_spell",
+    "clock_off_slowly",
+];

@@ -62,7 +62,9 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
         Suite::Engine(options) => {
             engine::run(options, &arguments.ringscope, seeds, is_wanted, arguments.slow).await?
         }
-        Suite::Fleet(options) => fleet::run(options, &arguments.ringscope, seeds, is_wanted).await?,
+        Suite::Fleet(options) => {
+            fleet::run(options, &arguments.ringscope, seeds, is_wanted, arguments.slow).await?
+        }
     };
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&trials).map_err(|error| error.to_string())?;

@@ -15,6 +15,8 @@ pub(crate) struct Case {
     pub(crate) undo: Option<Undo>,
     /// For how long to listen: of faults at most, of twins exactly.
     pub(crate) seconds: u64,
+    /// It is about slowness: the job is one whose time is told.
+    pub(crate) is_slow: bool,
 }
 
 /// What undoes a fault, and after how many seconds.
@@ -25,7 +27,7 @@ const fn fault(
     expected: &'static [FindingKind],
     happen: fn(&mut Teller, u32) -> Vec<u32>,
 ) -> Case {
-    Case { name, expected, happen, undo: None, seconds: 15 }
+    Case { name, expected, happen, undo: None, seconds: 15, is_slow: false }
 }
 
 const fn twin(
@@ -33,7 +35,7 @@ const fn twin(
     happen: fn(&mut Teller, u32) -> Vec<u32>,
     undo: (u64, fn(&mut Teller, u32)),
 ) -> Case {
-    Case { name, expected: &[], happen, undo: Some(undo), seconds: 12 }
+    Case { name, expected: &[], happen, undo: Some(undo), seconds: 12, is_slow: false }
 }
 
 use FindingKind::{
@@ -198,12 +200,12 @@ pub(crate) const CASES: [Case; 25] = [
 ];
 
 /// Their names.
-pub(crate) const NAMES: [&str; CASES.len()] = {
-    let mut names = [""; CASES.len()];
+pub(crate) const fn names<const N: usize>(cases: &[Case; N]) -> [&'static str; N] {
+    let mut names = [""; N];
     let mut at = 0;
-    while at < names.len() {
-        names[at] = CASES[at].name;
+    while at < N {
+        names[at] = cases[at].name;
         at += 1;
     }
     names
-};
+}

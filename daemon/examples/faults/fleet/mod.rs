@@ -1,7 +1,10 @@
 //! Faults of a job of a thousand or ten thousand ranks that are not there, told to a real daemon.
 
+mod calls;
 mod cases;
+mod pace;
 mod program;
+mod slow;
 mod tell;
 
 use std::ops::Range;
@@ -15,6 +18,7 @@ use tell::Teller;
 
 use crate::arguments::{self, Fleet as Options};
 use crate::daemon::Daemon;
+use crate::pace::Pace;
 use crate::score::Trial;
 use crate::sending;
 
@@ -23,9 +27,11 @@ pub(crate) async fn run(
     ringscope: &Path,
     seeds: Range<u64>,
     is_wanted: impl Fn(&str) -> bool,
+    only_slow: bool,
 ) -> Result<Vec<Trial>, String> {
     let mut trials = Vec::new();
-    for case in CASES.iter().filter(|case| is_wanted(case.name)) {
+    let all = CASES.iter().filter(|_| !only_slow).chain(&slow::CASES);
+    for case in all.filter(|case| is_wanted(case.name)) {
         for seed in seeds.clone() {
             // A daemon of its own: what one trial leaves costs the next one nothing.
             let daemon = Daemon::start(ringscope, false).await?;
@@ -42,6 +48,9 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     let n_ranks = options.ranks / tell::RANKS_PER_HOST * tell::RANKS_PER_HOST;
     let job = format!("{}-{seed}", case.name);
     let mut fleet = Teller::new(job.clone(), n_ranks, clock::now());
+    if case.is_slow {
+        fleet.tell_of_time();
+    }
     let sender = sending::Daemon::new(&daemon.url);
     let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
     let interval = Duration::from_millis(options.interval_ms);
@@ -53,6 +62,7 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     let culprits = (case.happen)(&mut fleet, victim);
     let mut trial = Trial::new(case.name, seed, n_ranks, case.expected, &culprits);
     trial.host = tell::host_of(victim);
+    trial.pace = case.is_slow.then(Pace::default);
     round(&mut fleet, &sender, Duration::ZERO).await?;
     let happened = clock::monotonic();
     let mut undo = case.undo;
@@ -63,7 +73,10 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
             trial.hear(&firing, &incidents, happened.elapsed().as_secs_f64());
             tokio::time::sleep(POLL).await;
         }
-        if !trial.is_twin() && trial.named_s.is_some() && happened.elapsed() > AFTERWARDS {
+        let costed = if case.is_slow { COST_AFTERWARDS } else { Duration::ZERO };
+        let is_enough =
+            |named_s: f64| happened.elapsed() > AFTERWARDS.max(Duration::from_secs_f64(named_s) + costed);
+        if !trial.is_twin() && trial.named_s.is_some_and(is_enough) {
             break;
         }
         if let Some((after, undone)) =
@@ -75,6 +88,11 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
         }
         round(&mut fleet, &sender, Duration::ZERO).await?;
     }
+    if let (Some(trial), Some(fleet)) = (&mut trial.pace, &fleet.pace) {
+        let (injected_s, step_s) = (fleet.slower_s(), Some(fleet.step_s()));
+        *trial =
+            Pace { injected_s, step_s, said: trial.said, has_no_truth: culprits.len() == 2, timed_s: None };
+    }
     Ok(trial)
 }
 
@@ -82,7 +100,7 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
 async fn round(fleet: &mut Teller, sender: &sending::Daemon, least: Duration) -> Result<(), String> {
     let begun = clock::monotonic();
     if !fleet.pause {
-        fleet.program.advance(STEPS_PER_ROUND, clock::now().0);
+        fleet.go_on(clock::now());
     }
     let batches = fleet.batches(clock::now());
     let mut sending =
@@ -96,14 +114,15 @@ async fn round(fleet: &mut Teller, sender: &sending::Daemon, least: Duration) ->
 
 /// Readings before the fault, at least.
 const WARM_UP: u64 = 4;
-/// Steps of the job between two readings.
-const STEPS_PER_ROUND: u64 = 5;
 /// For how long innocents may still be accused once the culprit is named.
 const AFTERWARDS: Duration = Duration::from_secs(6);
+/// For how long what it costs is listened to, once it is named.
+const COST_AFTERWARDS: Duration = Duration::from_secs(8);
 /// Between two looks at the findings.
 const POLL: Duration = Duration::from_millis(100);
 /// Batches on their way at a time.
 const LANES: usize = 8;
 
 /// What `--only` takes, held to the cases.
-const _: () = assert!(arguments::are_same(&arguments::FLEET, &cases::NAMES));
+const _: () = assert!(arguments::are_same(&arguments::FLEET, &cases::names(&CASES)));
+const _: () = assert!(arguments::are_same(&arguments::FLEET_SLOW, &cases::names(&slow::CASES)));

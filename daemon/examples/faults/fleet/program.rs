@@ -63,6 +63,8 @@ pub(crate) enum Edit {
 pub(crate) struct Program {
     pub(crate) ranks: Vec<Rank>,
     pub(crate) ranks_per_host: u32,
+    /// Stages of the pipeline, a host each: the data communicators are those of the same stage. 1: there is none.
+    pub(crate) stages: u32,
     edits: HashMap<u32, Edit>,
     /// Nobody completes this call of the world, nor any after it.
     pub(crate) stalled_from: Option<u64>,
@@ -74,7 +76,7 @@ pub(crate) const ALL_REDUCE: Signature = Signature { primitive: 1, count: 1 << 2
 impl Program {
     pub(crate) fn new(n_ranks: u32, ranks_per_host: u32) -> Self {
         let ranks = vec![Rank::default(); n_ranks as usize];
-        Self { ranks, ranks_per_host, edits: HashMap::new(), stalled_from: None }
+        Self { ranks, ranks_per_host, stages: 1, edits: HashMap::new(), stalled_from: None }
     }
 
     pub(crate) fn edit(&mut self, rank: u32, edit: Edit) {
@@ -86,16 +88,18 @@ impl Program {
         let (n, per_host) = (self.ranks.len() as u32, self.ranks_per_host);
         match kind {
             Kind::Tensor => (per_host, rank % per_host),
-            Kind::Data => (n / per_host, rank / per_host),
+            Kind::Data => (n / per_host / self.stages, rank / per_host / self.stages),
             Kind::World => (n, rank),
         }
     }
 
-    /// Which one of its kind: tensor communicators by host, data communicators by GPU.
+    /// Which one of its kind: tensor communicators by host, data communicators by stage and GPU.
     pub(crate) fn group(&self, kind: Kind, rank: u32) -> u32 {
         match kind {
             Kind::Tensor => rank / self.ranks_per_host,
-            Kind::Data => rank % self.ranks_per_host,
+            Kind::Data => {
+                rank / self.ranks_per_host % self.stages * self.ranks_per_host + rank % self.ranks_per_host
+            }
             Kind::World => 0,
         }
     }

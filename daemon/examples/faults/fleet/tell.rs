@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{
-    Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion, Counters,
-    FORMAT_VERSION, Identity, Level, OpenCall, Operation, OperationState, Process, ProcessState,
-    SequenceMark, Sources,
+    Activity, Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION,
+    Identity, Level, Process, ProcessState, Sources,
 };
 
-use super::program::{Call, Edit, Kind, Program, Signature};
+use super::calls::{counters, messages, open_call, operation, sequence};
+use super::pace::{Pace, Slow};
+use super::program::{Edit, Kind, Program, Signature};
 
 /// Whether a process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) struct Told {
 pub(crate) struct Teller {
     pub(crate) program: Program,
     pub(crate) pause: bool,
+    /// How time goes, where that is told.
+    pub(crate) pace: Option<Pace>,
     job: String,
     ranks: Vec<Told>,
     began: Timestamp,
@@ -67,6 +70,7 @@ impl Teller {
         Self {
             program: Program::new(n_ranks, RANKS_PER_HOST),
             pause: false,
+            pace: None,
             job,
             ranks: (0..n_ranks).map(told).collect(),
             began,
@@ -76,6 +80,33 @@ impl Teller {
             hosts_per_agent: if n_ranks > 2000 { 8 } else { 1 },
             shifted: None,
         }
+    }
+
+    /// The job has a pipeline too, and all tell how their time goes.
+    pub(crate) fn tell_of_time(&mut self) {
+        let hosts = self.n_ranks() / RANKS_PER_HOST;
+        let fits = |stages: &u32| hosts.is_multiple_of(*stages) && hosts / stages >= REPLICAS_LEAST;
+        let stages = STAGES.into_iter().find(fits).unwrap_or(1);
+        self.program.stages = stages;
+        self.pace = Some(Pace::new(self.n_ranks(), RANKS_PER_HOST, stages, self.began.0));
+    }
+
+    /// Makes ranks slow; returns them.
+    pub(crate) fn slow(&mut self, ranks: &[u32], how: Slow) -> Vec<u32> {
+        self.pace_mut(|pace| ranks.iter().for_each(|rank| pace.slow(*rank, how)));
+        ranks.to_vec()
+    }
+
+    pub(crate) fn pace_mut(&mut self, change: impl FnOnce(&mut Pace)) {
+        if let Some(pace) = &mut self.pace {
+            change(pace);
+        }
+    }
+
+    /// Lets the job go on until now.
+    pub(crate) fn go_on(&mut self, now: Timestamp) {
+        let steps = self.pace.as_mut().map_or(STEPS_PER_ROUND, |pace| pace.advance(now.0));
+        self.program.advance(steps, now.0);
     }
 
     pub(crate) fn n_ranks(&self) -> u32 {
@@ -172,7 +203,9 @@ impl Teller {
         let ranks = hosts.iter().flat_map(|host| host * RANKS_PER_HOST..(host + 1) * RANKS_PER_HOST);
         let mut processes = Vec::with_capacity(hosts.len() * RANKS_PER_HOST as usize);
         for rank in ranks {
-            let process = self.process(rank, self.clock_of(rank, now));
+            let now_ns = self.clock_of(rank, now);
+            let mut process = self.process(rank, now_ns);
+            process.own_time = self.pace.as_mut().map(|pace| pace.tell(rank, now_ns - now.0));
             self.ranks[rank as usize].known = true;
             processes.push(process);
         }
@@ -226,7 +259,11 @@ impl Teller {
                 cpu_ns: busy,
                 read_at_ns: now_ns,
             }),
-            open_calls: told.inside.map(|function| open_call(told, function)).into_iter().collect(),
+            open_calls: told
+                .inside
+                .map(|function| open_call(told.forming.is_some(), function, told.inside_ns))
+                .into_iter()
+                .collect(),
             ..Process::default()
         };
         if !told.known {
@@ -235,14 +272,18 @@ impl Teller {
         // A state that changed is told once more, whole.
         if !told.known || told.has_left || told.error.is_some() {
             process.communicators = Kind::ALL.map(|kind| self.communicator(kind, index)).to_vec();
+            process.communicators.extend(self.pace.as_ref().map(|_| self.pipeline(index)));
             process.communicators.extend(told.forming.map(|size| self.further(index, size)));
         }
+        let spent = self.pace.as_ref().map(|pace| pace.spent(index));
         for kind in Kind::ALL {
-            process.counters.push(counters(rank, kind));
+            let busy_ns = spent.map_or(0, |spent| spent.busy_ns[kind as usize]);
+            process.counters.push(Counters { busy_ns, ..counters(rank, kind) });
             process.sequences.push(sequence(rank, kind));
             let last = rank.last[kind as usize];
             process.last_completed.extend(last.map(|(call, at)| operation(&call, Some(at), false)));
         }
+        process.counters.extend(spent.into_iter().flat_map(messages));
         process.in_flight.extend(rank.open.iter().map(|call| operation(call, None, told.never_starts)));
         process
     }
@@ -284,6 +325,19 @@ impl Teller {
         }
     }
 
+    /// The communicator among the stages: the hosts of one replica, the same GPU of each.
+    fn pipeline(&self, index: u32) -> Communicator {
+        let (host, stages) = (index / RANKS_PER_HOST, self.program.stages);
+        let line = host / stages * RANKS_PER_HOST + index % RANKS_PER_HOST;
+        Communicator {
+            local_id: PIPELINE,
+            comm_hash: 0x9000_0000 + u64::from(line),
+            rank: host % stages,
+            n_ranks: stages,
+            ..self.communicator(Kind::Tensor, index)
+        }
+    }
+
     /// The communicator whose init does not end.
     fn further(&self, index: u32, n_ranks: u32) -> Communicator {
         Communicator {
@@ -295,65 +349,6 @@ impl Teller {
             created_at_ns: self.ranks[index as usize].inside_ns,
             ..self.communicator(Kind::World, index)
         }
-    }
-}
-
-fn open_call(told: &Told, function: &str) -> OpenCall {
-    let local_id = if told.forming.is_some() { FURTHER } else { Kind::World as u64 };
-    OpenCall {
-        thread: 1,
-        function: function.to_owned(),
-        local_id: Some(local_id),
-        entered_at_ns: told.inside_ns,
-    }
-}
-
-fn counters(rank: &super::program::Rank, kind: Kind) -> Counters {
-    let issued = rank.calls[kind as usize];
-    let open = rank.open.is_some_and(|call| call.kind == kind);
-    let completed = issued - u64::from(open);
-    Counters {
-        local_id: kind as u64,
-        primitive: 1,
-        issued_calls: issued,
-        issued_bytes: issued << 22,
-        completed_calls: completed,
-        completed_bytes: completed << 22,
-        ..Counters::default()
-    }
-}
-
-fn sequence(rank: &super::program::Rank, kind: Kind) -> CallSequence {
-    let at = kind as usize;
-    let mark = rank.marks[at].map(|(calls, hash)| SequenceMark { calls, hash });
-    CallSequence {
-        local_id: kind as u64,
-        calls: rank.calls[at],
-        hash: rank.hash[at],
-        marks: mark.into_iter().collect(),
-        sampled_log2: 0,
-    }
-}
-
-fn operation(call: &Call, completed_ns: Option<u64>, never_starts: bool) -> Operation {
-    let started = (!never_starts).then_some(call.issued_ns + 1_000_000);
-    let state = if completed_ns.is_some() { OperationState::Completed } else { OperationState::Issued };
-    Operation {
-        local_id: call.kind as u64,
-        primitive: call.signature.primitive,
-        seq_number: call.number,
-        bytes: call.signature.count * 4,
-        count: call.signature.count,
-        datatype: call.signature.datatype,
-        state: state.into(),
-        issued_at_ns: call.issued_ns,
-        completed_at_ns: completed_ns,
-        call_number: Some(call.number),
-        op: Some(call.signature.op),
-        started_at_ns: started,
-        start_known: true,
-        stream: 1,
-        ..Operation::default()
     }
 }
 
@@ -369,5 +364,12 @@ pub(crate) fn host_of(rank: u32) -> String {
 /// GPUs, and ranks, of a host.
 pub(crate) const RANKS_PER_HOST: u32 = 8;
 /// `local_id` of the communicator whose init does not end.
-const FURTHER: u64 = 3;
+pub(crate) const FURTHER: u64 = 3;
+/// The same of the communicator among the stages of a pipeline.
+pub(crate) const PIPELINE: u64 = 4;
+/// Stages of a pipeline, where the hosts can be shared out among so many replicas at least.
+const STAGES: [u32; 4] = [5, 4, 3, 2];
+const REPLICAS_LEAST: u32 = 3;
+/// Steps of the job between two readings, where its time is not told.
+const STEPS_PER_ROUND: u64 = 5;
 const PID: u32 = 10_000;
