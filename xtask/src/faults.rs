@@ -68,6 +68,8 @@ mod tests {
     fn mistakes_are_told_before_anything_is_built() {
         assert_eq!(said(&["engine", "--faithful", "2.30", "--only", "pair_init"]), "");
         assert_eq!(said(&["fleet", "--only", "stopped"]), "");
+        assert_eq!(said(&["engine", "--slow", "--only", "nested"]), "");
+        assert_eq!(said(&["fleet", "--only", "slow_host"]), "");
         for (arguments, part) in [
             (&["nope"][..], "unrecognized subcommand 'nope'"),
             (&["engine", "--faithful", "2.29"], "[possible values: 2.27, 2.28, 2.30, 2.32]"),
@@ -77,10 +79,14 @@ mod tests {
             ),
             (&["fleet", "--only", "pair_init"], "Names for --only: stopped, "),
             (&["engine", "--seeds", "0"], "0 is not in 1.."),
+            (&["engine", "--slow", "--only", "pair_init"], "Names for --only: slow_tenth, "),
+            (&["fleet", "--slow", "--only", "killed"], "Names for --only: slow_tenth, "),
         ] {
             let words = said(arguments);
             assert!(words.contains(part), "{arguments:?}: {words}");
         }
         assert!(said(&["engine", "--help"]).contains("pair_init"), "the help lists the names");
+        assert!(said(&["engine", "--help"]).contains("With --slow: slow_tenth, "), "those of slowness apart");
+        assert!(said(&["--help"]).contains("cargo xtask faults -- engine --slow"), "and has an example");
     }
 }

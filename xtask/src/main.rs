@@ -106,8 +106,9 @@ enum Command {
     /// Start up to 1024 ranks of the engine on this machine, as processes and as threads: they begin, sum, split into groups of
     /// eight, sum in them and end. Prints what that takes
     Scale(scale::Scale),
-    /// Faults of jobs with several communicators, each with healthy twins, and whether ringscope names who is at fault: on the
-    /// engine (`engine`, the default), or of a thousand or more simulated ranks (`fleet`); `-- --help` has options
+    /// Faults of jobs with several communicators, hangs and slowness, each with healthy twins, and whether ringscope names who is
+    /// at fault: on the engine (`engine`, the default), or of a thousand or more simulated ranks (`fleet`); `--slow`: only who is
+    /// slow; `-- --help` has options and examples
     Faults {
         /// Arguments of the suite
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

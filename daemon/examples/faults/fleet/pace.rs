@@ -214,7 +214,7 @@ const TRANSFERS_NS: [u64; 4] = [10_000_000, 15_000_000, 10_000_000, 5_000_000];
 /// One of each communicator, and of its pipeline one to and one from another stage.
 const CALLS_PER_STEP: u32 = 5;
 const MESSAGE_BYTES: u64 = 8 << 20;
-const LONG_GAP_NS: u64 = 4 * COMPUTES_NS;
+const LONG_GAP_NS: u64 = 3 * COMPUTES_NS;
 /// As of an agent.
 const GAPS_MOST: usize = 8;
 const ALL_PAUSE_NS: u64 = 600_000_000;
