@@ -8,6 +8,7 @@ use ringscope_wire::batch::{self, Batch};
 
 use super::agents::{Reading, Stamp};
 use super::changes::Changes;
+use super::clocks::Heard;
 use super::communicator::{Member, RankRef};
 use super::history::Completed;
 use super::limits::{ENDED_KEPT, MAX_LOOKS, MAX_NAME_BYTES, MAX_PROCESSES, MAX_TOLD_HISTORY};
@@ -138,7 +139,8 @@ impl Model {
             self.remember_look(id);
         }
         self.join(id, &merged, changes);
-        self.remember(id, &process.completed_operations);
+        let reading = if is_file { Reading { read_at: at, at } } else { told.reading };
+        self.remember(id, &process.completed_operations, reading);
         let of = summation::Told { process: id, stamp: told.stamp, at, now: told.now, heard_before };
         let heard = self.groups.hear(&process.summations, of, &self.older, &mut self.losses);
         if !heard.is_empty() {
@@ -165,16 +167,24 @@ impl Model {
         }
     }
 
-    /// Keeps the operations of those communicators that the process was joined to.
-    fn remember(&mut self, id: ProcessId, told: &[batch::Operation]) {
+    /// Keeps the operations of those communicators that the process was joined to, and what they tell of its host's clock.
+    fn remember(&mut self, id: ProcessId, told: &[batch::Operation], reading: Reading) {
         let Some(process) = self.processes.get(&id) else { return };
+        let host = process.identity.as_ref().map(|identity| &identity.host);
         self.losses.add_many("operation_history_limit", told.len().saturating_sub(MAX_TOLD_HISTORY));
         for operation in told.iter().take(MAX_TOLD_HISTORY) {
             let local = process.locals.get(&operation.local_id);
-            let place = local.and_then(|local| Some((local.joined?, local.facts.as_ref()?.rank)));
-            match place.and_then(|(comm, rank)| Some((comm, Completed::told(rank, operation)?))) {
-                Some((comm, operation)) => self.history.push(comm, operation),
-                None => self.losses.add("operation_history_unknown"),
+            let place = local.and_then(|local| Some((local.joined?, local.facts.as_ref()?)));
+            let kept =
+                place.and_then(|(comm, facts)| Some((comm, facts, Completed::told(facts.rank, operation)?)));
+            let Some((comm, facts, operation)) = kept else {
+                self.losses.add("operation_history_unknown");
+                continue;
+            };
+            let is_new = self.history.push(comm, facts.n_ranks, operation);
+            if let Some(host) = host.filter(|_| is_new) {
+                let at_ns = reading.ours(Timestamp(operation.completed_at_ns)).0;
+                self.clocks.hear(Heard { comm, n_ranks: facts.n_ranks, host, operation: &operation, at_ns });
             }
         }
     }

@@ -29,6 +29,8 @@ pub struct Sequence {
     pub hash: u64,
     /// The hash as it was earlier, oldest first; the newest of them.
     pub marks: Vec<Mark>,
+    /// Operations are told one by one whose number is divisible by two to the power of this.
+    pub sampled_log2: u32,
 }
 
 /// The hash after so many calls.
@@ -81,6 +83,7 @@ impl Sequence {
         if told.calls > self.calls || (told.calls == self.calls && replaces) {
             changed = (self.calls, self.hash) != (told.calls, told.hash);
             (self.calls, self.hash) = (told.calls, told.hash);
+            self.sampled_log2 = told.sampled_log2;
         }
         word.losses.add_many("sequence_mark_limit", told.marks.len().saturating_sub(MAX_TOLD_MARKS));
         for mark in told.marks.iter().rev().take(MAX_TOLD_MARKS).rev() {

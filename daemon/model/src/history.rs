@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use ringscope_wire::{Primitive, batch};
 
 use super::CommunicatorId;
-use super::limits::{MAX_COMMUNICATOR_HISTORY, MAX_HISTORY};
+use super::limits::{MAX_COMMUNICATOR_HISTORY, MAX_HISTORY, MAX_RANK_HISTORY};
 
 /// One operation of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +23,7 @@ pub struct Completed {
     pub op: Option<u32>,
     pub group: u32,
     pub issued_at_ns: u64,
+    pub started_at_ns: Option<u64>,
     pub completed_at_ns: u64,
 }
 
@@ -59,26 +60,28 @@ impl Completed {
             op: told.op,
             group: told.group,
             issued_at_ns: told.issued_at_ns,
+            started_at_ns: told.started_at_ns,
             completed_at_ns: told.completed_at_ns.filter(|completed| *completed >= told.issued_at_ns)?,
         })
     }
 }
 
 impl History {
-    /// Takes an operation, unless it is known.
-    pub(super) fn push(&mut self, comm: CommunicatorId, operation: Completed) {
+    /// Takes an operation of a communicator of so many ranks, unless it is known. Returns whether it is new.
+    pub(super) fn push(&mut self, comm: CommunicatorId, n_ranks: u32, operation: Completed) -> bool {
         let ring = self.by_communicator.entry(comm).or_default();
         if !ring.known.insert((operation.rank, operation.primitive, operation.seq_number)) {
-            return;
+            return false;
         }
         ring.operations.push_back(operation);
         self.len += 1;
-        if ring.operations.len() > MAX_COMMUNICATOR_HISTORY {
+        if ring.operations.len() > MAX_COMMUNICATOR_HISTORY.max(MAX_RANK_HISTORY * n_ranks as usize) {
             self.len -= ring.forget(1);
         }
         if self.len > MAX_HISTORY {
             self.make_room();
         }
+        true
     }
 
     /// The operations of a communicator, and how many were there before them.
@@ -139,7 +142,7 @@ mod tests {
     fn what_is_told_twice_is_known_once() {
         let mut history = History::default();
         for (rank, seq_number) in [(0, 1), (1, 1), (0, 1), (0, 2), (1, 1)] {
-            history.push(comm(0), operation(rank, seq_number));
+            history.push(comm(0), 2, operation(rank, seq_number));
         }
         assert_eq!(history.of(comm(0)).0.count(), 3);
         history.forget(comm(0));
@@ -150,7 +153,7 @@ mod tests {
     fn the_oldest_make_room() {
         let mut history = History::default();
         let n = MAX_COMMUNICATOR_HISTORY as u64 + 10;
-        (0..n).for_each(|seq_number| history.push(comm(0), operation(0, seq_number)));
+        (0..n).for_each(|seq_number| assert!(history.push(comm(0), 2, operation(0, seq_number))));
         let (mut operations, forgotten) = history.of(comm(0));
         assert_eq!((operations.next().map(|one| one.seq_number), forgotten), (Some(10), 10));
     }
@@ -161,7 +164,7 @@ mod tests {
         let n_communicators = (MAX_HISTORY / MAX_COMMUNICATOR_HISTORY + 2) as u64;
         for index in 0..n_communicators {
             for seq_number in 0..MAX_COMMUNICATOR_HISTORY as u64 {
-                history.push(comm(index), operation(0, index << 32 | seq_number));
+                history.push(comm(index), 2, operation(0, index << 32 | seq_number));
             }
         }
         let kept: usize = (0..n_communicators).map(|index| history.of(comm(index)).0.count()).sum();

@@ -12,6 +12,7 @@ mod apply;
 mod blind;
 mod calls;
 mod changes;
+mod clocks;
 mod communicator;
 mod counters;
 mod doing;
@@ -24,6 +25,7 @@ mod graphs;
 mod hardware;
 mod history;
 mod kernel;
+mod last_call;
 pub mod limits;
 mod lives;
 mod losses;
@@ -53,6 +55,7 @@ pub use activity::Activity;
 pub use agents::Reading;
 pub use calls::{CommError, IN_PROGRESS, Mark, OpenCall, Pair, Sequence};
 pub use changes::Changes;
+pub use clocks::{ClockBasis, HostClock, HostClocks};
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Counters, Sent, Totals};
 pub use facts::{Evidence, Facts, LocalState, Sources};
@@ -60,6 +63,7 @@ pub use graphs::{GraphRow, Graphs, TreePlace};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
 pub use history::Completed;
 pub use kernel::{Kernel, KernelMessage};
+pub use last_call::LastCall;
 pub use names::Name;
 pub use newcomers::{Bound, Newcomers};
 pub use older::OlderIds;
@@ -105,6 +109,7 @@ pub struct Model {
     losses: losses::Losses,
     refusals: refusals::Refusals,
     history: history::History,
+    clocks: clocks::Clocks,
     groups: summation::Groups,
     older: OlderIds,
 }

@@ -46,7 +46,10 @@ pub const MAX_TOLD_HISTORY: usize = 256;
 /// steps of a thousand ranks. The oldest make room.
 pub const MAX_COMMUNICATOR_HISTORY: usize = 16_384;
 
-/// The same of all communicators: some 150 MB at most.
+/// But as many of each of its ranks at least: a minute of what is told where not all are.
+pub const MAX_RANK_HISTORY: usize = 64;
+
+/// The same of all communicators: some 170 MB at most.
 pub const MAX_HISTORY: usize = 1_000_000;
 
 /// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.

@@ -1,0 +1,138 @@
+//! The operations of one communicator of which not all ranks have told yet.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::time::Duration;
+
+use ringscope_wire::Primitive;
+
+use super::HostId;
+
+/// After this long nobody tells any more of an operation: agents wait for two seconds at most with what is no news.
+const AWAITED: Duration = Duration::from_secs(10);
+/// Operations that are waited for at once: four times what ranks tell in that time at the level counters.
+const MAX_OPEN: usize = 96;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// By when they were heard of first.
+    open: VecDeque<Open>,
+    /// Operations are looked at whose number is divisible by two to the power of this: where all are told, it is more than
+    /// is of use.
+    log2: u32,
+    /// When that changed last.
+    changed_ns: u64,
+}
+
+/// What the ranks of a host told of one operation, by its clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Side {
+    pub(super) host: HostId,
+    /// When the first of them completed it.
+    pub(super) completed_ns: u64,
+    /// When the last of them called it.
+    pub(super) called_ns: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    number: u64,
+    primitive: Primitive,
+    n_told: u32,
+    at_ns: u64,
+    sides: Vec<Side>,
+}
+
+/// When an operation completed, and what its hosts told.
+pub(super) type Settled = (u64, Vec<Side>);
+
+impl Gathered {
+    /// Takes a rank's word. Returns the operations of which nothing more will come.
+    pub(super) fn take(
+        &mut self,
+        number: u64,
+        primitive: Primitive,
+        side: Side,
+        n_ranks: u32,
+        at_ns: u64,
+    ) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        let is_old = |open: &Open| at_ns.saturating_sub(open.at_ns) > nanos(AWAITED);
+        while self.open.front().is_some_and(is_old) {
+            settled.extend(self.open.pop_front().map(Open::settled));
+        }
+        if number.trailing_zeros() < self.log2 {
+            return settled;
+        }
+        let place = match self.open.iter().rposition(|open| open.number == number) {
+            Some(place) => place,
+            None => {
+                self.make_room(at_ns);
+                if number.trailing_zeros() < self.log2 {
+                    return settled;
+                }
+                self.open.push_back(Open { number, primitive, n_told: 0, at_ns, sides: Vec::new() });
+                self.open.len() - 1
+            }
+        };
+        if self.open.get_mut(place).is_some_and(|open| open.tell(primitive, side) >= n_ranks) {
+            settled.extend(self.open.remove(place).map(Open::settled));
+        }
+        settled
+    }
+
+    /// What is left.
+    pub(super) fn rest(self) -> impl Iterator<Item = Settled> {
+        self.open.into_iter().map(Open::settled)
+    }
+
+    /// The hosts that have told of one of these.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = HostId> {
+        self.open.iter().flat_map(|open| open.sides.iter().map(|side| side.host))
+    }
+
+    /// Looks at fewer operations where more are told than can be waited for, and at more where few are left.
+    fn make_room(&mut self, at_ns: u64) {
+        if self.open.len() >= MAX_OPEN {
+            self.changed_ns = at_ns;
+            while self.open.len() > MAX_OPEN / 2 && self.log2 < 63 {
+                self.log2 += 1;
+                let log2 = self.log2;
+                self.open.retain(|open| open.number.trailing_zeros() >= log2);
+            }
+        } else if self.log2 > 0
+            && self.open.len() < MAX_OPEN / 8
+            && at_ns.saturating_sub(self.changed_ns) > nanos(AWAITED)
+        {
+            self.log2 -= 1;
+            self.changed_ns = at_ns;
+        }
+    }
+}
+
+impl Open {
+    /// Returns how many ranks have told.
+    fn tell(&mut self, primitive: Primitive, told: Side) -> u32 {
+        self.n_told += 1;
+        // Who called something else at this place has not completed the same operation.
+        if primitive == self.primitive {
+            match self.sides.iter_mut().rev().find(|side| side.host == told.host) {
+                Some(side) => {
+                    side.completed_ns = side.completed_ns.min(told.completed_ns);
+                    side.called_ns = side.called_ns.max(told.called_ns);
+                }
+                None => self.sides.push(told),
+            }
+        }
+        self.n_told
+    }
+
+    fn settled(mut self) -> Settled {
+        (self.at_ns, mem::take(&mut self.sides))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
