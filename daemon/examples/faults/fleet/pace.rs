@@ -1,9 +1,9 @@
 //! How the time of simulated ranks goes, in a job of tensor, pipeline and data parallel ranks: each computes, and then waits for
 //! its tensor group, for its pipeline, for its replicas and for all. Who computes for longest in a step is waited for by all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use ringscope_wire::batch::{Gap, OwnTime, TimeBasis};
+use ringscope_wire::batch::{LongStep, OwnTime, TimeBasis};
 
 /// How one rank is slow.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,10 @@ pub(crate) struct Spent {
     /// Messages to and from other stages, and their bytes.
     pub(crate) messages: u64,
     pub(crate) message_bytes: u64,
-    long_gaps: Vec<Gap>,
+    /// Own times of the last steps, and the middle of those before it was told last.
+    recent_ns: VecDeque<u64>,
+    usual_ns: u64,
+    long_steps: Vec<LongStep>,
 }
 
 /// All ranks.
@@ -139,9 +142,14 @@ impl Pace {
             }
             spent.messages += 1;
             spent.message_bytes += if given_more { 2 * MESSAGE_BYTES } else { MESSAGE_BYTES };
-            if *own > LONG_GAP_NS {
+            if spent.usual_ns > 0 && *own > 2 * spent.usual_ns {
                 let operation = (self.steps + 1) * u64::from(CALLS_PER_STEP);
-                spent.long_gaps.push(Gap { began_at_ns: self.now_ns, duration_ns: *own, operation });
+                let longer_ns = own - spent.usual_ns;
+                spent.long_steps.push(LongStep { began_at_ns: self.now_ns, longer_ns, operation });
+            }
+            spent.recent_ns.push_back(*own);
+            if spent.recent_ns.len() > STEPS_KNOWN {
+                spent.recent_ns.pop_front();
             }
         }
         if !self.slow.is_empty() {
@@ -181,21 +189,31 @@ impl Pace {
         &self.ranks[rank as usize]
     }
 
-    /// What an agent tells; long gaps are told once. `ahead_ns`: of its clock.
+    /// What an agent tells; long steps are told once. `ahead_ns`: of its clock.
     pub(crate) fn tell(&mut self, rank: u32, ahead_ns: u64) -> OwnTime {
         let spent = &mut self.ranks[rank as usize];
-        let mut long_gaps = std::mem::take(&mut spent.long_gaps);
-        long_gaps.truncate(GAPS_MOST);
-        long_gaps.iter_mut().for_each(|gap| gap.began_at_ns += ahead_ns);
+        let mut long_steps = std::mem::take(&mut spent.long_steps);
+        long_steps.truncate(LONG_MOST);
+        long_steps.iter_mut().for_each(|step| step.began_at_ns += ahead_ns);
+        spent.usual_ns = middle(spent.recent_ns.iter().copied());
+        let distances = spent.recent_ns.iter().map(|own_ns| own_ns.abs_diff(spent.usual_ns));
         OwnTime {
             covered_ns: self.covered_ns,
             own_ns: spent.own_ns,
             operations: self.steps * u64::from(CALLS_PER_STEP),
             operations_per_step: CALLS_PER_STEP,
             basis: TimeBasis::Called.into(),
-            long_gaps,
+            usual_step_ns: spent.usual_ns,
+            step_spread_ns: middle(distances) * 148 / 100,
+            long_steps,
         }
     }
+}
+
+fn middle(all: impl Iterator<Item = u64>) -> u64 {
+    let mut all: Vec<u64> = all.collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or_default()
 }
 
 fn random(rank: u32, step: u64, of: u64) -> u64 {
@@ -214,7 +232,7 @@ const TRANSFERS_NS: [u64; 4] = [10_000_000, 15_000_000, 10_000_000, 5_000_000];
 /// One of each communicator, and of its pipeline one to and one from another stage.
 const CALLS_PER_STEP: u32 = 5;
 const MESSAGE_BYTES: u64 = 8 << 20;
-const LONG_GAP_NS: u64 = 3 * COMPUTES_NS;
 /// As of an agent.
-const GAPS_MOST: usize = 8;
+const LONG_MOST: usize = 8;
+const STEPS_KNOWN: usize = 64;
 const ALL_PAUSE_NS: u64 = 600_000_000;

@@ -25,8 +25,13 @@ fn told(cluster: &Cluster, rank: u32, s: u64, look: Option<Look>) -> Process {
         ..cluster.process(rank)
     };
     let calls = 5 + u64::from(rank == 0);
-    process.sequences =
-        vec![CallSequence { local_id: cluster.local_id, calls, hash: calls, marks: Vec::new(), sampled_log2: 0 }];
+    process.sequences = vec![CallSequence {
+        local_id: cluster.local_id,
+        calls,
+        hash: calls,
+        marks: Vec::new(),
+        sampled_log2: 0,
+    }];
     if rank == 0 {
         let mut open = cluster.operation(5, 10, None);
         open.call_number = Some(5);
