@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use ringscope_wire::segment::layout::{DropReason, MAX_LINKS, Segment};
 
 use crate::segment::handle::{Entry, Handle};
-use crate::segment::{links, switch};
+use crate::segment::{links, switch, ticks};
 
 /// Steps followed at once: a channel has at most `NCCL_STEPS` (8) under way, times 64 channels, times four
 /// communicators busy at once.
@@ -18,6 +18,8 @@ const MAX_PROBES: usize = 64;
 /// `TAKEN | SENT | generation << 52 | link << 40 | bytes`; without `TAKEN` free. The library's steps are at most some
 /// MiB, its operations some GiB.
 static STEPS: [AtomicU64; MAX_STEPS] = [const { AtomicU64::new(0) }; MAX_STEPS];
+/// Ticks at which the bytes of each were handed to the network.
+static SENT_AT: [AtomicU64; MAX_STEPS] = [const { AtomicU64::new(0) }; MAX_STEPS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 const TAKEN: u64 = 1 << 63;
@@ -56,6 +58,10 @@ pub(crate) fn start(segment: &Segment, link: usize) -> Handle {
 /// The step's bytes were handed to the network.
 pub(crate) fn sent(segment: &Segment, handle: Entry, bytes: u64) {
     if let Some((step, entry)) = find(segment, handle) {
+        // Steps are told of again while they go on.
+        if entry & SENT == 0 {
+            SENT_AT[handle.index].store(ticks::now(), Relaxed);
+        }
         step.store(entry & !BYTES_MASK | SENT | bytes.min(BYTES_MASK), Relaxed);
     }
 }
@@ -67,19 +73,21 @@ pub(crate) fn sent_so_far(segment: &Segment, handle: Entry, bytes: u64) {
     let known = entry & BYTES_MASK;
     if bytes > known {
         step.store(entry & !BYTES_MASK | bytes, Relaxed);
-        links::count(segment, link_of(entry), bytes - known);
+        links::count(segment, link_of(entry), bytes - known, 0);
     }
 }
 
 /// The network has finished the step.
 pub(crate) fn stop(segment: &Segment, handle: Entry) {
     let Some((step, entry)) = find(segment, handle) else { return };
+    let sent_at = SENT_AT[handle.index].load(Relaxed);
     let freed = entry & GENERATION_MASK << GENERATION_SHIFT;
     if step.compare_exchange(entry, freed, AcqRel, Relaxed).is_err() {
         return switch::dropped(segment, DropReason::EventOutOfOrder, 1);
     }
     if entry & SENT != 0 {
-        links::count(segment, link_of(entry), entry & BYTES_MASK);
+        let ticks = ticks::now().saturating_sub(sent_at);
+        links::count(segment, link_of(entry), entry & BYTES_MASK, ticks);
     }
 }
 

@@ -348,7 +348,7 @@ pub(crate) fn sent(segment: &Segment, number: u64, bytes: u64, is_so_far: bool) 
     match Handle::decode(number) {
         Some(Handle::Step(entry)) if is_so_far => steps::sent_so_far(segment, entry, bytes),
         Some(Handle::Step(entry)) => steps::sent(segment, entry, bytes),
-        Some(Handle::LooseStep(link)) if !is_so_far => links::count(segment, link, bytes),
+        Some(Handle::LooseStep(link)) if !is_so_far => links::count(segment, link, bytes, 0),
         _ => {}
     }
 }

@@ -27,11 +27,12 @@ pub(crate) fn find_or_insert(segment: &Segment, operation: Operation, peer: u32)
     found
 }
 
-/// A network step of a link has completed.
-pub(crate) fn count(segment: &Segment, index: usize, bytes: u64) {
+/// A network step of a link has completed, so many ticks after its bytes were handed to the network.
+pub(crate) fn count(segment: &Segment, index: usize, bytes: u64, ticks: u64) {
     let Some(link) = segment.links.get(index) else { return };
     link.sent_bytes.fetch_add(bytes, Relaxed);
     link.sent_steps.fetch_add(1, Relaxed);
+    link.sending_ticks.fetch_add(ticks, Relaxed);
 }
 
 /// Frees the links of a slot that is being used again; their last values have been read.
@@ -39,5 +40,6 @@ pub(crate) fn clear(segment: &Segment, slot: usize) {
     links(segment).clear(segment, slot, |link| {
         link.sent_bytes.store(0, Relaxed);
         link.sent_steps.store(0, Relaxed);
+        link.sending_ticks.store(0, Relaxed);
     });
 }

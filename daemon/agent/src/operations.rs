@@ -43,6 +43,8 @@ pub(super) struct Operations {
     sampling: Option<Sampling>,
     /// Tickets that got a place between the last two readings.
     newest: u64,
+    /// Whether operations begin, in time, when the device begins them.
+    by_device: bool,
     /// Those completed since they were last asked for, in time.
     over: Vec<Span>,
     /// Whether all that began or ended since the reading before is known: none was overwritten or is still being written, and something
@@ -163,7 +165,7 @@ impl Operations {
     /// Those completed since the last call, those under way, and whether that is all.
     pub(super) fn take_spans(&mut self) -> (Vec<Span>, Vec<Span>, bool) {
         let open = self.open.values().filter_map(|open| match open {
-            Open::InFlight(operation) => span(operation),
+            Open::InFlight(operation) => span(operation, self.by_device),
             _ => None,
         });
         (std::mem::take(&mut self.over), open.collect(), self.is_whole)
@@ -183,6 +185,12 @@ impl Operations {
     /// Of a communicator, completed operations are told whose number is divisible by two to the power of this.
     pub(super) fn sampled_log2(&self, local_id: u64) -> u32 {
         self.sampling.as_ref().map_or(0, |sampling| sampling.log2(local_id))
+    }
+
+    /// Whether operations begin, in time, when the device begins them. A level that was raised for a while changes nothing: times of
+    /// two kinds cannot be compared.
+    pub(super) fn tell_by_device(&mut self, by_device: bool) {
+        self.by_device = by_device;
     }
 
     /// Those completed since the last call, in the order in which they were called.
@@ -308,7 +316,7 @@ impl Operations {
                 let last = self.last_completed.get(&local_id);
                 let is_last = last.is_none_or(|(ticks, _)| *ticks <= record.issued_ticks);
                 let operation = told(self);
-                self.over.extend(span(&operation));
+                self.over.extend(span(&operation, self.by_device));
                 // Of those that completed before the first reading nobody knows how many were overwritten.
                 if self.cursor.is_some() && self.is_told(record) {
                     self.history.insert(record.ticket, operation);
@@ -342,8 +350,8 @@ impl Operations {
 }
 
 /// The operation in time. `None`: it has not begun, though something would tell.
-fn span(operation: &batch::Operation) -> Option<Span> {
-    let is_device = operation.start_known;
+fn span(operation: &batch::Operation, by_device: bool) -> Option<Span> {
+    let is_device = by_device && operation.start_known;
     let from_ns = if is_device { operation.started_at_ns? } else { operation.issued_at_ns };
     let to_ns = operation.completed_at_ns.map(|end_ns| end_ns.max(from_ns));
     let mut signature = FxHasher::default();

@@ -11,7 +11,8 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED, STATE_ON, VERSION,
+    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED,
+    STATE_ON, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -78,6 +79,7 @@ pub(super) struct Process {
     has_gaps: bool,
     /// Ticks and nanoseconds of what has been said, so that a better clock does not change it.
     busy: BTreeMap<(u64, i32), (u64, u64)>,
+    sending: BTreeMap<(u64, i32, u32), (u64, u64)>,
     log_revision: Option<u64>,
     log_too_long: u64,
     log_error: Option<String>,
@@ -138,6 +140,7 @@ impl Process {
             uses: BTreeMap::new(),
             has_gaps: false,
             busy: BTreeMap::new(),
+            sending: BTreeMap::new(),
             log_revision: None,
             log_too_long: 0,
             log_error: None,
@@ -170,6 +173,8 @@ impl Process {
         let mut snapshot = file.snapshot()?;
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
+        let is_raised = snapshot.control == CONTROL_RAISED;
+        self.operations.tell_by_device(snapshot.level >= LEVEL_CHANNELS && !is_raised);
         self.operations.know(&snapshot.communicators);
         self.operations.tell_all(snapshot.level >= LEVEL_CHANNELS, now.monotonic);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
@@ -356,6 +361,7 @@ impl Process {
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
         self.communicators.retain(|id, _| present.contains(id));
         self.busy.retain(|(id, _), _| present.contains(id));
+        self.sending.retain(|(id, ..), _| present.contains(id));
     }
 
     /// Finds the log's facts about each communicator, and takes them again when the log has more.
@@ -405,7 +411,7 @@ impl Process {
     fn tell(&mut self, snapshot: &mut Snapshot, clock: Clock, now: Now<'_>) {
         let present: BTreeSet<u64> = snapshot.communicators.iter().map(Communicator::local_id).collect();
         let counters = self.counters(snapshot, clock);
-        let links = links(snapshot);
+        let links = self.links(snapshot, clock);
         self.tell_communicators(&mut snapshot.communicators);
         let log_lacks = if self.lacks_log() {
             lacks::of_tail(&self.log, self.log_reached, self.log_error.as_deref())
@@ -494,6 +500,31 @@ impl Process {
         self.account.set_communicators(told);
     }
 
+    /// Links carry the low 15 bits of the generation of the slot that they count for.
+    fn links(&mut self, snapshot: &Snapshot, clock: Clock) -> Vec<batch::Link> {
+        let slots: BTreeMap<(u16, u32), u64> = (snapshot.communicators.iter())
+            .map(|slot| ((slot.slot, slot.generation & 0x7fff), slot.local_id()))
+            .collect();
+        let mut links = Vec::new();
+        for link in &snapshot.links {
+            let Some(local_id) = slots.get(&(link.communicator, link.generation)).copied() else { continue };
+            let primitive = batch::Primitive::from(link.primitive).into();
+            let sending = self.sending.entry((local_id, primitive, link.peer)).or_default();
+            if sending.0 != link.sending_ticks {
+                *sending = (link.sending_ticks, sending.1.max(clock.duration_ns(link.sending_ticks)));
+            }
+            links.push(batch::Link {
+                local_id,
+                primitive,
+                peer: link.peer,
+                sent_bytes: link.sent_bytes,
+                sent_steps: link.sent_steps,
+                sending_ns: sending.1,
+            });
+        }
+        links
+    }
+
     fn counters(&mut self, snapshot: &Snapshot, clock: Clock) -> Vec<batch::Counters> {
         let mut counters = Vec::new();
         for slot in &snapshot.communicators {
@@ -565,24 +596,6 @@ fn identity(snapshot: &Snapshot, owner: u32, now: Now<'_>) -> batch::Identity {
         library_version: snapshot.library_version,
         user: Some(owner),
     }
-}
-
-/// Links carry the low 15 bits of the generation of the slot that they count for.
-fn links(snapshot: &Snapshot) -> Vec<batch::Link> {
-    let slots: BTreeMap<(u16, u32), u64> = (snapshot.communicators.iter())
-        .map(|slot| ((slot.slot, slot.generation & 0x7fff), slot.local_id()))
-        .collect();
-    (snapshot.links.iter())
-        .filter_map(|link| {
-            Some(batch::Link {
-                local_id: *slots.get(&(link.communicator, link.generation))?,
-                primitive: batch::Primitive::from(link.primitive).into(),
-                peer: link.peer,
-                sent_bytes: link.sent_bytes,
-                sent_steps: link.sent_steps,
-            })
-        })
-        .collect()
 }
 
 fn dropped(snapshot: &Snapshot) -> Vec<batch::Dropped> {

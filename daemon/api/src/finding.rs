@@ -212,11 +212,13 @@ pub enum FindingKind {
     SlowHost,
     /// A rank is given more bytes or calls than its like. Subject: that rank.
     UnevenWork,
+    /// The collectives of a job take longer than they did. Subject: job.
+    Slowdown,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -250,6 +252,7 @@ impl FindingKind {
         Self::SlowLink,
         Self::SlowHost,
         Self::UnevenWork,
+        Self::Slowdown,
     ];
 
     /// The word used in labels and in JSON.
@@ -287,6 +290,7 @@ impl FindingKind {
             Self::KernelFault => "kernel_fault",
             Self::ComputeStraggler => "compute_straggler",
             Self::SlowLink => "slow_link",
+            Self::Slowdown => "slowdown",
             Self::SlowHost => "slow_host",
             Self::UnevenWork => "uneven_work",
         }

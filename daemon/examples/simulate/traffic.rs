@@ -87,6 +87,7 @@ pub(crate) fn links(communicator: &Communicator, progress: Progress) -> Vec<Link
                 peer: ring.next,
                 sent_bytes,
                 sent_steps: calls,
+                sending_ns: 0,
             });
         }
     }

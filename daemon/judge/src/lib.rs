@@ -224,7 +224,11 @@ impl Diagnosis {
     /// Judges how fast jobs go. Returns as [`Diagnosis::update`] does.
     fn update_paces(&mut self, model: &Model, now: Timestamp) -> Vec<Finding> {
         let mut news = Vec::new();
-        for (job, judgements) in self.paces.look_at_all(model, now) {
+        let hardware = |host: &Name| {
+            let known = self.hardware.explain(host, now).filter(|known| known.is_now)?;
+            Some((known.words, known.nic))
+        };
+        for (job, judgements) in self.paces.look_at_all(model, &hardware, now) {
             let scope = Scope::Pace(job);
             let Scope::Pace(job) = &scope else { continue };
             if !judgements.is_empty() || self.ledger.fires(&scope) {
@@ -264,7 +268,8 @@ impl Diagnosis {
 
     /// The jobs in which somebody wants to know where transfers end.
     pub fn raised(&self) -> impl Iterator<Item = &Name> {
-        self.jobs.raised()
+        let jobs: BTreeSet<&Name> = self.jobs.raised().chain(self.paces.raised()).collect();
+        jobs.into_iter()
     }
 
     /// Every finding, firing and resolved, in no order.

@@ -89,6 +89,7 @@ pub(super) fn is_of_pace(kind: FindingKind) -> bool {
             | FindingKind::SlowHost
             | FindingKind::UnevenWork
             | FindingKind::SlowLink
+            | FindingKind::Slowdown
     )
 }
 

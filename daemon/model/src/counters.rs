@@ -145,4 +145,6 @@ pub struct Sent {
     pub bytes: u64,
     /// Network steps.
     pub steps: u64,
+    /// Time that they took with the network; of several at once each counts. 0: not known.
+    pub sending_ns: u64,
 }

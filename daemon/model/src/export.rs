@@ -237,6 +237,7 @@ fn links(local_id: u64, local: &Local) -> impl Iterator<Item = batch::Link> {
         peer: *peer,
         sent_bytes: sent.bytes,
         sent_steps: sent.steps,
+        sending_ns: sent.sending_ns,
     })
 }
 

@@ -248,6 +248,7 @@ impl Process {
         let before = *sent;
         sent.bytes = told.sent_bytes.max(sent.bytes);
         sent.steps = told.sent_steps.max(sent.steps);
+        sent.sending_ns = told.sending_ns.max(sent.sending_ns);
         let changed = is_new || *sent != before;
         self.n_links += usize::from(is_new);
         changed

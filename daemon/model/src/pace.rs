@@ -113,9 +113,13 @@ impl Pace {
             self.points.clear();
             self.long_steps.clear();
         }
+        // Times of two kinds cannot be compared.
+        let is_device = told.basis == i32::from(TimeBasis::Started);
+        if is_device != std::mem::replace(&mut self.is_device, is_device) {
+            self.points.clear();
+        }
         self.stamp = stamp;
         self.operations_per_step = told.operations_per_step;
-        self.is_device = told.basis == i32::from(TimeBasis::Started);
         self.spread = Duration::from_nanos(told.step_spread_ns);
         for step in told.long_steps.iter().take(MAX_TOLD_LONG) {
             // A word may come twice.

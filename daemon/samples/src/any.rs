@@ -116,6 +116,7 @@ pub fn any_process(most: u32) -> impl Strategy<Value = batch::Process> {
             peer,
             sent_bytes,
             sent_steps: 1,
+            sending_ns: 0,
         },
     );
     let calls = (local(), any::<u64>(), proptest::collection::vec(any::<(u64, u64)>(), 0..40));

@@ -164,6 +164,7 @@ impl Cluster {
             peer,
             sent_bytes,
             sent_steps: 1,
+            sending_ns: 0,
         }
     }
 

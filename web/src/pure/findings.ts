@@ -44,6 +44,7 @@ const NAMES = {
   slow_host: "Slow host",
   uneven_work: "Uneven work",
   slow_link: "Slow link",
+  slowdown: "Slower than it was",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
 /** Of the summation service. */

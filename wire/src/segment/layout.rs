@@ -444,7 +444,9 @@ pub struct Link {
     pub sent_bytes: AtomicU64,
     /// Such steps.
     pub sent_steps: AtomicU64,
-    _reserved: AtomicU64,
+    /// Ticks from the moment in which a step's bytes were handed to the network until it was done with them, over all of these
+    /// steps: of several at once each counts. 0 where collectors do not know this field.
+    pub sending_ticks: AtomicU64,
 }
 
 /// Packs what a [`Link`] counts: `1 << 63 | generation (low 15 bits) << 48 | communicator << 36 | primitive << 32 | peer`.

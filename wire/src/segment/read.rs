@@ -273,6 +273,8 @@ pub struct Link {
     pub sent_bytes: u64,
     /// Such steps.
     pub sent_steps: u64,
+    /// Ticks that they took with the network; of several at once each counts.
+    pub sending_ticks: u64,
 }
 
 /// One operation record.
@@ -703,6 +705,7 @@ fn link(bytes: &[u8]) -> Option<Link> {
         peer: (key & 0xffff_ffff) as u32,
         sent_bytes: raw.sent_bytes.into_inner(),
         sent_steps: raw.sent_steps.into_inner(),
+        sending_ticks: raw.sending_ticks.into_inner(),
     })
 }
 

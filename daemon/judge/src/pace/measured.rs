@@ -108,6 +108,13 @@ impl Measured {
         (step.unwrap_or(self.step), parts.first().map(|part| part.at))
     }
 
+    /// Own time as a share of all, and how long a step took, over the newest `n` parts.
+    pub(super) fn newest(&self, n: usize) -> Option<(f64, Duration)> {
+        let parts = self.parts.get(self.parts.len().checked_sub(n)?..)?;
+        let own = parts.iter().map(|part| part.own).sum::<f64>() / real(n as u64);
+        Some((own, self.of_late(n).0))
+    }
+
     /// How many operations lie between two long steps, in the mean.
     pub(super) fn between_long(&self) -> Option<f64> {
         let (first, last) = (self.long.first()?.operation, self.long.last()?.operation);

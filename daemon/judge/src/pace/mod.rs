@@ -2,8 +2,11 @@
 //! same work. A collective makes its ranks' steps equally long; their own times differ. Of one clock each, so no clock matters.
 //! Pure, but for what it remembers from look to look.
 
+mod collectives;
+mod links;
 mod measured;
 mod outliers;
+mod past;
 mod scene;
 mod slow;
 #[cfg(test)]
@@ -18,6 +21,7 @@ use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Name, real};
 
+use self::collectives::{Collectives, Hardware};
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
 use super::jobs::{Want, Wanted};
@@ -36,6 +40,7 @@ pub(super) struct Paces {
 struct Watched {
     judged: Timestamp,
     held: BTreeMap<Subject, Held>,
+    collectives: Collectives,
 }
 
 /// Somebody who was found slow.
@@ -60,14 +65,27 @@ impl Paces {
     }
 
     /// Looks at every job whose turn has come: what is wrong with its pace, by job.
-    pub(super) fn look_at_all(&mut self, model: &Model, now: Timestamp) -> Vec<(Name, Vec<Judgement>)> {
+    pub(super) fn look_at_all(
+        &mut self,
+        model: &Model,
+        hardware: &Hardware<'_>,
+        now: Timestamp,
+    ) -> Vec<(Name, Vec<Judgement>)> {
         self.watched.retain(|name, _| model.job(name).is_some());
         let is_due = |(name, job): &(&Name, &Job)| {
             let judged = self.watched.get(*name).map_or(Timestamp(0), |watched| watched.judged);
             now.since(judged) >= pause(job.n_processes()) || now < judged
         };
         let due: Vec<(&Name, &Job)> = model.jobs().filter(is_due).collect();
-        due.into_iter().map(|(name, job)| (Arc::clone(name), self.look(model, (name, job), now))).collect()
+        let look = |(name, job)| (Arc::clone(name), self.look(model, (name, job), hardware, now));
+        due.into_iter().map(look).collect()
+    }
+
+    /// The jobs of which each network step is wanted now.
+    pub(super) fn raised(&self) -> impl Iterator<Item = &Name> {
+        let watched =
+            self.watched.iter().filter(|(_, watched)| watched.collectives.wants_steps(watched.judged));
+        watched.map(|(name, _)| name)
     }
 
     /// Every question, once.
@@ -75,7 +93,13 @@ impl Paces {
         std::mem::take(&mut self.wanted)
     }
 
-    fn look(&mut self, model: &Model, (name, job): (&Name, &Job), now: Timestamp) -> Vec<Judgement> {
+    fn look(
+        &mut self,
+        model: &Model,
+        (name, job): (&Name, &Job),
+        hardware: &Hardware<'_>,
+        now: Timestamp,
+    ) -> Vec<Judgement> {
         let watched = self.watched.entry(Arc::clone(name)).or_default();
         let passed = now.since(std::mem::replace(&mut watched.judged, now)).min(LONGEST_PAUSE);
         let scene = Scene::of(model, job, now);
@@ -104,6 +128,7 @@ impl Paces {
             judgements.push(words::judgement(model, &held.slow, held.began, held.cost(), scene.n_processes));
         }
         self.wanted.truncate(WANTED_MAX);
+        judgements.extend(watched.collectives.look(model, job, (&scene, hardware), (passed, now)));
         judgements
     }
 }

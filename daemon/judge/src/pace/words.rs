@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::{duration, list, plural};
+use ringscope_api::words::{clock, duration, list, plural, rate};
 use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
-use ringscope_model::{Model, Process, RankRef};
+use ringscope_model::{Model, Name, Process, RankRef};
 
+use super::links::SlowWay;
+use super::past::Slowdown;
 use super::slow::{How, Slow, Subject};
 use crate::judgement::{Blame, Judgement};
 use crate::seen;
@@ -47,6 +49,104 @@ pub(super) fn judgement(
             advice: advice(slow).to_owned(),
             details,
             began_at: Some(began),
+            ..Blame::default()
+        },
+    }
+}
+
+/// The finding about a slow way. `cost`: what the job lost since it is slower than it was, where that is known.
+pub(super) fn slow_link(
+    model: &Model,
+    slow: &SlowWay,
+    began: Timestamp,
+    cost: Option<Cost>,
+    n_processes: usize,
+) -> Judgement {
+    let SlowWay { way, from_host, to_host, nic, rate: (own, usual), n_like, .. } = slow;
+    let by = if nic.is_empty() { String::new() } else { format!(" by {nic}") };
+    let accused = model.process(&slow.process).and_then(Process::identity).map(|identity| Culprit {
+        host: identity.host.to_string(),
+        pid: Some(identity.pid),
+        rank: Some(way.from),
+        global_rank: identity.global_rank,
+        doing: format!("sends to rank {} on {to_host}{by}", way.to),
+    });
+    let message = format!(
+        "The link from {from_host} to {to_host}{by} (rank {} to rank {}) moves {} while it is busy, the other {} move {}: all \
+         ranks of the ring wait for it",
+        way.from,
+        way.to,
+        rate(*own),
+        plural(*n_like, "link"),
+        rate(*usual)
+    );
+    Judgement {
+        kind: FindingKind::SlowLink,
+        severity: Severity::Warning,
+        host: from_host.clone(),
+        rank: Some(way.from),
+        channel: None,
+        nic: Some(nic.clone()).filter(|nic| !nic.is_empty()),
+        cause: "slower_than_like",
+        culprits: vec![to_host.to_string()],
+        message,
+        evidence: Vec::new(),
+        blame: Blame {
+            comm: Some(way.comm),
+            key: format!("{}>{}", way.from, way.to),
+            accused: accused.into_iter().collect(),
+            n_victims: u32::try_from(n_processes.saturating_sub(1)).unwrap_or(u32::MAX),
+            cost,
+            advice: "Look at both ends: `ethtool` or `ibstat` for the rate, `ip -s link` for errors and drops, `nstat -az \
+                     TcpRetransSegs`. What else uses that NIC or that switch port?"
+                .to_owned(),
+            began_at: Some(began),
+            ..Blame::default()
+        },
+    }
+}
+
+/// Hardware of a host that is in trouble: in words that can follow the host's name, and the NIC.
+pub(super) type Trouble = (Name, String, Option<Name>);
+
+/// The finding about a job that is slower than it was, with what is wrong with its hosts now.
+pub(super) fn slowdown(slow: &Slowdown, cost: Cost, trouble: &[Trouble], n_processes: usize) -> Judgement {
+    let step = if slow.has_steps { "step" } else { "call" };
+    let why: Vec<String> = trouble.iter().map(|(host, words, _)| format!("{host}: {words}")).collect();
+    let because = why.first().map(|why| format!("; {why}")).unwrap_or_default();
+    let message = format!(
+        "Collectives take {} of each {step}, they took {} until {}: {:.0} % of the job's time{because}",
+        time(slow.takes),
+        time(slow.took),
+        clock(slow.since),
+        slow.share * 100.0
+    );
+    let first = trouble.first();
+    let details = if why.is_empty() {
+        Vec::new()
+    } else {
+        vec![Detail { title: "Hardware of its hosts".to_owned(), lines: why }]
+    };
+    Judgement {
+        kind: FindingKind::Slowdown,
+        severity: Severity::Warning,
+        host: first.map(|(host, ..)| host.clone()).unwrap_or_default(),
+        rank: None,
+        channel: None,
+        nic: first.and_then(|(_, _, nic)| nic.clone()),
+        cause: "collectives",
+        culprits: trouble.iter().map(|(host, ..)| host.to_string()).collect(),
+        message,
+        evidence: Vec::new(),
+        blame: Blame {
+            key: "collectives".to_owned(),
+            n_victims: u32::try_from(n_processes).unwrap_or(u32::MAX),
+            cost: Some(cost),
+            advice: "Look at what is found beside this: a slow link, a NIC. Else at what began on these hosts or on their network at \
+                     that time."
+                .to_owned(),
+            details,
+            began_at: Some(slow.since),
             ..Blame::default()
         },
     }

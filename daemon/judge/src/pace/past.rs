@@ -1,0 +1,111 @@
+//! Whether a job's collectives take longer than they did. What they take is the least time in collectives of any rank: who comes last
+//! waits for nobody, so a slow rank makes it no longer. Pure.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+
+use super::scene::Scene;
+
+/// What a job's collectives took per step, look by look.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// While nothing was wrong, oldest first, in seconds.
+    usual_s: VecDeque<f64>,
+    /// The newest looks.
+    newest_s: VecDeque<f64>,
+    operations_per_step: u64,
+    n_ranks: usize,
+    since: Option<Timestamp>,
+}
+
+/// A job that is slower than it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Slowdown {
+    /// What collectives take per step, and what they took.
+    pub(super) takes: Duration,
+    pub(super) took: Duration,
+    /// Of the job's time, from 0 to 1.
+    pub(super) share: f64,
+    pub(super) since: Timestamp,
+    pub(super) has_steps: bool,
+}
+
+impl Past {
+    /// Takes a look at a job; what is slower than it was.
+    pub(super) fn look(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Slowdown> {
+        let class = scene.classes.iter().max_by_key(|class| class.len()).filter(|class| class.len() > 1)?;
+        let first = &class.first()?.measured;
+        // Another order of calls, or other ranks, is another job in this respect.
+        if (self.operations_per_step, self.n_ranks) != (first.operations_per_step, scene.n_processes) {
+            *self = Self {
+                operations_per_step: first.operations_per_step,
+                n_ranks: scene.n_processes,
+                ..Self::default()
+            };
+        }
+        let of_rank = class.iter().map(|rank| {
+            let (own, step) = rank.measured.newest(PARTS)?;
+            Some((step.as_secs_f64() * (1.0 - own), step))
+        });
+        let (takes_s, step) = of_rank.flatten().min_by(|one, other| one.0.total_cmp(&other.0))?;
+        self.newest_s.push_back(takes_s);
+        if self.newest_s.len() > LOOKS {
+            self.newest_s.pop_front();
+        }
+        if self.usual_s.len() < FEWEST_USUAL {
+            self.usual_s.push_back(takes_s);
+            return None;
+        }
+        let (took_s, least_s) =
+            (middle(&self.usual_s), self.newest_s.iter().copied().fold(f64::MAX, f64::min));
+        let longer_s = least_s - took_s;
+        let is_slow = self.newest_s.len() == LOOKS
+            && least_s > LONGER * took_s
+            && longer_s > LEAST * step.as_secs_f64();
+        if !is_slow {
+            if takes_s <= LONGER * took_s {
+                self.since = None;
+                self.usual_s.push_back(takes_s);
+                if self.usual_s.len() > MOST_USUAL {
+                    self.usual_s.pop_front();
+                }
+            } else {
+                self.since = self.since.or(Some(now));
+            }
+            return None;
+        }
+        let takes_s = middle(&self.newest_s);
+        Some(Slowdown {
+            takes: Duration::try_from_secs_f64(takes_s).ok()?,
+            took: Duration::try_from_secs_f64(took_s).ok()?,
+            share: ((takes_s - took_s) / step.as_secs_f64()).clamp(0.0, 1.0),
+            since: self.since.unwrap_or(now),
+            has_steps: first.has_steps,
+        })
+    }
+}
+
+fn middle(all: &VecDeque<f64>) -> f64 {
+    let mut sorted: Vec<f64> = all.iter().copied().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+/// Share of steps in own time of a class, from 0 to 1: the least of any.
+pub(super) fn least_own(scene: &Scene<'_>) -> f64 {
+    scene.classes.iter().flatten().map(|rank| rank.measured.own).fold(1.0, f64::min)
+}
+
+/// Newest parts of the window that are looked at.
+const PARTS: usize = 2;
+/// All of so many looks have to show it.
+const LOOKS: usize = 6;
+/// Looks that say what is usual, at least and at most: five minutes.
+const FEWEST_USUAL: usize = 12;
+const MOST_USUAL: usize = 300;
+/// So many times as long as it was ...
+const LONGER: f64 = 1.4;
+/// ... and by so much of the step.
+const LEAST: f64 = 0.08;
