@@ -58,39 +58,41 @@ impl Past {
             self.usual_s.push_back(takes_s);
             return None;
         }
-        let (took_s, least_s) =
-            (middle(&self.usual_s), self.newest_s.iter().copied().fold(f64::MAX, f64::min));
-        let longer_s = least_s - took_s;
-        let is_slow = self.newest_s.len() == LOOKS
-            && least_s > LONGER * took_s
-            && longer_s > LEAST * step.as_secs_f64();
-        if !is_slow {
+        let [took_s, often_s, seldom_s] = quantiles(&self.usual_s, [50, 75, 90]);
+        let [least_s, middle_s, _] = quantiles(&self.newest_s, [0, 50, 100]);
+        let longer_s = middle_s - took_s;
+        let is_longer = middle_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
+        if takes_s > seldom_s {
+            self.since = self.since.or(Some(now));
+        } else {
+            self.since = None;
+        }
+        if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
             if takes_s <= LONGER * took_s {
-                self.since = None;
                 self.usual_s.push_back(takes_s);
                 if self.usual_s.len() > MOST_USUAL {
                     self.usual_s.pop_front();
                 }
-            } else {
-                self.since = self.since.or(Some(now));
             }
             return None;
         }
-        let takes_s = middle(&self.newest_s);
         Some(Slowdown {
-            takes: Duration::try_from_secs_f64(takes_s).ok()?,
+            takes: Duration::try_from_secs_f64(middle_s).ok()?,
             took: Duration::try_from_secs_f64(took_s).ok()?,
-            share: ((takes_s - took_s) / step.as_secs_f64()).clamp(0.0, 1.0),
+            share: (longer_s / step.as_secs_f64()).clamp(0.0, 1.0),
             since: self.since.unwrap_or(now),
             has_steps: first.has_steps,
         })
     }
 }
 
-fn middle(all: &VecDeque<f64>) -> f64 {
+/// Of these shares, in percent, none is above.
+fn quantiles<const N: usize>(all: &VecDeque<f64>, percent: [usize; N]) -> [f64; N] {
     let mut sorted: Vec<f64> = all.iter().copied().collect();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    percent.map(|percent| {
+        sorted.get(sorted.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
+    })
 }
 
 /// Share of steps in own time of a class, from 0 to 1: the least of any.
@@ -105,7 +107,7 @@ const LOOKS: usize = 6;
 /// Looks that say what is usual, at least and at most: five minutes.
 const FEWEST_USUAL: usize = 12;
 const MOST_USUAL: usize = 300;
-/// So many times as long as it was ...
-const LONGER: f64 = 1.4;
+/// So many times as long as it was, in the middle, and longer than nearly all that was usual ...
+const LONGER: f64 = 1.2;
 /// ... and by so much of the step.
 const LEAST: f64 = 0.08;
