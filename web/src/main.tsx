@@ -11,6 +11,8 @@ import "./styles/access.css";
 import { render } from "preact";
 import { start } from "./state/live";
 import { Shell } from "./view/shell";
+import { copyWholeTimes } from "./view/time";
 
 render(<Shell />, document.getElementById("page")!);
 start();
+copyWholeTimes();

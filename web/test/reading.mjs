@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 
 /** Longer than anything takes on a machine that is busy with other work. What is never so fails that late. */
-export const PATIENCE_MS = 180_000;
+export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 180_000);
 const LOOK_MS = 50;
 
 /** Asks until `ask` says yes (or yields anything but undefined and false); yields that, or undefined in the end. */

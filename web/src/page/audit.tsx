@@ -1,6 +1,5 @@
 import type { AuditEntry, Page, Session } from "../api";
 import { ACTIONS, actionWords, auditRows, outcome, placeOf, subjectWords } from "../pure/audit";
-import { moment } from "../pure/format";
 import type { AuditRoute } from "../pure/route";
 import { useApi } from "../state/api";
 import { useSession } from "../state/session";
@@ -8,6 +7,7 @@ import * as store from "../state/store";
 import { Export } from "../view/export";
 import { Panel } from "../view/panel";
 import { Choice } from "../view/segments";
+import { Time } from "../view/time";
 import { withCommands } from "../view/with-commands";
 
 /** Who did what, the newest first: for admins. */
@@ -50,7 +50,6 @@ function Trail() {
 }
 
 function Entries({ items }: { items: AuditEntry[] }) {
-  const nowMs = store.nowMs.value;
   return (
     <div class="scroller" tabIndex={0} role="region" aria-label="Audit trail">
       <table class="audit-table">
@@ -64,7 +63,7 @@ function Entries({ items }: { items: AuditEntry[] }) {
         </thead>
         <tbody>
           {items.map((one) => (
-            <Entry key={one.id} one={one} nowMs={nowMs} />
+            <Entry key={one.id} one={one} />
           ))}
         </tbody>
       </table>
@@ -72,14 +71,14 @@ function Entries({ items }: { items: AuditEntry[] }) {
   );
 }
 
-function Entry({ one, nowMs }: { one: AuditEntry; nowMs: number }) {
+function Entry({ one }: { one: AuditEntry }) {
   const route = store.route.value as AuditRoute;
   const { words, refused } = outcome(one.status);
   const place = placeOf(one.subject);
   const subject = subjectWords(one.subject);
   return (
     <tr class={refused ? "refused" : ""}>
-      <td class="when" title={one.at}>{moment(Date.parse(one.at), nowMs)}</td>
+      <td class="when"><Time at={one.at} /></td>
       <th scope="row" class="name">
         {one.who === "" ? <span class="quiet">somebody unknown</span> : <a href={store.link({ ...route, who: one.who, before: undefined })} title="Only what they did">{one.who}</a>}
         <small>

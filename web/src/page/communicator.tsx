@@ -1,7 +1,7 @@
 import type { CommunicatorDetail } from "../api";
 import { causeWords } from "../pure/cause";
 import { group } from "../pure/findings";
-import { integer, list, moment, plural, rateOf, since } from "../pure/format";
+import { integer, list, plural, rateOf } from "../pure/format";
 import { untold } from "../pure/incidents";
 import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
@@ -18,6 +18,7 @@ import { RanksPanel } from "../view/ranks";
 import { RingPanel } from "../view/ring-panel";
 import { CommunicatorCards } from "../view/scope";
 import { communicatorMark } from "../view/standing";
+import { Ago, Time } from "../view/time";
 import { Traffic } from "../view/traffic";
 
 /** One communicator: its rings, ranks and bytes. */
@@ -86,7 +87,7 @@ function Head({ shown }: { shown: CommunicatorDetail }) {
       <Stands {...communicatorMark(shown)} />
       <Fact name="State">
         <b>{shown.state}</b>
-        <small>{shown.ended === undefined ? `since ${since(Date.parse(shown.created), store.nowMs.value)}` : `ended at ${moment(Date.parse(shown.ended), store.nowMs.value)}`}</small>
+        <small>{shown.ended === undefined ? <>since <Ago at={shown.created} /></> : <>ended at <Time at={shown.ended} /></>}</small>
         <Replaced shown={shown} />
       </Fact>
       <Fact name="Ranks">

@@ -1,6 +1,6 @@
 import type { Finding, HostChannels, HostDetail, SummationGroup } from "../api";
 import { group } from "../pure/findings";
-import { integer, moment, plural, rateOf, since } from "../pure/format";
+import { integer, plural, rateOf } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import { groupRows } from "../pure/summation/tables";
 import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
@@ -19,6 +19,7 @@ import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { hostMark } from "../view/standing";
 import { GroupsTable } from "../view/summation/groups-table";
+import { Ago, Time } from "../view/time";
 
 /** Findings of the past shown. */
 const MAX_RESOLVED = 5;
@@ -115,7 +116,7 @@ function Head({ host }: { host: HostDetail }) {
         <b>{rateOf(host)}</b>
       </Fact>
       <Fact name="Heard">
-        <b>{since(Date.parse(host.last_seen), store.nowMs.value)}</b>
+        <b><Ago at={host.last_seen} /></b>
       </Fact>
     </PageHead>
   );
@@ -123,7 +124,7 @@ function Head({ host }: { host: HostDetail }) {
 
 function ReadAt({ host }: { host: HostDetail }) {
   if (host.hardware == null) return null;
-  return <small>read at {moment(Date.parse(host.hardware.read_at), store.nowMs.value)}</small>;
+  return <small>read at <Time at={host.hardware.read_at} /></small>;
 }
 
 function Found({ host, firing, resolved = [], unread }: { host: string; firing: Finding[]; resolved: Finding[] | undefined; unread: string | undefined }) {

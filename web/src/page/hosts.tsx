@@ -1,5 +1,5 @@
 import type { HostSummary } from "../api";
-import { integer, plural, rateOf, since } from "../pure/format";
+import { integer, iso, plural, rateOf, since } from "../pure/format";
 import { inTrouble, worstFirst } from "../pure/condition";
 import { byName } from "../pure/names";
 import type { HostsRoute } from "../pure/route";
@@ -130,7 +130,7 @@ function Row({ host }: { host: HostSummary }) {
       </td>
       <td class="number wide">{host.n_gpus ?? "–"}</td>
       <td class="wide">{host.jobs.join(", ") || "none"}</td>
-      <td class="wide quiet">{since(Date.parse(host.last_seen), nowMs)}</td>
+      <td class="wide quiet" title={iso(Date.parse(host.last_seen))}>{since(Date.parse(host.last_seen), nowMs)}</td>
     </tr>
     {mark.loud && (
       <tr class="why">

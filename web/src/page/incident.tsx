@@ -3,7 +3,7 @@ import type { Detail, Finding, IncidentDetail } from "../api";
 import { otherDetails } from "../pure/calls";
 import { costWords, highestCost } from "../pure/cost";
 import { group, kindName } from "../pure/findings";
-import { duration, integer, moment, opening, plural, since } from "../pure/format";
+import { duration, integer, opening, plural } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
@@ -15,6 +15,7 @@ import { PicturePanel } from "../view/incident/picture-panel";
 import { Mark } from "../view/mark";
 import { Fact, PageHead } from "../view/page-head";
 import { Panel } from "../view/panel";
+import { Ago, Time } from "../view/time";
 import { withCommands } from "../view/with-commands";
 
 /** One incident: who it is, what to do, who suffers, how it is known, and what became known when. */
@@ -63,16 +64,16 @@ function Head({ incident: one }: { incident: IncidentDetail }) {
       }
     >
       <Fact name={one.resolved_at == null && one.imported !== true ? "Goes on since" : "Began"}>
-        <b>{moment(began, nowMs)}</b>
+        <b><Time at={began} /></b>
         <small>{one.imported === true ? "imported: read from files, nobody is told of it" : one.resolved_at == null ? `for ${duration(Math.max(0, (nowMs - began) / 1000))}` : lastedWords(one)}</small>
       </Fact>
       {one.resolved_at != null && (
         <Fact name="Over">
-          <b>{since(Date.parse(one.resolved_at), nowMs)}</b>
+          <b><Ago at={one.resolved_at} /></b>
         </Fact>
       )}
       <Fact name="Found">
-        <b>{moment(Date.parse(one.first_seen), nowMs)}</b>
+        <b><Time at={one.first_seen} /></b>
         {lateS >= 0.05 && <small>{duration(lateS)} after it began</small>}
       </Fact>
       <Fact name={one.resolved_at == null ? "Wait because of it" : "Waited because of it"}>
@@ -178,7 +179,7 @@ function TimelinePanel({ incident }: { incident: IncidentDetail }) {
       <ol class="moments">
         {all.map((one, i) => (
           <li key={`${one.atMs}${one.text}`} style={i === 0 ? {} : { paddingTop: `${Math.round(4 + GAP_PX * Math.log10(1 + one.pauseS))}px` }}>
-            <time title={since(one.atMs, store.nowMs.value)}>{moment(one.atMs, store.nowMs.value)}</time> <small>{one.after}</small>
+            <Time at={one.atMs} /> <small>{one.after}</small>
             <p>{withCommands(one.text)}</p>
           </li>
         ))}

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Finding, SummationGroup, SummationGroupDetail } from "../api";
 import { group as groupFindings } from "../pure/findings";
-import { bandwidth, integer, plural, since, size } from "../pure/format";
+import { bandwidth, integer, plural, size } from "../pure/format";
 import { predecessor, successor } from "../pure/summation/groups";
 import { troubles } from "../pure/summation/trouble";
 import { lostWords, membersWords, modeWords } from "../pure/summation/words";
@@ -22,6 +22,7 @@ import { ResultsPanel } from "../view/summation/results";
 import { StalenessPanel } from "../view/summation/staleness";
 import { StragglersPanel } from "../view/summation/stragglers";
 import { WaitsPanel } from "../view/summation/waits";
+import { Ago } from "../view/time";
 
 /** One summation group: who owns what, what flows, where parts wait, who comes last, whether results agree. */
 export function SummationGroupPage({ id }: { id: string }) {
@@ -63,7 +64,7 @@ function Head({ group }: { group: SummationGroupDetail }) {
         <b>
           <Mark {...groupMark(group)} /> {group.state}
         </b>
-        <small>began {since(Date.parse(group.started_at), store.nowMs.value)}</small>
+        <small>began <Ago at={group.started_at} /></small>
       </Fact>
       <Fact name="Members">
         <b>{membersWords(group)}</b>

@@ -85,6 +85,22 @@ export function moment(ms: number, nowMs: number): string {
   return `${day} ${clock(ms)}`;
 }
 
+/** "UTC", "UTC+2", "UTC−3:30": the zone that times of this browser are in at that moment. */
+export function zone(ms: number): string {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  if (minutes === 0) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "−" : "+"}${hours}${rest === 0 ? "" : `:${String(rest).padStart(2, "0")}`}`;
+}
+
+/** ISO 8601 with the offset of this browser's zone: "2026-03-01T05:12:08+02:00". */
+export function iso(ms: number): string {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  const two = (n: number) => String(Math.trunc(Math.abs(n))).padStart(2, "0");
+  const local = new Date(ms + minutes * 60_000).toISOString().slice(0, 19);
+  return `${local}${minutes < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
+}
+
 /** "03:12:08, 14 min ago". */
 export function since(ms: number, nowMs: number): string {
   return `${moment(ms, nowMs)}, ${duration(Math.max(0, (nowMs - ms) / 1000))} ago`;

@@ -2,7 +2,7 @@
 
 import type { Culprit, Finding, HostSummary, Incident, Severity } from "../api";
 import { inTrouble, worstFirst } from "./condition";
-import { duration, list, moment, plural, rankRanges } from "./format";
+import { duration, list, plural, rankRanges } from "./format";
 
 const SEVERITIES: Severity[] = ["critical", "warning", "info"];
 
@@ -42,12 +42,11 @@ export function speaker(signedIn: string, named: string): string {
   return signedIn === "" || signedIn === named ? named : `${signedIn} (for ${named})`;
 }
 
-/** "since 14:03:07, for 12 min", or from when to when. */
-export function timeWords(one: Incident, nowMs: number): string {
-  const began = Date.parse(one.began_at);
-  if (one.imported === true) return `imported: began ${moment(began, nowMs)}`;
-  if (one.resolved_at == null) return `since ${moment(began, nowMs)}, for ${duration(Math.max(0, (nowMs - began) / 1000))}`;
-  return `${moment(began, nowMs)} – ${moment(Date.parse(one.resolved_at), nowMs)}, ${lastedWords(one)}`;
+/** What stands before its times, and what behind: "since" 14:03:07 ", for 12 min". */
+export function timeWords(one: Incident, nowMs: number): [string, string] {
+  if (one.imported === true) return ["imported: began", ""];
+  if (one.resolved_at == null) return ["since", `, for ${duration(Math.max(0, (nowMs - Date.parse(one.began_at)) / 1000))}`];
+  return ["", `, ${lastedWords(one)}`];
 }
 
 export function lastedWords(one: Incident): string {

@@ -9,7 +9,8 @@ import { useWidth } from "./use-width";
 
 const HEIGHT_PX = 120;
 const LEFT_PX = 30;
-const BOTTOM_PX = 18;
+const BOTTOM_PX = 18;import { Time } from "./time";
+
 /** A communicator takes at least this much of the chart's width: with more of them, the newest are drawn. */
 const MIN_SLOT_PX = 14;
 const MAX_SLOT_PX = 64;
@@ -99,8 +100,8 @@ function Rows({ items, fell, host, names }: { items: HostChannels[]; fell: Set<s
           {items.map((one) => (
             <tr key={one.comm} class={one.ended == null ? "" : "over"}>
               <td data-label="Made">
-                {moment(Date.parse(one.created), store.nowMs.value)}
-                {one.ended != null && <small> – {moment(Date.parse(one.ended), store.nowMs.value)}</small>}
+                <Time at={one.created} />
+                {one.ended != null && <small> – <Time at={one.ended} /></small>}
               </td>
               <th scope="row">
                 <a href={store.link({ page: "communicator", comm: one.comm, host })}>{names.get(one.comm) ?? one.comm}</a>

@@ -1,13 +1,14 @@
 import { signal } from "@preact/signals";
 import type { CommunicatorSummary } from "../api";
 import { byWeight } from "../pure/choose";
-import { integer, list, moment, plural, rateOf } from "../pure/format";
+import { integer, list, plural, rateOf } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import * as store from "../state/store";
 import { HostName } from "./host-name";
 import { Mark } from "./mark";
 import { Purpose } from "./purpose";
 import { communicatorMark } from "./standing";
+import { Time } from "./time";
 
 /** Rows before all are asked for. */
 const FEW = 24;
@@ -66,7 +67,7 @@ function Row({ one, name }: { one: CommunicatorSummary; name: string }) {
       <td data-label="For">{one.purpose == null ? <span class="quiet">–</span> : <Purpose of={one} />}</td>
       <td data-label="State" class="state">
         <Mark kind={mark.kind} /> {mark.label}{mark.label !== one.state && mark.kind !== "ok" && `, ${one.state}`}
-        <small>{one.ended === undefined ? ` since ${moment(Date.parse(one.created), store.nowMs.value)}` : ` at ${moment(Date.parse(one.ended), store.nowMs.value)}`}</small>
+        <small>{one.ended === undefined ? " since " : " at "}<Time at={one.ended ?? one.created} /></small>
       </td>
       <td data-label="Ranks" class="number" title={one.n_ranks_seen < one.n_ranks ? `${plural(one.n_ranks_seen, "rank")} heard of` : ""}>{integer(one.n_ranks)}</td>
       <td data-label="Hosts" class="number">{integer(one.hosts.length)}</td>

@@ -1,12 +1,14 @@
+import type { ComponentChildren } from "preact";
 import type { Detail, Evidence, Finding, RunbookEntry } from "../api";
 import { causeWords } from "../pure/cause";
 import { costWords } from "../pure/cost";
 import type { FindingGroup } from "../pure/findings";
-import { duration, integer, list, moment, plural } from "../pure/format";
+import { duration, integer, list, plural } from "../pure/format";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
 import { HostName } from "./host-name";
+import { Time } from "./time";
 import { withCommands } from "./with-commands";
 
 /** Subjects listed of a conclusion that many share. */
@@ -82,9 +84,9 @@ function Places({ group: { first, hosts, comms } }: { group: FindingGroup }) {
 
 function Numbers({ finding, count }: { finding: Finding; count: number }) {
   const nowMs = store.nowMs.value;
-  const at = (time: string) => moment(Date.parse(time), nowMs);
+  const at = (time: string) => <Time at={time} />;
   const endMs = finding.resolved_at == null ? nowMs : Date.parse(finding.resolved_at);
-  const facts: [string, string | undefined][] = [
+  const facts: [string, ComponentChildren | undefined][] = [
     ["Cause", causeWords(finding.cause)],
     ["Held back by", finding.culprits === undefined || finding.culprits.length === 0 ? undefined : list(finding.culprits)],
     ["Wait because of it", finding.n_victims === undefined || finding.n_victims === 0 ? undefined : plural(finding.n_victims, "rank")],

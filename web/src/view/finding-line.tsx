@@ -2,12 +2,13 @@ import type { ComponentChildren } from "preact";
 import { causeWords } from "../pure/cause";
 import { costWords, highestCost } from "../pure/cost";
 import type { FindingGroup } from "../pure/findings";
-import { duration, list, moment, plural, rankRanges, since } from "../pure/format";
+import { duration, list, plural, rankRanges } from "../pure/format";
 import { kindName } from "../pure/findings";
 import type { FindingsRoute } from "../pure/route";
 import * as store from "../state/store";
 import { inBrief } from "./incident/lines";
 import { Mark } from "./mark";
+import { Ago, Time } from "./time";
 import { withCommands } from "./with-commands";
 
 /** One conclusion: what, where else, since when. */
@@ -19,7 +20,6 @@ export function FindingLine({ group, open, within = false, children }: {
   children?: ComponentChildren;
 }) {
   const { first, all, comms } = group;
-  const nowMs = store.nowMs.value;
   const start = Math.min(...all.map((finding) => Date.parse(finding.began_at ?? finding.first_seen)));
   const also = others(group);
   const cost = costWords(highestCost(all), first.state === "resolved");
@@ -46,9 +46,7 @@ export function FindingLine({ group, open, within = false, children }: {
           {first.job !== "" && store.jobs.value.items.length > 1 && <span>{first.job}</span>}
           {comms.length > 1 && <span title={comms.map(nameOf).join(", ")}>{named(comms)}</span>}
           <span>
-            {first.state === "firing"
-              ? `since ${since(start, nowMs)}`
-              : `${moment(start, nowMs)} – ${moment(Date.parse(first.resolved_at ?? first.last_seen), nowMs)}`}
+            {first.state === "firing" ? <>since <Ago at={start} /></> : <><Time at={start} /> – <Time at={first.resolved_at ?? first.last_seen} /></>}
           </span>
           {first.state === "resolved" && (
             <span>lasted {duration(Math.max(0, (Date.parse(first.resolved_at ?? first.last_seen) - start) / 1000))}</span>

@@ -1,10 +1,11 @@
 import type { ComponentChildren } from "preact";
 import type { HealthLevel } from "../api";
-import { bandwidth, duration, integer, moment, plural, words } from "../pure/format";
+import { bandwidth, duration, integer, plural, words } from "../pure/format";
 import * as store from "../state/store";
 import { HostName, withHosts } from "./host-name";
 import { inBrief } from "./incident/lines";
 import { Mark, type MarkKind } from "./mark";
+import { Time } from "./time";
 import { withCommands } from "./with-commands";
 
 const MARKS: Record<HealthLevel, MarkKind> = {
@@ -76,7 +77,7 @@ function AsOf() {
   const now = store.browserNowMs.value;
   return (
     <p class="as-of">
-      As of {moment(ms, now)}, {duration(Math.max(0, (now - ms) / 1000))} ago; how it is now is not known:
+      As of <Time at={ms} />, {duration(Math.max(0, (now - ms) / 1000))} ago; how it is now is not known:
     </p>
   );
 }
@@ -113,7 +114,7 @@ function Facts() {
     <dl class="facts">
       {since !== undefined && (
         <Fact name="Since">
-          <b>{moment(Date.parse(since), store.nowMs.value)}</b>
+          <b><Time at={since} /></b>
           <small>{duration(Math.max(0, (store.nowMs.value - Date.parse(since)) / 1000))} ago</small>
         </Fact>
       )}

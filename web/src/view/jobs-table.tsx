@@ -1,10 +1,11 @@
 import type { Job } from "../api";
-import { duration, integer, moment, rateOf, size } from "../pure/format";
+import { duration, integer, iso, rateOf, size } from "../pure/format";
 import * as store from "../state/store";
 import { Counts } from "./counts";
 import { inBrief, ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
 import { jobMark } from "./standing";
+import { Time } from "./time";
 import { withCommands } from "./with-commands";
 
 /** Jobs, a row each. */
@@ -56,8 +57,8 @@ function Row({ job, nowMs }: { job: Job; nowMs: number }) {
       <td>
         <Counts counts={job.findings} href={(severity) => store.link({ page: "findings", job: job.id, severity, state: "firing" })} />
       </td>
-      <td class="number wide" title={moment(Date.parse(job.first_seen), nowMs)}>
-        {ended ? `ended ${moment(Date.parse(job.last_seen), nowMs)}` : duration(Math.max(0, (nowMs - Date.parse(job.first_seen)) / 1000))}
+      <td class="number wide" title={iso(Date.parse(job.first_seen))}>
+        {ended ? <>ended <Time at={job.last_seen} /></> : duration(Math.max(0, (nowMs - Date.parse(job.first_seen)) / 1000))}
       </td>
     </tr>
     {mark.loud && (

@@ -1,10 +1,11 @@
 import { useEffect } from "preact/hooks";
 import type { Finding, Hardware, Nic } from "../api";
-import { moment, rankRanges, size } from "../pure/format";
+import { rankRanges, size } from "../pure/format";
 import { about, byTrouble, closest, errorWords, explains, linkRate, nicTrouble, payloadWords, rateWords } from "../pure/hardware";
 import { group, kindName } from "../pure/findings";
 import * as store from "../state/store";
 import { Mark } from "./mark";
+import { Time } from "./time";
 
 interface Props {
   host: string;
@@ -120,7 +121,7 @@ function Why({ nic, hardware, findings }: { nic: Nic; hardware: Hardware; findin
               <span key={finding.id}>
                 {i > 0 && ", "}
                 <a href={store.link({ page: "findings", host: finding.host, id: finding.id })}>{kindName(finding.finding)}</a>, since{" "}
-                {moment(Date.parse(finding.first_seen), store.nowMs.value)}
+                <Time at={finding.first_seen} />
               </span>
             ))}
           </p>

@@ -21,6 +21,7 @@ import { Headline } from "./headline";
 import { Masthead } from "./masthead";
 import { SignIn } from "./sign-in";
 import { StaleBanner, Unreadable } from "./stale";
+import { Zone } from "./time";
 
 /** The pages, for who may see them. */
 export function Shell() {
@@ -73,6 +74,7 @@ function Pages() {
           </>
         )}
       </main>
+      <Zone />
     </>
   );
 }

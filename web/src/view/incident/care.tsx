@@ -1,13 +1,13 @@
 import { useRef, useState } from "preact/hooks";
 import type { IncidentDetail } from "../../api";
 import type { Fault } from "../../pure/fault";
-import { moment, since } from "../../pure/format";
 import { isSilenced, SILENCES, speaker } from "../../pure/incidents";
 import { act, actor, myName, type Word } from "../../state/actions";
 import { useSession } from "../../state/session";
 import * as store from "../../state/store";
 import { Panel } from "../panel";
 import { withCommands } from "../with-commands";
+import { Ago, Time } from "../time";
 
 /** As the daemon bounds them. */
 const NAME_CHARS = 100;
@@ -60,10 +60,10 @@ function State({ incident: one }: { incident: IncidentDetail }) {
     <p class="care-state">
       {one.acknowledged === undefined ? (one.state === "firing" ? "Nobody has said so yet." : "Nobody has said so.") : (
         <>
-          <b>{one.acknowledged.by}</b> {one.state === "firing" ? "looks after it since" : "looked after it, from"} {since(Date.parse(one.acknowledged.at), nowMs)}.
+          <b>{one.acknowledged.by}</b> {one.state === "firing" ? "looks after it since" : "looked after it, from"} <Ago at={one.acknowledged.at} />.
         </>
       )}{" "}
-      {isSilenced(one, nowMs) && <>Nobody is told of it until {moment(Date.parse(one.silenced_until!), nowMs)}.</>}
+      {isSilenced(one, nowMs) && <>Nobody is told of it until <Time at={one.silenced_until!} />.</>}
     </p>
   );
 }
@@ -132,7 +132,7 @@ function Notes({ incident }: { incident: IncidentDetail }) {
             <span>
               <b>{note.by}</b>
             </span>
-            <span>{since(Date.parse(note.at), store.nowMs.value)}</span>
+            <span><Ago at={note.at} /></span>
           </p>
           <p class="note-text">{note.text}</p>
         </li>

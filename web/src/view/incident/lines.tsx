@@ -2,11 +2,12 @@ import type { ComponentChildren } from "preact";
 import type { Incident, Job } from "../../api";
 import { costWords, highestCost } from "../../pure/cost";
 import { kindName } from "../../pure/findings";
-import { integer, moment, opening, plural } from "../../pure/format";
+import { integer, opening, plural } from "../../pure/format";
 import { brief, isSilenced, telling, timeWords, victimWords } from "../../pure/incidents";
 import * as store from "../../state/store";
 import { Mark } from "../mark";
 import { Panel } from "../panel";
+import { Time } from "../time";
 import { withCommands } from "../with-commands";
 
 /** Lines on the overview; the page of incidents has the others. */
@@ -82,7 +83,7 @@ function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
         {advice && one.advice !== "" && one.severity !== "info" && <p class="also">{withCommands(one.advice)}</p>}
         <p class="about">
           <span>{kindName(one.finding)}</span>
-          <span>{timeWords(one, nowMs)}</span>
+          <span><Lasted one={one} nowMs={nowMs} /></span>
           {cost !== "" && <span class="cost">{cost}</span>}
           {victims !== "" && <span>{victims}</span>}
           {one.job !== "" && <span>{one.job}</span>}
@@ -93,12 +94,18 @@ function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
   );
 }
 
+/** Since when and for how long. */
+function Lasted({ one, nowMs }: { one: Incident; nowMs: number }) {
+  const [before, words] = timeWords(one, nowMs);
+  return <>{before} <Time at={one.began_at} />{one.resolved_at == null ? "" : <> – <Time at={one.resolved_at} /></>}{words}</>;
+}
+
 /** Who looks after it, and whether anybody is told of it. */
 export function Care({ one, nowMs }: { one: Incident; nowMs: number }) {
   return (
     <>
       {one.acknowledged !== undefined && <span class="care">{one.acknowledged.by} {one.state === "firing" ? "looks" : "looked"} after it</span>}
-      {isSilenced(one, nowMs) && <span class="care">silenced until {moment(Date.parse(one.silenced_until!), nowMs)}</span>}
+      {isSilenced(one, nowMs) && <span class="care">silenced until <Time at={one.silenced_until!} /></span>}
       {one.notes.length > 0 && <span>{plural(one.notes.length, "note")}</span>}
     </>
   );

@@ -1,11 +1,12 @@
 import { signal } from "@preact/signals";
 import type { SummationGroup } from "../../api";
-import { bandwidth, integer, moment, size } from "../../pure/format";
+import { bandwidth, integer, size } from "../../pure/format";
 import { byAttention } from "../../pure/summation/groups";
 import { LIVE_STATES, membersWords, modeWords } from "../../pure/summation/words";
 import * as store from "../../state/store";
 import { Mark } from "../mark";
 import { groupMark } from "./group-mark";
+import { Time } from "../time";
 
 /** Rows before all are asked for. */
 const FEW = 24;
@@ -69,7 +70,7 @@ function Row({ one, of }: { one: SummationGroup; of: string | undefined }) {
       )}
       <td data-label="State" class="state">
         <Mark {...groupMark(one)} /> {one.state}
-        <small>{" "}since {moment(Date.parse(one.started_at), store.nowMs.value)}</small>
+        <small>{" "}since <Time at={one.started_at} /></small>
       </td>
       <td data-label="Members">{membersWords(one)}</td>
       <td data-label="Sums" class="wide">{modeWords(one)}</td>

@@ -1,11 +1,12 @@
 import type { SummationGroupDetail, SummationRound } from "../../api";
-import { clock, integer } from "../../pure/format";
+import { integer } from "../../pure/format";
 import { roundRows } from "../../pure/summation/tables";
 import { agreement, ns, serviceName } from "../../pure/summation/words";
 import { useApi } from "../../state/api";
 import { Export } from "../export";
 import { Mark } from "../mark";
 import { Panel } from "../panel";
+import { Time } from "../time";
 
 /** Asked for, and shown; those that differ are shown first. */
 const ASKED = 200;
@@ -74,7 +75,7 @@ function Row({ one, group }: { one: SummationRound; group: SummationGroupDetail 
       <td data-label="Last">{one.last_arriver === null ? "–" : `worker ${one.last_arriver}`}</td>
       <td data-label="Spread" class="number">{ns(one.spread_ns)}</td>
       <td data-label="Took" class="number">{ns(one.took_ns)}</td>
-      <td data-label="At" class="number">{clock(Date.parse(one.at))}</td>
+      <td data-label="At" class="number"><Time at={one.at} /></td>
     </tr>
   );
 }
