@@ -1,6 +1,27 @@
 // What a user would notice of time: what slowness costs, zones, zooming, marks on charts. Run by browser.mjs.
 
-import { counts, says } from "./reading.mjs";
+import assert from "node:assert/strict";
+import { counts, goesTo, has, says, until } from "./reading.mjs";
+
+const SPAN = /\?from=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ&to=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+
+/** Draws from one share of the width to another over the first of `selector`. */
+async function draw(page, selector, from, to) {
+  await page.waitForSelector(selector);
+  await page.locator(selector).first().scrollIntoViewIfNeeded();
+  const { x, y, width, height } = await page.locator(selector).first().boundingBox();
+  await page.mouse.move(x + width * from, y + height * 0.6);
+  await page.mouse.down();
+  await page.mouse.move(x + width * ((from + to) / 2), y + height * 0.6);
+  await page.mouse.move(x + width * to, y + height * 0.6);
+  await page.mouse.up();
+}
+
+/** Seconds that the address spans. */
+function spanS(page) {
+  const query = new URLSearchParams(page.url().split("?")[1]);
+  return (Date.parse(query.get("to")) - Date.parse(query.get("from"))) / 1000;
+}
 
 export const timeChecks = {
   async "what a slow rank costs stands beside it: on the overview, on its incident and among the findings"({ open }) {
@@ -14,5 +35,72 @@ export const timeChecks = {
     await says(page, ".finding-detail .numbers", /What it costs 0\.31 s per step/);
     const { page: other } = await open("degraded");
     await counts(other, ".cost", 0);
+  },
+
+  async "what is drawn on a chart becomes the range of the page; a double click, the button and the way back lead out"({ open }) {
+    const { page, mock } = await open("degraded");
+    await draw(page, "#throughput .u-over", 0.2, 0.6);
+    await goesTo(page, SPAN);
+    assert.ok(Math.abs(spanS(page) - 360) < 15, `${spanS(page)} s of 15 min * 0.4`);
+    assert.ok(await until(async () => mock.asked().some((path) => /series\?.*from=.*&to=/.test(path))), "the history of that time is asked for");
+    await says(page, ".time-range", /Reset zoom/);
+    await page.locator("#throughput .u-over").dblclick();
+    await goesTo(page, /#\/$/);
+    await counts(page, ".time-range button", 0);
+    await page.goBack();
+    await goesTo(page, SPAN);
+    // The same range on another page, and another range within it: the way out leads to where all began.
+    await page.click('nav[aria-label="Pages"] >> text=Jobs');
+    await page.click("#jobs >> text=llm-7b-pretrain");
+    await goesTo(page, /#\/jobs\/llm-7b-pretrain\?from=/);
+    const whole = spanS(page);
+    await draw(page, "#traffic .u-over", 0.4, 0.9);
+    await until(async () => spanS(page) < whole * 0.8);
+    await page.click(".time-range >> text=Reset zoom");
+    await goesTo(page, /#\/jobs\/llm-7b-pretrain$/);
+  },
+
+  async "a range is drawn over bars as well, and a click on one still leads to what it stands for"({ open }) {
+    const { page } = await open("degraded", { at: "#/jobs/llm-7b-pretrain" });
+    await draw(page, ".timeline svg", 0.5, 0.8);
+    await goesTo(page, SPAN);
+    await page.click("#timeline .bar-link >> nth=0");
+    await goesTo(page, /#\/communicators\/9f3b5c6d7e8f/);
+  },
+
+  async "the zone of all times is always on the screen, and what is copied has whole times"({ open }) {
+    const { page } = await open("degraded");
+    await says(page, ".zone", /^times in UTC([+−]\d{1,2}(:\d\d)?)?$/);
+    assert.ok(await page.locator(".zone").evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight + 1));
+    const copied = (selector) => page.evaluate((selector) => {
+      let text;
+      document.addEventListener("copy", (event) => { text = event.clipboardData.getData("text/plain"); }, { once: true });
+      getSelection().selectAllChildren(document.querySelector(selector));
+      document.execCommand("copy");
+      return text;
+    }, selector);
+    assert.match(await copied("#incidents .about"), /since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d, for 14 min/);
+    assert.match(await copied("#incidents .about time"), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
+    await has(page, "#incidents time", "datetime", /[+-]\d\d:\d\d$/);
+  },
+
+  async "a range that is longer than the data says so, and marks say what happened"({ open }) {
+    const { page } = await open("degraded", { at: "#/jobs/llm-7b-pretrain?from=-6h" });
+    await says(page, "#traffic .chart-note", /Data from (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d on; the range is longer\./);
+    const { page: short } = await open("degraded");
+    await counts(short, "#throughput .chart-note", 0);
+    await short.waitForSelector("#throughput .u-over");
+    await short.locator("#throughput .u-over").scrollIntoViewIfNeeded();
+    const read = await until(async () => {
+      const box = await short.locator("#throughput .u-over").boundingBox();
+      for (let share = 0.02; share < 0.14; share += 0.01) {
+        await short.mouse.move(box.x + box.width * share, box.y + 90);
+        await short.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+        const words = await short.locator("#throughput .chart-readout").innerText();
+        if (/Then: host-2 found 1 channel/.test(words)) return words;
+      }
+      return undefined;
+    });
+    assert.match(read, /^\d\d:\d\d:\d\d UTC/);
   },
 };

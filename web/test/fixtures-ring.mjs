@@ -84,6 +84,7 @@ export function jobSeries(clusters, metric, by, fromMs, toMs, stepS) {
   const times_ms = [];
   for (let t = Math.ceil(fromMs / (stepS * 1000)) * stepS * 1000; t <= toMs; t += stepS * 1000) times_ms.push(t);
   const level = (one, share) => times_ms.map((t) => {
+    if (t < Date.parse(one.communicator.created)) return null;
     const wave = 1 + 0.05 * Math.sin(t / 9000 + share) + 0.03 * Math.sin(t / 2100);
     const troubled = one.findingS !== null && t > toMs - Math.min(one.findingS, 180) * 1000;
     if (metric === "backlog_bytes") return (troubled ? 9e8 + (t % 60_000) * 9_000 : 6.7e7 * wave) * share;

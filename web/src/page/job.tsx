@@ -1,10 +1,11 @@
-import type { CommunicatorSummary, Finding, Job, SummationGroup } from "../api";
+import type { CommunicatorSummary, Finding, Job, JobLevel, SummationGroup } from "../api";
+import { marks } from "../pure/chart-marks";
 import { concerns, group } from "../pure/findings";
-import { integer, moment, plural, rateOf, size } from "../pure/format";
+import { integer, plural, rateOf, size } from "../pure/format";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
 import { groupRows } from "../pure/summation/tables";
 import { communicatorRows, lifetimeRows } from "../pure/tables";
-import { useList } from "../state/api";
+import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { Communicators } from "../view/communicators";
 import { Export } from "../view/export";
@@ -15,10 +16,13 @@ import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { jobMark } from "../view/standing";
 import { GroupsTable } from "../view/summation/groups-table";
+import { Time } from "../view/time";
 import { Timeline } from "../view/timeline";
 
 /** Shortest time that the pictures span: a job that just began fills them all the same. */
 const MIN_SPAN_MS = 30_000;
+/** Somebody asks for another level now and then. */
+const LEVEL_MS = 30_000;
 
 /** One job: what was found in it, its communicators, and how it went. */
 export function JobPage({ id }: { id: string }) {
@@ -26,6 +30,7 @@ export function JobPage({ id }: { id: string }) {
   const of = `job=${encodeURIComponent(id)}`;
   const communicators = useList<CommunicatorSummary>(`communicators?${of}`, { on: "lists" });
   const resolved = useList<Finding>(`findings?state=resolved&${of}`, { on: "findings" });
+  const level = useApi<JobLevel>(`jobs/${encodeURIComponent(id)}/level`, { on: "never", everyMs: LEVEL_MS }).value;
   if (job === undefined) return <p class="notice">Job {id} is not known to this daemon.</p>;
   const items = communicators.value?.items ?? [];
   const isUnseen = items.length === 0 && job.standing.condition === "unknown";
@@ -33,6 +38,7 @@ export function JobPage({ id }: { id: string }) {
   const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
   const range = { fromMs, toMs: endMs };
   const findings = [...store.firing.value.items.filter((one) => concerns(one, job)), ...(resolved.value?.items ?? [])];
+  const happened = marks({ findings: findings.filter((one) => one.severity !== "info"), communicators: items, jobs: [job], level, nameOf: (one) => store.communicatorNames.value.get(one) ?? one }, fromMs, endMs);
   return (
     <>
       <Head job={job} />
@@ -43,7 +49,7 @@ export function JobPage({ id }: { id: string }) {
           {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} isUnseen={isUnseen} />}
         </Panel>
         <Summation job={id} />
-        <JobSeries job={id} fromMs={fromMs} endMs={endMs} />
+        <JobSeries job={id} fromMs={fromMs} endMs={endMs} marks={happened} />
         <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${id}`} rows={() => lifetimeRows(items, findings)} />}>
           <Timeline
             range={range}
@@ -76,7 +82,7 @@ function Head({ job }: { job: Job }) {
     <PageHead crumbs={[["Jobs", store.link({ page: "jobs" })]]} name={job.id}>
       <Stands {...jobMark(job)} />
       <Fact name={job.state === "ended" ? "Ended" : "Began"}>
-        <b>{moment(Date.parse(job.state === "ended" ? job.last_seen : job.first_seen), store.nowMs.value)}</b>
+        <b><Time at={job.state === "ended" ? job.last_seen : job.first_seen} /></b>
         {(job.state === "stale" || job.state === "imported") && <small>{job.state}</small>}
       </Fact>
       <Fact name="Hosts">

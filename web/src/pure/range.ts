@@ -38,6 +38,27 @@ export function resolve(span: Span, nowMs: number): Range {
   return { fromMs, toMs, live };
 }
 
+/** A shorter range has no point of a chart in it. */
+const MIN_DRAWN_MS = 20_000;
+
+/** The words of a range that somebody has drawn, to whole seconds; one too short grows around its middle. */
+export function drawnSpan(aMs: number, bMs: number, nowMs: number): Required<Span> {
+  const middle = (aMs + bMs) / 2;
+  const half = Math.max(Math.abs(bMs - aMs), MIN_DRAWN_MS) / 2;
+  const toMs = Math.min(middle + half, nowMs);
+  const second = (ms: number) => new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000", "");
+  return { from: second(Math.min(middle - half, toMs - MIN_DRAWN_MS)), to: second(toMs) };
+}
+
+/** Where the data begin, if the range is longer than they are: a line that begins in the middle of a chart tells of no beginning. */
+export function dataFrom(timesS: number[], lines: { values: (number | null)[] }[], fromMs: number, toMs: number): number | undefined {
+  const first = timesS.findIndex((_, i) => lines.some(({ values }) => values[i] != null));
+  if (first < 0) return undefined;
+  const ms = timesS[first]! * 1000;
+  return ms - fromMs > Math.max((toMs - fromMs) * LATE_SHARE, 2 * stepS({ fromMs, toMs, live: false }) * 1000) ? ms : undefined;
+}
+const LATE_SHARE = 0.04;
+
 /** Points across a chart: as many as a screen column can tell apart. */
 const MAX_POINTS = 150;
 /** Shorter than this a chart shows the steps of the training instead of its pace. */

@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import type { ChartMark } from "../pure/chart-marks";
 import { bandwidth, bandwidthTicks, primitiveName } from "../pure/format";
 import { primitiveStyle } from "../pure/line-style";
 import type { Columns } from "../pure/series";
@@ -6,7 +7,7 @@ import { LineKey } from "./line-key";
 import { Lines, type Line } from "./lines";
 
 /** Completed (solid) and issued (dashed) bytes per second. */
-export function Chart({ columns, fromMs, endMs }: { columns: Columns; fromMs: number; endMs: number }) {
+export function Chart({ columns, fromMs, endMs, marks }: { columns: Columns; fromMs: number; endMs: number; marks: ChartMark[] }) {
   const lines = useMemo((): Line[] => [
     ...columns.primitives.map((label, i) => ({ label, style: primitiveStyle(label), values: columns.completed[i]! })),
     ...columns.primitives.map((label, i) => ({ label: `${label} issued`, style: primitiveStyle(label), values: columns.issued[i]!, dashed: true })),
@@ -18,6 +19,7 @@ export function Chart({ columns, fromMs, endMs }: { columns: Columns; fromMs: nu
       lines={lines}
       fromMs={fromMs}
       endMs={endMs}
+      marks={marks}
       ticks={bandwidthTicks}
       leastTop={1000}
       readout={(index) => readout(columns, index)}

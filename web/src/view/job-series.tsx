@@ -1,6 +1,7 @@
 import { signal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { Series, SeriesLine } from "../api";
+import type { ChartMark } from "../pure/chart-marks";
 import { bandwidth, bandwidthTicks, plural, primitiveName, size } from "../pure/format";
 import { primitiveStyle } from "../pure/line-style";
 import { byName } from "../pure/names";
@@ -20,7 +21,7 @@ const NAMES: Record<By, string> = { primitive: "primitive", host: "host", comm: 
 const by = signal<By>("primitive");
 
 /** Completed bytes per second, and what was issued and is not completed, of a job over time. */
-export function JobSeries({ job, fromMs, endMs }: { job: string; fromMs: number; endMs: number }) {
+export function JobSeries({ job, fromMs, endMs, marks }: { job: string; fromMs: number; endMs: number; marks: ChartMark[] }) {
   return (
     <Panel
       id="traffic"
@@ -37,13 +38,13 @@ export function JobSeries({ job, fromMs, endMs }: { job: string; fromMs: number;
         </fieldset>
       }
     >
-      <OverTime job={job} metric="completed_bytes" rate title="Completed per second, all ranks" fromMs={fromMs} endMs={endMs} />
-      <OverTime job={job} metric="backlog_bytes" rate={false} title="Backlog: issued and not completed" fromMs={fromMs} endMs={endMs} />
+      <OverTime job={job} metric="completed_bytes" rate title="Completed per second, all ranks" fromMs={fromMs} endMs={endMs} marks={marks} />
+      <OverTime job={job} metric="backlog_bytes" rate={false} title="Backlog: issued and not completed" fromMs={fromMs} endMs={endMs} marks={marks} />
     </Panel>
   );
 }
 
-function OverTime(props: { job: string; metric: string; rate: boolean; title: string; fromMs: number; endMs: number }) {
+function OverTime(props: { job: string; metric: string; rate: boolean; title: string; fromMs: number; endMs: number; marks: ChartMark[] }) {
   const { job, metric, rate } = props;
   const range = seriesQuery(store.route.value, store.nowMs.value);
   const path = `series?job=${encodeURIComponent(job)}&metric=${metric}&by=${by.value}${rate ? "&rate=true" : ""}&${range}`;
@@ -82,6 +83,7 @@ function OverTime(props: { job: string; metric: string; rate: boolean; title: st
           lines={lines}
           fromMs={props.fromMs}
           endMs={props.endMs}
+          marks={props.marks}
           ticks={rate ? bandwidthTicks : (ticks) => ticks.map((tick) => size(tick))}
           binary={!rate}
           leastTop={1000}

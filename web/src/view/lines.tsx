@@ -1,13 +1,20 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type uPlot from "uplot";
-import { clock } from "../pure/format";
+import { markWords, type ChartMark } from "../pure/chart-marks";
+import { clock, zone } from "../pure/format";
 import { colourOf, isOpen, shapeOf, SHAPES } from "../pure/line-style";
+import { dataFrom } from "../pure/range";
+import * as store from "../state/store";
 import { isDark } from "../state/theme";
+import { reset, zoom } from "../state/zoom";
+import { Time } from "./time";
 
 const HEIGHT_PX = 210;
 /** After so long the plotter is asked for again: the daemon was away. */
 const AGAIN_MS = 2_000;
+/** A shorter drag is a click that slipped. */
+export const MIN_DRAG_PX = 8;
 const FONT = "12px system-ui, sans-serif";
 /** More lines than this nobody follows. */
 export const MAX_LINES = 6;
@@ -38,6 +45,8 @@ interface Props {
   binary?: boolean;
   /** The axis goes at least to here: noise around nothing is not blown up. */
   leastTop: number;
+  /** What happened meanwhile. */
+  marks?: ChartMark[];
   /** What is said of one point in time. */
   readout: (index: number) => string;
   /** What is said while none is pointed at. */
@@ -46,7 +55,7 @@ interface Props {
 
 /** Lines over time; a line of text under them reads out the point under the cursor. */
 export function Lines(props: Props) {
-  const { times, lines, fromMs, endMs } = props;
+  const { times, lines, fromMs, endMs, marks } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const latest = useRef(props);
@@ -89,7 +98,8 @@ export function Lines(props: Props) {
 
   useEffect(() => {
     plot.current?.setData(data(props));
-  }, [times, lines, fromMs, endMs]);
+  }, [times, lines, fromMs, endMs, marks?.map(({ ms }) => ms).join()]);
+  const begins = dataFrom(times, lines, store.range.value.fromMs, store.range.value.toMs);
 
   return (
     <div class="chart">
@@ -97,13 +107,16 @@ export function Lines(props: Props) {
       <p class="chart-readout" aria-hidden="true">
         {missing ? "The lines cannot be drawn: the daemon did not send the plotter. It is asked for again." : index === null ? props.children : say(props, index)}
       </p>
+      {begins !== undefined && <p class="chart-note">Data from <Time at={begins} /> on; the range is longer.</p>}
     </div>
   );
 }
 
-function say({ times, readout }: Props, index: number): string {
+function say({ times, readout, marks = [], fromMs, endMs }: Props, index: number): string {
   const time = times[index];
-  return time === undefined ? "Nothing recorded yet." : `${clock(time * 1000)}  ${readout(index)}`;
+  if (time === undefined) return "Nothing recorded yet.";
+  const happened = markWords(marks, time * 1000, fromMs, endMs);
+  return `${clock(time * 1000)} ${zone(time * 1000)}  ${readout(index)}${happened === "" ? "" : `. Then: ${happened}`}`;
 }
 
 function data({ times, lines }: Props): uPlot.AlignedData {
@@ -122,9 +135,14 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
   return {
     width: element.clientWidth,
     height: HEIGHT_PX,
-    padding: [10, 26, 0, 0],
+    padding: [14, 26, 0, 0],
     legend: { show: false },
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+    cursor: {
+      y: false,
+      drag: { x: true, y: false, setScale: false, dist: MIN_DRAG_PX },
+      points: { size: 6 },
+      bind: { dblclick: () => () => (reset(), null) },
+    },
     scales: {
       x: { range: () => [latest.current.fromMs / 1000, latest.current.endMs / 1000] },
       y: { range: (_plot, _min, max) => [0, Math.max(max * 1.1, latest.current.leastTop)] },
@@ -145,10 +163,50 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
     ],
     hooks: {
       setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)],
+      setSelect: [(plot) => drawn(plot)],
+      drawAxes: [(plot) => drawMarks(plot, latest.current.marks ?? [], token)],
       draw: [(plot) => latest.current.lines.forEach((line, i) => !line.dashed && drawShapes(plot, i + 1, line, token))],
     },
   };
 }
+
+/** What was drawn over the chart becomes the range of the page. */
+function drawn(plot: uPlot): void {
+  const { left, width } = plot.select;
+  if (width < MIN_DRAG_PX) return;
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  zoom(plot.posToVal(left, "x") * 1000, plot.posToVal(left + width, "x") * 1000);
+}
+
+/** A line from top to bottom with a shape on it: a diamond and a triangle for what was found, a ring, a bar, a flag. */
+function drawMarks(plot: uPlot, marks: ChartMark[], token: (name: string) => string): void {
+  const { ctx, bbox } = plot;
+  const scale = devicePixelRatio;
+  ctx.save();
+  ctx.lineWidth = scale;
+  for (const { ms, kind, severity } of marks) {
+    const x = Math.round(plot.valToPos(ms / 1000, "x", true));
+    const colour = token(kind !== "finding" || severity === "info" ? "--ink-quiet" : severity === "critical" ? "--critical" : "--warning");
+    ctx.strokeStyle = ctx.fillStyle = colour;
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.setLineDash([2 * scale, 3 * scale]);
+    ctx.stroke(new Path2D(`M${x} ${bbox.top}V${bbox.top + bbox.height}`));
+    ctx.setLineDash([]);
+    ctx.setTransform(scale, 0, 0, scale, x, bbox.top - 4 * scale);
+    const shape = new Path2D(MARK_SHAPES[kind === "finding" ? severity ?? "info" : kind]);
+    if (kind === "ring" || severity === "info") ctx.stroke(shape);
+    else ctx.fill(shape);
+  }
+  ctx.restore();
+}
+const MARK_SHAPES: Record<string, string> = {
+  critical: "M0-5L5 0L0 5L-5 0Z",
+  warning: "M0-5L5 4H-5Z",
+  info: "M3.5 0A3.5 3.5 0 1 1 -3.5 0A3.5 3.5 0 1 1 3.5 0Z",
+  ring: "M4 0A4 4 0 1 1 -4 0A4 4 0 1 1 4 0Z",
+  level: "M-5-2H5V2H-5Z",
+  job: "M-1-5L6-2L-1 1V5H-2V-5Z",
+};
 
 /** The shape of a line's style, here and there on it: lines are told apart without colour. Those of one chart stand at different places. */
 function drawShapes(plot: uPlot, index: number, { style, values }: Line, token: (name: string) => string): void {

@@ -1,5 +1,6 @@
 import { useComputed } from "@preact/signals";
 import type { Series } from "../api";
+import { marks } from "../pure/chart-marks";
 import { bandwidth } from "../pure/format";
 import { rangeWords, seriesQuery, stepS } from "../pure/range";
 import { columns, settled } from "../pure/series";
@@ -19,6 +20,7 @@ export function Throughput() {
   const nowMs = store.nowMs.peek();
   const cut = (series: Series | undefined) => (series === undefined ? null : settled(series, nowMs));
   const drawn = columns(cut(completed), cut(issued), [], Infinity);
+  const happened = useComputed(() => marks({ findings: store.firing.value.items.filter((one) => one.severity !== "info"), jobs: store.jobs.value.items }, store.range.value.fromMs, store.range.value.toMs));
   const rate = store.jobs.value.items.filter((job) => job.state !== "ended").reduce((sum, job) => sum + job.completed_bytes_per_s, 0);
   return (
     <Panel id="throughput" title="Throughput, all jobs" aside={<Export path={path("completed_bytes")} name="throughput" rows={() => [
@@ -31,7 +33,7 @@ export function Throughput() {
       {completed === undefined || drawn.primitives.length === 0 ? (
         <p class="quiet">{completed === undefined ? "Asking for the history …" : "No operation in this time."}</p>
       ) : (
-        <Chart columns={drawn} fromMs={store.range.value.fromMs} endMs={store.range.value.toMs} />
+        <Chart columns={drawn} fromMs={store.range.value.fromMs} endMs={store.range.value.toMs} marks={happened.value} />
       )}
     </Panel>
   );

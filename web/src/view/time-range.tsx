@@ -1,5 +1,6 @@
 import { CHOICES, rangeWords } from "../pure/range";
 import * as store from "../state/store";
+import { isZoomed, reset } from "../state/zoom";
 
 const NAMES: Record<string, string> = { "5m": "5 min", "15m": "15 min", "1h": "1 h", "6h": "6 h", "1d": "1 day", "7d": "7 days" };
 const DEFAULT = "15m";
@@ -15,16 +16,23 @@ export function TimeRange() {
     store.replace({ ...route, from, to });
   };
   return (
-    <label class="time-range" title="Time that charts and histories span">
-      <span class="unseen">Time range</span>
-      <select value={value} onChange={(event) => pick(event.currentTarget.value)}>
-        {CHOICES.map((choice) => (
-          <option key={choice} value={choice}>
-            last {NAMES[choice]}
-          </option>
-        ))}
-        <option value="fixed">{value === "fixed" ? rangeWords(route, store.nowMs.peek()) : "stand still here"}</option>
-      </select>
-    </label>
+    <span class="time-range">
+      {isZoomed.value && (
+        <button type="button" class="plain" title="A double click on a chart does it as well" onClick={reset}>
+          Reset zoom
+        </button>
+      )}
+      <label title="Time that charts and histories span; draw one on any chart">
+        <span class="unseen">Time range</span>
+        <select value={value} onChange={(event) => pick(event.currentTarget.value)}>
+          {CHOICES.map((choice) => (
+            <option key={choice} value={choice}>
+              last {NAMES[choice]}
+            </option>
+          ))}
+          <option value="fixed">{value === "fixed" ? rangeWords(route, store.nowMs.peek()) : "stand still here"}</option>
+        </select>
+      </label>
+    </span>
   );
 }

@@ -1,6 +1,8 @@
-import { useRef } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { clock, moment, plural, since } from "../pure/format";
 import { ticks, type Bar, type Lane, type Lanes, type Range, type Tone } from "../pure/lanes";
+import { reset, zoom } from "../state/zoom";
+import { MIN_DRAG_PX } from "./lines";
 import { useWidth } from "./use-width";
 
 const LANE_PX = 24;
@@ -29,6 +31,7 @@ export interface TimelineGroup {
 /** What lived when, over one time axis: each bar leads to what it stands for. */
 export function Timeline({ groups, range, nowMs }: { groups: TimelineGroup[]; range: Range; nowMs: number }) {
   const box = useRef<HTMLDivElement>(null);
+  const [drag, setDrag] = useState<{ from: number; to: number } | null>(null);
   const widthPx = useWidth(box);
   const narrow = widthPx < NARROW_PX;
   const leftPx = narrow ? 0 : NAME_PX;
@@ -36,11 +39,28 @@ export function Timeline({ groups, range, nowMs }: { groups: TimelineGroup[]; ra
   const lanePx = narrow ? LANE_PX + NAME_LINE_PX : LANE_PX;
   const rows = groups.filter((group) => group.lanes.lanes.length > 0).flatMap((group) => group.lanes.lanes.map((lane) => ({ group, lane })));
   const heightPx = HEAD_PX + rows.length * lanePx + 4;
+  const dragged = useRef(false);
+  const at = (event: PointerEvent & { currentTarget: Element }) => Math.max(0, Math.min(1, (event.clientX - event.currentTarget.getBoundingClientRect().left - leftPx) / roomPx));
+  /** A click on a bar leads to what it stands for; what was drawn over bars does not. */
+  const release = ({ from, to }: { from: number; to: number }) => {
+    setDrag(null);
+    dragged.current = Math.abs(to - from) * roomPx >= MIN_DRAG_PX;
+    const ms = (share: number) => range.fromMs + share * (range.toMs - range.fromMs);
+    if (dragged.current) zoom(ms(Math.min(from, to)), ms(Math.max(from, to)));
+    setTimeout(() => (dragged.current = false));
+  };
   const hidden = groups.filter((group) => group.lanes.hidden > 0);
   return (
     <div class="timeline" ref={box}>
       {widthPx > 0 && (
-        <svg width={widthPx} height={heightPx} role="group" aria-label={groups.map((group) => group.name).join(" and ")}>
+        <svg width={widthPx} height={heightPx} role="group" aria-label={groups.map((group) => group.name).join(" and ")}
+          onPointerDown={(event) => event.pointerType === "mouse" && event.button === 0 && setDrag({ from: at(event), to: at(event) })}
+          onPointerMove={(event) => drag !== null && setDrag({ ...drag, to: at(event) })}
+          onPointerLeave={() => setDrag(null)}
+          onPointerUp={(event) => drag !== null && release({ ...drag, to: at(event) })}
+          onClickCapture={(event) => dragged.current && event.preventDefault()}
+          onDragStart={(event) => event.preventDefault()}
+          onDblClick={reset}>
           {ticks(range, Math.max(2, Math.floor(roomPx / TICK_PX))).map(({ at, ms }) => (
             <g key={ms} class="tick" aria-hidden="true">
               <path d={`M${leftPx + at * roomPx} ${HEAD_PX - 4}V${heightPx}`} />
@@ -49,6 +69,9 @@ export function Timeline({ groups, range, nowMs }: { groups: TimelineGroup[]; ra
               </text>
             </g>
           ))}
+          {drag !== null && Math.abs(drag.to - drag.from) * roomPx >= MIN_DRAG_PX && (
+            <rect class="drawn" x={leftPx + Math.min(drag.from, drag.to) * roomPx} y={HEAD_PX} width={Math.abs(drag.to - drag.from) * roomPx} height={heightPx - HEAD_PX} />
+          )}
           {rows.map(({ group, lane }, i) => (
             <g key={i} transform={`translate(0 ${HEAD_PX + i * lanePx})`}>
               <LaneName lane={lane} first={i === 0 || rows[i - 1]!.lane.label !== lane.label} narrow={narrow} />

@@ -1,5 +1,6 @@
 import { useComputed } from "@preact/signals";
 import type { PrimitiveTotals } from "../api";
+import { marks } from "../pure/chart-marks";
 import { bandwidth, integer, plural, primitiveName, size } from "../pure/format";
 import { primitiveStyle } from "../pure/line-style";
 import { seriesQuery } from "../pure/range";
@@ -22,6 +23,11 @@ export function Traffic() {
     const endMs = store.range.value.live ? (ended === undefined ? Infinity : Date.parse(ended)) : comm.chartEndMs.value;
     return columns(comm.completed.value, comm.issued.value, comm.samples.value, endMs);
   });
+  const happened = useComputed(() => {
+    const shown = store.watched.value;
+    const findings = store.firing.value.items.filter((one) => one.comm === shown?.id && one.severity !== "info");
+    return marks({ findings, communicators: shown === undefined ? [] : [shown], nameOf: (one) => store.communicatorNames.value.get(one) ?? one }, comm.chartFromMs.value, comm.chartEndMs.value);
+  });
   return (
     <Panel
       id="traffic"
@@ -40,7 +46,7 @@ export function Traffic() {
         <p class="quiet">{comm.primitives.value === undefined ? "Asking for its bytes …" : "No operation on this communicator yet."}</p>
       ) : (
         <>
-          <Chart columns={drawn.value} fromMs={comm.chartFromMs.value} endMs={comm.chartEndMs.value} />
+          <Chart columns={drawn.value} fromMs={comm.chartFromMs.value} endMs={comm.chartEndMs.value} marks={happened.value} />
           <Totals totals={totals} />
         </>
       )}

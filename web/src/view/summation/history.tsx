@@ -1,7 +1,8 @@
 import { useComputed } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
-import type { SummationGroupDetail, SummationSeries } from "../../api";
+import type { Finding, SummationGroupDetail, SummationSeries } from "../../api";
+import { marks } from "../../pure/chart-marks";
 import { bandwidth, bandwidthTicks, duration, plural } from "../../pure/format";
 import { seriesQuery, stepS } from "../../pure/range";
 import { heaviest, settled, type KeyedLine } from "../../pure/series";
@@ -67,6 +68,8 @@ interface Props {
 
 function OverTime({ id, of, title, lines: all, say, ticks, leastTop, children }: Props) {
   const { series, answer, path } = of;
+  const { fromMs, toMs } = store.range.value;
+  const happened = marks({ findings: store.firing.value.items.filter((one) => (one as Finding & { group?: string }).group === id && one.severity !== "info") }, fromMs, toMs);
   const drawn = heaviest(all, MAX_LINES);
   const lines: Line[] = drawn.lines.map(({ key, values }, style) => ({ label: key, values, style }));
   const name = title.toLowerCase().replaceAll(/[^a-z]+/g, "-");
@@ -87,6 +90,7 @@ function OverTime({ id, of, title, lines: all, say, ticks, leastTop, children }:
           endMs={store.range.value.toMs}
           ticks={ticks ?? ((values) => values.map(say))}
           leastTop={leastTop}
+          marks={happened}
           readout={(index) => lines.map((line) => `${line.label} ${line.values[index] == null ? "not known" : say(line.values[index])}`).join(" · ")}
         >
           {lines.map((line) => (
