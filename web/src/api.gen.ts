@@ -74,6 +74,9 @@ export type ChannelStep = {
   text: string;
 };
 
+/** Where it is known from how a host's clock differs. */
+export type ClockBasis = "reference" | "collectives" | "agent" | "unknown";
+
 /** A communicator, whole. */
 export type CommunicatorDetail = CommunicatorSummary & {
   /** The way to the rings, and the trees. Absent: no log tells. */
@@ -409,8 +412,24 @@ export type HostChannels = {
   name?: string;
 };
 
+/** How the clock of a host differs from the daemon's. */
+export type HostClock = {
+  /** Where that is known from. */
+  basis: ClockBasis;
+  /** Seconds by which times of this host, corrected, may be wrong against those of the reference. */
+  error_s: number;
+  /** Host. */
+  host: string;
+  /** Seconds by which it is ahead. */
+  offset_s: number;
+  /** The host against whose clock it is known. Absent: none. */
+  reference?: string;
+};
+
 /** A host, whole. */
 export type HostDetail = HostSummary & {
+  /** How its clock differs from the daemon's, as of now. */
+  clock: HostClock;
   /** Findings of which it is the subject, firing first, newest first. */
   firing: (Finding)[];
   /** NICs and GPUs. Absent: nobody has read them. */
@@ -1423,6 +1442,68 @@ export type SummationWorker = {
   stages: (SummationStage)[];
   /** Answers to it that are not sent whole. */
   unanswered: number;
+};
+
+/** Operations of a job that completed, by the daemon's clock: times of all hosts are corrected by how their clocks differ. */
+export type Timeline = {
+  /** The clocks of the job's hosts, by name. */
+  clocks: (HostClock)[];
+  /** The communicators of the operations, by id. */
+  communicators: (TimelineCommunicator)[];
+  /** First moment: what ended before is left out. Times of operations count from here. */
+  from: string;
+  /** What is missing and why, in words. */
+  lacks: (string)[];
+  /** The operations, in the order in which they were called. */
+  operations: TimelineOperations;
+  /** The processes of the job, by rank. */
+  ranks: (TimelineRank)[];
+  /** Last moment: what was called later is left out. */
+  to: string;
+};
+
+/** A communicator of a timeline. */
+export type TimelineCommunicator = {
+  /** Operations are told one by one of which the number among the calls is divisible by this. */
+  every: number;
+  /** Id. */
+  id: string;
+  /** Its ranks. */
+  n_ranks: number;
+  /** Name that the program gave it. */
+  name?: string;
+};
+
+/** Operations as columns of the same length: the first of each column belong together, and so on. */
+export type TimelineOperations = {
+  /** Payload bytes. */
+  bytes: (number)[];
+  /** Number among the collective calls of the communicator: equal numbers belong together. Null: it has none (send, recv). */
+  call_number: (number | null)[];
+  /** When it was called, in microseconds since `from`. */
+  called_us: (number)[];
+  /** On which communicator: an index into `communicators`. */
+  communicator: (number)[];
+  /** When it completed. */
+  completed_us: (number)[];
+  /** When the last rank called the same operation: until then it waited, from then on bytes moved. Null: not all ranks have told of it, or it has no number. */
+  last_called_us: (number | null)[];
+  /** `all_reduce`, ... */
+  primitive: (string)[];
+  /** Who: an index into `ranks`. */
+  rank: (number)[];
+  /** When the device first showed that it runs. Null: nothing tells. */
+  started_us: (number | null)[];
+};
+
+/** A process of a timeline. */
+export type TimelineRank = {
+  /** Host. */
+  host: string;
+  /** Process id. */
+  pid: number;
+  /** Rank in the job, as its launcher says; where none says, its place here. */
+  rank: number;
 };
 
 /** A token, without its secret, which only its owner has. */

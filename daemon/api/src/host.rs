@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Finding, FindingCounts, Hardware, RankState, Standing};
+use super::{Finding, FindingCounts, Hardware, HostClock, RankState, Standing};
 use crate::clock::Timestamp;
 
 /// A host in a list.
@@ -59,6 +59,8 @@ pub struct HostDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub hardware: Option<Hardware>,
+    /// How its clock differs from the daemon's, as of now.
+    pub clock: HostClock,
 }
 
 /// What a host found in one communicator.

@@ -29,6 +29,7 @@ mod search;
 mod series;
 mod summation;
 pub mod terminal;
+mod timeline;
 mod trace;
 pub mod unseen;
 pub mod words;
@@ -74,6 +75,7 @@ pub use summation::{
     SummationLost, SummationRole, SummationRound, SummationRounds, SummationSeries, SummationSeriesLine,
     SummationService, SummationStage, SummationWait, SummationWorker,
 };
+pub use timeline::{ClockBasis, HostClock, Timeline, TimelineCommunicator, TimelineOperations, TimelineRank};
 pub use trace::{Trace, TraceEvent};
 
 use std::collections::BTreeMap;

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxHashMap;
+
 use super::{Communicator, HostClocks, Model};
 
 /// The last call of an operation that all ranks have completed.
@@ -32,11 +34,13 @@ impl Model {
     #[must_use]
     pub fn last_calls(&self, known: &Communicator, clocks: &HostClocks) -> HashMap<u64, LastCall> {
         let hosts = known.hosts_by_rank(self);
-        let mut calls: HashMap<u64, (u32, LastCall)> = HashMap::new();
+        let by_rank: Vec<_> = hosts.into_iter().map(|host| clocks.of(host?)).collect();
+        let mut calls: FxHashMap<u64, (u32, LastCall)> = FxHashMap::default();
         for operation in self.completed(known.id()).0 {
-            let host = hosts.get(operation.rank as usize).copied().flatten();
-            let (Some(number), Some(host)) = (operation.call_number, host) else { continue };
-            let called_ns = clocks.ours_ns(host, operation.issued_at_ns);
+            let Some(number) = operation.call_number else { continue };
+            let clock = by_rank.get(operation.rank as usize).copied().flatten();
+            let called_ns = operation.issued_at_ns;
+            let called_ns = clock.map_or(called_ns, |clock| clock.ours_ns(called_ns, clocks.to()));
             let call = LastCall { rank: operation.rank, called_ns };
             let (n_told, last) = calls.entry(number).or_insert((0, call));
             *n_told += 1;

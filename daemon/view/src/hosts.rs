@@ -15,6 +15,7 @@ use super::bandwidth;
 use super::findings::{count, firing_by, is_degraded};
 use super::hardware::hardware;
 use super::number;
+use super::timeline::host_clock;
 use ringscope_judge::standings::{Standings, is_past};
 
 /// The hosts that `keep` says by their name and whether they are degraded, by name. The others cost next to nothing.
@@ -98,6 +99,7 @@ pub fn host(model: &Model, diagnosis: &Diagnosis, now: Timestamp, name: &str) ->
         summary,
         ranks: ranks(model, (&ages, &standings), now, &processes),
         firing: newest_first(about),
+        clock: host_clock(model, name, now),
     })
 }
 

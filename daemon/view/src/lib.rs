@@ -20,6 +20,7 @@ mod purpose;
 mod rings;
 mod search;
 mod summation;
+mod timeline;
 mod trace;
 
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use rings::rings;
 pub use ringscope_judge::standings::job_state;
 pub use search::search;
 pub use summation::{SummationFilter, summation_group, summation_groups, summation_rounds};
+pub use timeline::{host_clocks, timeline};
 pub use trace::trace;
 
 use ringscope_model::Name;

@@ -1,4 +1,5 @@
 mod standings;
+mod timeline;
 
 use proptest::prelude::*;
 use ringscope_api::clock::Timestamp;
@@ -33,11 +34,17 @@ pub(crate) fn look_at_everything(model: &Model, diagnosis: &Diagnosis, now: Time
         .collect();
     let jobs = jobs(model, diagnosis, now);
     let hosts = hosts(model, diagnosis, now, |_, _| true);
+    let mut whole_hosts =
+        json!(hosts.iter().map(|known| host(model, diagnosis, now, &known.host)).collect::<Vec<_>>());
+    for host in whole_hosts.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        // Known anew from what its agent says next.
+        host.remove("clock");
+    }
     json!({
         "communicators": whole,
         "job": jobs.iter().map(|known| job(model, diagnosis, now, &known.id)).collect::<Vec<_>>(),
         "jobs": jobs,
-        "host": hosts.iter().map(|known| host(model, diagnosis, now, &known.host)).collect::<Vec<_>>(),
+        "host": whole_hosts,
         "hosts": hosts,
         "findings": findings(model, diagnosis, now, &FindingFilter::default()),
     })

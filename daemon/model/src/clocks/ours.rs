@@ -1,10 +1,12 @@
 //! The clocks of hosts against ours, so that times of several hosts can be laid side by side.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 
 use super::super::{Model, Name};
+use super::DRIFT_PPM;
 use super::walk::Offset;
 
 /// How far the way of an agent's batches may be wrong as a measure of its host's clock: no request takes longer.
@@ -24,29 +26,38 @@ pub enum ClockBasis {
 }
 
 /// The clock of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostClock {
-    /// How far it is ahead of ours.
+    /// How far it is ahead of ours, at the end of the time that was asked for.
     pub offset_ns: i64,
+    /// How much further it gets ahead in a second of that time, against the reference.
+    pub gains_ns: i64,
     /// How far times of this host, so corrected, may be wrong against those of the reference.
     pub error_ns: u64,
     /// Where that is known from.
     pub basis: ClockBasis,
+    /// The host against whose clock it is known. Empty: none.
+    pub reference: Name,
 }
 
-/// The clocks of some hosts at one time.
+/// The clocks of some hosts over some time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostClocks {
     by_host: BTreeMap<Name, HostClock>,
+    to: Timestamp,
 }
 
 impl Model {
-    /// The clocks of these hosts at a time of ours, as far as each other's times are concerned: the hosts that share
+    /// The clocks of these hosts from one time of ours to another, so that their times can be compared: hosts that share
     /// collectives are aligned by these, and all of them together with ours by what their agents say.
     #[must_use]
-    pub fn clocks<'n>(&self, hosts: impl IntoIterator<Item = &'n Name>, at: Timestamp) -> HostClocks {
+    pub fn clocks<'n>(
+        &self,
+        hosts: impl IntoIterator<Item = &'n Name>,
+        (from, to): (Timestamp, Timestamp),
+    ) -> HostClocks {
         let hosts: Vec<&Name> = hosts.into_iter().collect();
-        let known = self.clocks.offsets(hosts.iter().copied(), at.0);
+        let [before, known] = [from, to].map(|at| self.clocks.offsets(hosts.iter().copied(), at.0));
         let of_agents: BTreeMap<&Name, i64> =
             hosts.iter().filter_map(|host| Some((*host, self.offset_of_agent(host)?))).collect();
         // How far each reference is ahead of ours, by what the agents of all its hosts say.
@@ -59,20 +70,13 @@ impl Model {
             ahead.into_iter().map(|(host, told)| (host, median(told))).collect();
         let is_alone = hosts.len() == 1;
         let of_host = |host: &Name| match known.get(host) {
-            Some(offset) => aligned(host, offset, ahead.get(&offset.reference).copied().unwrap_or_default()),
-            None if is_alone => HostClock {
-                offset_ns: of_agents.get(host).copied().unwrap_or_default(),
-                error_ns: 0,
-                basis: ClockBasis::Reference,
-            },
-            None => match of_agents.get(host) {
-                Some(offset) => {
-                    HostClock { offset_ns: *offset, error_ns: OF_AGENT_NS, basis: ClockBasis::Agent }
-                }
-                None => HostClock { offset_ns: 0, error_ns: OF_AGENT_NS, basis: ClockBasis::Unknown },
-            },
+            Some(offset) => {
+                let ahead_ns = ahead.get(&offset.reference).copied().unwrap_or_default();
+                aligned(host, offset, before.get(host), ahead_ns, to.since(from))
+            }
+            None => by_agent(host, of_agents.get(host).copied(), is_alone),
         };
-        HostClocks { by_host: hosts.iter().map(|host| (Name::clone(host), of_host(host))).collect() }
+        HostClocks { by_host: hosts.iter().map(|host| (Name::clone(host), of_host(host))).collect(), to }
     }
 
     /// How far the clock of a host is ahead of ours, by the newest batch of its agent.
@@ -86,31 +90,74 @@ impl Model {
 
 impl HostClocks {
     /// Each host's, by name.
-    pub fn all(&self) -> impl Iterator<Item = (&Name, HostClock)> {
-        self.by_host.iter().map(|(host, clock)| (host, *clock))
+    pub fn all(&self) -> impl Iterator<Item = (&Name, &HostClock)> {
+        self.by_host.iter()
     }
 
     /// One host's.
     #[must_use]
-    pub fn of(&self, host: &str) -> Option<HostClock> {
-        self.by_host.get(host).copied()
+    pub fn of(&self, host: &str) -> Option<&HostClock> {
+        self.by_host.get(host)
     }
 
-    /// A time of a host's clock by ours.
+    /// A time of a host's clock by ours. Of a host that is not among these, as it was told.
     #[must_use]
     pub fn ours_ns(&self, host: &str, at_ns: u64) -> u64 {
-        let offset_ns = self.by_host.get(host).map_or(0, |clock| clock.offset_ns);
-        let ours = i128::from(at_ns) - i128::from(offset_ns);
-        u64::try_from(ours.max(0)).unwrap_or(u64::MAX)
+        self.by_host.get(host).map_or(at_ns, |clock| clock.ours_ns(at_ns, self.to))
+    }
+
+    /// When the time ends that was asked for.
+    #[must_use]
+    pub fn to(&self) -> Timestamp {
+        self.to
     }
 }
 
-fn aligned(host: &Name, offset: &Offset, ahead_ns: i64) -> HostClock {
+impl HostClock {
+    /// A time of its clock by ours. `to`: when [`HostClock::offset_ns`] is of.
+    #[must_use]
+    pub fn ours_ns(&self, at_ns: u64, to: Timestamp) -> u64 {
+        let ours = i128::from(at_ns) - i128::from(self.offset_ns);
+        let gained = (ours - i128::from(to.0)) * i128::from(self.gains_ns) / 1_000_000_000;
+        u64::try_from((ours - gained).max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// By collectives, at the end of a time so long; `before`: at its beginning.
+fn aligned(
+    host: &Name,
+    offset: &Offset,
+    before: Option<&Offset>,
+    ahead_ns: i64,
+    time: Duration,
+) -> HostClock {
     let is_reference = *host == offset.reference;
+    let before = before.filter(|before| before.reference == offset.reference && time >= GAIN_OVER);
+    let gained = before.map_or(0, |before| offset.offset_ns.saturating_sub(before.offset_ns));
+    let gains_ns = gained / i64::try_from(time.as_secs()).unwrap_or(i64::MAX).max(1);
     HostClock {
         offset_ns: ahead_ns.saturating_add(offset.offset_ns),
-        error_ns: offset.error_ns,
+        gains_ns: gains_ns.clamp(-DRIFT_PPM * 1_000, DRIFT_PPM * 1_000),
+        error_ns: offset.error_ns.max(before.map_or(0, |before| before.error_ns)),
         basis: if is_reference { ClockBasis::Reference } else { ClockBasis::Collectives },
+        reference: Name::clone(&offset.reference),
+    }
+}
+
+/// By its agent. One host alone has nobody to be compared with.
+fn by_agent(host: &Name, offset_ns: Option<i64>, is_alone: bool) -> HostClock {
+    let by_agent = HostClock {
+        offset_ns: offset_ns.unwrap_or_default(),
+        gains_ns: 0,
+        error_ns: OF_AGENT_NS,
+        basis: if offset_ns.is_some() { ClockBasis::Agent } else { ClockBasis::Unknown },
+        reference: Name::default(),
+    };
+    match is_alone {
+        true => {
+            HostClock { error_ns: 0, basis: ClockBasis::Reference, reference: Name::clone(host), ..by_agent }
+        }
+        false => by_agent,
     }
 }
 
@@ -119,3 +166,6 @@ fn median(mut told: Vec<i64>) -> i64 {
     told.sort_unstable();
     told.get(told.len() / 2).copied().unwrap_or_default()
 }
+
+/// Over less, what is taken for drift may be the error of the bounds.
+const GAIN_OVER: Duration = Duration::from_secs(10);

@@ -317,8 +317,8 @@ fn times_are_told_by_our_clock_and_by_the_agents_where_no_collectives_tell() {
         tell(&mut model, rank, 2, Vec::new());
     }
     let hosts: Vec<Name> = vec!["host-0".into(), "host-1".into()];
-    let by_agents = model.clocks(&hosts, at(2));
-    let of = |clocks: &HostClocks, host: &str| clocks.of(host).unwrap();
+    let by_agents = model.clocks(&hosts, (at(2), at(2)));
+    let of = |clocks: &HostClocks, host: &str| clocks.of(host).unwrap().clone();
     assert_eq!(of(&by_agents, "host-1").basis, ClockBasis::Agent);
     assert_eq!(of(&by_agents, "host-1").offset_ns, 29_995_000_000);
     for s in 3..20 {
@@ -332,12 +332,13 @@ fn times_are_told_by_our_clock_and_by_the_agents_where_no_collectives_tell() {
             tell(&mut model, rank, s + 1, vec![operation]);
         }
     }
-    let clocks = model.clocks(&hosts, at(20));
+    let clocks = model.clocks(&hosts, (at(3), at(20)));
     assert_eq!(of(&clocks, "host-0").basis, ClockBasis::Reference);
     let (one, other) = (of(&clocks, "host-0"), of(&clocks, "host-1"));
     assert_eq!(other.basis, ClockBasis::Collectives);
     assert!(other.error_ns < 2_000_000, "{other:?}");
     assert!((other.offset_ns - one.offset_ns).abs_diff(30 * S) <= other.error_ns, "{clocks:?}");
     assert!(one.offset_ns.abs() < 10 * MS, "our clock, but for the way: {one:?}");
-    assert_eq!(clocks.ours_ns("host-1", at(50).0), at(50).0 - u64::try_from(other.offset_ns).unwrap());
+    let theirs_ns = at(20).0 + u64::try_from(other.offset_ns).unwrap();
+    assert_eq!(clocks.ours_ns("host-1", theirs_ns), at(20).0);
 }

@@ -44,6 +44,7 @@ mod shares;
 mod standby;
 mod summation;
 mod switch;
+mod timeline;
 mod tokens;
 mod trace;
 mod ui;
@@ -93,6 +94,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
+        .routes(routes!(timeline::timeline))
         .routes(routes!(levels::get, levels::put))
         .routes(routes!(communicators::list))
         .routes(routes!(communicators::one))

@@ -1,0 +1,103 @@
+//! Timelines of hosts whose clocks are wrong.
+
+use ringscope_api::ClockBasis;
+use ringscope_wire::batch::{CallSequence, Operation};
+
+use super::*;
+
+/// The clock of the second host is 30 s ahead.
+const AHEAD_NS: u64 = 30_000_000_000;
+const MS: u64 = 1_000_000;
+
+/// Two hosts with a rank each that call an operation a second; rank 1 is 200 ms late in each fourth, and rank 0 10 ms in all others.
+fn skewed(every: u64) -> (Cluster, Model) {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4);
+    let mut model = Model::new();
+    for (rank, ahead_ns) in [(0_u32, 0), (1, AHEAD_NS)] {
+        for s in 1..=40 {
+            let mut process = cluster.process(rank);
+            if s > 2 && s % every == 0 {
+                process.completed_operations = vec![operation(&cluster, rank, s - 2, ahead_ns)];
+            }
+            process.sequences = vec![CallSequence {
+                local_id: cluster.local_id,
+                calls: s,
+                sampled_log2: every.trailing_zeros(),
+                ..CallSequence::default()
+            }];
+            let sent_at_ns = at(s).0 + ahead_ns;
+            let told = Batch {
+                agent_id: format!("agent-{rank}"),
+                sent_at_ns,
+                posted_at_ns: sent_at_ns,
+                ..batch(s, s, vec![process])
+            };
+            model.apply(&told, at(s));
+        }
+    }
+    (cluster, model)
+}
+
+fn operation(cluster: &Cluster, rank: u32, s: u64, ahead_ns: u64) -> Operation {
+    let is_slow = s % 4 == 2;
+    let late = [if is_slow { 0 } else { 10 * MS }, if is_slow { 200 * MS } else { 0 }];
+    let mut told = cluster.operation(s, s, Some(s));
+    told.call_number = Some(s + 2);
+    told.issued_at_ns = at(s).0 + ahead_ns + late[rank as usize];
+    told.completed_at_ns = Some(at(s).0 + ahead_ns + late[0].max(late[1]) + 3 * MS);
+    told
+}
+
+#[test]
+fn ranks_stand_side_by_side_though_their_clocks_are_half_a_minute_apart() {
+    let (_, model) = skewed(1);
+    let shown = timeline(&model, "train", at(0), at(40), 1_000).unwrap();
+    let clock = &shown.clocks[1];
+    assert_eq!((&*clock.host, clock.basis), ("host-1", ClockBasis::Collectives));
+    assert!((clock.offset_s - 30.0).abs() <= clock.error_s && clock.error_s < 0.02, "{clock:?}");
+    assert_eq!(shown.clocks[0].basis, ClockBasis::Reference);
+    let columns = &shown.operations;
+    assert_eq!(columns.rank.len(), 2 * 38);
+    let ranks: Vec<(u32, &str)> = shown.ranks.iter().map(|rank| (rank.rank, &*rank.host)).collect();
+    assert_eq!(ranks, [(0, "host-0"), (1, "host-1")]);
+    for row in 0..columns.rank.len() {
+        let second = i64::try_from(columns.call_number[row].unwrap() - 2).unwrap();
+        let late_us = if second % 4 == 2 { 200_000 } else { 10_000 };
+        let last_us = columns.last_called_us[row].unwrap();
+        let near = |told_us: i64, truth_us: i64| told_us.abs_diff(second * 1_000_000 + truth_us) < 10_000;
+        assert!(near(last_us, late_us), "{row}: {last_us}");
+        assert!(near(columns.completed_us[row], late_us + 3_000), "{row}: {columns:?}");
+        let is_last = (columns.rank[row] == 1) == (second % 4 == 2);
+        assert!(near(columns.called_us[row], if is_last { late_us } else { 0 }), "{row}: {columns:?}");
+    }
+    assert_eq!(shown.lacks, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_left_out_is_said() {
+    let (_, model) = skewed(4);
+    let few = timeline(&model, "train", at(0), at(40), 1_000).unwrap();
+    assert_eq!((few.communicators[0].every, few.operations.rank.len()), (4, 2 * 10));
+    assert!(few.lacks[0].contains("each 4th of 1 communicator,"), "{:?}", few.lacks);
+    let (_, model) = skewed(1);
+    let thin = timeline(&model, "train", at(0), at(40), 30).unwrap();
+    assert!(thin.operations.call_number.iter().all(|number| number.unwrap() % 4 == 0));
+    assert_eq!(thin.operations.rank.len(), 20, "of both ranks the same ones");
+    assert!(thin.lacks[0].contains("Of 76 operations 20 are shown"), "{:?}", thin.lacks);
+    let none = timeline(&model, "train", at(100), at(140), 30).unwrap();
+    assert!(none.operations.rank.is_empty() && none.communicators.is_empty());
+    assert_eq!(none.ranks.len(), 2, "they live");
+    assert!(none.lacks[0].contains("No operation that ran in this time"), "{:?}", none.lacks);
+    assert!(timeline(&model, "other", at(0), at(1), 1).is_none());
+}
+
+#[test]
+fn a_host_says_how_its_clock_differs() {
+    let (_, model) = skewed(1);
+    let clock = host(&model, &Diagnosis::new(), at(40), "host-1").unwrap().clock;
+    assert!((clock.offset_s - 30.0).abs() <= clock.error_s, "{clock:?}");
+    assert_eq!(clock.reference.as_deref(), Some("host-0"));
+    let (model, _) = world(&sick());
+    let clock = host(&model, &Diagnosis::new(), at(3), "host-1").unwrap().clock;
+    assert_eq!((clock.basis, clock.error_s), (ClockBasis::Agent, 2.0));
+}

@@ -1,0 +1,304 @@
+//! The operations of a job over time, all ranks side by side by one clock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{
+    ClockBasis, HostClock, Timeline, TimelineCommunicator, TimelineOperations, TimelineRank,
+};
+use ringscope_model::{
+    self as model, Communicator, Completed, HostClocks, Job, LastCall, Model, Name, Process,
+};
+
+use super::{number, text};
+
+mod lacks;
+
+/// The operations of a job that ran between two times, `limit` at most. `None`: no such job.
+#[must_use]
+pub fn timeline(model: &Model, id: &str, from: Timestamp, to: Timestamp, limit: usize) -> Option<Timeline> {
+    let (_, job) = model.job(id)?;
+    let (hosts, mut ranks) = processes(model, job);
+    // First roughly, to know of which time operations are told; then over that time, for clocks drift.
+    let rough = model.clocks(hosts.iter(), (to, to));
+    let mut found: Vec<Shown<'_>> =
+        job.communicators(model).map(|known| Shown::find(model, known, &rough, (from, to))).collect();
+    let told = found.iter().flat_map(|shown| &shown.operations).map(|(_, completed_ns)| *completed_ns);
+    let first = told.clone().min().map_or(from, |at| Timestamp(at.max(from.0)));
+    let last = told.max().map_or(to, |at| Timestamp(at.min(to.0)));
+    let clocks = model.clocks(hosts.iter(), (first.min(last), last));
+    let thinned = thin(&mut found, limit);
+    let forgotten = found.iter().filter(|shown| shown.forgot_since(from)).count();
+    found.retain(|shown| !shown.operations.is_empty());
+    let mut draft = Draft { from, rows: Vec::new() };
+    for (index, shown) in found.iter().enumerate() {
+        draft.add(model, number(index), shown, &clocks, &mut ranks);
+    }
+    let (ranks, operations) = draft.finish(ranks);
+    let communicators: Vec<TimelineCommunicator> = found.iter().map(|shown| shown.to_api(model)).collect();
+    let lacks = lacks::Facts {
+        communicators: &communicators,
+        operations: &operations,
+        n_ranks: ranks.len(),
+        thinned,
+        forgotten,
+        clocks: &clocks,
+    };
+    Some(Timeline {
+        lacks: lacks.in_words(),
+        clocks: clocks.all().map(|(host, clock)| clock_to_api(host, clock)).collect(),
+        from,
+        to,
+        communicators,
+        ranks,
+        operations,
+    })
+}
+
+/// The clocks of all hosts with processes that live, as of now, where anything tells of them.
+#[must_use]
+pub fn host_clocks(model: &Model, now: Timestamp) -> Vec<HostClock> {
+    let all =
+        model.hosts().filter_map(|(name, mut processes)| processes.any(Process::is_living).then_some(name));
+    let all: Vec<&Name> = all.collect();
+    let clocks = model.clocks(all, (now, now));
+    let known = clocks.all().filter(|(_, clock)| clock.basis != model::ClockBasis::Unknown);
+    known.map(|(host, clock)| clock_to_api(host, clock)).collect()
+}
+
+/// The clock of a host, as of now.
+pub(super) fn host_clock(model: &Model, host: &Name, now: Timestamp) -> HostClock {
+    let all: Vec<&Name> = model.hosts().map(|(name, _)| name).collect();
+    let clocks = model.clocks(all, (now, now));
+    clocks.of(host).map_or_else(
+        || HostClock {
+            host: host.to_string(),
+            offset_s: 0.0,
+            error_s: 0.0,
+            basis: ClockBasis::Unknown,
+            reference: None,
+        },
+        |clock| clock_to_api(host, clock),
+    )
+}
+
+/// A clock of the model as the API shows it.
+fn clock_to_api(host: &Name, clock: &model::HostClock) -> HostClock {
+    HostClock {
+        host: host.to_string(),
+        offset_s: seconds(clock.offset_ns),
+        error_s: seconds(i64::try_from(clock.error_ns).unwrap_or(i64::MAX)),
+        basis: match clock.basis {
+            model::ClockBasis::Reference => ClockBasis::Reference,
+            model::ClockBasis::Collectives => ClockBasis::Collectives,
+            model::ClockBasis::Agent => ClockBasis::Agent,
+            model::ClockBasis::Unknown => ClockBasis::Unknown,
+        },
+        reference: text(&clock.reference),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a difference of clocks; nanoseconds up to a hundred days")]
+fn seconds(ns: i64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Processes by key, with their rank and whether it is shown.
+type Ranks = BTreeMap<Name, (TimelineRank, bool)>;
+
+/// The hosts of a job, and its processes: those that live are shown whatever they tell.
+fn processes(model: &Model, job: &Job) -> (Vec<Name>, Ranks) {
+    let (mut hosts, mut ranks) = (Vec::new(), Ranks::new());
+    for process in job.processes(model) {
+        let Some(identity) = process.identity() else { continue };
+        hosts.push(Arc::clone(&identity.host));
+        let rank = TimelineRank {
+            rank: identity.global_rank.unwrap_or(u32::MAX),
+            host: identity.host.to_string(),
+            pid: identity.pid,
+        };
+        ranks.insert(Arc::clone(process.name()), (rank, process.is_living()));
+    }
+    hosts.sort_unstable();
+    hosts.dedup();
+    (hosts, ranks)
+}
+
+/// What is shown of a communicator.
+struct Shown<'m> {
+    known: &'m Communicator,
+    /// With when each completed, by our clock, roughly.
+    operations: Vec<(&'m Completed, u64)>,
+    /// When the oldest one completed that is kept, and how many were before it.
+    oldest_ns: u64,
+    n_forgotten: u64,
+}
+
+impl<'m> Shown<'m> {
+    fn find(
+        model: &'m Model,
+        known: &'m Communicator,
+        clocks: &HostClocks,
+        (from, to): (Timestamp, Timestamp),
+    ) -> Self {
+        let by_rank = by_rank(model, known, clocks);
+        let (completed, n_forgotten) = model.completed(known.id());
+        let mut shown = Self { known, operations: Vec::new(), oldest_ns: u64::MAX, n_forgotten };
+        for operation in completed {
+            let ours = |at_ns| ours_ns(&by_rank, clocks, operation.rank, at_ns);
+            let completed_ns = ours(operation.completed_at_ns);
+            shown.oldest_ns = shown.oldest_ns.min(completed_ns);
+            if completed_ns >= from.0 && ours(operation.issued_at_ns) <= to.0 {
+                shown.operations.push((operation, completed_ns));
+            }
+        }
+        shown
+    }
+
+    /// Whether operations that may have run since then made room for newer ones.
+    fn forgot_since(&self, from: Timestamp) -> bool {
+        self.n_forgotten > 0 && self.oldest_ns > from.0
+    }
+
+    fn to_api(&self, model: &Model) -> TimelineCommunicator {
+        let sequences = self.known.ranks(model).filter_map(|rank| rank.local.sequence());
+        let log2 = sequences.map(|sequence| sequence.sampled_log2).max().unwrap_or(0);
+        TimelineCommunicator {
+            id: self.known.id().to_string(),
+            name: self.known.ranks(model).find_map(|rank| text(&rank.facts.name)),
+            n_ranks: self.known.n_ranks(),
+            every: 1_u64.checked_shl(log2).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// The clocks of a communicator's ranks, by rank.
+fn by_rank<'c>(
+    model: &Model,
+    known: &Communicator,
+    clocks: &'c HostClocks,
+) -> Vec<Option<&'c model::HostClock>> {
+    known.hosts_by_rank(model).into_iter().map(|host| clocks.of(host?)).collect()
+}
+
+fn ours_ns(by_rank: &[Option<&model::HostClock>], clocks: &HostClocks, rank: u32, at_ns: u64) -> u64 {
+    let clock = by_rank.get(rank as usize).copied().flatten();
+    clock.map_or(at_ns, |clock| clock.ours_ns(at_ns, clocks.to()))
+}
+
+/// Leaves `limit` operations at most: those of rounder numbers, which are the same ones on all ranks. Returns how many there were
+/// if some had to go, and what the numbers of those that stayed are divisible by.
+fn thin(found: &mut [Shown<'_>], limit: usize) -> Option<(usize, u64)> {
+    let roundness = |operation: &Completed| operation.call_number.map_or(0, |number| number.trailing_zeros());
+    let mut by_roundness = [0_usize; 65];
+    for (operation, _) in found.iter().flat_map(|shown| &shown.operations) {
+        by_roundness[roundness(operation) as usize] += 1;
+    }
+    let n_all: usize = by_roundness.iter().sum();
+    if n_all <= limit {
+        return None;
+    }
+    let (mut left, mut log2) = (n_all, 0_u32);
+    for n in by_roundness {
+        if left <= limit {
+            break;
+        }
+        left -= n;
+        log2 += 1;
+    }
+    for shown in found {
+        shown.operations.retain(|(operation, _)| roundness(operation) >= log2);
+    }
+    Some((n_all, 1_u64.checked_shl(log2).unwrap_or(u64::MAX)))
+}
+
+/// A timeline on its way.
+struct Draft<'m> {
+    from: Timestamp,
+    rows: Vec<Row<'m>>,
+}
+
+struct Row<'m> {
+    process: &'m Process,
+    communicator: u32,
+    operation: &'m Completed,
+    called_us: i64,
+    started_us: Option<i64>,
+    completed_us: i64,
+    last_called_us: Option<i64>,
+}
+
+impl<'m> Draft<'m> {
+    fn add(
+        &mut self,
+        model: &'m Model,
+        index: u32,
+        shown: &Shown<'m>,
+        clocks: &HostClocks,
+        ranks: &mut Ranks,
+    ) {
+        let by_rank = by_rank(model, shown.known, clocks);
+        let last_calls: HashMap<u64, LastCall> = model.last_calls(shown.known, clocks);
+        let mut processes: Vec<Option<&'m Process>> = vec![None; by_rank.len()];
+        for rank in shown.known.ranks(model) {
+            if let Some(place) = processes.get_mut(rank.rank as usize) {
+                *place = Some(rank.process);
+            }
+        }
+        for (operation, _) in &shown.operations {
+            let Some(process) = processes.get(operation.rank as usize).copied().flatten() else { continue };
+            let us = |at_ns| self.us(ours_ns(&by_rank, clocks, operation.rank, at_ns));
+            let last = operation.call_number.and_then(|number| last_calls.get(&number));
+            self.rows.push(Row {
+                process,
+                communicator: index,
+                operation,
+                called_us: us(operation.issued_at_ns),
+                started_us: operation.started_at_ns.map(us),
+                completed_us: us(operation.completed_at_ns),
+                last_called_us: last.map(|last| self.us(last.called_ns)),
+            });
+            if let Some((_, is_shown)) = ranks.get_mut(process.name()) {
+                *is_shown = true;
+            }
+        }
+    }
+
+    fn us(&self, at_ns: u64) -> i64 {
+        let since = i128::from(at_ns) - i128::from(self.from.0);
+        i64::try_from(since.div_euclid(1_000)).unwrap_or(i64::MAX)
+    }
+
+    fn finish(mut self, ranks: Ranks) -> (Vec<TimelineRank>, TimelineOperations) {
+        let mut shown: Vec<(Name, TimelineRank)> = ranks
+            .into_iter()
+            .filter(|(_, (_, is_shown))| *is_shown)
+            .map(|(key, (rank, _))| (key, rank))
+            .collect();
+        shown.sort_by(|(_, one), (_, other)| {
+            (one.rank, &one.host, one.pid).cmp(&(other.rank, &other.host, other.pid))
+        });
+        let places: HashMap<Name, u32> =
+            shown.iter().enumerate().map(|(place, (key, _))| (Arc::clone(key), number(place))).collect();
+        self.rows.sort_by_key(|row| (row.called_us, row.communicator, row.operation.rank));
+        let mut columns = TimelineOperations::default();
+        for row in &self.rows {
+            let Some(place) = places.get(row.process.name()) else { continue };
+            columns.rank.push(*place);
+            columns.communicator.push(row.communicator);
+            columns.call_number.push(row.operation.call_number);
+            columns.primitive.push(row.operation.primitive.label().to_owned());
+            columns.bytes.push(row.operation.bytes);
+            columns.called_us.push(row.called_us);
+            columns.started_us.push(row.started_us);
+            columns.completed_us.push(row.completed_us);
+            columns.last_called_us.push(row.last_called_us);
+        }
+        let of_launcher = |(place, (_, rank)): (usize, (Name, TimelineRank))| TimelineRank {
+            rank: if rank.rank == u32::MAX { number(place) } else { rank.rank },
+            ..rank
+        };
+        (shown.into_iter().enumerate().map(of_launcher).collect(), columns)
+    }
+}
