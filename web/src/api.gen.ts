@@ -286,7 +286,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_host" | "uneven_work";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_host" | "uneven_work" | "slowdown";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";
@@ -707,6 +707,18 @@ export type JobLevel = {
   wished_at: string | null;
 };
 
+/** How the ranks of a job spent their time of late: in collectives, or outside of them. */
+export type JobPace = {
+  /** Job. */
+  job: string;
+  /** Processes of which it is not known: their agents do not tell, or have not for long enough. */
+  n_unknown: number;
+  /** Ranks, the slowest of their like first. */
+  ranks: (RankPace)[];
+  /** Seconds that a step took of late; each call where no step was found in the order of the calls. Absent: not known. */
+  step_seconds?: number;
+};
+
 /** Whether a job runs. */
 export type JobState = "running" | "stale" | "imported" | "ended";
 
@@ -1019,6 +1031,34 @@ export type Rank = {
   standing: Standing;
   /** What has become of its process. */
   state: RankState;
+};
+
+/** How one rank spent its time of late. */
+export type RankPace = {
+  /** Whether operations begin when the device begins them. Else when the program calls: where a library enqueues long before the device runs, own time is told too short. */
+  by_device: boolean;
+  /** Ranks of one number do the same work, so they are compared. */
+  class: number;
+  /** Rank in the job. Absent: not known. */
+  global_rank?: number;
+  /** Whether a step was found in the order of its calls. */
+  has_steps: boolean;
+  /** Host. */
+  host: string;
+  /** Of this, in operations: it waited for others, or bytes moved. */
+  in_operations_seconds: number;
+  /** What its long steps took longer, as a share of the time, from 0 to 1. */
+  longer_share: number;
+  /** Of this, its own: no operation of any communicator was under way. What long steps took longer is not in it. */
+  own_seconds: number;
+  /** Process id there. */
+  pid: number;
+  /** Process. */
+  process: string;
+  /** Seconds of a step, or of a call where no step is known. */
+  step_seconds: number;
+  /** What is usual of its like: a quarter of them take no longer. */
+  usual_own_seconds: number;
 };
 
 /** Counters of one rank. */

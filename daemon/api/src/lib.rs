@@ -23,6 +23,7 @@ mod incident;
 mod job;
 mod level;
 mod operation;
+mod pace;
 mod page;
 mod runbook;
 mod search;
@@ -66,6 +67,7 @@ pub use incident::{
 pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};
+pub use pace::{JobPace, RankPace};
 pub use page::{Changed, Page, Problem};
 pub use runbook::RunbookEntry;
 pub use search::{SearchHit, SearchKind};

@@ -2,6 +2,7 @@
 //! same work. A collective makes its ranks' steps equally long; their own times differ. Of one clock each, so no clock matters.
 //! Pure, but for what it remembers from look to look.
 
+mod accounts;
 mod collectives;
 mod links;
 mod measured;
@@ -12,6 +13,8 @@ mod slow;
 #[cfg(test)]
 mod tests;
 mod words;
+
+pub use accounts::{Account, accounts};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

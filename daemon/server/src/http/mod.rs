@@ -27,6 +27,7 @@ mod needs;
 mod nodes;
 mod oidc;
 mod openapi;
+mod pace;
 mod packing;
 mod page;
 mod plots;
@@ -94,6 +95,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
     let (api, document) = openapi::router()
         .routes(routes!(jobs::list))
         .routes(routes!(jobs::one))
+        .routes(routes!(pace::pace))
         .routes(routes!(timeline::timeline))
         .routes(routes!(levels::get, levels::put))
         .routes(routes!(communicators::list))

@@ -1,0 +1,51 @@
+//! How the ranks of a job spend their time.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How the ranks of a job spent their time of late: in collectives, or outside of them.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct JobPace {
+    /// Job.
+    pub job: String,
+    /// Seconds that a step took of late; each call where no step was found in the order of the calls. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub step_seconds: Option<f64>,
+    /// Ranks, the slowest of their like first.
+    pub ranks: Vec<RankPace>,
+    /// Processes of which it is not known: their agents do not tell, or have not for long enough.
+    pub n_unknown: usize,
+}
+
+/// How one rank spent its time of late.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct RankPace {
+    /// Process.
+    pub process: String,
+    /// Host.
+    pub host: String,
+    /// Process id there.
+    pub pid: u32,
+    /// Rank in the job. Absent: not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub global_rank: Option<u32>,
+    /// Ranks of one number do the same work, so they are compared.
+    pub class: usize,
+    /// Seconds of a step, or of a call where no step is known.
+    pub step_seconds: f64,
+    /// Whether a step was found in the order of its calls.
+    pub has_steps: bool,
+    /// Of this, its own: no operation of any communicator was under way. What long steps took longer is not in it.
+    pub own_seconds: f64,
+    /// What is usual of its like: a quarter of them take no longer.
+    pub usual_own_seconds: f64,
+    /// Of this, in operations: it waited for others, or bytes moved.
+    pub in_operations_seconds: f64,
+    /// What its long steps took longer, as a share of the time, from 0 to 1.
+    pub longer_share: f64,
+    /// Whether operations begin when the device begins them. Else when the program calls: where a library enqueues long before the
+    /// device runs, own time is told too short.
+    pub by_device: bool,
+}

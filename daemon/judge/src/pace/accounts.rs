@@ -1,0 +1,50 @@
+//! How the ranks of a job spend their time, for who shows it. Pure.
+
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_model::{Job, Model, Process};
+
+use super::scene::Scene;
+
+/// A rank of a job.
+pub struct Account<'m> {
+    /// Whose it is.
+    pub process: &'m Process,
+    /// Ranks of one number do the same work.
+    pub class: usize,
+    /// How long a step took.
+    pub step: Duration,
+    /// Whether a step is known; else each operation counts as one.
+    pub has_steps: bool,
+    /// Own time as a share of all, from 0 to 1, without what long steps took longer.
+    pub own: f64,
+    /// What is usual of its like: a quarter of them are not above it.
+    pub usual: f64,
+    /// What long steps took longer, as a share of the time.
+    pub longer: f64,
+}
+
+/// Of all ranks of which it is known, the slowest of their like first.
+#[must_use]
+pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Account<'m>> {
+    let scene = Scene::of(model, job, now);
+    let mut accounts = Vec::new();
+    for (class, ranks) in scene.classes.into_iter().enumerate() {
+        let mut all: Vec<f64> = ranks.iter().map(|rank| rank.measured.own).collect();
+        all.sort_by(f64::total_cmp);
+        let usual = all.get((all.len().max(1) - 1) / 4).copied().unwrap_or_default();
+        accounts.extend(ranks.into_iter().map(|rank| Account {
+            process: rank.process,
+            class,
+            step: rank.measured.step,
+            has_steps: rank.measured.has_steps,
+            own: rank.measured.own,
+            usual,
+            longer: rank.measured.longer,
+        }));
+    }
+    let excess = |account: &Account<'_>| account.own - account.usual + account.longer;
+    accounts.sort_by(|one, other| excess(other).total_cmp(&excess(one)));
+    accounts
+}
