@@ -71,7 +71,8 @@ impl Measured {
         let in_long = sum(&mut long_in(first.operations)).min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
         let parts = points.get(at..)?.windows(2).filter_map(|pair| match pair {
-            [from, to] => Some(Part {
+            // Less than a step may be a time without collectives.
+            [from, to] if covered(from, to) >= step.max(SHORTEST_PART) => Some(Part {
                 at: from.at,
                 own: share(to.own.saturating_sub(from.own), covered(from, to)),
                 operations: real(to.operations.saturating_sub(from.operations))
@@ -152,6 +153,8 @@ const WINDOW: Duration = Duration::from_secs(8);
 const STEPS: u32 = 16;
 /// ... but no more than this.
 const LONGEST_WINDOW: Duration = Duration::from_secs(300);
+/// A part of it is no shorter.
+const SHORTEST_PART: Duration = Duration::from_millis(500);
 /// Over less than this nothing is compared ...
 const SHORTEST_WINDOW: Duration = Duration::from_secs(5);
 /// ... nor over fewer steps.
