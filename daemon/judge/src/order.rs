@@ -22,6 +22,8 @@ pub fn order_of(kind: Kind) -> u8 {
         Kind::TeardownStuck => 12,
         Kind::Waiting => 13,
         Kind::ChannelShortfall => 14,
-        _ => 15,
+        Kind::SlowHost | Kind::ComputeStraggler | Kind::UnevenWork | Kind::SlowLink => 15,
+        Kind::Slowdown => 16,
+        _ => 17,
     }
 }

@@ -11,6 +11,7 @@ import { Communicators } from "../view/communicators";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
 import { IncidentsHere, incidentsOf } from "../view/incident/lines";
+import { JobPace } from "../view/job-pace";
 import { JobSeries } from "../view/job-series";
 import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
@@ -45,6 +46,7 @@ export function JobPage({ id }: { id: string }) {
       <div class="column">
         <IncidentsHere items={incidentsOf(job)} />
         <Findings job={job} above={incidentsOf(job)} />
+        <JobPace job={job} />
         <Panel id="communicators" title={communicators.value === undefined || isUnseen ? "Communicators" : plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
           {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} isUnseen={isUnseen} />}
         </Panel>

@@ -27,6 +27,8 @@ pub(super) enum Key<'f> {
     HoldsBack(&'f str, &'f str),
     /// The same in any.
     Lacks(&'f str),
+    /// What makes the collectives of a job slow.
+    SlowIn(&'f str),
     /// A summation group that lost somebody.
     Group(&'f str),
     /// Findings of one kind that belong together: kind, job and host.
@@ -52,6 +54,7 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
+        Kind::SlowLink => keys.push(Key::SlowIn(job)),
         _ => {}
     }
     if matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded) {
@@ -106,6 +109,7 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
             }
             keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]);
         }
+        Kind::Slowdown => keys.push(Key::SlowIn(job)),
         Kind::SumRoundStuck => keys.extend(finding.group.as_deref().map(Key::Group)),
         kind if accuses(kind) => {
             keys.extend(processes(finding));

@@ -1,0 +1,47 @@
+import type { Job, JobPace as Pace } from "../api";
+import { more, paceRows, paceSummary } from "../pure/pace";
+import { useApi } from "../state/api";
+import * as store from "../state/store";
+import { Panel } from "./panel";
+
+/** Ranks that are shown: the slowest. */
+const SHOWN = 16;
+const EVERY_MS = 5_000;
+
+/** Where each rank's step goes: who has the longest time of its own makes the others wait. */
+export function JobPace({ job }: { job: Job }) {
+  const pace = useApi<Pace>(`jobs/${encodeURIComponent(job.id)}/pace`, { on: "never", everyMs: EVERY_MS }).value;
+  if (pace === undefined || job.state === "ended" || job.state === "imported") return null;
+  const rows = paceRows(pace, SHOWN);
+  return (
+    <Panel id="pace" title="Where each step goes">
+      <p class="quiet">{paceSummary(pace)}</p>
+      {rows.length > 0 && (
+        <>
+          <ul class="pace">
+            {rows.map(({ rank, name, parts, words }) => (
+              <li key={rank.process}>
+                <a href={store.link({ page: "host", host: rank.host })} title={rank.host}>{name} <small>{rank.host}</small></a>
+                <span class="pace-bar" role="img" aria-label={words} title={words}>
+                  <i class="pace-usual" style={{ width: percent(parts.usual) }} />
+                  <i class="pace-beyond" style={{ width: percent(parts.beyond) }} />
+                  <i class="pace-longer" style={{ width: percent(parts.longer) }} />
+                  <i class="pace-operations" style={{ width: percent(parts.operations) }} />
+                </span>
+                <small>{words}</small>
+              </li>
+            ))}
+          </ul>
+          {pace.ranks.length > rows.length && <p class="quiet">{more(pace, rows.length)}</p>}
+          <p class="pace-legend quiet">
+            <i class="pace-usual" /> own time, as usual <i class="pace-beyond" /> own time beyond that <i class="pace-longer" /> long steps <i class="pace-operations" /> in collectives: waiting or moving bytes
+          </p>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(2)}%`;
+}
