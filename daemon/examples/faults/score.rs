@@ -22,6 +22,8 @@ pub(crate) struct Trial {
     /// Seconds from the fault until anything was said of the right rank, and until that was a warning or worse.
     pub(crate) detected_s: Option<f64>,
     pub(crate) named_s: Option<f64>,
+    /// Something was said of a slow job before anybody was slow.
+    pub(crate) is_too_early: bool,
     /// Every incident that was told of, each once.
     pub(crate) said: Vec<Said>,
     /// What the ranks' own errors said, each once.
@@ -51,6 +53,7 @@ impl Trial {
             host: String::new(),
             detected_s: None,
             named_s: None,
+            is_too_early: false,
             said: Vec::new(),
             errors: Vec::new(),
             pace: None,
@@ -61,8 +64,10 @@ impl Trial {
         self.expected.is_empty()
     }
 
-    /// Takes what fires `after_s` seconds after the fault, and what people are told of it.
-    pub(crate) fn hear(&mut self, firing: &[Finding], incidents: &[Incident], after_s: f64) {
+    /// Takes what fires `after_s` seconds after the fault, and what people are told of it. `None`: it has not happened yet.
+    pub(crate) fn hear(&mut self, firing: &[Finding], incidents: &[Incident], after_s: Option<f64>) {
+        let is_early = after_s.is_none() && self.pace.is_some();
+        let after_s = after_s.unwrap_or_default();
         let accuses = |finding: &Finding| {
             let mut accused = finding.accused.iter().filter_map(|culprit| culprit.global_rank);
             !finding.accused.is_empty()
@@ -87,7 +92,8 @@ impl Trial {
                 host: incident.host.clone(),
                 sentence: incident.sentence.clone(),
             };
-            if self.accuses(&said) && self.expected.contains(&said.finding) {
+            self.is_too_early |= is_early;
+            if !is_early && self.accuses(&said) && self.expected.contains(&said.finding) {
                 self.named_s.get_or_insert(after_s);
             }
             if !self.said.iter().any(|known| known.finding == said.finding && known.accused == said.accused) {
@@ -114,7 +120,7 @@ impl Trial {
         }
         let innocent =
             |said: &Said| said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused));
-        !self.culprits.is_empty() && self.said.iter().any(innocent)
+        self.is_too_early || !self.culprits.is_empty() && self.said.iter().any(innocent)
     }
 }
 

@@ -124,8 +124,7 @@ async fn listen(
             fault_ns = events.iter().find(|event| event.event == "fault").map(|event| event.wall_ns);
         }
         let since = fault_ns.map(|at| clock::now().0.saturating_sub(at) as f64 / 1e9);
-        let after_s =
-            since.unwrap_or_else(|| if trial.is_twin() { begun.elapsed().as_secs_f64() } else { 0.0 });
+        let after_s = if trial.is_twin() { Some(begun.elapsed().as_secs_f64()) } else { since };
         trial.hear(&daemon.firing(name).await?, &daemon.incidents(name).await?, after_s);
         if trial.named_s.is_some() {
             named_at.get_or_insert_with(clock::monotonic);
@@ -135,8 +134,9 @@ async fn listen(
             Some(since) => since > case.within_s as f64,
             None => begun.elapsed() > STARTS_WITHIN,
         };
-        let has_given_up =
-            case.gives_up_s.is_none_or(|seconds| after_s > seconds as f64 + AFTERWARDS.as_secs_f64());
+        let has_given_up = case.gives_up_s.is_none_or(|seconds| {
+            after_s.is_some_and(|after_s| after_s > seconds as f64 + AFTERWARDS.as_secs_f64())
+        });
         if is_over || has_given_up && named_at.is_some_and(|at| at.elapsed() > afterwards) {
             return Ok(());
         }

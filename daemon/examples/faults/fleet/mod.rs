@@ -70,7 +70,7 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
         let due = clock::monotonic() + interval;
         while clock::monotonic() < due {
             let (firing, incidents) = (daemon.firing(&job).await?, daemon.incidents(&job).await?);
-            trial.hear(&firing, &incidents, happened.elapsed().as_secs_f64());
+            trial.hear(&firing, &incidents, Some(happened.elapsed().as_secs_f64()));
             tokio::time::sleep(POLL).await;
         }
         let costed = if case.is_slow { COST_AFTERWARDS } else { Duration::ZERO };
