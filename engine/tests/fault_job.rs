@@ -112,6 +112,7 @@ fn what_only_looks_like_a_fault_ends_as_well() {
         "first_steps",
         "evaluation_phase",
         "noisy_neighbour",
+        "overlapped",
         "remade",
         "short_spell",
     ] {

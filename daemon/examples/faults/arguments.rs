@@ -196,7 +196,7 @@ pub(crate) const ENGINE: [&str; 47] = [
 ];
 
 /// Slow real jobs, and healthy ones that look like it.
-pub(crate) const ENGINE_SLOW: [&str; 27] = [
+pub(crate) const ENGINE_SLOW: [&str; 28] = [
     "slow_tenth",
     "slow_third",
     "slow_double",
@@ -221,6 +221,7 @@ pub(crate) const ENGINE_SLOW: [&str; 27] = [
     "unequal_stages",
     "pauses_alike",
     "noisy_neighbour",
+    "overlapped",
     "remade",
     "elastic_change",
     "short_spell",

@@ -80,7 +80,8 @@ impl Trial {
             let is_host = !self.host.is_empty() && finding.host == self.host;
             self.expected.contains(&finding.finding) && (accuses(finding) || is_host)
         };
-        let cost = firing.iter().filter(is_it).find_map(|finding| finding.cost);
+        let costs = firing.iter().filter(is_it).filter_map(|finding| finding.cost);
+        let cost = costs.max_by(|one, other| one.seconds_per_step.total_cmp(&other.seconds_per_step));
         if let Some(pace) = &mut self.pace {
             pace.said = cost.or(pace.said);
         }

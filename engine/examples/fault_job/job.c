@@ -138,6 +138,7 @@ static void take_step(long step) {
   for (int at = 0; at < BATCH && options.rank == 0; at++) batch[at] = (float)(step + 1);
   before_call(step, 0);
   check("ncclBroadcast", ncclBroadcast(batch, batch, BATCH, ncclFloat32, root(step, 0), world->comm, stream), world);
+  if (options.layers && strcmp(options.fault, "overlapped")) synchronize();
   before_call(step, 1);
   pass_layers(step);
   if (groups.stages.comm) {

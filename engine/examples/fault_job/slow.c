@@ -45,6 +45,7 @@ const kind_t slow_kinds[] = {
     {"evaluation_phase", 1, 0, "all ranks do something else for some seconds, then rank 0 alone for --pause-ms"},
     {"unequal_stages", 1, 0, "later stages of the pipeline compute for longer, by design; needs --job 3d"},
     {"noisy_neighbour", 1, 0, "on all ranks something else is busy for a second"},
+    {"overlapped", 1, 0, "ranks compute while they still wait for what rank 0 tells them, which itself waits for nobody"},
     {"remade", 1, 0, "all ranks make their communicators anew"},
     {"short_spell", 1, 1, "computes for longer for less than a second"},
     {NULL, 0, 0, NULL},

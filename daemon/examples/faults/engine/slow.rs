@@ -91,7 +91,7 @@ const fn percent(percent: u64) -> Slow {
     Slow { percent, ..USUAL }
 }
 
-pub(crate) const CASES: [Case; 27] = [
+pub(crate) const CASES: [Case; 28] = [
     // Of the whole step, collectives included, this is a tenth.
     straggles("slow_tenth", "slow_steady", percent(15)),
     straggles("slow_third", "slow_steady", percent(40)),
@@ -118,6 +118,7 @@ pub(crate) const CASES: [Case; 27] = [
     looks_slow("unequal_stages", "unequal_stages", Slow { job: Some("3d"), ..USUAL }),
     looks_slow("pauses_alike", "pauses", USUAL),
     looks_slow("noisy_neighbour", "noisy_neighbour", USUAL),
+    looks_slow("overlapped", "overlapped", USUAL),
     looks_slow("remade", "remade", USUAL),
     looks_slow("elastic_change", "elastic", USUAL),
     looks_slow("short_spell", "short_spell", USUAL),
