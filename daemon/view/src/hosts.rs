@@ -12,10 +12,10 @@ use ringscope_judge::{Diagnosis, NIC_DOWN, NIC_MISSING};
 use ringscope_model::{Communicator, CommunicatorId, Hardware, Model, Name, Process, ProcessState};
 
 use super::bandwidth;
+use super::clocks::host_clock;
 use super::findings::{count, firing_by, is_degraded};
 use super::hardware::hardware;
 use super::number;
-use super::timeline::host_clock;
 use ringscope_judge::standings::{Standings, is_past};
 
 /// The hosts that `keep` says by their name and whether they are degraded, by name. The others cost next to nothing.

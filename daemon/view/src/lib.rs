@@ -5,6 +5,7 @@
 
 mod bandwidth;
 mod channels;
+mod clocks;
 mod communicators;
 mod filter;
 mod findings;
@@ -29,6 +30,7 @@ pub(crate) mod tests;
 
 pub use bandwidth::bus_factor;
 pub use channels::host_channels;
+pub use clocks::host_clocks;
 pub use communicators::{CommunicatorFilter, communicator, communicators, communicators_of};
 pub use filter::{HostFilter, JobFilter, Part};
 pub use findings::{FindingFilter, findings};
@@ -44,7 +46,7 @@ pub use rings::rings;
 pub use ringscope_judge::standings::job_state;
 pub use search::search;
 pub use summation::{SummationFilter, summation_group, summation_groups, summation_rounds};
-pub use timeline::{host_clocks, timeline};
+pub use timeline::timeline;
 pub use trace::trace;
 
 use ringscope_model::Name;

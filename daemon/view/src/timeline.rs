@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{
-    ClockBasis, HostClock, Timeline, TimelineCommunicator, TimelineOperations, TimelineRank,
-};
-use ringscope_model::{
-    self as model, Communicator, Completed, HostClocks, Job, LastCall, Model, Name, Process,
-};
+use ringscope_api::{Timeline, TimelineCommunicator, TimelineOperations, TimelineRank};
+use ringscope_model::{Communicator, Completed, HostClocks, Job, LastCall, Model, Name, Process};
 
+use super::clocks::{RankClocks, clock_to_api};
 use super::{number, text};
 
 mod lacks;
@@ -56,54 +53,6 @@ pub fn timeline(model: &Model, id: &str, from: Timestamp, to: Timestamp, limit: 
     })
 }
 
-/// The clocks of all hosts with processes that live, as of now, where anything tells of them.
-#[must_use]
-pub fn host_clocks(model: &Model, now: Timestamp) -> Vec<HostClock> {
-    let all =
-        model.hosts().filter_map(|(name, mut processes)| processes.any(Process::is_living).then_some(name));
-    let all: Vec<&Name> = all.collect();
-    let clocks = model.clocks(all, (now, now));
-    let known = clocks.all().filter(|(_, clock)| clock.basis != model::ClockBasis::Unknown);
-    known.map(|(host, clock)| clock_to_api(host, clock)).collect()
-}
-
-/// The clock of a host, as of now.
-pub(super) fn host_clock(model: &Model, host: &Name, now: Timestamp) -> HostClock {
-    let all: Vec<&Name> = model.hosts().map(|(name, _)| name).collect();
-    let clocks = model.clocks(all, (now, now));
-    clocks.of(host).map_or_else(
-        || HostClock {
-            host: host.to_string(),
-            offset_s: 0.0,
-            error_s: 0.0,
-            basis: ClockBasis::Unknown,
-            reference: None,
-        },
-        |clock| clock_to_api(host, clock),
-    )
-}
-
-/// A clock of the model as the API shows it.
-fn clock_to_api(host: &Name, clock: &model::HostClock) -> HostClock {
-    HostClock {
-        host: host.to_string(),
-        offset_s: seconds(clock.offset_ns),
-        error_s: seconds(i64::try_from(clock.error_ns).unwrap_or(i64::MAX)),
-        basis: match clock.basis {
-            model::ClockBasis::Reference => ClockBasis::Reference,
-            model::ClockBasis::Collectives => ClockBasis::Collectives,
-            model::ClockBasis::Agent => ClockBasis::Agent,
-            model::ClockBasis::Unknown => ClockBasis::Unknown,
-        },
-        reference: text(&clock.reference),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a difference of clocks; nanoseconds up to a hundred days")]
-fn seconds(ns: i64) -> f64 {
-    ns as f64 / 1e9
-}
-
 /// Processes by key, with their rank and whether it is shown.
 type Ranks = BTreeMap<Name, (TimelineRank, bool)>;
 
@@ -142,11 +91,11 @@ impl<'m> Shown<'m> {
         clocks: &HostClocks,
         (from, to): (Timestamp, Timestamp),
     ) -> Self {
-        let by_rank = by_rank(model, known, clocks);
+        let ranks = RankClocks::of(model, known, clocks);
         let (completed, n_forgotten) = model.completed(known.id());
         let mut shown = Self { known, operations: Vec::new(), oldest_ns: u64::MAX, n_forgotten };
         for operation in completed {
-            let ours = |at_ns| ours_ns(&by_rank, clocks, operation.rank, at_ns);
+            let ours = |at_ns| ranks.ours_ns(operation.rank, at_ns);
             let completed_ns = ours(operation.completed_at_ns);
             shown.oldest_ns = shown.oldest_ns.min(completed_ns);
             if completed_ns >= from.0 && ours(operation.issued_at_ns) <= to.0 {
@@ -171,20 +120,6 @@ impl<'m> Shown<'m> {
             every: 1_u64.checked_shl(log2).unwrap_or(u64::MAX),
         }
     }
-}
-
-/// The clocks of a communicator's ranks, by rank.
-fn by_rank<'c>(
-    model: &Model,
-    known: &Communicator,
-    clocks: &'c HostClocks,
-) -> Vec<Option<&'c model::HostClock>> {
-    known.hosts_by_rank(model).into_iter().map(|host| clocks.of(host?)).collect()
-}
-
-fn ours_ns(by_rank: &[Option<&model::HostClock>], clocks: &HostClocks, rank: u32, at_ns: u64) -> u64 {
-    let clock = by_rank.get(rank as usize).copied().flatten();
-    clock.map_or(at_ns, |clock| clock.ours_ns(at_ns, clocks.to()))
 }
 
 /// Leaves `limit` operations at most: those of rounder numbers, which are the same ones on all ranks. Returns how many there were
@@ -238,9 +173,9 @@ impl<'m> Draft<'m> {
         clocks: &HostClocks,
         ranks: &mut Ranks,
     ) {
-        let by_rank = by_rank(model, shown.known, clocks);
+        let by_rank = RankClocks::of(model, shown.known, clocks);
         let last_calls: HashMap<u64, LastCall> = model.last_calls(shown.known, clocks);
-        let mut processes: Vec<Option<&'m Process>> = vec![None; by_rank.len()];
+        let mut processes: Vec<Option<&'m Process>> = vec![None; by_rank.n_ranks()];
         for rank in shown.known.ranks(model) {
             if let Some(place) = processes.get_mut(rank.rank as usize) {
                 *place = Some(rank.process);
@@ -248,7 +183,7 @@ impl<'m> Draft<'m> {
         }
         for (operation, _) in &shown.operations {
             let Some(process) = processes.get(operation.rank as usize).copied().flatten() else { continue };
-            let us = |at_ns| self.us(ours_ns(&by_rank, clocks, operation.rank, at_ns));
+            let us = |at_ns| self.us(by_rank.ours_ns(operation.rank, at_ns));
             let last = operation.call_number.and_then(|number| last_calls.get(&number));
             self.rows.push(Row {
                 process,

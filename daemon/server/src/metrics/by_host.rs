@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ringscope_api::HostClock;
 use ringscope_api::clock::Timestamp;
 
 use super::jobs_seen::JobSeen;
@@ -15,6 +16,7 @@ pub(super) struct ByHost<'a> {
     pub(super) collectors: &'a mut Vec<CollectorCount>,
     pub(super) nics: &'a mut Vec<NicPort>,
     pub(super) gpus: &'a mut Vec<(String, u64)>,
+    pub(super) clocks: &'a mut Vec<HostClock>,
     pub(super) jobs: &'a mut Vec<JobSeen>,
     pub(super) agents: &'a mut BTreeMap<String, Timestamp>,
 }
@@ -27,7 +29,7 @@ struct Host {
 }
 
 impl ByHost<'_> {
-    /// Leaves what there is room for: of each host its agent, processes and GPUs, and of as many as can its NICs.
+    /// Leaves what there is room for: of each host its agent, processes, GPUs and clock, and of as many as can its NICs.
     pub(super) fn fit(
         self,
         unhealthy: &BTreeSet<String>,
@@ -40,6 +42,7 @@ impl ByHost<'_> {
         let is_shown = |host: &str| choice.level(&host.to_owned()).is_some();
         self.collectors.retain(|count| is_shown(&count.host));
         self.gpus.retain(|(host, _)| is_shown(host));
+        self.clocks.retain(|clock| is_shown(&clock.host));
         self.agents.retain(|host, _| is_shown(host));
         self.nics.retain(|nic| choice.level(&nic.host) == Some(Level::Detail));
         for job in self.jobs {
@@ -67,6 +70,10 @@ impl ByHost<'_> {
         }
         for (host, _) in &*self.gpus {
             hosts.entry(host).or_default().whole += 1;
+        }
+        for clock in &*self.clocks {
+            // Its offset and the error of that.
+            hosts.entry(&clock.host).or_default().whole += 2;
         }
         for nic in &*self.nics {
             hosts.entry(&nic.host).or_default().nics += nic.n_series();

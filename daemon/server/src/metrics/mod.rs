@@ -21,6 +21,8 @@ mod finding;
 mod findings;
 mod gpus;
 mod health;
+mod host_clock_error;
+mod host_clock_offset;
 mod incident;
 mod init_channels;
 mod issued_bytes;
@@ -234,7 +236,7 @@ fn desc(name: &str) -> Result<Desc, prometheus::Error> {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 47] = [
+const FAMILIES: [Family; 49] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -261,6 +263,8 @@ const FAMILIES: [Family; 47] = [
     nic_link_downs::family,
     nic_errors::family,
     gpus::family,
+    host_clock_offset::family,
+    host_clock_error::family,
     sum_issued_bytes::family,
     sum_completed_bytes::family,
     sum_share::family,

@@ -41,6 +41,8 @@ pub(super) struct Snapshot {
     pub(super) nics: Vec<NicPort>,
     /// GPUs by host, where a driver told.
     pub(super) gpus: Vec<(String, u64)>,
+    /// The clocks of hosts, where anything is known of them.
+    pub(super) clocks: Vec<api::HostClock>,
     pub(super) jobs_seen: Vec<JobSeen>,
     /// When the agent of each host was last heard.
     pub(super) agents: BTreeMap<String, Timestamp>,
@@ -83,6 +85,7 @@ impl Snapshot {
                 collectors: Vec::new(),
                 nics: nics::nics(model),
                 gpus: gpus(model),
+                clocks: view::host_clocks(model, now),
                 jobs_seen,
                 agents: BTreeMap::new(),
                 summations,
@@ -121,6 +124,7 @@ impl Snapshot {
             collectors: &mut self.collectors,
             nics: &mut self.nics,
             gpus: &mut self.gpus,
+            clocks: &mut self.clocks,
             jobs: &mut self.jobs_seen,
             agents: &mut self.agents,
         };
