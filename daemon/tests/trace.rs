@@ -12,7 +12,7 @@ use common::daemon::{Daemon, problem};
 use common::stage::Stage;
 use common::totals::has_ended;
 use common::{PATIENCE, eventually};
-use ringscope_api::{Trace, TraceEvent};
+use ringscope_api::{ClockBasis, Timeline, Trace, TraceEvent};
 use ringscope_wire::batch::{Operation, OperationState, Primitive, Process};
 use serde_json::Value;
 
@@ -50,6 +50,10 @@ fn check_format(trace: &Trace) {
                     event.dur.is_none() && event.ts >= ends.get(&thread).copied().unwrap_or(0.0) - 0.0005
                 );
             }
+            "s" | "f" => {
+                assert!(event.id.is_some() && named.contains(&("thread_name", thread)), "{event:?}");
+                assert_eq!(event.bp.is_some(), event.ph == "f");
+            }
             "C" => assert!(event.args["bytes"].is_u64(), "{event:?}"),
             other => panic!("{other}: {event:?}"),
         }
@@ -62,6 +66,44 @@ fn of<'t>(trace: &'t Trace, ph: &str) -> Vec<&'t TraceEvent> {
 
 fn seq_number(event: &TraceEvent) -> u64 {
     event.args["seq_number"].as_u64().unwrap()
+}
+
+/// Of each operation that all ranks completed arrows lead from the rank that came last to all others.
+fn check_arrows(trace: &Trace) {
+    let ends: BTreeMap<u64, &TraceEvent> =
+        of(trace, "f").into_iter().map(|event| (event.id.unwrap(), event)).collect();
+    let begins = of(trace, "s");
+    assert!(begins.len() == ends.len() && begins.len() > 100, "{} arrows", begins.len());
+    for begin in begins {
+        let end = ends[&begin.id.unwrap()];
+        assert!(begin.ts <= end.ts && begin.tid != end.tid && begin.name == end.name, "{begin:?} {end:?}");
+        assert_eq!(begin.name, format!("waits for rank {}", begin.tid));
+    }
+}
+
+/// Two pretended hosts of one machine have one clock, and that is found.
+async fn check_timeline(stage: &Stage, job: &str) {
+    let url = format!("{}/api/v1/jobs/{job}/timeline?limit=200000", stage.url());
+    let timeline: Timeline = reqwest::get(url).await.unwrap().json().await.unwrap();
+    assert_eq!(timeline.clocks.len(), 2);
+    for clock in &timeline.clocks {
+        let apart = (clock.offset_s - timeline.clocks[0].offset_s).abs();
+        assert!(
+            apart <= timeline.clocks.iter().map(|one| one.error_s).fold(0.0, f64::max),
+            "{:?}",
+            timeline.clocks
+        );
+        assert!(clock.error_s < 0.1 && clock.basis != ClockBasis::Agent, "{:?}", timeline.clocks);
+    }
+    let columns = &timeline.operations;
+    assert_eq!(timeline.ranks.iter().map(|one| one.rank).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert!(columns.rank.len() > 200, "{}", columns.rank.len());
+    let lengths = [columns.called_us.len(), columns.completed_us.len(), columns.last_called_us.len()];
+    assert_eq!(lengths, [columns.rank.len(); 3]);
+    assert!(columns.called_us.is_sorted());
+    let known = columns.last_called_us.iter().zip(&columns.called_us);
+    let known: Vec<(i64, i64)> = known.filter_map(|(last, called)| Some(((*last)?, *called))).collect();
+    assert!(known.len() > 200 && known.iter().all(|(last, called)| called <= last), "{}", known.len());
 }
 
 async fn trace_of(url: &str, comm: &str) -> Trace {
@@ -104,6 +146,8 @@ async fn every_operation_of_a_real_job_is_there_once() {
     }
     assert!(kept.is_empty(), "{kept:?}");
     assert_eq!(of(&trace, "C").len(), of(&trace, "X").len());
+    check_arrows(&trace);
+    check_timeline(&stage, "traced").await;
     let names = of(&trace, "M").iter().filter(|event| event.name == "process_name").count();
     assert_eq!((names, of(&trace, "M").len()), (2, 6));
 }
@@ -175,5 +219,24 @@ async fn what_is_told_is_drawn_and_what_is_in_flight_stays_open() {
         problem(daemon.get(&format!("/api/v1/communicators/{comm}/trace{query}")).await, status, part).await;
     }
     problem(daemon.get("/api/v1/communicators/x/trace").await, 404, "communicator").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeline_says_what_is_wrong_with_its_parameters() {
+    let daemon = Daemon::ready("none").await;
+    daemon.take(&SMALL.batch(0, 1, 6, START_NS)).await;
+    let path = "/api/v1/jobs/train/timeline";
+    let shown = daemon.json(&format!("{path}?from=2026-01-31T12:00:00Z&to=2026-01-31T12:01:00Z")).await;
+    assert_eq!(shown["operations"]["rank"], serde_json::json!([]));
+    assert!(shown["lacks"][0].as_str().unwrap().contains("No operation"), "{shown}");
+    for (query, status, part) in [
+        ("?limit=0", 400, "1 to 200000"),
+        ("?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z", 400, "before"),
+        ("?until=now", 400, "from, to, limit"),
+    ] {
+        problem(daemon.get(&format!("{path}{query}")).await, status, part).await;
+    }
+    problem(daemon.get("/api/v1/jobs/other/timeline").await, 404, "job").await;
     daemon.stop().await;
 }

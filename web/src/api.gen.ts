@@ -1596,13 +1596,17 @@ export type Trace = {
 export type TraceEvent = {
   /** What else is known. */
   args: Record<string, unknown>;
+  /** `e` of `f`: it leads to the operation that is drawn there. */
+  bp?: string;
   /** Primitive. Absent: no operation. */
   cat?: string;
   /** How long, of `X`. */
   dur?: number;
+  /** Which `s` and `f` belong together. */
+  id?: number;
   /** E.g. `AllReduce #1041`. */
   name: string;
-  /** `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank. */
+  /** `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank; `s` and `f`: beginning and end of an arrow, from who called an operation last to one that waited for that. */
   ph: string;
   /** Host: its place among the communicator's, from 1. */
   pid: number;

@@ -26,7 +26,8 @@ pub struct TraceEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub cat: Option<String>,
-    /// `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank.
+    /// `X`: completed operation; `B`: one in flight; `C`: completed bytes of a host; `M`: name of a host or rank; `s` and `f`:
+    /// beginning and end of an arrow, from who called an operation last to one that waited for that.
     pub ph: String,
     /// Microseconds since the trace's time 0.
     pub ts: f64,
@@ -38,6 +39,14 @@ pub struct TraceEvent {
     pub pid: u32,
     /// Rank.
     pub tid: u32,
+    /// Which `s` and `f` belong together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub id: Option<u64>,
+    /// `e` of `f`: it leads to the operation that is drawn there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub bp: Option<String>,
     /// What else is known.
     #[schema(value_type = Object)]
     pub args: Map<String, Value>,
