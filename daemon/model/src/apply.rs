@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_wire::batch::{self, Batch};
+use ringscope_wire::batch::{self, Batch, Level};
 
 use super::agents::{Reading, Stamp};
 use super::changes::Changes;
@@ -178,7 +178,9 @@ impl Model {
             let kept =
                 place.and_then(|(comm, facts)| Some((comm, facts, Completed::told(facts.rank, operation)?)));
             let Some((comm, facts, operation)) = kept else {
-                self.losses.add("operation_history_unknown");
+                // Where only some are told, nobody misses one.
+                let tells_all = matches!(process.collector.level, Level::Channels | Level::Steps);
+                self.losses.add_many("operation_history_unknown", usize::from(tells_all));
                 continue;
             };
             let is_new = self.history.push(comm, facts.n_ranks, operation);

@@ -81,8 +81,16 @@ impl Clocks {
         }
     }
 
-    /// Forgets what is too old to be of use.
+    /// Forgets what is too old to be of use, after what it tells.
     pub(super) fn sweep(&mut self, now_ns: u64) {
+        let over: Vec<Gathered> = self
+            .gathered
+            .extract_if(|_, gathered| gathered.is_over(now_ns))
+            .map(|(_, gathered)| gathered)
+            .collect();
+        for (at_ns, sides) in over.into_iter().flat_map(Gathered::rest) {
+            self.settle(at_ns, &sides);
+        }
         self.links.retain(|_, link| link.is_of_use(now_ns));
         let mut used: FxHashSet<HostId> = self.links.keys().flat_map(|(one, other)| [*one, *other]).collect();
         used.extend(self.gathered.values().flat_map(Gathered::hosts));

@@ -82,6 +82,11 @@ impl Gathered {
         settled
     }
 
+    /// Whether nothing more will come of what it has.
+    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+        self.open.back().is_none_or(|open| now_ns.saturating_sub(open.at_ns) > 2 * nanos(AWAITED))
+    }
+
     /// What is left.
     pub(super) fn rest(self) -> impl Iterator<Item = Settled> {
         self.open.into_iter().map(Open::settled)

@@ -287,9 +287,9 @@ fn what_one_agent_tells_long_before_another_is_kept_as_far_as_is_of_use() {
     assert_eq!(clocks.offsets(hosts.iter().map(|host| &host.name), u64::try_from(now_ns).unwrap()).len(), 2);
     let waiting: usize = clocks.gathered.values().map(|gathered| gathered.hosts().count()).sum();
     assert!(waiting < 100, "{waiting}");
+    clocks.sweep(u64::try_from(now_ns + 30 * S).unwrap());
+    assert!(clocks.gathered.is_empty() && !clocks.links.is_empty(), "what was left told something yet");
     clocks.sweep(u64::try_from(now_ns + 3_600 * S).unwrap());
-    clocks.forget(comm(0));
-    clocks.sweep(u64::try_from(now_ns + 7_200 * S).unwrap());
     assert!(clocks.links.is_empty() && clocks.hosts.is_empty(), "{clocks:?}");
 }
 
@@ -336,7 +336,7 @@ fn times_are_told_by_our_clock_and_by_the_agents_where_no_collectives_tell() {
     assert_eq!(of(&clocks, "host-0").basis, ClockBasis::Reference);
     let (one, other) = (of(&clocks, "host-0"), of(&clocks, "host-1"));
     assert_eq!(other.basis, ClockBasis::Collectives);
-    assert!(other.error_ns < 2_000_000, "{other:?}");
+    assert!(other.error_ns < 5_000_000, "{other:?}");
     assert!((other.offset_ns - one.offset_ns).abs_diff(30 * S) <= other.error_ns, "{clocks:?}");
     assert!(one.offset_ns.abs() < 10 * MS, "our clock, but for the way: {one:?}");
     let theirs_ns = at(20).0 + u64::try_from(other.offset_ns).unwrap();
