@@ -1,5 +1,5 @@
-//! A rank of a Python job is kept waiting by its data loader: terminal and API say in which line of which file it is, and
-//! what it reads; and it is over when the data comes.
+//! A rank of a Python job is kept waiting by its data loader, or gets its batches slowly: terminal and API say in which line of which
+//! file it is, and what it reads; and it is over when the data comes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -28,6 +28,8 @@ const BATCH: usize = 4096;
 /// A wait for a rank that is merely elsewhere is told of after half a minute; later where the first calls took seconds, as on
 /// a machine that is busy with other work.
 const UNTIL_TOLD: Duration = Duration::from_secs(180);
+/// How often the slow rank gets a batch.
+const SLOWLY: Duration = Duration::from_millis(60);
 /// For so long the incident must still be open.
 const GOES_ON: Duration = Duration::from_secs(5);
 
@@ -184,6 +186,53 @@ async fn check(name: &str, program: &Program) {
         (one.incident.state == FindingState::Resolved).then_some(())
     })
     .await;
+    drop(ranks);
+    daemon.terminate(PATIENCE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rank_with_a_slow_loader_is_named_with_its_stack_and_what_it_costs() {
+    check_slow("loader-slow", &plain()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn so_is_one_whose_loader_of_torch_is_slow() {
+    // That it is missing is said by the other test.
+    if let Some(program) = with_torch() {
+        check_slow("loader-slow-torch", &program).await;
+    }
+}
+
+/// Nobody waits for long, and all are slow.
+async fn check_slow(name: &str, program: &Program) {
+    let stage = Stage::new(name);
+    let mut daemon = stage.serve(true);
+    let client = stage.client();
+    let (data, mut pipe) = data(&stage);
+    let feeding = tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(SLOWLY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            pipe.write_all(&vec![1; BATCH]).unwrap();
+        }
+    });
+    let ranks = start(&stage, program, &data);
+    let what = format!("the slow rank is named with its stack; {}", stage.words());
+    let finding = eventually_within(UNTIL_TOLD, &what, async || {
+        let findings = client.findings().await.ok()?;
+        let slow = findings.into_iter().find(|one| one.finding == FindingKind::ComputeStraggler)?;
+        let has_stack = slow.details.iter().flat_map(|detail| &detail.lines).any(|text| text.contains(&line()));
+        has_stack.then_some(slow)
+    })
+    .await;
+    let accused: Vec<Option<u32>> = finding.accused.iter().map(|culprit| culprit.global_rank).collect();
+    assert_eq!(accused, [u32::try_from(LATE).ok()], "{finding:#?}");
+    assert_eq!((finding.host.as_str(), finding.n_victims), ("host-1", 3), "{finding:#?}");
+    // What it waits for its batches, all others wait for it.
+    let cost = finding.cost.unwrap();
+    assert!(cost.percent > 30.0 && cost.seconds_per_step > 0.0, "{finding:#?}");
+    feeding.abort();
     drop(ranks);
     daemon.terminate(PATIENCE);
 }
