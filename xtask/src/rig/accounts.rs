@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result};
 
 use super::clock::eventually;
 use super::job::Job;
-use super::queues::Owners;
 
 /// Bytes from one rank to another.
 pub(crate) type Flows = BTreeMap<(usize, usize), u64>;
@@ -52,11 +51,6 @@ impl Kernel {
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self { sent: less(&self.sent, &before.sent), received: less(&self.received, &before.received) }
     }
-}
-
-/// Which rank has which end of a connection.
-pub(crate) fn owners(job: &mut Job) -> Result<Owners> {
-    Ok(sockets(job)?.into_iter().map(|(rank, socket)| (socket.here, rank)).collect())
 }
 
 /// Every TCP connection of every rank.

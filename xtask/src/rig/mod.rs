@@ -17,9 +17,7 @@ mod n2;
 mod n3;
 mod n4;
 mod network;
-mod queues;
 mod report;
-mod speeds;
 mod stage;
 mod summation;
 

@@ -61,11 +61,6 @@ impl Network {
         ip(&["-n", &name, "link", "set", MANAGEMENT, "up"])
     }
 
-    /// Number of hosts.
-    pub(crate) fn n_hosts(&self) -> usize {
-        self.n_hosts
-    }
-
     /// Sets a NIC up or down, as an administrator does.
     pub(crate) fn set_nic(&self, host: usize, index: usize, up: bool) -> Result<()> {
         ip(&["-n", &host_name(host), "link", "set", &nic(index), if up { "up" } else { "down" }])
