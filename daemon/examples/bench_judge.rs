@@ -21,7 +21,7 @@ use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
 use ringscope_wire::batch::{
     self, Activity, Batch, CallSequence, CollectorState, Communicator, CommunicatorState, Completion,
-    FORMAT_VERSION, Identity, Operation, OperationState, Primitive, Process, ProcessState, Sources,
+    FORMAT_VERSION, Identity, Operation, OperationState, OwnTime, Primitive, Process, ProcessState, Sources,
 };
 
 const PER_HOST: u32 = 8;
@@ -110,6 +110,15 @@ impl Job {
                 communicator(2, 0x2_0000 + u64::from(local), host, self.hosts),
             ];
         }
+        process.own_time = Some(OwnTime {
+            covered_ns: self.s * 1_000_000_000,
+            own_ns: self.s * 400_000_000 + u64::from(rank % 7) * 1_000_000,
+            operations: self.s * 24,
+            operations_per_step: 24,
+            usual_step_ns: 400_000_000,
+            step_spread_ns: 10_000_000,
+            ..OwnTime::default()
+        });
         // Who waits for the stopped one makes no other calls either.
         for local_id in 0..3_u64 {
             let done = self.stopped.map_or(self.s, |(_, since)| since) * 8;

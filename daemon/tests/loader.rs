@@ -222,7 +222,8 @@ async fn check_slow(name: &str, program: &Program) {
     let finding = eventually_within(UNTIL_TOLD, &what, async || {
         let findings = client.findings().await.ok()?;
         let slow = findings.into_iter().find(|one| one.finding == FindingKind::ComputeStraggler)?;
-        let has_stack = slow.details.iter().flat_map(|detail| &detail.lines).any(|text| text.contains(&line()));
+        let has_stack =
+            slow.details.iter().flat_map(|detail| &detail.lines).any(|text| text.contains(&line()));
         has_stack.then_some(slow)
     })
     .await;
