@@ -77,6 +77,8 @@ struct Step {
     len: usize,
     /// Whether it broke, or none was found: look again.
     is_open: bool,
+    /// Operations since somebody looked.
+    unseen: usize,
 }
 
 impl OwnTime {
@@ -211,6 +213,7 @@ impl Step {
     fn push(&mut self, signature: u64) {
         let expected = self.known.len().checked_sub(self.len.max(1)).and_then(|at| self.known.get(at));
         self.is_open |= self.len == 0 || expected != Some(&signature);
+        self.unseen += 1;
         self.known.push_back(signature);
         if self.known.len() > MAX_KNOWN {
             self.known.pop_front();
@@ -220,7 +223,12 @@ impl Step {
     /// Where the step that is known does not hold any more, looks for another one. Until one is found the old one stands: an
     /// evaluation or a checkpoint comes in between. Returns whether it is another one.
     fn look(&mut self) -> bool {
-        let found = if std::mem::take(&mut self.is_open) { self.shortest() } else { None };
+        // To look costs more the more operations are known.
+        if !self.is_open || self.unseen < self.known.len() / 32 {
+            return false;
+        }
+        (self.is_open, self.unseen) = (false, 0);
+        let found = self.shortest();
         found.is_some_and(|len| std::mem::replace(&mut self.len, len) != len)
     }
 

@@ -155,7 +155,9 @@ impl Pace {
     fn apart(&self) -> Duration {
         let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return APART };
         let spent = Spent::between(first, last);
-        spent.per_step(self.operations_per_step).map_or(APART, |step| (2 * step).clamp(APART, LONGEST_APART))
+        spent
+            .per_step(self.operations_per_step)
+            .map_or(APART, |step| step.saturating_mul(2).clamp(APART, LONGEST_APART))
     }
 }
 

@@ -85,7 +85,8 @@ impl Links {
             let mut by_peer: HashMap<u32, (u64, u64)> = HashMap::new();
             for ((_, peer), sent) in rank.local.links() {
                 let (bytes, sending_ns) = by_peer.entry(*peer).or_default();
-                (*bytes, *sending_ns) = (*bytes + sent.bytes, *sending_ns + sent.sending_ns);
+                *bytes = bytes.saturating_add(sent.bytes);
+                *sending_ns = sending_ns.saturating_add(sent.sending_ns);
             }
             for (peer, (bytes, sending_ns)) in by_peer {
                 let Some(to) = ranks.get(&peer).filter(|to| to.identity.host != rank.identity.host) else {

@@ -53,7 +53,7 @@ impl Measured {
         let steps =
             |from: &Point, to: &Point| real(to.operations.saturating_sub(from.operations)) / real(per_step);
         let step = covered(oldest, newest).as_secs_f64() / steps(oldest, newest);
-        let step = Duration::try_from_secs_f64(step).ok()?;
+        let step = Duration::try_from_secs_f64(step).ok().filter(|step| *step <= LONGEST_STEP)?;
         if now.since(newest.at) > STALE.max(step.saturating_mul(2)) {
             return None;
         }
@@ -153,6 +153,8 @@ const WINDOW: Duration = Duration::from_secs(8);
 const STEPS: u32 = 16;
 /// ... but no more than this.
 const LONGEST_WINDOW: Duration = Duration::from_secs(300);
+/// What takes longer is no step.
+const LONGEST_STEP: Duration = Duration::from_secs(3600);
 /// A part of it is no shorter.
 const SHORTEST_PART: Duration = Duration::from_millis(500);
 /// Over less than this nothing is compared ...
