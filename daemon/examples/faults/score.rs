@@ -117,7 +117,10 @@ impl Trial {
     /// Whether somebody innocent was accused.
     pub(crate) fn is_unjust(&self) -> bool {
         if self.is_twin() {
-            return !self.said.is_empty();
+            // On a busy machine a job is slower than it was, and nobody is accused of that.
+            let is_about_somebody =
+                |said: &&Said| self.pace.is_none() || said.finding != FindingKind::Slowdown;
+            return self.said.iter().any(|said| is_about_somebody(&said));
         }
         let innocent =
             |said: &Said| said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused));

@@ -101,9 +101,9 @@ impl Job {
         events
     }
 
-    /// Whether every rank has ended.
+    /// Whether every rank has ended. Those that have are waited for, so that none is left as a zombie while others go on.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.ranks.iter_mut().all(|rank| matches!(rank.try_wait(), Ok(Some(_))))
+        self.ranks.iter_mut().filter_map(|rank| rank.try_wait().ok().flatten()).count() == self.ranks.len()
     }
 
     /// Ends what is left of it.
