@@ -145,8 +145,8 @@ mod tests {
         for per_s in [0.5, 1.0, 3.0, 10.0, 66.7, 1_000.0, 50_000.0] {
             let (seen, told) = follow(&mut Sampling::default(), clock::monotonic(), 4 * 120, steady(per_s));
             let most = 2.1 * 120.0 + 64.0;
-            assert!((told as f64) < most, "{told} of {per_s} a second");
-            assert!(told as f64 >= 0.7 * 120.0 * per_s.min(1.0), "{told} of {per_s} a second");
+            assert!(as_f64(told) < most, "{told} of {per_s} a second");
+            assert!(as_f64(told) >= 0.7 * 120.0 * per_s.min(1.0), "{told} of {per_s} a second");
             assert!(seen[200..].iter().all(|log2| *log2 == seen[200]), "{per_s} a second: {seen:?}");
         }
     }

@@ -6,11 +6,18 @@ use ringscope_api::{HostChannels, HostDetail, HostSummary, Page, Problem};
 use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
 use ringscope_view as view;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::App;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
+use super::{App, Whole};
+
+/// The routes of this room.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(channels))
+}
 
 /// Every host, by name.
 #[utoipa::path(get, path = "/api/v1/nodes", tag = "nodes",
