@@ -139,7 +139,7 @@ fn later(now: Timestamp, time: Duration) -> Timestamp {
 }
 
 /// Looks that have to find the same way slow.
-const WAY_LOOKS: u32 = 2;
+const WAY_LOOKS: u32 = 3;
 /// A way that is looked at and not found slow is slow no more after so long.
 const WAY_MISSED: Duration = Duration::from_secs(10);
 /// One that nobody has looked at stays slow for so long: until after the next time that each step is asked for.
@@ -147,7 +147,7 @@ const WAY_STAYS: Duration = Duration::from_secs(150);
 /// Share of the time in collectives from which on it is worth while to ask for each network step ...
 const IN_COLLECTIVES: f64 = 0.25;
 /// ... for so long: some readings, after agents have heard of it ...
-const STEPS_FOR: Duration = Duration::from_secs(14);
+const STEPS_FOR: Duration = Duration::from_secs(18);
 /// ... then not for so long, of a job that is slower than it was or has a slow link: a tenth of its time ...
 const PAUSE: Duration = Duration::from_secs(120);
 /// ... and of any other: one in forty.

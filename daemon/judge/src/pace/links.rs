@@ -52,6 +52,8 @@ struct Busy<'m> {
     to: RankRef<'m>,
     /// Nanoseconds a byte takes.
     ns_per_byte: f64,
+    /// Share of the time in which the network had something of it; of several steps at once each counts.
+    load: f64,
 }
 
 impl Links {
@@ -103,7 +105,8 @@ impl Links {
                     (bytes.saturating_sub(before.bytes), sending_ns.saturating_sub(before.sending_ns));
                 if bytes >= FEWEST_BYTES && sending_ns > 0 {
                     let ns_per_byte = real(sending_ns) / real(bytes);
-                    busy.push(Busy { rank: *rank, to: *to, ns_per_byte });
+                    let load = real(sending_ns) / 1e9 / now.since(before.at).as_secs_f64();
+                    busy.push(Busy { rank: *rank, to: *to, ns_per_byte, load });
                 }
             }
         }
@@ -119,7 +122,7 @@ fn slowest(communicator: &Communicator, busy: &[Busy<'_>]) -> Vec<SlowWay> {
     let mut all: Vec<f64> = busy.iter().map(|one| one.ns_per_byte).collect();
     all.sort_by(f64::total_cmp);
     let Some(usual) = all.get(all.len() / 2).copied() else { return Vec::new() };
-    let is_slow = |one: &&Busy<'_>| one.ns_per_byte >= MUCH_SLOWER * usual;
+    let is_slow = |one: &&Busy<'_>| one.ns_per_byte >= MUCH_SLOWER * usual && one.load >= BUSY;
     let slow: Vec<&Busy<'_>> = busy.iter().filter(is_slow).collect();
     if slow.len() > busy.len() / 4 {
         return Vec::new();
@@ -151,3 +154,5 @@ const FEWEST_WAYS: usize = 4;
 /// So many times as long for a byte: those that wait for a slow one are quicker than ever, so the difference is larger than that of
 /// the links.
 const MUCH_SLOWER: f64 = 2.0;
+/// A link that has nothing to send for most of the time holds nobody up, however slow it is.
+const BUSY: f64 = 0.4;

@@ -14,6 +14,8 @@ pub(super) struct Measured {
     pub(super) parts: Vec<Part>,
     /// What long steps took longer, as a share of the time of which they are known.
     pub(super) longer: f64,
+    /// Own time as a share of that time, with them.
+    pub(super) own_with_longer: f64,
     /// These steps, oldest first.
     pub(super) long: Vec<LongStep>,
     /// Standard deviation of the own time of a step.
@@ -84,6 +86,7 @@ impl Measured {
             own: share(own, span),
             parts: parts.collect(),
             spread: pace.spread(),
+            own_with_longer: share(newest.own.saturating_sub(oldest.own), covered(oldest, newest)),
             longer: sum(&mut long.iter().copied()).as_secs_f64() / all_span,
             step,
             has_steps: pace.operations_per_step() > 0,
@@ -123,6 +126,20 @@ impl Measured {
         Some(real(last.saturating_sub(first)) / real(n as u64))
     }
 
+    /// The first of each run of long steps that follow each other: what is slow for a while is so once.
+    pub(super) fn spells(&self) -> Vec<u64> {
+        let near = SPELL_STEPS.saturating_mul(self.operations_per_step);
+        let mut spells = Vec::new();
+        let mut before: Option<u64> = None;
+        for step in &self.long {
+            if before.is_none_or(|before| step.operation.saturating_sub(before) > near) {
+                spells.push(step.operation);
+            }
+            before = Some(step.operation);
+        }
+        spells
+    }
+
     /// After how many steps long ones come again, if that is regular.
     pub(super) fn period_steps(&self) -> Option<u64> {
         let numbers = self.long.iter().map(|step| step.operation);
@@ -147,6 +164,8 @@ fn share(part: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
 }
 
+/// Long steps that are nearer than this follow each other.
+const SPELL_STEPS: u64 = 2;
 /// What is compared: the last seconds ...
 const WINDOW: Duration = Duration::from_secs(8);
 /// ... or steps, where these are longer ...

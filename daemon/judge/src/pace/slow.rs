@@ -65,17 +65,24 @@ fn of_class(class: &[Rank<'_>]) -> Vec<Slow> {
     let longer: Vec<f64> = class.iter().map(|rank| rank.measured.longer).collect();
     let steadily = outliers(&own, LEAST);
     let now_and_then = outliers(&longer, LEAST);
+    let mut with_longer: Vec<f64> = class.iter().map(|rank| rank.measured.own_with_longer).collect();
+    with_longer.sort_by(f64::total_cmp);
+    let usual_with_longer = with_longer.get((with_longer.len().max(1) - 1) / 4).copied().unwrap_or_default();
     let mut slow = Vec::new();
     if let Some(found) = &steadily {
         slow.extend(steady(class, found));
     }
     for found in now_and_then.iter() {
-        let again = found
-            .places
-            .iter()
-            .filter(|at| !steadily.as_ref().is_some_and(|steady| steady.places.contains(at)));
+        let again = found.places.iter().filter(|at| {
+            // All may have long steps, of which one is just long enough to be told.
+            let is_longer = class
+                .get(**at)
+                .is_some_and(|rank| rank.measured.own_with_longer - usual_with_longer >= LEAST);
+            is_longer && !steadily.as_ref().is_some_and(|steady| steady.places.contains(at))
+        });
         slow.extend(again.filter_map(|at| by_long_steps(class, *at, found.usual)));
     }
+    slow.retain(|slow| slow.share >= LEAST_COST);
     slow
 }
 
@@ -162,18 +169,29 @@ fn by_chance(class: &[Rank<'_>], step: Duration) -> f64 {
     if step.is_zero() { 0.0 } else { spread * largest.max(0.0) / step.as_secs_f64() }
 }
 
-/// The slowest stands for its host.
+/// The slowest stands for its host; what it costs is what its ranks cost in the mean, for the longest of them is so by chance too.
 fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let processes = each.iter().map(|slow| slow.process.clone()).collect();
     let began = each.iter().filter_map(|slow| slow.began).min();
+    let n = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
+    let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
+    let lost = each.iter().map(|slow| slow.lost).sum::<Duration>() / n;
     let worst = each.into_iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
-    Some(Slow { subject: Subject::Host(host.into()), kind: FindingKind::SlowHost, processes, began, ..worst })
+    Some(Slow {
+        subject: Subject::Host(host.into()),
+        kind: FindingKind::SlowHost,
+        processes,
+        began,
+        share,
+        lost,
+        ..worst
+    })
 }
 
 fn by_long_steps(class: &[Rank<'_>], at: usize, usual: f64) -> Option<Slow> {
     let rank = class.get(at)?;
     let measured = &rank.measured;
-    if measured.long.len() < FEWEST_LONG {
+    if measured.spells().len() < FEWEST_SPELLS {
         return None;
     }
     let lost = measured.long.iter().map(|step| step.longer).sum::<Duration>().as_secs_f64()
@@ -233,7 +251,9 @@ const LEAST: f64 = 0.06;
 const MOSTLY: f64 = 0.6;
 /// Newest parts in which it is so too.
 const NEWEST_PARTS: usize = 2;
-/// Long steps that make a habit: once is an evaluation, twice a coincidence.
-const FEWEST_LONG: usize = 3;
+/// Of the job's time, what it has to cost after what chance costs anyway.
+const LEAST_COST: f64 = 0.04;
+/// Spells of long steps that make a habit: once is an evaluation, twice a coincidence.
+const FEWEST_SPELLS: usize = 3;
 /// So much more than its like, and it was given more. What is under way at the edge of the window makes less than this.
 const MORE_WORK: f64 = 1.08;

@@ -237,6 +237,9 @@ fn nobody_is_named_without_a_reason() {
     check(Box::new(|_, step| 40 + if step % 20 == 19 { 1400 } else { 0 }));
     // Less than a second.
     check(Box::new(|rank, step| 40 + if rank == 2 && (200..208).contains(&step) { 80 } else { 0 }));
+    // Two seconds of it; and pauses of all, of which some are just long enough to be told.
+    check(Box::new(|rank, step| 40 + if rank == 2 && (200..210).contains(&step) { 200 } else { 0 }));
+    check(Box::new(|rank, step| 40 + if step % 5 == 4 { 39 + u64::from(rank) } else { 0 }));
     // More and more, without a gap between them.
     check(Box::new(|rank, _| 40 + 6 * u64::from(rank)));
 }
