@@ -7,6 +7,7 @@ import "./styles/ring.css";
 import "./styles/pages.css";
 import "./styles/summation.css";
 import "./styles/incidents.css";
+import "./styles/time.css";
 import "./styles/access.css";
 import { render } from "preact";
 import { start } from "./state/live";

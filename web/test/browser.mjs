@@ -34,6 +34,10 @@ const PICTURES = [
   { name: "slow-incident", scenario: "slow", at: "#/incidents/f-slow" },
   { name: "slow-finding", scenario: "slow", at: "#/findings?id=f-slow" },
   ...["communicators/9f3b5c6d7e8f", "hosts", "jobs/llm-7b-pretrain", "findings?id=f-rank_missing"].map((at) => ({ name: `long-hosts-${at.split("/")[0].split("?")[0]}`, scenario: "long-hosts", at: `#/${at}` })),
+  { name: "slow-job", scenario: "slow", at: "#/jobs/llm-7b-pretrain" },
+  { name: "slow-job-lateness", scenario: "slow", at: "#/jobs/llm-7b-pretrain", acts: (page) => page.click("#job-timeline >> text=Lateness") },
+  { name: "slow-job-call", scenario: "slow", at: "#/jobs/llm-7b-pretrain", acts: (page) => page.click("#job-timeline >> text=One call") },
+  { name: "slow-many-job", scenario: "slow-many", at: "#/jobs/moe-pretrain" },
   { name: "incidents", scenario: "hang", at: "#/incidents" },
   { name: "hang-communicator", scenario: "hang", at: WORLD },
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
@@ -58,7 +62,7 @@ const CHECKS = {
   async "an empty daemon says how to start a job"({ open }) {
     const { page } = await open("empty");
     await reads(page, "h1", "No job yet");
-    await says(page, ".empty", /ringscope run -- python train\.py.*cargo xtask demo/);
+    await says(page, ".empty", /ringscope run -- python train\.py.*ringscope agent --daemon .*Put the name by which other hosts reach this machine.*ringscope doctor --pid PID.*cargo xtask demo/);
   },
 
   async "a job that starts appears without a reload"({ open }) {

@@ -1,7 +1,7 @@
 // What a user would notice of time: what slowness costs, zones, zooming, marks on charts. Run by browser.mjs.
 
 import assert from "node:assert/strict";
-import { counts, goesTo, has, says, until } from "./reading.mjs";
+import { counts, fits, goesTo, has, says, until } from "./reading.mjs";
 
 const SPAN = /\?from=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ&to=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 
@@ -82,6 +82,82 @@ export const timeChecks = {
     assert.match(await copied("#incidents .about"), /since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d, for 14 min/);
     assert.match(await copied("#incidents .about time"), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$/);
     await has(page, "#incidents time", "datetime", /[+-]\d\d:\d\d$/);
+  },
+
+  async "how each rank spends its time: own, waiting, transfer; a click says who waited for whom, drawing shows a part"({ open }) {
+    const { page } = await open("slow", { at: "#/jobs/llm-7b-pretrain" });
+    const canvas = "#job-timeline canvas";
+    await says(page, "#job-timeline", /1.600 operations of 8 ranks in world; hosts aligned within 300 µs; 1 clock moved, by up to 42 ms\./);
+    await page.waitForSelector(canvas);
+    await page.locator(canvas).scrollIntoViewIfNeeded();
+    // Rank 5 has hardly any waiting in its row, its neighbours have much.
+    const orange = (row) => page.locator(canvas).evaluate((one, row) => {
+      const scale = one.width / one.clientWidth;
+      const { data } = one.getContext("2d").getImageData(120 * scale, (22 + row * 18 + 8) * scale, 600, 1);
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) if (data[i] > 200 && data[i + 2] < 90) count += 1;
+      return count;
+    }, row);
+    assert.ok(await until(async () => (await orange(4)) > 30 && (await orange(5)) < 5), `waiting of rank 4: ${await orange(4)}, of rank 5: ${await orange(5)}`);
+    await draw(page, canvas, 0.4, 0.42);
+    await says(page, "#job-timeline .chart-readout", /Show all of it/);
+    const { x, y, width } = await page.locator(canvas).boundingBox();
+    const found = await until(async () => {
+      for (let share = 0.3; share < 0.6; share += 0.03) {
+        await page.mouse.click(x + width * share, y + 22 + 2 * 18 + 8);
+        const all = await page.locator(".time-chain li").allInnerTexts();
+        if (all.length === 2) return all;
+      }
+      return undefined;
+    });
+    assert.match(found[0], /^rank 2 on host-1: All(Reduce|Gather) #\d+ of world: .* of its own before, waited 1\d ms for others/);
+    assert.match(found[1], /^It arose at rank 5 on host-2: .*waited 0 s for others/);
+    await page.focus(canvas);
+    await page.keyboard.press("0");
+    await counts(page, "#job-timeline .chart-readout button", 0);
+  },
+
+  async "who is late, call by call and rank by rank; nothing of it where the daemon does not tell"({ open }) {
+    const { page } = await open("slow", { at: "#/jobs/llm-7b-pretrain" });
+    await page.click("#job-timeline >> text=Lateness");
+    await says(page, "#job-timeline", /Rank 5 on host-2 is late the most: 12 ms behind the others on average\./);
+    await page.locator("#job-timeline canvas").click();
+    await says(page, "#job-timeline .falls tbody tr", /^5 host-2 \d+ ms \+1\d ms 0 s \d/);
+    await counts(page, "#job-timeline .falls tbody tr", 8);
+    const { page: other } = await open("degraded", { at: "#/jobs/llm-7b-pretrain" });
+    await other.waitForSelector("#traffic .u-over");
+    await counts(other, "#job-timeline", 0);
+  },
+
+  async "axe-core finds nothing serious on what tells of time, nor under forced colours; all fits a telephone"({ open, faults }) {
+    for (const dark of [false, true]) {
+      for (const tab of ["Timeline", "Lateness", "One call"]) {
+        const { page } = await open("slow", { at: "#/jobs/llm-7b-pretrain", dark });
+        await page.click(`#job-timeline >> text=${tab}`);
+        await faults(page, `slow, ${tab}${dark ? " dark" : ""}`);
+      }
+    }
+    for (const [scenario, at] of [["hang", "#/"], ["slow", "#/jobs/llm-7b-pretrain"], ["empty", "#/"]]) {
+      const { page } = await open(scenario, { at });
+      await page.emulateMedia({ forcedColors: "active" });
+      await faults(page, `${scenario} ${at} under forced colours`);
+    }
+    for (const scenario of ["slow", "slow-many"]) {
+      const { page } = await open(scenario, { at: scenario === "slow" ? "#/jobs/llm-7b-pretrain" : "#/jobs/moe-pretrain", width: 390, height: 844 });
+      for (const tab of ["Timeline", "Lateness", "One call"]) {
+        await page.click(`#job-timeline >> text=${tab}`);
+        await fits(page, `${scenario} ${tab}`);
+      }
+    }
+  },
+
+  async "under forced colours what is chosen and what is in trouble is still told"({ open }) {
+    const { page } = await open("hang");
+    await page.emulateMedia({ forcedColors: "active" });
+    const looks = (selector) => page.locator(selector).first().evaluate((one) => { const style = getComputedStyle(one); return [style.backgroundColor, style.outlineStyle, style.outlineWidth].join(" "); });
+    assert.notEqual(await looks(".themes .on"), await looks(".themes label:not(.on)"));
+    assert.match(await looks('.hosts-table [data-host="host-2"]'), /solid 2px$/);
+    await says(page, ".zone", /^times in/);
   },
 
   async "a range that is longer than the data says so, and marks say what happened"({ open }) {

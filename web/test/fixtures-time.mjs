@@ -14,3 +14,37 @@ export function slowFinding(rank, { id, job, nRanks, host, now }) {
     details: [], evidence: [], began_at: began, first_seen: iso(now - 1_240_000), last_seen: iso(now),
   };
 }
+
+/**
+ * Operations of `nRanks` ranks one after the other in one communicator, as `jobs/J/timeline` tells them: rank `slow` computes
+ * `extraUs` longer than the others before every call. `noise(i)`: 0 to 1.
+ */
+export function timeline({ nRanks = 8, perHost = 2, calls = 200, slow = 5, extraUs = 12_000, stepUs = 40_000, fromMs = 0, stride = 1, hostName = (i) => `host-${i}` } = {}) {
+  let seed = 7;
+  const noise = () => (seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648) / 2_147_483_648;
+  const operations = { rank: [], communicator: [], call_number: [], primitive: [], called_us: [], started_us: [], completed_us: [], last_called_us: [], bytes: [] };
+  let doneUs = 1_000;
+  for (let call = 0; call < calls; call += 1) {
+    const called = Array.from({ length: nRanks }, (_, rank) => Math.round(doneUs + stepUs * (0.5 + 0.06 * noise()) + (rank === slow ? extraUs : 0)));
+    const last = Math.max(...called);
+    const end = Math.round(last + stepUs * 0.18);
+    for (let rank = 0; rank < nRanks; rank += 1) {
+      operations.rank.push(rank);
+      operations.communicator.push(0);
+      operations.call_number.push(1000 + call * stride);
+      operations.primitive.push(call % 5 === 4 ? "all_gather" : "all_reduce");
+      operations.called_us.push(called[rank]);
+      operations.started_us.push(called[rank] + 20);
+      operations.completed_us.push(end + Math.round(300 * noise()));
+      operations.last_called_us.push(last);
+      operations.bytes.push(67_108_864);
+    }
+    doneUs = end + 300;
+  }
+  const hosts = [...new Set(Array.from({ length: nRanks }, (_, rank) => hostName(Math.floor(rank / perHost))))];
+  return {
+    from: iso(fromMs), to: iso(fromMs + Math.ceil(doneUs / 1000)), clocks: hosts.map((host, i) => ({ host, offset_s: i === 1 ? 0.042 : 0, error_s: 0.0003, basis: "collectives" })),
+    communicators: [{ id: "9f3b5c6d7e8f", name: "world", n_ranks: nRanks, every: stride }], lacks: [],
+    ranks: Array.from({ length: nRanks }, (_, rank) => ({ rank, host: hostName(Math.floor(rank / perHost)), pid: 20_000 + rank * 7 })), operations,
+  };
+}

@@ -199,6 +199,7 @@ export const SCENARIOS = {
   rails: (now, tick) => rails(now, tick, cluster),
   killed: (now, tick) => [cluster(now, { tick, killed: [3], hang: HANGS.dead })],
   slow: (now, tick) => [cluster(now, { tick, slow: 5 })],
+  "slow-many": (now, tick) => [cluster(now, { tick, job: "moe-pretrain", nHosts: 128, perHost: 8, channels: 16, hostName: rack, rate: 1.42e12, slow: 613 })],
   hang: (now, tick) => [cluster(now, { tick, hang: HANGS.hang })],
   mismatch: (now, tick) => [cluster(now, { tick, hang: HANGS.mismatch })],
   cycle: (now, tick) => [

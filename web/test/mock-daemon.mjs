@@ -9,6 +9,7 @@ import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
+import { timeline } from "./fixtures-time.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -180,6 +181,7 @@ function api(state, url, response) {
     const limit = Number(query.get("limit") ?? 100);
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
+  if (path[0] === "jobs" && path[2] === "timeline") return timelineOf(state, query, send);
   if (path[0] === "jobs") return page(all.jobs);
   if (path[0] === "audit") {
     const same = (name, of) => !query.has(name) || query.get(name) === of;
@@ -219,6 +221,13 @@ function api(state, url, response) {
     return page(all.communicators.filter((c) => query.get("job") === null || c.job === query.get("job")));
   }
   return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives }[path[2]]);
+}
+
+/** Only some daemons tell it: scenarios whose name begins with "slow". */
+function timelineOf({ scenario }, query, send) {
+  if (!scenario.startsWith("slow")) return send(undefined);
+  const many = scenario === "slow-many" ? { nRanks: 1024, perHost: 8, calls: Math.floor(Number(query.get("limit")) / 1024), slow: 613 } : {};
+  return send(timeline({ fromMs: Date.parse(query.get("from")), ...many }));
 }
 
 const SEVERITIES = ["info", "warning", "critical"];

@@ -13,6 +13,7 @@ import { Findings } from "../view/findings";
 import { IncidentsHere, incidentsOf } from "../view/incident/lines";
 import { JobPace } from "../view/job-pace";
 import { JobSeries } from "../view/job-series";
+import { JobTimelinePanel } from "../view/job-timeline";
 import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { jobMark } from "../view/standing";
@@ -51,6 +52,7 @@ export function JobPage({ id }: { id: string }) {
           {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} isUnseen={isUnseen} />}
         </Panel>
         <Summation job={id} />
+        <JobTimelinePanel job={id} />
         <JobSeries job={id} fromMs={fromMs} endMs={endMs} marks={happened} />
         <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${id}`} rows={() => lifetimeRows(items, findings)} />}>
           <Timeline

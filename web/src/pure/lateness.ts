@@ -1,0 +1,92 @@
+/** Who comes late to which call: a map of ranks by calls, and one call rank by rank. Pure. */
+
+import { NO_CALL, ownBefore, partsOf, type JobTimeline } from "./job-timeline";
+
+/** Columns of the map; of more calls several share one, and the latest counts. */
+const MAX_COLUMNS = 600;
+
+export interface LatenessMap {
+  /** Numbers of the first call of each column. */
+  calls: number[];
+  /** Microseconds behind the ranks' middle, by row and column; NaN: not told. */
+  late: Float32Array;
+  /** The darkest shade: what the latest hundredth reaches. */
+  topUs: number;
+  /** Row that is late the most, and how much on average; undefined: nobody is. */
+  worst: { row: number; meanUs: number } | undefined;
+}
+
+/** The communicator with the most operations: the one to look at first. */
+export function busiest(of: JobTimeline): number {
+  const counts = new Uint32Array(of.communicators.length);
+  for (const comm of of.comm) counts[comm]! += 1;
+  return counts.indexOf(Math.max(...counts));
+}
+
+export function latenessMap(of: JobTimeline, wanted: number): LatenessMap {
+  const sums = new Map<number, { sum: number; n: number }>();
+  const { comm, call, called } = of;
+  for (let i = 0; i < call.length; i += 1) {
+    if (comm[i] !== wanted || call[i] === NO_CALL) continue;
+    const one = sums.get(call[i]!);
+    if (one === undefined) sums.set(call[i]!, { sum: called[i]!, n: 1 });
+    else {
+      one.sum += called[i]!;
+      one.n += 1;
+    }
+  }
+  // What one rank alone has told has no middle.
+  const all = [...sums].filter(([, { n }]) => n > 1).map(([number]) => number).sort((a, b) => a - b);
+  const per = Math.max(1, Math.ceil(all.length / MAX_COLUMNS));
+  const column = new Map(all.map((number, i) => [number, Math.floor(i / per)]));
+  const columns = Math.ceil(all.length / per);
+  const late = new Float32Array(of.ranks.length * columns).fill(NaN);
+  const [total, count] = [new Float64Array(of.ranks.length), new Uint32Array(of.ranks.length)];
+  for (let i = 0; i < call.length; i += 1) {
+    const at = comm[i] === wanted ? column.get(call[i]!) : undefined;
+    if (at === undefined) continue;
+    const { sum, n } = sums.get(call[i]!)!;
+    // Behind the middle of the others: one that is always late would draw the middle of all to itself.
+    const us = Math.max(0, called[i]! - (sum - called[i]!) / (n - 1));
+    const cell = of.row[i]! * columns + at;
+    if (!(late[cell]! >= us)) late[cell] = us;
+    total[of.row[i]!]! += us;
+    count[of.row[i]!]! += 1;
+  }
+  const means = [...total].map((sum, row) => (count[row] === 0 ? 0 : sum / count[row]!));
+  const most = means.length === 0 ? 0 : Math.max(...means);
+  return {
+    calls: all.filter((_, i) => i % per === 0), late, topUs: top(late),
+    worst: most > 0 ? { row: means.indexOf(most), meanUs: most } : undefined,
+  };
+}
+
+function top(late: Float32Array): number {
+  const known = late.filter((us) => us > 0).sort();
+  return known.length === 0 ? 1 : Math.max(1, known[Math.min(known.length - 1, Math.floor(known.length * 0.99))]!);
+}
+
+export interface Fall {
+  at: number;
+  rank: number;
+  host: string;
+  /** All from the first rank's call on. Own time is before it, and may have begun earlier. */
+  calledUs: number;
+  ownUs: number | undefined;
+  waitingUs: number;
+  transferUs: number;
+}
+
+/** Bars of a waterfall; the last to call are in it. */
+export const MAX_FALLS = 48;
+
+/** One call rank by rank, who called last first. */
+export function waterfall(of: JobTimeline, at: number): { falls: Fall[]; hidden: number; lengthUs: number } {
+  const parts = partsOf(of, at);
+  const first = Math.min(...parts.map((i) => of.called[i]!));
+  const falls = parts.slice(0, MAX_FALLS).map((i): Fall => ({
+    at: i, rank: of.ranks[of.row[i]!]!.rank, host: of.ranks[of.row[i]!]!.host, calledUs: of.called[i]! - first, ownUs: ownBefore(of, i),
+    waitingUs: of.last[i]! - of.called[i]!, transferUs: of.completed[i]! - of.last[i]!,
+  }));
+  return { falls, hidden: parts.length - falls.length, lengthUs: Math.max(...parts.map((i) => of.completed[i]! - first)) };
+}
