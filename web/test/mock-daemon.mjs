@@ -182,6 +182,7 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs" && path[2] === "timeline") return timelineOf(state, query, send);
+  if (path[0] === "jobs" && path[2] !== undefined) return send(undefined);
   if (path[0] === "jobs") return page(all.jobs);
   if (path[0] === "audit") {
     const same = (name, of) => !query.has(name) || query.get(name) === of;

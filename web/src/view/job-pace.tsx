@@ -21,7 +21,7 @@ export function JobPace({ job }: { job: Job }) {
           <ul class="pace">
             {rows.map(({ rank, name, parts, words }) => (
               <li key={rank.process}>
-                <a href={store.link({ page: "host", host: rank.host })} title={rank.host}>{name} <small>{rank.host}</small></a>
+                <a href={store.link({ page: "host", host: rank.host })} title={rank.host}>{name} <small>{store.shortHost(rank.host)}</small></a>
                 <span class="pace-bar" role="img" aria-label={words} title={words}>
                   <i class="pace-usual" style={{ width: percent(parts.usual) }} />
                   <i class="pace-beyond" style={{ width: percent(parts.beyond) }} />

@@ -18,8 +18,9 @@ import { useWidth } from "./use-width";
 /** A longer range of the page is shown by its end: operations are many. */
 const MAX_SPAN_MS = 120_000;
 /** Live, the answer is asked for anew so often. */
-const STEP_MS = 10_000;
-const LIMIT = 200_000;
+const STEP_MS = 30_000;
+/** A hundred bytes each, before they are packed; of more the daemon tells those of rounder numbers. */
+const LIMIT = 100_000;
 /** Room for the names of ranks. */
 const NAMES_PX = 116;
 const NARROW_PX = 620;
@@ -40,17 +41,24 @@ export function JobTimelinePanel({ job }: { job: string }) {
     const from = Math.max(fromMs, end - MAX_SPAN_MS);
     return `jobs/${encodeURIComponent(job)}/timeline?from=${new Date(from).toISOString()}&to=${new Date(end).toISOString()}&limit=${LIMIT}`;
   }).value;
-  const { value, missing, refused } = useApi<Timeline>(path, { on: "never", everyMs: 3_600_000 });
+  // What somebody looks at closely stays, until the range of the page is another one.
+  const looking = useSignal(false);
+  const held = useRef({ path, span: "" });
+  const { from = "", to = "" } = store.route.value;
+  const isNew = held.current.span !== `${from} ${to}`;
+  if (isNew) looking.value = false;
+  if (isNew || !looking.value) held.current = { path, span: `${from} ${to}` };
+  const { value, missing, refused } = useApi<Timeline>(held.current.path, { on: "never", everyMs: 3_600_000 });
   // A daemon that knows no such thing may know the job all the same.
   if (missing || (value !== undefined && value.operations === undefined)) return null;
   return (
     <Panel id="job-timeline" title="Time of each rank">
-      {value === undefined ? <p class="quiet">{refused ?? "Asking for the operations …"}</p> : <Loaded answer={value} />}
+      {value === undefined ? <p class="quiet">{refused ?? "Asking for the operations …"}</p> : <Loaded answer={value} looking={looking} />}
     </Panel>
   );
 }
 
-function Loaded({ answer }: { answer: Timeline }) {
+function Loaded({ answer, looking }: { answer: Timeline; looking: Signal<boolean> }) {
   const of = useMemo(() => load(answer), [answer]);
   const tab = useSignal<Tab>("timeline");
   const pinned = useSignal(-1);
@@ -68,7 +76,7 @@ function Loaded({ answer }: { answer: Timeline }) {
         ))}
       </fieldset>
       <p class="quiet">{[heldWords(of), clockWords(of)].filter(Boolean).join("; ")}. {answer.lacks.join(" ")}</p>
-      {tab.value === "timeline" && <TimelineCanvas of={of} pinned={pinned} />}
+      {tab.value === "timeline" && <TimelineCanvas of={of} pinned={pinned} looking={looking} />}
       {tab.value === "lateness" && <LatenessPanel of={of} onPick={(at) => ((pinned.value = at), (tab.value = "call"))} />}
       {tab.value === "call" && <OneCall of={of} at={chosen < 0 ? of.start[1]! - 1 : chosen} />}
     </>
@@ -78,7 +86,7 @@ function Loaded({ answer }: { answer: Timeline }) {
 type Drag = { kind: "draw" | "move"; fromPx: number; toPx: number; view: TimeView };
 
 /** The picture itself, and what pointer and keys do with it. */
-export function TimelineCanvas({ of, pinned }: { of: JobTimeline; pinned: Signal<number> }) {
+export function TimelineCanvas({ of, pinned, looking }: { of: JobTimeline; pinned: Signal<number>; looking: Signal<boolean> }) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const widthPx = useWidth(box);
@@ -104,7 +112,13 @@ export function TimelineCanvas({ of, pinned }: { of: JobTimeline; pinned: Signal
     whole.value = view.current.fromUs <= 0 && view.current.toUs >= of.endUs;
     draw();
   };
-  useEffect(() => show(view.current), [of]);
+  // Another answer counts from another moment.
+  const answered = useRef(of);
+  useEffect(() => {
+    if (answered.current !== of) pinned.value = -1;
+    show(answered.current === of ? view.current : { fromUs: 0, toUs: of.endUs });
+    answered.current = of;
+  }, [of]);
   useEffect(() => {
     if (canvas.current === null || widthPx === 0) return;
     paint.current = painter(canvas.current, of, () => sums.current, { widthPx, leftPx, nameOf: (row) => `${of.ranks[row]!.rank}${narrow ? "" : ` ${store.shortHost(of.ranks[row]!.host)}`}` });
@@ -128,6 +142,8 @@ export function TimelineCanvas({ of, pinned }: { of: JobTimeline; pinned: Signal
     return () => clearTimeout(again);
   }, [of]);
   useEffect(draw, [pinned.value]);
+  const isClose = pinned.value >= 0 || !whole.value;
+  useEffect(() => void (looking.value = isClose), [isClose]);
   useEffect(() => () => cancelAnimationFrame(asked.current), []);
 
   const spanUs = () => view.current.toUs - view.current.fromUs;

@@ -36,7 +36,7 @@ async function firstPaint(nRanks: number, calls: number): Promise<number> {
   render(null, page);
   await new Promise((drawn) => setTimeout(drawn, 100));
   const startMs = performance.now();
-  render(<TimelineCanvas of={of} pinned={signal(-1)} />, page);
+  render(<TimelineCanvas of={of} pinned={signal(-1)} looking={signal(false)} />, page);
   const isPainted = () => {
     const canvas = page.querySelector("canvas");
     if (canvas === null || canvas.width < 600) return false;
