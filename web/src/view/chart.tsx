@@ -30,7 +30,7 @@ export function Chart({ columns, fromMs, endMs, marks }: { columns: Columns; fro
           {primitiveName(primitive)}
         </span>
       ))}
-      <span class="key dashed" /> issued, bytes per second over all ranks
+      completed <span class="key dashed" /> issued, bytes per second over all ranks
     </Lines>
   );
 }
