@@ -50,6 +50,7 @@ fn asked() -> batch::Process {
             calls: 65,
             hash: 0xca11,
             marks: vec![batch::SequenceMark { calls: 64, hash: 0x64 }],
+            sampled_log2: 3,
         }],
         pairs: vec![batch::PairCalls {
             local_id: 1 << 16,

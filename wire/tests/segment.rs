@@ -102,6 +102,7 @@ fn a_sample_reads_as_written() {
             peer: 4,
             sent_bytes: 7168,
             sent_steps: 7,
+            sending_ticks: 0,
         }]
     );
 }
