@@ -17,6 +17,8 @@ const MAX_STEPS: usize = 64;
 const FEWEST_STEPS: usize = 5;
 /// While no operation begins, the account is told so often: time alone is no news.
 const WORD_NS: u64 = 2_000_000_000;
+/// Operations that are over and not accounted for: more than one reading can find, four times.
+const MAX_SPANS: usize = 65_536;
 /// Operations in which a step is looked for.
 const MAX_KNOWN: usize = 4096;
 /// After so many operations without a step each of them counts as one.
@@ -87,11 +89,15 @@ impl OwnTime {
     pub(super) fn update(&mut self, over: Vec<Span>, open: &[Span], read_ns: u64, is_whole: bool) {
         let to_ns = self.read_ns.replace(read_ns);
         if !is_whole {
-            // What is under way is known all the same, and from now on what begins is.
-            (self.until_ns, self.free_since_ns, self.whole_since_ns) = (None, None, read_ns);
-            return self.spans.clear();
+            return self.skip(read_ns);
         }
-        self.spans.extend(over);
+        // What ends after it was read is no time of this clock.
+        self.spans.extend(
+            over.into_iter().map(|span| Span { to_ns: span.to_ns.map(|end_ns| end_ns.min(read_ns)), ..span }),
+        );
+        if self.spans.len() > MAX_SPANS {
+            return self.skip(read_ns);
+        }
         let Some(to_ns) = to_ns else { return };
         let Some(from_ns) = self.until_ns.or_else(|| self.begin_ns(open)).filter(|from_ns| *from_ns < to_ns)
         else {
@@ -126,6 +132,12 @@ impl OwnTime {
         }
         let (usual_step_ns, step_spread_ns) = self.steps.usual().unwrap_or_default();
         Some(batch::OwnTime { long_steps: long, usual_step_ns, step_spread_ns, ..self.told.clone() })
+    }
+
+    /// Nothing is known of the time up to now. What is under way is known all the same, and from now on what begins is.
+    fn skip(&mut self, read_ns: u64) {
+        (self.until_ns, self.free_since_ns, self.whole_since_ns) = (None, None, read_ns);
+        self.spans.clear();
     }
 
     /// From when on the account can go: before its first operation a process prepares itself.

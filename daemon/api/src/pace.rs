@@ -12,8 +12,10 @@ pub struct JobPace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub step_seconds: Option<f64>,
-    /// Ranks, the slowest of their like first.
+    /// Ranks, the slowest of their like first, as many as were asked for.
     pub ranks: Vec<RankPace>,
+    /// Ranks of which it is known.
+    pub n_ranks: usize,
     /// Processes of which it is not known: their agents do not tell, or have not for long enough.
     pub n_unknown: usize,
 }

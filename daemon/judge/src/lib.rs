@@ -232,6 +232,9 @@ impl Diagnosis {
         for (job, judgements) in self.paces.look_at_all(model, &hardware, now) {
             let scope = Scope::Pace(job);
             let Scope::Pace(job) = &scope else { continue };
+            if judgements.is_empty() && !self.paces.may_end(model, job, now) {
+                continue;
+            }
             if !judgements.is_empty() || self.ledger.fires(&scope) {
                 news.extend(self.ledger.settle(&scope, job, judgements, now));
                 news.extend(self.ledger.touch(&scope, now));
@@ -269,8 +272,7 @@ impl Diagnosis {
 
     /// The jobs in which somebody wants to know where transfers end.
     pub fn raised(&self) -> impl Iterator<Item = &Name> {
-        let jobs: BTreeSet<&Name> = self.jobs.raised().chain(self.paces.raised()).collect();
-        jobs.into_iter()
+        self.jobs.raised().chain(self.paces.raised())
     }
 
     /// Every finding, firing and resolved, in no order.

@@ -87,15 +87,6 @@ impl Pace {
         self.is_device
     }
 
-    /// How the time went from the newest point that is at least so old. `None`: it is not known for so long.
-    #[must_use]
-    pub fn over(&self, window: Duration) -> Option<Spent> {
-        let newest = self.points.back()?;
-        let first =
-            self.points.iter().rev().find(|point| newest.covered.saturating_sub(point.covered) >= window)?;
-        Some(Spent::between(first, newest))
-    }
-
     fn hear(&mut self, told: &batch::OwnTime, stamp: Stamp, at: Timestamp, issued_bytes: u64) {
         let point = Point {
             at,
@@ -104,14 +95,18 @@ impl Pace {
             operations: told.operations,
             issued_bytes,
         };
-        let is_older = |newest: &Point| point.covered < newest.covered || point.own < newest.own;
-        if self.points.back().is_some_and(is_older) {
-            if stamp.is_of_agent_of(self.stamp) {
-                return;
-            }
+        if !stamp.is_of_agent_of(self.stamp) {
             // Another agent counts anew.
             self.points.clear();
             self.long_steps.clear();
+        }
+        if let Some(newest) = self.points.back() {
+            let (covered, own) =
+                (point.covered.checked_sub(newest.covered), point.own.checked_sub(newest.own));
+            // An older word, or one that cannot be.
+            if covered.zip(own).is_none_or(|(covered, own)| own > covered) {
+                return;
+            }
         }
         // Times of two kinds cannot be compared.
         let is_device = told.basis == i32::from(TimeBasis::Started);
@@ -232,15 +227,21 @@ mod tests {
         pace
     }
 
+    fn covered(pace: &Pace) -> Duration {
+        let points: Vec<_> = pace.points().collect();
+        points.last().unwrap().covered - points.first().unwrap().covered
+    }
+
     #[test]
     fn the_last_seconds_are_known() {
         let pace = steady(60_000);
-        let spent = pace.over(Duration::from_secs(10)).unwrap();
-        assert!((10.0..=11.0).contains(&spent.covered.as_secs_f64()), "{spent:?}");
-        assert!((spent.own.as_secs_f64() / spent.covered.as_secs_f64() - 0.4).abs() < 1e-9, "{spent:?}");
-        assert_eq!(spent.per_step(4), Some(Duration::from_millis(100)));
         assert_eq!(pace.points().len(), MAX_POINTS);
-        assert_eq!(pace.over(Duration::from_secs(60)), None);
+        assert!(covered(&pace) >= Duration::from_secs(30), "{pace:?}");
+        let mut apart = pace.points().zip(pace.points().skip(1));
+        assert!(
+            apart.all(|(one, next)| next.covered - one.covered <= Duration::from_millis(1250)),
+            "{pace:?}"
+        );
     }
 
     #[test]
@@ -250,15 +251,20 @@ mod tests {
         for s in 1..=600 {
             pace.hear(&told(s * 1000, s * 400, s * 4 / 10), Stamp::of_agent(1, s), at(s * 1000), 0);
         }
-        assert!(pace.over(Duration::from_secs(200)).is_some(), "{pace:?}");
+        assert!(covered(&pace) >= Duration::from_secs(200), "{pace:?}");
     }
 
     #[test]
     fn another_agent_counts_anew_and_an_older_word_says_nothing() {
         let mut pace = steady(20_000);
+        let n = pace.points().len();
         pace.hear(&told(5_000, 2_000, 200), Stamp::of_agent(1, 5_000), at(20_100), 0);
-        assert!(pace.over(Duration::from_secs(10)).is_some());
-        pace.hear(&told(250, 100, 10), Stamp::of_agent(2, 1), at(20_250), 0);
+        assert_eq!(pace.points().len(), n);
+        // More own time than time.
+        pace.hear(&told(20_300, 12_000, 820), Stamp::of_agent(1, 21_000), at(20_300), 0);
+        assert_eq!(pace.points().len(), n);
+        // One whose account is larger is another one's all the same.
+        pace.hear(&told(90_000, 80_000, 8_000), Stamp::of_agent(2, 1), at(20_250), 0);
         assert_eq!(pace.points().len(), 1);
     }
 }

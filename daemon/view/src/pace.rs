@@ -5,16 +5,18 @@ use ringscope_api::{JobPace, RankPace};
 use ringscope_judge::{Account, accounts};
 use ringscope_model::{Model, Process};
 
-/// `GET jobs/{job}/pace`. `None`: there is no such job.
+/// `GET jobs/{job}/pace`, with so many ranks. `None`: there is no such job.
 #[must_use]
-pub fn pace(model: &Model, now: Timestamp, job: &str) -> Option<JobPace> {
+pub fn pace(model: &Model, now: Timestamp, job: &str, limit: usize) -> Option<JobPace> {
     let (_, known) = model.job(job)?;
-    let ranks: Vec<RankPace> = accounts(model, known, now).iter().filter_map(rank).collect();
+    let accounts = accounts(model, known, now);
+    let ranks: Vec<RankPace> = accounts.iter().take(limit).filter_map(rank).collect();
     let n_living = known.processes(model).filter(|process| process.is_living()).count();
     Some(JobPace {
         job: job.to_owned(),
         step_seconds: ranks.iter().map(|rank| rank.step_seconds).max_by(f64::total_cmp),
-        n_unknown: n_living.saturating_sub(ranks.len()),
+        n_ranks: accounts.len(),
+        n_unknown: n_living.saturating_sub(accounts.len()),
         ranks,
     })
 }

@@ -6,6 +6,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Process};
 
 use super::scene::Scene;
+use super::slow::quantile;
 
 /// A rank of a job.
 pub struct Account<'m> {
@@ -31,9 +32,7 @@ pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Accou
     let scene = Scene::of(model, job, now);
     let mut accounts = Vec::new();
     for (class, ranks) in scene.classes.into_iter().enumerate() {
-        let mut all: Vec<f64> = ranks.iter().map(|rank| rank.measured.own).collect();
-        all.sort_by(f64::total_cmp);
-        let usual = all.get((all.len().max(1) - 1) / 4).copied().unwrap_or_default();
+        let usual = quantile(ranks.iter().map(|rank| rank.measured.own).collect(), 4);
         accounts.extend(ranks.into_iter().map(|rank| Account {
             process: rank.process,
             class,

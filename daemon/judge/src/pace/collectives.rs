@@ -42,8 +42,8 @@ struct HeldWay {
 struct Detail {
     until: Timestamp,
     next: Timestamp,
-    /// Whether it was asked for since the job is slower than it was.
-    was_asked: bool,
+    /// Whether the job was slower than before at the last look.
+    was_slower: bool,
 }
 
 impl Collectives {
@@ -124,7 +124,8 @@ fn trouble(model: &Model, job: &Job, hardware: &Hardware<'_>) -> Vec<words::Trou
 impl Detail {
     /// `least_own`: of a job that is hardly in collectives nothing is asked.
     fn ask(&mut self, is_slower: bool, is_found: bool, least_own: f64, now: Timestamp) {
-        let is_new = is_slower && !std::mem::replace(&mut self.was_asked, is_slower);
+        let was_slower = std::mem::replace(&mut self.was_slower, is_slower);
+        let is_new = is_slower && !was_slower;
         let is_due = now >= self.next && least_own < 1.0 - IN_COLLECTIVES;
         if now < self.until || !(is_due || is_new) {
             return;

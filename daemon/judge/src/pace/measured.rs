@@ -30,8 +30,8 @@ pub(super) struct Measured {
     pub(super) operations: f64,
     /// Bytes per second that were asked for.
     pub(super) bytes: f64,
-    /// When the newest of it was told, by our clock.
-    pub(super) at: Timestamp,
+    /// Since when it is known, by our clock.
+    pub(super) since: Timestamp,
 }
 
 /// A part of the window.
@@ -67,7 +67,7 @@ impl Measured {
             return None;
         }
         let long_in = |from: u64| pace.long_steps().filter(move |step| step.operation >= from).copied();
-        let all_span = covered(oldest, newest).as_secs_f64();
+        let all_span = covered(oldest, newest);
         let long: Vec<LongStep> = long_in(oldest.operations).collect();
         let sum = |steps: &mut dyn Iterator<Item = LongStep>| steps.map(|step| step.longer).sum::<Duration>();
         let in_long = sum(&mut long_in(first.operations)).min(span);
@@ -86,14 +86,15 @@ impl Measured {
             own: share(own, span),
             parts: parts.collect(),
             spread: pace.spread(),
-            own_with_longer: share(newest.own.saturating_sub(oldest.own), covered(oldest, newest)),
-            longer: sum(&mut long.iter().copied()).as_secs_f64() / all_span,
+            own_with_longer: share(newest.own.saturating_sub(oldest.own), all_span),
+            // One may have begun long before.
+            longer: share(sum(&mut long.iter().copied()), all_span),
             step,
             has_steps: pace.operations_per_step() > 0,
             operations_per_step: per_step,
             operations: real(newest.operations.saturating_sub(first.operations)) / span.as_secs_f64(),
             bytes: real(newest.issued_bytes.saturating_sub(first.issued_bytes)) / span.as_secs_f64(),
-            at: newest.at,
+            since: oldest.at,
             long,
         })
     }
@@ -161,7 +162,7 @@ impl Measured {
 }
 
 fn share(part: Duration, whole: Duration) -> f64 {
-    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
+    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }
 
 /// Long steps that are nearer than this follow each other.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{Job, Model, Name, real};
+use ringscope_model::{Job, Model, Name, Process, real};
 
 use self::collectives::{Collectives, Hardware};
 use self::scene::Scene;
@@ -42,6 +42,8 @@ pub(super) struct Paces {
 #[derive(Default)]
 struct Watched {
     judged: Timestamp,
+    /// Since when it is known how most of its processes spend their time.
+    known_since: Option<Timestamp>,
     held: BTreeMap<Subject, Held>,
     collectives: Collectives,
 }
@@ -86,9 +88,17 @@ impl Paces {
 
     /// The jobs of which each network step is wanted now.
     pub(super) fn raised(&self) -> impl Iterator<Item = &Name> {
-        let watched =
-            self.watched.iter().filter(|(_, watched)| watched.collectives.wants_steps(watched.judged));
-        watched.map(|(name, _)| name)
+        let wants = |(_, watched): &(&Name, &Watched)| watched.collectives.wants_steps(watched.judged);
+        self.watched.iter().filter(wants).map(|(name, _)| name).take(MAX_RAISED)
+    }
+
+    /// Whether a job that goes on was looked at for long enough to say that nothing is wrong: what the store kept fires on until
+    /// then.
+    pub(super) fn may_end(&self, model: &Model, job: &Name, now: Timestamp) -> bool {
+        let goes_on = |job: &Job| job.processes(model).any(Process::is_living);
+        let known = self.watched.get(job).and_then(|watched| watched.known_since);
+        !model.job(job).is_some_and(|(_, job)| goes_on(job))
+            || known.is_some_and(|since| now.since(since) >= SURE_AFTER)
     }
 
     /// Every question, once.
@@ -106,19 +116,24 @@ impl Paces {
         let watched = self.watched.entry(Arc::clone(name)).or_default();
         let passed = now.since(std::mem::replace(&mut watched.judged, now)).min(LONGEST_PAUSE);
         let scene = Scene::of(model, job, now);
+        if watched.known_since.is_none() && scene.is_known() {
+            watched.known_since = Some(now);
+        }
         for slow in slow::find(&scene) {
-            let began = slow.began.unwrap_or(now);
-            let held = watched.held.entry(slow.subject.clone()).or_insert_with(|| Held {
-                slow: slow.clone(),
-                began,
-                first: now,
-                last: now,
-                looks: 0,
-                rank_seconds: slow.share * now.since(began).as_secs_f64() * real(scene.n_processes as u64),
-                asked: (Timestamp(0), 0),
-            });
-            held.rank_seconds += slow.share * passed.as_secs_f64() * real(scene.n_processes as u64);
-            (held.slow, held.last, held.looks) = (slow, now, held.looks + 1);
+            let n_processes = real(scene.n_processes as u64);
+            match watched.held.get_mut(&slow.subject) {
+                Some(held) => {
+                    held.rank_seconds += slow.share * passed.as_secs_f64() * n_processes;
+                    (held.slow, held.last, held.looks) = (slow, now, held.looks + 1);
+                }
+                None => {
+                    let began = slow.began.unwrap_or(now);
+                    let rank_seconds = slow.share * now.since(began).as_secs_f64() * n_processes;
+                    let (subject, asked) = (slow.subject.clone(), (Timestamp(0), 0));
+                    let held = Held { slow, began, first: now, last: now, looks: 1, rank_seconds, asked };
+                    watched.held.insert(subject, held);
+                }
+            }
         }
         let stays = STAYS.max(scene.step().saturating_mul(STAYS_STEPS));
         watched.held.retain(|_, held| now.since(held.last) < stays);
@@ -178,5 +193,9 @@ const STAYS_STEPS: u32 = 8;
 const ASKED_AT_MOST: u32 = 5;
 /// ... with so long in between.
 const ASKED_EVERY: Duration = Duration::from_secs(4);
+/// Jobs of which each network step is asked for at once; hangs go first.
+const MAX_RAISED: usize = 32;
+/// How long it takes to find again what was found before a restart.
+const SURE_AFTER: Duration = Duration::from_secs(20);
 /// Questions that wait to be put.
 const WANTED_MAX: usize = 256;

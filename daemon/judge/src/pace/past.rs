@@ -17,7 +17,11 @@ pub(super) struct Past {
     newest_s: VecDeque<f64>,
     operations_per_step: u64,
     n_ranks: usize,
+    /// Of one operation.
+    bytes: f64,
     since: Option<Timestamp>,
+    /// Whether the last look found it slower.
+    fires: bool,
 }
 
 /// A job that is slower than it was.
@@ -35,15 +39,19 @@ pub(super) struct Slowdown {
 impl Past {
     /// Takes a look at a job; what is slower than it was.
     pub(super) fn look(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Slowdown> {
-        let class = scene.classes.iter().max_by_key(|class| class.len()).filter(|class| class.len() > 1)?;
+        let class =
+            scene.classes.iter().reduce(|most, class| if class.len() > most.len() { class } else { most });
+        let class = class.filter(|class| class.len() > 1)?;
         let first = &class.first()?.measured;
-        // Another order of calls, or other ranks, is another job in this respect.
-        if (self.operations_per_step, self.n_ranks) != (first.operations_per_step, scene.n_processes) {
-            *self = Self {
-                operations_per_step: first.operations_per_step,
-                n_ranks: scene.n_processes,
-                ..Self::default()
-            };
+        let bytes = first.bytes / first.operations.max(f64::MIN_POSITIVE);
+        // Other calls, or other ranks, are another job in this respect.
+        let is_other = (self.operations_per_step, self.n_ranks)
+            != (first.operations_per_step, scene.n_processes)
+            || (bytes - self.bytes).abs() > OTHER_BYTES * self.bytes;
+        let is_long_so = self.fires && self.since.is_some_and(|since| now.since(since) >= USUAL_AFTER);
+        if is_other || is_long_so {
+            let (operations_per_step, n_ranks) = (first.operations_per_step, scene.n_processes);
+            *self = Self { operations_per_step, n_ranks, bytes, ..Self::default() };
         }
         let of_rank = class.iter().map(|rank| {
             let (own, step) = rank.measured.newest(PARTS)?;
@@ -64,10 +72,11 @@ impl Past {
         let is_longer = middle_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
         if takes_s > seldom_s {
             self.since = self.since.or(Some(now));
-        } else {
+        } else if !self.fires {
             self.since = None;
         }
-        if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
+        self.fires = self.newest_s.len() >= LOOKS && least_s > often_s && is_longer;
+        if !self.fires {
             if takes_s <= LONGER * took_s {
                 self.usual_s.push_back(takes_s);
                 if self.usual_s.len() > MOST_USUAL {
@@ -104,9 +113,13 @@ pub(super) fn least_own(scene: &Scene<'_>) -> f64 {
 const PARTS: usize = 2;
 /// All of so many looks have to show it.
 const LOOKS: usize = 6;
-/// Looks that say what is usual, at least and at most: five minutes.
+/// Looks that say what is usual, at least and at most: five minutes, of large jobs more.
 const FEWEST_USUAL: usize = 12;
 const MOST_USUAL: usize = 300;
+/// Other sizes than this make other operations.
+const OTHER_BYTES: f64 = 0.15;
+/// What is so for this long is what is usual.
+const USUAL_AFTER: Duration = Duration::from_secs(3600);
 /// So many times as long as it was, in the middle, and longer than nearly all that was usual ...
 const LONGER: f64 = 1.2;
 /// ... and by so much of the step.

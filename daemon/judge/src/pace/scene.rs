@@ -1,10 +1,10 @@
 //! The processes of a job by what is alike: who does the same work is compared. Of the model, and nothing is decided here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{CommunicatorId, Job, Model, Process};
+use ringscope_model::{CommunicatorId, Job, Local, Model, Process};
 use ringscope_wire::Primitive;
 
 use super::measured::Measured;
@@ -42,6 +42,11 @@ impl<'m> Scene<'m> {
         Self { classes, n_processes }
     }
 
+    /// Whether it is known of most of its processes how they spend their time.
+    pub(super) fn is_known(&self) -> bool {
+        2 * self.classes.iter().map(Vec::len).sum::<usize>() > self.n_processes
+    }
+
     /// How long its longest step takes.
     pub(super) fn step(&self) -> Duration {
         let steps = self.classes.iter().flatten().map(|rank| rank.measured.step);
@@ -51,34 +56,64 @@ impl<'m> Scene<'m> {
 
 /// Whether it hands something on to the next one: stages of a pipeline do not do the same work.
 fn is_piped(process: &Process) -> bool {
-    let counters = process.locals().flat_map(|(_, local)| local.counters().iter());
-    let mut primitives = counters.map(|(primitive, _)| primitive);
-    primitives.any(|primitive| matches!(primitive, Primitive::Send | Primitive::Recv))
+    process.locals().any(|(_, local)| has(local, is_pipe))
 }
 
-/// Who takes part in collectives together does the same work, but for those that all of the job take part in.
+/// Who takes part in collectives together does the same work, but for those that all of the job take part in, and those that join
+/// several stages, as for embeddings or for the norm of all gradients.
 fn by_stage(ranks: Vec<Rank<'_>>, n_processes: usize) -> Vec<Vec<Rank<'_>>> {
+    let across = across_stages(&ranks);
     let mut stages = Stages { parents: (0..ranks.len()).collect() };
     let mut first: HashMap<CommunicatorId, usize> = HashMap::new();
     for (at, rank) in ranks.iter().enumerate() {
-        for (_, local) in rank.process.locals() {
-            let is_collective = |primitive| !matches!(primitive, Primitive::Send | Primitive::Recv);
-            let mut primitives = local.counters().iter().map(|(primitive, _)| primitive);
+        for (comm, local) in
+            rank.process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
+        {
             let n_ranks = local.facts().map_or(0, |facts| facts.n_ranks as usize);
-            if let Some(comm) = local.communicator()
-                && n_ranks < n_processes
-                && primitives.any(is_collective)
+            if n_ranks < n_processes && has(local, |primitive| !is_pipe(primitive)) && !across.contains(&comm)
             {
                 let other = *first.entry(comm).or_insert(at);
                 stages.join(at, other);
             }
         }
     }
-    let mut classes: HashMap<usize, Vec<Rank<'_>>> = HashMap::new();
+    // By their first rank, so that a class has the same place at each look.
+    let mut classes: BTreeMap<usize, Vec<Rank<'_>>> = BTreeMap::new();
+    let firsts: Vec<usize> = (0..ranks.len()).map(|at| stages.root(at)).collect();
+    let mut order: HashMap<usize, usize> = HashMap::new();
     for (at, rank) in ranks.into_iter().enumerate() {
-        classes.entry(stages.root(at)).or_default().push(rank);
+        let root = firsts.get(at).copied().unwrap_or(at);
+        let place = *order.entry(root).or_insert(at);
+        classes.entry(place).or_default().push(rank);
     }
     classes.into_values().collect()
+}
+
+/// Communicators in which two ranks of one pipeline meet.
+fn across_stages(ranks: &[Rank<'_>]) -> HashSet<CommunicatorId> {
+    let mut met: HashSet<(CommunicatorId, CommunicatorId)> = HashSet::new();
+    let mut across = HashSet::new();
+    for rank in ranks {
+        let locals = || rank.process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)));
+        let pipes: Vec<CommunicatorId> =
+            locals().filter(|(_, local)| has(local, is_pipe)).map(|(comm, _)| comm).collect();
+        for (comm, _) in locals() {
+            for pipe in &pipes {
+                if !met.insert((comm, *pipe)) {
+                    across.insert(comm);
+                }
+            }
+        }
+    }
+    across
+}
+
+fn has(local: &Local, is_such: impl Fn(Primitive) -> bool) -> bool {
+    local.counters().iter().any(|(primitive, _)| is_such(primitive))
+}
+
+fn is_pipe(primitive: Primitive) -> bool {
+    matches!(primitive, Primitive::Send | Primitive::Recv)
 }
 
 /// Sets of places.

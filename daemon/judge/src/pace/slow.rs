@@ -1,6 +1,6 @@
 //! Who is slow in a scene, how, and what it costs. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use ringscope_api::FindingKind;
@@ -55,118 +55,193 @@ pub(super) struct Slow {
     pub(super) more_work: Option<f64>,
 }
 
-/// Everybody that is slow.
+/// Ranks that do the same work, and what is usual among them.
+struct Class<'c, 'm> {
+    ranks: &'c [Rank<'m>],
+    /// Own time as a share, in each part of the window, the newest first.
+    parts: Vec<f64>,
+    /// The same over all that is known, long steps included.
+    own_with_longer: f64,
+    /// Standard deviation of the own time of a step, in seconds.
+    spread_s: f64,
+    bytes: f64,
+    operations: f64,
+    by_host: HashMap<&'c str, usize>,
+}
+
+/// Everybody that is slow, the costliest first.
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
-    scene.classes.iter().flat_map(|class| of_class(class)).collect()
-}
-
-fn of_class(class: &[Rank<'_>]) -> Vec<Slow> {
-    let own: Vec<f64> = class.iter().map(|rank| rank.measured.own).collect();
-    let longer: Vec<f64> = class.iter().map(|rank| rank.measured.longer).collect();
-    let steadily = outliers(&own, LEAST);
-    let now_and_then = outliers(&longer, LEAST);
-    let mut with_longer: Vec<f64> = class.iter().map(|rank| rank.measured.own_with_longer).collect();
-    with_longer.sort_by(f64::total_cmp);
-    let usual_with_longer = with_longer.get((with_longer.len().max(1) - 1) / 4).copied().unwrap_or_default();
-    let mut slow = Vec::new();
-    if let Some(found) = &steadily {
-        slow.extend(steady(class, found));
-    }
-    for found in now_and_then.iter() {
-        let again = found.places.iter().filter(|at| {
-            // All may have long steps, of which one is just long enough to be told.
-            let is_longer = class
-                .get(**at)
-                .is_some_and(|rank| rank.measured.own_with_longer - usual_with_longer >= LEAST);
-            is_longer && !steadily.as_ref().is_some_and(|steady| steady.places.contains(at))
-        });
-        slow.extend(again.filter_map(|at| by_long_steps(class, *at, found.usual)));
-    }
-    slow.retain(|slow| slow.share >= LEAST_COST);
+    let mut slow: Vec<Slow> = scene.classes.iter().flat_map(|ranks| Class::of(ranks).slow()).collect();
+    slow.sort_by(|one, other| other.share.total_cmp(&one.share));
+    slow.truncate(MAX_SLOW);
     slow
 }
 
-/// Those whose own time is longer in most steps: each, or the host of which they are all.
-fn steady(class: &[Rank<'_>], found: &Outliers) -> Vec<Slow> {
-    let usual = usual_parts(class);
-    let places: Vec<(usize, usize)> =
-        found.places.iter().filter_map(|at| Some((*at, steady_of_late(class.get(*at)?, &usual)?))).collect();
-    let mut by_host: BTreeMap<&str, Vec<(usize, usize)>> = BTreeMap::new();
-    for (at, n_parts) in places {
-        if let Some(host) = class.get(at).and_then(host_of) {
-            by_host.entry(host).or_default().push((at, n_parts));
+impl<'c, 'm> Class<'c, 'm> {
+    fn of(ranks: &'c [Rank<'m>]) -> Self {
+        let all = |of: fn(&Rank<'_>) -> f64| ranks.iter().map(of).collect::<Vec<f64>>();
+        let n_parts = ranks.iter().map(|rank| rank.measured.parts.len()).max().unwrap_or_default();
+        let part = |back: usize| {
+            let own = |rank: &Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
+            quantile(ranks.iter().filter_map(own).collect(), 4)
+        };
+        let mut by_host: HashMap<&'c str, usize> = HashMap::new();
+        for host in ranks.iter().filter_map(host_of) {
+            *by_host.entry(host).or_default() += 1;
+        }
+        Self {
+            ranks,
+            parts: (0..n_parts).map(part).collect(),
+            own_with_longer: quantile(all(|rank| rank.measured.own_with_longer), 4),
+            spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 2),
+            bytes: quantile(all(|rank| rank.measured.bytes), 2),
+            operations: quantile(all(|rank| rank.measured.operations), 2),
+            by_host,
         }
     }
-    let mut slow = Vec::new();
-    for (host, places) in by_host {
-        let all = class.iter().filter(|rank| host_of(rank) == Some(host)).count();
-        let each = places.iter().filter_map(|(at, n_parts)| one(class, *at, &usual, *n_parts));
-        if places.len() > 1 && places.len() == all && all < class.len() {
-            slow.extend(whole_host(host, each.collect()));
-        } else {
-            slow.extend(each);
+
+    fn slow(&self) -> Vec<Slow> {
+        let own: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.own).collect();
+        let longer: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.longer).collect();
+        let steadily = outliers(&own, LEAST);
+        let mut slow = steadily.as_ref().map(|found| self.steady(found)).unwrap_or_default();
+        let steady: HashSet<usize> = steadily.into_iter().flat_map(|found| found.places).collect();
+        if let Some(found) = outliers(&longer, LEAST) {
+            let others = found.places.iter().filter(|at| !steady.contains(at));
+            slow.extend(others.filter_map(|at| self.by_long_steps(self.ranks.get(*at)?, found.usual)));
+        }
+        slow.retain(|slow| slow.share >= LEAST_COST);
+        slow
+    }
+
+    /// Those whose own time is longer in most steps: each, or the host of which they are all.
+    fn steady(&self, found: &Outliers) -> Vec<Slow> {
+        let mut by_host: BTreeMap<&str, Vec<(&Rank<'m>, usize)>> = BTreeMap::new();
+        for rank in found.places.iter().filter_map(|at| self.ranks.get(*at)) {
+            if let Some((n_parts, host)) = self.steady_of_late(rank).zip(host_of(rank)) {
+                by_host.entry(host).or_default().push((rank, n_parts));
+            }
+        }
+        let mut slow = Vec::new();
+        for (host, its) in by_host {
+            let all = self.by_host.get(host).copied().unwrap_or_default();
+            let is_whole = its.len() > 1 && its.len() == all && all < self.ranks.len();
+            let each = its.into_iter().map(|(rank, n_parts)| self.one(rank, n_parts));
+            if is_whole {
+                slow.extend(whole_host(host, each.collect()));
+            } else {
+                slow.extend(each);
+            }
+        }
+        slow
+    }
+
+    /// For how many parts it has been slow without a break, if it was so in most parts, and still is: what is over is no habit.
+    fn steady_of_late(&self, rank: &Rank<'_>) -> Option<usize> {
+        let excess = || rank.measured.excess(&self.parts);
+        let n_parts = real(rank.measured.parts.len() as u64);
+        let least = excess().sum::<f64>() / n_parts / 3.0;
+        let n_above = excess().filter(|excess| *excess > least).count();
+        let n_newest = excess().take_while(|excess| *excess > least).count();
+        (real(n_above as u64) >= MOSTLY * n_parts && n_newest >= NEWEST_PARTS).then_some(n_newest)
+    }
+
+    fn one(&self, rank: &Rank<'_>, n_parts: usize) -> Slow {
+        // In the first of these it may have begun in the middle.
+        let n = if n_parts > NEWEST_PARTS { n_parts - 1 } else { n_parts };
+        let excess = rank.measured.excess(&self.parts).take(n).sum::<f64>() / real(n as u64);
+        let usual = self.parts.iter().take(n).sum::<f64>() / real(n as u64);
+        let (step, _) = rank.measured.of_late(n);
+        let share = (excess - self.by_chance(step)).clamp(0.0, 1.0);
+        let more_work = self.more_work(rank);
+        let kind = if more_work.is_some() { FindingKind::UnevenWork } else { FindingKind::ComputeStraggler };
+        Slow {
+            kind,
+            how: How::Steady,
+            lost: of(step, share),
+            share,
+            own: (of(step, usual + excess), of(step, usual)),
+            began: rank.measured.of_late(n_parts).1,
+            more_work,
+            ..self.blank(rank)
         }
     }
-    slow
+
+    /// Where own times differ from step to step by chance, the step waits for whoever comes last, slow rank or not: by how much longer
+    /// than usual the longest of all is then, as a share of the step.
+    fn by_chance(&self, step: Duration) -> f64 {
+        let n = real(self.ranks.len() as u64);
+        // The expected largest of n normal values, fitted from 2 to 1000 to within 5 %.
+        let largest = 1.055 * (2.0 * n.ln()).sqrt() - 0.684;
+        if step.is_zero() { 0.0 } else { self.spread_s * largest.max(0.0) / step.as_secs_f64() }
+    }
+
+    fn by_long_steps(&self, rank: &Rank<'_>, usual: f64) -> Option<Slow> {
+        let measured = &rank.measured;
+        // All may have long steps, of which one is just long enough to be told.
+        if measured.own_with_longer - self.own_with_longer < LEAST || measured.spells().len() < FEWEST_SPELLS
+        {
+            return None;
+        }
+        let between = (measured.between_long()? / real(measured.operations_per_step)).max(1.0);
+        // The median: one evaluation among them is no habit.
+        let lost_s = measured.usual_longer().as_secs_f64() / between;
+        let share = (lost_s / measured.step.as_secs_f64()).clamp(0.0, 1.0 - usual.min(1.0));
+        let how = match measured.period_steps() {
+            Some(steps) => How::Periodic { steps, longer: measured.usual_longer() },
+            None => How::Intermittent,
+        };
+        let first = measured.long.first().map(|step| step.began.max(measured.since));
+        Some(Slow {
+            how,
+            lost: of(measured.step, share),
+            share,
+            own: (of(measured.step, measured.own + measured.longer), of(measured.step, measured.own)),
+            began: first,
+            ..self.blank(rank)
+        })
+    }
+
+    fn blank(&self, rank: &Rank<'_>) -> Slow {
+        let process = rank.process.name();
+        Slow {
+            subject: Subject::Process(process.clone()),
+            kind: FindingKind::ComputeStraggler,
+            how: How::Steady,
+            process: process.clone(),
+            processes: vec![process.clone()],
+            n_like: self.ranks.len() - 1,
+            lost: Duration::ZERO,
+            share: 0.0,
+            own: (Duration::ZERO, Duration::ZERO),
+            has_steps: rank.measured.has_steps,
+            began: None,
+            more_work: None,
+        }
+    }
+
+    /// How much more it is asked to move, or to call, than its like.
+    fn more_work(&self, rank: &Rank<'_>) -> Option<f64> {
+        let ratio = |own: f64, usual: f64| (usual > 0.0).then(|| own / usual);
+        let ratios =
+            [ratio(rank.measured.bytes, self.bytes), ratio(rank.measured.operations, self.operations)];
+        ratios.into_iter().flatten().max_by(f64::total_cmp).filter(|ratio| *ratio >= MORE_WORK)
+    }
 }
 
 fn host_of<'r>(rank: &'r Rank<'_>) -> Option<&'r str> {
     rank.process.identity().map(|identity| &*identity.host)
 }
 
-/// What is usual in each part of the window, the newest first.
-fn usual_parts(class: &[Rank<'_>]) -> Vec<f64> {
-    let n_parts = class.iter().map(|rank| rank.measured.parts.len()).max().unwrap_or_default();
-    let usual = |back: usize| {
-        let own = |rank: &Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
-        let mut all: Vec<f64> = class.iter().filter_map(own).collect();
-        all.sort_by(f64::total_cmp);
-        all.get((all.len().max(1) - 1) / 4).copied().unwrap_or_default()
-    };
-    (0..n_parts).map(usual).collect()
+/// A share of a time. Numbers that agents told may be anything.
+fn of(time: Duration, share: f64) -> Duration {
+    Duration::try_from_secs_f64(time.as_secs_f64() * share.max(0.0)).unwrap_or_default()
 }
 
-/// For how many parts it has been slow without a break, if it was so in most parts, and still is: what is over is no habit.
-fn steady_of_late(rank: &Rank<'_>, usual: &[f64]) -> Option<usize> {
-    let n_parts = real(rank.measured.parts.len() as u64);
-    let least = rank.measured.excess(usual).sum::<f64>() / n_parts / 3.0;
-    let n_above = rank.measured.excess(usual).filter(|excess| *excess > least).count();
-    let n_newest = rank.measured.excess(usual).take_while(|excess| *excess > least).count();
-    (real(n_above as u64) >= MOSTLY * n_parts && n_newest >= NEWEST_PARTS).then_some(n_newest)
-}
-
-fn one(class: &[Rank<'_>], at: usize, usual: &[f64], n_parts: usize) -> Option<Slow> {
-    let rank = class.get(at)?;
-    // In the first of these it may have begun in the middle.
-    let n = if n_parts > NEWEST_PARTS { n_parts - 1 } else { n_parts };
-    let excess = rank.measured.excess(usual).take(n).sum::<f64>() / real(n as u64);
-    let usual = usual.iter().take(n).sum::<f64>() / real(n as u64);
-    let (step, _) = rank.measured.of_late(n);
-    let share = (excess - by_chance(class, step)).max(0.0);
-    let more_work = more_work(class, at);
-    let kind = if more_work.is_some() { FindingKind::UnevenWork } else { FindingKind::ComputeStraggler };
-    Some(Slow {
-        kind,
-        how: How::Steady,
-        lost: step.mul_f64(share),
-        share,
-        own: (step.mul_f64((usual + excess).max(0.0)), step.mul_f64(usual.max(0.0))),
-        began: rank.measured.of_late(n_parts).1,
-        more_work,
-        ..blank(class, rank)
-    })
-}
-
-/// Where own times differ from step to step by chance, the step waits for whoever comes last, slow rank or not: by how much longer
-/// than usual the longest of all is then, as a share of the step.
-fn by_chance(class: &[Rank<'_>], step: Duration) -> f64 {
-    let mut spreads: Vec<Duration> = class.iter().map(|rank| rank.measured.spread).collect();
-    spreads.sort_unstable();
-    let spread = spreads.get(spreads.len() / 2).copied().unwrap_or_default().as_secs_f64();
-    let n = real(class.len() as u64);
-    // The expected largest of n normal values, fitted from 2 to 1000 to within 5 %.
-    let largest = 1.055 * (2.0 * n.ln()).sqrt() - 0.684;
-    if step.is_zero() { 0.0 } else { spread * largest.max(0.0) / step.as_secs_f64() }
+/// One of `part` of all is not above it.
+pub(super) fn quantile(mut all: Vec<f64>, part: usize) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all.get(all.len().saturating_sub(1) / part).copied().unwrap_or_default()
 }
 
 /// The slowest stands for its host; what it costs is what its ranks cost in the mean, for the longest of them is so by chance too.
@@ -175,7 +250,7 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let began = each.iter().filter_map(|slow| slow.began).min();
     let n = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
     let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
-    let lost = each.iter().map(|slow| slow.lost).sum::<Duration>() / n;
+    let lost = each.iter().map(|slow| slow.lost).fold(Duration::ZERO, Duration::saturating_add) / n;
     let worst = each.into_iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
     Some(Slow {
         subject: Subject::Host(host.into()),
@@ -186,63 +261,6 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
         lost,
         ..worst
     })
-}
-
-fn by_long_steps(class: &[Rank<'_>], at: usize, usual: f64) -> Option<Slow> {
-    let rank = class.get(at)?;
-    let measured = &rank.measured;
-    if measured.spells().len() < FEWEST_SPELLS {
-        return None;
-    }
-    let lost = measured.long.iter().map(|step| step.longer).sum::<Duration>().as_secs_f64()
-        / real(measured.long.len() as u64)
-        / (measured.between_long()? / real(measured.operations_per_step)).max(1.0);
-    let share = (lost / measured.step.as_secs_f64()).min(1.0 - usual);
-    let how = match measured.period_steps() {
-        Some(steps) => How::Periodic { steps, longer: measured.usual_longer() },
-        None => How::Intermittent,
-    };
-    let first = measured.long.first().map(|step| step.began);
-    let own = measured.step.mul_f64(measured.own * (1.0 - measured.longer));
-    Some(Slow {
-        how,
-        lost: Duration::try_from_secs_f64(lost).ok()?,
-        share,
-        own: (own + measured.step.mul_f64(measured.longer), own),
-        began: first,
-        ..blank(class, rank)
-    })
-}
-
-fn blank(class: &[Rank<'_>], rank: &Rank<'_>) -> Slow {
-    let process = rank.process.name();
-    Slow {
-        subject: Subject::Process(process.clone()),
-        kind: FindingKind::ComputeStraggler,
-        how: How::Steady,
-        process: process.clone(),
-        processes: vec![process.clone()],
-        n_like: class.len() - 1,
-        lost: Duration::ZERO,
-        share: 0.0,
-        own: (Duration::ZERO, Duration::ZERO),
-        has_steps: rank.measured.has_steps,
-        began: None,
-        more_work: None,
-    }
-}
-
-/// How much more it is asked to move, or to call, than its like.
-fn more_work(class: &[Rank<'_>], at: usize) -> Option<f64> {
-    let ratio = |of: fn(&Rank<'_>) -> f64| {
-        let mut others: Vec<f64> = class.iter().map(of).collect();
-        let own = others.get(at).copied()?;
-        others.sort_by(f64::total_cmp);
-        let usual = others.get((others.len() - 1) / 2).copied().filter(|usual| *usual > 0.0)?;
-        Some(own / usual)
-    };
-    let ratios = [ratio(|rank| rank.measured.bytes), ratio(|rank| rank.measured.operations)];
-    ratios.into_iter().flatten().max_by(f64::total_cmp).filter(|ratio| *ratio >= MORE_WORK)
 }
 
 /// Share of the job's time from which on somebody counts as slow.
@@ -257,3 +275,5 @@ const LEAST_COST: f64 = 0.04;
 const FEWEST_SPELLS: usize = 3;
 /// So much more than its like, and it was given more. What is under way at the edge of the window makes less than this.
 const MORE_WORK: f64 = 1.08;
+/// Findings of one look at a job: the costliest.
+const MAX_SLOW: usize = 64;

@@ -4,12 +4,15 @@ use ringscope_api::{Finding, FindingKind, FindingState};
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{LongStep, OwnTime, Process};
+use ringscope_wire::batch::{Batch, LongStep, OwnTime, Process};
 
 use crate::Diagnosis;
 
 /// Milliseconds that collectives take once all have come.
 const TRANSFER_MS: u64 = 10;
+
+/// What an agent calls itself.
+const AGENT: &str = "agent";
 
 /// A job whose ranks all wait for the slowest of them in each step.
 struct Stage {
@@ -18,6 +21,9 @@ struct Stage {
     own: Box<dyn Fn(u32, u64) -> u64>,
     /// How much more than others a rank is asked for, in percent.
     more: Box<dyn Fn(u32) -> u64>,
+    /// Milliseconds that collectives take, by step.
+    transfer: Box<dyn Fn(u64) -> u64>,
+    agent: &'static str,
     model: Model,
     diagnosis: Diagnosis,
     told: Vec<OwnTime>,
@@ -37,6 +43,8 @@ impl Stage {
             cluster,
             own: Box::new(own),
             more: Box::new(|_| 0),
+            transfer: Box::new(|_| TRANSFER_MS),
+            agent: AGENT,
             model,
             diagnosis: Diagnosis::new(),
             told: vec![OwnTime { operations_per_step: 4, ..OwnTime::default() }; n],
@@ -51,12 +59,12 @@ impl Stage {
     fn take_steps(&mut self) {
         while self.now_ms < self.s * 1000 {
             let own: Vec<u64> = (0..self.cluster.n_ranks()).map(|rank| (self.own)(rank, self.step)).collect();
-            let step_ms = own.iter().max().unwrap() + TRANSFER_MS;
+            let step_ms = own.iter().max().unwrap() + (self.transfer)(self.step);
             for (rank, own_ms) in own.into_iter().enumerate() {
                 let told = &mut self.told[rank];
-                told.covered_ns += step_ms * 1_000_000;
-                told.own_ns += own_ms * 1_000_000;
-                told.operations += 4;
+                told.covered_ns = told.covered_ns.saturating_add(step_ms * 1_000_000);
+                told.own_ns = told.own_ns.saturating_add(own_ms * 1_000_000);
+                told.operations = told.operations.saturating_add(4);
                 let recent = &mut self.recent[rank];
                 recent.push(own_ms);
                 let mut sorted = recent[recent.len().saturating_sub(64)..].to_vec();
@@ -87,7 +95,8 @@ impl Stage {
                 Process { own_time, counters, ..self.cluster.word(rank) }
             })
             .collect();
-        self.model.apply(&batch(self.s + 1, self.s, processes), at(self.s));
+        let batch = Batch { agent_id: self.agent.to_owned(), ..batch(self.s + 1, self.s, processes) };
+        self.model.apply(&batch, at(self.s));
         self.diagnosis.update(&self.model, None, at(self.s));
         let firing = self.diagnosis.firing().filter(|finding| crate::scope::is_of_pace(finding.finding));
         firing.cloned().collect()
@@ -246,9 +255,93 @@ fn nobody_is_named_without_a_reason() {
 
 #[test]
 fn an_agent_that_starts_again_accuses_nobody() {
+    for (covered_ns, own_ns) in [(0, 0), (3_600_000_000_000, 3_500_000_000_000)] {
+        let mut stage = Stage::new(&FOUR, |_, _| 40);
+        stage.is_calm_for(20);
+        // That of one rank counts anew, or more than the one before did.
+        stage.agent = "another";
+        stage.told[1] = OwnTime { operations_per_step: 4, covered_ns, own_ns, ..OwnTime::default() };
+        stage.is_calm_for(30);
+    }
+}
+
+#[test]
+fn a_long_checkpoint_between_pauses_costs_no_more_than_there_is() {
+    let own = |rank: u32, step: u64| match (rank, step) {
+        (0, 300) => 120_000,
+        (0, step) if step % 50 == 49 => 400,
+        _ => 40,
+    };
+    let mut stage = Stage::new(&FOUR, own);
+    for finding in (0..240).flat_map(|_| stage.second()) {
+        let cost = finding.cost.unwrap();
+        assert!((0.0..=100.0).contains(&cost.percent) && cost.seconds_per_step >= 0.0, "{finding:#?}");
+    }
+}
+
+#[test]
+fn numbers_that_cannot_be_accuse_nobody_and_end_nothing() {
+    let most = u64::MAX;
+    let hostile = [
+        OwnTime {
+            covered_ns: most,
+            own_ns: most,
+            operations: most,
+            operations_per_step: u32::MAX,
+            ..OwnTime::default()
+        },
+        OwnTime {
+            covered_ns: most,
+            own_ns: 0,
+            operations: 1,
+            operations_per_step: u32::MAX,
+            ..OwnTime::default()
+        },
+        OwnTime { covered_ns: 1, own_ns: most, operations: most, step_spread_ns: most, ..OwnTime::default() },
+        OwnTime {
+            covered_ns: most / 2,
+            own_ns: most / 2,
+            operations: 40,
+            long_steps: (0..8)
+                .map(|at| LongStep { began_at_ns: most, longer_ns: most, operation: at * (most / 8) })
+                .collect(),
+            ..OwnTime::default()
+        },
+    ];
+    for told in hostile {
+        let mut stage = Stage::new(&FOUR, |_, _| 40);
+        stage.is_calm_for(15);
+        for s in 0..40 {
+            stage.told[3] =
+                OwnTime { covered_ns: told.covered_ns.saturating_sub((40 - s) << 30), ..told.clone() };
+            stage.second();
+        }
+    }
+}
+
+#[test]
+fn collectives_that_take_longer_than_they_did_are_a_slowdown_each_time() {
     let mut stage = Stage::new(&FOUR, |_, _| 40);
-    stage.is_calm_for(20);
-    // That of one rank counts anew.
-    stage.told[1] = OwnTime { operations_per_step: 4, ..OwnTime::default() };
-    stage.is_calm_for(30);
+    stage.transfer = Box::new(|step| if (600..1200).contains(&step) || step >= 2000 { 60 } else { 30 });
+    let (when, finding) = stage.first(80).unwrap();
+    assert_eq!((finding.finding, finding.rank, finding.n_victims), (FindingKind::Slowdown, None, 4));
+    assert!((42..=42 + 30).contains(&when), "after {when} s");
+    cost_is_about(&finding, 30.0);
+    let asked = |stage: &Stage| stage.diagnosis.raised().any(|job| &**job == "train");
+    assert!(asked(&stage), "each network step is asked for");
+    assert!((0..120).any(|_| stage.second().is_empty()), "it ends");
+    while asked(&stage) {
+        stage.second();
+    }
+    assert!(stage.first(200).is_some());
+    assert!(asked(&stage), "and once more");
+}
+
+#[test]
+fn operations_of_another_size_are_no_slowdown() {
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
+    stage.transfer = Box::new(|step| if step >= 600 { 60 } else { 30 });
+    assert!(!(0..42).any(|_| !stage.second().is_empty()));
+    stage.more = Box::new(|_| 100);
+    stage.is_calm_for(60);
 }
