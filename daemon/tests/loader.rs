@@ -209,31 +209,33 @@ async fn check_slow(name: &str, program: &Program) {
     let mut daemon = stage.serve(true);
     let client = stage.client();
     let (data, mut pipe) = data(&stage);
-    let feeding = tokio::spawn(async move {
+    let feeding = async {
         let mut ticks = tokio::time::interval(SLOWLY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             pipe.write_all(&vec![1; BATCH]).unwrap();
         }
-    });
+    };
     let ranks = start(&stage, program, &data);
     let what = format!("the slow rank is named with its stack; {}", stage.words());
-    let finding = eventually_within(UNTIL_TOLD, &what, async || {
+    let named = eventually_within(UNTIL_TOLD, &what, async || {
         let findings = client.findings().await.ok()?;
         let slow = findings.into_iter().find(|one| one.finding == FindingKind::ComputeStraggler)?;
         let has_stack =
             slow.details.iter().flat_map(|detail| &detail.lines).any(|text| text.contains(&line()));
         has_stack.then_some(slow)
-    })
-    .await;
+    });
+    let finding = tokio::select! {
+        finding = named => finding,
+        () = feeding => panic!("batches come without end"),
+    };
     let accused: Vec<Option<u32>> = finding.accused.iter().map(|culprit| culprit.global_rank).collect();
     assert_eq!(accused, [u32::try_from(LATE).ok()], "{finding:#?}");
     assert_eq!((finding.host.as_str(), finding.n_victims), ("host-1", 3), "{finding:#?}");
     // What it waits for its batches, all others wait for it.
     let cost = finding.cost.unwrap();
     assert!(cost.percent > 30.0 && cost.seconds_per_step > 0.0, "{finding:#?}");
-    feeding.abort();
     drop(ranks);
     daemon.terminate(PATIENCE);
 }
