@@ -1,10 +1,10 @@
 //! The operations of one communicator of which not all ranks have told yet.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::time::Duration;
 
 use ringscope_wire::Primitive;
+use rustc_hash::FxHashMap;
 
 use super::HostId;
 
@@ -41,7 +41,8 @@ struct Open {
     primitive: Primitive,
     n_told: u32,
     at_ns: u64,
-    sides: Vec<Side>,
+    /// By host: of a large communicator there are thousands.
+    sides: FxHashMap<HostId, Side>,
 }
 
 /// When an operation completed, and what its hosts told.
@@ -72,7 +73,7 @@ impl Gathered {
                 if number.trailing_zeros() < self.log2 {
                     return settled;
                 }
-                self.open.push_back(Open { number, primitive, n_told: 0, at_ns, sides: Vec::new() });
+                self.open.push_back(Open { number, primitive, n_told: 0, at_ns, sides: FxHashMap::default() });
                 self.open.len() - 1
             }
         };
@@ -94,7 +95,7 @@ impl Gathered {
 
     /// The hosts that have told of one of these.
     pub(super) fn hosts(&self) -> impl Iterator<Item = HostId> {
-        self.open.iter().flat_map(|open| open.sides.iter().map(|side| side.host))
+        self.open.iter().flat_map(|open| open.sides.keys().copied())
     }
 
     /// Looks at fewer operations where more are told than can be waited for, and at more where few are left.
@@ -122,19 +123,15 @@ impl Open {
         self.n_told += 1;
         // Who called something else at this place has not completed the same operation.
         if primitive == self.primitive {
-            match self.sides.iter_mut().rev().find(|side| side.host == told.host) {
-                Some(side) => {
-                    side.completed_ns = side.completed_ns.min(told.completed_ns);
-                    side.called_ns = side.called_ns.max(told.called_ns);
-                }
-                None => self.sides.push(told),
-            }
+            let side = self.sides.entry(told.host).or_insert(told);
+            side.completed_ns = side.completed_ns.min(told.completed_ns);
+            side.called_ns = side.called_ns.max(told.called_ns);
         }
         self.n_told
     }
 
-    fn settled(mut self) -> Settled {
-        (self.at_ns, mem::take(&mut self.sides))
+    fn settled(self) -> Settled {
+        (self.at_ns, self.sides.into_values().collect())
     }
 }
 

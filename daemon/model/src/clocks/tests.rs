@@ -342,3 +342,19 @@ fn times_are_told_by_our_clock_and_by_the_agents_where_no_collectives_tell() {
     let theirs_ns = at(20).0 + u64::try_from(other.offset_ns).unwrap();
     assert_eq!(clocks.ours_ns("host-1", theirs_ns), at(20).0);
 }
+
+#[test]
+fn each_of_very_many_hosts_is_found_at_once_and_counts_once() {
+    let n_hosts = 50_000_u32;
+    let mut gathered = Gathered::default();
+    let mut settled = Vec::new();
+    // Two ranks of each host: the first completion and the last call count.
+    for rank in 0..2 * n_hosts {
+        let (host, second) = (rank % n_hosts, u64::from(rank / n_hosts));
+        let side = Side { host, completed_ns: 100 - second, called_ns: 10 + second };
+        settled.extend(gathered.take(1, Primitive::AllReduce, side, 2 * n_hosts, 1_000));
+    }
+    let [(_, sides)] = &settled[..] else { panic!("{} operations", settled.len()) };
+    assert_eq!(sides.len(), n_hosts as usize);
+    assert!(sides.iter().all(|side| (side.completed_ns, side.called_ns) == (99, 11)));
+}
