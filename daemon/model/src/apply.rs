@@ -140,7 +140,7 @@ impl Model {
         }
         self.join(id, &merged, changes);
         let reading = if is_file { Reading { read_at: at, at } } else { told.reading };
-        self.remember(id, &process.completed_operations, reading);
+        self.remember(id, &process.completed_operations, reading, told.now);
         let of = summation::Told { process: id, stamp: told.stamp, at, now: told.now, heard_before };
         let heard = self.groups.hear(&process.summations, of, &self.older, &mut self.losses);
         if !heard.is_empty() {
@@ -168,7 +168,7 @@ impl Model {
     }
 
     /// Keeps the operations of those communicators that the process was joined to, and what they tell of its host's clock.
-    fn remember(&mut self, id: ProcessId, told: &[batch::Operation], reading: Reading) {
+    fn remember(&mut self, id: ProcessId, told: &[batch::Operation], reading: Reading, now: Timestamp) {
         let Some(process) = self.processes.get(&id) else { return };
         let host = process.identity.as_ref().map(|identity| &identity.host);
         self.losses.add_many("operation_history_limit", told.len().saturating_sub(MAX_TOLD_HISTORY));
@@ -186,7 +186,9 @@ impl Model {
             let is_new = self.history.push(comm, facts.n_ranks, operation);
             if let Some(host) = host.filter(|_| is_new) {
                 let at_ns = reading.ours(Timestamp(operation.completed_at_ns)).0;
-                self.clocks.hear(Heard { comm, n_ranks: facts.n_ranks, host, operation: &operation, at_ns });
+                let (n_ranks, operation, now_ns) = (facts.n_ranks, &operation, now.0);
+                let heard = Heard { comm, n_ranks, host, operation, at_ns, now_ns };
+                self.clocks.hear(heard, &mut self.losses);
             }
         }
     }

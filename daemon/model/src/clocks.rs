@@ -22,16 +22,19 @@ use std::collections::HashMap;
 use ringscope_wire::Primitive;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::losses::Losses;
 use super::names::Name;
 use super::{CommunicatorId, Completed};
 use gathered::{Gathered, Side};
-use link::{Link, Sample};
+use link::{KEPT_NS, Link, Sample};
 pub use ours::{ClockBasis, HostClock, HostClocks};
 
-/// How fast two clocks may drift apart, in millionths: each by as much as the kernel lets a clock be slewed at most in
-/// practice, 100, against the other. Quartz alone is within 50.
+/// How fast two clocks may drift apart, in millionths: each by 100 against the other. Quartz alone is within 50. A clock that
+/// is being set may be faster: the kernel slews by up to 500, and chrony by more. What it tells then contradicts what was
+/// known before, and a contradiction clears the link: that, and not this number, is what can be relied on.
 const DRIFT_PPM: i64 = 200;
-/// Pairs of hosts (`clock_limit`): each host of 20 000 with the first one of some five communicators.
+/// Pairs of hosts (`clock_limit`): each host of 20 000 with the first one of some five communicators. Each takes 2 KB at most,
+/// so all of them 200 MB.
 const MAX_LINKS: usize = 100_000;
 
 /// What is known of the clocks of all hosts.
@@ -57,12 +60,19 @@ pub(super) struct Heard<'a> {
     pub(super) operation: &'a Completed,
     /// When it completed, by our clock, to a second or so: only how old it is follows from that.
     pub(super) at_ns: u64,
+    /// What it is now: nothing completes later, whatever an agent says.
+    pub(super) now_ns: u64,
 }
 
 impl Clocks {
     /// Takes an operation that one rank has completed; each once.
-    pub(super) fn hear(&mut self, heard: Heard<'_>) {
-        let Heard { comm, n_ranks, host, operation, at_ns } = heard;
+    pub(super) fn hear(&mut self, heard: Heard<'_>, losses: &mut Losses) {
+        let Heard { comm, n_ranks, host, operation, at_ns, now_ns } = heard;
+        let at_ns = at_ns.min(now_ns);
+        if now_ns - at_ns > KEPT_NS {
+            // Nothing of that time is kept.
+            return;
+        }
         let Some(number) = operation.call_number.filter(|_| n_ranks > 1 && waits_for_all(operation)) else {
             return;
         };
@@ -70,26 +80,26 @@ impl Clocks {
         let side = Side { host, completed_ns: operation.completed_at_ns, called_ns: operation.issued_at_ns };
         let gathered = self.gathered.entry(comm).or_default();
         for (at_ns, sides) in gathered.take(number, operation.primitive, side, n_ranks, at_ns) {
-            self.settle(at_ns, &sides);
+            self.settle(at_ns, &sides, losses);
         }
     }
 
     /// Forgets a communicator, after what its last operations tell.
-    pub(super) fn forget(&mut self, comm: CommunicatorId) {
+    pub(super) fn forget(&mut self, comm: CommunicatorId, losses: &mut Losses) {
         for (at_ns, sides) in self.gathered.remove(&comm).unwrap_or_default().rest() {
-            self.settle(at_ns, &sides);
+            self.settle(at_ns, &sides, losses);
         }
     }
 
     /// Forgets what is too old to be of use, after what it tells.
-    pub(super) fn sweep(&mut self, now_ns: u64) {
+    pub(super) fn sweep(&mut self, now_ns: u64, losses: &mut Losses) {
         let over: Vec<Gathered> = self
             .gathered
             .extract_if(|_, gathered| gathered.is_over(now_ns))
             .map(|(_, gathered)| gathered)
             .collect();
         for (at_ns, sides) in over.into_iter().flat_map(Gathered::rest) {
-            self.settle(at_ns, &sides);
+            self.settle(at_ns, &sides, losses);
         }
         self.links.retain(|_, link| link.is_of_use(now_ns));
         let mut used: FxHashSet<HostId> = self.links.keys().flat_map(|(one, other)| [*one, *other]).collect();
@@ -107,12 +117,13 @@ impl Clocks {
     }
 
     /// Takes what an operation tells of the clocks of its hosts.
-    fn settle(&mut self, at_ns: u64, sides: &[Side]) {
+    fn settle(&mut self, at_ns: u64, sides: &[Side], losses: &mut Losses) {
         let Some(first) = sides.iter().min_by_key(|side| side.host) else { return };
         for side in sides.iter().filter(|side| side.host != first.host) {
             let is_full = self.links.len() >= MAX_LINKS;
             let pair = (first.host, side.host);
             if is_full && !self.links.contains_key(&pair) {
+                losses.add("clock_limit");
                 continue;
             }
             self.links.entry(pair).or_default().take(Sample::of(side, first, at_ns));

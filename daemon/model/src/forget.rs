@@ -31,7 +31,7 @@ impl Model {
             self.forget_kernels(now);
             self.forget_blind(now);
             self.agents.sweep(now);
-            self.clocks.sweep(now.0);
+            self.clocks.sweep(now.0, &mut self.losses);
             self.forget_refusals(now);
             self.ways.forget_unused();
             self.names.forget_unused();
@@ -78,7 +78,7 @@ impl Model {
     fn forget_communicator(&mut self, id: CommunicatorId, changes: &mut Changes) {
         let Some(communicator) = self.communicators.remove(&id) else { return };
         self.history.forget(id);
-        self.clocks.forget(id);
+        self.clocks.forget(id, &mut self.losses);
         changes.communicators.insert(id);
         let mut bytes = (0_u64, 0_u64);
         for member in communicator.members.values() {

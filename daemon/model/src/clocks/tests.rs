@@ -62,6 +62,10 @@ fn completed(number: u64, called_ns: u64, completed_ns: u64) -> Completed {
     Completed::told(0, &told).unwrap()
 }
 
+fn hear(clocks: &mut Clocks, heard: Heard<'_>) {
+    clocks.hear(heard, &mut Losses::default());
+}
+
 /// Lets all members tell of an operation that began at `from_ns`. Returns when the last of them completed it.
 fn run(
     clocks: &mut Clocks,
@@ -75,13 +79,17 @@ fn run(
     for ((member, called_ns), took_ns) in one.members.iter().zip(&one.called_ns).zip(&one.took_ns) {
         let host = &hosts[*member];
         let (called_ns, completed_ns) = (from_ns + called_ns, last_ns + took_ns);
-        clocks.hear(Heard {
-            comm: comm(which),
-            n_ranks: u32::try_from(one.members.len()).unwrap(),
-            host: &host.name,
-            operation: &completed(number, host.clock(called_ns), host.clock(completed_ns)),
-            at_ns: u64::try_from(completed_ns).unwrap(),
-        });
+        hear(
+            clocks,
+            Heard {
+                comm: comm(which),
+                n_ranks: u32::try_from(one.members.len()).unwrap(),
+                host: &host.name,
+                operation: &completed(number, host.clock(called_ns), host.clock(completed_ns)),
+                at_ns: u64::try_from(completed_ns).unwrap(),
+                now_ns: u64::try_from(completed_ns).unwrap(),
+            },
+        );
     }
     last_ns + one.took_ns.iter().max().unwrap()
 }
@@ -246,13 +254,17 @@ fn a_clock_that_was_set_is_believed_at_once_and_processes_that_differ_are_not() 
     // Two ranks of one host whose clocks are 20 s apart: no offset of that host explains both.
     for member in [&before[0], &before[1], &after[1]] {
         let (called_ns, completed_ns) = (member.clock(now_ns), member.clock(now_ns + MS));
-        clocks.hear(Heard {
-            comm: comm(7),
-            n_ranks: 3,
-            host: &member.name,
-            operation: &completed(0, called_ns, completed_ns),
-            at_ns: u64::try_from(now_ns).unwrap(),
-        });
+        hear(
+            &mut clocks,
+            Heard {
+                comm: comm(7),
+                n_ranks: 3,
+                host: &member.name,
+                operation: &completed(0, called_ns, completed_ns),
+                at_ns: u64::try_from(now_ns).unwrap(),
+                now_ns: u64::try_from(now_ns).unwrap(),
+            },
+        );
     }
     let offsets = clocks.offsets(before.iter().map(|host| &host.name), u64::try_from(now_ns).unwrap());
     assert!(offsets.is_empty(), "{offsets:?}");
@@ -268,17 +280,21 @@ fn what_one_agent_tells_long_before_another_is_kept_as_far_as_is_of_use() {
         for host in &hosts {
             for index in 0..1_000 {
                 let at_ns = now_ns + i64::try_from(index).unwrap() * MS;
-                clocks.hear(Heard {
-                    comm: comm(0),
-                    n_ranks: 2,
-                    host: &host.name,
-                    operation: &completed(
-                        second * 1_000 + index,
-                        host.clock(at_ns),
-                        host.clock(at_ns + 500_000),
-                    ),
-                    at_ns: u64::try_from(at_ns).unwrap(),
-                });
+                hear(
+                    &mut clocks,
+                    Heard {
+                        comm: comm(0),
+                        n_ranks: 2,
+                        host: &host.name,
+                        operation: &completed(
+                            second * 1_000 + index,
+                            host.clock(at_ns),
+                            host.clock(at_ns + 500_000),
+                        ),
+                        at_ns: u64::try_from(at_ns).unwrap(),
+                        now_ns: u64::try_from(at_ns).unwrap(),
+                    },
+                );
             }
         }
         now_ns += S;
@@ -287,9 +303,9 @@ fn what_one_agent_tells_long_before_another_is_kept_as_far_as_is_of_use() {
     assert_eq!(clocks.offsets(hosts.iter().map(|host| &host.name), u64::try_from(now_ns).unwrap()).len(), 2);
     let waiting: usize = clocks.gathered.values().map(|gathered| gathered.hosts().count()).sum();
     assert!(waiting < 100, "{waiting}");
-    clocks.sweep(u64::try_from(now_ns + 30 * S).unwrap());
+    clocks.sweep(u64::try_from(now_ns + 30 * S).unwrap(), &mut Losses::default());
     assert!(clocks.gathered.is_empty() && !clocks.links.is_empty(), "what was left told something yet");
-    clocks.sweep(u64::try_from(now_ns + 3_600 * S).unwrap());
+    clocks.sweep(u64::try_from(now_ns + 3_600 * S).unwrap(), &mut Losses::default());
     assert!(clocks.links.is_empty() && clocks.hosts.is_empty(), "{clocks:?}");
 }
 
@@ -357,4 +373,35 @@ fn each_of_very_many_hosts_is_found_at_once_and_counts_once() {
     let [(_, sides)] = &settled[..] else { panic!("{} operations", settled.len()) };
     assert_eq!(sides.len(), n_hosts as usize);
     assert!(sides.iter().all(|side| (side.completed_ns, side.called_ns) == (99, 11)));
+}
+
+#[test]
+fn what_an_agent_says_of_the_future_or_of_long_ago_pushes_out_nothing() {
+    let hosts = [Host::new(0, 0, 0), Host::new(1, 3 * S, 0)];
+    let mut clocks = Clocks::default();
+    let now_ns = a_minute(&mut clocks, &hosts, BEGIN_NS);
+    let before = clocks.offsets(hosts.iter().map(|host| &host.name), u64::try_from(now_ns).unwrap());
+    assert_eq!(before.len(), 2);
+    let now_ns = u64::try_from(now_ns).unwrap();
+    for (number, at_ns) in [(1_000, u64::MAX), (1_001, now_ns + 86_400_000_000_000), (1_002, 0)] {
+        for host in &hosts {
+            let operation = completed(number, host.clock(BEGIN_NS), host.clock(BEGIN_NS + 500 * MS));
+            let (comm, operation) = (comm(0), &operation);
+            hear(&mut clocks, Heard { comm, n_ranks: 2, host: &host.name, operation, at_ns, now_ns });
+        }
+    }
+    assert_eq!(clocks.offsets(hosts.iter().map(|host| &host.name), now_ns), before);
+    clocks.sweep(now_ns + 700_000_000_000, &mut Losses::default());
+    assert!(clocks.links.is_empty(), "nothing of the future stays for ever");
+}
+
+#[test]
+fn pairs_of_hosts_beyond_the_limit_are_counted() {
+    let (mut clocks, mut losses) = (Clocks::default(), Losses::default());
+    let side = |host| Side { host, completed_ns: 20, called_ns: 10 };
+    let hosts = u32::try_from(MAX_LINKS).unwrap() + 4;
+    let sides: Vec<Side> = (0..hosts).map(side).collect();
+    clocks.settle(1_000, &sides, &mut losses);
+    assert_eq!(clocks.links.len(), MAX_LINKS);
+    assert_eq!(losses.by_reason()["clock_limit"], 3);
 }
