@@ -73,7 +73,13 @@ impl Gathered {
                 if number.trailing_zeros() < self.log2 {
                     return settled;
                 }
-                self.open.push_back(Open { number, primitive, n_told: 0, at_ns, sides: FxHashMap::default() });
+                self.open.push_back(Open {
+                    number,
+                    primitive,
+                    n_told: 0,
+                    at_ns,
+                    sides: FxHashMap::default(),
+                });
                 self.open.len() - 1
             }
         };

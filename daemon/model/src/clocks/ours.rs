@@ -57,7 +57,9 @@ impl Model {
         (from, to): (Timestamp, Timestamp),
     ) -> HostClocks {
         let hosts: Vec<&Name> = hosts.into_iter().collect();
-        let [before, known] = [from, to].map(|at| self.clocks.offsets(hosts.iter().copied(), at.0));
+        let offsets = |at: Timestamp| self.clocks.offsets(hosts.iter().copied(), at.0);
+        let known = offsets(to);
+        let before = if to.since(from) >= GAIN_OVER { offsets(from) } else { BTreeMap::new() };
         let of_agents: BTreeMap<&Name, i64> =
             hosts.iter().filter_map(|host| Some((*host, self.offset_of_agent(host)?))).collect();
         // How far each reference is ahead of ours, by what the agents of all its hosts say.
@@ -123,7 +125,7 @@ impl HostClock {
     }
 }
 
-/// By collectives, at the end of a time so long; `before`: at its beginning.
+/// By collectives, at the end of a time so long; `before`: at its beginning, if it is long enough to tell drift.
 fn aligned(
     host: &Name,
     offset: &Offset,
@@ -132,7 +134,7 @@ fn aligned(
     time: Duration,
 ) -> HostClock {
     let is_reference = *host == offset.reference;
-    let before = before.filter(|before| before.reference == offset.reference && time >= GAIN_OVER);
+    let before = before.filter(|before| before.reference == offset.reference);
     let gained = before.map_or(0, |before| offset.offset_ns.saturating_sub(before.offset_ns));
     let gains_ns = gained / i64::try_from(time.as_secs()).unwrap_or(i64::MAX).max(1);
     HostClock {

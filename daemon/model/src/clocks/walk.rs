@@ -27,11 +27,10 @@ impl Clocks {
         let mut left: BTreeMap<HostId, &Name> = known.collect();
         let mut beside: BTreeMap<HostId, Vec<(HostId, Difference)>> = BTreeMap::new();
         for ((first, second), link) in &self.links {
-            let Some(known) =
-                link.at(at_ns).filter(|_| left.contains_key(first) && left.contains_key(second))
-            else {
+            if !left.contains_key(first) || !left.contains_key(second) {
                 continue;
-            };
+            }
+            let Some(known) = link.at(at_ns) else { continue };
             let back = Difference { offset_ns: known.offset_ns.saturating_neg(), ..known };
             beside.entry(*first).or_default().push((*second, known));
             beside.entry(*second).or_default().push((*first, back));
