@@ -17,7 +17,7 @@ const LEAST_OF_ALL_PER_S: f64 = 1.5;
 const PACE_OVER: Duration = Duration::from_secs(20);
 /// Operations of one communicator that one reading may find to tell. In a sudden burst the power rises at once.
 const MOST_AT_ONCE: u64 = 16;
-/// Beyond that a communicator of which 2^32 calls a second are made would tell too much.
+/// Enough for 2^32 calls a second.
 const MAX_LOG2: u32 = 31;
 
 /// How finely each communicator is told.
