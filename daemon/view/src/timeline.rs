@@ -6,11 +6,15 @@ use std::sync::Arc;
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Timeline, TimelineCommunicator, TimelineOperations, TimelineRank};
 use ringscope_model::{Communicator, Completed, HostClocks, Job, LastCall, Model, Name, Process};
+use ringscope_wire::batch::Level;
 
 use super::clocks::{RankClocks, clock_to_api};
 use super::{number, text};
 
 mod lacks;
+mod thinned;
+
+use thinned::{Thinned, thin};
 
 /// The operations of a job that ran between two times, `limit` at most. `None`: no such job.
 #[must_use]
@@ -25,7 +29,7 @@ pub fn timeline(model: &Model, id: &str, from: Timestamp, to: Timestamp, limit: 
     let first = told.clone().min().map_or(from, |at| Timestamp(at.max(from.0)));
     let last = told.max().map_or(to, |at| Timestamp(at.min(to.0)));
     let clocks = model.clocks(hosts.iter(), (first.min(last), last));
-    let thinned = thin(&mut found, limit);
+    let thinned = thin(model, &mut found, limit);
     let forgotten = found.iter().filter(|shown| shown.forgot_since(from)).count();
     found.retain(|shown| !shown.operations.is_empty());
     let mut draft = Draft { from, rows: Vec::new() };
@@ -33,9 +37,10 @@ pub fn timeline(model: &Model, id: &str, from: Timestamp, to: Timestamp, limit: 
         draft.add(model, number(index), shown, &clocks, &mut ranks);
     }
     let (ranks, operations) = draft.finish(ranks);
-    let communicators: Vec<TimelineCommunicator> = found.iter().map(|shown| shown.to_api(model)).collect();
+    let communicators: Vec<TimelineCommunicator> =
+        found.iter().map(|shown| shown.to_api(model, thinned)).collect();
     let lacks = lacks::Facts {
-        communicators: &communicators,
+        told: found.iter().map(|shown| shown.told(model)).collect(),
         operations: &operations,
         n_ranks: ranks.len(),
         thinned,
@@ -74,6 +79,15 @@ fn processes(model: &Model, job: &Job) -> (Vec<Name>, Ranks) {
     (hosts, ranks)
 }
 
+/// Which operations of a communicator are told one by one.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// Those whose number is divisible by this.
+    every: u64,
+    /// Its ranks send and receive, which is counted only.
+    lacks_pairs: bool,
+}
+
 /// What is shown of a communicator.
 struct Shown<'m> {
     known: &'m Communicator,
@@ -110,42 +124,41 @@ impl<'m> Shown<'m> {
         self.n_forgotten > 0 && self.oldest_ns > from.0
     }
 
-    fn to_api(&self, model: &Model) -> TimelineCommunicator {
-        let sequences = self.known.ranks(model).filter_map(|rank| rank.local.sequence());
-        let log2 = sequences.map(|sequence| sequence.sampled_log2).max().unwrap_or(0);
+    /// The ranks of its processes in the job, where a launcher says them, by rank of the communicator.
+    fn ranks_in_job(&self, model: &Model) -> Vec<u32> {
+        let mut ranks: Vec<u32> = Vec::new();
+        for rank in self.known.ranks(model) {
+            let place = rank.rank as usize;
+            ranks.extend(number(ranks.len())..=rank.rank);
+            ranks[place] = rank.identity.global_rank.unwrap_or(rank.rank);
+        }
+        ranks
+    }
+
+    /// Which of its operations are told one by one.
+    fn told(&self, model: &Model) -> Told {
+        let mut told = Told { every: 1, lacks_pairs: false };
+        for rank in self.known.ranks(model) {
+            let log2 = rank.local.sequence().map_or(0, |sequence| sequence.sampled_log2);
+            told.every = told.every.max(1_u64.checked_shl(log2).unwrap_or(u64::MAX));
+            let tells_all = matches!(rank.process.collector().level, Level::Channels | Level::Steps);
+            told.lacks_pairs |= !tells_all && !rank.local.pairs().is_empty();
+        }
+        told
+    }
+
+    fn to_api(&self, model: &Model, thinned: Option<Thinned>) -> TimelineCommunicator {
+        let told = self.told(model);
+        // Between two that are shown may be others that are not: sends and receives too.
+        let at_least = if told.lacks_pairs { 2 } else { 1 };
+        let thinned = thinned.map_or(1, Thinned::every);
         TimelineCommunicator {
             id: self.known.id().to_string(),
             name: self.known.ranks(model).find_map(|rank| text(&rank.facts.name)),
             n_ranks: self.known.n_ranks(),
-            every: 1_u64.checked_shl(log2).unwrap_or(u64::MAX),
+            every: told.every.max(thinned).max(at_least),
         }
     }
-}
-
-/// Leaves `limit` operations at most: those of rounder numbers, which are the same ones on all ranks. Returns how many there were
-/// if some had to go, and what the numbers of those that stayed are divisible by.
-fn thin(found: &mut [Shown<'_>], limit: usize) -> Option<(usize, u64)> {
-    let roundness = |operation: &Completed| operation.call_number.map_or(0, |number| number.trailing_zeros());
-    let mut by_roundness = [0_usize; 65];
-    for (operation, _) in found.iter().flat_map(|shown| &shown.operations) {
-        by_roundness[roundness(operation) as usize] += 1;
-    }
-    let n_all: usize = by_roundness.iter().sum();
-    if n_all <= limit {
-        return None;
-    }
-    let (mut left, mut log2) = (n_all, 0_u32);
-    for n in by_roundness {
-        if left <= limit {
-            break;
-        }
-        left -= n;
-        log2 += 1;
-    }
-    for shown in found {
-        shown.operations.retain(|(operation, _)| roundness(operation) >= log2);
-    }
-    Some((n_all, 1_u64.checked_shl(log2).unwrap_or(u64::MAX)))
 }
 
 /// A timeline on its way.

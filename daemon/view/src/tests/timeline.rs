@@ -78,12 +78,17 @@ fn what_is_left_out_is_said() {
     let (_, model) = skewed(4);
     let few = timeline(&model, "train", at(0), at(40), 1_000).unwrap();
     assert_eq!((few.communicators[0].every, few.operations.rank.len()), (4, 2 * 10));
-    assert!(few.lacks[0].contains("each 4th of 1 communicator,"), "{:?}", few.lacks);
+    assert!(
+        few.lacks[0].starts_with("Only every 4th operation of 1 communicator is told (the same ones by"),
+        "{:?}",
+        few.lacks
+    );
     let (_, model) = skewed(1);
     let thin = timeline(&model, "train", at(0), at(40), 30).unwrap();
     assert!(thin.operations.call_number.iter().all(|number| number.unwrap() % 4 == 0));
     assert_eq!(thin.operations.rank.len(), 20, "of both ranks the same ones");
     assert!(thin.lacks[0].contains("Of 76 operations 20 are shown"), "{:?}", thin.lacks);
+    assert_eq!(thin.communicators[0].every, 4, "what lies between two is not a rank's own time");
     let none = timeline(&model, "train", at(100), at(140), 30).unwrap();
     assert!(none.operations.rank.is_empty() && none.communicators.is_empty());
     assert_eq!(none.ranks.len(), 2, "they live");
@@ -100,4 +105,57 @@ fn a_host_says_how_its_clock_differs() {
     let (model, _) = world(&sick());
     let clock = host(&model, &Diagnosis::new(), at(3), "host-1").unwrap().clock;
     assert_eq!((clock.basis, clock.error_s), (ClockBasis::Agent, 2.0));
+}
+
+/// One host whose ranks tell three operations each, and count sends at this level.
+fn wide(n_ranks: usize, level: batch::Level, n_pairs: u64) -> Model {
+    let cluster = Cluster::new(&vec![("host-0", 1, 2); n_ranks], 4);
+    let mut model = Model::new();
+    let processes = (0..n_ranks).map(|rank| {
+        let mut process = cluster.process(u32::try_from(rank).unwrap());
+        process.completed_operations = (2..5).map(|s| operation(&cluster, 0, s, 0)).collect();
+        process.level = level.into();
+        process.pairs = (0..n_pairs.min(1))
+            .map(|_| batch::PairCalls {
+                local_id: cluster.local_id,
+                primitive: batch::Primitive::Send.into(),
+                peer: 1,
+                calls: n_pairs,
+                bytes: 8,
+                ..batch::PairCalls::default()
+            })
+            .collect();
+        process
+    });
+    model.apply(&batch(1, 8, processes.collect()), at(8));
+    model
+}
+
+#[test]
+fn of_one_call_of_very_many_ranks_some_ranks_are_shown() {
+    let model = wide(8, batch::Level::Steps, 0);
+    let shown = timeline(&model, "train", at(0), at(40), 5).unwrap();
+    assert!(shown.operations.call_number.iter().all(|number| *number == Some(4)), "the roundest");
+    let ranks: Vec<u32> =
+        shown.operations.rank.iter().map(|place| shown.ranks[*place as usize].rank).collect();
+    assert_eq!(ranks, [0, 2, 4, 6]);
+    let words =
+        "Of 24 operations 4 are shown, those whose number is divisible by 4, of every 2nd rank: ask for";
+    assert!(shown.lacks[0].starts_with(words), "{:?}", shown.lacks);
+    assert!(!shown.lacks.iter().any(|lack| lack.contains("told of no operation")), "{:?}", shown.lacks);
+    let one = timeline(&model, "train", at(0), at(40), 1).unwrap();
+    assert_eq!(one.operations.call_number, [Some(4)], "{:?}", one.lacks);
+    assert!(!one.lacks.iter().any(|lack| lack.starts_with("No operation")), "{:?}", one.lacks);
+}
+
+#[test]
+fn at_counters_sends_lie_in_the_gaps_and_that_is_said() {
+    let told = |level, n_pairs| {
+        let shown = timeline(&wide(2, level, n_pairs), "train", at(0), at(40), 100).unwrap();
+        let is_said = shown.lacks.iter().any(|lack| lack.starts_with("Sends and receives are counted"));
+        (shown.communicators[0].every, is_said)
+    };
+    assert_eq!(told(batch::Level::Counters, 3), (2, true));
+    assert_eq!(told(batch::Level::Counters, 0), (1, false));
+    assert_eq!(told(batch::Level::Channels, 3), (1, false));
 }
