@@ -80,13 +80,16 @@ pub fn trace(model: &Model, now: Timestamp, id: &str, from: Timestamp, to: Times
     Some(Trace { trace_events, display_time_unit: "ms".to_owned(), other_data })
 }
 
-/// The clocks of its hosts over the time of which operations are told.
-fn clocks(model: &Model, known: &Communicator, (from, to): (Timestamp, Timestamp)) -> HostClocks {
+/// The clocks of its hosts over the time of which operations are told; where none are, over the time that was asked for.
+pub(super) fn clocks(model: &Model, known: &Communicator, (from, to): (Timestamp, Timestamp)) -> HostClocks {
     let hosts: BTreeSet<&Name> = known.ranks(model).map(|rank| &rank.identity.host).collect();
     let rough = model.clocks(hosts.iter().copied(), (to, to));
     let ranks = RankClocks::of(model, known, &rough);
     let told = model.completed(known.id()).0.map(|one| ranks.ours_ns(one.rank, one.completed_at_ns));
     let (first, last) = told.fold((u64::MAX, 0), |(first, last), at| (at.min(first), at.max(last)));
+    if first > last {
+        return model.clocks(hosts, (from, to));
+    }
     let to = to.min(Timestamp(last));
     model.clocks(hosts, (from.max(Timestamp(first)).min(to), to))
 }

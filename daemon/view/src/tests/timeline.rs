@@ -159,3 +159,15 @@ fn at_counters_sends_lie_in_the_gaps_and_that_is_said() {
     assert_eq!(told(batch::Level::Counters, 0), (1, false));
     assert_eq!(told(batch::Level::Channels, 3), (1, false));
 }
+
+#[test]
+fn the_clocks_of_a_trace_without_operations_are_those_of_the_time_that_was_asked_for() {
+    let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 4);
+    let mut model = Model::new();
+    for rank in [0_u32, 1] {
+        model.apply(&batch(1, 5, vec![cluster.process(rank)]), at(5));
+    }
+    let id = communicators(&model, &Diagnosis::new(), at(5), &CommunicatorFilter::default())[0].id.clone();
+    let known = model.communicator(id.parse().unwrap()).unwrap();
+    assert_eq!(trace::clocks(&model, known, (at(3), at(5))).to(), at(5));
+}
