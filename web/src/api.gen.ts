@@ -1504,7 +1504,7 @@ export type Timeline = {
 
 /** A communicator of a timeline. */
 export type TimelineCommunicator = {
-  /** Operations are told one by one of which the number among the calls is divisible by this. */
+  /** Calls are shown whose number is divisible by this; at least 2 where sends and receives are only counted. */
   every: number;
   /** Id. */
   id: string;

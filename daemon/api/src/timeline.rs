@@ -37,7 +37,7 @@ pub struct TimelineCommunicator {
     pub name: Option<String>,
     /// Its ranks.
     pub n_ranks: u32,
-    /// Operations are told one by one of which the number among the calls is divisible by this.
+    /// Calls are shown whose number is divisible by this; at least 2 where sends and receives are only counted.
     pub every: u64,
 }
 

@@ -23,7 +23,7 @@ use super::query::Params;
             the last if not given."),
         ("to" = Option<String>, Query, description = "Last moment; now if not given."),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 200_000, description = "Operations at most; 20000 if not given. Where \
-            there are more, those of rounder numbers are shown, the same ones of all ranks."),
+            there are more, those of rounder numbers are shown, the same ones of all ranks; of the roundest some ranks, if need be."),
     ),
     responses(
         (status = 200, description = "The timeline. What it lacks is said in lacks.", body = Timeline),
