@@ -1,14 +1,14 @@
 /** What a slowness costs a job, in words. Pure. */
 
 import type { Cost, Finding } from "../api";
-import { duration } from "./format";
+import { stepDuration } from "./format";
 
 /** "costs 0.31 s per step, 18 % of the time, 4.2 rank hours so far"; "" where it is not known. `isOver`: it costs nothing any more. */
 export function costWords(cost: Cost | undefined, isOver = false): string {
   if (cost === undefined) return "";
   const { seconds_per_step: perStepS, percent, rank_hours: rankHours } = cost;
   const parts = [
-    perStepS > 0 ? `${perStep(perStepS)} per step` : "",
+    perStepS > 0 ? `${stepDuration(perStepS)} per step` : "",
     percent > 0 ? `${short(percent)} % of the time` : "",
     rankHours > 0 ? `${short(rankHours)} rank hours${isOver ? "" : " so far"}` : "",
   ].filter(Boolean);
@@ -18,11 +18,6 @@ export function costWords(cost: Cost | undefined, isOver = false): string {
 /** Of what an incident is made of: the finding that costs the most. Costs are not added up: several findings tell of the same lost time. */
 export function highestCost(findings: Pick<Finding, "cost">[]): Cost | undefined {
   return findings.flatMap(({ cost }) => cost ?? []).reduce<Cost | undefined>((most, one) => (most === undefined || one.rank_hours > most.rank_hours ? one : most), undefined);
-}
-
-/** Finer than `duration`, which is for times that people wait: 0.31 s and 0.36 s are not the same cost. */
-function perStep(seconds: number): string {
-  return seconds >= 0.0995 && seconds < 9.95 ? `${seconds.toFixed(2)} s` : duration(seconds);
 }
 
 /** Two digits that say something. */

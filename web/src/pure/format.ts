@@ -71,6 +71,11 @@ export function duration(seconds: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
+/** Of a step or a part of it: "0.31 s" where people who wait say "0.3 s", as 0.31 s and 0.34 s are not the same step. Else as `duration`. */
+export function stepDuration(seconds: number): string {
+  return seconds >= 0.0995 && seconds < 9.95 ? `${seconds.toFixed(2)} s` : duration(seconds);
+}
+
 /** Local time of day, "03:12:08". */
 export function clock(ms: number): string {
   const date = new Date(ms);

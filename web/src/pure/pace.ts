@@ -1,12 +1,5 @@
 import type { JobPace, RankPace } from "../api";
-import { duration, integer, plural } from "./format";
-
-/** How long a part of a step takes, as people say it. */
-export function brief(seconds: number): string {
-  if (seconds < 0.01) return `${(seconds * 1e3).toFixed(1)} ms`;
-  if (seconds < 1) return `${Math.round(seconds * 1e3)} ms`;
-  return seconds < 60 ? `${seconds.toFixed(1)} s` : duration(seconds);
-}
+import { integer, plural, stepDuration } from "./format";
 
 /** A rank's step in parts, each a share of the longest step that is shown. */
 export interface PaceRow {
@@ -27,7 +20,7 @@ export function paceRows(pace: JobPace, limit: number): PaceRow[] {
       rank,
       name: rank.global_rank === undefined ? `pid ${rank.pid}` : `rank ${rank.global_rank}`,
       parts: { usual: share(usual), beyond: share(rank.own_seconds - usual), operations: share(rank.in_operations_seconds), longer: share(longer) },
-      words: `${brief(rank.own_seconds)} of its own, usual ${brief(rank.usual_own_seconds)}; ${brief(rank.in_operations_seconds)} in collectives${longer >= 0.001 ? `; ${brief(longer)} more by long steps` : ""}`,
+      words: `${stepDuration(rank.own_seconds)} of its own, usual ${stepDuration(rank.usual_own_seconds)}; ${stepDuration(rank.in_operations_seconds)} in collectives${longer >= 0.001 ? `; ${stepDuration(longer)} more by long steps` : ""}`,
     };
   });
 }
@@ -36,7 +29,7 @@ export function paceRows(pace: JobPace, limit: number): PaceRow[] {
 export function paceSummary(pace: JobPace): string {
   const first = pace.ranks[0];
   if (first === undefined) return "Not known yet: ringscope sees some seconds of a job before it says how its time goes.";
-  const step = first.has_steps ? `A step takes ${brief(pace.step_seconds ?? first.step_seconds)}` : `No step was found in the order of its calls; each call comes after ${brief(pace.step_seconds ?? first.step_seconds)}`;
+  const step = first.has_steps ? `A step takes ${stepDuration(pace.step_seconds ?? first.step_seconds)}` : `No step was found in the order of its calls; each call comes after ${stepDuration(pace.step_seconds ?? first.step_seconds)}`;
   const unknown = pace.n_unknown > 0 ? ` Of ${plural(pace.n_unknown, "other rank")} it is not known.` : "";
   const basis = first.by_device ? " Operations count from when the device begins them." : "";
   return `${step}, on all ranks alike. Whose own time is longer makes the others wait.${basis}${unknown}`;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bandwidth, bandwidthTicks, duration, integer, list, plural, primitiveName, rankRanges, rateOf, size } from "../../src/pure/format";
+import { bandwidth, bandwidthTicks, duration, integer, list, plural, primitiveName, rankRanges, rateOf, size, stepDuration } from "../../src/pure/format";
 
 test.each([
   [0, "0 B"], [1023, "1023 B"], [1024, "1 KiB"], [1536, "1.5 KiB"], [64 * 1024 ** 2, "64 MiB"], [1024 ** 3 - 1, "1 GiB"],
@@ -26,6 +26,10 @@ test.each([
   [0, "0 s"], [0.000032, "32 µs"], [0.0004, "400 µs"], [0.0042, "4.2 ms"], [0.0184, "18 ms"], [0.42, "0.4 s"], [41.3, "41 s"], [840, "14 min"],
   [11_100, "3 h 05 min"], [187_200, "2 d 4 h"],
 ])("%d s is %s", (seconds, words) => expect(duration(seconds)).toBe(words));
+
+test.each([
+  [0, "0 s"], [0.00004, "40 µs"], [0.0021, "2.1 ms"], [0.07, "70 ms"], [0.0996, "0.10 s"], [0.31, "0.31 s"], [0.34, "0.34 s"], [4.2, "4.20 s"], [12.4, "12 s"], [600, "10 min"],
+])("%d s of a step are %s", (seconds, words) => expect(stepDuration(seconds)).toBe(words));
 
 test("ranks are named by ranges", () => {
   expect(rankRanges([5])).toBe("5");
