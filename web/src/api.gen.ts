@@ -711,6 +711,8 @@ export type JobLevel = {
 export type JobPace = {
   /** Job. */
   job: string;
+  /** All ranks of which it is known, those beyond the limit too. */
+  n_ranks: number;
   /** Processes of which it is not known: their agents do not tell, or have not for long enough. */
   n_unknown: number;
   /** Ranks, the slowest of their like first. */

@@ -47,7 +47,7 @@ export function JobPage({ id }: { id: string }) {
       <div class="column">
         <IncidentsHere items={incidentsOf(job)} />
         <Findings job={job} above={incidentsOf(job)} />
-        <JobPace job={job} />
+        <JobPace job={job} level={level} />
         <Panel id="communicators" title={communicators.value === undefined || isUnseen ? "Communicators" : plural(items.length, "communicator")} aside={<Export path={`communicators?${of}&limit=1000`} name={`communicators-${id}`} rows={() => communicatorRows(items)} />}>
           {communicators.value === undefined ? <p class="quiet">{communicators.refused ?? "Asking for them …"}</p> : <Communicators items={items} isUnseen={isUnseen} />}
         </Panel>

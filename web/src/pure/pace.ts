@@ -1,7 +1,7 @@
-import type { JobPace, RankPace } from "../api";
+import type { JobLevel, JobPace, RankPace } from "../api";
 import { integer, plural, stepDuration } from "./format";
 
-/** A rank's step in parts, each a share of the longest step that is shown. */
+/** A rank's step in parts, each a share of the longest step of the job. */
 export interface PaceRow {
   rank: RankPace;
   name: string;
@@ -10,10 +10,11 @@ export interface PaceRow {
   words: string;
 }
 
-export function paceRows(pace: JobPace, limit: number): PaceRow[] {
-  const longest = Math.max(...pace.ranks.map((rank) => rank.step_seconds), Number.MIN_VALUE);
-  return pace.ranks.slice(0, limit).map((rank) => {
-    const share = (seconds: number) => Math.max(0, seconds) / longest;
+export function paceRows(pace: JobPace): PaceRow[] {
+  // Of the whole job: its longest step may be that of a rank that is not among these.
+  const longest = pace.step_seconds ?? pace.ranks[0]?.step_seconds ?? 0;
+  return pace.ranks.map((rank) => {
+    const share = (seconds: number) => (longest > 0 ? Math.max(0, seconds) / longest : 0);
     const usual = Math.min(rank.own_seconds, rank.usual_own_seconds);
     const longer = rank.longer_share * rank.step_seconds;
     return {
@@ -25,16 +26,32 @@ export function paceRows(pace: JobPace, limit: number): PaceRow[] {
   });
 }
 
+/** From this age of a job on, that nothing is known of its time has another reason than its youth. */
+const YOUNG_MS = 60_000;
+
 /** What is said above the rows. */
-export function paceSummary(pace: JobPace): string {
+export function paceSummary(pace: JobPace, ageMs: number, level: JobLevel | undefined): string {
   const first = pace.ranks[0];
-  if (first === undefined) return "Not known yet: ringscope sees some seconds of a job before it says how its time goes.";
-  const step = first.has_steps ? `A step takes ${stepDuration(pace.step_seconds ?? first.step_seconds)}` : `No step was found in the order of its calls; each call comes after ${stepDuration(pace.step_seconds ?? first.step_seconds)}`;
-  const unknown = pace.n_unknown > 0 ? ` Of ${plural(pace.n_unknown, "other rank")} it is not known.` : "";
+  if (first === undefined) return whyUnknown(pace.job, ageMs, level);
+  const takes = stepDuration(pace.step_seconds ?? first.step_seconds);
+  const step = first.has_steps ? `A step takes ${takes}` : `No step was found in the order of its calls; each call comes after ${takes}`;
+  const unknown = pace.n_unknown > 0 ? ` How ${plural(pace.n_unknown, "other rank")} ${pace.n_unknown === 1 ? "spends its" : "spend their"} time is not known.` : "";
   const basis = first.by_device ? " Operations count from when the device begins them." : "";
   return `${step}, on all ranks alike. Whose own time is longer makes the others wait.${basis}${unknown}`;
 }
 
-export function more(pace: JobPace, shown: number): string {
-  return `and ${integer(pace.ranks.length - shown)} more, none slower`;
+/** Why it is known of no rank, and what to do. */
+function whyUnknown(job: string, ageMs: number, level: JobLevel | undefined): string {
+  if (ageMs < YOUNG_MS) return "Not known yet: ringscope sees some seconds of a job before it says how its time goes.";
+  const processes = level?.processes ?? [];
+  if (processes.length > 0 && processes.every((one) => one.level === "off")) {
+    return `Not known: the level of this job is off, so nothing of it is recorded. \`ringscope level --job ${job} counters\` switches it on.`;
+  }
+  return "Not known: the job completed fewer than five steps of late, or its ranks run without the collector, or its agents are older than this daemon. `ringscope doctor` on one of its hosts says whether it is the collector or the agent.";
+}
+
+/** What is said below the rows; "": nothing more. */
+export function more(pace: JobPace): string {
+  const hidden = pace.n_ranks - pace.ranks.length;
+  return hidden > 0 ? `and ${integer(hidden)} more, none slower` : "";
 }

@@ -1,21 +1,23 @@
-import type { Job, JobPace as Pace } from "../api";
+import type { Job, JobLevel, JobPace as Pace } from "../api";
 import { more, paceRows, paceSummary } from "../pure/pace";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { Panel } from "./panel";
+import { withCommands } from "./with-commands";
 
 /** Ranks that are shown: the slowest. */
 const SHOWN = 16;
 const EVERY_MS = 5_000;
 
 /** Where each rank's step goes: who has the longest time of its own makes the others wait. */
-export function JobPace({ job }: { job: Job }) {
-  const pace = useApi<Pace>(`jobs/${encodeURIComponent(job.id)}/pace`, { on: "never", everyMs: EVERY_MS }).value;
+export function JobPace({ job, level }: { job: Job; level: JobLevel | undefined }) {
+  const pace = useApi<Pace>(`jobs/${encodeURIComponent(job.id)}/pace?limit=${SHOWN}`, { on: "never", everyMs: EVERY_MS }).value;
   if (pace === undefined || job.state === "ended" || job.state === "imported") return null;
-  const rows = paceRows(pace, SHOWN);
+  const rows = paceRows(pace);
+  const hidden = more(pace);
   return (
     <Panel id="pace" title="Where each step goes">
-      <p class="quiet">{paceSummary(pace)}</p>
+      <p class="quiet">{withCommands(paceSummary(pace, store.nowMs.value - Date.parse(job.first_seen), level))}</p>
       {rows.length > 0 && (
         <>
           <ul class="pace">
@@ -32,7 +34,7 @@ export function JobPace({ job }: { job: Job }) {
               </li>
             ))}
           </ul>
-          {pace.ranks.length > rows.length && <p class="quiet">{more(pace, rows.length)}</p>}
+          {hidden !== "" && <p class="quiet">{hidden}</p>}
           <p class="pace-legend quiet">
             <i class="pace-usual" /> own time, as usual <i class="pace-beyond" /> own time beyond that <i class="pace-longer" /> long steps <i class="pace-operations" /> in collectives: waiting or moving bytes
           </p>
