@@ -1,19 +1,25 @@
 /** Who comes late to which call: a map of ranks by calls, and one call rank by rank. Pure. */
 
-import { NO_CALL, ownBefore, partsOf, type JobTimeline } from "./job-timeline";
+import { NO_CALL, ownBefore, partsOf, seconds, type JobTimeline } from "./job-timeline";
 
 /** Columns of the map; of more calls several share one, and the latest counts. */
 const MAX_COLUMNS = 600;
+/** Who loses the others less than this share of the time by being late is not worth a name. */
+const LEAST_SHARE = 0.01;
 
 export interface LatenessMap {
   /** Numbers of the first call of each column. */
   calls: number[];
-  /** Microseconds behind the ranks' middle, by row and column; NaN: not told. */
+  /** Microseconds behind the mean of the other ranks, by row and column; NaN: not told. */
   late: Float32Array;
   /** The darkest shade: what the latest hundredth reaches. */
   topUs: number;
-  /** Row that is late the most, and how much on average; undefined: nobody is. */
-  worst: { row: number; meanUs: number } | undefined;
+  /** Row that is late the most, and how much on average. */
+  worst: { row: number; meanUs: number };
+  /** By how much times of the ranks that take part may be wrong against each other. */
+  errorUs: number;
+  /** What the worst row's lateness adds up to, as a share of the time that all these calls take. */
+  share: number;
 }
 
 /** The communicator with the most operations: the one to look at first. */
@@ -35,18 +41,21 @@ export function latenessMap(of: JobTimeline, wanted: number): LatenessMap {
       one.n += 1;
     }
   }
-  // What one rank alone has told has no middle.
+  // What one rank alone has told has no others to be compared with.
   const all = [...sums].filter(([, { n }]) => n > 1).map(([number]) => number).sort((a, b) => a - b);
   const per = Math.max(1, Math.ceil(all.length / MAX_COLUMNS));
   const column = new Map(all.map((number, i) => [number, Math.floor(i / per)]));
   const columns = Math.ceil(all.length / per);
   const late = new Float32Array(of.ranks.length * columns).fill(NaN);
   const [total, count] = [new Float64Array(of.ranks.length), new Uint32Array(of.ranks.length)];
+  let [fromUs, toUs] = [Infinity, 0];
   for (let i = 0; i < call.length; i += 1) {
     const at = comm[i] === wanted ? column.get(call[i]!) : undefined;
     if (at === undefined) continue;
+    fromUs = Math.min(fromUs, called[i]!);
+    toUs = Math.max(toUs, of.completed[i]!);
     const { sum, n } = sums.get(call[i]!)!;
-    // Behind the middle of the others: one that is always late would draw the middle of all to itself.
+    // Behind the mean of the others: one that is always late would draw the mean of all to itself.
     const us = Math.max(0, called[i]! - (sum - called[i]!) / (n - 1));
     const cell = of.row[i]! * columns + at;
     if (!(late[cell]! >= us)) late[cell] = us;
@@ -54,11 +63,25 @@ export function latenessMap(of: JobTimeline, wanted: number): LatenessMap {
     count[of.row[i]!]! += 1;
   }
   const means = [...total].map((sum, row) => (count[row] === 0 ? 0 : sum / count[row]!));
-  const most = means.length === 0 ? 0 : Math.max(...means);
-  return {
-    calls: all.filter((_, i) => i % per === 0), late, topUs: top(late),
-    worst: most > 0 ? { row: means.indexOf(most), meanUs: most } : undefined,
-  };
+  const most = Math.max(0, ...means);
+  const worst = { row: Math.max(0, means.indexOf(most)), meanUs: most };
+  // Of calls that were not told it is late to as many more.
+  const lostUs = (total[worst.row] ?? 0) * (of.communicators[wanted]?.every ?? 1);
+  return { calls: all.filter((_, i) => i % per === 0), late, topUs: top(late), worst, errorUs: errorUs(of, count), share: lostUs / Math.max(1, toUs - fromUs) };
+}
+
+/** The worst clock's error among those who take part; one host has one clock. */
+function errorUs({ ranks, clocks }: JobTimeline, parts: Uint32Array): number {
+  const hosts = new Set(ranks.filter((_, row) => parts[row]! > 0).map(({ host }) => host));
+  return hosts.size < 2 ? 0 : Math.max(0, ...clocks.filter(({ host }) => hosts.has(host)).map(({ error_s }) => error_s * 1e6));
+}
+
+/** Who is late the most, if that is more than the clocks may be wrong and costs anything. */
+export function worstWords(of: JobTimeline, { worst, errorUs, share }: LatenessMap, nameOf: (host: string) => string): string {
+  if (worst.meanUs <= errorUs) return errorUs > 0 ? `Nobody is late by more than the clocks may be wrong (${seconds(errorUs)}).` : "Nobody is late.";
+  if (share <= LEAST_SHARE) return `Nobody is late by more than ${LEAST_SHARE * 100} % of the time.`;
+  const { rank, host } = of.ranks[worst.row]!;
+  return `Rank ${rank} on ${nameOf(host)} is late the most: ${seconds(worst.meanUs)} behind the others on average.`;
 }
 
 function top(late: Float32Array): number {

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { integer, plural } from "../pure/format";
 import { callWords, seconds, type JobTimeline } from "../pure/job-timeline";
-import { busiest, latenessMap, waterfall, type Fall } from "../pure/lateness";
+import { busiest, latenessMap, waterfall, worstWords, type Fall } from "../pure/lateness";
 import { heightPx, rowPx } from "../pure/timeline-view";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
@@ -17,6 +17,7 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
   const comm = useSignal(busiest(of));
   const shown = comm.value < of.communicators.length ? comm.value : 0;
   const map = useMemo(() => latenessMap(of, shown), [of, shown]);
+  const words = worstWords(of, map, store.shortHost);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const widthPx = useWidth(box);
@@ -53,9 +54,9 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
       )}
       {columns === 0 ? <p class="quiet">No call of it was told by two ranks.</p> : (
         <>
-          <p>{worstWords(of, map.worst)}</p>
+          <p>{words}</p>
           <canvas ref={canvas} role="img" style={{ width: `${widthPx}px`, height: `${heightPx(of.ranks.length)}px` }}
-            aria-label={`How late each of ${plural(of.ranks.length, "rank")} came to ${plural(columns, "call")}, a row for each rank. ${worstWords(of, map.worst)}`}
+            aria-label={`How late each of ${plural(of.ranks.length, "rank")} came to ${plural(columns, "call")}, a row for each rank. ${words}`}
             onPointerMove={(event) => (pointed.value = place(event))} onPointerLeave={() => (pointed.value = undefined)} onClick={pick} />
           <p class="chart-readout" aria-hidden="true">
             {at === undefined ? (
@@ -69,12 +70,6 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
       )}
     </div>
   );
-}
-
-function worstWords(of: JobTimeline, worst: { row: number; meanUs: number } | undefined): string {
-  if (worst === undefined) return "Nobody is late.";
-  const { rank, host } = of.ranks[worst.row]!;
-  return `Rank ${rank} on ${store.shortHost(host)} is late the most: ${seconds(worst.meanUs)} behind the others on average.`;
 }
 
 function paint(canvas: HTMLCanvasElement, of: JobTimeline, late: Float32Array, columns: number, topUs: number, widthPx: number): void {

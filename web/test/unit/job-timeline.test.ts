@@ -3,7 +3,7 @@ import type { Timeline } from "../../src/api";
 import { chain, clockWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
 import { axis, heightPx, moved, namedRows, rowPx, scaled } from "../../src/pure/timeline-view";
 import { NOW } from "./fixture";
-import { busiest, latenessMap, waterfall } from "../../src/pure/lateness";
+import { busiest, latenessMap, waterfall, worstWords } from "../../src/pure/lateness";
 import { coloursOf, drawsShapes, pyramid, raster, type Pyramid, type View } from "../../src/pure/timeline-raster";
 
 /** Rank, communicator, call, called, last called, completed; milliseconds. */
@@ -137,6 +137,29 @@ test("who is late to most calls stands out of the map, and one call is told rank
   const { falls, hidden, lengthUs } = waterfall(of, 3);
   expect(falls.map(({ rank, calledUs, waitingUs, transferUs }) => [rank, calledUs, waitingUs, transferUs])).toEqual([[2, 4000, 0, 2000], [0, 0, 4000, 2000], [1, 0, 4000, 2000], [3, 0, 4000, 2000]]);
   expect([hidden, lengthUs]).toEqual([0, 6000]);
+});
+
+test("who is late the most is named only where that is more than the clocks may be wrong, and more than a hundredth of the time", () => {
+  const words = (lateMs: number, errorS: number, every = 1, lateRank = 2) => {
+    const rows: Row[] = [];
+    for (let call = 0; call < 50; call += 1) for (let rank = 0; rank < 4; rank += 1) rows.push([rank, 0, call, call * 10 + (rank === lateRank ? lateMs : 0), call * 10 + 4, call * 10 + 6]);
+    const some = answer(rows, { clocks: ["host-0", "host-1"].map((host) => ({ host, offset_s: 0, error_s: errorS, basis: "collectives" as const })) });
+    some.communicators[0]!.every = every;
+    const of = load(some);
+    return worstWords(of, latenessMap(of, 0), (host) => host);
+  };
+  expect(words(4, 0.001)).toBe("Rank 2 on host-1 is late the most: 4.0 ms behind the others on average.");
+  expect(words(4, 0.005)).toBe("Nobody is late by more than the clocks may be wrong (5.0 ms).");
+  expect(words(0.05, 0)).toBe("Nobody is late by more than 1 % of the time.");
+  expect(words(0.05, 0, 16)).toMatch(/^Rank 2 /);
+  expect(words(0, 0)).toBe("Nobody is late.");
+});
+
+test("ranks of one host have one clock, so that its error says nothing of who is late among them", () => {
+  const rows: Row[] = [];
+  for (let call = 0; call < 50; call += 1) for (const rank of [2, 3]) rows.push([rank, 1, call, call * 10 + (rank === 3 ? 4 : 0), call * 10 + 4, call * 10 + 6]);
+  const of = load(answer(rows, { clocks: [{ host: "host-0", offset_s: 0, error_s: 2, basis: "agent" }, { host: "host-1", offset_s: 0, error_s: 2, basis: "agent" }] }));
+  expect(worstWords(of, latenessMap(of, 1), (host) => host)).toMatch(/^Rank 3 on host-1 is late the most: 4.0 ms/);
 });
 
 test("a view moves and grows within what there is, and what is under the pointer stays there", () => {
