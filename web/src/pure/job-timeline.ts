@@ -14,6 +14,8 @@ export interface JobTimeline {
   /** Length of what the answer holds. */
   endUs: number;
   ranks: Timeline["ranks"];
+  /** Ranks that have no row, those of the highest numbers: there are more than `MAX_ROWS`. */
+  hiddenRanks: number;
   communicators: Timeline["communicators"];
   clocks: Timeline["clocks"];
   primitives: string[];
@@ -24,10 +26,11 @@ export interface JobTimeline {
   /** `NO_CALL`: it has no number. */
   call: Uint32Array;
   primitive: Uint8Array;
-  called: Int32Array;
+  /** As `last` and `completed` any number: what hung for an hour was called long before the answer begins. */
+  called: Float64Array;
   /** When the last rank had called: until here it waits for others, from here on bytes move. */
-  last: Int32Array;
-  completed: Int32Array;
+  last: Float64Array;
+  completed: Float64Array;
   /** Of how many calls one is told, where the fewest are. 1: all are, so that what lies between two is the rank's own time. */
   every: number;
 }
@@ -55,9 +58,9 @@ export function load(answer: Timeline): JobTimeline {
   for (let row = 0; row < ranks.length; row += 1) start[row + 1]! += start[row]!;
   const kept = start[ranks.length]!;
   const made: JobTimeline = {
-    fromMs: Date.parse(answer.from), endUs: (Date.parse(answer.to) - Date.parse(answer.from)) * 1000, ranks, communicators: answer.communicators, clocks: answer.clocks, primitives,
+    fromMs: Date.parse(answer.from), endUs: (Date.parse(answer.to) - Date.parse(answer.from)) * 1000, ranks, hiddenRanks: answer.ranks.length - ranks.length, communicators: answer.communicators, clocks: answer.clocks, primitives,
     start, row: new Uint16Array(kept), comm: new Uint16Array(kept), call: new Uint32Array(kept), primitive: new Uint8Array(kept),
-    called: new Int32Array(kept), last: new Int32Array(kept), completed: new Int32Array(kept),
+    called: new Float64Array(kept), last: new Float64Array(kept), completed: new Float64Array(kept),
     every: Math.max(1, ...answer.communicators.map((one) => one.every)),
   };
   const next = start.slice();
@@ -183,7 +186,8 @@ export function clockWords({ clocks }: Pick<JobTimeline, "clocks">): string {
 }
 
 /** What the answer holds, in words. */
-export function heldWords({ call, ranks, communicators, every }: JobTimeline): string {
+export function heldWords({ call, ranks, hiddenRanks, communicators, every }: JobTimeline): string {
   const which = every > 1 ? `, one of ${integer(every)} calls` : "";
-  return `${integer(call.length)} operations of ${plural(ranks.length, "rank")} in ${communicators.length > 2 ? plural(communicators.length, "communicator") : list(communicators.map((one) => one.name ?? one.id))}${which}`;
+  const hidden = hiddenRanks > 0 ? `; ${plural(hiddenRanks, "rank")} with higher numbers ${hiddenRanks === 1 ? "is" : "are"} not shown` : "";
+  return `${integer(call.length)} operations of ${plural(ranks.length, "rank")} in ${communicators.length > 2 ? plural(communicators.length, "communicator") : list(communicators.map((one) => one.name ?? one.id))}${which}${hidden}`;
 }

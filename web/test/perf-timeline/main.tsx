@@ -11,10 +11,10 @@ import { TimelineCanvas } from "../../src/view/job-timeline";
 function made(nRanks: number, calls: number): JobTimeline {
   const n = nRanks * calls;
   const of: JobTimeline = {
-    fromMs: Date.parse("2026-03-01T03:00:00Z"), endUs: calls * 10_000, clocks: [], primitives: ["all_reduce"], every: 1,
+    fromMs: Date.parse("2026-03-01T03:00:00Z"), endUs: calls * 10_000, hiddenRanks: 0, clocks: [], primitives: ["all_reduce"], every: 1,
     ranks: Array.from({ length: nRanks }, (_, rank) => ({ rank, host: `host-${rank >> 3}`, pid: rank })), communicators: [{ id: "c", name: "world", n_ranks: nRanks, every: 1 }],
     start: Uint32Array.from({ length: nRanks + 1 }, (_, row) => row * calls), row: new Uint16Array(n), comm: new Uint16Array(n), call: new Uint32Array(n), primitive: new Uint8Array(n),
-    called: new Int32Array(n), last: new Int32Array(n), completed: new Int32Array(n),
+    called: new Float64Array(n), last: new Float64Array(n), completed: new Float64Array(n),
   };
   for (let row = 0, i = 0; row < nRanks; row += 1) {
     for (let call = 0; call < calls; call += 1, i += 1) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Timeline } from "../../src/api";
-import { chain, clockWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
+import { chain, clockWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, MAX_ROWS, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
 import { axis, heightPx, moved, namedRows, rowPx, scaled } from "../../src/pure/timeline-view";
 import { NOW } from "./fixture";
 import { busiest, latenessMap, waterfall, worstWords } from "../../src/pure/lateness";
@@ -55,6 +55,22 @@ test("a send has no number: it is a part of no call of others, and nobody is lat
   expect(chain(of, 0)).toEqual([0]);
   expect(latenessMap(of, 0).calls).toEqual([]);
   expect(operationWords(of, 0, (host) => host)).toMatch(/^rank 0 on host-0: AllReduce of world: /);
+});
+
+test("a call long before the answer begins, of what hung for an hour, is as long ago as it was", () => {
+  const hourMs = 3_600_000;
+  const of = load(answer([[0, 0, 1, -hourMs, -hourMs + 1, 100], [1, 0, 1, 0, 0, hourMs]]));
+  expect([of.called[0], of.last[0], of.completed[0]]).toEqual([-3.6e9, -3.6e9 + 1000, 100_000]);
+  expect(of.completed[1]).toBe(3.6e9);
+  expect(operationWords(of, 0, (host) => host)).toContain("60 min of transfer");
+});
+
+test("ranks for which there is no row are counted", () => {
+  const ranks = (n: number) => Array.from({ length: n }, (_, rank) => ({ rank: n - 1 - rank, host: "h", pid: rank }));
+  const of = load(answer([], { ranks: ranks(MAX_ROWS + 104) }));
+  expect([of.ranks.length, of.ranks[0]!.rank, of.hiddenRanks]).toEqual([MAX_ROWS, 0, 104]);
+  expect(heldWords(of)).toMatch(/ of 4\u202f096 ranks in .*; 104 ranks with higher numbers are not shown$/);
+  expect(heldWords(load(answer([], { ranks: ranks(MAX_ROWS) })))).not.toContain("not shown");
 });
 
 test("an operation is found under the pointer, or beside it within the slack, and only in its row", () => {
