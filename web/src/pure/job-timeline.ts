@@ -185,6 +185,11 @@ export function clockWords({ clocks }: Pick<JobTimeline, "clocks">): string {
   return `hosts aligned within ${duration(worst.error_s)}${by}`;
 }
 
+/** Of an answer without operations: the daemon's own words say that there are none, and why. */
+export function emptyWords({ lacks }: Pick<Timeline, "lacks">): string {
+  return lacks.length > 0 ? lacks.join(" ") : "No operation that ran in this time was told.";
+}
+
 /** What the answer holds, in words. */
 export function heldWords({ call, ranks, hiddenRanks, communicators, every }: JobTimeline): string {
   const which = every > 1 ? `, one of ${integer(every)} calls` : "";

@@ -2,7 +2,7 @@ import { useComputed, useSignal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Timeline } from "../api";
 import { plural } from "../pure/format";
-import { chain, clockWords, heldWords, hit, load, operationWords, type JobTimeline } from "../pure/job-timeline";
+import { chain, clockWords, emptyWords, heldWords, hit, load, operationWords, type JobTimeline } from "../pure/job-timeline";
 import { pyramid, type Pyramid } from "../pure/timeline-raster";
 import { clamped, heightPx, moved, rowPx, scaled, type TimeView } from "../pure/timeline-view";
 import { useApi } from "../state/api";
@@ -63,7 +63,7 @@ function Loaded({ answer, looking }: { answer: Timeline; looking: Signal<boolean
   const tab = useSignal<Tab>("timeline");
   const pinned = useSignal(-1);
   const chosen = pinned.value < of.call.length ? pinned.value : -1;
-  if (of.call.length === 0) return <p class="quiet">No operation is told of this time. {answer.lacks.join(" ")}</p>;
+  if (of.call.length === 0) return <p class="quiet">{emptyWords(answer)}</p>;
   return (
     <>
       <fieldset class="segments small">

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Timeline } from "../../src/api";
-import { chain, clockWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, MAX_ROWS, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
+import { chain, clockWords, emptyWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, MAX_ROWS, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
 import { axis, heightPx, moved, namedRows, rowPx, scaled } from "../../src/pure/timeline-view";
 import { NOW } from "./fixture";
 import { busiest, latenessMap, waterfall, worstWords } from "../../src/pure/lateness";
@@ -95,6 +95,12 @@ test("words of an operation: own time, waiting, transfer; own time is not told w
   const sampled = load(some);
   expect(ownBefore(sampled, 1)).toBeUndefined();
   expect(heldWords(sampled)).toBe("3 operations of 4 ranks in world and tp-0, one of 16 calls");
+});
+
+test("that there is no operation is said once", () => {
+  const told = "No operation that ran in this time was told. Ask for another time.";
+  expect(emptyWords({ lacks: [told] })).toBe(told);
+  expect(emptyWords({ lacks: [] })).toBe("No operation that ran in this time was told.");
 });
 
 test("how far clocks are trusted is said", () => {
