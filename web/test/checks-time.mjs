@@ -84,6 +84,15 @@ export const timeChecks = {
     await has(page, "#incidents time", "datetime", /[+-]\d\d:\d\d$/);
   },
 
+  async "where each step goes: the slowest sixteen, who is not shown, and no name of a host too long for it"({ open }) {
+    const { page } = await open("slow-many", { at: "#/jobs/moe-pretrain" });
+    await counts(page, "#pace .pace li", 16);
+    await says(page, "#pace", /A step takes 1\.72 s.*rank 613 .*1\.54 s of its own, usual 1\.23 s;.*and 1.008 more, none slower/s);
+    const { page: long } = await open("long-hosts", { at: "#/jobs/llm-7b-pretrain" });
+    await counts(long, "#pace .pace li", 16);
+    await fits(long, "long names of hosts");
+  },
+
   async "how each rank spends its time: own, waiting, transfer; a click says who waited for whom, drawing shows a part"({ open }) {
     const { page } = await open("slow", { at: "#/jobs/llm-7b-pretrain" });
     const canvas = "#job-timeline canvas";

@@ -48,3 +48,18 @@ export function timeline({ nRanks = 8, perHost = 2, calls = 200, slow = 5, extra
     ranks: Array.from({ length: nRanks }, (_, rank) => ({ rank, host: hostName(Math.floor(rank / perHost)), pid: 20_000 + rank * 7 })), operations,
   };
 }
+
+/** Where the steps of `nRanks` ranks go, the slowest `limit` of them, as `jobs/J/pace` tells it: rank `slow` computes longer, and its next has long steps. */
+export function pace({ job, nRanks, perHost = 2, slow = 5, limit = 64, hostName }) {
+  const step = 1.72;
+  const ranks = Array.from({ length: nRanks }, (_, i) => {
+    const rank = (slow + i) % nRanks;
+    const own = i === 0 ? 1.54 : 1.23 + 0.01 * ((rank * 7) % 5) / 5;
+    const longer = i === 1 ? 0.06 : 0;
+    return {
+      process: `${hostName(Math.floor(rank / perHost))}/${20_000 + rank * 7}/1`, host: hostName(Math.floor(rank / perHost)), pid: 20_000 + rank * 7, global_rank: rank, class: 0, step_seconds: step, has_steps: true,
+      own_seconds: own, usual_own_seconds: 1.23, in_operations_seconds: step * (1 - longer) - own, longer_share: longer, by_device: true,
+    };
+  });
+  return { job, step_seconds: step, n_ranks: nRanks, n_unknown: 3, ranks: ranks.slice(0, limit) };
+}

@@ -9,7 +9,7 @@ import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
-import { timeline } from "./fixtures-time.mjs";
+import { pace, timeline } from "./fixtures-time.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -182,6 +182,7 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs" && path[2] === "timeline") return timelineOf(state, query, send);
+  if (path[0] === "jobs" && path[2] === "pace") return paceOf(state, all, path[1], query, send);
   if (path[0] === "jobs" && path[2] !== undefined) return send(undefined);
   if (path[0] === "jobs") return page(all.jobs);
   if (path[0] === "audit") {
@@ -229,6 +230,14 @@ function timelineOf({ scenario }, query, send) {
   if (!scenario.startsWith("slow")) return send(undefined);
   const many = scenario === "slow-many" ? { nRanks: 1024, perHost: 8, calls: Math.floor(Number(query.get("limit")) / 1024), slow: 613 } : {};
   return send(timeline({ fromMs: Date.parse(query.get("from")), ...many }));
+}
+
+/** As the timeline; and where names of hosts are long, as rows have them. */
+function paceOf({ scenario }, all, id, query, send) {
+  const job = all.jobs.find((one) => one.id === id);
+  if (job === undefined || !(scenario.startsWith("slow") || scenario.startsWith("long"))) return send(undefined);
+  const perHost = Math.ceil(job.n_processes / job.hosts.length);
+  send(pace({ job: id, nRanks: job.n_processes, perHost, slow: scenario === "slow-many" ? 613 : 5, limit: Number(query.get("limit") ?? 64), hostName: (i) => job.hosts[i] }));
 }
 
 const SEVERITIES = ["info", "warning", "critical"];

@@ -36,7 +36,10 @@ export function JobPace({ job, level }: { job: Job; level: JobLevel | undefined 
           </ul>
           {hidden !== "" && <p class="quiet">{hidden}</p>}
           <p class="pace-legend quiet">
-            <i class="pace-usual" /> own time, as usual <i class="pace-beyond" /> own time beyond that <i class="pace-longer" /> long steps <i class="pace-operations" /> in collectives: waiting or moving bytes
+            <span><i class="pace-usual" />own time, as usual</span>
+            <span><i class="pace-beyond" />own time beyond that</span>
+            <span><i class="pace-longer" />what long steps took longer</span>
+            <span><i class="pace-operations" />in collectives: waiting or moving bytes</span>
           </p>
         </>
       )}
