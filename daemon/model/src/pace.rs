@@ -112,6 +112,7 @@ impl Pace {
         let is_device = told.basis == i32::from(TimeBasis::Started);
         if is_device != std::mem::replace(&mut self.is_device, is_device) {
             self.points.clear();
+            self.long_steps.clear();
         }
         self.stamp = stamp;
         self.operations_per_step = told.operations_per_step;

@@ -30,8 +30,9 @@ pub(super) struct Measured {
     pub(super) operations: f64,
     /// Bytes per second that were asked for.
     pub(super) bytes: f64,
-    /// Since when it is known, by our clock.
+    /// Since when it is known, and when the newest of it was told, by our clock.
     pub(super) since: Timestamp,
+    pub(super) told: Timestamp,
 }
 
 /// A part of the window.
@@ -72,14 +73,20 @@ impl Measured {
         let sum = |steps: &mut dyn Iterator<Item = LongStep>| steps.map(|step| step.longer).sum::<Duration>();
         let in_long = sum(&mut long_in(first.operations)).min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
+        // Less than half a step may be a time without collectives, or one pause that goes on: no step took so long so far.
+        let least = (per_step / 2).max(1);
         let parts = points.get(at..)?.windows(2).filter_map(|pair| match pair {
-            // Less than a step may be a time without collectives.
-            [from, to] if covered(from, to) >= step.max(SHORTEST_PART) => Some(Part {
-                at: from.at,
-                own: share(to.own.saturating_sub(from.own), covered(from, to)),
-                operations: real(to.operations.saturating_sub(from.operations))
-                    / covered(from, to).as_secs_f64(),
-            }),
+            [from, to]
+                if covered(from, to) >= step.max(SHORTEST_PART)
+                    && to.operations.saturating_sub(from.operations) >= least =>
+            {
+                Some(Part {
+                    at: from.at,
+                    own: share(to.own.saturating_sub(from.own), covered(from, to)),
+                    operations: real(to.operations.saturating_sub(from.operations))
+                        / covered(from, to).as_secs_f64(),
+                })
+            }
             _ => None,
         });
         Some(Self {
@@ -95,6 +102,7 @@ impl Measured {
             operations: real(newest.operations.saturating_sub(first.operations)) / span.as_secs_f64(),
             bytes: real(newest.issued_bytes.saturating_sub(first.issued_bytes)) / span.as_secs_f64(),
             since: oldest.at,
+            told: newest.at,
             long,
         })
     }

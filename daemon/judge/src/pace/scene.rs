@@ -27,17 +27,23 @@ impl<'m> Scene<'m> {
     /// Of a job.
     pub(super) fn of(model: &'m Model, job: &'m Job, now: Timestamp) -> Self {
         let living: Vec<&Process> = job.processes(model).filter(|process| process.is_living()).collect();
-        let n_processes = living.len();
+        let n_processes = living.iter().filter(|process| process.has_communicators()).count();
         let ranks = living.iter().filter_map(|process| {
             let mut measured = Measured::of(process.pace()?, now)?;
             measured.long.iter_mut().for_each(|step| step.began = model.ours(process, step.began));
             Some(Rank { process, measured })
         });
-        let ranks: Vec<Rank<'m>> = ranks.collect();
+        let ranks = of_one_time(ranks.collect());
         let classes = if living.iter().any(|process| is_piped(process)) {
-            by_stage(ranks, n_processes)
+            let across = across_stages(&ranks);
+            joined(ranks, |comm, local| {
+                let n_ranks = local.facts().map_or(0, |facts| facts.n_ranks as usize);
+                n_ranks < n_processes
+                    && has(local, |primitive| !is_pipe(primitive))
+                    && !across.contains(&comm)
+            })
         } else {
-            vec![ranks]
+            joined(ranks, |_, _| true)
         };
         Self { classes, n_processes }
     }
@@ -59,19 +65,23 @@ fn is_piped(process: &Process) -> bool {
     process.locals().any(|(_, local)| has(local, is_pipe))
 }
 
-/// Who takes part in collectives together does the same work, but for those that all of the job take part in, and those that join
-/// several stages, as for embeddings or for the norm of all gradients.
-fn by_stage(ranks: Vec<Rank<'_>>, n_processes: usize) -> Vec<Vec<Rank<'_>>> {
-    let across = across_stages(&ranks);
+/// Without those of which the others have told more: parts of different times cannot be compared.
+fn of_one_time(mut ranks: Vec<Rank<'_>>) -> Vec<Rank<'_>> {
+    let newest = ranks.iter().map(|rank| rank.measured.told).max().unwrap_or_default();
+    ranks.retain(|rank| newest.since(rank.measured.told) <= APART.max(rank.measured.step));
+    ranks
+}
+
+/// Who takes part in something together does the same work: in anything, or, of a pipeline, in collectives; but not in those that all of
+/// the job take part in, and in those that join several stages, as for embeddings or for the norm of all gradients.
+fn joined(ranks: Vec<Rank<'_>>, joins: impl Fn(CommunicatorId, &Local) -> bool) -> Vec<Vec<Rank<'_>>> {
     let mut stages = Stages { parents: (0..ranks.len()).collect() };
     let mut first: HashMap<CommunicatorId, usize> = HashMap::new();
     for (at, rank) in ranks.iter().enumerate() {
         for (comm, local) in
             rank.process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
         {
-            let n_ranks = local.facts().map_or(0, |facts| facts.n_ranks as usize);
-            if n_ranks < n_processes && has(local, |primitive| !is_pipe(primitive)) && !across.contains(&comm)
-            {
+            if joins(comm, local) {
                 let other = *first.entry(comm).or_insert(at);
                 stages.join(at, other);
             }
@@ -79,11 +89,9 @@ fn by_stage(ranks: Vec<Rank<'_>>, n_processes: usize) -> Vec<Vec<Rank<'_>>> {
     }
     // By their first rank, so that a class has the same place at each look.
     let mut classes: BTreeMap<usize, Vec<Rank<'_>>> = BTreeMap::new();
-    let firsts: Vec<usize> = (0..ranks.len()).map(|at| stages.root(at)).collect();
     let mut order: HashMap<usize, usize> = HashMap::new();
     for (at, rank) in ranks.into_iter().enumerate() {
-        let root = firsts.get(at).copied().unwrap_or(at);
-        let place = *order.entry(root).or_insert(at);
+        let place = *order.entry(stages.root(at)).or_insert(at);
         classes.entry(place).or_default().push(rank);
     }
     classes.into_values().collect()
@@ -140,3 +148,6 @@ impl Stages {
         }
     }
 }
+
+/// Agents tell every other second at least, but for a batch that is late.
+const APART: Duration = Duration::from_secs(4);

@@ -248,13 +248,16 @@ pub(super) fn quantile(mut all: Vec<f64>, part: usize) -> f64 {
 fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let processes = each.iter().map(|slow| slow.process.clone()).collect();
     let began = each.iter().filter_map(|slow| slow.began).min();
-    let n = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
+    let n_slow = each.len();
+    let n = u32::try_from(n_slow).unwrap_or(u32::MAX).max(1);
     let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
     let lost = each.iter().map(|slow| slow.lost).fold(Duration::ZERO, Duration::saturating_add) / n;
     let worst = each.into_iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
     Some(Slow {
         subject: Subject::Host(host.into()),
         kind: FindingKind::SlowHost,
+        n_like: (worst.n_like + 1).saturating_sub(n_slow),
+        more_work: None,
         processes,
         began,
         share,

@@ -280,6 +280,22 @@ fn a_long_checkpoint_between_pauses_costs_no_more_than_there_is() {
 }
 
 #[test]
+fn a_pause_that_goes_on_is_no_habit() {
+    // The account of who pauses goes on, while no operation begins.
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
+    stage.is_calm_for(20);
+    for _ in 0..14 {
+        for (rank, told) in stage.told.iter_mut().enumerate() {
+            told.covered_ns += 1_000_000_000;
+            told.own_ns += if rank == 0 { 1_000_000_000 } else { 0 };
+        }
+        stage.now_ms += 1000;
+        assert!(stage.second().is_empty());
+    }
+    stage.is_calm_for(30);
+}
+
+#[test]
 fn numbers_that_cannot_be_accuse_nobody_and_end_nothing() {
     let most = u64::MAX;
     let hostile = [
