@@ -711,11 +711,11 @@ export type JobLevel = {
 export type JobPace = {
   /** Job. */
   job: string;
-  /** All ranks of which it is known, those beyond the limit too. */
+  /** Ranks of which it is known. */
   n_ranks: number;
   /** Processes of which it is not known: their agents do not tell, or have not for long enough. */
   n_unknown: number;
-  /** Ranks, the slowest of their like first. */
+  /** Ranks, the slowest of their like first, as many as were asked for. */
   ranks: (RankPace)[];
   /** Seconds that a step took of late; each call where no step was found in the order of the calls. Absent: not known. */
   step_seconds?: number;
