@@ -231,6 +231,13 @@ impl Process {
         changed
     }
 
+    fn merge_pace(&mut self, told: Option<&batch::OwnTime>, stamp: Stamp, at: Timestamp) {
+        let Some(told) = told.filter(|_| stamp != Stamp::STORE) else { return };
+        let counters = self.locals.values().flat_map(|local| local.counters.values());
+        let issued_bytes = counters.fold(0_u64, |sum, one| sum.saturating_add(one.totals().issued_bytes));
+        self.pace.get_or_insert_default().hear(told, stamp, at, issued_bytes);
+    }
+
     fn merge_link(&mut self, told: &batch::Link, word: &mut Word<'_>) -> bool {
         let Some(primitive) = primitive(told.primitive, word.losses) else { return false };
         if told.peer >= super::limits::MAX_RANKS {

@@ -7,7 +7,6 @@ use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{self, TimeBasis};
 
 use super::agents::Stamp;
-use super::process::Process;
 
 /// The account of a process.
 #[derive(Debug, Default)]
@@ -87,7 +86,7 @@ impl Pace {
         self.is_device
     }
 
-    fn hear(&mut self, told: &batch::OwnTime, stamp: Stamp, at: Timestamp, issued_bytes: u64) {
+    pub(super) fn hear(&mut self, told: &batch::OwnTime, stamp: Stamp, at: Timestamp, issued_bytes: u64) {
         let point = Point {
             at,
             covered: Duration::from_nanos(told.covered_ns),
@@ -172,21 +171,6 @@ impl Spent {
     pub fn per_step(&self, operations_per_step: u32) -> Option<Duration> {
         let steps = crate::real(self.operations) / f64::from(operations_per_step.max(1));
         (steps > 0.0).then(|| Duration::try_from_secs_f64(self.covered.as_secs_f64() / steps).ok())?
-    }
-}
-
-impl Process {
-    /// How it spends its time. Absent: its agent does not tell.
-    #[must_use]
-    pub fn pace(&self) -> Option<&Pace> {
-        self.pace.as_deref()
-    }
-
-    pub(super) fn merge_pace(&mut self, told: Option<&batch::OwnTime>, stamp: Stamp, at: Timestamp) {
-        let Some(told) = told.filter(|_| stamp != Stamp::STORE) else { return };
-        let counters = self.locals.values().flat_map(|local| local.counters.values());
-        let issued_bytes = counters.fold(0_u64, |sum, one| sum.saturating_add(one.totals().issued_bytes));
-        self.pace.get_or_insert_default().hear(told, stamp, at, issued_bytes);
     }
 }
 

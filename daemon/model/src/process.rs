@@ -280,6 +280,12 @@ impl Process {
         self.activity.as_ref()
     }
 
+    /// How it spends its time. Absent: its agent does not tell.
+    #[must_use]
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_deref()
+    }
+
     /// What it was seen to do when somebody asked last. Absent: nobody has.
     #[must_use]
     pub fn look(&self) -> Option<&Arc<batch::Look>> {
