@@ -12,7 +12,7 @@ import { chord, counts, drawn, fits, goesTo, PATIENCE_MS, presses, says, titled,
 import { eventually, json, startDaemon, startDemo, startSimulated } from "./real.mjs";
 
 const DEGRADED = "host-2";
-const REASON = /host-2 found 1 channel/;
+const REASON = /host-2 found 1 channel|nic1 of host-2 is down/;
 
 const DEMO = {
   async "the overview names the degraded host and why"({ open }) {
