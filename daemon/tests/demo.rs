@@ -53,18 +53,6 @@ fn of_phase<'a>(report: &'a Report, phase: &'a str) -> impl Iterator<Item = &'a 
     report.communicators.iter().filter(move |one| one.phase.as_deref() == Some(phase))
 }
 
-/// Whether it is about how fast a job goes, which on a machine with other work changes from second to second.
-fn is_of_pace(kind: FindingKind) -> bool {
-    matches!(
-        kind,
-        FindingKind::ComputeStraggler
-            | FindingKind::SlowHost
-            | FindingKind::UnevenWork
-            | FindingKind::SlowLink
-            | FindingKind::Slowdown
-    )
-}
-
 /// Must show 2.
 fn findings_name_the_degraded_host(report: &Report) {
     let ids: BTreeSet<&str> = of_phase(report, "degraded").map(|one| one.id.as_str()).collect();
@@ -75,7 +63,8 @@ fn findings_name_the_degraded_host(report: &Report) {
     assert_eq!(hosts(FindingKind::ChannelShortfall), BTreeSet::from(["host-2"]));
     assert_eq!(hosts(FindingKind::ChannelRegression), BTreeSet::from(["host-2"]));
     assert_eq!(hosts(FindingKind::CappedByPeer), BTreeSet::from(["host-0", "host-1", "host-3"]));
-    let is_of_channels = |one: &&Finding| one.job == TRAINING_JOB && !is_of_pace(one.finding);
+    // How fast a job goes changes from second to second on a machine with other work.
+    let is_of_channels = |one: &&Finding| one.job == TRAINING_JOB && !one.finding.is_about_pace();
     for finding in report.findings.iter().filter(is_of_channels) {
         assert!(ids.contains(finding.comm.as_str()), "only degraded communicators: {finding:?}");
         assert_eq!(finding.state, FindingState::Resolved, "{finding:?}");
@@ -85,7 +74,7 @@ fn findings_name_the_degraded_host(report: &Report) {
     }
     let firing = |phase: &str| -> Vec<&Finding> {
         let firing = report.phases.iter().filter(|one| one.phase == phase).flat_map(|one| &one.firing);
-        firing.filter(|one| !is_of_pace(one.finding)).collect()
+        firing.filter(|one| !one.finding.is_about_pace()).collect()
     };
     assert!(firing("healthy").is_empty(), "{:?}", firing("healthy"));
     assert!(firing("healed").is_empty(), "{:?}", firing("healed"));

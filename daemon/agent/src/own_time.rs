@@ -114,7 +114,7 @@ impl OwnTime {
         self.spans.retain(|span| span.to_ns.is_some_and(|end_ns| end_ns > to_ns) || span.from_ns >= to_ns);
     }
 
-    /// What is to be said, with those long gaps of `before` that were not sent.
+    /// What is to be said, with those long steps of `before` that were not sent.
     pub(super) fn tell(&mut self, before: Option<batch::OwnTime>) -> Option<batch::OwnTime> {
         if self.told.covered_ns == 0 {
             return None;
@@ -208,15 +208,15 @@ impl Steps {
         }
     }
 
-    /// The middle, and 1.48 times the middle of the distances from it.
+    /// The median, and 1.48 times the median of the distances from it.
     fn usual(&self) -> Option<(u64, u64)> {
-        let middle = |mut all: Vec<u64>| {
+        let median = |mut all: Vec<u64>| {
             let at = all.len() / 2;
             *all.select_nth_unstable(at).1
         };
         let is_enough = self.own_ns.len() >= FEWEST_STEPS;
-        let usual_ns = is_enough.then(|| middle(self.own_ns.iter().copied().collect()))?;
-        let spread_ns = middle(self.own_ns.iter().map(|own_ns| own_ns.abs_diff(usual_ns)).collect());
+        let usual_ns = is_enough.then(|| median(self.own_ns.iter().copied().collect()))?;
+        let spread_ns = median(self.own_ns.iter().map(|own_ns| own_ns.abs_diff(usual_ns)).collect());
         Some((usual_ns, spread_ns.saturating_mul(148) / 100))
     }
 }

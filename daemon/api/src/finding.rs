@@ -255,6 +255,15 @@ impl FindingKind {
         Self::Slowdown,
     ];
 
+    /// Whether it is about how fast a job goes.
+    #[must_use]
+    pub const fn is_about_pace(self) -> bool {
+        matches!(
+            self,
+            Self::ComputeStraggler | Self::SlowHost | Self::UnevenWork | Self::SlowLink | Self::Slowdown
+        )
+    }
+
     /// The word used in labels and in JSON.
     #[must_use]
     pub const fn label(self) -> &'static str {

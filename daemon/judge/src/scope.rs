@@ -30,7 +30,7 @@ impl Scope {
                 Some(Self::Hardware(finding.host.as_str().into()))
             }
             kind if is_of_job(kind) => Some(Self::Job(finding.job.as_str().into())),
-            kind if is_of_pace(kind) => Some(Self::Pace(finding.job.as_str().into())),
+            kind if kind.is_about_pace() => Some(Self::Pace(finding.job.as_str().into())),
             _ => match &finding.group {
                 Some(group) => group.parse().ok().map(Self::Summation),
                 None => finding.comm.parse().ok().map(Self::Communicator),
@@ -78,18 +78,6 @@ pub(super) fn is_of_job(kind: FindingKind) -> bool {
             | FindingKind::AsyncError
             | FindingKind::TeardownStuck
             | FindingKind::KernelFault
-    )
-}
-
-/// Whether the pace of a job is judged as a whole for this.
-pub(super) fn is_of_pace(kind: FindingKind) -> bool {
-    matches!(
-        kind,
-        FindingKind::ComputeStraggler
-            | FindingKind::SlowHost
-            | FindingKind::UnevenWork
-            | FindingKind::SlowLink
-            | FindingKind::Slowdown
     )
 }
 

@@ -67,7 +67,7 @@ pub use last_call::LastCall;
 pub use names::Name;
 pub use newcomers::{Bound, Newcomers};
 pub use older::OlderIds;
-pub use pace::{LongStep, Pace, Point, Spent};
+pub use pace::{LongStep, Pace, Point};
 pub use places::{Places, Position, Way};
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use refusals::Refusal;

@@ -45,16 +45,6 @@ pub struct LongStep {
     pub operation: u64,
 }
 
-/// What happened between two points.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of Point")]
-pub struct Spent {
-    pub covered: Duration,
-    pub own: Duration,
-    pub operations: u64,
-    pub issued_bytes: u64,
-}
-
 impl Pace {
     /// The points, oldest first.
     #[must_use]
@@ -94,6 +84,9 @@ impl Pace {
             operations: told.operations,
             issued_bytes,
         };
+        if !stamp.replaces(self.stamp) {
+            return;
+        }
         if !stamp.is_of_agent_of(self.stamp) {
             // Another agent counts anew.
             self.points.clear();
@@ -149,28 +142,11 @@ impl Pace {
     /// A second, or two steps where these are longer.
     fn apart(&self) -> Duration {
         let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return APART };
-        let spent = Spent::between(first, last);
-        spent
-            .per_step(self.operations_per_step)
-            .map_or(APART, |step| step.saturating_mul(2).clamp(APART, LONGEST_APART))
-    }
-}
-
-impl Spent {
-    fn between(first: &Point, last: &Point) -> Self {
-        Self {
-            covered: last.covered.saturating_sub(first.covered),
-            own: last.own.saturating_sub(first.own),
-            operations: last.operations.saturating_sub(first.operations),
-            issued_bytes: last.issued_bytes.saturating_sub(first.issued_bytes),
-        }
-    }
-
-    /// How long one step took; each operation where no step is known. `None`: nothing began.
-    #[must_use]
-    pub fn per_step(&self, operations_per_step: u32) -> Option<Duration> {
-        let steps = crate::real(self.operations) / f64::from(operations_per_step.max(1));
-        (steps > 0.0).then(|| Duration::try_from_secs_f64(self.covered.as_secs_f64() / steps).ok())?
+        let steps = crate::real(last.operations.saturating_sub(first.operations))
+            / f64::from(self.operations_per_step.max(1));
+        let step =
+            Duration::try_from_secs_f64(last.covered.saturating_sub(first.covered).as_secs_f64() / steps);
+        step.map_or(APART, |step| step.saturating_mul(2).clamp(APART, LONGEST_APART))
     }
 }
 

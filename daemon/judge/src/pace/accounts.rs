@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Process};
 
+use super::outliers::quantile;
 use super::scene::Scene;
-use super::slow::quantile;
 
 /// A rank of a job.
 pub struct Account<'m> {
@@ -32,7 +32,7 @@ pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Accou
     let scene = Scene::of(model, job, now);
     let mut accounts = Vec::new();
     for (class, ranks) in scene.classes.into_iter().enumerate() {
-        let usual = quantile(ranks.iter().map(|rank| rank.measured.own).collect(), 4);
+        let usual = quantile(ranks.iter().map(|rank| rank.measured.own).collect(), 25);
         accounts.extend(ranks.into_iter().map(|rank| Account {
             process: rank.process,
             class,

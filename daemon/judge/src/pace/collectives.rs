@@ -149,9 +149,10 @@ const WAY_STAYS: Duration = Duration::from_secs(150);
 const IN_COLLECTIVES: f64 = 0.25;
 /// ... for so long: some readings, after agents have heard of it ...
 const STEPS_FOR: Duration = Duration::from_secs(18);
-/// ... then not for so long, of a job that is slower than it was or has a slow link: a tenth of its time ...
+/// ... then not for so long, of a job that is slower than it was or has a slow link: with the 15 s that a level stays raised, a
+/// quarter of its time ...
 const PAUSE: Duration = Duration::from_secs(120);
-/// ... and of any other: one in forty.
+/// ... and of any other: one in seventeen.
 const PAUSE_CALM: Duration = Duration::from_secs(560);
 /// Hosts in trouble that are named.
 const HOSTS_NAMED: usize = 8;

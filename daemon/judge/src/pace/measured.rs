@@ -161,7 +161,7 @@ impl Measured {
         (steps > 1 && between.len() >= 2 && between.iter().all(near)).then_some(steps)
     }
 
-    /// How much longer its long steps are, in the middle.
+    /// How much longer its long steps are, the median.
     pub(super) fn usual_longer(&self) -> Duration {
         let mut longer: Vec<Duration> = self.long.iter().map(|step| step.longer).collect();
         longer.sort_unstable();

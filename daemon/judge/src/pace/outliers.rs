@@ -33,6 +33,18 @@ pub(super) fn outliers(values: &[f64], least: f64) -> Option<Outliers> {
     stands_out.then_some(Outliers { places, usual })
 }
 
+/// The values that so many percent of all are not above.
+pub(super) fn quantiles<const N: usize>(mut all: Vec<f64>, percent: [usize; N]) -> [f64; N] {
+    all.sort_by(f64::total_cmp);
+    percent.map(|percent| all.get(all.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default())
+}
+
+/// The value that so many percent of all are not above.
+pub(super) fn quantile(all: Vec<f64>, percent: usize) -> f64 {
+    let [value] = quantiles(all, [percent]);
+    value
+}
+
 /// Who stands out is so far from the others, as a share of how far it is from what is usual.
 const APART: f64 = 0.4;
 

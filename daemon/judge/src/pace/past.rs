@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 
+use super::outliers::quantiles;
 use super::scene::Scene;
 
 /// What a job's collectives took per step, look by look.
@@ -66,10 +67,10 @@ impl Past {
             self.usual_s.push_back(takes_s);
             return None;
         }
-        let [took_s, often_s, seldom_s] = quantiles(&self.usual_s, [50, 75, 90]);
-        let [least_s, middle_s, _] = quantiles(&self.newest_s, [0, 50, 100]);
-        let longer_s = middle_s - took_s;
-        let is_longer = middle_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
+        let [took_s, often_s, seldom_s] = quantiles(self.usual_s.iter().copied().collect(), [50, 75, 90]);
+        let [least_s, median_s] = quantiles(self.newest_s.iter().copied().collect(), [0, 50]);
+        let longer_s = median_s - took_s;
+        let is_longer = median_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
         if takes_s > seldom_s {
             self.since = self.since.or(Some(now));
         } else if !self.fires {
@@ -86,22 +87,13 @@ impl Past {
             return None;
         }
         Some(Slowdown {
-            takes: Duration::try_from_secs_f64(middle_s).ok()?,
+            takes: Duration::try_from_secs_f64(median_s).ok()?,
             took: Duration::try_from_secs_f64(took_s).ok()?,
             share: (longer_s / step.as_secs_f64()).clamp(0.0, 1.0),
             since: self.since.unwrap_or(now),
             has_steps: first.has_steps,
         })
     }
-}
-
-/// Of these shares, in percent, none is above.
-fn quantiles<const N: usize>(all: &VecDeque<f64>, percent: [usize; N]) -> [f64; N] {
-    let mut sorted: Vec<f64> = all.iter().copied().collect();
-    sorted.sort_by(f64::total_cmp);
-    percent.map(|percent| {
-        sorted.get(sorted.len().saturating_sub(1) * percent / 100).copied().unwrap_or_default()
-    })
 }
 
 /// Share of steps in own time of a class, from 0 to 1: the least of any.
@@ -120,7 +112,7 @@ const MOST_USUAL: usize = 300;
 const OTHER_BYTES: f64 = 0.15;
 /// What is so for this long is what is usual.
 const USUAL_AFTER: Duration = Duration::from_secs(3600);
-/// So many times as long as it was, in the middle, and longer than nearly all that was usual ...
+/// By the median so many times as long as it was, and longer than nearly all that was usual ...
 const LONGER: f64 = 1.2;
 /// ... and by so much of the step.
 const LEAST: f64 = 0.08;

@@ -7,7 +7,7 @@ use ringscope_api::FindingKind;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Name, real};
 
-use super::outliers::{Outliers, outliers};
+use super::outliers::{Outliers, outliers, quantile};
 use super::scene::{Rank, Scene};
 
 /// What a finding is about.
@@ -83,7 +83,7 @@ impl<'c, 'm> Class<'c, 'm> {
         let n_parts = ranks.iter().map(|rank| rank.measured.parts.len()).max().unwrap_or_default();
         let part = |back: usize| {
             let own = |rank: &Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
-            quantile(ranks.iter().filter_map(own).collect(), 4)
+            quantile(ranks.iter().filter_map(own).collect(), 25)
         };
         let mut by_host: HashMap<&'c str, usize> = HashMap::new();
         for host in ranks.iter().filter_map(host_of) {
@@ -92,10 +92,10 @@ impl<'c, 'm> Class<'c, 'm> {
         Self {
             ranks,
             parts: (0..n_parts).map(part).collect(),
-            own_with_longer: quantile(all(|rank| rank.measured.own_with_longer), 4),
-            spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 2),
-            bytes: quantile(all(|rank| rank.measured.bytes), 2),
-            operations: quantile(all(|rank| rank.measured.operations), 2),
+            own_with_longer: quantile(all(|rank| rank.measured.own_with_longer), 25),
+            spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 50),
+            bytes: quantile(all(|rank| rank.measured.bytes), 50),
+            operations: quantile(all(|rank| rank.measured.operations), 50),
             by_host,
         }
     }
@@ -236,12 +236,6 @@ fn host_of<'r>(rank: &'r Rank<'_>) -> Option<&'r str> {
 /// A share of a time. Numbers that agents told may be anything.
 fn of(time: Duration, share: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * share.max(0.0)).unwrap_or_default()
-}
-
-/// One of `part` of all is not above it.
-pub(super) fn quantile(mut all: Vec<f64>, part: usize) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all.get(all.len().saturating_sub(1) / part).copied().unwrap_or_default()
 }
 
 /// The slowest stands for its host; what it costs is what its ranks cost in the mean, for the longest of them is so by chance too.

@@ -98,7 +98,7 @@ impl Stage {
         let batch = Batch { agent_id: self.agent.to_owned(), ..batch(self.s + 1, self.s, processes) };
         self.model.apply(&batch, at(self.s));
         self.diagnosis.update(&self.model, None, at(self.s));
-        let firing = self.diagnosis.firing().filter(|finding| crate::scope::is_of_pace(finding.finding));
+        let firing = self.diagnosis.firing().filter(|finding| finding.finding.is_about_pace());
         firing.cloned().collect()
     }
 

@@ -181,10 +181,10 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
             time(usual)
         ),
         How::Intermittent => {
-            format!("{takes} much longer than usual outside of collectives in some {step}s, {like} not")
+            format!("{takes} much longer than usual outside of collectives in some {step}s, unlike {like}")
         }
         How::Periodic { steps, longer } => format!(
-            "{takes} {} longer outside of collectives every {} {step}s, {like} not: looks like a checkpoint, an evaluation or \
+            "{takes} {} longer outside of collectives every {} {step}s, unlike {like}: looks like a checkpoint, an evaluation or \
              the garbage collector",
             time(longer),
             steps
