@@ -2,6 +2,7 @@ import type { Job, JobLevel, JobPace as Pace } from "../api";
 import { more, paceRows, paceSummary } from "../pure/pace";
 import { useApi } from "../state/api";
 import * as store from "../state/store";
+import { Export } from "./export";
 import { Panel } from "./panel";
 import { withCommands } from "./with-commands";
 
@@ -11,12 +12,13 @@ const EVERY_MS = 5_000;
 
 /** Where each rank's step goes: who has the longest time of its own makes the others wait. */
 export function JobPace({ job, level }: { job: Job; level: JobLevel | undefined }) {
-  const pace = useApi<Pace>(`jobs/${encodeURIComponent(job.id)}/pace?limit=${SHOWN}`, { on: "never", everyMs: EVERY_MS }).value;
+  const path = `jobs/${encodeURIComponent(job.id)}/pace?limit=${SHOWN}`;
+  const pace = useApi<Pace>(path, { on: "never", everyMs: EVERY_MS }).value;
   if (pace === undefined || job.state === "ended" || job.state === "imported") return null;
   const rows = paceRows(pace);
   const hidden = more(pace);
   return (
-    <Panel id="pace" title="Where each step goes">
+    <Panel id="pace" title="Where each step goes" aside={<Export path={path} name={`pace-${job.id}`} />}>
       <p class="quiet">{withCommands(paceSummary(pace, store.nowMs.value - Date.parse(job.first_seen), level))}</p>
       {rows.length > 0 && (
         <>

@@ -9,6 +9,7 @@ import { useApi } from "../state/api";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
 import { reset, zoom } from "../state/zoom";
+import { Export } from "./export";
 import { LatenessPanel, OneCall } from "./lateness";
 import { MIN_DRAG_PX } from "./lines";
 import { Panel } from "./panel";
@@ -52,7 +53,7 @@ export function JobTimelinePanel({ job }: { job: string }) {
   // A daemon that knows no such thing may know the job all the same.
   if (missing || (value !== undefined && value.operations === undefined)) return null;
   return (
-    <Panel id="job-timeline" title="Time of each rank">
+    <Panel id="job-timeline" title="Time of each rank" aside={<Export path={held.current.path} name={`timeline-of-ranks-${job}`} />}>
       {value === undefined ? <p class="quiet">{refused ?? "Asking for the operations …"}</p> : <Loaded answer={value} looking={looking} />}
     </Panel>
   );
