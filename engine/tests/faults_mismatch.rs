@@ -12,9 +12,13 @@ use common::{Job, Rank, fault_program, folder};
 
 /// What all ranks say; one of them has the other script.
 fn said(program: &Path, scripts: [&str; 2], odd: usize, n_ranks: usize, shm: bool) -> Vec<String> {
+    said_by(program, &|rank| scripts[usize::from(rank == odd)], n_ranks, shm)
+}
+
+fn said_by<'a>(program: &Path, script: &dyn Fn(usize) -> &'a str, n_ranks: usize, shm: bool) -> Vec<String> {
     let environment = |rank: usize| {
         vec![
-            ("SCRIPT".to_owned(), scripts[usize::from(rank == odd)].to_owned()),
+            ("SCRIPT".to_owned(), script(rank).to_owned()),
             ("RSCCL_SHM_DISABLE".to_owned(), if shm { "0" } else { "1" }.to_owned()),
             ("RSCCL_TIMEOUT_S".to_owned(), "120".to_owned()),
         ]
@@ -64,6 +68,26 @@ fn the_rank_with_the_other_call_is_named_and_nobody_else() {
                 let accused = one.split(" called ").next().unwrap();
                 assert!(accused.contains(&name) && !accused.contains(" and rank "), "{case}");
             }
+        }
+    }
+}
+
+/// While the two that have met cannot tell whose call is the other one, those are waited for who still compute.
+#[test]
+fn who_comes_later_than_a_beat_decides_whose_call_is_the_other_one() {
+    let program = fault_program(&folder("mismatch-later"));
+    let scripts = [
+        "all_reduce:10 all_reduce:99",
+        "all_reduce:10 all_reduce:100",
+        "all_reduce:10 late:2500 all_reduce:100",
+    ];
+    for shm in [true, false] {
+        for one in said_by(&program, &|rank| scripts[rank.min(2)], 5, shm) {
+            let accused = one.split(" called ").next().unwrap();
+            assert!(
+                accused.contains("rank 0 (host-1, ") && !accused.contains(" and rank "),
+                "shm {shm}: {one}"
+            );
         }
     }
 }

@@ -5,6 +5,7 @@
  *                all_reduce:COUNT:TYPE:OP  reduce:COUNT:TYPE:OP:ROOT  reduce_scatter:COUNT:TYPE:OP
  *                all_gather:COUNT:TYPE     broadcast:COUNT:TYPE:ROOT  scatter:COUNT:TYPE:ROOT  send:COUNT:PEER  recv:COUNT:PEER
  *                pause                     says PAUSED and does nothing for ever
+ *                late:MS                   does nothing for so many milliseconds
  *                alive                     says ALIVE
  *                ask                       says ASK and waits for a byte on the standard input
  *   chaos      primitives of random sizes, results checked, until an error; says INIT before init and READY after it
@@ -90,6 +91,7 @@ static ncclResult_t step(char* text) {
   if (!strcmp(name, "alive")) return say("ALIVE"), ncclSuccess;
   if (!strcmp(name, "ask")) return say("ASK"), getchar() == EOF ? ncclInternalError : ncclSuccess;
   size_t count = (size_t)word(&rest, none, 1);
+  if (!strcmp(name, "late")) return usleep((useconds_t)count * 1000), ncclSuccess;
   void *from = send_values, *to = recv_values;
   if (!strcmp(name, "send")) return ncclSend(from, count, ncclFloat32, word(&rest, none, 0), comm, stream);
   if (!strcmp(name, "recv")) return ncclRecv(to, count, ncclFloat32, word(&rest, none, 0), comm, stream);

@@ -40,10 +40,19 @@ pub(crate) fn verdict(ranks: &[Known], names: &[String], timeout_ms: u64) -> Opt
 /// How calls of one name can differ.
 pub(crate) const OTHER_CALL: &str = "with another count, data type, operator, root or algorithm";
 
+/// Calls that do not fit together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// Who called what, and what the others called.
+    pub(crate) what: String,
+    /// As many ranks made the other call: who is named may be the wrong one, while some have not said what they called.
+    pub(crate) is_tie: bool,
+}
+
 /// Ranks that stand in collectives of one number which are not the same: they cannot meet, so nobody needs to wait. Those
 /// who called what fewer ranks called are named; of as many, those that come later. `how` says how calls of the same name may
 /// differ.
-pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<String> {
+pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<Mismatch> {
     let mut calls: Vec<(&Stuck, Vec<usize>)> = Vec::new();
     for (rank, stuck) in ranks.iter().enumerate().filter_map(|(rank, known)| Some((rank, collective(known)?)))
     {
@@ -63,7 +72,7 @@ pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<S
 
 /// The same by what ranks have called last, where they have told that: the first number at which their calls differ, though
 /// some of them may be past it. All that comes after follows from that.
-pub(crate) fn first_mismatch(ranks: &[Known], names: &[String], name_of: NameOf) -> Option<String> {
+pub(crate) fn first_mismatch(ranks: &[Known], names: &[String], name_of: NameOf) -> Option<Mismatch> {
     let mut by_number: BTreeMap<u64, Vec<(Call, Vec<usize>)>> = BTreeMap::new();
     for (rank, call) in
         ranks.iter().enumerate().flat_map(|(rank, one)| one.calls().map(move |call| (rank, call)))
@@ -92,16 +101,18 @@ pub(crate) fn is_told(ranks: &[Known]) -> bool {
 }
 
 /// Of calls with one number, and who made them: the one that is named.
-fn rare_one(mut calls: Vec<(String, Vec<usize>)>, names: &[String], how: &str) -> Option<String> {
+fn rare_one(mut calls: Vec<(String, Vec<usize>)>, names: &[String], how: &str) -> Option<Mismatch> {
     calls.sort_by_key(|(_, callers)| (std::cmp::Reverse(callers.len()), callers.first().copied()));
     let [(usual, most), (theirs, few), ..] = &calls[..] else { return None };
     let all = |callers: &[usize]| name_all(names, callers);
+    let is_tie = few.len() == most.len();
     let (few, most) = (all(few), all(most));
-    Some(if theirs == usual {
+    let what = if theirs == usual {
         format!("{few} called {theirs} {how} than {most}")
     } else {
         format!("{few} called {theirs} instead of {usual} as {most}")
-    })
+    };
+    Some(Mismatch { what, is_tie })
 }
 
 impl Known {
@@ -336,7 +347,8 @@ mod tests {
             Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true, ..Account::default() })
         };
         let names = ["a".to_owned(), "b".to_owned()];
-        let said = |other| mismatch(&[with("all_reduce #7", 1), other], &names, OTHER_CALL);
+        let said =
+            |other| mismatch(&[with("all_reduce #7", 1), other], &names, OTHER_CALL).map(|found| found.what);
         assert_eq!(
             said(with("all_gather #7", 2)).unwrap(),
             "b called all_gather #7 instead of all_reduce #7 as a"
@@ -354,18 +366,20 @@ mod tests {
             Known::Here(Account { issued: 8, stuck: Some(stuck), busy: true, ..Account::default() })
         };
         let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
-        let said = |ranks: [Known; 4]| mismatch(&ranks, &names, "otherwise").unwrap();
-        assert_eq!(
-            said([at(7, 2), at(7, 1), idle(7), at(7, 1)]),
-            "a called all_reduce #7 otherwise than b and d"
+        let said = |ranks: [Known; 4], what: &str, is_tie| {
+            let found = mismatch(&ranks, &names, "otherwise").unwrap();
+            assert_eq!(found, Mismatch { what: what.to_owned(), is_tie });
+        };
+        said([at(7, 2), at(7, 1), idle(7), at(7, 1)], "a called all_reduce #7 otherwise than b and d", false);
+        said(
+            [at(7, 1), at(7, 1), at(7, 2), at(6, 3)],
+            "c called all_reduce #7 otherwise than a and b",
+            false,
         );
-        assert_eq!(
-            said([at(7, 1), at(7, 1), at(7, 2), at(6, 3)]),
-            "c called all_reduce #7 otherwise than a and b"
-        );
-        assert_eq!(
-            said([at(7, 1), at(7, 2), at(7, 2), at(7, 1)]),
-            "b and c called all_reduce #7 otherwise than a and d"
+        said(
+            [at(7, 1), at(7, 2), at(7, 2), at(7, 1)],
+            "b and c called all_reduce #7 otherwise than a and d",
+            true,
         );
     }
 
@@ -391,7 +405,7 @@ mod tests {
             past(&[call(6, 4), call(7, 4)]),
         ];
         let said = first_mismatch(&ranks, &names, name_of);
-        assert_eq!(said.unwrap(), "a called broadcast #7 instead of all_reduce #7 as b and c");
+        assert_eq!(said.unwrap().what, "a called broadcast #7 instead of all_reduce #7 as b and c");
         assert_eq!(
             first_mismatch(&[past(&[call(7, 4)]), past(&[call(8, 4)]), Known::Left], &names, name_of),
             None

@@ -34,6 +34,9 @@ const FAREWELL_WAIT: Duration = Duration::from_millis(300);
 /// So long rank 0 waits for all ranks to say what they are in, where calls do not fit together. Who does not say so is in no
 /// call, or computes; who has seen the mismatch waits longer for the verdict.
 const DISPUTE_WAIT: Duration = Duration::from_millis(600);
+/// The same while as many ranks are known to have called the one thing as the other: on a machine that does much else, those
+/// who would decide it may be slow to say so. Shorter than who has seen the mismatch waits.
+const TIE_WAIT: Duration = Duration::from_secs(6);
 /// Who has nobody to ask sleeps until a connection comes: any long time.
 const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 
@@ -98,6 +101,14 @@ struct Dispute {
     seen: Failure,
     how: String,
     until: Instant,
+    until_though_tied: Instant,
+}
+
+impl Dispute {
+    /// When it is to be looked at again, should nobody say anything.
+    fn next_look(&self, now: Instant) -> Instant {
+        if now < self.until { self.until } else { self.until_though_tied }
+    }
 }
 
 /// Starts the watcher.
@@ -160,7 +171,7 @@ impl Watcher {
                 self.beat(now, next_beat);
                 next_beat = now + self.beat;
             }
-            let due = self.dispute.iter().fold(next_beat, |due, dispute| due.min(dispute.until));
+            let due = self.dispute.iter().fold(next_beat, |due, dispute| due.min(dispute.next_look(now)));
             self.sleep(due.saturating_duration_since(now));
             self.health.watcher.reset();
             self.accept();
@@ -213,7 +224,7 @@ impl Watcher {
     }
 
     /// Asks the accounts why nothing moves. A rank that is silent is not judged by an old one: its silence will tell.
-    fn look_into_stalls(&self, now: Instant) {
+    fn look_into_stalls(&mut self, now: Instant) {
         let mut known = vec![Known::Here(self.health.activity.account()); self.names.len()];
         for peer in &self.peers {
             let is_fresh = now.saturating_duration_since(peer.heard) <= 2 * self.beat;
@@ -225,8 +236,10 @@ impl Watcher {
         }
         let stillness_ms = u64::try_from(self.stillness.as_millis()).unwrap_or(u64::MAX);
         let differs = || mismatch(&known, &self.names, OTHER_CALL);
-        if let Some(what) = first_mismatch(&known, &self.names, self.name_of).or_else(differs) {
-            self.health.fail(Failure::new(5, what));
+        if let Some(found) = first_mismatch(&known, &self.names, self.name_of).or_else(differs) {
+            // Some may not have come to it yet.
+            let failure = Failure { code: 5, what: found.what, mismatch: Some(OTHER_CALL.to_owned()) };
+            self.adopt(failure, None);
         } else if let Some(what) = verdict(&known, &self.names, stillness_ms).or_else(|| {
             abandoned(&known, &self.names, u64::try_from(2 * self.beat.as_millis()).unwrap_or(u64::MAX))
         }) {
@@ -323,11 +336,11 @@ impl Watcher {
         let others = self.peers.iter_mut().enumerate().filter(|(index, _)| Some(*index) != from);
         others.for_each(|(_, peer)| peer.account = None);
         self.tell_all(&Control::Ask);
-        if from.is_some() {
-            self.health.activity.ask();
-            self.health.wake_runner();
-        }
-        self.dispute = Some(Dispute { seen: failure, how, until: clock::now() + DISPUTE_WAIT });
+        self.health.activity.ask();
+        self.health.wake_runner();
+        let now = clock::now();
+        let (until, until_though_tied) = (now + DISPUTE_WAIT, now + TIE_WAIT);
+        self.dispute = Some(Dispute { seen: failure, how, until, until_though_tied });
     }
 
     /// Once all have said what they are in, or have had the time for it, who called what nobody else called is named.
@@ -338,10 +351,15 @@ impl Watcher {
         for peer in &self.peers {
             known[peer.peer.rank] = if peer.gone { Known::Left } else { here(&peer.account) };
         }
-        if is_told(&known) || clock::now() >= dispute.until {
-            let what = first_mismatch(&known, &self.names, self.name_of)
-                .or_else(|| mismatch(&known, &self.names, &dispute.how))
-                .unwrap_or_else(|| dispute.seen.what.clone());
+        let now = clock::now();
+        if is_told(&known) || now >= dispute.until {
+            let found = first_mismatch(&known, &self.names, self.name_of)
+                .or_else(|| mismatch(&known, &self.names, &dispute.how));
+            let is_tie = found.as_ref().is_none_or(|found| found.is_tie);
+            if is_tie && !is_told(&known) && now < dispute.until_though_tied {
+                return;
+            }
+            let what = found.map_or_else(|| dispute.seen.what.clone(), |found| found.what);
             self.health.fail(Failure::new(dispute.seen.code, what));
             self.dispute = None;
             self.speak();
