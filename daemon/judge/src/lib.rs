@@ -12,6 +12,7 @@ pub mod coverage;
 mod facts;
 mod faults;
 mod gather;
+mod guard;
 pub mod hangs;
 mod hardware;
 pub mod health;
@@ -295,11 +296,20 @@ impl Diagnosis {
         self.ledger.firing_of_summation(group)
     }
 
+    /// Since when nothing can be said of a job, because a look at it ended with an error of the judge's own. `None`: it can.
+    #[must_use]
+    pub fn cannot_judge(&self, job: &Name) -> Option<Timestamp> {
+        self.jobs.failed_at(job).into_iter().chain(self.paces.failed_at(job)).min()
+    }
+
     /// What was left out, by reason; cumulative.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
-        let left_out =
-            [("finding_limit", self.ledger.n_left_out()), ("incident_limit", self.incidents.n_left_out())];
+        let left_out = [
+            ("finding_limit", self.ledger.n_left_out()),
+            ("incident_limit", self.incidents.n_left_out()),
+            ("judge_panic", self.jobs.n_panics().saturating_add(self.paces.n_panics())),
+        ];
         let all = left_out.into_iter().chain(self.jobs.left_out()).filter(|(_, events)| *events > 0);
         all.map(|(reason, events)| (reason.to_owned(), events)).collect()
     }

@@ -407,6 +407,15 @@ pub fn unseen_there(why: &str) -> Standing {
     standing(Condition::Unknown, why.to_owned())
 }
 
+/// How a job stands that could not be judged since then.
+#[must_use]
+pub fn not_judged(since: Timestamp) -> Standing {
+    let since = clock(since);
+    let reason =
+        format!("not judged since {since}: an error of ringscope's own, which the daemon's log tells");
+    standing(Condition::Unknown, reason)
+}
+
 fn standing(condition: Condition, reason: String) -> Standing {
     Standing { condition, reason, waits: false }
 }

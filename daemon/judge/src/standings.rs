@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::Diagnosis;
 use crate::standing::{
-    Calls, Evidence, NOBODY_THERE, Watched, condition_of, is_hang, of_process, of_whole, unseen_there,
+    Calls, Evidence, NOBODY_THERE, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
+    unseen_there,
 };
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
@@ -20,6 +21,7 @@ use ringscope_wire::batch::{CollectorState, OperationState};
 /// What all standings of one view need of the findings, looked at once.
 pub struct Standings<'a> {
     model: &'a Model,
+    diagnosis: &'a Diagnosis,
     now: Timestamp,
     /// By whether it was imported, host and number.
     by_process: HashMap<(bool, &'a str, u32), &'a Finding>,
@@ -56,6 +58,7 @@ impl<'a> Standings<'a> {
     ) -> Self {
         let mut all = Self {
             model,
+            diagnosis,
             now,
             by_process: HashMap::new(),
             by_rank: HashMap::new(),
@@ -173,7 +176,12 @@ impl<'a> Standings<'a> {
         let counts = |process: &&Process| is_over || !has_ended_well(process);
         let processes = job.present(self.model, self.now).filter(counts);
         let finding = self.by_job.get(&**id).copied();
-        self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"))
+        let standing =
+            self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"));
+        match self.diagnosis.cannot_judge(id) {
+            Some(since) if standing.condition <= Condition::Unknown => not_judged(since),
+            _ => standing,
+        }
     }
 
     /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does.

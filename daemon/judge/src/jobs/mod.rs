@@ -21,6 +21,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{Finding, FindingState, Severity};
 use ringscope_model::{Job, Model, Name, ProcessState};
 
+use super::guard::Guard;
 use super::hangs::{Judge, Settings, Wait};
 use super::judgement::Judgement;
 use super::ledger::ENDED_WELL;
@@ -36,6 +37,7 @@ pub(super) struct Jobs {
     /// Jobs of which the store remembers something, until the first look.
     restored: BTreeMap<Name, Watched>,
     left_out: BTreeMap<&'static str, u64>,
+    guard: Guard,
 }
 
 /// One job.
@@ -96,12 +98,13 @@ impl Jobs {
         now: Timestamp,
     ) -> Vec<Look> {
         self.watched.retain(|name, _| model.job(name).is_some());
+        self.guard.retain(|name| model.job(name).is_some());
         self.restored.retain(|name, _| model.job(name).is_some() || now < self.held_until);
         let jobs = model.jobs().filter(|(_, job)| job.processes(model).next().is_some());
         jobs.filter(|job| !self.is_left_alone(*job, now))
             .collect::<Vec<_>>()
             .into_iter()
-            .filter_map(|job| self.look(model, job, hardware, now))
+            .filter_map(|job| self.look_guarded(model, job, hardware, now))
             .collect()
     }
 
@@ -132,7 +135,27 @@ impl Jobs {
         let names: BTreeSet<&Name> = alarmed.iter().chain(unsettled).collect();
         let jobs: Vec<(&Name, &Job)> =
             names.into_iter().filter_map(|name| model.job(name)).filter(due).collect();
-        jobs.into_iter().filter_map(|job| self.look(model, job, hardware, now)).collect()
+        jobs.into_iter().filter_map(|job| self.look_guarded(model, job, hardware, now)).collect()
+    }
+
+    fn look_guarded(
+        &mut self,
+        model: &Model,
+        job: (&Name, &Job),
+        hardware: &dyn Fn(&Name) -> Option<String>,
+        now: Timestamp,
+    ) -> Option<Look> {
+        let mut guard = std::mem::take(&mut self.guard);
+        let looked = if guard.is_shut(job.0, now) {
+            None
+        } else {
+            guard.look(job.0, now, || self.look(model, job, hardware, now))
+        };
+        if looked.is_none() {
+            self.watched.remove(job.0);
+        }
+        self.guard = guard;
+        looked.flatten()
     }
 
     fn look(
@@ -184,6 +207,16 @@ impl Jobs {
     /// The jobs of which more is to be asked of their libraries.
     pub(super) fn raised(&self) -> impl Iterator<Item = &Name> {
         self.watched.iter().filter(|(_, watched)| watched.raise).map(|(name, _)| name)
+    }
+
+    /// When the last look at a job panicked. `None`: it did not.
+    pub(super) fn failed_at(&self, job: &Name) -> Option<Timestamp> {
+        self.guard.failed_at(job)
+    }
+
+    /// Looks that panicked; cumulative.
+    pub(super) fn n_panics(&self) -> u64 {
+        self.guard.n_panics()
     }
 
     /// Counts what was left out.

@@ -53,6 +53,25 @@ fn healthy_work_has_no_findings_and_stands_well() {
     assert!(stage.diagnosis.take_wanted().is_empty(), "nobody is asked anything in peace");
 }
 
+/// A look that panics says nothing of its job, and is told; the next one may.
+#[test]
+fn a_job_that_the_judge_fails_at_is_unknown_and_not_healthy() {
+    let mut stage = job();
+    let later = Timestamp(stage.now.0 + 1_000_000_000);
+    let panics = |_: &_| panic!("facts that the judge cannot bear");
+    let looks = stage.diagnosis.jobs.look_at_all(&stage.model, &panics, later);
+    assert!(looks.is_empty());
+    let standing = of_job(&stage);
+    assert_eq!(standing.condition, Condition::Unknown);
+    assert!(standing.reason.contains("an error of ringscope's own"), "{}", standing.reason);
+    assert_eq!(stage.diagnosis.dropped().get("judge_panic"), Some(&1));
+    stage.train(30);
+    assert_eq!(of_job(&stage).condition, Condition::Unknown, "the next look is likely to end the same way");
+    stage.train(300);
+    let standing = of_job(&stage);
+    assert_eq!(standing.condition, Condition::Healthy, "{}", standing.reason);
+}
+
 #[test]
 fn only_very_large_jobs_are_left_alone_for_seconds_while_nothing_is_wrong() {
     let pause_ms = |n_processes| super::calm_pause(n_processes).as_millis();

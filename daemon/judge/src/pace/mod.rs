@@ -27,6 +27,7 @@ use ringscope_model::{Job, Model, Name, Process, real};
 use self::collectives::{Collectives, Hardware};
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
+use super::guard::Guard;
 use super::jobs::{Want, Wanted};
 use super::judgement::Judgement;
 
@@ -36,6 +37,7 @@ pub(super) struct Paces {
     watched: BTreeMap<Name, Watched>,
     wanted: Vec<Wanted>,
     look: bool,
+    guard: Guard,
 }
 
 /// One job.
@@ -77,13 +79,24 @@ impl Paces {
         now: Timestamp,
     ) -> Vec<(Name, Vec<Judgement>)> {
         self.watched.retain(|name, _| model.job(name).is_some());
+        let mut guard = std::mem::take(&mut self.guard);
+        guard.retain(|name| model.job(name).is_some());
         let is_due = |(name, job): &(&Name, &Job)| {
             let judged = self.watched.get(*name).map_or(Timestamp(0), |watched| watched.judged);
             now.since(judged) >= pause(job.n_processes()) || now < judged
         };
-        let due: Vec<(&Name, &Job)> = model.jobs().filter(is_due).collect();
-        let look = |(name, job)| (Arc::clone(name), self.look(model, (name, job), hardware, now));
-        due.into_iter().map(look).collect()
+        let is_open = |(name, _): &(&Name, &Job)| !guard.is_shut(name, now);
+        let due: Vec<(&Name, &Job)> = model.jobs().filter(is_due).filter(is_open).collect();
+        let look = |(name, job): (&Name, &Job)| {
+            let found = guard.look(name, now, || self.look(model, (name, job), hardware, now));
+            if found.is_none() {
+                self.watched.remove(name);
+            }
+            Some((Arc::clone(name), found?))
+        };
+        let found = due.into_iter().filter_map(look).collect();
+        self.guard = guard;
+        found
     }
 
     /// The jobs of which each network step is wanted now.
@@ -99,6 +112,16 @@ impl Paces {
         let known = self.watched.get(job).and_then(|watched| watched.known_since);
         !model.job(job).is_some_and(|(_, job)| goes_on(job))
             || known.is_some_and(|since| now.since(since) >= SURE_AFTER)
+    }
+
+    /// When the last look at a job panicked. `None`: it did not.
+    pub(super) fn failed_at(&self, job: &Name) -> Option<Timestamp> {
+        self.guard.failed_at(job)
+    }
+
+    /// Looks that panicked; cumulative.
+    pub(super) fn n_panics(&self) -> u64 {
+        self.guard.n_panics()
     }
 
     /// Every question, once.
