@@ -30,8 +30,20 @@ pub(super) fn lines(look: &Look) -> Vec<String> {
         let kills = usize::try_from(look.cgroup_oom_kills.unwrap_or_default()).unwrap_or(usize::MAX);
         lines.push(format!("its cgroup has seen {} for lack of memory", plural(kills, "kill")));
     }
+    lines.extend(held_back(look));
     lines.extend(look.lacks.iter().take(LOOK_LACKS).cloned());
     lines
+}
+
+/// That its cgroup's limit of processor time holds it back, in words that follow its name. `None`: it does not, or seldom.
+pub(super) fn held_back(look: &Look) -> Option<String> {
+    let (limit, periods) = (look.cgroup_cpu_limit_milli?, look.cgroup_cpu_periods.filter(|all| *all > 0)?);
+    let percent = look.cgroup_cpu_throttled_periods?.saturating_mul(100) / periods;
+    (percent >= HELD_BACK_PERCENT).then(|| {
+        let limit = format!("{}.{:03}", limit / 1000, limit % 1000);
+        let limit = limit.trim_end_matches('0').trim_end_matches('.');
+        format!("its cgroup may take {limit} processors and had to wait in {percent} % of all periods")
+    })
 }
 
 /// The threads that tell something, the most telling first, and where each is.
@@ -129,6 +141,8 @@ fn non_empty(text: &str) -> Option<&str> {
 const LOOK_THREADS: usize = 8;
 /// Reasons why a look saw less that are told.
 const LOOK_LACKS: usize = 4;
+/// Of all periods: to be held back less often than this explains nothing.
+const HELD_BACK_PERCENT: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -139,6 +153,22 @@ mod tests {
         let thread =
             Thread { python, syscall: syscall.to_owned(), subject: subject.to_owned(), ..Thread::default() };
         Look { threads: vec![Thread::default(), thread], ..Look::default() }
+    }
+
+    #[test]
+    fn a_limit_of_processor_time_is_told_where_it_holds_back() {
+        let look = |throttled| Look {
+            cgroup_cpu_limit_milli: Some(250),
+            cgroup_cpu_periods: Some(1_000),
+            cgroup_cpu_throttled_periods: Some(throttled),
+            ..Look::default()
+        };
+        let words = "its cgroup may take 0.25 processors and had to wait in 84 % of all periods";
+        assert_eq!(lines(&look(840)), [words]);
+        assert_eq!(held_back(&look(99)), None);
+        assert_eq!(held_back(&Look { cgroup_cpu_periods: Some(0), ..look(0) }), None);
+        let whole = Look { cgroup_cpu_limit_milli: Some(2_000), ..look(500) };
+        assert!(held_back(&whole).is_some_and(|words| words.contains("may take 2 processors")), "{whole:?}");
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::agents::Stamp;
 pub struct Pace {
     stamp: Stamp,
     points: VecDeque<Point>,
+    /// Before these, further apart.
+    old: VecDeque<Point>,
     long_steps: VecDeque<LongStep>,
     operations_per_step: u32,
     spread: Duration,
@@ -52,6 +54,12 @@ impl Pace {
         self.points.iter()
     }
 
+    /// The oldest that is known, some minutes before the first point.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Point> {
+        self.old.front().or(self.points.front())
+    }
+
     /// Long steps, oldest first.
     #[must_use]
     pub fn long_steps(&self) -> impl DoubleEndedIterator<Item = &LongStep> {
@@ -89,8 +97,7 @@ impl Pace {
         }
         if !stamp.is_of_agent_of(self.stamp) {
             // Another agent counts anew.
-            self.points.clear();
-            self.long_steps.clear();
+            self.forget();
         }
         if let Some(newest) = self.points.back() {
             let (covered, own) =
@@ -103,8 +110,7 @@ impl Pace {
         // Times of two kinds cannot be compared.
         let is_device = told.basis == i32::from(TimeBasis::Started);
         if is_device != std::mem::replace(&mut self.is_device, is_device) {
-            self.points.clear();
-            self.long_steps.clear();
+            self.forget();
         }
         self.stamp = stamp;
         self.operations_per_step = told.operations_per_step;
@@ -134,9 +140,21 @@ impl Pace {
             self.points.pop_back();
         }
         self.points.push_back(point);
-        if self.points.len() > MAX_POINTS {
-            self.points.pop_front();
+        if self.points.len() > MAX_POINTS
+            && let Some(left) = self.points.pop_front()
+            && self.old.back().is_none_or(|old| left.covered.saturating_sub(old.covered) >= OLD_APART)
+        {
+            self.old.push_back(left);
+            if self.old.len() > MAX_OLD {
+                self.old.pop_front();
+            }
         }
+    }
+
+    fn forget(&mut self) {
+        self.points.clear();
+        self.old.clear();
+        self.long_steps.clear();
     }
 
     /// A second, or two steps where these are longer.
@@ -152,6 +170,9 @@ impl Pace {
 
 /// Points of one process: half a minute of steps shorter than half a second.
 const MAX_POINTS: usize = 32;
+/// Older ones, ten minutes of them, so far apart.
+const MAX_OLD: usize = 16;
+const OLD_APART: Duration = Duration::from_secs(40);
 /// Long steps of one process.
 const MAX_LONG: usize = 32;
 /// Long steps of one word; the format promises no more.

@@ -1,5 +1,5 @@
-//! Memory of a process's cgroup and the kernel's counts of kills for lack of it. Source: the kernel's
-//! Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+//! Memory of a process's cgroup, the kernel's counts of kills for lack of it, and how often its limit of processor time held it
+//! back. Source: the kernel's Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -18,19 +18,60 @@ pub(super) struct Memory {
     pub(super) oom_kills: Option<u64>,
 }
 
+/// A limit of processor time, and what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cpu {
+    /// Thousandths of a processor.
+    pub(super) limit_milli: u64,
+    /// Periods in which the cgroup wanted processor time, and those of them in which it was held back.
+    pub(super) periods: u64,
+    pub(super) throttled_periods: u64,
+}
+
 /// Reads the cgroup that `/proc/PID/cgroup` names. `root` is `/sys/fs/cgroup`.
 pub(super) fn memory(cgroups: &str, root: &Path) -> Memory {
-    let paths = |controller: &str| {
-        cgroups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            controllers.split(',').any(|one| one == controller).then(|| path.to_owned())
-        })
-    };
-    if let Some(path) = paths("memory") {
-        return version_1(&root.join("memory"), &path);
+    if let Some(path) = path_of(cgroups, "memory") {
+        return version_1(&root.join("memory"), path);
     }
-    paths("").map_or_else(Memory::default, |path| version_2(root, &path))
+    path_of(cgroups, "").map_or_else(Memory::default, |path| version_2(root, path))
+}
+
+/// The limit of processor time that held the same cgroup, or one above it, back most often. `None`: there is none.
+pub(super) fn cpu(cgroups: &str, root: &Path) -> Option<Cpu> {
+    let (root, path) = match path_of(cgroups, "cpu") {
+        Some(path) => (root.join("cpu"), path),
+        None => (root.to_owned(), path_of(cgroups, "")?),
+    };
+    let leaf = below(&root, path)?;
+    let levels = leaf.ancestors().take(MAX_LEVELS).take_while(|level| level.starts_with(&root));
+    let limits = levels.filter_map(|level| {
+        let (quota, period) = quota(level)?;
+        let count = |name| counter(&level.join("cpu.stat"), name).unwrap_or_default();
+        Some(Cpu {
+            limit_milli: quota.saturating_mul(1000).checked_div(period)?,
+            periods: count("nr_periods"),
+            throttled_periods: count("nr_throttled"),
+        })
+    });
+    limits.max_by_key(|limit| limit.throttled_periods)
+}
+
+/// Microseconds of processor time in so many microseconds.
+fn quota(level: &Path) -> Option<(u64, u64)> {
+    if let Some(max) = text(&level.join("cpu.max")) {
+        let (quota, period) = max.trim().split_once(' ')?;
+        return Some((quota.parse().ok()?, period.parse().ok()?));
+    }
+    Some((number(&level.join("cpu.cfs_quota_us"))?, number(&level.join("cpu.cfs_period_us"))?))
+}
+
+/// The path in the hierarchy of a controller of version 1, or, without a name, of version 2.
+fn path_of<'a>(cgroups: &'a str, controller: &str) -> Option<&'a str> {
+    cgroups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        controllers.split(',').any(|one| one == controller).then_some(path)
+    })
 }
 
 fn version_2(root: &Path, path: &str) -> Memory {
@@ -123,5 +164,28 @@ mod tests {
         ]);
         let found = memory("5:cpu,cpuacct:/b\n4:memory:/a\n0::/c\n", root.path());
         assert_eq!(found, Memory { bytes: Some(7), limit_bytes: None, oom_kills: Some(4) });
+    }
+
+    #[test]
+    fn the_limit_that_held_it_back_most_counts() {
+        let root = tree(&[
+            ("pod/cpu.max", "20000 100000\n"),
+            ("pod/cpu.stat", "usage_usec 5\nnr_periods 50\nnr_throttled 40\nthrottled_usec 9\n"),
+            ("pod/job/cpu.max", "max 100000\n"),
+            ("pod/job/cpu.stat", "nr_periods 0\nnr_throttled 0\n"),
+        ]);
+        let found = cpu("0::/pod/job\n", root.path());
+        assert_eq!(found, Some(Cpu { limit_milli: 200, periods: 50, throttled_periods: 40 }));
+        assert_eq!(cpu("0::/../../etc\n", root.path()), None, "no way out");
+        let root = tree(&[
+            ("cpu/a/cpu.cfs_quota_us", "150000\n"),
+            ("cpu/a/cpu.cfs_period_us", "100000\n"),
+            ("cpu/a/cpu.stat", "nr_periods 7\nnr_throttled 1\nthrottled_time 4\n"),
+            ("cpu/b/cpu.cfs_quota_us", "-1\n"),
+            ("cpu/b/cpu.cfs_period_us", "100000\n"),
+        ]);
+        let found = cpu("2:cpuacct:/x\n1:cpu:/a\n0::/\n", root.path());
+        assert_eq!(found, Some(Cpu { limit_milli: 1500, periods: 7, throttled_periods: 1 }));
+        assert_eq!(cpu("1:cpu:/b\n", root.path()), None, "no limit");
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn observe(pid: Pid, cgroups: &Path, mut give: impl FnMut(&Look)) {
         give(&look);
         return;
     };
-    add_memory(pid, cgroups, &mut look);
+    add_limits(pid, cgroups, &mut look);
     tell(&threads, &mut look);
     give(&look);
     add_subjects(pid, &mut threads);
@@ -122,8 +122,12 @@ fn wait_channel(text: &str) -> String {
     if text == "0" { String::new() } else { shown(text) }
 }
 
-fn add_memory(pid: Pid, cgroups: &Path, look: &mut Look) {
-    let memory = cgroup::memory(&procfs::text(pid.number, "cgroup").unwrap_or_default(), cgroups);
+fn add_limits(pid: Pid, cgroups: &Path, look: &mut Look) {
+    let own = procfs::text(pid.number, "cgroup").unwrap_or_default();
+    let (memory, cpu) = (cgroup::memory(&own, cgroups), cgroup::cpu(&own, cgroups));
+    look.cgroup_cpu_limit_milli = cpu.map(|cpu| cpu.limit_milli);
+    look.cgroup_cpu_periods = cpu.map(|cpu| cpu.periods);
+    look.cgroup_cpu_throttled_periods = cpu.map(|cpu| cpu.throttled_periods);
     look.cgroup_memory_bytes = memory.bytes;
     look.cgroup_memory_limit_bytes = memory.limit_bytes;
     look.cgroup_oom_kills = memory.oom_kills;

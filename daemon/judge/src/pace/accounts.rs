@@ -40,7 +40,7 @@ pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Accou
             has_steps: rank.measured.has_steps,
             own: rank.measured.own,
             usual,
-            longer: rank.measured.longer,
+            longer: rank.measured.habits[0].longer,
         }));
     }
     let excess = |account: &Account<'_>| account.own - account.usual + account.longer;

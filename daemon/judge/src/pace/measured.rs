@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{LongStep, Pace, Point, real};
+use ringscope_model::{Pace, Point, real};
+
+use super::habit::Habit;
 
 /// How a process spent its time of late.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,12 +14,8 @@ pub(super) struct Measured {
     pub(super) own: f64,
     /// The window part by part, oldest first, long steps included.
     pub(super) parts: Vec<Part>,
-    /// What long steps took longer, as a share of the time of which they are known.
-    pub(super) longer: f64,
-    /// Own time as a share of that time, with them.
-    pub(super) own_with_longer: f64,
-    /// These steps, oldest first.
-    pub(super) long: Vec<LongStep>,
+    /// Its long steps of the last half minute, and of the last minutes.
+    pub(super) habits: [Habit; 2],
     /// Standard deviation of the own time of a step.
     pub(super) spread: Duration,
     /// How long one step takes, or one operation where no step is known.
@@ -30,8 +28,7 @@ pub(super) struct Measured {
     pub(super) operations: f64,
     /// Bytes per second that were asked for.
     pub(super) bytes: f64,
-    /// Since when it is known, and when the newest of it was told, by our clock.
-    pub(super) since: Timestamp,
+    /// When the newest of it was told, by our clock.
     pub(super) told: Timestamp,
 }
 
@@ -67,11 +64,8 @@ impl Measured {
         if span < SHORTEST_WINDOW || steps(first, newest) < FEWEST_STEPS {
             return None;
         }
-        let long_in = |from: u64| pace.long_steps().filter(move |step| step.operation >= from).copied();
-        let all_span = covered(oldest, newest);
-        let long: Vec<LongStep> = long_in(oldest.operations).collect();
-        let sum = |steps: &mut dyn Iterator<Item = LongStep>| steps.map(|step| step.longer).sum::<Duration>();
-        let in_long = sum(&mut long_in(first.operations)).min(span);
+        let long_in = pace.long_steps().filter(|step| step.operation >= first.operations);
+        let in_long = long_in.map(|step| step.longer).sum::<Duration>().min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
         // Less than half a step may be a time without collectives, or one pause that goes on: no step took so long so far.
         let least = (per_step / 2).max(1);
@@ -93,17 +87,14 @@ impl Measured {
             own: share(own, span),
             parts: parts.collect(),
             spread: pace.spread(),
-            own_with_longer: share(newest.own.saturating_sub(oldest.own), all_span),
-            // One may have begun long before.
-            longer: share(sum(&mut long.iter().copied()), all_span),
+            habits: [oldest, pace.oldest().unwrap_or(oldest)]
+                .map(|from| Habit::of(pace, from, newest, per_step)),
             step,
             has_steps: pace.operations_per_step() > 0,
             operations_per_step: per_step,
             operations: real(newest.operations.saturating_sub(first.operations)) / span.as_secs_f64(),
             bytes: real(newest.issued_bytes.saturating_sub(first.issued_bytes)) / span.as_secs_f64(),
-            since: oldest.at,
             told: newest.at,
-            long,
         })
     }
 
@@ -127,54 +118,13 @@ impl Measured {
         let own = parts.iter().map(|part| part.own).sum::<f64>() / real(n as u64);
         Some((own, self.of_late(n).0))
     }
-
-    /// How many operations lie between two long steps, in the mean.
-    pub(super) fn between_long(&self) -> Option<f64> {
-        let (first, last) = (self.long.first()?.operation, self.long.last()?.operation);
-        let n = self.long.len().checked_sub(1).filter(|n| *n > 0)?;
-        Some(real(last.saturating_sub(first)) / real(n as u64))
-    }
-
-    /// The first of each run of long steps that follow each other: what is slow for a while is so once.
-    pub(super) fn spells(&self) -> Vec<u64> {
-        let near = SPELL_STEPS.saturating_mul(self.operations_per_step);
-        let mut spells = Vec::new();
-        let mut before: Option<u64> = None;
-        for step in &self.long {
-            if before.is_none_or(|before| step.operation.saturating_sub(before) > near) {
-                spells.push(step.operation);
-            }
-            before = Some(step.operation);
-        }
-        spells
-    }
-
-    /// After how many steps long ones come again, if that is regular.
-    pub(super) fn period_steps(&self) -> Option<u64> {
-        let numbers = self.long.iter().map(|step| step.operation);
-        let between: Vec<u64> = numbers.clone().zip(numbers.skip(1)).map(|(one, next)| next - one).collect();
-        let mut sorted = between.clone();
-        sorted.sort_unstable();
-        let usual = *sorted.get(sorted.len() / 2)?;
-        let near = |one: &u64| one.abs_diff(usual) <= (usual / 8).max(self.operations_per_step);
-        let steps = usual.div_ceil(self.operations_per_step.max(1));
-        (steps > 1 && between.len() >= 2 && between.iter().all(near)).then_some(steps)
-    }
-
-    /// How much longer its long steps are, the median.
-    pub(super) fn usual_longer(&self) -> Duration {
-        let mut longer: Vec<Duration> = self.long.iter().map(|step| step.longer).collect();
-        longer.sort_unstable();
-        longer.get(longer.len() / 2).copied().unwrap_or_default()
-    }
 }
 
-fn share(part: Duration, whole: Duration) -> f64 {
+/// A part of a time, from 0 to 1.
+pub(super) fn share(part: Duration, whole: Duration) -> f64 {
     if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }
 
-/// Long steps that are nearer than this follow each other.
-const SPELL_STEPS: u64 = 2;
 /// What is compared: the last seconds ...
 const WINDOW: Duration = Duration::from_secs(8);
 /// ... or steps, where these are longer ...

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod collectives;
+mod habit;
 mod links;
 mod measured;
 mod outliers;

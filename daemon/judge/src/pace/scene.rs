@@ -30,7 +30,8 @@ impl<'m> Scene<'m> {
         let n_processes = living.iter().filter(|process| process.has_communicators()).count();
         let ranks = living.iter().filter_map(|process| {
             let mut measured = Measured::of(process.pace()?, now)?;
-            measured.long.iter_mut().for_each(|step| step.began = model.ours(process, step.began));
+            let long = measured.habits.iter_mut().flat_map(|habit| &mut habit.long);
+            long.for_each(|step| step.began = model.ours(process, step.began));
             Some(Rank { process, measured })
         });
         let ranks = of_one_time(ranks.collect());

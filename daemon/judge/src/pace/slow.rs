@@ -7,6 +7,7 @@ use ringscope_api::FindingKind;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Name, real};
 
+use super::habit::Habit;
 use super::outliers::{Outliers, outliers, quantile};
 use super::scene::{Rank, Scene};
 
@@ -60,8 +61,8 @@ struct Class<'c, 'm> {
     ranks: &'c [Rank<'m>],
     /// Own time as a share, in each part of the window, the newest first.
     parts: Vec<f64>,
-    /// The same over all that is known, long steps included.
-    own_with_longer: f64,
+    /// The same with long steps, over the times of its ranks' habits.
+    own_with_longer: [f64; 2],
     /// Standard deviation of the own time of a step, in seconds.
     spread_s: f64,
     bytes: f64,
@@ -92,7 +93,10 @@ impl<'c, 'm> Class<'c, 'm> {
         Self {
             ranks,
             parts: (0..n_parts).map(part).collect(),
-            own_with_longer: quantile(all(|rank| rank.measured.own_with_longer), 25),
+            own_with_longer: [
+                quantile(all(|rank| rank.measured.habits[0].own), 25),
+                quantile(all(|rank| rank.measured.habits[1].own), 25),
+            ],
             spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 50),
             bytes: quantile(all(|rank| rank.measured.bytes), 50),
             operations: quantile(all(|rank| rank.measured.operations), 50),
@@ -102,13 +106,25 @@ impl<'c, 'm> Class<'c, 'm> {
 
     fn slow(&self) -> Vec<Slow> {
         let own: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.own).collect();
-        let longer: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.longer).collect();
         let steadily = outliers(&own, LEAST);
         let mut slow = steadily.as_ref().map(|found| self.steady(found)).unwrap_or_default();
-        let steady: HashSet<usize> = steadily.into_iter().flat_map(|found| found.places).collect();
-        if let Some(found) = outliers(&longer, LEAST) {
-            let others = found.places.iter().filter(|at| !steady.contains(at));
-            slow.extend(others.filter_map(|at| self.by_long_steps(self.ranks.get(*at)?, found.usual)));
+        let mut named: HashSet<usize> = steadily.into_iter().flat_map(|found| found.places).collect();
+        for (stretch, own) in self.own_with_longer.into_iter().enumerate() {
+            let habits: Vec<&Habit> =
+                self.ranks.iter().filter_map(|rank| rank.measured.habits.get(stretch)).collect();
+            let Some(found) = outliers(&habits.iter().map(|habit| habit.longer).collect::<Vec<_>>(), LEAST)
+            else {
+                continue;
+            };
+            for at in found.places {
+                let (Some(rank), Some(habit)) = (self.ranks.get(at), habits.get(at)) else { continue };
+                if !named.contains(&at)
+                    && let Some(one) = self.by_long_steps(rank, habit, (own, found.usual))
+                {
+                    named.insert(at);
+                    slow.push(one);
+                }
+            }
         }
         slow.retain(|slow| slow.share >= LEAST_COST);
         slow
@@ -176,27 +192,27 @@ impl<'c, 'm> Class<'c, 'm> {
         if step.is_zero() { 0.0 } else { self.spread_s * largest.max(0.0) / step.as_secs_f64() }
     }
 
-    fn by_long_steps(&self, rank: &Rank<'_>, usual: f64) -> Option<Slow> {
+    /// `usual`: what own time, and what long steps, usually take, as shares of the time.
+    fn by_long_steps(&self, rank: &Rank<'_>, habit: &Habit, (own, usual): (f64, f64)) -> Option<Slow> {
         let measured = &rank.measured;
         // All may have long steps, of which one is just long enough to be told.
-        if measured.own_with_longer - self.own_with_longer < LEAST || measured.spells().len() < FEWEST_SPELLS
-        {
+        if habit.own - own < LEAST || habit.n_spells() < FEWEST_SPELLS || !habit.goes_on(measured.told) {
             return None;
         }
-        let between = (measured.between_long()? / real(measured.operations_per_step)).max(1.0);
+        let between = (habit.between()? / real(measured.operations_per_step)).max(1.0);
         // The median: one evaluation among them is no habit.
-        let lost_s = measured.usual_longer().as_secs_f64() / between;
+        let lost_s = habit.usual_longer().as_secs_f64() / between;
         let share = (lost_s / measured.step.as_secs_f64()).clamp(0.0, 1.0 - usual.min(1.0));
-        let how = match measured.period_steps() {
-            Some(steps) => How::Periodic { steps, longer: measured.usual_longer() },
+        let how = match habit.period_steps() {
+            Some(steps) => How::Periodic { steps, longer: habit.usual_longer() },
             None => How::Intermittent,
         };
-        let first = measured.long.first().map(|step| step.began.max(measured.since));
+        let first = habit.long.first().map(|step| step.began.max(habit.since));
         Some(Slow {
             how,
             lost: of(measured.step, share),
             share,
-            own: (of(measured.step, measured.own + measured.longer), of(measured.step, measured.own)),
+            own: (of(measured.step, measured.own + habit.longer), of(measured.step, measured.own)),
             began: first,
             ..self.blank(rank)
         })

@@ -187,6 +187,24 @@ fn a_pause_every_so_many_steps_is_told_with_its_period() {
     cost_is_about(&finding, 70.0);
 }
 
+/// A checkpoint a minute, as of a long job.
+#[test]
+fn a_pause_each_minute_is_told_with_its_period_and_until_it_comes_no_more() {
+    let pauses = |rank: u32, step: u64| rank == 0 && step % 1_000 == 999 && step < 8_000;
+    let mut stage = Stage::new(&FOUR, move |rank, step| 40 + if pauses(rank, step) { 8_000 } else { 0 });
+    let (s, finding) = stage.first(400).unwrap();
+    assert_eq!((finding.rank, &*finding.cause), (Some(0), "periodic"), "after {s} s");
+    assert!(
+        finding.message.contains("8.0 s longer outside of collectives every 1000 steps"),
+        "{}",
+        finding.message
+    );
+    cost_is_about(&finding, 8.0);
+    let began = stage.step;
+    while !stage.second().is_empty() {}
+    assert!(began < 4_000 && (8_000..12_000).contains(&stage.step), "{began} {}", stage.step);
+}
+
 #[test]
 fn steps_that_are_slow_now_and_then_are_told_as_such() {
     // 3, 10, 14, 23, 33, 34, ...: without order.

@@ -29,6 +29,8 @@ pub(super) fn judgement(
         Subject::Process(key) | Subject::Host(key) => key.to_string(),
     };
     let details = culprits.iter().filter_map(|process| stack(process)).take(STACKS).collect();
+    let held_back = worst.and_then(Process::look).and_then(|look| seen::held_back(look));
+    let because = held_back.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
     Judgement {
         kind: slow.kind,
         severity: Severity::Warning,
@@ -36,9 +38,9 @@ pub(super) fn judgement(
         rank: place.as_ref().map(|rank| rank.rank).filter(|_| matches!(slow.subject, Subject::Process(_))),
         channel: None,
         nic: None,
-        cause: cause(slow),
+        cause: if held_back.is_some() { "cpu_limit" } else { cause(slow) },
         culprits: Vec::new(),
-        message: message(slow, &culprits),
+        message: message(slow, &culprits) + &because,
         evidence: Vec::new(),
         blame: Blame {
             comm: place.and_then(|rank| rank.local.communicator()),
@@ -46,7 +48,7 @@ pub(super) fn judgement(
             accused: culprits.iter().filter_map(|process| culprit(process, slow)).take(NAMED).collect(),
             n_victims: u32::try_from(n_processes.saturating_sub(culprits.len())).unwrap_or(u32::MAX),
             cost: Some(cost),
-            advice: advice(slow).to_owned(),
+            advice: if held_back.is_some() { MORE_CPU } else { advice(slow) }.to_owned(),
             details,
             began_at: Some(began),
             ..Blame::default()
@@ -270,6 +272,9 @@ fn time(time: Duration) -> String {
     }
 }
 
+/// Where its cgroup holds it back.
+const MORE_CPU: &str = "Raise or remove the limit of processor time of its container (Kubernetes: `resources.limits.cpu`; Slurm: its \
+                        cores; systemd: `CPUQuota=`).";
 /// Culprits that are named.
 const NAMED: usize = 8;
 /// Whose stacks are shown.
