@@ -65,8 +65,8 @@ impl Watch {
                 None => launches.pid(&inquiry.process),
             };
             if inquiry.look {
-                let (process, inquiry) = (inquiry.process.clone(), inquiry.id.clone());
-                self.looker.ask(Asked { process, inquiry, pid });
+                let (process, id) = (inquiry.process.clone(), inquiry.id.clone());
+                self.looker.ask(Asked { process, inquiry: id, watch: inquiry.watch, pid });
             }
         }
     }

@@ -46,6 +46,12 @@ pub(super) fn held_back(look: &Look) -> Option<String> {
     })
 }
 
+/// The share of the time in which the process is stopped, from 0 to 1, where it was watched. `None`: it was not, or is hardly ever.
+pub(super) fn stopped(look: &Look) -> Option<f64> {
+    let share = f64::from(look.states_stopped) / f64::from(look.states_read.max(1));
+    (look.states_read >= FEWEST_STATES && share >= SELDOM).then_some(share.min(1.0))
+}
+
 /// The threads that tell something, the most telling first, and where each is.
 fn telling(look: &Look) -> impl Iterator<Item = (&Thread, &str)> {
     look.threads.iter().take(LOOK_THREADS).filter_map(|thread| {
@@ -141,6 +147,10 @@ fn non_empty(text: &str) -> Option<&str> {
 const LOOK_THREADS: usize = 8;
 /// Reasons why a look saw less that are told.
 const LOOK_LACKS: usize = 4;
+/// Readings of a state that say how often it is that.
+const FEWEST_STATES: u32 = 50;
+/// Share of the time below which to be stopped explains nothing.
+const SELDOM: f64 = 0.05;
 /// Of all periods: to be held back less often than this explains nothing.
 const HELD_BACK_PERCENT: u64 = 10;
 
@@ -169,6 +179,13 @@ mod tests {
         assert_eq!(held_back(&Look { cgroup_cpu_periods: Some(0), ..look(0) }), None);
         let whole = Look { cgroup_cpu_limit_milli: Some(2_000), ..look(500) };
         assert!(held_back(&whole).is_some_and(|words| words.contains("may take 2 processors")), "{whole:?}");
+    }
+
+    #[test]
+    fn who_is_stopped_now_and_then_is_told_where_it_was_watched() {
+        let look = |states_read, states_stopped| Look { states_read, states_stopped, ..Look::default() };
+        assert_eq!(stopped(&look(200, 160)), Some(0.8));
+        assert_eq!([look(200, 3), look(20, 16), look(0, 0)].map(|look| stopped(&look)), [None; 3]);
     }
 
     #[test]

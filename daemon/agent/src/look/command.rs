@@ -25,6 +25,9 @@ pub struct LookArgs {
     /// When it started, so that no other is looked at
     #[arg(long)]
     start_ticks: u64,
+    /// Read its state for a second too: how much of the time it is stopped
+    #[arg(long)]
+    watch: bool,
     /// Where the kernel shows its cgroups
     #[arg(long)]
     cgroups: PathBuf,
@@ -40,7 +43,7 @@ pub fn run(args: &LookArgs) -> io::Result<()> {
     let _ = deny_calls(Role::Look);
     let pid = Pid { number: args.pid, start_ticks: args.start_ticks };
     let mut written = Ok(());
-    observe(pid, &args.cgroups, |look| {
+    observe(pid, &args.cgroups, args.watch, |look| {
         let mut out = io::stdout().lock();
         if written.is_ok() {
             written = out.write_all(&look.encode_length_delimited_to_vec()).and_then(|()| out.flush());

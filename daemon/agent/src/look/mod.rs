@@ -56,6 +56,8 @@ pub(super) struct Asked {
     pub(super) process: String,
     /// Inquiry.id.
     pub(super) inquiry: String,
+    /// Whether to read its state for a second too.
+    pub(super) watch: bool,
     /// The process as this agent knows it; `None` if it does not.
     pub(super) pid: Option<Pid>,
 }
@@ -149,8 +151,9 @@ impl Looker {
         let (sender, answer) = mpsc::channel();
         let (alive, limit) = (Arc::clone(&self.alive), self.limit);
         alive.fetch_add(1, Ordering::Relaxed);
+        let wanted = Wanted::Look { pid: pid.number, start_ticks: pid.start_ticks, watch: asked.watch };
         let work = move || {
-            run(&programs, pid, limit, &sender);
+            run(&programs, wanted, limit, &sender);
             alive.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(error) = std::thread::Builder::new().name("look".to_owned()).spawn(work) {
@@ -171,8 +174,8 @@ fn lacking(why: &str) -> Look {
 }
 
 /// Runs the program, sends what it has seen in time, and waits for its end however long that takes.
-fn run(programs: &Programs, pid: Pid, limit: Duration, sender: &mpsc::Sender<Look>) {
-    let mut started = match programs.start(Wanted::Look { pid: pid.number, start_ticks: pid.start_ticks }) {
+fn run(programs: &Programs, wanted: Wanted, limit: Duration, sender: &mpsc::Sender<Look>) {
+    let mut started = match programs.start(wanted) {
         Ok(started) => started,
         Err(why) => {
             // Nobody may wait any more.

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
+use ringscope_api::clock;
 use ringscope_wire::batch::{Look, Thread};
 
 use super::native::{Functions, Maps, kernel_frames};
@@ -18,12 +20,15 @@ use crate::procfs::{self, Pid, Stat};
 const MAX_THREADS: usize = 32;
 /// Threads that are looked at: programs with more have most of them idle.
 const MAX_READ: usize = 512;
+/// How long a state is watched: longer than what stops a process now and then takes for one round.
+const WATCHED: Duration = Duration::from_millis(1_500);
 /// Threads of which it is said what they are blocked in and in which function.
 const MAX_SUBJECTS: usize = 64;
 
 /// Looks, and gives what it has whenever it has more: what comes later may take long, or not come at all.
-pub(super) fn observe(pid: Pid, cgroups: &Path, mut give: impl FnMut(&Look)) {
-    let mut look = Look { at_ns: ringscope_api::clock::now().0, ..Look::default() };
+/// `watch`: its state for a second too.
+pub(super) fn observe(pid: Pid, cgroups: &Path, watch: bool, mut give: impl FnMut(&Look)) {
+    let mut look = Look { at_ns: clock::now().0, ..Look::default() };
     let Some(mut threads) = threads(pid, &mut look) else {
         look.lacks.push("the process has ended".to_owned());
         give(&look);
@@ -51,6 +56,23 @@ pub(super) fn observe(pid: Pid, cgroups: &Path, mut give: impl FnMut(&Look)) {
     }
     tell(&threads, &mut look);
     give(&look);
+    if watch {
+        add_states(pid, &mut look);
+        give(&look);
+    }
+}
+
+/// How often it is stopped. Read at moments without order: what stops it may do so to a beat.
+fn add_states(pid: Pid, look: &mut Look) {
+    let start = clock::monotonic();
+    let mut moment = look.at_ns;
+    while clock::monotonic().saturating_duration_since(start) < WATCHED {
+        let Some(stat) = pid.stat() else { return };
+        look.states_read += 1;
+        look.states_stopped += u32::from(matches!(stat.state, 'T' | 't'));
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros(4_000 + (moment >> 32) % 8_000));
+    }
 }
 
 /// A thread with what is not told of it.

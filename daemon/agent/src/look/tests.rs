@@ -7,7 +7,7 @@ use crate::foreign::tests::write_script;
 use crate::programs::Paths;
 
 fn asked(inquiry: &str, pid: Option<Pid>) -> Asked {
-    Asked { process: "h/1/2".into(), inquiry: inquiry.into(), pid }
+    Asked { process: "h/1/2".into(), inquiry: inquiry.into(), watch: false, pid }
 }
 
 fn by(look: impl Into<PathBuf>) -> Looker {

@@ -18,7 +18,7 @@ const JOURNAL_SINCE: &str = "--since=-10min";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Wanted {
     /// Looks at the process of this number that started then.
-    Look { pid: u32, start_ticks: u64 },
+    Look { pid: u32, start_ticks: u64, watch: bool },
     /// Shows the newest of the kernel's messages in the journal.
     NewestOfJournal,
     /// Shows those of late and all that come.
@@ -53,11 +53,11 @@ impl Paths {
     /// The program as it is called; its output comes by a pipe.
     pub(super) fn command(&self, wanted: Wanted) -> Command {
         let mut command = match wanted {
-            Wanted::Look { pid, start_ticks } => {
+            Wanted::Look { pid, start_ticks, watch } => {
                 let mut command = Command::new(&self.look);
                 command.args([LOOK_AT, "--pid", &pid.to_string()]);
                 command.args(["--start-ticks", &start_ticks.to_string(), "--cgroups"]).arg(&self.cgroups);
-                command.env_clear();
+                command.args(watch.then_some("--watch")).env_clear();
                 command
             }
             Wanted::NewestOfJournal => self.journal(&["--lines=1"]),

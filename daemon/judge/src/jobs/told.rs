@@ -25,6 +25,8 @@ pub struct Wanted {
 pub enum Want {
     /// Its stacks, and what it is blocked in.
     Look,
+    /// The same, and for how much of a second it is stopped.
+    Watch,
     /// The calls with these numbers of its part of a communicator.
     Recall {
         /// The part.

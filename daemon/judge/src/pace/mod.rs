@@ -165,7 +165,7 @@ impl Paces {
         let mut judgements = Vec::new();
         for held in watched.held.values_mut().filter(is_sure) {
             if self.look && held.asks(now) {
-                self.wanted.push(Wanted { process: Arc::clone(&held.slow.process), what: Want::Look });
+                self.wanted.push(Wanted { process: Arc::clone(&held.slow.process), what: Want::Watch });
             }
             judgements.push(words::judgement(model, &held.slow, held.began, held.cost(), scene.n_processes));
         }

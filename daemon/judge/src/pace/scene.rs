@@ -35,13 +35,14 @@ impl<'m> Scene<'m> {
             Some(Rank { process, measured })
         });
         let ranks = of_one_time(ranks.collect());
-        let classes = if living.iter().any(|process| is_piped(process)) {
-            let across = across_stages(&ranks);
+        let pipes = pipes(model, &living);
+        let classes = if !pipes.is_empty() {
+            let across = across_stages(&ranks, &pipes);
             joined(ranks, |comm, local| {
                 let n_ranks = local.facts().map_or(0, |facts| facts.n_ranks as usize);
-                n_ranks < n_processes
-                    && has(local, |primitive| !is_pipe(primitive))
-                    && !across.contains(&comm)
+                let works_together =
+                    has(local, |primitive| !is_handed_on(primitive)) || !pipes.contains(&comm);
+                n_ranks < n_processes && works_together && !across.contains(&comm)
             })
         } else {
             joined(ranks, |_, _| true)
@@ -61,9 +62,30 @@ impl<'m> Scene<'m> {
     }
 }
 
-/// Whether it hands something on to the next one: stages of a pipeline do not do the same work.
-fn is_piped(process: &Process) -> bool {
-    process.locals().any(|(_, local)| has(local, is_pipe))
+/// Communicators in which ranks hand something on to the next one: stages of a pipeline do not do the same work. Where all ranks
+/// send and receive equally often, as in an all-to-all or around a ring, nobody is first or last.
+fn pipes(model: &Model, living: &[&Process]) -> HashSet<CommunicatorId> {
+    let mut known: HashMap<CommunicatorId, Vec<u64>> = HashMap::new();
+    for (comm, local) in living.iter().flat_map(|process| of(process)) {
+        if has(local, is_handed_on) {
+            let calls = [Primitive::Send, Primitive::Recv].map(|primitive| {
+                local.counters().get(primitive).map_or(0, |counted| counted.totals().issued_calls)
+            });
+            known.entry(comm).or_default().extend(calls);
+        }
+    }
+    known.retain(|comm, calls| {
+        let n_ranks = model.communicator(*comm).map_or(0, |known| known.n_ranks() as usize);
+        let (least, most) = (calls.iter().min().copied(), calls.iter().max().copied());
+        let is_equal = least.zip(most).is_some_and(|(least, most)| (most - least) * ALIKE <= most);
+        calls.len() != 2 * n_ranks || n_ranks < FEWEST_ALIKE || !is_equal
+    });
+    known.into_keys().collect()
+}
+
+/// Its parts of communicators.
+fn of<'p>(process: &'p Process) -> impl Iterator<Item = (CommunicatorId, &'p Local)> {
+    process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
 }
 
 /// Without those of which the others have told more: parts of different times cannot be compared.
@@ -79,9 +101,7 @@ fn joined(ranks: Vec<Rank<'_>>, joins: impl Fn(CommunicatorId, &Local) -> bool) 
     let mut stages = Stages { parents: (0..ranks.len()).collect() };
     let mut first: HashMap<CommunicatorId, usize> = HashMap::new();
     for (at, rank) in ranks.iter().enumerate() {
-        for (comm, local) in
-            rank.process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
-        {
+        for (comm, local) in of(rank.process) {
             if joins(comm, local) {
                 let other = *first.entry(comm).or_insert(at);
                 stages.join(at, other);
@@ -99,15 +119,14 @@ fn joined(ranks: Vec<Rank<'_>>, joins: impl Fn(CommunicatorId, &Local) -> bool) 
 }
 
 /// Communicators in which two ranks of one pipeline meet.
-fn across_stages(ranks: &[Rank<'_>]) -> HashSet<CommunicatorId> {
+fn across_stages(ranks: &[Rank<'_>], pipes: &HashSet<CommunicatorId>) -> HashSet<CommunicatorId> {
     let mut met: HashSet<(CommunicatorId, CommunicatorId)> = HashSet::new();
     let mut across = HashSet::new();
     for rank in ranks {
-        let locals = || rank.process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)));
-        let pipes: Vec<CommunicatorId> =
-            locals().filter(|(_, local)| has(local, is_pipe)).map(|(comm, _)| comm).collect();
-        for (comm, _) in locals() {
-            for pipe in &pipes {
+        let own: Vec<CommunicatorId> =
+            of(rank.process).map(|(comm, _)| comm).filter(|comm| pipes.contains(comm)).collect();
+        for (comm, _) in of(rank.process) {
+            for pipe in &own {
                 if !met.insert((comm, *pipe)) {
                     across.insert(comm);
                 }
@@ -121,7 +140,7 @@ fn has(local: &Local, is_such: impl Fn(Primitive) -> bool) -> bool {
     local.counters().iter().any(|(primitive, _)| is_such(primitive))
 }
 
-fn is_pipe(primitive: Primitive) -> bool {
+fn is_handed_on(primitive: Primitive) -> bool {
     matches!(primitive, Primitive::Send | Primitive::Recv)
 }
 
@@ -150,5 +169,9 @@ impl Stages {
     }
 }
 
+/// Counters are not of one moment: these differ by less than a fourth, those of the ends of a pipeline by half.
+const ALIKE: u64 = 4;
+/// Of fewer ranks each is an end.
+const FEWEST_ALIKE: usize = 3;
 /// Agents tell every other second at least, but for a batch that is late.
 const APART: Duration = Duration::from_secs(4);

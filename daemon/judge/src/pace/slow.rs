@@ -10,6 +10,7 @@ use ringscope_model::{Name, real};
 use super::habit::Habit;
 use super::outliers::{Outliers, outliers, quantile};
 use super::scene::{Rank, Scene};
+use crate::seen;
 
 /// What a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,8 @@ pub(super) struct Slow {
     pub(super) began: Option<Timestamp>,
     /// How much more work it gets than its like, as in 1.3. Absent: no more.
     pub(super) more_work: Option<f64>,
+    /// The share of the time in which somebody stops it, in collectives as well. Absent: not, or not known.
+    pub(super) stopped: Option<f64>,
 }
 
 /// Ranks that do the same work, and what is usual among them.
@@ -73,9 +76,20 @@ struct Class<'c, 'm> {
 /// Everybody that is slow, the costliest first.
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
     let mut slow: Vec<Slow> = scene.classes.iter().flat_map(|ranks| Class::of(ranks).slow()).collect();
+    slow.iter_mut().for_each(Slow::count_stops);
     slow.sort_by(|one, other| other.share.total_cmp(&one.share));
     slow.truncate(MAX_SLOW);
     slow
+}
+
+impl Slow {
+    /// All others wait while it is stopped, whatever it was in: its own time has only what was outside of collectives.
+    fn count_stops(&mut self) {
+        if let Some(stopped) = self.stopped.filter(|stopped| *stopped > self.share && self.share > 0.0) {
+            self.lost = of(self.lost, stopped / self.share);
+            self.share = stopped;
+        }
+    }
 }
 
 impl<'c, 'm> Class<'c, 'm> {
@@ -233,6 +247,7 @@ impl<'c, 'm> Class<'c, 'm> {
             has_steps: rank.measured.has_steps,
             began: None,
             more_work: None,
+            stopped: rank.process.look().and_then(|look| seen::stopped(look)),
         }
     }
 

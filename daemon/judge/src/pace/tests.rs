@@ -4,7 +4,7 @@ use ringscope_api::{Finding, FindingKind, FindingState};
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Batch, LongStep, OwnTime, Process};
+use ringscope_wire::batch::{Batch, LongStep, Look, OwnTime, Process};
 
 use crate::Diagnosis;
 
@@ -21,6 +21,8 @@ struct Stage {
     own: Box<dyn Fn(u32, u64) -> u64>,
     /// How much more than others a rank is asked for, in percent.
     more: Box<dyn Fn(u32) -> u64>,
+    /// Sends, and receives, of a rank in each step. `None`: all ranks all-reduce.
+    sends: Option<Box<dyn Fn(u32) -> u64>>,
     /// Milliseconds that collectives take, by step.
     transfer: Box<dyn Fn(u64) -> u64>,
     agent: &'static str,
@@ -43,6 +45,7 @@ impl Stage {
             cluster,
             own: Box::new(own),
             more: Box::new(|_| 0),
+            sends: None,
             transfer: Box::new(|_| TRANSFER_MS),
             agent: AGENT,
             model,
@@ -91,7 +94,15 @@ impl Stage {
                 let own_time = Some(told.clone());
                 told.long_steps.clear();
                 let bytes = 100 + (self.more)(rank);
-                let counters = vec![self.cluster.counters(Primitive::AllReduce, self.step, self.step, bytes)];
+                let counted = |primitive, each| {
+                    self.cluster.counters(primitive, each * self.step, each * self.step, bytes)
+                };
+                let counters = match &self.sends {
+                    Some(sends) => {
+                        [Primitive::Send, Primitive::Recv].map(|of| counted(of, sends(rank))).to_vec()
+                    }
+                    None => vec![counted(Primitive::AllReduce, 1)],
+                };
                 Process { own_time, counters, ..self.cluster.word(rank) }
             })
             .collect();
@@ -222,6 +233,36 @@ fn a_rank_that_is_asked_for_more_has_more_to_do() {
     let (_, finding) = stage.first(30).unwrap();
     assert_eq!((finding.finding, finding.rank), (FindingKind::UnevenWork, Some(2)));
     assert!(finding.message.contains("it is asked for 50 % more"), "{}", finding.message);
+}
+
+/// Most stops fall into collectives, where nobody's own time tells of them.
+#[test]
+fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
+    let mut stage = Stage::new(&FOUR, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
+    stage.transfer = Box::new(|_| 140);
+    stage.first(30).unwrap();
+    let look = Look { states_read: 190, states_stopped: 152, ..Look::default() };
+    let looked = Process { look: Some(look), ..stage.cluster.word(2) };
+    stage
+        .model
+        .apply(&Batch { agent_id: AGENT.to_owned(), ..batch(1_000, stage.s, vec![looked]) }, at(stage.s));
+    let finding = stage.second().swap_remove(0);
+    assert_eq!((finding.rank, &*finding.cause), (Some(2), "stopped"));
+    assert!(finding.message.contains("it is stopped for 80 % of the time"), "{}", finding.message);
+    cost_is_about(&finding, 160.0);
+}
+
+/// As mixtures of experts exchange their tokens.
+#[test]
+fn ranks_that_all_send_to_all_are_compared_and_stages_of_a_pipeline_are_not() {
+    let slow = |rank: u32, _| 40 + if rank == 2 { 20 } else { 0 };
+    let mut stage = Stage::new(&FOUR, slow);
+    stage.sends = Some(Box::new(|_| 4));
+    let (_, finding) = stage.first(30).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
+    let mut stage = Stage::new(&FOUR, slow);
+    stage.sends = Some(Box::new(|rank| if rank == 0 || rank == 3 { 8 } else { 16 }));
+    stage.is_calm_for(40);
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub(super) fn judgement(
         Subject::Process(key) | Subject::Host(key) => key.to_string(),
     };
     let details = culprits.iter().filter_map(|process| stack(process)).take(STACKS).collect();
-    let held_back = worst.and_then(Process::look).and_then(|look| seen::held_back(look));
-    let because = held_back.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+    let why = reason(slow, worst);
+    let because = why.as_ref().map(|why| format!("; {}", why.words)).unwrap_or_default();
     Judgement {
         kind: slow.kind,
         severity: Severity::Warning,
@@ -38,7 +38,7 @@ pub(super) fn judgement(
         rank: place.as_ref().map(|rank| rank.rank).filter(|_| matches!(slow.subject, Subject::Process(_))),
         channel: None,
         nic: None,
-        cause: if held_back.is_some() { "cpu_limit" } else { cause(slow) },
+        cause: why.as_ref().map_or_else(|| cause(slow), |why| why.cause),
         culprits: Vec::new(),
         message: message(slow, &culprits) + &because,
         evidence: Vec::new(),
@@ -48,7 +48,7 @@ pub(super) fn judgement(
             accused: culprits.iter().filter_map(|process| culprit(process, slow)).take(NAMED).collect(),
             n_victims: u32::try_from(n_processes.saturating_sub(culprits.len())).unwrap_or(u32::MAX),
             cost: Some(cost),
-            advice: if held_back.is_some() { MORE_CPU } else { advice(slow) }.to_owned(),
+            advice: why.map_or_else(|| advice(slow), |why| why.advice).to_owned(),
             details,
             began_at: Some(began),
             ..Blame::default()
@@ -203,6 +203,22 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
     format!("{who} {what}{}; {cost}", more.unwrap_or_default())
 }
 
+/// Why somebody is slow, where a look has shown it.
+struct Reason {
+    words: String,
+    cause: &'static str,
+    advice: &'static str,
+}
+
+fn reason(slow: &Slow, worst: Option<&Process>) -> Option<Reason> {
+    if let Some(stopped) = slow.stopped {
+        let words = format!("it is stopped for {:.0} % of the time (state T)", stopped * 100.0);
+        return Some(Reason { words, cause: "stopped", advice: LET_GO });
+    }
+    let words = seen::held_back(worst?.look()?)?;
+    Some(Reason { words, cause: "cpu_limit", advice: MORE_CPU })
+}
+
 /// "rank 5 (host-3, pid 4711)".
 fn who(process: &Process) -> String {
     let Some(identity) = process.identity() else { return process.key().to_owned() };
@@ -272,6 +288,9 @@ fn time(time: Duration) -> String {
     }
 }
 
+/// Where somebody stops it.
+const LET_GO: &str =
+    "Find who sends it SIGSTOP: a scheduler that suspends jobs, a debugger, a checkpoint tool, a script.";
 /// Where its cgroup holds it back.
 const MORE_CPU: &str = "Raise or remove the limit of processor time of its container (Kubernetes: `resources.limits.cpu`; Slurm: its \
                         cores; systemd: `CPUQuota=`).";

@@ -68,6 +68,7 @@ impl Inquiries {
 fn id(wanted: &Wanted, now: Timestamp) -> String {
     let what = match &wanted.what {
         Want::Look => "look".to_owned(),
+        Want::Watch => "watch".to_owned(),
         Want::Recall { local_id, first, last } => format!("recall-{local_id:x}-{first}-{last}"),
         Want::Pairs { local_id } => format!("pairs-{local_id:x}"),
     };
@@ -78,6 +79,7 @@ fn inquiry(wanted: &Wanted, put: &Put) -> Inquiry {
     let inquiry = Inquiry { id: put.id.clone(), process: wanted.process.to_string(), ..Inquiry::default() };
     match wanted.what {
         Want::Look => Inquiry { look: true, ..inquiry },
+        Want::Watch => Inquiry { look: true, watch: true, ..inquiry },
         Want::Recall { local_id, first, last } => Inquiry {
             local_id: Some(local_id),
             first_number: Some(first),

@@ -33,7 +33,7 @@ impl Running {
 
 fn look_at(pid: Pid) -> Vec<Look> {
     let mut looks = Vec::new();
-    observe(pid, Path::new("/sys/fs/cgroup"), |look| looks.push(look.clone()));
+    observe(pid, Path::new("/sys/fs/cgroup"), false, |look| looks.push(look.clone()));
     looks
 }
 
@@ -123,6 +123,23 @@ fn a_stopped_process_is_seen_as_well() {
 }
 
 #[test]
+fn how_often_a_process_is_stopped_is_told_where_it_is_watched() {
+    let child = Running(Command::new("sleep").arg("1000").spawn().unwrap());
+    let watched = |child: &Running| {
+        let mut last = Look::default();
+        observe(child.pid(), Path::new("/sys/fs/cgroup"), true, |look| last = look.clone());
+        (last.states_read, last.states_stopped)
+    };
+    let (n_read, n_stopped) = watched(&child);
+    assert!(n_read > 10 && n_stopped == 0, "{n_stopped} of {n_read}");
+    child.signal(Signal::STOP);
+    look_until(child.pid(), |look| look.threads[0].state == "T");
+    let (n_read, n_stopped) = watched(&child);
+    assert!(n_read > 10 && n_stopped == n_read, "{n_stopped} of {n_read}");
+    assert_eq!(look_at(child.pid()).pop().unwrap().states_read, 0, "a look alone does not watch");
+}
+
+#[test]
 fn a_program_in_a_socket_is_told_with_both_ends() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -159,7 +176,7 @@ fn what_is_there_at_once_is_given_first_and_memory_is_told() {
         std::fs::write(folder.join("memory.current"), "42\n").unwrap();
         std::fs::write(folder.join("memory.events"), "oom_kill 3\n").unwrap();
         let mut looks = Vec::new();
-        observe(pid, cgroups.path(), |look| looks.push(look.clone()));
+        observe(pid, cgroups.path(), false, |look| looks.push(look.clone()));
         if !own.contains(":memory:") {
             assert_eq!((looks[0].cgroup_memory_bytes, looks[0].cgroup_oom_kills), (Some(42), Some(3)));
         }
