@@ -100,10 +100,11 @@ long slower_us(long step) {
 }
 
 void compute(long step, int parts) {
-  sleep_us(usual_us(options.rank, step) / parts);
-  long more = more_us(options.rank, step) / parts;
+  long usual = usual_us(options.rank, step) / parts, more = more_us(options.rank, step) / parts;
+  if (is("uneven_work")) more = 0;
+  /* At once: each sleep takes a little longer than it is told to, which is nobody's fault. */
+  sleep_us(is("slow_busy") ? usual : usual + more);
   if (is("slow_busy")) work_us(more);
-  else if (!is("uneven_work")) sleep_us(more);
 }
 
 /* Two ranks share their experts, and gather what each has for the other. Who is given more batches computes for each. */

@@ -26,15 +26,18 @@ impl Habit {
     pub(super) fn of(pace: &Pace, from: &Point, to: &Point, operations_per_step: u64) -> Self {
         let span = to.covered.saturating_sub(from.covered);
         let known = pace.long_steps().filter(|step| step.operation >= from.operations);
-        let long: Vec<LongStep> = known.copied().collect();
-        Self {
-            // One may have begun long before.
-            longer: share(long.iter().map(|step| step.longer).sum(), span),
-            own: share(to.own.saturating_sub(from.own), span),
-            long,
-            since: from.at,
-            operations_per_step,
+        let mut habit =
+            Self { long: known.copied().collect(), since: from.at, operations_per_step, ..Self::default() };
+        // A step that is much longer than the other long ones is an evaluation, or the like: once, and no habit.
+        let most = habit.usual_longer().saturating_mul(MUCH_LONGER);
+        let (mut longer, mut once) = (Duration::ZERO, Duration::ZERO);
+        for step in &habit.long {
+            longer += step.longer.min(most);
+            once += step.longer.saturating_sub(most);
         }
+        habit.longer = share(longer, span);
+        habit.own = share(to.own.saturating_sub(from.own).saturating_sub(once), span);
+        habit
     }
 
     /// Whether they still come: what is over is no habit. `now`: by the clock of the steps.
@@ -81,5 +84,7 @@ impl Habit {
 
 /// Long steps that are nearer than this follow each other.
 const SPELL_STEPS: u64 = 2;
+/// So many times as long as the long steps are by the median.
+const MUCH_LONGER: u32 = 3;
 /// For so long at least they may stay away.
 const OVER_AFTER: Duration = Duration::from_secs(30);

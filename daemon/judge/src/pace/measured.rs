@@ -20,6 +20,8 @@ pub(super) struct Measured {
     pub(super) spread: Duration,
     /// How long one step takes, or one operation where no step is known.
     pub(super) step: Duration,
+    /// Steps over which it is compared.
+    pub(super) n_steps: f64,
     /// Whether a step is known.
     pub(super) has_steps: bool,
     /// Operations of one step, at least 1.
@@ -90,6 +92,7 @@ impl Measured {
             habits: [oldest, pace.oldest().unwrap_or(oldest)]
                 .map(|from| Habit::of(pace, from, newest, per_step)),
             step,
+            n_steps: steps(first, newest),
             has_steps: pace.operations_per_step() > 0,
             operations_per_step: per_step,
             operations: real(newest.operations.saturating_sub(first.operations)) / span.as_secs_f64(),

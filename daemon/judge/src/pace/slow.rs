@@ -256,7 +256,8 @@ impl<'c, 'm> Class<'c, 'm> {
         let ratio = |own: f64, usual: f64| (usual > 0.0).then(|| own / usual);
         let ratios =
             [ratio(rank.measured.bytes, self.bytes), ratio(rank.measured.operations, self.operations)];
-        ratios.into_iter().flatten().max_by(f64::total_cmp).filter(|ratio| *ratio >= MORE_WORK)
+        let least = MORE_WORK.max(1.0 + EDGE_STEPS / rank.measured.n_steps);
+        ratios.into_iter().flatten().max_by(f64::total_cmp).filter(|ratio| *ratio >= least)
     }
 }
 
@@ -301,7 +302,9 @@ const NEWEST_PARTS: usize = 2;
 const LEAST_COST: f64 = 0.04;
 /// Spells of long steps that make a habit: once is an evaluation, twice a coincidence.
 const FEWEST_SPELLS: usize = 3;
-/// So much more than its like, and it was given more. What is under way at the edge of the window makes less than this.
+/// So much more than its like, and it was given more ...
 const MORE_WORK: f64 = 1.08;
+/// ... if that is more than what is under way at the two edges of the window, in steps.
+const EDGE_STEPS: f64 = 2.5;
 /// Findings of one look at a job: the costliest.
 const MAX_SLOW: usize = 64;

@@ -216,6 +216,17 @@ fn a_pause_each_minute_is_told_with_its_period_and_until_it_comes_no_more() {
     assert!(began < 4_000 && (8_000..12_000).contains(&stage.step), "{began} {}", stage.step);
 }
 
+/// One evaluation among steps that chance made three times as long.
+#[test]
+fn what_is_long_once_makes_no_habit_of_small_pauses() {
+    let own = |rank: u32, step: u64| match (rank, step % 100) {
+        (1, 7) if step == 307 => 2_500,
+        (1, 7 | 40 | 77) => 120,
+        _ => 40,
+    };
+    Stage::new(&FOUR, own).is_calm_for(60);
+}
+
 #[test]
 fn steps_that_are_slow_now_and_then_are_told_as_such() {
     // 3, 10, 14, 23, 33, 34, ...: without order.
