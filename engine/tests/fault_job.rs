@@ -134,6 +134,7 @@ fn a_slow_rank_makes_the_job_slower_by_what_it_tells() {
         ("slow_growing", "1000", [0, 0, 0, 0, 2, 4, 6]),
         ("slow_periodic", "30", [0, 0, 0, 90, 0, 90, 0]),
         ("uneven_work", "60", [0, 0, 0, 12, 12, 12, 12]),
+        ("cpu_quota", "30", [0, 0, 0, 0, 0, 0, 0]),
     ] {
         let job = Job::start(&program, 4, &[&always[..], &["--percent", percent, "--fault", kind]].concat());
         let (mut last_ns, mut fault_ns) = (0, u64::MAX);

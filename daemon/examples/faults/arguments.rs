@@ -61,6 +61,9 @@ pub(crate) struct Engine {
     /// Only healthy jobs, one after another for so many minutes
     #[arg(long, value_name = "MINUTES")]
     pub(crate) healthy: Option<u64>,
+    /// Only what it costs a healthy job that each of its network steps is asked for: so many times with and without, in turns
+    #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) detail: Option<u32>,
 }
 
 /// What is asked of simulated jobs.
@@ -196,7 +199,7 @@ pub(crate) const ENGINE: [&str; 47] = [
 ];
 
 /// Slow real jobs, and healthy ones that look like it.
-pub(crate) const ENGINE_SLOW: [&str; 28] = [
+pub(crate) const ENGINE_SLOW: [&str; 29] = [
     "slow_tenth",
     "slow_third",
     "slow_double",
@@ -207,6 +210,7 @@ pub(crate) const ENGINE_SLOW: [&str; 28] = [
     "slow_periodic",
     "slow_periodic_rare",
     "stopped_duty",
+    "cpu_quota",
     "slow_two",
     "nested_2d",
     "nested_3d",

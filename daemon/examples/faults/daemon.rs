@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ringscope_api::{Finding, Incident};
+use ringscope_api::{Finding, Incident, LevelChoice};
 use ringscope_daemon::client::Client;
 
 use crate::sending;
@@ -67,6 +67,11 @@ impl Daemon {
     pub(crate) async fn firing(&self, job: &str) -> Result<Vec<Finding>, String> {
         let path = format!("findings?state=firing&job={job}");
         self.client.list(&path).await.map_err(|error| self.with_log(&error))
+    }
+
+    /// Wishes for a level in a job.
+    pub(crate) async fn wish_level(&self, job: &str, level: LevelChoice) -> Result<(), String> {
+        self.client.wish_level(job, level).await.map(drop).map_err(|error| self.with_log(&error))
     }
 
     /// An error, and what the daemon said last.

@@ -66,6 +66,9 @@ async fn run(arguments: &Arguments) -> Result<bool, String> {
             fleet::run(options, &arguments.ringscope, seeds, is_wanted, arguments.slow).await?
         }
     };
+    if trials.is_empty() {
+        return Ok(true);
+    }
     if let Some(path) = &arguments.json {
         let text = serde_json::to_string_pretty(&trials).map_err(|error| error.to_string())?;
         std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;

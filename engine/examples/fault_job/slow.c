@@ -38,6 +38,7 @@ const kind_t slow_kinds[] = {
     {"slow_intermittent", 0, 1, "computes for longer in one of five steps, at random, by --percent"},
     {"slow_periodic", 0, 1, "pauses for --pause-ms in each --every-th step"},
     {"stopped_duty", 0, 1, "is stopped by SIGSTOP for 0.4 s of each 0.5 s"},
+    {"cpu_quota", 0, 1, "may use a processor for a third of the time, by a cgroup of its own; needs root"},
     {"uneven_work", 0, 1, "is given more batches, each with a call among two ranks; --percent more in all"},
     {"uneven_batches", 1, 0, "all ranks compute for up to 30 % more or less, at random in each step"},
     {"warm_up", 1, 1, "computes for long in its first steps, as one that compiles"},
@@ -102,6 +103,7 @@ long slower_us(long step) {
 void compute(long step, int parts) {
   long usual = usual_us(options.rank, step) / parts, more = more_us(options.rank, step) / parts;
   if (is("uneven_work")) more = 0;
+  if (is("cpu_quota") && is_victim()) return work_us(usual);
   /* At once: each sleep takes a little longer than it is told to, which is nobody's fault. */
   sleep_us(is("slow_busy") ? usual : usual + more);
   if (is("slow_busy")) work_us(more);
@@ -125,9 +127,17 @@ static void share_experts(long step) {
   }
 }
 
+static const char stops[] = "while kill -STOP $0; do sleep 0.4; kill -CONT $0; sleep 0.1; done 2>&-";
+
+/* As a container's limit: of version 1 of cgroups, or of version 2. */
+static const char limits[] =
+    "cd /sys/fs/cgroup/cpu 2>&- || cd /sys/fs/cgroup; mkdir ringscope-$0 && cd ringscope-$0 || exit 1\n"
+    "if test -e cpu.max; then echo 33000 100000 >cpu.max\n"
+    "else echo 100000 >cpu.cfs_period_us; echo 33000 >cpu.cfs_quota_us; fi\n"
+    "echo $0 >cgroup.procs; cd ..; while kill -0 $0; do sleep 0.2; done 2>&-; rmdir ringscope-$0";
+
 /* From outside, as an operator or a scheduler does it, and without what this process has loaded. It ends with this process. */
-static void stop_now_and_then(void) {
-  static const char script[] = "while kill -STOP $0; do sleep 0.4; kill -CONT $0; sleep 0.1; done 2>&-";
+static void have_done(const char* script) {
   char pid[16];
   snprintf(pid, sizeof pid, "%d", (int)getpid());
   char* arguments[] = {"sh", "-c", (char*)script, pid, NULL};
@@ -167,7 +177,8 @@ void slow_step(long step) {
   if (is("uneven_work")) share_experts(step);
   if (!is_slow_kind() || !is_first) return;
   if (!find_kind(options.fault)->min_victims || is_victim()) tell(step, "compute");
-  if (is("stopped_duty") && is_victim()) stop_now_and_then();
+  if (is("stopped_duty") && is_victim()) have_done(stops);
+  if (is("cpu_quota") && is_victim()) have_done(limits);
   if (is("evaluation_phase")) evaluate();
   if (is("noisy_neighbour")) burst();
   if (is("remade")) part(), form(options.n_ranks, 1);

@@ -1,6 +1,7 @@
 //! Faults of real jobs on the engine, seen by a real daemon and its agent.
 
 mod cases;
+mod detail;
 mod job;
 mod slow;
 mod steps;
@@ -37,8 +38,18 @@ pub(crate) async fn run(
         faithful: &options.faithful,
     };
     println!("the engine behaves as NCCL {}", options.faithful);
-    let all = || CASES.iter().filter(|_| !only_slow).chain(&slow::CASES);
-    let wanted = || all().filter(|case| is_wanted(case.name));
+    if let Some(rounds) = options.detail {
+        detail::measure(&stage, &daemon, rounds).await?;
+        return Ok(Vec::new());
+    }
+    let can = |case: &&Case| {
+        let why = slow::cannot(case);
+        why.iter().for_each(|why| eprintln!("{}: left out: {why}", case.name));
+        why.is_none()
+    };
+    let named = CASES.iter().filter(|_| !only_slow).chain(&slow::CASES).filter(|case| is_wanted(case.name));
+    let all: Vec<&Case> = named.filter(can).collect();
+    let wanted = || all.iter().copied();
     let twins = || wanted().filter(|case| case.expected.is_empty());
     if options.healthy.is_some() && twins().next().is_none() {
         return Err("--healthy: --only leaves no healthy job to run".to_owned());

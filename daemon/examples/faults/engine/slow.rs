@@ -1,5 +1,8 @@
 //! What makes real jobs slow, and twins that only look like it (`engine/examples/fault_job/slow.c`).
 
+use std::fs;
+use std::path::Path;
+
 use ringscope_api::FindingKind::{ComputeStraggler, SlowHost, UnevenWork};
 
 use super::cases::{Case, Guilt, by, fault, named, twin};
@@ -78,6 +81,27 @@ const USUAL: Slow = Slow {
 /// More than within this they must not take; for so long they are listened to.
 const LISTEN_S: u64 = pace::LIMIT_S as u64 + 15;
 
+/// The fault that needs what not every machine gives.
+const CPU_QUOTA: &str = "cpu_quota";
+
+/// Why a case cannot be tried on this machine. `None`: it can.
+pub(crate) fn cannot(case: &Case) -> Option<&'static str> {
+    let name = format!("ringscope-try-{}", std::process::id());
+    let can_limit = || {
+        [("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"), ("/sys/fs/cgroup", "cpu.max")].iter().any(
+            |(root, limit)| {
+                let group = Path::new(root).join(&name);
+                let can = fs::create_dir(&group).is_ok() && group.join(limit).exists();
+                // Not there, where it could not be made.
+                let _ = fs::remove_dir(&group);
+                can
+            },
+        )
+    };
+    (case.fault == CPU_QUOTA && !can_limit())
+        .then_some("it needs root, and cgroups with a limit of processor time")
+}
+
 const fn straggles(name: &'static str, kind: &'static str, slow: Slow) -> Case {
     let case = fault(kind, &[ComputeStraggler]);
     Case { within_s: LISTEN_S, slow: Some(slow), ..named(name, case) }
@@ -91,7 +115,7 @@ const fn percent(percent: u64) -> Slow {
     Slow { percent, ..USUAL }
 }
 
-pub(crate) const CASES: [Case; 28] = [
+pub(crate) const CASES: [Case; 29] = [
     // Of the whole step, collectives included, this is a tenth.
     straggles("slow_tenth", "slow_steady", percent(15)),
     straggles("slow_third", "slow_steady", percent(40)),
@@ -103,6 +127,7 @@ pub(crate) const CASES: [Case; 28] = [
     straggles("slow_periodic", "slow_periodic", USUAL),
     straggles("slow_periodic_rare", "slow_periodic", Slow { pause_ms: 1_400, every: 50, ..USUAL }),
     straggles("stopped_duty", "stopped_duty", USUAL),
+    straggles("cpu_quota", CPU_QUOTA, Slow { has_no_truth: true, ..USUAL }),
     by(Guilt::Two, straggles("slow_two", "slow_steady", Slow { has_no_truth: true, ..percent(50) })),
     // The delay of one rank is that of its whole tensor-parallel group for the replicas.
     straggles("nested_2d", "slow_steady", Slow { job: Some("2d"), victim: Some(3), ..percent(30) }),

@@ -84,7 +84,7 @@ fn pipes(model: &Model, living: &[&Process]) -> HashSet<CommunicatorId> {
 }
 
 /// Its parts of communicators.
-fn of<'p>(process: &'p Process) -> impl Iterator<Item = (CommunicatorId, &'p Local)> {
+fn of(process: &Process) -> impl Iterator<Item = (CommunicatorId, &Local)> {
     process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
 }
 
