@@ -35,7 +35,7 @@ impl<'m> Scene<'m> {
             Some(Rank { process, measured })
         });
         let ranks = of_one_time(ranks.collect());
-        let pipes = pipes(model, &living);
+        let pipes = pipes(&living);
         let classes = if !pipes.is_empty() {
             let across = across_stages(&ranks, &pipes);
             joined(ranks, |comm, local| {
@@ -62,25 +62,20 @@ impl<'m> Scene<'m> {
     }
 }
 
-/// Communicators in which ranks hand something on to the next one: stages of a pipeline do not do the same work. Where all ranks
-/// send and receive equally often, as in an all-to-all or around a ring, nobody is first or last.
-fn pipes(model: &Model, living: &[&Process]) -> HashSet<CommunicatorId> {
-    let mut known: HashMap<CommunicatorId, Vec<u64>> = HashMap::new();
-    for (comm, local) in living.iter().flat_map(|process| of(process)) {
-        if has(local, is_handed_on) {
-            let calls = [Primitive::Send, Primitive::Recv].map(|primitive| {
-                local.counters().get(primitive).map_or(0, |counted| counted.totals().issued_calls)
-            });
-            known.entry(comm).or_default().extend(calls);
+/// Communicators in which ranks hand something on to the next one: stages of a pipeline do not do the same work. Where each is seen to
+/// send to several others, they exchange with all.
+fn pipes(living: &[&Process]) -> HashSet<CommunicatorId> {
+    let mut exchange: HashMap<CommunicatorId, Option<bool>> = HashMap::new();
+    for (comm, local) in
+        living.iter().flat_map(|process| of(process)).filter(|(_, local)| has(local, is_handed_on))
+    {
+        let peers = local.links().keys().filter(|(primitive, _)| *primitive == Primitive::Send).count();
+        let known = exchange.entry(comm).or_default();
+        if peers > 0 {
+            *known = Some(known.unwrap_or(true) && peers >= FEWEST_PEERS);
         }
     }
-    known.retain(|comm, calls| {
-        let n_ranks = model.communicator(*comm).map_or(0, |known| known.n_ranks() as usize);
-        let (least, most) = (calls.iter().min().copied(), calls.iter().max().copied());
-        let is_equal = least.zip(most).is_some_and(|(least, most)| (most - least) * ALIKE <= most);
-        calls.len() != 2 * n_ranks || n_ranks < FEWEST_ALIKE || !is_equal
-    });
-    known.into_keys().collect()
+    exchange.into_iter().filter(|(_, exchange)| *exchange != Some(true)).map(|(comm, _)| comm).collect()
 }
 
 /// Its parts of communicators.
@@ -169,9 +164,7 @@ impl Stages {
     }
 }
 
-/// Counters are not of one moment: these differ by less than a fourth, those of the ends of a pipeline by half.
-const ALIKE: u64 = 4;
-/// Of fewer ranks each is an end.
-const FEWEST_ALIKE: usize = 3;
+/// A stage sends to the one after it and to the one before it.
+const FEWEST_PEERS: usize = 3;
 /// Agents tell every other second at least, but for a batch that is late.
 const APART: Duration = Duration::from_secs(4);

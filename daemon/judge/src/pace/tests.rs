@@ -21,8 +21,8 @@ struct Stage {
     own: Box<dyn Fn(u32, u64) -> u64>,
     /// How much more than others a rank is asked for, in percent.
     more: Box<dyn Fn(u32) -> u64>,
-    /// Sends, and receives, of a rank in each step. `None`: all ranks all-reduce.
-    sends: Option<Box<dyn Fn(u32) -> u64>>,
+    /// To whom a rank sends. `None`: all ranks all-reduce.
+    sends: Option<Box<dyn Fn(u32) -> Vec<u32>>>,
     /// Milliseconds that collectives take, by step.
     transfer: Box<dyn Fn(u64) -> u64>,
     agent: &'static str,
@@ -94,16 +94,11 @@ impl Stage {
                 let own_time = Some(told.clone());
                 told.long_steps.clear();
                 let bytes = 100 + (self.more)(rank);
-                let counted = |primitive, each| {
-                    self.cluster.counters(primitive, each * self.step, each * self.step, bytes)
-                };
-                let counters = match &self.sends {
-                    Some(sends) => {
-                        [Primitive::Send, Primitive::Recv].map(|of| counted(of, sends(rank))).to_vec()
-                    }
-                    None => vec![counted(Primitive::AllReduce, 1)],
-                };
-                Process { own_time, counters, ..self.cluster.word(rank) }
+                let primitive = if self.sends.is_some() { Primitive::Send } else { Primitive::AllReduce };
+                let counters = vec![self.cluster.counters(primitive, self.step, self.step, bytes)];
+                let peers = self.sends.iter().flat_map(|sends| sends(rank));
+                let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step)).collect();
+                Process { own_time, counters, links, ..self.cluster.word(rank) }
             })
             .collect();
         let batch = Batch { agent_id: self.agent.to_owned(), ..batch(self.s + 1, self.s, processes) };
@@ -268,11 +263,11 @@ fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
 fn ranks_that_all_send_to_all_are_compared_and_stages_of_a_pipeline_are_not() {
     let slow = |rank: u32, _| 40 + if rank == 2 { 20 } else { 0 };
     let mut stage = Stage::new(&FOUR, slow);
-    stage.sends = Some(Box::new(|_| 4));
+    stage.sends = Some(Box::new(|rank| (0..4).filter(|peer| *peer != rank).collect()));
     let (_, finding) = stage.first(30).unwrap();
     assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
     let mut stage = Stage::new(&FOUR, slow);
-    stage.sends = Some(Box::new(|rank| if rank == 0 || rank == 3 { 8 } else { 16 }));
+    stage.sends = Some(Box::new(|rank| (0..4).filter(|peer: &u32| peer.abs_diff(rank) == 1).collect()));
     stage.is_calm_for(40);
 }
 
