@@ -26,18 +26,18 @@ impl Habit {
     pub(super) fn of(pace: &Pace, from: &Point, to: &Point, operations_per_step: u64) -> Self {
         let span = to.covered.saturating_sub(from.covered);
         let known = pace.long_steps().filter(|step| step.operation >= from.operations);
-        let mut habit =
-            Self { long: known.copied().collect(), since: from.at, operations_per_step, ..Self::default() };
-        // A step that is much longer than the other long ones is an evaluation, or the like: once, and no habit.
-        let most = habit.usual_longer().saturating_mul(MUCH_LONGER);
-        let (mut longer, mut once) = (Duration::ZERO, Duration::ZERO);
-        for step in &habit.long {
-            longer += step.longer.min(most);
-            once += step.longer.saturating_sub(most);
+        let mut long: Vec<LongStep> = known.copied().collect();
+        // What is long by chance, beside an evaluation or a habit, says nothing of it.
+        let least = bulk(&long) / MUCH_SHORTER;
+        long.retain(|step| step.longer >= least);
+        Self {
+            // One may have begun long before.
+            longer: share(long.iter().map(|step| step.longer).sum(), span),
+            own: share(to.own.saturating_sub(from.own), span),
+            long,
+            since: from.at,
+            operations_per_step,
         }
-        habit.longer = share(longer, span);
-        habit.own = share(to.own.saturating_sub(from.own).saturating_sub(once), span);
-        habit
     }
 
     /// Whether they still come: what is over is no habit. `now`: by the clock of the steps.
@@ -47,11 +47,16 @@ impl Habit {
         now.since(last.began) <= OVER_AFTER.max(last.began.since(first.began) / n * 2)
     }
 
-    /// How many operations lie between two of them, in the mean.
-    pub(super) fn between(&self) -> Option<f64> {
-        let (first, last) = (self.long.first()?.operation, self.long.last()?.operation);
-        let n = self.long.len().checked_sub(1).filter(|n| *n > 0)?;
-        Some(real(last.saturating_sub(first)) / real(n as u64))
+    /// What a step takes longer by them in the mean, and how long it takes, over the time from the first to the last of them.
+    pub(super) fn lost_per_step(&self) -> Option<(Duration, Duration)> {
+        let (first, last) = (self.long.first()?, self.long.last()?);
+        let n_operations = real(last.operation.saturating_sub(first.operation));
+        let steps = n_operations / real(self.operations_per_step.max(1));
+        let n = real(self.long.len().checked_sub(1).filter(|n| *n > 0)? as u64);
+        // The median: one evaluation among them is no habit.
+        let lost_s = self.usual_longer().as_secs_f64() * n / steps.max(n);
+        let step_s = last.began.since(first.began).as_secs_f64() / steps;
+        Some((Duration::try_from_secs_f64(lost_s).ok()?, Duration::try_from_secs_f64(step_s).ok()?))
     }
 
     /// How many runs of long steps that follow each other: what is slow for a while is so once.
@@ -82,9 +87,22 @@ impl Habit {
     }
 }
 
+/// How much longer those are that make up most of what all take longer: half of it is in steps that are as long or longer.
+fn bulk(long: &[LongStep]) -> Duration {
+    let mut longer: Vec<Duration> = long.iter().map(|step| step.longer).collect();
+    longer.sort_unstable_by(|one, other| other.cmp(one));
+    let half = longer.iter().sum::<Duration>() / 2;
+    let mut so_far = Duration::ZERO;
+    let found = longer.into_iter().find(|one| {
+        so_far += *one;
+        so_far >= half
+    });
+    found.unwrap_or_default()
+}
+
 /// Long steps that are nearer than this follow each other.
 const SPELL_STEPS: u64 = 2;
-/// So many times as long as the long steps are by the median.
-const MUCH_LONGER: u32 = 3;
+/// So many times shorter than those that make most of the time.
+const MUCH_SHORTER: u32 = 4;
 /// For so long at least they may stay away.
 const OVER_AFTER: Duration = Duration::from_secs(30);

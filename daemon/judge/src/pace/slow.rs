@@ -170,7 +170,12 @@ impl<'c, 'm> Class<'c, 'm> {
     fn steady_of_late(&self, rank: &Rank<'_>) -> Option<usize> {
         let excess = || rank.measured.excess(&self.parts);
         let n_parts = real(rank.measured.parts.len() as u64);
-        let least = excess().sum::<f64>() / n_parts / 3.0;
+        let all = excess().sum::<f64>();
+        if all - excess().fold(0.0, f64::max) < all / 2.0 {
+            // Nearly all of it was in one part.
+            return None;
+        }
+        let least = all / n_parts / 3.0;
         let n_above = excess().filter(|excess| *excess > least).count();
         let n_newest = excess().take_while(|excess| *excess > least).count();
         (real(n_above as u64) >= MOSTLY * n_parts && n_newest >= NEWEST_PARTS).then_some(n_newest)
@@ -213,10 +218,8 @@ impl<'c, 'm> Class<'c, 'm> {
         if habit.own - own < LEAST || habit.n_spells() < FEWEST_SPELLS || !habit.goes_on(measured.told) {
             return None;
         }
-        let between = (habit.between()? / real(measured.operations_per_step)).max(1.0);
-        // The median: one evaluation among them is no habit.
-        let lost_s = habit.usual_longer().as_secs_f64() / between;
-        let share = (lost_s / measured.step.as_secs_f64()).clamp(0.0, 1.0 - usual.min(1.0));
+        let (lost, step) = habit.lost_per_step()?;
+        let share = (lost.as_secs_f64() / step.as_secs_f64()).clamp(0.0, 1.0 - usual.min(1.0));
         let how = match habit.period_steps() {
             Some(steps) => How::Periodic { steps, longer: habit.usual_longer() },
             None => How::Intermittent,
@@ -224,7 +227,7 @@ impl<'c, 'm> Class<'c, 'm> {
         let first = habit.long.first().map(|step| step.began.max(habit.since));
         Some(Slow {
             how,
-            lost: of(measured.step, share),
+            lost: of(step, share),
             share,
             own: (of(measured.step, measured.own + habit.longer), of(measured.step, measured.own)),
             began: first,

@@ -211,6 +211,19 @@ fn a_pause_each_minute_is_told_with_its_period_and_until_it_comes_no_more() {
     assert!(began < 4_000 && (8_000..12_000).contains(&stage.step), "{began} {}", stage.step);
 }
 
+/// What it costs is measured since it is so, and not over what was before.
+#[test]
+fn a_rank_that_has_begun_to_pause_in_each_third_step_costs_what_it_takes_now() {
+    let pauses = |rank: u32, step: u64| rank == 2 && step >= 300 && step.is_multiple_of(3);
+    let mut stage = Stage::new(&FOUR, move |rank, step| 40 + if pauses(rank, step) { 600 } else { 0 });
+    stage.first(60).unwrap();
+    let finding = (0..4).map(|_| stage.second()).last().unwrap().swap_remove(0);
+    assert_eq!(finding.rank, Some(2));
+    cost_is_about(&finding, 200.0);
+    let percent = finding.cost.unwrap().percent;
+    assert!((70.0..90.0).contains(&percent), "{percent}");
+}
+
 /// One evaluation among steps that chance made three times as long.
 #[test]
 fn what_is_long_once_makes_no_habit_of_small_pauses() {
