@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use prost::Message as _;
@@ -170,7 +170,14 @@ pub fn key(pid: u32) -> String {
     format!("node1/{pid}/77")
 }
 
-async fn ingest(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+async fn ingest(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body = match headers.get(header::CONTENT_ENCODING) {
+        Some(packing) => {
+            assert_eq!(packing, "zstd");
+            zstd::decode_all(&*body).expect("agents pack well")
+        }
+        None => body.to_vec(),
+    };
     let batch = Batch::decode_checked(&body).expect("agents send good batches");
     let answer = *shared.answer.lock().expect("lock");
     let seq_number = batch.seq_number;
