@@ -39,7 +39,7 @@ fn look_at(pid: Pid) -> Vec<Look> {
 
 /// Looks until it is as it should be; within twenty seconds, or the test fails.
 fn look_until(pid: Pid, done: impl Fn(&Look) -> bool) -> Look {
-    let start = ringscope_api::clock::monotonic();
+    let start = clock::monotonic();
     loop {
         let look = look_at(pid).pop().unwrap();
         if done(&look) {
