@@ -208,6 +208,12 @@ pub enum FindingKind {
     ComputeStraggler,
     /// One way between two ranks is slower than its like. Subject: the rank that sends.
     SlowLink,
+    /// What goes out of a NIC, or into it, is slower than its like, or its own counters tell why a link is. Subject: host and NIC.
+    SlowNic,
+    /// Many links of a rail are slow at once, and no host or NIC of its own is to blame. Subject: job.
+    Congestion,
+    /// A rank is longer outside of collectives than its like, and its GPU tells why. Subject: that rank.
+    SlowDevice,
     /// All ranks of a host are longer outside of collectives than those of other hosts. Subject: host.
     SlowHost,
     /// A rank is given more bytes or calls than its like. Subject: that rank.
@@ -218,7 +224,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -250,6 +256,9 @@ impl FindingKind {
         Self::KernelFault,
         Self::ComputeStraggler,
         Self::SlowLink,
+        Self::SlowNic,
+        Self::Congestion,
+        Self::SlowDevice,
         Self::SlowHost,
         Self::UnevenWork,
         Self::Slowdown,
@@ -260,7 +269,14 @@ impl FindingKind {
     pub const fn is_about_pace(self) -> bool {
         matches!(
             self,
-            Self::ComputeStraggler | Self::SlowHost | Self::UnevenWork | Self::SlowLink | Self::Slowdown
+            Self::ComputeStraggler
+                | Self::SlowDevice
+                | Self::SlowHost
+                | Self::UnevenWork
+                | Self::SlowLink
+                | Self::SlowNic
+                | Self::Congestion
+                | Self::Slowdown
         )
     }
 
@@ -299,6 +315,9 @@ impl FindingKind {
             Self::KernelFault => "kernel_fault",
             Self::ComputeStraggler => "compute_straggler",
             Self::SlowLink => "slow_link",
+            Self::SlowNic => "slow_nic",
+            Self::Congestion => "congestion",
+            Self::SlowDevice => "slow_device",
             Self::Slowdown => "slowdown",
             Self::SlowHost => "slow_host",
             Self::UnevenWork => "uneven_work",

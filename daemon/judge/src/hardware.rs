@@ -1,6 +1,7 @@
 //! Trouble with the hosts' hardware, judged by comparison: with what the host's own NICs are, with the NIC of the same
 //! name on other hosts, and with what was there before. What nobody ever used is no trouble. Pure.
 
+mod ails;
 mod errors;
 mod fleet;
 mod gpus;
@@ -12,6 +13,7 @@ mod suspects;
 mod tests;
 mod words;
 
+pub(super) use ails::Ail;
 pub(super) use kinds::Build;
 pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
@@ -31,7 +33,7 @@ pub const NIC_DOWN: &str = "nic_down";
 /// The same for a NIC that the host showed before and does not show any more.
 pub const NIC_MISSING: &str = "nic_missing";
 /// The same for a NIC that is slower than its like.
-const NIC_SLOW: &str = "nic_slow";
+pub(super) const NIC_SLOW: &str = "nic_slow";
 /// The causes of other findings about hardware.
 const NIC_FLAPPING: &str = "nic_flapping";
 const NIC_ERRORS: &str = "nic_errors";
@@ -59,6 +61,8 @@ pub(super) struct Health {
     pub(super) build: Build,
     pub(super) troubles: Vec<Trouble>,
     pub(super) suspects: Suspects,
+    /// What is wrong with its NICs now.
+    pub(super) ails: Vec<Ail>,
 }
 
 /// Something that is wrong now.

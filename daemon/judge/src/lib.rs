@@ -226,10 +226,7 @@ impl Diagnosis {
     /// Judges how fast jobs go. Returns as [`Diagnosis::update`] does.
     fn update_paces(&mut self, model: &Model, now: Timestamp) -> Vec<Finding> {
         let mut news = Vec::new();
-        let hardware = |host: &Name| {
-            let known = self.hardware.explain(host, now).filter(|known| known.is_now)?;
-            Some((known.words, known.nic))
-        };
+        let hardware = |host: &Name| self.hardware.ails(host);
         for (job, judgements) in self.paces.look_at_all(model, &hardware, now) {
             let scope = Scope::Pace(job);
             let Scope::Pace(job) = &scope else { continue };

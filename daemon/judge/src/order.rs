@@ -22,8 +22,9 @@ pub fn order_of(kind: Kind) -> u8 {
         Kind::TeardownStuck => 12,
         Kind::Waiting => 13,
         Kind::ChannelShortfall => 14,
-        Kind::SlowHost | Kind::ComputeStraggler | Kind::UnevenWork | Kind::SlowLink => 15,
-        Kind::Slowdown => 16,
-        _ => 17,
+        Kind::SlowDevice | Kind::SlowNic => 15,
+        Kind::SlowHost | Kind::ComputeStraggler | Kind::UnevenWork | Kind::SlowLink | Kind::Congestion => 16,
+        Kind::Slowdown => 17,
+        _ => 18,
     }
 }

@@ -7,7 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::{Model, Name, ProcessState};
 
 use super::HOST_GONE_AFTER;
-use super::hardware::{self, Build, Explanation, Recall, Suspects, Trouble};
+use super::hardware::{self, Ail, Build, Explanation, Recall, Suspects, Trouble};
 use super::ledger::Ledger;
 use super::scope::Scope;
 
@@ -17,6 +17,8 @@ pub(super) struct Watch {
     suspects: BTreeMap<Name, Suspects>,
     /// What is wrong, by host; every host of which the hardware is known has an entry.
     troubles: BTreeMap<Name, Vec<Trouble>>,
+    /// What is wrong with their NICs.
+    ails: BTreeMap<Name, Vec<Ail>>,
     recall: Recall,
     /// What the hosts are built of.
     builds: BTreeMap<Name, Build>,
@@ -46,13 +48,17 @@ impl Watch {
         let mut suspects = BTreeMap::new();
         let mut builds = BTreeMap::new();
         self.troubles.clear();
+        let mut ails = BTreeMap::new();
         for (host, health) in hardware::judge(model, &mut self.recall, now) {
             if !health.suspects.is_empty() {
                 suspects.insert(host.clone(), health.suspects);
             }
+            let its = health.ails.into_iter().map(|ail| Ail { since: self.since(&host, &ail, now), ..ail });
+            ails.insert(host.clone(), its.collect());
             builds.insert(host.clone(), health.build);
             self.troubles.insert(host, health.troubles);
         }
+        self.ails = ails;
         let gone = gone(model, now);
         let gone_before = std::mem::replace(&mut self.gone, gone);
         let builds_before = std::mem::replace(&mut self.builds, builds);
@@ -84,6 +90,18 @@ impl Watch {
     /// Why a host found fewer channels in a communicator that was made then.
     pub(super) fn explain(&self, host: &Name, made: Timestamp) -> Option<Explanation> {
         self.suspects.get(host)?.explain(made)
+    }
+
+    /// What is wrong with the NICs of a host now.
+    pub(super) fn ails(&self, host: &Name) -> &[Ail] {
+        self.ails.get(host).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Since when a NIC ails so. `None`: it did when its host was first looked at, or was never faster since.
+    fn since(&self, host: &Name, ail: &Ail, now: Timestamp) -> Option<Timestamp> {
+        let same = self.ails(host).iter().find(|known| (&known.nic, known.cause) == (&ail.nic, ail.cause));
+        let is_new = || self.builds.contains_key(host) && ail.cause != hardware::NIC_SLOW;
+        ail.since.or_else(|| same.map_or_else(|| is_new().then_some(now), |same| same.since))
     }
 
     /// Makes what was seen last the findings about hardware. Returns what is news.

@@ -44,6 +44,9 @@ const NAMES = {
   slow_host: "Slow host",
   uneven_work: "Uneven work",
   slow_link: "Slow link",
+  slow_nic: "Slow NIC",
+  congestion: "Congestion",
+  slow_device: "Slow GPU",
   slowdown: "Slower than it was",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 

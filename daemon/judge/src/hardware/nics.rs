@@ -3,6 +3,7 @@
 use ringscope_api::{Evidence, FindingKind};
 use ringscope_model::{Hardware, Model, Name, Nic, Port};
 
+use super::ails::{Ail, Fall};
 use super::errors::Usual;
 use super::fleet::{Fleet, Ports};
 use super::suspects::Suspect;
@@ -37,7 +38,10 @@ pub(super) fn judge(
         let counts =
             !port.is_interface || !has_rdma || (is_in_trouble && is_in_a_ring(model, host, port, nic));
         if counts {
-            health.troubles.extend(trouble);
+            if let Some((trouble, ail)) = trouble {
+                health.troubles.push(trouble);
+                health.ails.push(ail);
+            }
             health.suspects.extend(suspects);
         }
     }
@@ -82,14 +86,14 @@ fn is_in_a_ring(model: &Model, host: &Name, port: &Port, nic: &Nic) -> bool {
     nic.is_in_a_ring(port, model.host(host).into_iter().flat_map(|(_, processes)| processes))
 }
 
-/// What is wrong with the port now: one finding, of the worst.
+/// What is wrong with the port now: one finding, of the worst, and the same for who asks why something is slow.
 fn trouble(
     host: &Name,
     hardware: &Hardware,
     (port, nic): (&Port, &Nic),
     due: &Due,
     usual: &Usual<'_>,
-) -> Option<Trouble> {
+) -> Option<(Trouble, Ail)> {
     let label = port.label();
     let mut wrong: Vec<(&'static str, String, Vec<Evidence>)> = Vec::new();
     if nic.is_missing {
@@ -116,18 +120,27 @@ fn trouble(
     }
     let cause = wrong.first()?.0;
     let what: Vec<String> = wrong.iter().map(|(_, words, _)| words.clone()).collect();
-    Some(Trouble {
+    let evidence: Vec<Evidence> =
+        wrong.iter().flat_map(|(.., lines)| lines.clone()).take(super::super::judgement::MAX_PROOF).collect();
+    let fall = Fall::of(hardware, nic).filter(|_| cause == NIC_SLOW);
+    let rest = what.get(usize::from(fall.is_some())..).unwrap_or_default();
+    let its = fall.map(Fall::words).into_iter().chain(rest.iter().map(|what| format!("it {what}")));
+    let ail = Ail {
+        nic: label.clone(),
+        cause,
+        words: its.collect::<Vec<String>>().join("; "),
+        since: fall.map(|fall| fall.at),
+        evidence: evidence.clone(),
+    };
+    let trouble = Trouble {
         kind: FindingKind::NicDegraded,
         cause,
         costs_channels: COSTS_CHANNELS.contains(&cause),
         message: format!("{label} of {host} {}", what.join("; it also ")),
-        evidence: wrong
-            .into_iter()
-            .flat_map(|(.., lines)| lines)
-            .take(super::super::judgement::MAX_PROOF)
-            .collect(),
+        evidence,
         nic: Some(label),
-    })
+    };
+    Some((trouble, ail))
 }
 
 /// When the port was, or is, such that it takes channels from a communicator that is made then.

@@ -1,6 +1,8 @@
 //! Trouble with hardware in words, and the files that prove it.
 
 use ringscope_api::Evidence;
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::clock;
 use ringscope_model::{ErrorCount, Name, Nic, Port};
 
 use super::errors::Bad;
@@ -48,6 +50,11 @@ pub(super) fn slow(is: u64, usual: u64, why: &Why) -> String {
         Why::Before => "which it had before",
     };
     format!("runs at {}, {why}", rates(is, usual))
+}
+
+/// "its rate fell from 200 to 100 Gb/s at 2026-11-22 14:03:07 UTC".
+pub(super) fn fell(from: u64, to: u64, at: Timestamp) -> String {
+    format!("its rate fell from {} to {} Gb/s at {}", gigabits(from), gigabits(to), clock(at))
 }
 
 /// "100 instead of 200 Gb/s".

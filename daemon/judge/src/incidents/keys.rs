@@ -54,10 +54,10 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
-        Kind::SlowLink => keys.push(Key::SlowIn(job)),
+        Kind::SlowLink | Kind::SlowNic | Kind::Congestion => keys.push(Key::SlowIn(job)),
         _ => {}
     }
-    if matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded) {
+    if matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded | Kind::SlowNic) {
         keys.extend(finding.nic.as_deref().map(|nic| Key::Nic(host, nic)));
     }
     if accuses(finding.finding) {

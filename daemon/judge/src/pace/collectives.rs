@@ -1,22 +1,23 @@
-//! What is wrong with a job's collectives themselves: they take longer than they did, or a link is slower than its like. For the latter
+//! What is wrong with a job's collectives themselves: they take longer than they did, or links are slower than their like. For the latter
 //! each network step is asked for, for a while, and then not for long.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Name, real};
 
-use super::links::{Links, SlowWay, Way};
+use super::links::Links;
+use super::nics::Known;
 use super::past::{Past, Slowdown, least_own};
 use super::scene::Scene;
-use super::words;
+use super::shared::{self, Fault, Subject};
+use super::{ways, words};
+use crate::hardware::Ail;
 use crate::judgement::Judgement;
 
-/// What is in trouble with the hardware of a host now: in words that can follow its name, and the NIC.
-pub(in super::super) type Hardware<'h> = dyn Fn(&Name) -> Option<(String, Option<Name>)> + 'h;
+/// What is wrong with the NICs of a host now.
+pub(in super::super) type Hardware<'h> = dyn Fn(&Name) -> &'h [Ail] + 'h;
 
 /// The collectives of one job.
 #[derive(Default)]
@@ -25,13 +26,13 @@ pub(super) struct Collectives {
     /// Seconds that all ranks together have lost since the job became slower.
     lost_rank_s: f64,
     links: Links,
-    slow_ways: Vec<HeldWay>,
+    faults: Vec<Held>,
     detail: Detail,
 }
 
-/// A way that was found slow.
-struct HeldWay {
-    slow: SlowWay,
+/// Slow ways that were found.
+struct Held {
+    fault: Fault,
     first: Timestamp,
     last: Timestamp,
     looks: u32,
@@ -60,24 +61,21 @@ impl Collectives {
         (scene, hardware): (&Scene<'_>, &Hardware<'_>),
         (passed, now): (Duration, Timestamp),
     ) -> Vec<Judgement> {
+        let known = Known { model, hardware };
         let mut judgements = Vec::new();
         let slowdown = self.past.look(scene, now);
         let cost = slowdown.map(|slow| self.cost(slow, scene.n_processes, passed));
         match slowdown.zip(cost) {
             Some((slow, cost)) => {
-                judgements.push(words::slowdown(
-                    &slow,
-                    cost,
-                    &trouble(model, job, hardware),
-                    scene.n_processes,
-                ));
+                let ails = known.ails_of(job, slow.since);
+                judgements.push(words::slowdown(&slow, cost, &ails, scene.n_processes));
             }
             None => self.lost_rank_s = 0.0,
         }
-        self.look_at_links(model, job, now);
-        self.detail.ask(slowdown.is_some(), !self.slow_ways.is_empty(), least_own(scene), now);
-        for held in self.slow_ways.iter().filter(|held| held.looks >= WAY_LOOKS) {
-            judgements.push(words::slow_link(model, &held.slow, held.first, cost, scene.n_processes));
+        self.look_at_links(model, job, &known, now);
+        self.detail.ask(slowdown.is_some(), !self.faults.is_empty(), least_own(scene), now);
+        for held in self.faults.iter().filter(|held| held.looks >= FAULT_LOOKS) {
+            judgements.push(ways::judgement(model, &held.fault, held.first, cost, scene.n_processes));
         }
         judgements
     }
@@ -91,34 +89,46 @@ impl Collectives {
         }
     }
 
-    fn look_at_links(&mut self, model: &Model, job: &Job, now: Timestamp) {
-        if let Some(slow) = self.links.look(model, job, now) {
-            let found: Vec<Way> = slow.iter().map(|slow| slow.way.clone()).collect();
-            for slow in slow {
-                match self.slow_ways.iter_mut().find(|held| held.slow.way == slow.way) {
-                    Some(held) => (held.slow, held.last, held.looks) = (slow, now, held.looks + 1),
-                    None => self.slow_ways.push(HeldWay { slow, first: now, last: now, looks: 1 }),
+    fn look_at_links(&mut self, model: &Model, job: &Job, known: &Known<'_, '_>, now: Timestamp) {
+        if let Some(busy) = self.links.look(model, job, now) {
+            let found = shared::find(&busy, known);
+            // What its ways have in common is told once, for as long as it holds.
+            let is_part = |link: &Fault, whole: &Fault| {
+                matches!(link.subject, Subject::Link(_)) && link.subject != whole.subject && link.is_of(whole)
+            };
+            for fault in found {
+                let whole = self.faults.iter_mut().find(|held| {
+                    held.fault.subject == fault.subject
+                        || held.looks >= FAULT_LOOKS && is_part(&fault, &held.fault)
+                });
+                match whole {
+                    Some(held) => held.see(fault, now),
+                    None => {
+                        let parts = self.faults.iter().filter(|held| is_part(&held.fault, &fault));
+                        let looks = parts.map(|held| held.looks).max().unwrap_or_default() + 1;
+                        self.faults.retain(|held| !is_part(&held.fault, &fault));
+                        self.faults.push(Held { fault, first: now, last: now, looks });
+                    }
                 }
             }
             // Once is chance. Who was found more often may be missed once.
-            let stays = |held: &HeldWay| {
-                found.contains(&held.slow.way) || held.looks >= WAY_LOOKS && now.since(held.last) < WAY_MISSED
+            let stays = |held: &Held| {
+                held.last == now || held.looks >= FAULT_LOOKS && now.since(held.last) < FAULT_MISSED
             };
-            self.slow_ways.retain(stays);
+            self.faults.retain(stays);
         }
         // What nobody has looked at since stays as it was, until the next look at each step.
-        self.slow_ways.retain(|held| now.since(held.last) < WAY_STAYS);
+        self.faults.retain(|held| now.since(held.last) < FAULT_STAYS);
     }
 }
 
-fn trouble(model: &Model, job: &Job, hardware: &Hardware<'_>) -> Vec<words::Trouble> {
-    let hosts: BTreeSet<&Name> =
-        job.processes(model).filter_map(|process| Some(&process.identity()?.host)).collect();
-    let trouble = hosts.into_iter().filter_map(|host| {
-        let (words, nic) = hardware(host)?;
-        Some((Arc::clone(host), words, nic))
-    });
-    trouble.take(HOSTS_NAMED).collect()
+impl Held {
+    fn see(&mut self, fault: Fault, now: Timestamp) {
+        if fault.subject == self.fault.subject {
+            self.fault = fault;
+        }
+        (self.last, self.looks) = (now, self.looks + 1);
+    }
 }
 
 impl Detail {
@@ -139,12 +149,12 @@ fn later(now: Timestamp, time: Duration) -> Timestamp {
     Timestamp(now.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-/// Looks that have to find the same way slow.
-const WAY_LOOKS: u32 = 3;
-/// A way that is looked at and not found slow is slow no more after so long.
-const WAY_MISSED: Duration = Duration::from_secs(10);
-/// One that nobody has looked at stays slow for so long: until after the next time that each step is asked for.
-const WAY_STAYS: Duration = Duration::from_secs(150);
+/// Looks that have to find the same slow.
+const FAULT_LOOKS: u32 = 3;
+/// What is looked at and not found slow is slow no more after so long.
+const FAULT_MISSED: Duration = Duration::from_secs(10);
+/// What nobody has looked at stays slow for so long: until after the next time that each step is asked for.
+const FAULT_STAYS: Duration = Duration::from_secs(150);
 /// Share of the time in collectives from which on it is worth while to ask for each network step ...
 const IN_COLLECTIVES: f64 = 0.25;
 /// ... for so long: some readings, after agents have heard of it ...
@@ -154,5 +164,3 @@ const STEPS_FOR: Duration = Duration::from_secs(18);
 const PAUSE: Duration = Duration::from_secs(120);
 /// ... and of any other: one in seventeen.
 const PAUSE_CALM: Duration = Duration::from_secs(560);
-/// Hosts in trouble that are named.
-const HOSTS_NAMED: usize = 8;

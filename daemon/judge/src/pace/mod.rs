@@ -7,12 +7,15 @@ mod collectives;
 mod habit;
 mod links;
 mod measured;
+mod nics;
 mod outliers;
 mod past;
 mod scene;
+mod shared;
 mod slow;
 #[cfg(test)]
 mod tests;
+mod ways;
 mod words;
 
 pub use accounts::{Account, accounts};

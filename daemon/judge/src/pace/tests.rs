@@ -4,12 +4,17 @@ use ringscope_api::{Finding, FindingKind, FindingState};
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Batch, LongStep, Look, OwnTime, Process};
+use ringscope_wire::batch::{Batch, HostHardware, Link, LongStep, Look, OwnTime, Process};
 
 use crate::Diagnosis;
 
+mod nics;
+
 /// Milliseconds that collectives take once all have come.
 const TRANSFER_MS: u64 = 10;
+
+/// What each rank sends to the next.
+const BYTES_PER_S: u64 = 50_000_000;
 
 /// What an agent calls itself.
 const AGENT: &str = "agent";
@@ -25,6 +30,11 @@ struct Stage {
     sends: Option<Box<dyn Fn(u32) -> Vec<u32>>>,
     /// Milliseconds that collectives take, by step.
     transfer: Box<dyn Fn(u64) -> u64>,
+    /// Nanoseconds that a byte takes from a rank to the next, by rank and second; 0: nobody tells.
+    ns_per_byte: Box<dyn Fn(u32, u64) -> u64>,
+    sending_ns: Vec<u64>,
+    /// What the agents read of each host at a second.
+    hardware: Box<dyn Fn(u64) -> Vec<HostHardware>>,
     agent: &'static str,
     model: Model,
     diagnosis: Diagnosis,
@@ -40,13 +50,20 @@ impl Stage {
         let cluster = Cluster::new(hosts, 2);
         let n = cluster.n_ranks() as usize;
         let mut model = Model::new();
-        model.apply(&cluster.batch(1, 0), at(0));
+        let mut first = cluster.batch(1, 0);
+        for place in first.processes.iter_mut().flat_map(|one| &mut one.communicators[0].rings) {
+            place.recv_nic = place.nic.clone();
+        }
+        model.apply(&first, at(0));
         Self {
             cluster,
             own: Box::new(own),
             more: Box::new(|_| 0),
             sends: None,
             transfer: Box::new(|_| TRANSFER_MS),
+            ns_per_byte: Box::new(|_, _| 0),
+            sending_ns: vec![0; n],
+            hardware: Box::new(|_| Vec::new()),
             agent: AGENT,
             model,
             diagnosis: Diagnosis::new(),
@@ -93,19 +110,31 @@ impl Stage {
                 let told = &mut self.told[rank as usize];
                 let own_time = Some(told.clone());
                 told.long_steps.clear();
+                self.sending_ns[rank as usize] += (self.ns_per_byte)(rank, self.s) * BYTES_PER_S;
                 let bytes = 100 + (self.more)(rank);
                 let primitive = if self.sends.is_some() { Primitive::Send } else { Primitive::AllReduce };
                 let counters = vec![self.cluster.counters(primitive, self.step, self.step, bytes)];
                 let peers = self.sends.iter().flat_map(|sends| sends(rank));
-                let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step)).collect();
+                let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step));
+                let links = links.chain(self.link(rank)).collect();
                 Process { own_time, counters, links, ..self.cluster.word(rank) }
             })
             .collect();
-        let batch = Batch { agent_id: self.agent.to_owned(), ..batch(self.s + 1, self.s, processes) };
+        let hardware = (self.hardware)(self.s);
+        let batch =
+            Batch { agent_id: self.agent.to_owned(), hardware, ..batch(self.s + 1, self.s, processes) };
         self.model.apply(&batch, at(self.s));
         self.diagnosis.update(&self.model, None, at(self.s));
         let firing = self.diagnosis.firing().filter(|finding| finding.finding.is_about_pace());
         firing.cloned().collect()
+    }
+
+    /// What it has sent to the next rank so far.
+    fn link(&self, rank: u32) -> Option<Link> {
+        let sending_ns = self.sending_ns[rank as usize];
+        let next = (rank + 1) % self.cluster.n_ranks();
+        let link = self.cluster.link(Primitive::AllReduce, next, self.s * BYTES_PER_S);
+        (sending_ns > 0).then_some(Link { sending_ns, ..link })
     }
 
     /// What was first found within so many seconds, and when.

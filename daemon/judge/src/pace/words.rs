@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::{clock, duration, list, plural, rate};
+use ringscope_api::words::{clock, duration, list, plural};
 use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
 use ringscope_model::{Model, Name, Process, RankRef};
 
-use super::links::SlowWay;
 use super::past::Slowdown;
 use super::slow::{How, Slow, Subject};
+use crate::hardware::Ail;
 use crate::judgement::{Blame, Judgement};
 use crate::seen;
 
@@ -56,65 +56,11 @@ pub(super) fn judgement(
     }
 }
 
-/// The finding about a slow way. `cost`: what the job lost since it is slower than it was, where that is known.
-pub(super) fn slow_link(
-    model: &Model,
-    slow: &SlowWay,
-    began: Timestamp,
-    cost: Option<Cost>,
-    n_processes: usize,
-) -> Judgement {
-    let SlowWay { way, from_host, to_host, nic, rate: (own, usual), n_like, .. } = slow;
-    let by = if nic.is_empty() { String::new() } else { format!(" by {nic}") };
-    let accused = model.process(&slow.process).and_then(Process::identity).map(|identity| Culprit {
-        host: identity.host.to_string(),
-        pid: Some(identity.pid),
-        rank: Some(way.from),
-        global_rank: identity.global_rank,
-        doing: format!("sends to rank {} on {to_host}{by}", way.to),
-    });
-    let message = format!(
-        "The link from {from_host} to {to_host}{by} (rank {} to rank {}) moves {} while it is busy, the other {} move {}: all \
-         ranks of the ring wait for it",
-        way.from,
-        way.to,
-        rate(*own),
-        plural(*n_like, "link"),
-        rate(*usual)
-    );
-    Judgement {
-        kind: FindingKind::SlowLink,
-        severity: Severity::Warning,
-        host: from_host.clone(),
-        rank: Some(way.from),
-        channel: None,
-        nic: Some(nic.clone()).filter(|nic| !nic.is_empty()),
-        cause: "slower_than_like",
-        culprits: vec![to_host.to_string()],
-        message,
-        evidence: Vec::new(),
-        blame: Blame {
-            comm: Some(way.comm),
-            key: format!("{}>{}", way.from, way.to),
-            accused: accused.into_iter().collect(),
-            n_victims: u32::try_from(n_processes.saturating_sub(1)).unwrap_or(u32::MAX),
-            cost,
-            advice: "Look at both ends: `ethtool` or `ibstat` for the rate, `ip -s link` for errors and drops, `nstat -az \
-                     TcpRetransSegs`. What else uses that NIC or that switch port?"
-                .to_owned(),
-            began_at: Some(began),
-            ..Blame::default()
-        },
-    }
-}
-
-/// Hardware of a host that is in trouble: in words that can follow the host's name, and the NIC.
-pub(super) type Trouble = (Name, String, Option<Name>);
-
-/// The finding about a job that is slower than it was, with what is wrong with its hosts now.
-pub(super) fn slowdown(slow: &Slowdown, cost: Cost, trouble: &[Trouble], n_processes: usize) -> Judgement {
+/// The finding about a job that is slower than it was, with what began to be wrong with its NICs then, host by host.
+pub(super) fn slowdown(slow: &Slowdown, cost: Cost, ails: &[(Name, Ail)], n_processes: usize) -> Judgement {
     let step = if slow.has_steps { "step" } else { "call" };
-    let why: Vec<String> = trouble.iter().map(|(host, words, _)| format!("{host}: {words}")).collect();
+    let why: Vec<String> =
+        ails.iter().map(|(host, ail)| format!("{} of {host}: {}", ail.nic, ail.words)).collect();
     let because = why.first().map(|why| format!("; {why}")).unwrap_or_default();
     let message = format!(
         "Collectives take {} of each {step}, they took {} until {}: {:.0} % of the job's time{because}",
@@ -123,11 +69,11 @@ pub(super) fn slowdown(slow: &Slowdown, cost: Cost, trouble: &[Trouble], n_proce
         clock(slow.since),
         slow.share * 100.0
     );
-    let first = trouble.first();
+    let first = ails.first();
     let details = if why.is_empty() {
         Vec::new()
     } else {
-        vec![Detail { title: "Hardware of its hosts".to_owned(), lines: why }]
+        vec![Detail { title: "NICs of its hosts".to_owned(), lines: why }]
     };
     Judgement {
         kind: FindingKind::Slowdown,
@@ -135,11 +81,11 @@ pub(super) fn slowdown(slow: &Slowdown, cost: Cost, trouble: &[Trouble], n_proce
         host: first.map(|(host, ..)| host.clone()).unwrap_or_default(),
         rank: None,
         channel: None,
-        nic: first.and_then(|(_, _, nic)| nic.clone()),
+        nic: first.map(|(_, ail)| ail.nic.clone()),
         cause: "collectives",
-        culprits: trouble.iter().map(|(host, ..)| host.to_string()).collect(),
+        culprits: ails.iter().map(|(host, _)| host.to_string()).collect(),
         message,
-        evidence: Vec::new(),
+        evidence: first.map(|(_, ail)| ail.evidence.clone()).unwrap_or_default(),
         blame: Blame {
             key: "collectives".to_owned(),
             n_victims: u32::try_from(n_processes).unwrap_or(u32::MAX),

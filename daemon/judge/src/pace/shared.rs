@@ -1,0 +1,311 @@
+//! Which ways are slower than their like, and what they have in common: a NIC that says why, a NIC that all of them go through, a rail;
+//! else each stands for itself. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ringscope_model::{Name, real};
+
+use super::links::{Busy, End, Way, Ways};
+use crate::hardware::Ail;
+
+/// What a slow way is put down to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The way itself.
+    Link(Way),
+    /// NICs of a host, as rings name them: one, or more where the ways go through several at once. Empty: not known.
+    Nic { host: Name, nics: Vec<Name> },
+    /// The NICs of this name of all hosts.
+    Rail(Name),
+}
+
+/// A way that is slower than its like.
+#[derive(Clone, Debug)]
+pub(super) struct SlowWay {
+    pub(super) busy: Busy,
+    /// Nanoseconds that a byte takes on most of its like.
+    pub(super) usual: f64,
+    /// Ways that it is compared with.
+    pub(super) n_like: usize,
+}
+
+/// Slow ways with what they are put down to.
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) subject: Subject,
+    /// Never empty; the slowest first.
+    pub(super) ways: Vec<SlowWay>,
+    /// What is wrong with the NIC, where it says so itself.
+    pub(super) ail: Option<Ail>,
+}
+
+impl Fault {
+    /// Whether its ways are among the others', or at the same NICs.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        let is_at = |end: &End| matches!(&other.subject, Subject::Nic { host, nics } if end.host == *host && !nics.is_empty() && end.nics == *nics);
+        let is_among = |way: &Way| other.ways.iter().any(|other| other.busy.way == *way);
+        self.ways
+            .iter()
+            .all(|slow| is_among(&slow.busy.way) || is_at(&slow.busy.from) || is_at(&slow.busy.to))
+    }
+}
+
+/// What is known of NICs, by host and as rings name them.
+pub(super) trait Nics {
+    /// What is wrong with one now.
+    fn ail(&self, host: &Name, nic: &str) -> Option<Ail>;
+    /// Bits per second.
+    fn rate(&self, host: &Name, nic: &str) -> Option<u64>;
+}
+
+/// A busy way beside its like: what is usual, of how many others, if anything can be said. Of its communicator, and of all of the job
+/// with as many ranks: where each has a rail to itself, none of its ways differs from the others.
+struct Judged<'b> {
+    busy: &'b Busy,
+    comm: usize,
+    among_own: Option<(f64, usize)>,
+    among_all: Option<(f64, usize)>,
+    pool: usize,
+    told: bool,
+}
+
+/// All that is slow in a job.
+pub(super) fn find(comms: &[Ways], nics: &dyn Nics) -> Vec<Fault> {
+    let mut judged = judge(comms);
+    let mut faults = whole_rails(&mut judged, nics);
+    faults.extend(std::iter::from_fn(|| ailing(&mut judged, nics)).take(MAX_NICS));
+    faults.extend(std::iter::from_fn(|| through_one_host(&mut judged)).take(MAX_NICS));
+    faults.extend(large_parts_of_rails(&mut judged));
+    faults.extend(links(&judged));
+    faults
+}
+
+fn judge(comms: &[Ways]) -> Vec<Judged<'_>> {
+    let mut pools: BTreeMap<usize, Vec<&Busy>> = BTreeMap::new();
+    for ways in comms {
+        pools.entry(ways.n_ranks).or_default().extend(&ways.busy);
+    }
+    let usual_of_pool: BTreeMap<usize, Option<(f64, usize)>> =
+        pools.into_iter().map(|(pool, busy)| (pool, usual(busy.into_iter()))).collect();
+    let each = comms.iter().enumerate().flat_map(|(comm, ways)| {
+        let among_own = usual(ways.busy.iter());
+        let among_all = usual_of_pool.get(&ways.n_ranks).copied().flatten();
+        let pool = ways.n_ranks;
+        ways.busy.iter().map(move |busy| Judged { busy, comm, among_own, among_all, pool, told: false })
+    });
+    each.collect()
+}
+
+/// What half of them do not exceed, and how many others each has.
+fn usual<'b>(busy: impl Iterator<Item = &'b Busy>) -> Option<(f64, usize)> {
+    let mut all: Vec<f64> = busy.map(|busy| busy.ns_per_byte).collect();
+    all.sort_by(f64::total_cmp);
+    (all.len() >= FEWEST_WAYS).then_some(())?;
+    Some((*all.get((all.len() - 1) / 2)?, all.len() - 1))
+}
+
+impl Judged<'_> {
+    fn is_slow(&self) -> bool {
+        self.is_slow_beside(self.among_own)
+    }
+
+    fn is_slow_beside(&self, usual: Option<(f64, usize)>) -> bool {
+        self.busy.load >= BUSY && usual.is_some_and(|(usual, _)| self.busy.ns_per_byte >= MUCH_SLOWER * usual)
+    }
+
+    /// The rail that it keeps to.
+    fn rail(&self) -> Option<&Name> {
+        match self.busy.from.nics.as_slice() {
+            [nic] => Some(nic),
+            _ => None,
+        }
+    }
+
+    fn slow_way(&self, usual: Option<(f64, usize)>) -> Option<SlowWay> {
+        let (usual, n_like) = usual?;
+        Some(SlowWay { busy: self.busy.clone(), usual, n_like })
+    }
+}
+
+/// Rails of which nearly all ways are slow, where those of the others are not.
+fn whole_rails(judged: &mut [Judged<'_>], nics: &dyn Nics) -> Vec<Fault> {
+    let mut rails: BTreeSet<(usize, Name)> = BTreeSet::new();
+    rails.extend(judged.iter().filter_map(|way| Some((way.pool, way.rail()?.clone()))));
+    let mut faults: Vec<Fault> = Vec::new();
+    for (pool, rail) in rails {
+        let is_slow = |at: usize| judged.get(at).is_some_and(|way| way.is_slow_beside(way.among_all));
+        let in_pool = (0..judged.len()).filter(|at| judged.get(*at).is_some_and(|way| way.pool == pool));
+        let (its, others): (Vec<usize>, Vec<usize>) =
+            in_pool.partition(|at| judged.get(*at).is_some_and(|way| way.rail() == Some(&rail)));
+        let slow: Vec<usize> = its.iter().copied().filter(|at| is_slow(*at)).collect();
+        let n_slow_others = others.iter().filter(|at| is_slow(**at)).count();
+        let is_whole = real(slow.len() as u64) >= NEARLY_ALL * real(its.len() as u64)
+            && others.len() >= FEWEST_HOSTS
+            && real(n_slow_others as u64) <= (1.0 - NEARLY_ALL) * real(others.len() as u64)
+            && n_senders(judged, &slow) >= FEWEST_HOSTS;
+        if is_whole && !is_built_slower(judged, (&its, &others), nics) {
+            faults.extend(take(judged, &slow, Subject::Rail(rail), |way| way.among_all));
+        }
+    }
+    faults
+}
+
+/// Whether the NICs of a rail have a lower rate than those of others: then it is no slower than it can be.
+fn is_built_slower(judged: &[Judged<'_>], (its, others): (&[usize], &[usize]), nics: &dyn Nics) -> bool {
+    let rates = |all: &[usize]| {
+        let from = all.iter().filter_map(|at| Some(&judged.get(*at)?.busy.from));
+        let rates = from.flat_map(|end| end.nics.iter().filter_map(|nic| nics.rate(&end.host, nic)));
+        let mut rates: Vec<u64> = rates.collect();
+        rates.sort_unstable();
+        rates.get(rates.len() / 2).copied()
+    };
+    rates(its).zip(rates(others)).is_some_and(|(its, theirs)| its < theirs)
+}
+
+/// Slow ways at an end of which a NIC says what is wrong with it: all that go through the one with the most.
+fn ailing(judged: &mut [Judged<'_>], nics: &dyn Nics) -> Option<Fault> {
+    let mut by_nic: BTreeMap<(Name, Name), (Ail, Vec<usize>)> = BTreeMap::new();
+    for (at, way) in judged.iter().enumerate().filter(|(_, way)| way.is_slow() && !way.told) {
+        for end in [&way.busy.from, &way.busy.to] {
+            for (nic, ail) in end.nics.iter().filter_map(|nic| Some((nic, nics.ail(&end.host, nic)?))) {
+                let (_, ways) =
+                    by_nic.entry((end.host.clone(), nic.clone())).or_insert_with(|| (ail, Vec::new()));
+                ways.push(at);
+            }
+        }
+    }
+    let ((host, nic), (ail, ways)) = by_nic.into_iter().max_by_key(|(_, (_, ways))| ways.len())?;
+    let fault = take(judged, &ways, Subject::Nic { host, nics: vec![nic] }, |way| way.among_own)?;
+    Some(Fault { ail: Some(ail), ..fault })
+}
+
+/// The NICs of a host with the most slow ways, of which all that go out, or come in, or both, are slow. Two hosts of which each could
+/// be it are none.
+fn through_one_host(judged: &mut [Judged<'_>]) -> Option<Fault> {
+    // Of a host all its NICs together, and those that ways go through.
+    let mut suspects: BTreeSet<(Name, Option<Vec<Name>>)> = BTreeSet::new();
+    let mut by_host: BTreeMap<&Name, Vec<(usize, &Judged<'_>)>> = BTreeMap::new();
+    for (at, way) in judged.iter().enumerate() {
+        for end in [&way.busy.from, &way.busy.to] {
+            by_host.entry(&end.host).or_default().push((at, way));
+            if way.is_slow() && !way.told {
+                suspects.extend([(end.host.clone(), None), (end.host.clone(), Some(end.nics.clone()))]);
+            }
+        }
+    }
+    let mut found: Vec<(Vec<usize>, (Name, Option<Vec<Name>>))> = Vec::new();
+    for (host, nics) in suspects {
+        let is_its = |end: &End| end.host == host && nics.as_ref().is_none_or(|nics| end.nics == *nics);
+        let ways = |end: fn(&Busy) -> &End| -> Vec<usize> {
+            let of_host = by_host.get(&host).into_iter().flatten();
+            of_host.filter(|(_, way)| is_its(end(way.busy))).map(|(at, _)| *at).collect()
+        };
+        let (out, into) = (ways(|busy| &busy.from), ways(|busy| &busy.to));
+        let all_slow = |ways: &&Vec<usize>| {
+            ways.len() >= FEWEST_THROUGH
+                && ways.iter().all(|at| judged.get(*at).is_some_and(|way| way.is_slow() && !way.told))
+        };
+        let both: Vec<usize> = out.iter().chain(&into).copied().collect();
+        if let Some(ways) = [&both, &out, &into].into_iter().find(all_slow) {
+            found.push((ways.clone(), (host, nics)));
+        }
+    }
+    // Of as many the one with a name comes last.
+    found.sort_by_key(|(ways, (_, nics))| (ways.len(), nics.as_ref().is_some_and(|nics| !nics.is_empty())));
+    let (ways, (host, nics)) = found.pop()?;
+    let is_rival = |(others, (other, _)): &(Vec<usize>, (Name, Option<Vec<Name>>))| {
+        *other != host && others.len() == ways.len() && others.iter().any(|at| ways.contains(at))
+    };
+    if found.iter().any(is_rival) {
+        return None;
+    }
+    let nics = nics.unwrap_or_else(|| all_nics(judged, &ways, &host));
+    take(judged, &ways, Subject::Nic { host, nics }, |way| way.among_own)
+}
+
+/// By which NICs of a host these ways go.
+fn all_nics(judged: &[Judged<'_>], ways: &[usize], host: &Name) -> Vec<Name> {
+    let ends = ways.iter().filter_map(|at| judged.get(*at)).flat_map(|way| [&way.busy.from, &way.busy.to]);
+    let its: BTreeSet<Name> = ends.filter(|end| end.host == *host).flat_map(|end| end.nics.clone()).collect();
+    its.into_iter().collect()
+}
+
+/// Rails of a communicator of which at least half of the ways are slow, and that from several hosts.
+fn large_parts_of_rails(judged: &mut [Judged<'_>]) -> Vec<Fault> {
+    let mut rails: BTreeMap<(usize, Name), (usize, Vec<usize>)> = BTreeMap::new();
+    for (at, way) in judged.iter().enumerate() {
+        if let Some(rail) = way.rail() {
+            let (n, slow) = rails.entry((way.comm, rail.clone())).or_default();
+            *n += 1;
+            if way.is_slow() && !way.told {
+                slow.push(at);
+            }
+        }
+    }
+    let mut faults: Vec<Fault> = Vec::new();
+    for ((_, rail), (n, slow)) in rails {
+        if slow.len() * 2 >= n && n_senders(judged, &slow) >= FEWEST_HOSTS {
+            faults.extend(take(judged, &slow, Subject::Rail(rail), |way| way.among_own));
+        }
+    }
+    faults
+}
+
+/// What is left: at most a quarter of a communicator's.
+fn links(judged: &[Judged<'_>]) -> Vec<Fault> {
+    let is_left = |way: &&Judged<'_>| way.is_slow() && !way.told;
+    let mut by_comm: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for way in judged {
+        let (n_left, n) = by_comm.entry(way.comm).or_default();
+        *n_left += usize::from(is_left(&way));
+        *n += 1;
+    }
+    let are_few = |comm: usize| by_comm.get(&comm).is_some_and(|(n_left, n)| *n_left <= n / 4);
+    let told = judged.iter().filter(is_left).filter(|way| are_few(way.comm)).filter_map(|way| {
+        let subject = Subject::Link(way.busy.way.clone());
+        Some(Fault { subject, ways: vec![way.slow_way(way.among_own)?], ail: None })
+    });
+    told.collect()
+}
+
+fn n_senders(judged: &[Judged<'_>], ways: &[usize]) -> usize {
+    let hosts = ways.iter().filter_map(|at| Some(&judged.get(*at)?.busy.from.host));
+    hosts.collect::<BTreeSet<_>>().len()
+}
+
+/// A fault of these ways, which are told of with it.
+fn take(
+    judged: &mut [Judged<'_>],
+    places: &[usize],
+    subject: Subject,
+    usual: impl Fn(&Judged<'_>) -> Option<(f64, usize)>,
+) -> Option<Fault> {
+    let mut ways: Vec<SlowWay> = Vec::new();
+    for at in places {
+        if let Some(way) = judged.get_mut(*at) {
+            way.told = true;
+            ways.extend(way.slow_way(usual(way)));
+        }
+    }
+    ways.sort_by(|one, other| other.busy.ns_per_byte.total_cmp(&one.busy.ns_per_byte));
+    (!ways.is_empty()).then_some(Fault { subject, ways, ail: None })
+}
+
+/// With fewer ways there is nothing to compare with.
+const FEWEST_WAYS: usize = 4;
+/// So many times as long for a byte: those that wait for a slow one are quicker than ever, so the difference is larger than that of
+/// the links.
+const MUCH_SLOWER: f64 = 2.0;
+/// A link that has nothing to send for most of the time holds nobody up, however slow it is.
+const BUSY: f64 = 0.4;
+/// Slow ways that make a NIC's fault of it where it says nothing itself: of one way nobody knows at which end it is slow.
+const FEWEST_THROUGH: usize = 2;
+/// Hosts that send over slow ways of a rail: two may be one NIC's ways.
+const FEWEST_HOSTS: usize = 3;
+/// NICs that one look tells of.
+const MAX_NICS: usize = 32;
+/// Share of a rail's ways that are nearly all.
+const NEARLY_ALL: f64 = 0.8;
+
+#[cfg(test)]
+mod tests;
