@@ -27,6 +27,8 @@ pub(super) struct Collectives {
     lost_rank_s: f64,
     links: Links,
     faults: Vec<Held>,
+    /// NICs that began to say that something is wrong with them when the job became slower.
+    told: Vec<Fault>,
     detail: Detail,
 }
 
@@ -69,13 +71,21 @@ impl Collectives {
             Some((slow, cost)) => {
                 let ails = known.ails_of(job, slow.since);
                 judgements.push(words::slowdown(&slow, cost, &ails, scene.n_processes));
+                self.told = ails.into_iter().map(|(host, ail)| Fault::told(host, ail)).collect();
             }
-            None => self.lost_rank_s = 0.0,
+            None => {
+                self.lost_rank_s = 0.0;
+                self.told.clear();
+            }
         }
         self.look_at_links(model, job, &known, now);
         self.detail.ask(slowdown.is_some(), !self.faults.is_empty(), least_own(scene), now);
-        for held in self.faults.iter().filter(|held| held.looks >= FAULT_LOOKS) {
-            judgements.push(ways::judgement(model, &held.fault, held.first, cost, scene.n_processes));
+        let found = self.faults.iter().filter(|held| held.looks >= FAULT_LOOKS);
+        let found: Vec<(&Fault, Timestamp)> = found.map(|held| (&held.fault, held.first)).collect();
+        let is_found = |told: &Fault| found.iter().any(|(fault, _)| fault.is_of_nic(told));
+        let told = self.told.iter().filter(|told| !is_found(told)).map(|told| (told, now));
+        for (fault, first) in found.iter().copied().chain(told) {
+            judgements.push(ways::judgement(model, fault, first, cost, scene.n_processes));
         }
         judgements
     }

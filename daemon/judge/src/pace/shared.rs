@@ -33,13 +33,27 @@ pub(super) struct SlowWay {
 #[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) subject: Subject,
-    /// Never empty; the slowest first.
+    /// The slowest first. Empty: nobody has looked at them, and the NIC says it itself.
     pub(super) ways: Vec<SlowWay>,
     /// What is wrong with the NIC, where it says so itself.
     pub(super) ail: Option<Ail>,
 }
 
 impl Fault {
+    /// What a NIC says itself.
+    pub(super) fn told(host: Name, ail: Ail) -> Self {
+        Self { subject: Subject::Nic { host, nics: vec![ail.nic.clone()] }, ways: Vec::new(), ail: Some(ail) }
+    }
+
+    /// Whether both are about the same NIC, which says so itself.
+    pub(super) fn is_of_nic(&self, other: &Self) -> bool {
+        let nic = |fault: &Self| match (&fault.subject, &fault.ail) {
+            (Subject::Nic { host, .. }, Some(ail)) => Some((host.clone(), ail.nic.clone())),
+            _ => None,
+        };
+        nic(self).is_some() && nic(self) == nic(other)
+    }
+
     /// Whether its ways are among the others', or at the same NICs.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         let is_at = |end: &End| matches!(&other.subject, Subject::Nic { host, nics } if end.host == *host && !nics.is_empty() && end.nics == *nics);
@@ -287,7 +301,11 @@ fn take(
             ways.extend(way.slow_way(usual(way)));
         }
     }
-    ways.sort_by(|one, other| other.busy.ns_per_byte.total_cmp(&one.busy.ns_per_byte));
+    ways.sort_by(|one, other| {
+        let (one, other) = (&one.busy, &other.busy);
+        let by_time = other.ns_per_byte.total_cmp(&one.ns_per_byte);
+        by_time.then_with(|| (&one.from.host, one.way.from).cmp(&(&other.from.host, other.way.from)))
+    });
     (!ways.is_empty()).then_some(Fault { subject, ways, ail: None })
 }
 

@@ -69,6 +69,9 @@ fn slow_link(model: &Model, slow: &SlowWay) -> Judgement {
 }
 
 fn slow_nic(fault: &Fault, host: &Name, nics: &[Name]) -> Judgement {
+    // As its other findings name it.
+    let own = fault.ail.as_ref().map(|ail| vec![ail.nic.clone()]);
+    let nics = own.as_deref().unwrap_or(nics);
     let name = match nics {
         [] => "The network".to_owned(),
         [nic] => nic.to_string(),
@@ -80,9 +83,10 @@ fn slow_nic(fault: &Fault, host: &Name, nics: &[Name]) -> Judgement {
         (0, into) => format!("{} to it", plural(into, "link")),
         (out, into) => format!("{} from it and {into} to it", plural(out, "link")),
     };
-    let speeds = fault.ways.first().map(|slow| rates(slow, "link")).unwrap_or_default();
-    let why = fault.ail.as_ref().map(|ail| format!("; {}", ail.words)).unwrap_or_default();
-    let message = format!("{name} of {host} is slow: of {of} the slowest moves {speeds}{why}");
+    let slowest = fault.ways.first().map(|slow| format!("of {of} the slowest moves {}", rates(slow, "link")));
+    let why = fault.ail.as_ref().map(|ail| ail.words.clone());
+    let all: Vec<String> = slowest.into_iter().chain(why).collect();
+    let message = format!("{name} of {host} is slow: {}", all.join("; "));
     let doing = fault.ail.as_ref().map_or_else(
         || format!("what goes through {} is slow", name.replacen("The", "the", 1)),
         |ail| format!("{name}: {}", ail.words),
@@ -100,7 +104,7 @@ fn slow_nic(fault: &Fault, host: &Name, nics: &[Name]) -> Judgement {
             advice: "Look at its cable and its switch port: `ethtool` or `ibstat` for the rate, `ip -s link` for errors and \
                      drops. If its counters say nothing, look at what else uses it."
                 .to_owned(),
-            details: vec![links(fault)],
+            details: if fault.ways.is_empty() { Vec::new() } else { vec![links(fault)] },
             ..Blame::default()
         },
         ..told

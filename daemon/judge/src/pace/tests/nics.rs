@@ -64,6 +64,26 @@ fn a_nic_whose_rate_falls_is_named_with_its_rates_and_since_when() {
 }
 
 #[test]
+fn a_nic_that_says_it_itself_is_named_before_anybody_looks_at_links() {
+    let mut stage = stage(1);
+    stage.ns_per_byte = Box::new(|_, _| 0);
+    stage.transfer = Box::new(|step| if step >= 570 { 60 } else { 30 });
+    stage.hardware = Box::new(|s| hosts(s, |host| if host == "c" && s >= 40 { 200 } else { 400 }));
+    let (found, kinds) = all(&mut stage, 55);
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), [FindingKind::SlowNic, FindingKind::Slowdown]);
+    let slow = found.iter().find(|finding| finding.finding == FindingKind::SlowNic).unwrap();
+    assert!(
+        slow.message.starts_with("mlx5_0 of c is slow: its rate fell from 400 to 200 Gb/s at "),
+        "{}",
+        slow.message
+    );
+    assert!(
+        slow.details.is_empty() && slow.evidence.iter().any(|line| line.file.ends_with("/rate")),
+        "{slow:#?}"
+    );
+}
+
+#[test]
 fn a_nic_that_says_nothing_is_named_by_its_links() {
     let mut stage = stage(4);
     let (found, kinds) = all(&mut stage, 70);
