@@ -190,7 +190,7 @@ impl Reader {
         }
         self.tracker.inquire(&news.inquiries);
         self.counts_wait = news.counts_wait.unwrap_or(self.counts_wait);
-        self.hardware.poll(monotonic);
+        self.hardware.poll(monotonic, self.tracker.has_running());
         // What is read after this moment may have happened after it, never before.
         self.read_at = ringscope_api::clock::now();
         self.tracker.poll(monotonic);

@@ -187,6 +187,11 @@ impl Tracker {
         Self { ended_bytes, ..self }
     }
 
+    /// Whether any process runs.
+    pub(super) fn has_running(&self) -> bool {
+        self.processes.values().any(|tracked| !tracked.process.is_final)
+    }
+
     /// Reads all segments and logs.
     pub fn poll(&mut self, monotonic: Instant) {
         let (machine, dir) = (std::mem::take(&mut self.machine), self.dir.clone());

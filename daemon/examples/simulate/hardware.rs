@@ -82,6 +82,7 @@ fn gpu(host: &str, index: u32) -> Gpu {
         pci_path: switch(index),
         numa_node: Some(index / 4),
         memory_bytes: Some(80 << 30),
+        ..Gpu::default()
     }
 }
 

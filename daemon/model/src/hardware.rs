@@ -141,7 +141,8 @@ impl Hardware {
         let nics_changed = self.merge_nics(told, same_agent, word);
         let n_gpus = self.gpus.as_ref().map(Vec::len);
         self.gpus_confined = told.gpus_confined;
-        self.gpus = told.gpus_known.then(|| gpu::gpus(&told.gpus, word.names, word.losses));
+        let before = self.gpus.take().unwrap_or_default();
+        self.gpus = told.gpus_known.then(|| gpu::gpus(&told.gpus, &before, word.names, word.losses));
         self.most_gpus = self.most_gpus.max(self.gpus.as_ref().map_or(0, Vec::len));
         Some(is_first || nics_changed || n_gpus != self.gpus.as_ref().map(Vec::len))
     }

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use nvml_wrapper::enum_wrappers::device::{Clock, EccCounter, MemoryError, TemperatureSensor};
 use nvml_wrapper::{Device, Nvml};
 use ringscope_wire::batch::Gpu;
 
@@ -50,6 +51,11 @@ fn gpu(index: u32, device: &Device<'_>, sysfs: &Path) -> Option<Gpu> {
         pci_path: place.bridges,
         numa_node: place.numa_node,
         memory_bytes: device.memory_info().ok().map(|memory| memory.total),
+        clock_mhz: device.clock_info(Clock::SM).ok(),
+        throttle_reasons: device.current_throttle_reasons().ok().map(|reasons| reasons.bits()),
+        temperature_c: device.temperature(TemperatureSensor::Gpu).ok(),
+        utilization_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
+        uncorrected_errors: device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile).ok(),
     })
 }
 

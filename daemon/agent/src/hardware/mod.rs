@@ -28,8 +28,11 @@ const MAX_ERRORS: usize = 64;
 const NETWORK: &str = "0x02";
 /// Where device files are.
 const DEV: &str = "/dev";
-/// GPUs do not come and go; one that has fallen off its bus is missed within this time.
+/// GPUs do not come and go; one that has fallen off its bus is missed within this time. A driver that nobody uses is woken by each
+/// reading.
 const GPU_INTERVAL: Duration = Duration::from_secs(600);
+/// While processes run, whose GPU may get slow.
+const BUSY_GPU_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Reads the hardware of the hosts that the agent looks after, again and again.
 #[derive(Debug)]
@@ -60,9 +63,12 @@ impl Hardware {
         }
     }
 
-    /// Takes what has been read, and starts to read what is due.
-    pub(super) fn poll(&mut self, monotonic: Instant) {
+    /// Takes what has been read, and starts to read what is due. `is_used`: processes run that may use the GPUs.
+    pub(super) fn poll(&mut self, monotonic: Instant, is_used: bool) {
         if self.is_real {
+            if !self.gpus.interval.is_zero() {
+                self.gpus.interval = if is_used { BUSY_GPU_INTERVAL } else { GPU_INTERVAL };
+            }
             let sysfs = self.hosts.first().map(|(_, sysfs)| sysfs.clone()).unwrap_or_default();
             let read = self.gpus.poll(monotonic, move || {
                 (gpu::read(gpu::LIBRARY.as_ref(), &sysfs), gpu::is_confined(&sysfs, DEV.as_ref()))

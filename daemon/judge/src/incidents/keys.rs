@@ -110,6 +110,7 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
             keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]);
         }
         Kind::Slowdown => keys.push(Key::SlowIn(job)),
+        Kind::SlowDevice => keys.extend([Key::KernelTo(job, host), Key::Kernel(host)]),
         Kind::SumRoundStuck => keys.extend(finding.group.as_deref().map(Key::Group)),
         kind if accuses(kind) => {
             keys.extend(processes(finding));

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod collectives;
+mod devices;
 mod habit;
 mod links;
 mod measured;
@@ -24,11 +25,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::{Cost, FindingKind};
 use ringscope_model::{Job, Model, Name, Process, real};
 
 use self::collectives::{Collectives, Hardware};
+use self::devices::Devices;
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
 use super::guard::Guard;
@@ -146,12 +148,17 @@ impl Paces {
         if watched.known_since.is_none() && scene.is_known() {
             watched.known_since = Some(now);
         }
-        for slow in slow::find(&scene) {
+        let mut all_slow = slow::find(&scene);
+        if !all_slow.is_empty() {
+            let devices = Devices::of(model, &scene);
+            all_slow.iter_mut().for_each(|slow| devices.explain(slow, now));
+        }
+        for slow in all_slow {
             let n_processes = real(scene.n_processes as u64);
             match watched.held.get_mut(&slow.subject) {
                 Some(held) => {
                     held.rank_seconds += slow.share * passed.as_secs_f64() * n_processes;
-                    (held.slow, held.last, held.looks) = (slow, now, held.looks + 1);
+                    held.see(slow, now);
                 }
                 None => {
                     let began = slow.began.unwrap_or(now);
@@ -179,6 +186,15 @@ impl Paces {
 }
 
 impl Held {
+    /// A GPU is read seldom, and may have nothing to do just then: what it said once stays said.
+    fn see(&mut self, slow: Slow, now: Timestamp) {
+        let before = std::mem::replace(&mut self.slow, slow);
+        if self.slow.kind == FindingKind::ComputeStraggler && before.device.is_some() {
+            (self.slow.kind, self.slow.device) = (before.kind, before.device);
+        }
+        (self.last, self.looks) = (now, self.looks + 1);
+    }
+
     /// A slow one is seen in its own time sooner or later, and not in the collective that it is in as well.
     fn asks(&mut self, now: Timestamp) -> bool {
         let (at, times) = self.asked;

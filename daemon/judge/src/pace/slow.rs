@@ -57,6 +57,8 @@ pub(super) struct Slow {
     pub(super) more_work: Option<f64>,
     /// The share of the time in which somebody stops it, in collectives as well. Absent: not, or not known.
     pub(super) stopped: Option<f64>,
+    /// What its GPU says of itself: "GPU 3 (0000:3b:00.0) is throttled". Absent: nothing.
+    pub(super) device: Option<String>,
 }
 
 /// Ranks that do the same work, and what is usual among them.
@@ -254,6 +256,7 @@ impl<'c, 'm> Class<'c, 'm> {
             began: None,
             more_work: None,
             stopped: rank.process.look().and_then(|look| seen::stopped(look)),
+            device: None,
         }
     }
 
@@ -290,6 +293,7 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
         kind: FindingKind::SlowHost,
         n_like: (worst.n_like + 1).saturating_sub(n_slow),
         more_work: None,
+        device: None,
         processes,
         began,
         share,

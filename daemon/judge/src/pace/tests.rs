@@ -8,6 +8,7 @@ use ringscope_wire::batch::{Batch, HostHardware, Link, LongStep, Look, OwnTime, 
 
 use crate::Diagnosis;
 
+mod devices;
 mod nics;
 
 /// Milliseconds that collectives take once all have come.

@@ -102,6 +102,7 @@ pub(super) fn slowdown(slow: &Slowdown, cost: Cost, ails: &[(Name, Ail)], n_proc
 
 fn cause(slow: &Slow) -> &'static str {
     match slow.how {
+        _ if slow.device.is_some() => "device",
         How::Steady if slow.more_work.is_some() => "more_work",
         How::Steady => "every_step",
         How::Intermittent => "some_steps",
@@ -146,7 +147,8 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
         time(slow.lost),
         slow.share * 100.0
     );
-    format!("{who} {what}{}; {cost}", more.unwrap_or_default())
+    let device = slow.device.as_ref().map(|device| format!("; its {device}")).unwrap_or_default();
+    format!("{who} {what}{}{device}; {cost}", more.unwrap_or_default())
 }
 
 /// Why somebody is slow, where a look has shown it.
@@ -178,7 +180,7 @@ fn who(process: &Process) -> String {
 fn culprit(process: &Process, slow: &Slow) -> Option<Culprit> {
     let identity = process.identity()?;
     let seen = process.look().and_then(|look| seen::in_short(look));
-    let doing = seen.unwrap_or_else(|| match slow.how {
+    let doing = slow.device.clone().or(seen).unwrap_or_else(|| match slow.how {
         How::Steady => "longer outside of collectives in each step".to_owned(),
         How::Intermittent => "longer outside of collectives in some steps".to_owned(),
         How::Periodic { steps, .. } => format!("longer outside of collectives every {steps} steps"),
@@ -207,6 +209,10 @@ fn advice(slow: &Slow) -> &'static str {
         (FindingKind::SlowHost, _) => {
             "Look at what else runs on that host (`top`), at its clocks and temperatures, and at its page for other jobs. If it \
              stays slow, drain it."
+        }
+        (FindingKind::SlowDevice, _) => {
+            "Look at that GPU: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE,POWER,ECC`, and at the cooling and power of its \
+             host. If it stays slow, drain the host."
         }
         (FindingKind::UnevenWork, _) => {
             "It was given more than the others: look at how the program shares out its batches, sequences, layers or experts."

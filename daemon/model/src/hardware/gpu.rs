@@ -19,10 +19,17 @@ pub struct Gpu {
     pub pci_path: Box<[Name]>,
     pub numa_node: Option<u32>,
     pub memory_bytes: Option<u64>,
+    pub clock_mhz: Option<u32>,
+    pub throttle_reasons: Option<u64>,
+    pub temperature_c: Option<u32>,
+    pub utilization_percent: Option<u32>,
+    pub uncorrected_errors: Option<u64>,
+    /// How many more of these than when it was first told of.
+    pub uncorrected_risen: Option<u64>,
 }
 
-/// The GPUs that a host told of, by index.
-pub(super) fn gpus(told: &[batch::Gpu], names: &mut Names, losses: &mut Losses) -> Vec<Gpu> {
+/// The GPUs that a host told of, by index. `before`: what it told the time before.
+pub(super) fn gpus(told: &[batch::Gpu], before: &[Gpu], names: &mut Names, losses: &mut Losses) -> Vec<Gpu> {
     losses.add_many("gpu_limit", told.len().saturating_sub(MAX_GPUS));
     let gpu = |gpu: &batch::Gpu| Gpu {
         index: gpu.index,
@@ -32,8 +39,25 @@ pub(super) fn gpus(told: &[batch::Gpu], names: &mut Names, losses: &mut Losses) 
         pci_path: path(&gpu.pci_path, names),
         numa_node: gpu.numa_node,
         memory_bytes: gpu.memory_bytes,
+        clock_mhz: gpu.clock_mhz,
+        throttle_reasons: gpu.throttle_reasons,
+        temperature_c: gpu.temperature_c,
+        utilization_percent: gpu.utilization_percent,
+        uncorrected_errors: gpu.uncorrected_errors,
+        uncorrected_risen: risen(gpu, before),
     };
     let mut gpus: Vec<Gpu> = told.iter().take(MAX_GPUS).map(gpu).collect();
     gpus.sort_by_key(|gpu| gpu.index);
     gpus
+}
+
+/// A counter that fell counts anew.
+fn risen(told: &batch::Gpu, before: &[Gpu]) -> Option<u64> {
+    let now = told.uncorrected_errors?;
+    let known = before.iter().find(|known| *known.pci == *told.pci && *known.uuid == *told.uuid);
+    let more = known.and_then(|known| {
+        let more = now.checked_sub(known.uncorrected_errors?).unwrap_or(now);
+        Some(known.uncorrected_risen.unwrap_or(0).saturating_add(more))
+    });
+    Some(more.unwrap_or(0))
 }

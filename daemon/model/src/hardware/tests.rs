@@ -33,6 +33,22 @@ fn a_host_that_has_only_hardware_is_a_host_until_it_is_silent() {
 }
 
 #[test]
+fn memory_errors_of_gpus_are_counted_from_when_they_were_first_told_of() {
+    let mut model = Model::new();
+    let mut risen = |i: u64, errors| {
+        let gpu = Gpu { pci: "0000:3b:00.0".to_owned(), uncorrected_errors: errors, ..Gpu::default() };
+        let told =
+            HostHardware { gpus: vec![gpu], gpus_known: true, ..hardware("host-0", i * 5, Vec::new()) };
+        model.apply(&reading(i, i * 5, vec![told]), at(i * 5));
+        model.hardware_of("host-0").unwrap().gpus.as_ref().unwrap()[0].uncorrected_risen
+    };
+    assert_eq!(risen(1, Some(7)), Some(0), "it had them before");
+    assert_eq!((risen(2, Some(9)), risen(3, Some(9))), (Some(2), Some(2)));
+    assert_eq!(risen(4, Some(1)), Some(3), "its driver was loaded anew");
+    assert_eq!(risen(5, None), None, "its driver does not say it");
+}
+
+#[test]
 fn a_host_with_processes_stays_when_its_hardware_is_forgotten() {
     let mut model = heard([nic("mlx5_0")]);
     model.apply(&Cluster::new(&[("host-0", 1, 2)], 4).batch(2, 6), at(6));

@@ -8,6 +8,7 @@ const STUB: &str = r#"
 #include <string.h>
 #include <stdio.h>
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+struct rates { unsigned gpu, memory; };
 struct memory { unsigned version; unsigned long long total, reserved, free, used; };
 int nvmlInit_v2(void) { return INIT; }
 int nvmlShutdown(void) { return 0; }
@@ -25,6 +26,14 @@ int nvmlDeviceGetUUID(void *device, char *uuid, unsigned length) { strncpy(uuid,
 int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *memory) {
   memory->total = 85899345920ull;
   return device == (void *)3 ? 3 /* NVML_ERROR_NOT_SUPPORTED */ : 0;
+}
+int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz) { *mhz = type == 1 /* SM */ ? 1200 : 7; return 0; }
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) { *reasons = 0x20; return 0; }
+int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *degrees) { *degrees = 91; return 0; }
+int nvmlDeviceGetUtilizationRates(void *device, struct rates *rates) { rates->gpu = 98; return 0; }
+int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *errors) {
+  *errors = type == 1 /* uncorrected */ && counter == 0 /* volatile */ ? 2 : 7;
+  return device == (void *)3 ? 3 : 0;
 }
 "#;
 
@@ -56,10 +65,16 @@ fn gpus_that_answer_are_named_with_their_place() {
         pci_path: vec!["0000:1a:00.0".to_owned()],
         numa_node: Some(1),
         memory_bytes: Some(80 << 30),
+        clock_mhz: Some(1200),
+        throttle_reasons: Some(0x20),
+        temperature_c: Some(91),
+        utilization_percent: Some(98),
+        uncorrected_errors: Some(2),
     };
     assert_eq!(gpus[0], expected);
     let (index, pci, memory) = (gpus[1].index, gpus[1].pci.as_str(), gpus[1].memory_bytes);
     assert_eq!((gpus.len(), index, pci, memory), (2, 2, "0000:3b:00.0", None), "the second is lost");
+    assert_eq!((gpus[1].clock_mhz, gpus[1].uncorrected_errors), (Some(1200), None));
 }
 
 #[test]
