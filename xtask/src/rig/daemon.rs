@@ -20,7 +20,15 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     /// Starts all, and waits until the daemon answers.
-    pub(crate) fn start(programs: &Path, folder: &Path, network: &Network, n_hosts: usize) -> Result<Self> {
+    ///
+    /// `sysfs`: the folder that holds what agents read of each host's NICs, by its name; else they read the machine's own.
+    pub(crate) fn start(
+        programs: &Path,
+        folder: &Path,
+        network: &Network,
+        n_hosts: usize,
+        sysfs: Option<&Path>,
+    ) -> Result<Self> {
         let ringscope = programs.join("ringscope");
         let mut daemon = Self { processes: Vec::new() };
         let mut serve = Command::new(&ringscope);
@@ -41,6 +49,9 @@ impl Daemon {
                 "--allow-other-hosts",
             ]);
             agent.arg("--dir").arg(segments(host)).arg("--state-dir").arg(folder.join(host_name(host)));
+            if let Some(sysfs) = sysfs {
+                agent.arg("--sysfs").arg(sysfs.join(host_name(host)));
+            }
             daemon.spawn(agent, &folder.join(format!("agent-{host}.log")))?;
         }
         Ok(daemon)

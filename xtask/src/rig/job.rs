@@ -22,6 +22,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) hosts: &'a [usize],
     /// Further settings of every rank.
     pub(crate) environment: &'a [(&'a str, &'a str)],
+    /// How much the collector tells from the start.
+    pub(crate) level: &'a str,
 }
 
 /// Running ranks; killed when dropped.
@@ -45,7 +47,7 @@ impl Job {
     pub(crate) fn start(stage: &Stage, spec: &Spec<'_>) -> Result<Self> {
         let command = |(rank, host): (usize, usize)| {
             let mut command = stage.network.command_on(host, &stage.programs.join("ringscope"));
-            command.args(["run", "--job", spec.name, "--level", "steps", "--dir"]).arg(segments(host));
+            command.args(["run", "--job", spec.name, "--level", spec.level, "--dir"]).arg(segments(host));
             command.arg("--cache-dir").arg(stage.folder.join("libraries"));
             command.arg("--").arg(stage.programs.join(RANK));
             command.envs(environment(spec, rank)).envs(spec.environment.iter().copied());

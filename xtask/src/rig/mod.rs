@@ -16,6 +16,7 @@ mod n1;
 mod n2;
 mod n3;
 mod n4;
+mod n5;
 mod network;
 mod report;
 mod stage;
@@ -85,6 +86,8 @@ enum What {
     N3,
     /// A hang: a stopped rank and a cut link, told apart and named
     N4,
+    /// Slowness: a NIC falls to half its rate and says so, and the job's slowdown is put down to it
+    N5,
     /// All of these
     All,
     /// Summation: bytes of every node, by Equations 1 and 2
@@ -191,7 +194,9 @@ impl What {
             Self::B11 => &[Experiment::B11],
             Self::B12 => &[Experiment::B12],
             Self::Summation => &Experiment::ALL,
-            Self::List | Self::N1 | Self::N2 | Self::N3 | Self::N4 | Self::All | Self::Quick => &[],
+            Self::List | Self::N1 | Self::N2 | Self::N3 | Self::N4 | Self::N5 | Self::All | Self::Quick => {
+                &[]
+            }
         }
     }
 }
@@ -204,11 +209,13 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
         What::N2 => n2::run(programs, &n2::FULL, args.keep, &mut report)?,
         What::N3 => n3::run(programs, args.keep, &mut report)?,
         What::N4 => n4::run(programs, args.keep, &mut report)?,
+        What::N5 => n5::run(programs, args.keep, &mut report)?,
         What::All => {
             n1::run(programs, &n1::FULL, args.keep, &mut report)?;
             n2::run(programs, &n2::FULL, args.keep, &mut report)?;
             n3::run(programs, args.keep, &mut report)?;
             n4::run(programs, args.keep, &mut report)?;
+            n5::run(programs, args.keep, &mut report)?;
         }
         What::Quick => {
             n1::run(programs, &n1::QUICK, args.keep, &mut report)?;

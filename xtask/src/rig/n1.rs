@@ -38,7 +38,8 @@ pub(crate) fn run(programs: &Path, sizes: &Sizes, keep: bool, report: &mut Repor
         // The first hosts have one more where it does not divide.
         let hosts: Vec<usize> = (0..*n_ranks).map(|rank| rank / n_ranks.div_ceil(N_HOSTS)).collect();
         let name = format!("n1-{n_ranks}");
-        let mut job = Job::start(&stage, &Spec { name: &name, hosts: &hosts, environment: &[RING] })?;
+        let mut job =
+            Job::start(&stage, &Spec { name: &name, hosts: &hosts, environment: &[RING], level: "steps" })?;
         every_primitive(&stage, &mut job, &hosts, sizes.counts, report)?;
         job.finish()?;
     }
@@ -210,7 +211,10 @@ fn on_the_wire(wire: u64, hosts: &[usize], kernel: &Kernel, words: &str, report:
 fn bytes_of_a_node(stage: &Stage, algorithm: &str, predicted: f64, report: &mut Report) -> Result<()> {
     let hosts = [0, 0, 1, 1];
     let environment = [("RSCCL_ALGO", algorithm)];
-    let mut job = Job::start(stage, &Spec { name: algorithm, hosts: &hosts, environment: &environment })?;
+    let mut job = Job::start(
+        stage,
+        &Spec { name: algorithm, hosts: &hosts, environment: &environment, level: "steps" },
+    )?;
     job.form(algorithm)?;
     job.ask_all(&format!("op all_reduce {EVEN_COUNT} 0"))?;
     let id = stage.daemon.communicator(algorithm, job.n_ranks())?;

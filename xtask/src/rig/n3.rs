@@ -19,7 +19,7 @@ use super::stage::Stage;
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {
     let stage = Stage::set(programs, "n3", N_RANKS, RATE_MBIT, keep)?;
     let hosts: Vec<usize> = (0..N_RANKS).collect();
-    let mut job = Job::start(&stage, &Spec { name: "n3", hosts: &hosts, environment: &[] })?;
+    let mut job = Job::start(&stage, &Spec { name: "n3", hosts: &hosts, environment: &[], level: "steps" })?;
     let control = watch(&stage, &mut job, "control", None)?;
     report.equal("N3", "alarms in a run without a change", "[]".to_owned(), format!("{:?}", control.alarms));
     let slow = watch(&stage, &mut job, "slow", Some(CHANGE_S))?;

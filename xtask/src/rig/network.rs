@@ -71,6 +71,11 @@ impl Network {
         tbf(host, index, End::Host, rate_mbit, "change")
     }
 
+    /// Gives a NIC another rate, in both directions.
+    pub(crate) fn set_rate(&self, host: usize, index: usize, rate_mbit: u32) -> Result<()> {
+        [End::Host, End::Switch].into_iter().try_for_each(|end| tbf(host, index, end, rate_mbit, "change"))
+    }
+
     /// A program on a host, which has a name of its own too.
     pub(crate) fn command_on(&self, host: usize, program: &Path) -> Command {
         let name = host_name(host);

@@ -81,11 +81,27 @@ impl Stage {
         rate_mbit: u32,
         keep: bool,
     ) -> Result<Self> {
+        Self::set_with(programs, name, (n_hosts, rate_mbit), keep, None)
+    }
+
+    /// The same, where agents read what NICs say of themselves in files that `made` makes in a folder: those of each host in one of
+    /// its name.
+    pub(crate) fn set_with(
+        programs: &Path,
+        name: &str,
+        (n_hosts, rate_mbit): (usize, u32),
+        keep: bool,
+        made: Option<&dyn Fn(&Path) -> Result<()>>,
+    ) -> Result<Self> {
         let folder = target_dir().join("rig").join(name);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let network = Network::build(n_hosts, rate_mbit)?;
-        let daemon = Daemon::start(programs, &folder, &network, n_hosts)?;
+        let sysfs = made.map(|_| folder.join("sysfs"));
+        if let Some((made, sysfs)) = made.zip(sysfs.as_ref()) {
+            made(sysfs)?;
+        }
+        let daemon = Daemon::start(programs, &folder, &network, n_hosts, sysfs.as_deref())?;
         say(&format!("{name}: {n_hosts} hosts at {rate_mbit} Mbit/s a NIC; logs in {}", folder.display()));
         Ok(Self { programs: programs.to_owned(), folder, network, daemon, is_kept: keep })
     }
