@@ -18,8 +18,7 @@ use super::stage::Stage;
 
 /// Runs it.
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {
-    let made = |sysfs: &Path| write_all(sysfs);
-    let stage = Stage::set_with(programs, "n5", (N_HOSTS, RATE_MBIT), keep, Some(&made))?;
+    let stage = Stage::set_with(programs, "n5", (N_HOSTS, RATE_MBIT), keep, Some(write_all))?;
     let hosts: Vec<usize> = (0..N_HOSTS).collect();
     let mut job =
         Job::start(&stage, &Spec { name: "n5", hosts: &hosts, environment: &[], level: "counters" })?;

@@ -91,7 +91,7 @@ impl Stage {
         name: &str,
         (n_hosts, rate_mbit): (usize, u32),
         keep: bool,
-        made: Option<&dyn Fn(&Path) -> Result<()>>,
+        made: Option<fn(&Path) -> Result<()>>,
     ) -> Result<Self> {
         let folder = target_dir().join("rig").join(name);
         let _ = fs::remove_dir_all(&folder);

@@ -83,6 +83,9 @@ struct Judged<'b> {
     told: bool,
 }
 
+/// A host, and those of its NICs that ways go through; absent: all of them.
+type Suspect = (Name, Option<Vec<Name>>);
+
 /// All that is slow in a job.
 pub(super) fn find(comms: &[Ways], nics: &dyn Nics) -> Vec<Fault> {
     let mut judged = judge(comms);
@@ -197,7 +200,7 @@ fn ailing(judged: &mut [Judged<'_>], nics: &dyn Nics) -> Option<Fault> {
 /// be it are none.
 fn through_one_host(judged: &mut [Judged<'_>]) -> Option<Fault> {
     // Of a host all its NICs together, and those that ways go through.
-    let mut suspects: BTreeSet<(Name, Option<Vec<Name>>)> = BTreeSet::new();
+    let mut suspects: BTreeSet<Suspect> = BTreeSet::new();
     let mut by_host: BTreeMap<&Name, Vec<(usize, &Judged<'_>)>> = BTreeMap::new();
     for (at, way) in judged.iter().enumerate() {
         for end in [&way.busy.from, &way.busy.to] {
@@ -207,7 +210,7 @@ fn through_one_host(judged: &mut [Judged<'_>]) -> Option<Fault> {
             }
         }
     }
-    let mut found: Vec<(Vec<usize>, (Name, Option<Vec<Name>>))> = Vec::new();
+    let mut found: Vec<(Vec<usize>, Suspect)> = Vec::new();
     for (host, nics) in suspects {
         let is_its = |end: &End| end.host == host && nics.as_ref().is_none_or(|nics| end.nics == *nics);
         let ways = |end: fn(&Busy) -> &End| -> Vec<usize> {
@@ -227,7 +230,7 @@ fn through_one_host(judged: &mut [Judged<'_>]) -> Option<Fault> {
     // Of as many the one with a name comes last.
     found.sort_by_key(|(ways, (_, nics))| (ways.len(), nics.as_ref().is_some_and(|nics| !nics.is_empty())));
     let (ways, (host, nics)) = found.pop()?;
-    let is_rival = |(others, (other, _)): &(Vec<usize>, (Name, Option<Vec<Name>>))| {
+    let is_rival = |(others, (other, _)): &(Vec<usize>, Suspect)| {
         *other != host && others.len() == ways.len() && others.iter().any(|at| ways.contains(at))
     };
     if found.iter().any(is_rival) {
