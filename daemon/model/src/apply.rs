@@ -167,7 +167,8 @@ impl Model {
         }
     }
 
-    /// Keeps the operations of those communicators that the process was joined to, and what they tell of its host's clock.
+    /// Keeps the operations of those communicators that the process was joined to, and what they tell of its host's clock and
+    /// of how long operations take.
     fn remember(&mut self, id: ProcessId, told: &[batch::Operation], reading: Reading, now: Timestamp) {
         let Some(process) = self.processes.get(&id) else { return };
         let host = process.identity.as_ref().map(|identity| &identity.host);
@@ -188,7 +189,9 @@ impl Model {
                 let at_ns = reading.ours(Timestamp(operation.completed_at_ns)).0;
                 let (n_ranks, operation, now_ns) = (facts.n_ranks, &operation, now.0);
                 let heard = Heard { comm, n_ranks, host, operation, at_ns, now_ns };
-                self.clocks.hear(heard, &mut self.losses);
+                if let Some(timed) = self.clocks.hear(heard, &mut self.losses) {
+                    self.curves.take(comm, n_ranks, timed, &mut self.losses);
+                }
             }
         }
     }

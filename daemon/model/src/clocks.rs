@@ -19,14 +19,16 @@ mod tests;
 
 use std::collections::HashMap;
 
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::Primitive;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::curves::Timed;
 use super::losses::Losses;
 use super::names::Name;
 use super::{CommunicatorId, Completed};
-use gathered::{Gathered, Side};
-use link::{KEPT_NS, Link, Sample};
+use gathered::{Gathered, Settled, Side};
+use link::{Difference, KEPT_NS, Link, Sample};
 pub use ours::{ClockBasis, HostClock, HostClocks};
 
 /// How fast two clocks may drift apart, in millionths: each by 100 against the other. Quartz alone is within 50. A clock that
@@ -65,29 +67,30 @@ pub(super) struct Heard<'a> {
 }
 
 impl Clocks {
-    /// Takes an operation that one rank has completed; each once.
-    pub(super) fn hear(&mut self, heard: Heard<'_>, losses: &mut Losses) {
+    /// Takes an operation that one rank has completed; each once. With the word of its last rank: how long it took.
+    pub(super) fn hear(&mut self, heard: Heard<'_>, losses: &mut Losses) -> Option<Timed> {
         let Heard { comm, n_ranks, host, operation, at_ns, now_ns } = heard;
         let at_ns = at_ns.min(now_ns);
         if now_ns - at_ns > KEPT_NS {
             // Nothing of that time is kept.
-            return;
+            return None;
         }
-        let Some(number) = operation.call_number.filter(|_| n_ranks > 1 && waits_for_all(operation)) else {
-            return;
-        };
+        // Without bytes nothing is waited for.
+        let number = operation.call_number.filter(|_| n_ranks > 1 && operation.bytes > 0)?;
         let host = self.host_id(host);
-        let side = Side { host, completed_ns: operation.completed_at_ns, called_ns: operation.issued_at_ns };
         let gathered = self.gathered.entry(comm).or_default();
-        for (at_ns, sides) in gathered.take(number, operation.primitive, side, n_ranks, at_ns) {
-            self.settle(at_ns, &sides, losses);
+        let mut timed = None;
+        for settled in gathered.take((number, operation), host, n_ranks, at_ns) {
+            self.settle(&settled, losses);
+            timed = timed.or_else(|| self.time(&settled));
         }
+        timed
     }
 
     /// Forgets a communicator, after what its last operations tell.
     pub(super) fn forget(&mut self, comm: CommunicatorId, losses: &mut Losses) {
-        for (at_ns, sides) in self.gathered.remove(&comm).unwrap_or_default().rest() {
-            self.settle(at_ns, &sides, losses);
+        for settled in self.gathered.remove(&comm).unwrap_or_default().rest() {
+            self.settle(&settled, losses);
         }
     }
 
@@ -98,8 +101,8 @@ impl Clocks {
             .extract_if(|_, gathered| gathered.is_over(now_ns))
             .map(|(_, gathered)| gathered)
             .collect();
-        for (at_ns, sides) in over.into_iter().flat_map(Gathered::rest) {
-            self.settle(at_ns, &sides, losses);
+        for settled in over.into_iter().flat_map(Gathered::rest) {
+            self.settle(&settled, losses);
         }
         self.links.retain(|_, link| link.is_of_use(now_ns));
         let mut used: FxHashSet<HostId> = self.links.keys().flat_map(|(one, other)| [*one, *other]).collect();
@@ -117,8 +120,9 @@ impl Clocks {
     }
 
     /// Takes what an operation tells of the clocks of its hosts.
-    fn settle(&mut self, at_ns: u64, sides: &[Side], losses: &mut Losses) {
-        let Some(first) = sides.iter().min_by_key(|side| side.host) else { return };
+    fn settle(&mut self, settled: &Settled, losses: &mut Losses) {
+        let Settled { at_ns, sides, .. } = settled;
+        let Some(first) = reference(sides).filter(|_| waits_for_all(settled.primitive)) else { return };
         for side in sides.iter().filter(|side| side.host != first.host) {
             let is_full = self.links.len() >= MAX_LINKS;
             let pair = (first.host, side.host);
@@ -126,17 +130,57 @@ impl Clocks {
                 losses.add("clock_limit");
                 continue;
             }
-            self.links.entry(pair).or_default().take(Sample::of(side, first, at_ns));
+            self.links.entry(pair).or_default().take(Sample::of(side, first, *at_ns));
         }
+    }
+
+    /// How long an operation took of which all ranks have told: from when the last of them began it until the last had completed
+    /// it. Where that is not known well enough: the least time of any rank, for who comes last waits for nobody.
+    fn time(&self, settled: &Settled) -> Option<Timed> {
+        let first = reference(&settled.sides).filter(|_| settled.is_whole)?;
+        let by_clocks = || {
+            let (mut begun_ns, mut done_ns, mut error_ns) = (i128::MIN, i128::MIN, 0);
+            for side in &settled.sides {
+                let known = match side.host == first.host {
+                    true => Difference { offset_ns: 0, error_ns: 0 },
+                    false => self.links.get(&(first.host, side.host))?.at(settled.at_ns)?,
+                };
+                let ours = |at_ns: u64| i128::from(at_ns) - i128::from(known.offset_ns);
+                begun_ns = begun_ns.max(ours(side.begun_ns));
+                done_ns = done_ns.max(ours(side.done_ns));
+                error_ns = error_ns.max(known.error_ns);
+            }
+            let took_ns = u64::try_from(done_ns - begun_ns).ok()?;
+            (error_ns <= took_ns / SURE).then_some(took_ns)
+        };
+        let by_clocks_ns = by_clocks();
+        // Who gives or gets all of a rooted one may be through with it before the others are.
+        let least_ns = || settled.sides.iter().map(|side| side.least_ns).min();
+        let ns = by_clocks_ns.or_else(|| waits_for_all(settled.primitive).then(least_ns).flatten())?;
+        Some(Timed {
+            primitive: settled.primitive,
+            bytes: settled.bytes,
+            ns: ns.max(1),
+            at: Timestamp(settled.at_ns),
+            n_hosts: u32::try_from(settled.sides.len()).unwrap_or(u32::MAX),
+            is_aligned: by_clocks_ns.is_some(),
+            is_started: settled.is_started,
+        })
     }
 }
 
-/// Whether nobody completes it before all have called it.
-fn waits_for_all(operation: &Completed) -> bool {
-    // Without bytes nothing is waited for.
-    let is_of_all = matches!(
-        operation.primitive,
-        Primitive::AllReduce | Primitive::AllGather | Primitive::ReduceScatter | Primitive::AllToAll
-    );
-    is_of_all && operation.bytes > 0
+/// The side of the host that was heard of first.
+fn reference(sides: &[Side]) -> Option<&Side> {
+    sides.iter().min_by_key(|side| side.host)
 }
+
+/// Whether nobody completes it before all have called it.
+fn waits_for_all(primitive: Primitive) -> bool {
+    matches!(
+        primitive,
+        Primitive::AllReduce | Primitive::AllGather | Primitive::ReduceScatter | Primitive::AllToAll
+    )
+}
+
+/// A time is known well enough by clocks that may be wrong by one in so many parts of it.
+const SURE: u64 = 8;

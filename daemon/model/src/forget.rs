@@ -79,6 +79,7 @@ impl Model {
         let Some(communicator) = self.communicators.remove(&id) else { return };
         self.history.forget(id);
         self.clocks.forget(id, &mut self.losses);
+        self.curves.forget(id);
         changes.communicators.insert(id);
         let mut bytes = (0_u64, 0_u64);
         for member in communicator.members.values() {

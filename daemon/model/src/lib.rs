@@ -15,6 +15,7 @@ mod changes;
 mod clocks;
 mod communicator;
 mod counters;
+mod curves;
 mod doing;
 mod export;
 mod facts;
@@ -58,6 +59,7 @@ pub use changes::Changes;
 pub use clocks::{ClockBasis, HostClock, HostClocks};
 pub use communicator::{Communicator, RankRef};
 pub use counters::{Counted, Counters, Sent, Totals};
+pub use curves::{Curve, OfSize, Timed, alg_factor, bus_factor};
 pub use facts::{Evidence, Facts, LocalState, Sources};
 pub use graphs::{GraphRow, Graphs, TreePlace};
 pub use hardware::{ErrorCount, Gpu, Hardware, Nic, Phase, Port};
@@ -110,6 +112,7 @@ pub struct Model {
     refusals: refusals::Refusals,
     history: history::History,
     clocks: clocks::Clocks,
+    curves: curves::Curves,
     groups: summation::Groups,
     older: OlderIds,
 }
@@ -197,6 +200,17 @@ impl Model {
     /// The operations of a communicator that completed, as they were told, and how many before them are forgotten.
     pub fn completed(&self, id: CommunicatorId) -> (impl Iterator<Item = &Completed>, u64) {
         self.history.of(id)
+    }
+
+    /// How long operations of each size take on a communicator. `None`: not known of any.
+    #[must_use]
+    pub fn curve(&self, id: CommunicatorId) -> Option<&Curve> {
+        self.curves.of(id)
+    }
+
+    /// The same of all communicators of which anything is known, in no order.
+    pub fn curves(&self) -> impl Iterator<Item = (CommunicatorId, &Curve)> {
+        self.curves.all()
     }
 
     /// The communicators in which a process has a rank.

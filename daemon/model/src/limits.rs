@@ -52,6 +52,13 @@ pub const MAX_RANK_HISTORY: usize = 64;
 /// The same of all communicators: some 170 MB at most.
 pub const MAX_HISTORY: usize = 1_000_000;
 
+/// Sizes of operations that are told apart on one communicator (`size_limit`), of all primitives together: powers of two, of which
+/// a program uses some dozen.
+pub const MAX_CURVE_SIZES: usize = 64;
+
+/// The same of all communicators (`size_limit`): a kilobyte each, 100 MB at most.
+pub const MAX_SIZES: usize = 100_000;
+
 /// Channel numbers of a ring (`channel_out_of_range`). NCCL's MAXCHANNELS is 64; RCCL goes up to 256.
 pub const MAX_CHANNELS: u32 = 256;
 

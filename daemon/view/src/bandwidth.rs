@@ -1,33 +1,7 @@
-//! Rates of ranks, and what they mean for a link.
+//! Rates of ranks.
 
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Counted, RankRef};
-use ringscope_wire::Primitive;
-
-/// What one rank's algbw is multiplied with to get its busbw, as nccl-tests defines both (doc/PERFORMANCE.md).
-///
-/// There S is the size of the whole buffer. For all-gather, reduce-scatter, all-to-all, gather and scatter we count,
-/// by the convention of NCCL's API, the part of one rank (per peer), S/n: so the factor of (n-1)/n becomes n-1.
-#[must_use]
-pub fn bus_factor(primitive: Primitive, n_ranks: u32) -> f64 {
-    let n = f64::from(n_ranks.max(1));
-    match primitive {
-        Primitive::AllReduce => 2.0 * (n - 1.0) / n,
-        Primitive::AllGather
-        | Primitive::ReduceScatter
-        | Primitive::AllToAll
-        | Primitive::Gather
-        | Primitive::Scatter => n - 1.0,
-        Primitive::Broadcast
-        | Primitive::Reduce
-        | Primitive::Send
-        | Primitive::Recv
-        | Primitive::PutSignal
-        | Primitive::Push
-        | Primitive::Pull
-        | Primitive::PushPull => 1.0,
-    }
-}
 
 /// Completed bytes per second of one primitive of a rank: none once it has ended.
 pub(super) fn rate(rank: &RankRef<'_>, counted: &Counted, now: Timestamp) -> f64 {

@@ -28,7 +28,6 @@ mod trace;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use bandwidth::bus_factor;
 pub use channels::host_channels;
 pub use clocks::host_clocks;
 pub use communicators::{CommunicatorFilter, communicator, communicators, communicators_of};
@@ -44,6 +43,7 @@ pub use pace::pace;
 pub use primitives::primitives;
 pub use rings::rings;
 pub use ringscope_judge::standings::job_state;
+pub use ringscope_model::bus_factor;
 pub use search::search;
 pub use summation::{SummationFilter, summation_group, summation_groups, summation_rounds};
 pub use timeline::timeline;

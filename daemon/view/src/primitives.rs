@@ -6,10 +6,10 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{PrimitiveTotals, Primitives, RankPrimitives};
 use ringscope_judge::Diagnosis;
 use ringscope_judge::version::Version;
-use ringscope_model::{Model, Neighbours, RankRef, Totals, Traffic, traffic};
+use ringscope_model::{Model, Neighbours, RankRef, Totals, Traffic, bus_factor, traffic};
 use ringscope_wire::Primitive;
 
-use super::bandwidth::{bus_factor, rate};
+use super::bandwidth::rate;
 
 /// The counters of a communicator.
 #[must_use]

@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Trace, TraceEvent};
-use ringscope_model::{Communicator, Completed, HostClocks, LastCall, Model, Name, RankRef};
+use ringscope_model::{Communicator, Completed, HostClocks, LastCall, Model, Name, RankRef, bus_factor};
 use ringscope_wire::{Datatype, Primitive, batch};
 use serde_json::{Map, Value, json};
 
-use super::bandwidth::bus_factor;
 use super::clocks::{RankClocks, clock_to_api};
 
 /// The operations that ran between two times. `None`: no such communicator.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringscope_wire::Primitive;
 use rustc_hash::FxHashMap;
 
+use super::super::Completed;
 use super::HostId;
 
 /// After this long nobody tells any more of an operation: agents wait for two seconds at most with what is no news.
@@ -33,28 +34,66 @@ pub(super) struct Side {
     pub(super) completed_ns: u64,
     /// When the last of them called it.
     pub(super) called_ns: u64,
+    /// When the last of them began it: its start where that was told, else its call.
+    pub(super) begun_ns: u64,
+    /// When the last of them completed it.
+    pub(super) done_ns: u64,
+    /// How long it took the one of them that took the least.
+    pub(super) least_ns: u64,
 }
 
 #[derive(Debug)]
 struct Open {
     number: u64,
     primitive: Primitive,
+    /// The most that any rank told.
+    bytes: u64,
     n_told: u32,
+    /// Of these, those that called this primitive; and of these, those of which the start was told.
+    n_same: u32,
+    n_started: u32,
     at_ns: u64,
     /// By host: of a large communicator there are thousands.
     sides: FxHashMap<HostId, Side>,
 }
 
-/// When an operation completed, and what its hosts told.
-pub(super) type Settled = (u64, Vec<Side>);
+/// An operation of which nothing more is told.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) primitive: Primitive,
+    pub(super) bytes: u64,
+    /// When it completed.
+    pub(super) at_ns: u64,
+    /// Whether all ranks have told of it, and of the same one.
+    pub(super) is_whole: bool,
+    /// Whether the start was told by all that told of it.
+    pub(super) is_started: bool,
+    /// What its hosts told.
+    pub(super) sides: Vec<Side>,
+}
+
+impl Side {
+    /// What one rank told.
+    pub(super) fn of(host: HostId, operation: &Completed) -> Self {
+        let (called_ns, completed_ns) = (operation.issued_at_ns, operation.completed_at_ns);
+        let begun_ns = operation.started_at_ns.unwrap_or(called_ns).clamp(called_ns, completed_ns);
+        Self {
+            host,
+            completed_ns,
+            called_ns,
+            begun_ns,
+            done_ns: completed_ns,
+            least_ns: completed_ns - begun_ns,
+        }
+    }
+}
 
 impl Gathered {
     /// Takes a rank's word. Returns the operations of which nothing more will come.
     pub(super) fn take(
         &mut self,
-        number: u64,
-        primitive: Primitive,
-        side: Side,
+        (number, operation): (u64, &Completed),
+        host: HostId,
         n_ranks: u32,
         at_ns: u64,
     ) -> Vec<Settled> {
@@ -75,16 +114,20 @@ impl Gathered {
                 }
                 self.open.push_back(Open {
                     number,
-                    primitive,
+                    primitive: operation.primitive,
+                    bytes: 0,
                     n_told: 0,
+                    n_same: 0,
+                    n_started: 0,
                     at_ns,
                     sides: FxHashMap::default(),
                 });
                 self.open.len() - 1
             }
         };
-        if self.open.get_mut(place).is_some_and(|open| open.tell(primitive, side) >= n_ranks) {
-            settled.extend(self.open.remove(place).map(Open::settled));
+        if self.open.get_mut(place).is_some_and(|open| open.tell(host, operation) >= n_ranks) {
+            let whole = |open: Open| Settled { is_whole: open.n_same >= n_ranks, ..open.settled() };
+            settled.extend(self.open.remove(place).map(whole));
         }
         settled
     }
@@ -125,19 +168,33 @@ impl Gathered {
 
 impl Open {
     /// Returns how many ranks have told.
-    fn tell(&mut self, primitive: Primitive, told: Side) -> u32 {
+    fn tell(&mut self, host: HostId, operation: &Completed) -> u32 {
         self.n_told += 1;
         // Who called something else at this place has not completed the same operation.
-        if primitive == self.primitive {
-            let side = self.sides.entry(told.host).or_insert(told);
+        if operation.primitive == self.primitive {
+            self.n_same += 1;
+            self.n_started += u32::from(operation.started_at_ns.is_some());
+            self.bytes = self.bytes.max(operation.bytes);
+            let told = Side::of(host, operation);
+            let side = self.sides.entry(host).or_insert(told);
             side.completed_ns = side.completed_ns.min(told.completed_ns);
             side.called_ns = side.called_ns.max(told.called_ns);
+            side.begun_ns = side.begun_ns.max(told.begun_ns);
+            side.done_ns = side.done_ns.max(told.done_ns);
+            side.least_ns = side.least_ns.min(told.least_ns);
         }
         self.n_told
     }
 
     fn settled(self) -> Settled {
-        (self.at_ns, self.sides.into_values().collect())
+        Settled {
+            primitive: self.primitive,
+            bytes: self.bytes,
+            at_ns: self.at_ns,
+            is_whole: false,
+            is_started: self.n_started == self.n_same,
+            sides: self.sides.into_values().collect(),
+        }
     }
 }
 

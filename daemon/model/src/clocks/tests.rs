@@ -367,10 +367,12 @@ fn each_of_very_many_hosts_is_found_at_once_and_counts_once() {
     // Two ranks of each host: the first completion and the last call count.
     for rank in 0..2 * n_hosts {
         let (host, second) = (rank % n_hosts, u64::from(rank / n_hosts));
-        let side = Side { host, completed_ns: 100 - second, called_ns: 10 + second };
-        settled.extend(gathered.take(1, Primitive::AllReduce, side, 2 * n_hosts, 1_000));
+        let operation = completed(1, 10 + second, 100 - second);
+        settled.extend(gathered.take((1, &operation), host, 2 * n_hosts, 1_000));
     }
-    let [(_, sides)] = &settled[..] else { panic!("{} operations", settled.len()) };
+    let [Settled { sides, is_whole: true, .. }] = &settled[..] else {
+        panic!("{} operations", settled.len())
+    };
     assert_eq!(sides.len(), n_hosts as usize);
     assert!(sides.iter().all(|side| (side.completed_ns, side.called_ns) == (99, 11)));
 }
@@ -398,10 +400,12 @@ fn what_an_agent_says_of_the_future_or_of_long_ago_pushes_out_nothing() {
 #[test]
 fn pairs_of_hosts_beyond_the_limit_are_counted() {
     let (mut clocks, mut losses) = (Clocks::default(), Losses::default());
-    let side = |host| Side { host, completed_ns: 20, called_ns: 10 };
+    let side = |host| Side::of(host, &completed(1, 10, 20));
     let hosts = u32::try_from(MAX_LINKS).unwrap() + 4;
     let sides: Vec<Side> = (0..hosts).map(side).collect();
-    clocks.settle(1_000, &sides, &mut losses);
+    let (primitive, bytes) = (Primitive::AllReduce, 1_024);
+    let settled = Settled { primitive, bytes, at_ns: 1_000, is_whole: true, is_started: false, sides };
+    clocks.settle(&settled, &mut losses);
     assert_eq!(clocks.links.len(), MAX_LINKS);
     assert_eq!(losses.by_reason()["clock_limit"], 3);
 }
