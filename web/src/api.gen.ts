@@ -36,6 +36,66 @@ export type AuditEntry = {
 
 export type BTreeMap = Record<string, number>;
 
+/** Bandwidth by size of one primitive. */
+export type BandwidthCurve = {
+  /** The best seen on this communicator and those like it, by size: the middle one of eight operations in a row. A size is here only where as many were timed. */
+  best: (BestBandwidth)[];
+  /** Primitive, e.g. `all_reduce`. */
+  primitive: string;
+  /** Of this communicator, by size. */
+  sizes: (BandwidthOfSize)[];
+};
+
+/** Operations of about one size, of late. */
+export type BandwidthOfSize = {
+  /** Bytes of the whole buffer per second of the one in the middle: algbw as nccl-tests defines it. */
+  algorithm_bytes_per_s: number;
+  /** The same by what each link carries for it: busbw as nccl-tests defines it. */
+  bus_bytes_per_s: number;
+  /** Bytes of the one in the middle, by NCCL's convention: of primitives with a part for each rank, one part. */
+  bytes: number;
+  /** They have at least so many bytes, and less than twice as many: a power of two. */
+  from_bytes: number;
+  /** The fewest seconds of any. */
+  least_seconds: number;
+  /** Of these, those whose time is from the last call to the last completion. Of others it is the least of any rank, because the clocks of their hosts are not known well enough. */
+  n_by_clocks: number;
+  /** Operations that were timed so far; the figures are of the newest 32. */
+  n_operations: number;
+  /** Seconds that the one in the middle took. */
+  seconds: number;
+};
+
+/** What operations of each size reach on a communicator, beside the best of those like it. */
+export type Bandwidths = {
+  /** By primitive. */
+  curves: (BandwidthCurve)[];
+  /** Communicator id. */
+  id: string;
+  /** What is not known, and why. */
+  lacks: (string)[];
+  /** Hosts of these. Absent: no operation was timed. */
+  n_hosts?: number;
+  /** Other communicators of as many ranks on as many hosts of which something was timed, of any job that this daemon remembers. */
+  n_like: number;
+  /** Ranks. */
+  n_ranks: number;
+};
+
+/** The best that was seen of about one size. */
+export type BestBandwidth = {
+  /** busbw as nccl-tests defines it. */
+  bus_bytes_per_s: number;
+  /** Bytes of that operation. */
+  bytes: number;
+  /** Communicator that it was seen on. */
+  comm: string;
+  /** As in `sizes`. */
+  from_bytes: number;
+  /** Seconds that it took. */
+  seconds: number;
+};
+
 /** The data of a `changed` event: something that the lists show is not as it was. */
 export type Changed = {
   /** Communicators whose channels, rings, state or counters changed, by id; at most 256. */

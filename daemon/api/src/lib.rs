@@ -6,6 +6,7 @@
 //! 3339 UTC.
 
 mod access;
+mod bandwidth;
 pub mod clock;
 mod communicator;
 mod condition;
@@ -40,6 +41,7 @@ pub use access::{
     AuditEntry, KnownBy, NewToken, OidcWay, Role, Session, SignIn, SignInWays, TOKEN_LIFE_S_MAX,
     TOKEN_NAME_CHARS_MAX, Token, TokenWish, UnknownRole,
 };
+pub use bandwidth::{BandwidthCurve, BandwidthOfSize, Bandwidths, BestBandwidth};
 pub use communicator::{
     ChannelPrediction, ChannelStep, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Completion,
     Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,

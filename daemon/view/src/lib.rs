@@ -4,6 +4,7 @@
 //! the ring carries for it: see [`bus_factor`].
 
 mod bandwidth;
+mod bandwidths;
 mod channels;
 mod clocks;
 mod communicators;
@@ -28,6 +29,7 @@ mod trace;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use bandwidths::bandwidths;
 pub use channels::host_channels;
 pub use clocks::host_clocks;
 pub use communicators::{CommunicatorFilter, communicator, communicators, communicators_of};

@@ -3,15 +3,28 @@
 use axum::Json;
 use axum::extract::Path;
 use ringscope_api::{
-    CommunicatorDetail, CommunicatorState, CommunicatorSummary, Operation, OperationState, Page, Primitives,
-    Problem, Rings,
+    Bandwidths, CommunicatorDetail, CommunicatorState, CommunicatorSummary, Operation, OperationState, Page,
+    Primitives, Problem, Rings,
 };
 use ringscope_view as view;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::App;
 use super::page::{PageParams, Paging};
 use super::problem::ApiError;
 use super::query::Params;
+use super::{App, Whole};
+
+/// The routes of this room.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(rings))
+        .routes(routes!(primitives))
+        .routes(routes!(bandwidth))
+        .routes(routes!(operations))
+}
 
 /// Communicators, the newest first.
 #[utoipa::path(get, path = "/api/v1/communicators", tag = "communicators",
@@ -28,7 +41,7 @@ use super::query::Params;
         (status = 200, description = "A page of communicators.", body = Page<CommunicatorSummary>),
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<CommunicatorSummary>>, ApiError> {
+async fn list(app: App, params: Params) -> Result<Json<Page<CommunicatorSummary>>, ApiError> {
     let params = params.allow(&["job", "host", "degraded", "state", "q", "limit", "cursor"])?;
     let paging = Paging::from_params(&params)?;
     let filter = view::CommunicatorFilter {
@@ -50,11 +63,7 @@ pub(super) async fn list(app: App, params: Params) -> Result<Json<Page<Communica
         (status = 200, description = "The communicator.", body = CommunicatorDetail),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn one(
-    app: App,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<CommunicatorDetail>, ApiError> {
+async fn one(app: App, Path(id): Path<String>, params: Params) -> Result<Json<CommunicatorDetail>, ApiError> {
     params.allow(&[])?;
     let wanted = id.clone();
     let found =
@@ -69,7 +78,7 @@ pub(super) async fn one(
         (status = 200, description = "One ring a channel.", body = Rings),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn rings(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Rings>, ApiError> {
+async fn rings(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Rings>, ApiError> {
     params.allow(&[])?;
     let wanted = id.clone();
     let found = app.read(move |model, diagnosis, now| view::rings(model, diagnosis, now, &wanted)).await?;
@@ -83,15 +92,29 @@ pub(super) async fn rings(app: App, Path(id): Path<String>, params: Params) -> R
         (status = 200, description = "Its counters.", body = Primitives),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn primitives(
-    app: App,
-    Path(id): Path<String>,
-    params: Params,
-) -> Result<Json<Primitives>, ApiError> {
+async fn primitives(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Primitives>, ApiError> {
     params.allow(&[])?;
     let wanted = id.clone();
     let found =
         app.read(move |model, diagnosis, now| view::primitives(model, diagnosis, now, &wanted)).await?;
+    found.map(Json).ok_or_else(|| ApiError::unknown("communicator", &id))
+}
+
+/// What operations of each size reach, by primitive, beside the best of communicators of as many ranks on as many hosts.
+///
+/// An operation is timed once all ranks have told of it: from when the last of them called it, or where that is told began it, until the
+/// last had completed it. At the level counters one or two a second of each communicator are told, at higher levels all. Kept in memory
+/// alone: a restart of the daemon begins anew.
+#[utoipa::path(get, path = "/api/v1/communicators/{id}/bandwidth", tag = "communicators",
+    params(("id" = String, Path, description = "Communicator id: twelve hexadecimal digits.")),
+    responses(
+        (status = 200, description = "Bandwidth by size. What is not known is said in lacks.", body = Bandwidths),
+        (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
+    ))]
+async fn bandwidth(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Bandwidths>, ApiError> {
+    params.allow(&[])?;
+    let wanted = id.clone();
+    let found = app.read(move |model, _, _| view::bandwidths(model, &wanted)).await?;
     found.map(Json).ok_or_else(|| ApiError::unknown("communicator", &id))
 }
 
@@ -107,7 +130,7 @@ pub(super) async fn primitives(
         (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
         (status = 404, description = "No such communicator.", body = Problem, content_type = "application/problem+json"),
     ))]
-pub(super) async fn operations(
+async fn operations(
     app: App,
     Path(id): Path<String>,
     params: Params,

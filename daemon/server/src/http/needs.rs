@@ -59,6 +59,7 @@ const ROUTES: &[Row] = &[
     row("GET", "/api/v1/communicators/{id}", READ),
     row("GET", "/api/v1/communicators/{id}/rings", READ),
     row("GET", "/api/v1/communicators/{id}/primitives", READ),
+    row("GET", "/api/v1/communicators/{id}/bandwidth", READ),
     row("GET", "/api/v1/communicators/{id}/operations", READ),
     row("GET", "/api/v1/communicators/{id}/trace", READ),
     row("GET", "/api/v1/nodes", READ),
