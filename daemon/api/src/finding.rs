@@ -220,11 +220,13 @@ pub enum FindingKind {
     UnevenWork,
     /// The collectives of a job take longer than they did. Subject: job.
     Slowdown,
+    /// A job spends much of its time in collectives of few bytes, of which one larger one would take far less. Subject: job.
+    TooSmall,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -262,6 +264,7 @@ impl FindingKind {
         Self::SlowHost,
         Self::UnevenWork,
         Self::Slowdown,
+        Self::TooSmall,
     ];
 
     /// Whether it is about how fast a job goes.
@@ -277,6 +280,7 @@ impl FindingKind {
                 | Self::SlowNic
                 | Self::Congestion
                 | Self::Slowdown
+                | Self::TooSmall
         )
     }
 
@@ -319,6 +323,7 @@ impl FindingKind {
             Self::Congestion => "congestion",
             Self::SlowDevice => "slow_device",
             Self::Slowdown => "slowdown",
+            Self::TooSmall => "too_small",
             Self::SlowHost => "slow_host",
             Self::UnevenWork => "uneven_work",
         }

@@ -48,6 +48,7 @@ const NAMES = {
   congestion: "Congestion",
   slow_device: "Slow GPU",
   slowdown: "Slower than it was",
+  too_small: "Operations too small",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
 /** Of the summation service. */

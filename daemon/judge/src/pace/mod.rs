@@ -5,6 +5,7 @@
 mod accounts;
 mod collectives;
 mod devices;
+mod fastest;
 mod habit;
 mod links;
 mod measured;
@@ -14,6 +15,7 @@ mod past;
 mod scene;
 mod shared;
 mod slow;
+mod small;
 #[cfg(test)]
 mod tests;
 mod ways;
@@ -31,8 +33,10 @@ use ringscope_model::{Job, Model, Name, Process, real};
 
 use self::collectives::{Collectives, Hardware};
 use self::devices::Devices;
+use self::fastest::Fastest;
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
+use self::small::Small;
 use super::guard::Guard;
 use super::jobs::{Want, Wanted};
 use super::judgement::Judgement;
@@ -41,6 +45,7 @@ use super::judgement::Judgement;
 #[derive(Default)]
 pub(super) struct Paces {
     watched: BTreeMap<Name, Watched>,
+    fastest: Fastest,
     wanted: Vec<Wanted>,
     look: bool,
     guard: Guard,
@@ -54,6 +59,7 @@ struct Watched {
     known_since: Option<Timestamp>,
     held: BTreeMap<Subject, Held>,
     collectives: Collectives,
+    small: Small,
 }
 
 /// Somebody who was found slow.
@@ -181,6 +187,7 @@ impl Paces {
         }
         self.wanted.truncate(WANTED_MAX);
         judgements.extend(watched.collectives.look(model, job, (&scene, hardware), (passed, now)));
+        judgements.extend(watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now)));
         judgements
     }
 }

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::{clock, duration, list, plural};
+use ringscope_api::words::{clock, duration, list, plural, rate, size};
 use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
-use ringscope_model::{Model, Name, Process, RankRef};
+use ringscope_model::{Model, Name, Process, RankRef, Timed, bus_factor};
 
 use super::past::Slowdown;
 use super::slow::{How, Slow, Subject};
+use super::small::TooSmall;
 use crate::hardware::Ail;
 use crate::judgement::{Blame, Judgement};
 use crate::seen;
@@ -95,6 +96,46 @@ pub(super) fn slowdown(slow: &Slowdown, cost: Cost, ails: &[(Name, Ail)], n_proc
                 .to_owned(),
             details,
             began_at: Some(slow.since),
+            ..Blame::default()
+        },
+    }
+}
+
+/// The finding about collectives that are too small. Whether they can be fused only the program's author knows: it is information.
+pub(super) fn too_small(small: &TooSmall, began: Timestamp, cost: Cost, n_processes: usize) -> Judgement {
+    let TooSmall { one, fused, share, n_fused, times, .. } = small;
+    let bus = |timed: &Timed| rate(timed.bytes_per_s() * bus_factor(timed.primitive, small.n_ranks));
+    let primitive = one.primitive.label();
+    let other = if small.is_of_other { " on a communicator like it" } else { "" };
+    let message = format!(
+        "{:.0} % of the job's time goes into {primitive} of {} at {}; {n_fused} of them in one would take 1/{times:.0} of the time \
+         (measured{other}: {} at {})",
+        share * 100.0,
+        size(one.bytes),
+        bus(one),
+        size(fused.bytes),
+        bus(fused)
+    );
+    Judgement {
+        kind: FindingKind::TooSmall,
+        severity: Severity::Info,
+        host: Name::default(),
+        rank: None,
+        channel: None,
+        nic: None,
+        cause: "too_small",
+        culprits: Vec::new(),
+        message,
+        evidence: Vec::new(),
+        blame: Blame {
+            comm: Some(small.comm),
+            key: format!("small/{primitive}"),
+            n_victims: u32::try_from(n_processes).unwrap_or(u32::MAX),
+            cost: Some(cost),
+            advice: "Fuse those that do not need each other's results: bucket_cap_mb of DDP, larger units of FSDP, one flat tensor, \
+                     ncclGroupStart and ncclGroupEnd around them, CUDA graphs where they cannot be fused."
+                .to_owned(),
+            began_at: Some(began),
             ..Blame::default()
         },
     }
