@@ -19,7 +19,7 @@ typedef struct {
   int n_tensor, n_stages;
   long steps, at, pause_ms, step_ms, watchdog_ms, abort_after_ms, die_after_ms;
   /* Of slowness: how much, how often; how far ranks differ anyway; in how many parts a step computes, or 0. */
-  long percent, every, spread_percent, layers;
+  long percent, every, spread_percent, layers, pieces;
   size_t bytes;
   uint64_t seed;
   const char* fault;

@@ -84,7 +84,22 @@ static void send_activations(long step, int to, int from) {
   if (to >= 0 && to < line->n_ranks) check("ncclSend", ncclSend(sent, count, ncclFloat32, to, line->comm, stream), line);
 }
 
+/* As a program does that does not fuse them. */
+static void reduce_in_pieces(void) {
+  group_t* group = &groups.grads;
+  size_t count = elements(), pieces = (size_t)options.pieces;
+  for (size_t piece = 0; piece < pieces; piece++) {
+    size_t from = count * piece / pieces, to = count * (piece + 1) / pieces;
+    check("ncclAllReduce", ncclAllReduce(sent + from, reduced + from, to - from, ncclFloat32, ncclSum, group->comm, stream), group);
+    synchronize();
+  }
+}
+
 static void reduce_gradients(long step) {
+  if (options.pieces > 1) {
+    reduce_in_pieces();
+    return;
+  }
   group_t* group = &groups.grads;
   reduction_t how = reduction(step, elements());
   if (how.skips) return;

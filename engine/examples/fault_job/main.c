@@ -36,6 +36,7 @@ static const char* const help_text =
     "  --spread-percent N  by how much ranks compute for different times anyway, at random; default 25\n"
     "  --layers N          computes in so many parts, each before an all-reduce of its tensor-parallel group that it waits for, as\n"
     "                      for what rank 0 says; default 0: all of it before the step's first call\n"
+    "  --pieces N          sums up the gradients in so many all-reduces and waits for each; default 1\n"
     "  --watchdog-ms N     how often ncclCommGetAsyncError is asked; default 100; 0: never\n"
     "  --abort-after-ms N  as a framework's watchdog, abort all communicators and end with status 5 where no step has been\n"
     "                      taken for so long; default 0: never\n"
@@ -89,7 +90,7 @@ static void list(void) {
 }
 
 enum { RANK = 1, RANKS, DIR_, JOB, TENSOR, STAGES, STEPS, BYTES, STEP_MS, SEED, FAULT, VICTIM, AT, PAUSE, WATCHDOG, ABORT, DIE, ON_ERROR,
-       PERCENT, EVERY, SPREAD, LAYERS };
+       PERCENT, EVERY, SPREAD, LAYERS, PIECES };
 
 static const struct option names[] = {
     {"rank", 1, NULL, RANK},       {"ranks", 1, NULL, RANKS},         {"dir", 1, NULL, DIR_},
@@ -99,7 +100,7 @@ static const struct option names[] = {
     {"at", 1, NULL, AT},           {"pause-ms", 1, NULL, PAUSE},      {"watchdog-ms", 1, NULL, WATCHDOG},
     {"abort-after-ms", 1, NULL, ABORT}, {"die-after-ms", 1, NULL, DIE}, {"on-error", 1, NULL, ON_ERROR},
     {"percent", 1, NULL, PERCENT}, {"every", 1, NULL, EVERY},         {"spread-percent", 1, NULL, SPREAD},
-    {"layers", 1, NULL, LAYERS},
+    {"layers", 1, NULL, LAYERS},   {"pieces", 1, NULL, PIECES},
     {"list", 0, NULL, 'l'},        {"help", 0, NULL, 'h'},            {NULL, 0, NULL, 0},
 };
 
@@ -126,6 +127,7 @@ static void set(int option, char* value) {
     case EVERY: options.every = number(value, 1); break;
     case SPREAD: options.spread_percent = number(value, 0); break;
     case LAYERS: options.layers = number(value, 0); break;
+    case PIECES: options.pieces = number(value, 1); break;
     case ON_ERROR:
       if (strcmp(value, "exit") && strcmp(value, "wait")) refuse("--on-error: exit or wait");
       options.exits_on_error = !strcmp(value, "exit");
@@ -139,7 +141,7 @@ static void set(int option, char* value) {
 static void parse(int argc, char** argv) {
   options = (options_t){.rank = -1, .job = "dp", .n_tensor = 2, .n_stages = 2, .steps = 10, .bytes = 262144, .step_ms = 20,
                         .seed = 1, .fault = "none", .at = 5, .watchdog_ms = 100, .exits_on_error = 1, .percent = 30,
-                        .every = 20, .spread_percent = 25};
+                        .every = 20, .spread_percent = 25, .pieces = 1};
   for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) set(option, optarg);
 }
 
