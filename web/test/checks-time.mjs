@@ -138,6 +138,19 @@ export const timeChecks = {
     await counts(other, "#job-timeline", 0);
   },
 
+  async "what operations of each size reach is read out size by size, by keys and by pointing"({ open }) {
+    const { page } = await open("healthy", { at: "#/communicators/9f3b5c6d7e8f" });
+    await says(page, "#bandwidth .chart-readout", /AllReduce.*AllGather.*3 other communicators of 8 ranks on 4 hosts/s);
+    await page.locator('#bandwidth [role="img"]').focus();
+    await page.keyboard.press("Home");
+    await says(page, "#bandwidth .chart-readout", /^From 1 KiB: AllReduce not used here; best/);
+    await page.keyboard.press("ArrowRight");
+    await says(page, "#bandwidth .chart-readout", /^From 4 KiB: AllReduce 4 KiB in \d+ µs/);
+    assert.match(await page.locator('#bandwidth [role="img"]').getAttribute("aria-label"), /AllReduce 4 KiB in/);
+    await page.locator('#bandwidth [role="img"]').hover({ position: { x: 500, y: 60 } });
+    await says(page, "#bandwidth .chart-readout", /^From \d+ MiB/);
+  },
+
   async "axe-core finds nothing serious on what tells of time, nor under forced colours; all fits a telephone"({ open, faults }) {
     for (const dark of [false, true]) {
       for (const tab of ["Timeline", "Lateness", "One call"]) {

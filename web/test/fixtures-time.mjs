@@ -63,3 +63,22 @@ export function pace({ job, nRanks, perHost = 2, slow = 5, limit = 64, hostName 
   });
   return { job, step_seconds: step, n_ranks: nRanks, n_unknown: 3, ranks: ranks.slice(0, limit) };
 }
+
+/** What operations of each size reach, as `communicators/C/bandwidth` tells it: of one kind sizes are missing, of the other the best is known of more. */
+export function bandwidth({ id, n_ranks: nRanks, hosts }) {
+  const of = (primitive, log2s, bestLog2s, topPerS) => {
+    const bus = (log2) => topPerS / (1 + 2 ** (21 - log2));
+    const best = bestLog2s.map((log2) => ({ from_bytes: 2 ** log2, bytes: 2 ** log2, seconds: 2 ** log2 / bus(log2), bus_bytes_per_s: bus(log2), comm: id }));
+    const sizes = log2s.map((log2) => {
+      const perS = bus(log2) * (0.7 + 0.1 * (log2 % 3));
+      return { from_bytes: 2 ** log2, bytes: 2 ** log2, n_operations: 40 + log2, n_by_clocks: 40 + log2, seconds: 2 ** log2 / perS, least_seconds: 2 ** log2 / bus(log2), algorithm_bytes_per_s: perS / 2, bus_bytes_per_s: perS };
+    });
+    return { primitive, sizes, best };
+  };
+  if (nRanks === 1) return { id, n_ranks: nRanks, n_like: 0, curves: [], lacks: ["One rank alone moves no bytes: there is nothing to time."] };
+  return {
+    id, n_ranks: nRanks, n_hosts: hosts.length, n_like: 3,
+    curves: [of("all_reduce", [12, 13, 16, 20, 24], [10, 12, 13, 16, 20, 22, 24, 28], 42e9), of("all_gather", [22, 23], [22, 23], 31e9)],
+    lacks: ["Of each communicator one or two operations a second are timed, so sizes that are seldom used may be missing."],
+  };
+}

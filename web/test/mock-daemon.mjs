@@ -9,7 +9,7 @@ import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
-import { pace, timeline } from "./fixtures-time.mjs";
+import { bandwidth, pace, timeline } from "./fixtures-time.mjs";
 
 const DIST = fileURLToPath(new URL("../dist", import.meta.url));
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
@@ -222,7 +222,7 @@ function api(state, url, response) {
   if (path[0] === "communicators" && path.length === 1) {
     return page(all.communicators.filter((c) => query.get("job") === null || c.job === query.get("job")));
   }
-  return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives }[path[2]]);
+  return send({ undefined: one?.detail, rings: one?.rings, primitives: one?.primitives, bandwidth: one && bandwidth(one.detail) }[path[2]]);
 }
 
 /** Only some daemons tell it: scenarios whose name begins with "slow". */

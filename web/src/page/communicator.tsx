@@ -7,6 +7,7 @@ import { COMMUNICATOR_VIEWS, type CommunicatorView } from "../pure/route";
 import { API } from "../state/client";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
+import { BandwidthBySize } from "../view/bandwidth-by-size";
 import { Export } from "../view/export";
 import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
@@ -44,11 +45,21 @@ export function CommunicatorPage() {
           <div class="column pictures">
             <RingPanel />
             <Traffic />
+            <BandwidthBySize />
           </div>
         </div>
       ) : (
-        <div class="column">{view === "rings" ? <RingPanel /> : view === "ranks" ? <RanksPanel /> : <Traffic />}</div>
+        <div class="column">{view === "rings" ? <RingPanel /> : view === "ranks" ? <RanksPanel /> : <Primitives />}</div>
       )}
+    </>
+  );
+}
+
+function Primitives() {
+  return (
+    <>
+      <Traffic />
+      <BandwidthBySize />
     </>
   );
 }
