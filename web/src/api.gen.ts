@@ -958,6 +958,68 @@ export type Page<T> = {
   next_cursor?: string;
 };
 
+/** Everything at one moment of the past. */
+export type Past = {
+  /** Of when it is. */
+  at: string;
+  /** Communicators that were in use then, the newest first. Their rings: `communicators/{id}/rings`. */
+  communicators: (PastCommunicator)[];
+  /** Findings that held then, worst first, in the words that were told of them last; `resolved_at` says until when. */
+  findings: (Finding)[];
+  /** Hosts that had a process then, or about which something was found, by name. */
+  hosts: (PastHost)[];
+  /** Incidents that were open then, worst first, in the words that were told of them last. */
+  incidents: (Incident)[];
+  /** What is not known of that moment, and why, one line each. */
+  lacks: (string)[];
+  /** How bad it was. */
+  level: HealthLevel;
+  /** In words. */
+  sentence: string;
+};
+
+/** A communicator at that moment. */
+export type PastCommunicator = {
+  /** Lowest init channel count of all ranks. Absent: not known. */
+  base: number | null;
+  /** Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded. */
+  completed_bytes_per_s: number | null;
+  /** When the first rank called its init. */
+  created: string;
+  /** When its last rank ended it, later than the moment. Absent: it is in use, or nobody heard of its end. */
+  ended?: string;
+  /** Agreed channel count. Absent: not known, or the ranks disagree. */
+  final_channels: number | null;
+  /** Short id: twelve hexadecimal digits. */
+  id: string;
+  /** Job. */
+  job: string;
+  /** Hosts that have one of its ranks. */
+  n_hosts: number;
+  /** Number of ranks. */
+  n_ranks: number;
+  /** Name that the program gave it. */
+  name?: string;
+};
+
+/** A host at that moment. */
+export type PastHost = {
+  /** Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded. */
+  completed_bytes_per_s: number | null;
+  /** Final channels there. */
+  final_channels: number | null;
+  /** Name. */
+  host: string;
+  /** Init channels in its newest communicator over several hosts (else its newest). Absent: not known. */
+  init_channels: number | null;
+  /** Jobs that had processes on it. */
+  jobs: (string)[];
+  /** Its processes. */
+  n_processes: number;
+  /** How it stood, and why. What nothing was recorded of is `unknown`. */
+  standing: Standing;
+};
+
 /** Counters of one primitive, cumulative since the communicator was made. */
 export type PrimitiveTotals = {
   /** Issued and not completed. */

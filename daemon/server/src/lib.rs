@@ -3,6 +3,7 @@
 //! * `ingest`: batches in. `hub`: the one owner of model and diagnosis.
 //! * `gate`: who asks, and what they may. `oidc`: where people sign in.
 //! * `http`: routes. `metrics`: what Prometheus scrapes. `plots`: pictures. `runbook`: what to do about findings.
+//! * `past`: what the database keeps of a moment, as the API tells it.
 //! * `remote_write`: metrics, to a database for long. `notify`: incidents to webhooks and Alertmanagers.
 
 pub mod gate;
@@ -12,6 +13,7 @@ pub mod ingest;
 pub mod metrics;
 pub mod notify;
 pub mod oidc;
+mod past;
 pub mod plots;
 pub mod remote_write;
 pub mod runbook;

@@ -259,7 +259,7 @@ fn incident(id: &str, state: FindingState, last_seen: Timestamp) -> Incident {
     }
 }
 
-fn finding(state: FindingState) -> Finding {
+pub(crate) fn finding(state: FindingState) -> Finding {
     Finding {
         id: "f".into(),
         finding: FindingKind::ChannelShortfall,

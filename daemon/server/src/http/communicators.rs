@@ -11,6 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::page::{PageParams, Paging};
+use super::past;
 use super::problem::ApiError;
 use super::query::Params;
 use super::{App, Whole};
@@ -72,6 +73,8 @@ async fn one(app: App, Path(id): Path<String>, params: Params) -> Result<Json<Co
 }
 
 /// The ring of each channel: its order, or which fragments are missing.
+///
+/// Of a communicator that ended longer ago than the daemon remembers, what the database keeps of it.
 #[utoipa::path(get, path = "/api/v1/communicators/{id}/rings", tag = "communicators",
     params(("id" = String, Path, description = "Communicator id: twelve hexadecimal digits.")),
     responses(
@@ -82,6 +85,10 @@ async fn rings(app: App, Path(id): Path<String>, params: Params) -> Result<Json<
     params.allow(&[])?;
     let wanted = id.clone();
     let found = app.read(move |model, diagnosis, now| view::rings(model, diagnosis, now, &wanted)).await?;
+    let found = match found {
+        None => past::kept_rings(&app, &id).await?,
+        found => found,
+    };
     found.map(Json).ok_or_else(|| ApiError::unknown("communicator", &id))
 }
 

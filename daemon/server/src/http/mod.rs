@@ -30,6 +30,7 @@ mod openapi;
 mod pace;
 mod packing;
 mod page;
+mod past;
 mod plots;
 mod probes;
 mod problem;
@@ -107,6 +108,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .merge(incidents::routes())
         .routes(routes!(runbook::list))
         .routes(routes!(series::series))
+        .routes(routes!(past::past))
         .merge(summation::routes())
         .merge(plots::routes())
         .split_for_parts();

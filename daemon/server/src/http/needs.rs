@@ -49,6 +49,7 @@ const ROUTES: &[Row] = &[
     row("GET", "/api/v1/runbook", READ),
     row("GET", "/api/v1/findings", READ),
     row("GET", "/api/v1/series", READ),
+    row("GET", "/api/v1/past", READ),
     row("GET", "/api/v1/jobs", READ),
     row("GET", "/api/v1/jobs/{job}", READ),
     row("GET", "/api/v1/jobs/{job}/pace", READ),

@@ -164,6 +164,34 @@ impl Asked {
         Ok(asked)
     }
 
+    /// Growth per second around a moment, in one step: all primitives together, a line for each that `by` says.
+    pub(super) fn rate_around(
+        metric: Metric,
+        job: Option<String>,
+        by: By,
+        at: Timestamp,
+        now: Timestamp,
+    ) -> Self {
+        let known_ms = now.unix_ms().cast_signed() - SETTLED_MS;
+        let to_ms = (at.unix_ms().cast_signed() + AROUND_MS / 2).min(known_ms);
+        let from_ms = (to_ms - AROUND_MS).max(SeriesQuery::LOOK_BACK_MS);
+        let query = SeriesQuery {
+            of_jobs: None,
+            metric,
+            job,
+            id: None,
+            host: None,
+            kind: None,
+            from_ms,
+            // The sample that ends its last growth may come later.
+            to_ms: from_ms + AROUND_MS + EVEN_GAP_MS,
+            step_ms: AROUND_MS,
+        };
+        let apart = Apart { kind: false, ..by.apart() };
+        let shape = Shape { from_ms, buckets: 1, step_ms: AROUND_MS, how: How::Rate, apart };
+        Self { query, shape }
+    }
+
     /// Checks what says which times; of every series, all in one line.
     fn of_all(params: &Params, metric: Metric, rate: bool, now: Timestamp) -> Result<Self, ApiError> {
         let to_ms = params.time("to")?.unwrap_or(now).unix_ms().cast_signed();
@@ -219,6 +247,8 @@ pub(super) const STEP_PATTERN: &str = "^[0-9]+(ms|s|m|h|d)?$";
 const EVEN_GAP_MS: i64 = 15_000;
 /// So long it takes until what happened is in the store: the interval of samples and that of writing.
 const SETTLED_MS: i64 = 2_000;
+/// So much time a rate of one moment is taken over: some samples.
+const AROUND_MS: i64 = 20_000;
 /// What a person looks at first.
 const RANGE_DEFAULT_MS: i64 = 15 * 60 * 1000;
 /// Points that a chart on a screen shows.

@@ -11,7 +11,7 @@ use crate::http::{plots, series, trace};
 /// What a parameter of this name may be, below this path. `None`: its route says.
 pub(super) fn schema(path: &str, name: &str) -> Option<Schema> {
     Some(match name {
-        "from" | "to" | "written" => moment(),
+        "at" | "from" | "to" | "written" => moment(),
         "step" => string().pattern(Some(series::STEP_PATTERN)).into(),
         "metric" if path.contains("/summation/") => words(Metric::OF_SUMMATIONS.map(Metric::label)),
         "metric" => words(Metric::OF_COMMUNICATORS.map(Metric::label)),
