@@ -6,6 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { accessChecks } from "./checks-access.mjs";
 import { incidentChecks } from "./checks-incidents.mjs";
+import { pastChecks } from "./checks-past.mjs";
 import { ringChecks } from "./checks-ring.mjs";
 import { summationChecks } from "./checks-summation.mjs";
 import { timeChecks } from "./checks-time.mjs";
@@ -424,7 +425,7 @@ const CHECKS = {
 const browser = await launch();
 let failed = 0;
 try {
-  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks, ...accessChecks, ...timeChecks })) {
+  for (const [name, check] of Object.entries({ ...CHECKS, ...ringChecks, ...summationChecks, ...incidentChecks, ...accessChecks, ...timeChecks, ...pastChecks })) {
     if (name.includes(process.env.ONLY ?? "")) await run(name, check);
   }
   if (process.env.SCREENSHOTS) await pictures(process.env.SCREENSHOTS);

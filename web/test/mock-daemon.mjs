@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
+import { past } from "./fixtures-past.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
 import { bandwidth, pace, timeline } from "./fixtures-time.mjs";
 
@@ -190,6 +191,7 @@ function api(state, url, response) {
     return state.wants?.role === "admin" ? page(audit(Date.now()).filter((one) => same("who", one.who) && same("action", one.action))) : refuse(response, "this needs admin", 403);
   }
   if (path[0] === "health") return send(all.health);
+  if (path[0] === "past") return send(past(all, query));
   if (path[0] === "incidents" && path.length === 1) return page(all.incidents.filter((one) => (!query.has("state") || one.state === query.get("state")) && (!query.has("job") || one.job === query.get("job"))));
   if (path[0] === "incidents") {
     const found = all.incidents.find((one) => one.id === path[1]);

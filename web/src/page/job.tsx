@@ -1,28 +1,22 @@
-import type { CommunicatorSummary, Finding, Job, JobLevel, SummationGroup } from "../api";
-import { marks } from "../pure/chart-marks";
-import { concerns, group } from "../pure/findings";
+import type { CommunicatorSummary, Job, JobLevel, SummationGroup } from "../api";
 import { integer, plural, rateOf, size } from "../pure/format";
-import { communicatorLanes, findingLanes } from "../pure/lanes";
 import { groupRows } from "../pure/summation/tables";
-import { communicatorRows, lifetimeRows } from "../pure/tables";
+import { communicatorRows } from "../pure/tables";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { Communicators } from "../view/communicators";
 import { Export } from "../view/export";
 import { Findings } from "../view/findings";
 import { IncidentsHere, incidentsOf } from "../view/incident/lines";
+import { JobHistory } from "../view/job-history";
 import { JobPace } from "../view/job-pace";
-import { JobSeries } from "../view/job-series";
 import { JobTimelinePanel } from "../view/job-timeline";
 import { Fact, PageHead, Stands } from "../view/page-head";
 import { Panel } from "../view/panel";
 import { jobMark } from "../view/standing";
 import { GroupsTable } from "../view/summation/groups-table";
 import { Time } from "../view/time";
-import { Timeline } from "../view/timeline";
 
-/** Shortest time that the pictures span: a job that just began fills them all the same. */
-const MIN_SPAN_MS = 30_000;
 /** Somebody asks for another level now and then. */
 const LEVEL_MS = 30_000;
 
@@ -31,16 +25,10 @@ export function JobPage({ id }: { id: string }) {
   const job = store.job.value;
   const of = `job=${encodeURIComponent(id)}`;
   const communicators = useList<CommunicatorSummary>(`communicators?${of}`, { on: "lists" });
-  const resolved = useList<Finding>(`findings?state=resolved&${of}`, { on: "findings" });
   const level = useApi<JobLevel>(`jobs/${encodeURIComponent(id)}/level`, { on: "never", everyMs: LEVEL_MS }).value;
   if (job === undefined) return <p class="notice">Job {id} is not known to this daemon.</p>;
   const items = communicators.value?.items ?? [];
   const isUnseen = items.length === 0 && job.standing.condition === "unknown";
-  const endMs = Math.min(store.range.value.toMs, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
-  const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
-  const range = { fromMs, toMs: endMs };
-  const findings = [...store.firing.value.items.filter((one) => concerns(one, job)), ...(resolved.value?.items ?? [])];
-  const happened = marks({ findings: findings.filter((one) => one.severity !== "info"), communicators: items, jobs: [job], level, nameOf: (one) => store.communicatorNames.value.get(one) ?? one }, fromMs, endMs);
   return (
     <>
       <Head job={job} />
@@ -53,17 +41,7 @@ export function JobPage({ id }: { id: string }) {
         </Panel>
         <Summation job={id} />
         <JobTimelinePanel job={id} />
-        <JobSeries job={id} fromMs={fromMs} endMs={endMs} marks={happened} />
-        <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${id}`} rows={() => lifetimeRows(items, findings)} />}>
-          <Timeline
-            range={range}
-            nowMs={store.nowMs.value}
-            groups={[
-              { name: "Communicators", noun: "communicator", lanes: communicatorLanes(items, range), href: (comm) => store.link({ page: "communicator", comm }) },
-              { name: "Findings", noun: "finding", lanes: findingLanes(group(findings), range), href: (finding) => store.link({ page: "findings", id: finding }) },
-            ]}
-          />
-        </Panel>
+        <JobHistory job={job} level={level} />
       </div>
     </>
   );

@@ -29,7 +29,8 @@ export function bandwidth(bytesPerS: number): string {
 
 /** Of something that nothing is seen of it is not known, which is not nothing. */
 export function rateOf(one: { standing: { condition: string }; completed_bytes_per_s: number }): string {
-  return one.standing.condition === "unknown" && one.completed_bytes_per_s <= 0 ? "–" : bandwidth(one.completed_bytes_per_s);
+  const rate = one.completed_bytes_per_s;
+  return rate < 0 || (one.standing.condition === "unknown" && rate === 0) ? "–" : bandwidth(rate);
 }
 
 /** Ticks of an axis, all in the unit that suits the largest. */

@@ -86,14 +86,14 @@ export function scale(hosts: HostSummary[], shade: Shade): Scale {
     return { heat: (host) => (host.n_nics_down == null ? null : step(host.n_nics_down, top)), low: "0", high: integer(top) };
   }
   const top = Math.max(0, ...hosts.map((host) => host.completed_bytes_per_s));
-  return { heat: (host) => step(host.completed_bytes_per_s, top), low: "0", high: bandwidth(top) };
+  return { heat: (host) => (host.completed_bytes_per_s < 0 ? null : step(host.completed_bytes_per_s, top)), low: "0", high: bandwidth(top) };
 }
 
 /** The number behind a shade, in words. */
 export function shadeWords(host: HostSummary, shade: Shade): string {
   if (shade === "channels") return host.init_channels === null ? "init channels not known" : `${integer(host.init_channels)} init channels`;
   if (shade === "nics") return host.n_nics == null ? "NICs not known" : `${integer(host.n_nics_down ?? 0)} of ${integer(host.n_nics)} NICs down`;
-  return bandwidth(host.completed_bytes_per_s);
+  return host.completed_bytes_per_s < 0 ? "bandwidth not recorded" : bandwidth(host.completed_bytes_per_s);
 }
 
 function step(value: number, top: number): number {

@@ -1,6 +1,7 @@
 /** The time range that the address names: `from=-1h` follows the clock, `from=…&to=…` (RFC 3339) stands still. Pure. */
 
 import { duration, moment } from "./format";
+import { atOf } from "./past";
 import type { Span } from "./route";
 
 export interface Range {
@@ -26,8 +27,13 @@ export function seconds(text: string): number | undefined {
   return value > 0 && value <= MAX_S ? value : undefined;
 }
 
-/** Words that make no sense count as absent: a bad link must not hide the page. */
+/** Words that make no sense count as absent: a bad link must not hide the page. While a moment is looked at, a length of time lies around it. */
 export function resolve(span: Span, nowMs: number): Range {
+  const atMs = atOf(span, nowMs);
+  if (atMs !== undefined && span.to === undefined && (span.from === undefined || span.from.startsWith("-"))) {
+    const lengthMs = (seconds(span.from?.slice(1) ?? "") ?? DEFAULT_S) * 1000;
+    return { fromMs: atMs - lengthMs * BEFORE_SHARE, toMs: atMs + lengthMs * (1 - BEFORE_SHARE), live: false };
+  }
   const back = span.from?.startsWith("-") ? seconds(span.from.slice(1)) : undefined;
   if (back !== undefined) return { fromMs: nowMs - back * 1000, toMs: nowMs, live: true };
   const from = Date.parse(span.from ?? "");
@@ -38,11 +44,14 @@ export function resolve(span: Span, nowMs: number): Range {
   return { fromMs, toMs, live };
 }
 
+/** What led to a moment is more of interest than what came of it. */
+const BEFORE_SHARE = 2 / 3;
+
 /** A shorter range has no point of a chart in it. */
 const MIN_DRAWN_MS = 20_000;
 
 /** The words of a range that somebody has drawn, to whole seconds; one too short grows around its middle. */
-export function drawnSpan(aMs: number, bMs: number, nowMs: number): Required<Span> {
+export function drawnSpan(aMs: number, bMs: number, nowMs: number): { from: string; to: string } {
   const middle = (aMs + bMs) / 2;
   const half = Math.max(Math.abs(bMs - aMs), MIN_DRAWN_MS) / 2;
   const toMs = Math.min(middle + half, nowMs);
@@ -75,7 +84,7 @@ export function stepS(range: Range): number {
 export function seriesQuery(span: Span, nowMs: number): string {
   const range = resolve(span, nowMs);
   const step = stepS(range);
-  if (span.from === undefined && span.to === undefined) return `step=${step}s`;
+  if (range.live && span.from === undefined && span.to === undefined) return `step=${step}s`;
   const down = (ms: number) => new Date(Math.floor(ms / (step * 1000)) * step * 1000).toISOString();
   const to = range.live ? "" : `&to=${new Date(range.toMs).toISOString()}`;
   return `from=${down(range.fromMs)}${to}&step=${step}s`;

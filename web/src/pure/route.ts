@@ -10,6 +10,8 @@ export type CommunicatorView = (typeof COMMUNICATOR_VIEWS)[number];
 export interface Span {
   from?: string | undefined;
   to?: string | undefined;
+  /** The moment of the past that is shown; absent: now. */
+  at?: string | undefined;
 }
 
 export interface CommunicatorRoute {
@@ -110,7 +112,7 @@ const PAGES: Record<Exclude<PageName, "nowhere">, { folder: string; part?: strin
   runbook: { folder: "runbook", part: "kind", optional: true, query: [] },
   audit: { folder: "audit", query: ["who", "action", "before"] },
 };
-const SPAN = ["from", "to"];
+const SPAN = ["from", "to", "at"];
 const NUMBERS = new Set(["channel", "rank", "worker", "service"]);
 
 export function parse(hash: string): Route {

@@ -44,6 +44,9 @@ interface Entry {
   ask: () => Promise<unknown>;
 }
 
+/** Whether what was answered stays as it is: somebody looks at a moment of the past. */
+export const paused = signal(false);
+
 /** Answers nobody looks at any more, kept so that going back shows something at once. */
 const MAX_IDLE = 40;
 
@@ -132,11 +135,12 @@ export function markDirty(changed?: Changed): void {
 /** Asks for what is due. Throws if nobody answers; what is refused, or answered by somebody else, is put beside the last answer. */
 export async function refreshDue(): Promise<void> {
   const nowMs = Date.now();
-  const due = [...entries.values()].filter((one) => one.watched && !one.asking && isDue(one.on, one.want, nowMs, one.everyMs));
+  const isAsked = (one: Entry) => one.watched && !one.asking && !(paused.peek() && one.goodMs !== undefined);
+  const due = [...entries.values()].filter((one) => isAsked(one) && isDue(one.on, one.want, nowMs, one.everyMs));
   // The headline is made of these: one of them old would contradict the others for a moment.
   const together = due.filter((one) => SUMMARY.has(one.on));
   for (const one of entries.values()) {
-    if (together.length > 0 && one.watched && !one.asking && one.want.dirty && SUMMARY.has(one.on) && !due.includes(one)) together.push(one);
+    if (together.length > 0 && isAsked(one) && one.want.dirty && SUMMARY.has(one.on) && !due.includes(one)) together.push(one);
   }
   const alone = due.filter((one) => !SUMMARY.has(one.on));
   await Promise.all([round(together), ...alone.map((one) => round([one]))]);

@@ -1,10 +1,11 @@
 /** Keeps the page current: listens to the daemon's events, refreshes what they touch, and says when it cannot. */
 
+import { effect } from "@preact/signals";
 import type { Changed } from "../api";
 import { backoffMs } from "../pure/backoff";
 import { away, ended, faultOf, type Fault } from "../pure/fault";
 import { EventParser } from "../pure/sse";
-import { markDirty, onWatched, refreshDue } from "./api";
+import { markDirty, onWatched, paused, refreshDue } from "./api";
 import { ask, contentType, Failed } from "./client";
 import * as store from "./store";
 
@@ -19,6 +20,9 @@ export function start(): void {
   setInterval(() => {
     store.browserNowMs.value = Date.now();
   }, 1_000);
+  effect(() => {
+    paused.value = store.atMs.value !== undefined;
+  });
   addEventListener("online", () => wake());
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) wake();

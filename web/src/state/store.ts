@@ -9,6 +9,7 @@ import { suspects, worstIncidentsFirst } from "../pure/incidents";
 import { shortNames } from "../pure/host-names";
 import { distinctNames } from "../pure/names";
 import { positions } from "../pure/positions";
+import { atOf } from "../pure/past";
 import { resolve } from "../pure/range";
 import { format, parse, type Place, type Span } from "../pure/route";
 import { answeredMs, list, resource } from "./api";
@@ -34,10 +35,12 @@ export const route = signal(parse(location.hash));
 addEventListener("hashchange", () => {
   route.value = parse(location.hash);
 });
-/** The address of another place, within the time range that is looked at. */
+/** The moment of the past that is looked at; undefined: now. */
+export const atMs = computed(() => atOf(route.value, nowMs.value));
+/** The address of another place, within the time range and at the moment that is looked at. */
 export function link(place: Place & Span): string {
-  const { from, to } = route.value;
-  return format({ from, to, ...place });
+  const { from, to, at } = route.value;
+  return format({ from, to, at, ...place });
 }
 /** Goes there without an entry in the browser's history: for filters that change with every key. */
 export function replace(place: Place & Span): void {

@@ -17,8 +17,8 @@ export function HeatMap({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }
   const { heat, low, high } = scale(hosts, shade);
   const all = racks(hosts);
   const first = all[0]?.cells[0]?.host.host;
-  const { from = "", to = "" } = store.route.value;
-  const span = `${from} ${to}`;
+  const { from = "", to = "", at = "" } = store.route.value;
+  const span = `${from} ${to} ${at}`;
   const widest = Math.max(2, ...all.flatMap((rack) => rack.cells.map((cell) => cell.short.length)));
   return (
     <div class={`heat-map width-${widest} ${hosts.length > DENSE ? "many" : ""}`} onPointerLeave={() => (pointed.value = null)} onPointerOver={point} onFocusIn={point} onKeyDown={arrows}>
@@ -57,7 +57,7 @@ interface CellProps {
   /** The mark in words. */
   words: string;
   shade: Shade;
-  /** The time range that the cell's link keeps. */
+  /** The time range and the moment that the cell's link keeps. */
   span: string;
   /** Whether Tab stops here. */
   stop: boolean;

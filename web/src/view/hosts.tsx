@@ -36,10 +36,15 @@ export function Hosts({ job }: { job?: Job | undefined }) {
         </>
       }
     >
-      {hosts.length <= MAX_LISTED ? <HostList hosts={hosts} /> : <Many hosts={hosts} shade={shade} />}
+      <HostsShown hosts={hosts} shade={shade} />
       {store.hosts.value.more && <p class="quiet">There are more hosts than are shown here.</p>}
     </Panel>
   );
+}
+
+/** Few as a list, many as a map with those in trouble named above it. */
+export function HostsShown({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
+  return hosts.length <= MAX_LISTED ? <HostList hosts={hosts} /> : <Many hosts={hosts} shade={shade} />;
 }
 
 function Many({ hosts, shade }: { hosts: HostSummary[]; shade: Shade }) {
@@ -106,7 +111,7 @@ function HostList({ hosts }: { hosts: HostSummary[] }) {
         </tr>
       </thead>
       {hosts.map((host) => (
-        <HostRows key={host.host} host={host} share={host.completed_bytes_per_s / top} />
+        <HostRows key={host.host} host={host} share={Math.max(0, host.completed_bytes_per_s) / top} />
       ))}
     </table>
   );

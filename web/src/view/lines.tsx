@@ -4,7 +4,9 @@ import type uPlot from "uplot";
 import { markWords, type ChartMark } from "../pure/chart-marks";
 import { clock, zone } from "../pure/format";
 import { colourOf, isOpen, shapeOf, SHAPES } from "../pure/line-style";
+import { pointedMark } from "../pure/past";
 import { dataFrom } from "../pure/range";
+import { goTo } from "../state/past";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
 import { reset, zoom } from "../state/zoom";
@@ -13,6 +15,8 @@ import { Time } from "./time";
 const HEIGHT_PX = 210;
 /** After so long the plotter is asked for again: the daemon was away. */
 const AGAIN_MS = 2_000;
+/** A click so near to a mark means it. */
+const NEAR_MARK_PX = 9;
 /** A shorter drag is a click that slipped. */
 export const MIN_DRAG_PX = 8;
 const FONT = "12px system-ui, sans-serif";
@@ -98,7 +102,7 @@ export function Lines(props: Props) {
 
   useEffect(() => {
     plot.current?.setData(data(props));
-  }, [times, lines, fromMs, endMs, marks?.map(({ ms }) => ms).join()]);
+  }, [times, lines, fromMs, endMs, marks?.map(({ ms }) => ms).join(), store.atMs.value]);
   const begins = dataFrom(times, lines, store.range.value.fromMs, store.range.value.toMs);
 
   return (
@@ -164,8 +168,9 @@ function options(element: HTMLElement, latest: { current: Props }, onPoint: (ind
     hooks: {
       setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)],
       setSelect: [(plot) => drawn(plot)],
+      ready: [(plot) => clicks(plot, latest)],
       drawAxes: [(plot) => drawMarks(plot, latest.current.marks ?? [], token)],
-      draw: [(plot) => latest.current.lines.forEach((line, i) => !line.dashed && drawShapes(plot, i + 1, line, token))],
+      draw: [(plot) => latest.current.lines.forEach((line, i) => !line.dashed && drawShapes(plot, i + 1, line, token)), (plot) => drawMoment(plot, token)],
     },
   };
 }
@@ -176,6 +181,36 @@ function drawn(plot: uPlot): void {
   if (width < MIN_DRAG_PX) return;
   plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   zoom(plot.posToVal(left, "x") * 1000, plot.posToVal(left + width, "x") * 1000);
+}
+
+/** A click on a mark shows how things stood then; the pointer says where that is so. */
+function clicks(plot: uPlot, latest: { current: Props }): void {
+  let downPx = 0;
+  const markAt = (event: MouseEvent) => {
+    const px = event.clientX - plot.over.getBoundingClientRect().left;
+    const ms = (at: number) => plot.posToVal(at, "x") * 1000;
+    return pointedMark(latest.current.marks ?? [], ms(px), ms(px + NEAR_MARK_PX) - ms(px));
+  };
+  plot.over.addEventListener("mousedown", (event) => (downPx = event.clientX));
+  plot.over.addEventListener("mousemove", (event) => plot.over.classList.toggle("on-mark", markAt(event) !== undefined));
+  plot.over.addEventListener("click", (event) => {
+    const mark = Math.abs(event.clientX - downPx) < MIN_DRAG_PX ? markAt(event) : undefined;
+    if (mark !== undefined) goTo(mark.ms);
+  });
+}
+
+/** The moment of the past that the page shows, as a line through the chart. */
+function drawMoment(plot: uPlot, token: (name: string) => string): void {
+  const atMs = store.atMs.peek();
+  if (atMs === undefined) return;
+  const { ctx, bbox } = plot;
+  const x = Math.round(plot.valToPos(atMs / 1000, "x", true));
+  if (x < bbox.left || x > bbox.left + bbox.width) return;
+  ctx.save();
+  ctx.strokeStyle = token("--ink");
+  ctx.lineWidth = 2 * devicePixelRatio;
+  ctx.stroke(new Path2D(`M${x} ${bbox.top}V${bbox.top + bbox.height}`));
+  ctx.restore();
 }
 
 /** A line from top to bottom with a shape on it: a diamond and a triangle for what was found, a ring, a bar, a flag. */

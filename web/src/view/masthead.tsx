@@ -4,7 +4,7 @@ import { theme, type Theme } from "../state/theme";
 import { Help } from "./help";
 import { Logo } from "./logo";
 import { Search } from "./search";
-import { TimeRange } from "./time-range";
+import { LookBack, TimeRange } from "./time-range";
 import { Who } from "./who";
 
 const THEMES: Theme[] = ["system", "light", "dark"];
@@ -20,6 +20,7 @@ export function Masthead() {
       <LiveState />
       <Search />
       <TimeRange />
+      <LookBack />
       <fieldset class="segments small themes">
         <legend class="unseen">Theme</legend>
         {THEMES.map((one) => (
@@ -67,8 +68,9 @@ function Navigation() {
 }
 
 function LiveState() {
-  const state = store.connection.value.state;
-  const words = state === "live" ? "live" : state === "away" ? "stale" : "connecting";
+  const connection = store.connection.value.state;
+  const state = connection === "live" && store.atMs.value !== undefined ? "paused" : connection;
+  const words = state === "paused" ? "paused" : state === "live" ? "live" : state === "away" ? "stale" : "connecting";
   return (
     <span class={`live-state ${state}`}>
       <i aria-hidden="true" />

@@ -8,6 +8,7 @@ import { useApi } from "../state/api";
 import * as comm from "../state/communicator";
 import * as store from "../state/store";
 import { Changes, ComparePicker } from "./compare";
+import { PaceChanges } from "./compare-pace";
 import { Export } from "./export";
 import { HostName } from "./host-name";
 import { Panel } from "./panel";
@@ -38,6 +39,7 @@ export function RingPanel() {
         <>
           {other !== undefined && before.missing && <p class="notice">Communicator {other} is not known to this daemon any more.</p>}
           {comparison !== undefined && <p class="comparison" role="status">{comparison.sentence}</p>}
+          {other !== undefined && store.watched.value !== undefined && <PaceChanges before={other} after={store.watched.value} />}
           <Chosen rings={rings.rings} before={before.value?.rings} comparison={comparison} />
           {comparison !== undefined && <Changes comparison={comparison} />}
         </>

@@ -10,15 +10,19 @@ import { IncidentsPage } from "../page/incidents";
 import { JobPage } from "../page/job";
 import { JobsPage } from "../page/jobs";
 import { OverviewPage } from "../page/overview";
+import { PastPage } from "../page/past";
 import { RunbookPage } from "../page/runbook";
 import { SummationPage } from "../page/summation";
 import { SummationGroupPage } from "../page/summation-group";
+import { clock } from "../pure/format";
+import { showsPast } from "../pure/past";
 import type { Route } from "../pure/route";
 import { stranger } from "../state/client";
 import * as store from "../state/store";
 import { Empty } from "./empty";
 import { Headline } from "./headline";
 import { Masthead } from "./masthead";
+import { PastBanner } from "./past/banner";
 import { SignIn } from "./sign-in";
 import { StaleBanner, Unreadable } from "./stale";
 import { Zone } from "./time";
@@ -33,9 +37,10 @@ function Pages() {
   useSignalEffect(() => {
     const suspects = store.suspectHosts.value;
     const stale = store.unreadable.value !== undefined || store.staleMs.value !== undefined;
-    const level = store.health.value?.level;
+    const level = isOfPast() ? undefined : store.health.value?.level;
+    const asOf = store.atMs.value === undefined ? "" : `as of ${clock(store.atMs.value)} – `;
     const mark = level === "critical" ? "◆ " : level === "warning" ? "▲ " : level === "unknown" ? "? " : "";
-    document.title = `${stale ? "(stale) " : ""}${mark}${suspects.length > 0 ? `${suspects[0]} – ` : ""}${subject(store.route.value)}ringscope`;
+    document.title = `${stale ? "(stale) " : ""}${mark}${asOf}${suspects.length > 0 && asOf === "" ? `${suspects[0]} – ` : ""}${subject(store.route.value)}ringscope`;
   });
   const stale = store.connection.value.state === "away" || store.staleMs.value !== undefined;
   const main = useRef<HTMLElement>(null);
@@ -58,6 +63,7 @@ function Pages() {
       </a>
       <Masthead />
       <StaleBanner />
+      <PastBanner />
       <main id="main" ref={main} tabIndex={-1} class={stale ? "stale" : ""}>
         {!store.loaded.value ? (
           store.unreadable.value === undefined ? (
@@ -69,7 +75,7 @@ function Pages() {
           )
         ) : (
           <>
-            <Headline />
+            {!isOfPast() && <Headline />}
             <Content />
           </>
         )}
@@ -79,8 +85,15 @@ function Pages() {
   );
 }
 
+/** Whether the page shows how things stood at another time. */
+function isOfPast(): boolean {
+  return store.atMs.value !== undefined && showsPast(store.route.value.page);
+}
+
 function Content() {
   const route = store.route.value;
+  const atMs = store.atMs.value;
+  if (atMs !== undefined && isOfPast()) return <PastPage atMs={atMs} route={route} />;
   const known = store.jobs.value.items.length + store.hosts.value.items.length + store.incidents.value.length;
   if (known === 0 && !["runbook", "audit", "incident", "nowhere"].includes(route.page)) return <Empty />;
   switch (route.page) {

@@ -34,7 +34,7 @@ export function inBrief(words: string): string {
 
 /** Of the incidents that the page shows: on the overview the first ones. */
 export function shownIncidents(): Incident[] {
-  return store.route.value.page === "overview" ? store.incidents.value.slice(0, MAX_LINES) : [];
+  return store.route.value.page === "overview" && store.atMs.value === undefined ? store.incidents.value.slice(0, MAX_LINES) : [];
 }
 
 /** Where these words are told already: a link to it in their place. */

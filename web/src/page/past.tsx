@@ -1,0 +1,156 @@
+import { useState } from "preact/hooks";
+import type { Past, PastCommunicator } from "../api";
+import { group, type FindingGroup } from "../pure/findings";
+import { bandwidth, capital, integer, plural } from "../pure/format";
+import { inTrouble } from "../pure/condition";
+import { asSummary } from "../pure/past";
+import type { Route } from "../pure/route";
+import { useApi } from "../state/api";
+import { pastPath } from "../state/past";
+import * as store from "../state/store";
+import { Export } from "../view/export";
+import { subjectRows } from "../view/finding-detail";
+import { FindingLine } from "../view/finding-line";
+import { hostRows, HostsShown, shadeOf } from "../view/hosts";
+import { IncidentList } from "../view/incident/lines";
+import { JobHistory } from "../view/job-history";
+import { Mark, type MarkKind } from "../view/mark";
+import { PageHead } from "../view/page-head";
+import { PastRings } from "../view/past/rings";
+import { Panel } from "../view/panel";
+import { Throughput } from "../view/throughput";
+import { Time } from "../view/time";
+import { withCommands } from "../view/with-commands";
+
+/** Lines drawn of a list; more are counted. */
+const MAX_LINES = 60;
+
+/** How things stood at the moment that the address names: everything, a job, or a host. What was not kept is said to be unknown. */
+export function PastPage({ atMs, route }: { atMs: number; route: Route }) {
+  const job = route.page === "job" ? route.job : undefined;
+  const host = route.page === "host" ? route.host : undefined;
+  const path = pastPath(atMs, job);
+  const { value, refused } = useApi<Past>(path, { on: "never" });
+  const known = store.jobs.value.items.find((one) => one.id === job);
+  const crumbs: [string, string][] = job !== undefined ? [["Jobs", store.link({ page: "jobs" })]] : [["Hosts", store.link({ page: "hosts" })]];
+  return (
+    <>
+      {(job ?? host) !== undefined && <PageHead crumbs={crumbs} name={job ?? host}>{null}</PageHead>}
+      {value === undefined ? <p class="notice">{refused ?? "Asking how it was then …"}</p> : <Told past={host === undefined ? value : ofHost(value, host)} path={path} host={host} />}
+      <div class="column">
+        {known !== undefined && <JobHistory job={known} />}
+        {route.page === "overview" && <Throughput />}
+      </div>
+    </>
+  );
+}
+
+/** What it says of one host. */
+function ofHost(past: Past, host: string): Past {
+  return {
+    ...past,
+    hosts: past.hosts.filter((one) => one.host === host),
+    findings: past.findings.filter((one) => one.host === host || one.accused?.some((culprit) => culprit.host === host)),
+    incidents: past.incidents.filter((one) => one.host === host || one.culprits.some((culprit) => culprit.host === host)),
+    communicators: [],
+  };
+}
+
+const MARKS: Record<Past["level"], MarkKind> = { empty: "info", idle: "ended", ok: "ok", unknown: "unknown", warning: "warning", critical: "critical" };
+
+function Told({ past, path, host }: { past: Past; path: string; host: string | undefined }) {
+  const hosts = past.hosts.map((one) => asSummary(one, Date.parse(past.at)));
+  const troubled = new Set(hosts.filter((one) => inTrouble(one.standing)).map((one) => one.host));
+  return (
+    <>
+      {host === undefined && (
+        <section class={`headline compact level-${past.level}`} aria-label="How it stood then">
+          <div class="verdict">
+            <Mark kind={MARKS[past.level]} label={capital(past.level)} large />
+            <h1>{withCommands(past.sentence)}.</h1>
+          </div>
+        </section>
+      )}
+      <ul class="past-lacks" aria-label="Not known of that time">
+        {past.lacks.map((line) => (
+          <li key={line}>{withCommands(line)}</li>
+        ))}
+      </ul>
+      <div class="column past">
+        {past.incidents.length > 0 && (
+          <Panel id="incidents" title={`${plural(past.incidents.length, "incident")} open then`}>
+            <IncidentList items={past.incidents.slice(0, MAX_LINES)} />
+          </Panel>
+        )}
+        <Panel id="hosts" title={`${plural(hosts.length, "host")} then`} aside={<Export path={path} name="hosts-then" rows={() => hostRows(hosts)} />}>
+          {hosts.length === 0 ? <p class="quiet">{host === undefined ? "No host is known to have had a process then." : `Nothing is kept of ${host} at that time: no process of a job was there, as far as is known.`}</p> : <HostsShown hosts={hosts} shade={shadeOf(store.route.value)} />}
+        </Panel>
+        <Panel id="findings" title="Findings that held then" aside={<Export path={path} name="findings-then" rows={() => subjectRows(past.findings)} />}>
+          <Found groups={group(past.findings)} />
+        </Panel>
+        {host === undefined && <Communicators items={past.communicators} troubled={troubled} path={path} />}
+      </div>
+    </>
+  );
+}
+
+function Found({ groups }: { groups: FindingGroup[] }) {
+  if (groups.length === 0) return <p class="quiet">Nothing is kept that held then.</p>;
+  return (
+    <>
+      <ul class="findings">
+        {groups.slice(0, MAX_LINES).map((one) => (
+          <FindingLine key={one.key} group={one} />
+        ))}
+      </ul>
+      {groups.length > MAX_LINES && <p class="quiet">{integer(groups.length - MAX_LINES)} more of less weight.</p>}
+    </>
+  );
+}
+
+/** Those in use then; the rings of one of them. */
+function Communicators({ items, troubled, path }: { items: PastCommunicator[]; troubled: ReadonlySet<string>; path: string }) {
+  const [chosen, choose] = useState<string | undefined>(undefined);
+  const largest = [...items].sort((a, b) => b.n_ranks - a.n_ranks);
+  const shown = items.find((one) => one.id === chosen) ?? largest[0];
+  return (
+    <>
+      <Panel id="communicators" title={`${plural(items.length, "communicator")} in use then`} aside={<Export path={path} name="communicators-then" />}>
+        {items.length === 0 ? <p class="quiet">None is kept that was in use then.</p> : (
+          <div class="scroller" tabIndex={0} role="region" aria-label="Communicators in use then">
+            <table class="past-communicators">
+              <thead>
+                <tr>
+                  <th scope="col">Communicator</th>
+                  <th scope="col" class="number">Ranks</th>
+                  <th scope="col" class="number wide">Hosts</th>
+                  <th scope="col" class="number" title="Lowest init channel count, and the count in use">Channels</th>
+                  <th scope="col" class="number">Bandwidth</th>
+                  <th scope="col" class="wide">In use</th>
+                </tr>
+              </thead>
+              <tbody>
+                {largest.slice(0, MAX_LINES).map((one) => (
+                  <tr key={one.id} aria-selected={one === shown}>
+                    <th scope="row"><button type="button" class="plain" aria-pressed={one === shown} onClick={() => choose(one.id)}>{one.name ?? one.id}</button></th>
+                    <td class="number">{integer(one.n_ranks)}</td>
+                    <td class="number wide">{integer(one.n_hosts)}</td>
+                    <td class="number">{one.base ?? "–"} → {one.final_channels ?? "–"}</td>
+                    <td class="number">{one.completed_bytes_per_s === null ? "not recorded" : bandwidth(one.completed_bytes_per_s)}</td>
+                    <td class="wide"><Time at={one.created} /> – {one.ended === undefined ? "end not heard of" : <Time at={one.ended} />}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {items.length > MAX_LINES && <p class="quiet">{integer(items.length - MAX_LINES)} smaller ones more.</p>}
+      </Panel>
+      {shown !== undefined && (
+        <Panel id="ring-panel" title={`Rings of ${shown.name ?? shown.id} then`} aside={<a href={store.link({ page: "communicator", comm: shown.id, at: undefined })}>The communicator now</a>}>
+          <PastRings of={shown} troubled={troubled} />
+        </Panel>
+      )}
+    </>
+  );
+}
