@@ -13,7 +13,7 @@ export const pastChecks = {
     await goesTo(page, /#\/\?at=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
     await says(page, ".past-banner", /^As of .* UTC.* 5(\.\d)? min ago; updates are paused.*Back to now/);
     await says(page, ".live-state", /paused/);
-    await says(page, "#findings", /host-2 found 1 channel/);
+    await says(page, "#incidents", /host-2 found 1 channel/);
     // Of a time before it was found it is not told; a host of which nothing was recorded is not healthy.
     await page.goto(`${mock.url}#/?at=${back(60)}`);
     await says(page, "#findings", /Nothing is kept that held then/);

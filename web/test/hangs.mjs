@@ -21,8 +21,8 @@ const RANKS_PER_HOST = 2;
 /** What may be healthy, as a wait for one that is merely elsewhere, is told of after half a minute. */
 const PATIENCE_MS = 300_000;
 
-/** A daemon with its agent, and room for jobs. `start` starts one, which `end` ends with all the others. */
-export async function startStage() {
+/** A daemon with its agent, and room for jobs. `start` starts one, which `end` ends with all the others. `hostName`: of the host of this number. */
+export async function startStage({ hostName = (i) => `host-${i}` } = {}) {
   const dir = mkdtempSync(join(tmpdir(), "ringscope-hangs-"));
   const segments = mkdtempSync("/dev/shm/ringscope-hangs-");
   const children = [];
@@ -39,7 +39,7 @@ export async function startStage() {
       stdio: ["ignore", log, log],
       env: {
         ...process.env, RANK: `${rank}`, WORLD_SIZE: `${ranks}`, LOCAL_RANK: `${rank % RANKS_PER_HOST}`,
-        RINGSCOPE_HOST: `host-${host}`, RSCCL_HOST: `host-${host}`, RSCCL_NICS: `lo=127.1.${host + 1}.1`,
+        RINGSCOPE_HOST: hostName(host), RSCCL_HOST: hostName(host), RSCCL_NICS: `lo=127.1.${host + 1}.1`,
         // Faults show as NCCL shows them: as nothing.
         RSCCL_FAITHFUL: "2.28", RSCCL_LIBRARY: join(BIN, "librsccl.so"), PYTHONDONTWRITEBYTECODE: "1", ...environment,
       },

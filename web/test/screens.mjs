@@ -10,6 +10,7 @@ import { DOCS, writeDocs } from "./docs.mjs";
 import { pagesOf } from "./pages.mjs";
 import { json, startDaemon, startDemo, startSimulated } from "./real.mjs";
 import { AWAY, HANGS, PROXIES } from "./screens-hangs.mjs";
+import { SLOW } from "./screens-slow.mjs";
 
 const WIDTHS = [1440, 390];
 /** What is below is not in the picture. */
@@ -24,6 +25,7 @@ const STAGES = {
   "thousand-hosts": { start: () => simulated({ hosts: 1000, degraded: 3, interval: 5 }) },
   empty: { start: empty, historyMs: 0 },
   ...HANGS,
+  slow: SLOW,
   ...PROXIES,
   away: AWAY,
 };

@@ -33,7 +33,7 @@ pub use claim::{Claim, Holder};
 pub use error::StoreError;
 pub use leader::{Leader, LeaderWatch, TermSecret};
 pub use open::Store;
-pub use past::{KeptCommunicator, KeptHops, KeptPast, KeptPlace, KeptRanks, PastQuery};
+pub use past::{KeptCommunicator, KeptHop, KeptHops, KeptPast, KeptPlace, KeptRanks, PastQuery};
 pub use restore::{Restored, StoredCommunicator};
 pub use retention::{Keep, Swept};
 pub use rows::{

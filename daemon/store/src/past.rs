@@ -82,9 +82,12 @@ pub struct KeptHops {
     pub host: String,
     /// GPU. `None`: none, or not known.
     pub gpu: Option<String>,
-    /// Of each channel: its number, the rank before, the rank after, the transport to it, and its NIC.
-    pub hops: Vec<(u32, u32, u32, Option<String>, Option<String>)>,
+    /// Of each channel.
+    pub hops: Vec<KeptHop>,
 }
+
+/// A place in the ring of one channel, in the order of the column: channel, rank before, rank after, transport to it, NIC.
+pub type KeptHop = (u32, u32, u32, Option<String>, Option<String>);
 
 impl Store {
     /// What is kept of a moment.

@@ -12,7 +12,7 @@ import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
 import { Gpus } from "../view/gpus";
 import { HostRanks } from "../view/host-ranks";
-import { IncidentsHere } from "../view/incident/lines";
+import { IncidentsHere, incidentsOn } from "../view/incident/lines";
 import { Mark } from "../view/mark";
 import { Nics } from "../view/nics";
 import { Fact, PageHead, Stands } from "../view/page-head";
@@ -39,7 +39,7 @@ export function HostPage({ host: name }: { host: string }) {
     <div id="host">
       <Head host={host} />
       <div class="column">
-        <IncidentsHere items={store.incidents.value.filter((one) => one.host === name || one.culprits.some((culprit) => culprit.host === name))} />
+        <IncidentsHere items={incidentsOn(name)} />
         <Found host={name} firing={host.firing} resolved={resolved.value?.items} unread={resolved.refused} />
         <Panel id="nics" title="NICs" aside={<><ReadAt host={host} /><Export path={path} name={`nics-${name}`} rows={() => nicRows(host.hardware?.nics ?? [])} /></>}>
           {host.hardware == null ? (

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
-import type { Past, PastCommunicator } from "../api";
-import { group, type FindingGroup } from "../pure/findings";
+import type { Finding, Incident, Past, PastCommunicator } from "../api";
+import { group } from "../pure/findings";
 import { bandwidth, capital, integer, plural } from "../pure/format";
 import { inTrouble } from "../pure/condition";
+import { untold } from "../pure/incidents";
 import { asSummary } from "../pure/past";
 import type { Route } from "../pure/route";
 import { useApi } from "../state/api";
@@ -36,7 +37,7 @@ export function PastPage({ atMs, route }: { atMs: number; route: Route }) {
   return (
     <>
       {(job ?? host) !== undefined && <PageHead crumbs={crumbs} name={job ?? host}>{null}</PageHead>}
-      {value === undefined ? <p class="notice">{refused ?? "Asking how it was then …"}</p> : <Told past={host === undefined ? value : ofHost(value, host)} path={path} host={host} />}
+      {value === undefined ? <><h1 class="unseen">How it stood then</h1><p class="notice">{refused ?? "Asking how it was then …"}</p></> : <Told past={host === undefined ? value : ofHost(value, host)} path={path} host={host} />}
       <div class="column">
         {known !== undefined && <JobHistory job={known} />}
         {route.page === "overview" && <Throughput />}
@@ -60,22 +61,22 @@ const MARKS: Record<Past["level"], MarkKind> = { empty: "info", idle: "ended", o
 
 function Told({ past, path, host }: { past: Past; path: string; host: string | undefined }) {
   const hosts = past.hosts.map((one) => asSummary(one, Date.parse(past.at)));
+  // What the first incident says, or the only host, need not be said twice.
+  const isTold = host !== undefined || past.incidents.length > 0;
   const troubled = new Set(hosts.filter((one) => inTrouble(one.standing)).map((one) => one.host));
   return (
     <>
-      {host === undefined && (
-        <section class={`headline compact level-${past.level}`} aria-label="How it stood then">
-          <div class="verdict">
-            <Mark kind={MARKS[past.level]} label={capital(past.level)} large />
-            <h1>{withCommands(past.sentence)}.</h1>
-          </div>
-        </section>
-      )}
-      <ul class="past-lacks" aria-label="Not known of that time">
+      <section class={`headline compact level-${past.level}${isTold ? " unseen" : ""}`} aria-label="How it stood then">
+        <div class="verdict">
+          <Mark kind={MARKS[past.level]} label={capital(past.level)} large />
+          <h1>{withCommands(past.sentence)}.</h1>
+        </div>
+      </section>
+      {past.lacks.length > 0 && <ul class="past-lacks" aria-label="Not known of that time">
         {past.lacks.map((line) => (
           <li key={line}>{withCommands(line)}</li>
         ))}
-      </ul>
+      </ul>}
       <div class="column past">
         {past.incidents.length > 0 && (
           <Panel id="incidents" title={`${plural(past.incidents.length, "incident")} open then`}>
@@ -86,7 +87,7 @@ function Told({ past, path, host }: { past: Past; path: string; host: string | u
           {hosts.length === 0 ? <p class="quiet">{host === undefined ? "No host is known to have had a process then." : `Nothing is kept of ${host} at that time: no process of a job was there, as far as is known.`}</p> : <HostsShown hosts={hosts} shade={shadeOf(store.route.value)} />}
         </Panel>
         <Panel id="findings" title="Findings that held then" aside={<Export path={path} name="findings-then" rows={() => subjectRows(past.findings)} />}>
-          <Found groups={group(past.findings)} />
+          <Found findings={past.findings} above={past.incidents} />
         </Panel>
         {host === undefined && <Communicators items={past.communicators} troubled={troubled} path={path} />}
       </div>
@@ -94,10 +95,15 @@ function Told({ past, path, host }: { past: Past; path: string; host: string | u
   );
 }
 
-function Found({ groups }: { groups: FindingGroup[] }) {
-  if (groups.length === 0) return <p class="quiet">Nothing is kept that held then.</p>;
+/** But for what the incidents above tell. */
+function Found({ findings, above }: { findings: Finding[]; above: Incident[] }) {
+  if (findings.length === 0) return <p class="quiet">Nothing is kept that held then.</p>;
+  const left = untold(findings, above);
+  const told = findings.length - left.length;
+  const groups = group(left);
   return (
     <>
+      {told > 0 && <p class="quiet">{plural(told, "finding")} {told === 1 ? "belongs" : "belong"} to the {above.length === 1 ? "incident" : "incidents"} above.</p>}
       <ul class="findings">
         {groups.slice(0, MAX_LINES).map((one) => (
           <FindingLine key={one.key} group={one} />
@@ -137,7 +143,7 @@ function Communicators({ items, troubled, path }: { items: PastCommunicator[]; t
                     <td class="number wide">{integer(one.n_hosts)}</td>
                     <td class="number">{one.base ?? "–"} → {one.final_channels ?? "–"}</td>
                     <td class="number">{one.completed_bytes_per_s === null ? "not recorded" : bandwidth(one.completed_bytes_per_s)}</td>
-                    <td class="wide"><Time at={one.created} /> – {one.ended === undefined ? "end not heard of" : <Time at={one.ended} />}</td>
+                    <td class="wide">{one.ended === undefined ? <>since <Time at={one.created} /></> : <><Time at={one.created} /> – <Time at={one.ended} /></>}</td>
                   </tr>
                 ))}
               </tbody>

@@ -54,6 +54,11 @@ function repeated(names: string[]): Set<string> {
   return new Set(names.filter((name) => (seen.has(name) ? true : (seen.add(name), false))));
 }
 
+/** Words with hosts as lists call them, for where the whole name cannot be had by pointing. */
+export function shortened(words: string, short: ReadonlyMap<string, string>): string {
+  return hostsIn(words, short).map((part, i) => (i % 2 === 1 ? short.get(part)! : part)).join("");
+}
+
 /** Words with the hosts in them apart: what stands at an odd place is the name of a host that `short` cuts. */
 export function hostsIn(words: string, short: ReadonlyMap<string, string>): string[] {
   const parts = [""];

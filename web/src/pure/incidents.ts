@@ -33,8 +33,7 @@ export function untold<F extends Pick<Finding, "id" | "incident">>(findings: F[]
 
 /** The incident whose sentence these words are, or say in other words of who waits; undefined: none of them. */
 export function telling<I extends Pick<Incident, "sentence">>(words: string, told: I[]): I | undefined {
-  const within = words.toLowerCase();
-  return told.find(({ sentence }) => sentence !== "" && within.includes(sentence.replace(/[.\s]+$/, "").toLowerCase()));
+  return told.find(({ sentence }) => sentence !== "" && saying(sentence.replace(/[.\s]+$/, "")).test(words));
 }
 
 /** Who says something, as the daemon keeps it: who signed in, and beside them whom they name. */
@@ -58,15 +57,21 @@ export function lastedWords(one: Incident): string {
  * One of a line stays as it is.
  */
 export function brief(words: string, told: Pick<Incident, "sentence">[]): string {
-  const within = words.toLowerCase();
   for (const { sentence } of told) {
     const whole = sentence.replace(/[.\s]+$/, "");
-    const at = whole.length <= MAX_LINE ? -1 : within.indexOf(whole.toLowerCase());
-    if (at < 0) continue;
-    const rest = words.slice(at + whole.length);
-    return words.slice(0, at) + words.slice(at, at + beginning(whole).length) + rest;
+    const found = whole.length <= MAX_LINE ? null : saying(whole).exec(words);
+    if (found === null) continue;
+    return words.slice(0, found.index) + beginning(found[0]) + words.slice(found.index + found[0].length);
   }
   return words;
+}
+
+/** Finds a sentence in words: its numbers may be others, for what goes on is measured anew by whoever tells of it. */
+function saying(sentence: string): RegExp {
+  const literal = (part: string) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  // Not those that are part of a name.
+  const parts = sentence.split(/(?<![\w.-])\d+(?:\.\d+)?(?= (?:ms|µs|s|min|h|%))/);
+  return new RegExp(parts.map(literal).join("\\d+(?:\\.\\d+)?"), "i");
 }
 
 /** Up to its first stop, but for one in a command, or so early that what stands before it only names somebody. */

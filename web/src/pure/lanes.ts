@@ -51,15 +51,22 @@ export function communicatorLanes(communicators: CommunicatorSummary[], range: R
   })));
 }
 
-export function findingLanes(groups: FindingGroup[], range: Range): Lanes {
+/** `short`: words with hosts as lists call them. */
+export function findingLanes(groups: FindingGroup[], range: Range, short: (words: string) => string = (words) => words): Lanes {
   const items = groups.flatMap((group) => {
     const { first, all, hosts } = group;
     const from = Math.min(...all.map((one) => Date.parse(one.first_seen)));
     const to = first.state === "firing" ? undefined : Math.max(...all.map(lastOf));
     if (!overlaps(from, to, range)) return [];
-    return [{ lane: kindName(first.finding), bar: bar(first.id, `${list(hosts, 3)}: ${first.message}`, from, to, first.severity, range) }];
+    return [{ lane: kindName(first.finding), bar: bar(first.id, short(label(first, hosts)), from, to, first.severity, range) }];
   });
   return pack(items);
+}
+
+/** Its hosts stand before what it says, but where it names them itself. */
+function label({ message }: Finding, hosts: string[]): string {
+  const named = hosts.filter((one) => one !== "");
+  return named.length === 0 || (named.length === 1 && message.includes(named[0]!)) ? message : `${list(named, 3)}: ${message}`;
 }
 
 function lastOf(finding: Finding): number {

@@ -2,6 +2,7 @@ import type { HostRank, Standing } from "../api";
 import { badness } from "../pure/condition";
 import { rankRanges } from "../pure/format";
 import * as store from "../state/store";
+import { ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
 import { standingMark } from "./standing";
 import { withCommands } from "./with-commands";
@@ -32,9 +33,9 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
                 <a href={store.link({ page: "job", job: first.job })}>{first.job}</a>
               </td>
               <td data-label="Ranks">{rankRanges(ranks)}</td>
-              <td data-label="State" class={states.includes("killed") ? "bad" : ""} title={standing.why}>
-                <Mark kind={standing.kind} label={standing.label} /> {states.join(", ")}
-                {standing.loud && <div class="quiet">{withCommands(standing.why)}</div>}
+              <td data-label="State" class={states.has("killed") ? "bad" : ""} title={standing.why}>
+                <Mark kind={standing.kind} label={standing.label} /> {stateWords(states)}
+                {standing.loud && <div class="quiet"><ToldAbove words={standing.why}>{withCommands(standing.why)}</ToldAbove></div>}
               </td>
               <td data-label="Channels" class="number">
                 {first.init_channels ?? "–"} → {first.final_channels ?? "–"}
@@ -50,19 +51,26 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
 interface Row {
   first: HostRank;
   ranks: number[];
-  states: string[];
+  /** Its ranks by their state. */
+  states: Map<string, number[]>;
   /** How the one of them stands that stands worst. */
   worst: Standing;
+}
+
+/** "healthy", or "rank 4 healthy, rank 5 degraded" where they differ. */
+function stateWords(states: ReadonlyMap<string, number[]>): string {
+  if (states.size === 1) return [...states.keys()][0]!;
+  return [...states].map(([state, ranks]) => `rank ${rankRanges(ranks)} ${state}`).join(", ");
 }
 
 /** Those with the most of its ranks first. */
 function byCommunicator(all: HostRank[]): Row[] {
   const rows = new Map<string, Row>();
   for (const rank of all) {
-    const row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: [], worst: rank.standing };
+    const row: Row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: new Map(), worst: rank.standing };
     row.ranks.push(rank.rank);
     const state = rank.state === "running" ? rank.standing.condition : rank.state;
-    if (!row.states.includes(state)) row.states.push(state);
+    row.states.set(state, [...(row.states.get(state) ?? []), rank.rank]);
     if (badness(rank.standing) > badness(row.worst)) row.worst = rank.standing;
     rows.set(rank.comm, row);
   }

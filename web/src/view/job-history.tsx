@@ -1,6 +1,7 @@
 import type { CommunicatorSummary, Finding, Job, JobLevel } from "../api";
 import { marks } from "../pure/chart-marks";
 import { concerns, group } from "../pure/findings";
+import { shortened } from "../pure/host-names";
 import { communicatorLanes, findingLanes } from "../pure/lanes";
 import { lifetimeRows } from "../pure/tables";
 import { useList } from "../state/api";
@@ -19,7 +20,7 @@ export function JobHistory({ job, level }: { job: Job; level?: JobLevel | undefi
   const of = `job=${encodeURIComponent(job.id)}`;
   const items = useList<CommunicatorSummary>(`communicators?${of}`, { on: "lists" }).value?.items ?? [];
   const resolved = useList<Finding>(`findings?state=resolved&${of}`, { on: "findings" });
-  const endMs = Math.min(store.range.value.toMs, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
+  const endMs = Math.min(store.range.value.toMs, store.nowMs.value, job.state === "ended" ? Date.parse(job.last_seen) : Infinity);
   const fromMs = Math.min(Math.max(Math.min(store.range.value.fromMs, endMs - MIN_SPAN_MS), Date.parse(job.first_seen)), endMs - MIN_SPAN_MS);
   const range = { fromMs, toMs: endMs };
   const findings = [...store.firing.value.items.filter((one) => concerns(one, job)), ...(resolved.value?.items ?? [])];
@@ -33,7 +34,7 @@ export function JobHistory({ job, level }: { job: Job; level?: JobLevel | undefi
           nowMs={store.nowMs.value}
           groups={[
             { name: "Communicators", noun: "communicator", lanes: communicatorLanes(items, range), href: (comm) => store.link({ page: "communicator", comm }) },
-            { name: "Findings", noun: "finding", lanes: findingLanes(group(findings), range), href: (finding) => store.link({ page: "findings", id: finding }) },
+            { name: "Findings", noun: "finding", lanes: findingLanes(group(findings), range, (words) => shortened(words, store.hostNames.value)), href: (finding) => store.link({ page: "findings", id: finding }) },
           ]}
         />
         <Moments marks={happened} />

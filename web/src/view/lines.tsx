@@ -207,6 +207,7 @@ function drawMoment(plot: uPlot, token: (name: string) => string): void {
   const x = Math.round(plot.valToPos(atMs / 1000, "x", true));
   if (x < bbox.left || x > bbox.left + bbox.width) return;
   ctx.save();
+  ctx.setLineDash([]);
   ctx.strokeStyle = token("--ink");
   ctx.lineWidth = 2 * devicePixelRatio;
   ctx.stroke(new Path2D(`M${x} ${bbox.top}V${bbox.top + bbox.height}`));

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
 import type { Shown } from "./standing";
 import { withCommands } from "./with-commands";
@@ -41,7 +42,7 @@ export function Stands({ kind, label, why, children }: Shown & { children?: Comp
         <b>
           <Mark kind={kind} /> {label}
         </b>
-        <small>{withCommands(why)}</small>
+        <small><ToldAbove words={why} where="below">{withCommands(why)}</ToldAbove></small>
         {children}
       </dd>
     </div>

@@ -128,6 +128,11 @@ function heading(count: number, host: string | undefined): string {
   return host === undefined && count < expected ? `${integer(count)} of ${plural(expected, "rank")} heard of` : plural(count, "rank");
 }
 
+/** Whether an open incident says that its calls are other ones. */
+function differs(rank: number): boolean {
+  return store.watchedIncidents.value.some((one) => one.finding === "call_mismatch" && one.culprits.some((culprit) => culprit.rank === rank));
+}
+
 /** `gpu`: whether its name tells the ranks apart. */
 function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused: boolean; named: boolean }) {
   const mark = rankMark(rank);
@@ -139,7 +144,7 @@ function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused:
       <td class="name" title={`process ${rank.pid}`}>
         <a href={store.link({ page: "host", host: rank.host })}><HostName of={rank.host} /></a>
       </td>
-      {gpu && <td class="wide gpu">{rank.gpu ?? "–"}</td>}
+      {gpu && <td class="wide gpu" title={rank.gpu}>{rank.gpu?.replace(/^0000:/, "") ?? "–"}</td>}
       <td class="state" title={mark.why}>
         <Mark kind={mark.kind} label={mark.label} />
         <span class={mark.kind === "ok" ? "wide" : ""}>{stateOf(rank, mark.label)}</span>
@@ -151,7 +156,7 @@ function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused:
       </td>
       <td class="operation">
         {rank.operation ? <OperationCell operation={rank.operation} state={rank.state} /> : <span class="quiet">none yet</span>}
-        {accused && <b class="behind">the others wait for it, or it differs</b>}
+        {accused && <b class="behind">{differs(rank.rank) ? "its call differs" : "the others wait for it"}</b>}
       </td>
     </tr>
   );

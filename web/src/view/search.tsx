@@ -66,7 +66,7 @@ export function Search() {
         role="combobox"
         autocomplete="off"
         list={undefined}
-        placeholder="Search host, job, rank, hash"
+        placeholder="Search" title="Host, job, rank, communicator, summation group or NIC"
         aria-label="Search host, job, rank, communicator, summation group or NIC"
         aria-keyshortcuts="/"
         aria-expanded={listed.length > 0}

@@ -28,12 +28,12 @@ export function Throughput() {
       ...drawn.times.map((time, i) => [new Date(time * 1000).toISOString(), ...drawn.completed.map((line) => line[i])]),
     ]} />}>
       <p class="now">
-        <b>{bandwidth(rate)}</b> <small>now; below the {rangeWords(store.route.value, store.nowMs.value)}</small>
+        {store.atMs.value === undefined && <b>{bandwidth(rate)}</b>} <small>{store.atMs.value === undefined ? "now; below the" : ""} {rangeWords(store.route.value, store.nowMs.value)}</small>
       </p>
       {completed === undefined || drawn.primitives.length === 0 ? (
         <p class="quiet">{completed === undefined ? "Asking for the history …" : "No operation in this time."}</p>
       ) : (
-        <Chart columns={drawn} fromMs={store.range.value.fromMs} endMs={store.range.value.toMs} marks={happened.value} />
+        <Chart columns={drawn} fromMs={store.range.value.fromMs} endMs={Math.min(store.range.value.toMs, store.nowMs.value)} marks={happened.value} />
       )}
     </Panel>
   );

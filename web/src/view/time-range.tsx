@@ -11,7 +11,8 @@ export function LookBack() {
   if (store.atMs.value !== undefined) return null;
   return (
     <button type="button" class="plain look-back" title="Shows hosts, findings and rings as they were at a time that you choose" onClick={lookBack}>
-      Look back
+      <b aria-hidden="true">↶</b>
+      <span>Look back</span>
     </button>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CommunicatorSummary, Ring } from "../../src/api";
+import type { CommunicatorSummary, Finding, Ring } from "../../src/api";
 import { candidates, compare, way } from "../../src/pure/compare";
 import { communicatorLanes, findingLanes, ticks } from "../../src/pure/lanes";
 import { group } from "../../src/pure/findings";
@@ -124,4 +124,11 @@ test("a ring as small as a thumb is few paths, whatever its size", () => {
 test("what is wrong with a small ring is said in words", () => {
   const order = ring(8, 2).order.slice(0, 6).map((hop, i) => (i === 1 ? { ...hop, odd: ["fallback" as const] } : hop));
   expect(thumb({ ...ring(8, 2), complete: false, missing_ranks: [6, 7], order }, new Set()).trouble).toBe("incomplete, 1 odd");
+});
+
+test("a finding in a lane names its host once, as lists call it, and none where it is about none", () => {
+  const labels = (over: Partial<Finding>) => findingLanes(group([finding({ id: "x", first_seen: "2026-03-01T03:15:00Z", ...over })]), RANGE, (words) => words.replace(".example.org", "")).lanes[0]!.bars[0]!.label;
+  expect(labels({ host: "gpu-2.example.org", message: "rank 5 (gpu-2.example.org) is slow" })).toBe("rank 5 (gpu-2) is slow");
+  expect(labels({ host: "gpu-2.example.org", message: "found 1 channel" })).toBe("gpu-2: found 1 channel");
+  expect(labels({ host: "", message: "Collectives take 94 ms" })).toBe("Collectives take 94 ms");
 });

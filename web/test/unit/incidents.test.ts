@@ -127,3 +127,13 @@ test("what an open incident tells is not told once more: not by its findings, no
   expect(telling("It waits: Rank 5 on host-2 has not called AllReduce #7", told)?.id).toBe("f-1");
   expect(telling("rank 5 on host-2 has not called AllReduce", told)).toBeUndefined();
 });
+
+test("what is measured anew is told once all the same: numbers may differ, names and ranks may not", () => {
+  const one = { id: "f-2", sentence: "Rank 5 (node-2, pid 7) takes 114 ms of its own in each step, the 7 ranks that do the same work 33 ms: 40 % of the job's time", findings: [] };
+  const anew = "rank 5 (node-2, pid 7) takes 95.5 ms of its own in each step, the 7 ranks that do the same work 9 ms: 44 % of the job's time";
+  expect(telling(`node-2: ${anew}`, [one])?.id).toBe("f-2");
+  expect(telling(anew.replace("rank 5", "rank 6"), [one])).toBeUndefined();
+  expect(telling(anew.replace("node-2", "node-3"), [one])).toBeUndefined();
+  expect(brief(`${anew}; and 1 more incident`, [one])).toMatch(/^rank 5 \(node-2, pid 7\) takes 95\.5 ms .*; and 1 more incident$/);
+  expect(brief(`${anew}; and 1 more incident`, [one]).length).toBeLessThan(anew.length);
+});

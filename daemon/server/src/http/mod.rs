@@ -107,8 +107,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .routes(routes!(health::health))
         .merge(incidents::routes())
         .routes(routes!(runbook::list))
-        .routes(routes!(series::series))
-        .routes(routes!(past::past))
+        .merge(past::routes())
         .merge(summation::routes())
         .merge(plots::routes())
         .split_for_parts();

@@ -7,13 +7,20 @@ use ringscope_access::Tenant;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{Past, Problem, Rings};
 use ringscope_store::{Metric, PastQuery, Store, StoreError};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::App;
 use super::problem::ApiError;
 use super::query::Params;
 use super::series::{self, Asked, By};
+use super::{App, Whole};
 use crate::ingest::StoreState;
 use crate::past as told;
+
+/// The routes of what was.
+pub(super) fn routes() -> OpenApiRouter<Whole> {
+    OpenApiRouter::new().routes(routes!(series::series)).routes(routes!(past))
+}
 
 /// How everything stood at a moment of the past: hosts, findings, incidents, and the communicators in use.
 ///
@@ -30,7 +37,7 @@ use crate::past as told;
         (status = 503, description = "The database is away, or there is none.", body = Problem,
             content_type = "application/problem+json"),
     ))]
-pub(super) async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
+async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
     let params = params.allow(&["at", "job"])?;
     let at = params.time("at")?.ok_or_else(|| {
         ApiError::bad_request("the parameter at is missing; give a moment, e.g. 2026-01-31T12:00:00Z")

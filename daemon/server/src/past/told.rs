@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::{capital, plural};
+use ringscope_api::words::{capital, clock, plural};
 use ringscope_api::{
     Condition, Finding, FindingState, HealthLevel, Incident, Past, PastCommunicator, PastHost, Severity,
     Standing,
@@ -115,15 +115,20 @@ fn standing(accused: Option<(Condition, &Finding)>, rate: Option<f64>, n_process
     Standing { condition, reason, waits: false }
 }
 
+/// Init and final.
+type Channels = (Option<u32>, Option<u32>);
+/// Of a communicator: whether it is over several hosts, and when it was made.
+type Weight = (bool, Timestamp);
+
 /// Init and final channels by host, in the newest communicator over several hosts, else the newest.
-fn channels(kept: &KeptPast) -> HashMap<&str, (Option<u32>, Option<u32>)> {
+fn channels(kept: &KeptPast) -> HashMap<&str, Channels> {
     let mut hosts_of: HashMap<&str, u32> = HashMap::new();
     for ranks in &kept.ranks {
         *hosts_of.entry(&ranks.comm).or_default() += 1;
     }
     let created: HashMap<&str, Timestamp> =
         kept.communicators.iter().map(|one| (&*one.id, one.created)).collect();
-    let mut best: HashMap<&str, ((bool, Timestamp), (Option<u32>, Option<u32>))> = HashMap::new();
+    let mut best: HashMap<&str, (Weight, Channels)> = HashMap::new();
     for ranks in kept.ranks.iter().filter(|ranks| ranks.init_channels.is_some()) {
         let Some(created) = created.get(&*ranks.comm) else { continue };
         let weight = (hosts_of.get(&*ranks.comm).is_some_and(|n| *n > 1), *created);
@@ -199,7 +204,8 @@ fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
     match kept.begins {
         None => lacks.push("Nothing is kept of any job.".to_owned()),
         Some(begins) if at < begins => lacks.push(format!(
-            "What is kept begins at {begins}: what was before was never seen, or is older than --retention keeps."
+            "What is kept begins at {}: ringscope saw nothing before, or it is older than `--retention` keeps.",
+            clock(begins)
         )),
         Some(_) => {}
     }
@@ -221,8 +227,7 @@ fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
     }
     if !kept.findings.is_empty() {
         lacks.push(
-            "Findings are kept in the words that were told of them last, and from their first time to their last: whether one \
-             paused in between is not kept."
+            "Findings are told in their latest words, and as if they had held without a pause from their first time to their last."
                 .to_owned(),
         );
     }
@@ -269,7 +274,7 @@ mod tests {
     fn a_time_before_all_that_is_kept_says_so() {
         let early = KeptPast { begins: Some(Timestamp(AT.0 + 1)), ..KeptPast::default() };
         let told = past(AT, None, early, &Rates::default());
-        assert!(told.lacks[0].contains("begins at 2033-05-18T"), "{:?}", told.lacks);
+        assert!(told.lacks[0].contains("begins at 2033-05-18 "), "{:?}", told.lacks);
     }
 
     #[test]

@@ -27,20 +27,30 @@ export function OpenIncidents() {
   );
 }
 
-/** What an incident says in full on the overview is said there once: all else says how it begins. */
+/** What an incident says in full on a page is said there once: all else says how it begins. */
 export function inBrief(words: string): string {
-  return store.route.value.page === "overview" ? brief(words, shownIncidents()) : words;
+  return brief(words, shownIncidents());
 }
 
-/** Of the incidents that the page shows: on the overview the first ones. */
+/** Of the incidents that the page shows: on the overview the first ones, elsewhere those of what it is about. */
 export function shownIncidents(): Incident[] {
-  return store.route.value.page === "overview" && store.atMs.value === undefined ? store.incidents.value.slice(0, MAX_LINES) : [];
+  const at = store.route.value;
+  if (store.atMs.value !== undefined) return [];
+  if (at.page === "overview") return store.incidents.value.slice(0, MAX_LINES);
+  if (at.page === "job" && store.job.value !== undefined) return incidentsOf(store.job.value);
+  if (at.page === "host") return incidentsOn(at.host);
+  return at.page === "communicator" ? store.watchedIncidents.value : [];
+}
+
+/** Open ones of which a host is to blame. */
+export function incidentsOn(host: string): Incident[] {
+  return store.incidents.value.filter((one) => one.host === host || one.culprits.some((culprit) => culprit.host === host));
 }
 
 /** Where these words are told already: a link to it in their place. */
-export function ToldAbove({ words, children }: { words: string; children: ComponentChildren }) {
+export function ToldAbove({ words, where = "above", children }: { words: string; where?: "above" | "below"; children: ComponentChildren }) {
   const one = telling(words, shownIncidents());
-  return one === undefined ? <>{children}</> : <a class="told" href={store.link({ page: "incident", incident: one.id })}>the incident above</a>;
+  return one === undefined ? <>{children}</> : <a class="told" href={store.link({ page: "incident", incident: one.id })}>the incident {where}</a>;
 }
 
 /** Those about what the page is about: nothing where there are none. */
