@@ -63,6 +63,20 @@ const DEMO = {
     await page.waitForFunction(() => location.hash.startsWith("#/hosts/"));
   },
 
+  async "looking back shows what the database kept; a time before all of it says so"({ open, url }) {
+    const found = await eventually("the demo finds its degraded host", async () => (await json(url, "/api/v1/findings?state=firing&limit=1000")).items.find((one) => one.host === DEGRADED && one.severity !== "info"));
+    const began = Date.parse(found.began_at ?? found.first_seen);
+    await eventually("the database has it", async () => (await json(url, `/api/v1/past?at=${began}`)).findings.some((one) => one.id === found.id));
+    const page = await open(`#/?at=${new Date(began).toISOString()}`);
+    await says(page, ".past-banner", /^As of /);
+    await says(page, "main", REASON);
+    await page.waitForSelector("#ring-panel .ring [data-rank]");
+    const early = await open("#/?at=2020-01-01T00:00:00Z");
+    await says(early, ".past-lacks", /What is kept begins at \d{4}-/);
+    await early.click(".back-to-now");
+    await says(early, 'main [data-host="host-2"]', /host-2/);
+  },
+
   async "what to do is beside what was found"({ open, pages }) {
     const page = await open(pages.finding);
     await page.waitForSelector('main a[href*="#/runbook/"]');

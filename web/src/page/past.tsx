@@ -25,6 +25,9 @@ import { withCommands } from "../view/with-commands";
 
 /** Lines drawn of a list; more are counted. */
 const MAX_LINES = 60;
+/** Communicators drawn until more are asked for, and then. */
+const FEW = 12;
+const MANY = 500;
 
 /** How things stood at the moment that the address names: everything, a job, or a host. What was not kept is said to be unknown. */
 export function PastPage({ atMs, route }: { atMs: number; route: Route }) {
@@ -117,6 +120,9 @@ function Found({ findings, above }: { findings: Finding[]; above: Incident[] }) 
 /** Those in use then; the rings of one of them. */
 function Communicators({ items, troubled, path }: { items: PastCommunicator[]; troubled: ReadonlySet<string>; path: string }) {
   const [chosen, choose] = useState<string | undefined>(undefined);
+  const [all, showAll] = useState(false);
+  const drawn = all ? MANY : FEW;
+  const jobs = new Set(items.map((one) => one.job)).size > 1;
   const largest = [...items].sort((a, b) => b.n_ranks - a.n_ranks);
   const shown = items.find((one) => one.id === chosen) ?? largest[0];
   return (
@@ -128,6 +134,7 @@ function Communicators({ items, troubled, path }: { items: PastCommunicator[]; t
               <thead>
                 <tr>
                   <th scope="col">Communicator</th>
+                  {jobs && <th scope="col" class="wide">Job</th>}
                   <th scope="col" class="number">Ranks</th>
                   <th scope="col" class="number wide">Hosts</th>
                   <th scope="col" class="number" title="Lowest init channel count, and the count in use">Channels</th>
@@ -136,9 +143,10 @@ function Communicators({ items, troubled, path }: { items: PastCommunicator[]; t
                 </tr>
               </thead>
               <tbody>
-                {largest.slice(0, MAX_LINES).map((one) => (
+                {largest.slice(0, drawn).map((one) => (
                   <tr key={one.id} aria-selected={one === shown}>
                     <th scope="row"><button type="button" class="plain" aria-pressed={one === shown} onClick={() => choose(one.id)}>{one.name ?? one.id}</button></th>
+                    {jobs && <td class="wide">{one.job}</td>}
                     <td class="number">{integer(one.n_ranks)}</td>
                     <td class="number wide">{integer(one.n_hosts)}</td>
                     <td class="number">{one.base ?? "–"} → {one.final_channels ?? "–"}</td>
@@ -150,7 +158,9 @@ function Communicators({ items, troubled, path }: { items: PastCommunicator[]; t
             </table>
           </div>
         )}
-        {items.length > MAX_LINES && <p class="quiet">{integer(items.length - MAX_LINES)} smaller ones more.</p>}
+        {items.length > drawn && (
+          <p class="quiet">{all ? `and ${integer(items.length - drawn)} more, none larger` : <button type="button" class="plain" onClick={() => showAll(true)}>Show {integer(items.length - drawn)} more, none larger</button>}</p>
+        )}
       </Panel>
       {shown !== undefined && (
         <Panel id="ring-panel" title={`Rings of ${shown.name ?? shown.id} then`} aside={<a href={store.link({ page: "communicator", comm: shown.id, at: undefined })}>The communicator now</a>}>

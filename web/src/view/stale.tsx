@@ -73,5 +73,5 @@ function Age({ ms }: { ms: number }) {
 
 function NextTry({ atMs }: { atMs: number }) {
   const seconds = Math.ceil((atMs - store.browserNowMs.value) / 1000);
-  return <span class="next-try" aria-hidden="true">{seconds > 0 ? `Trying again in ${seconds} s.` : "Trying now …"}</span>;
+  return <span class="next-try" aria-hidden="true">{seconds > 0 ? `Trying again in ${seconds}\u00a0s.` : "Trying now …"}</span>;
 }
