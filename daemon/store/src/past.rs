@@ -100,8 +100,11 @@ impl Store {
         self.past_communicators(query, &mut kept).await?;
         self.past_ranks(query, &mut kept).await?;
         self.past_findings(query, &mut kept).await?;
+        let begins =
+            "SELECT MIN(first_seen_ns) AS begins FROM jobs WHERE $1 = '' OR substr(id, 1, length($1)) = $1";
+        let (_, of_names) = query.names();
         each!(read self, |pool| {
-            let row = sqlx::query("SELECT MIN(first_seen_ns) AS begins FROM jobs").fetch_one(pool).await?;
+            let row = sqlx::query(begins).bind(of_names).fetch_one(pool).await?;
             kept.begins = row.try_get::<Option<i64>, _>("begins")?.map(time);
         });
         Ok(kept)

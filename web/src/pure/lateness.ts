@@ -12,7 +12,7 @@ export interface LatenessMap {
   calls: number[];
   /** Microseconds behind the mean of the other ranks, by row and column; NaN: not told. */
   late: Float32Array;
-  /** The darkest shade: what the latest hundredth reaches. */
+  /** The darkest shade: what the latest hundredth reaches, and the worst row on average: else one late rank of a thousand is lost in noise. */
   topUs: number;
   /** Row that is late the most, and how much on average. */
   worst: { row: number; meanUs: number };
@@ -67,7 +67,7 @@ export function latenessMap(of: JobTimeline, wanted: number): LatenessMap {
   const worst = { row: Math.max(0, means.indexOf(most)), meanUs: most };
   // Of calls that were not told it is late to as many more.
   const lostUs = (total[worst.row] ?? 0) * (of.communicators[wanted]?.every ?? 1);
-  return { calls: all.filter((_, i) => i % per === 0), late, topUs: top(late), worst, errorUs: errorUs(of, count), share: lostUs / Math.max(1, toUs - fromUs) };
+  return { calls: all.filter((_, i) => i % per === 0), late, topUs: Math.max(top(late), most), worst, errorUs: errorUs(of, count), share: lostUs / Math.max(1, toUs - fromUs) };
 }
 
 /** The worst clock's error among those who take part; one host has one clock. */

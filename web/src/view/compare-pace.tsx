@@ -17,7 +17,7 @@ export function PaceChanges({ before: id, after }: { before: string; after: Comm
   const pace = useApi<JobPace>(isNow ? `jobs/${encodeURIComponent(after.job)}/pace?limit=64` : undefined, { on: "never", everyMs: EVERY_MS }).value;
   const rows = paceRows(measured.before, measured.after, pace);
   return (
-    <section class="changes" aria-label="How fast, before and now">
+    <section class="how-fast" aria-label="How fast, before and now">
       <h3>How fast</h3>
       <table class="stacking pace-changes">
         <thead>

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { integer, plural } from "../pure/format";
 import { callWords, seconds, type JobTimeline } from "../pure/job-timeline";
-import { busiest, latenessMap, waterfall, worstWords, type Fall } from "../pure/lateness";
+import { busiest, latenessMap, waterfall, worstWords, type Fall, type LatenessMap } from "../pure/lateness";
 import { heightPx, rowPx } from "../pure/timeline-view";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
@@ -26,7 +26,7 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
   const row = rowPx(of.ranks.length);
   const pointed = useSignal<{ row: number; column: number } | undefined>(undefined);
   useEffect(() => {
-    if (canvas.current !== null && widthPx > 0 && columns > 0) paint(canvas.current, of, map.late, columns, map.topUs, widthPx);
+    if (canvas.current !== null && widthPx > 0 && columns > 0) paint(canvas.current, of, map, columns, widthPx);
   }, [map, widthPx, dark]);
   const place = (event: MouseEvent) => {
     const { left, top, width } = canvas.current!.getBoundingClientRect();
@@ -72,7 +72,10 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
   );
 }
 
-function paint(canvas: HTMLCanvasElement, of: JobTimeline, late: Float32Array, columns: number, topUs: number, widthPx: number): void {
+/** A row of a pixel or two is not seen among a thousand: the one that is late the most is drawn over its neighbours. */
+const LEAST_ROW_PX = 4;
+
+function paint(canvas: HTMLCanvasElement, of: JobTimeline, { late, topUs, worst }: LatenessMap, columns: number, widthPx: number): void {
   const row = rowPx(of.ranks.length);
   const style = getComputedStyle(canvas);
   const colours = Array.from({ length: SHADES }, (_, i) => style.getPropertyValue(`--late-${i}`).trim());
@@ -82,15 +85,21 @@ function paint(canvas: HTMLCanvasElement, of: JobTimeline, late: Float32Array, c
   const ctx = canvas.getContext("2d")!;
   ctx.scale(scale, scale);
   const [px, gap] = [widthPx / columns, row > 6 ? 1 : 0];
+  const fill = (r: number, shade: number, topPx: number, heightPx: number) => {
+    for (let column = 0; column < columns; column += 1) {
+      const us = late[r * columns + column]!;
+      if (Math.min(SHADES - 1, Math.floor((us / topUs) * SHADES)) === shade) ctx.fillRect(column * px, topPx, Math.max(1, px - (px > 6 ? 1 : 0)), heightPx);
+    }
+  };
   // By shade: to change the colour is what takes time.
   for (let shade = 0; shade < SHADES; shade += 1) {
     ctx.fillStyle = colours[shade]!;
-    for (let r = 0; r < of.ranks.length; r += 1) {
-      for (let column = 0; column < columns; column += 1) {
-        const us = late[r * columns + column]!;
-        if (Math.min(SHADES - 1, Math.floor((us / topUs) * SHADES)) === shade) ctx.fillRect(column * px, r * row, Math.max(1, px - (px > 6 ? 1 : 0)), row - gap);
-      }
-    }
+    for (let r = 0; r < of.ranks.length; r += 1) fill(r, shade, r * row, row - gap);
+  }
+  if (row >= LEAST_ROW_PX || worst.meanUs < topUs / 2) return;
+  for (let shade = 0; shade < SHADES; shade += 1) {
+    ctx.fillStyle = colours[shade]!;
+    fill(worst.row, shade, Math.max(0, worst.row * row + (row - LEAST_ROW_PX) / 2), LEAST_ROW_PX);
   }
 }
 
@@ -101,7 +110,7 @@ export function OneCall({ of, at }: { of: JobTimeline; at: number }) {
   return (
     <div class="one-call">
       <p>
-        {callWords(of, at)} of {comm?.name ?? comm?.id}, who called last first. A click in the timeline or on the map chooses another.
+        {callWords(of, at)} of {comm?.name ?? comm?.id}; who called last stands first. A click in the timeline or on the map chooses another.
       </p>
       <table class="stacking falls">
         <thead>

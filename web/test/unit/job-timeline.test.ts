@@ -161,6 +161,18 @@ test("who is late to most calls stands out of the map, and one call is told rank
   expect([hidden, lengthUs]).toEqual([0, 6000]);
 });
 
+test("one late rank among a thousand stands out of their noise", () => {
+  const rows: Row[] = [];
+  for (let call = 0; call < 5; call += 1) for (let rank = 0; rank < 1000; rank += 1) rows.push([rank, 0, call, call * 40 + (rank === 613 ? 12 : (rank % 7) * 0.2), call * 40 + 14, call * 40 + 20]);
+  const { operations, ...rest } = answer(rows);
+  const ranks = Array.from({ length: 1000 }, (_, rank) => ({ rank, host: `host-${rank >> 3}`, pid: rank }));
+  const map = latenessMap(load({ ...rest, ranks, operations: { ...operations, rank: rows.map(([rank]) => rank) } }), 0);
+  expect(map.worst.row).toBe(613);
+  expect(map.topUs).toBeGreaterThanOrEqual(map.worst.meanUs);
+  // All others lie in the palest shades.
+  expect(Math.max(...map.late.filter((_, i) => Math.floor(i / 5) !== 613))).toBeLessThan(map.topUs / 6);
+});
+
 test("who is late the most is named only where that is more than the clocks may be wrong, and more than a hundredth of the time", () => {
   const words = (lateMs: number, errorS: number, every = 1, lateRank = 2) => {
     const rows: Row[] = [];

@@ -163,6 +163,8 @@ fn values(path: &str, name: &str, tenant: &Tenant, ids: &Ids) -> Vec<(String, bo
         "limit" | "key" | "channel" => words(&["1"]),
         // After the first job, as a list of that tenant's gives it.
         "cursor" => words(&[&hex(&format!("1:{}", ids.jobs[0])), "1"]),
+        // What all of them have, and what was never.
+        "at" => words(&[&ringscope_api::clock::now().to_string(), "2026-01-31T12:00:05Z"]),
         "from" | "written" => words(&["2026-01-31T11:59:00Z"]),
         "to" => words(&["2100-01-01T00:00:00Z"]),
         "step" => words(&["60s"]),
