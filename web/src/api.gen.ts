@@ -346,7 +346,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "slowdown";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "slowdown" | "too_small";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";

@@ -27,6 +27,9 @@ pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()
     let id = stage.daemon.communicator("world", N_RANKS)?;
     let rank = Stopped { pid: job.ask(STOPPED, "pid")? };
     not_issued(&stage, &mut job, &id, &rank, report)?;
+    calm(&stage)?;
+    // How far a hop has carried a call is told from what hops had carried at two moments at which all were out of calls.
+    std::thread::sleep(PEACE);
     not_sent(&stage, &mut job, &rank, report)?;
     not_received(&stage, &mut job, report)?;
     job.ask_all("destroy")?;
@@ -128,7 +131,6 @@ fn not_sent(stage: &Stage, job: &mut Job, rank: &Stopped, report: &mut Report) -
     rank.signal("-CONT")?;
     job.ask_all("wait")?;
     calm(stage)?;
-    // How far a hop has carried a call is told from what it had carried when all were out of calls.
     std::thread::sleep(PEACE);
     Ok(())
 }

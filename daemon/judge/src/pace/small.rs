@@ -151,7 +151,7 @@ impl Times {
         let mut in_collectives: HashMap<CommunicatorId, InCollectives> = HashMap::new();
         let ranks = || scene.classes.iter().flatten();
         for rank in ranks() {
-            let share = 1.0 - rank.measured.own_with_longer;
+            let share = 1.0 - rank.measured.habits[0].own;
             for comm in rank.process.locals().filter_map(|(_, local)| local.communicator()) {
                 let of_comm =
                     in_collectives.entry(comm).or_insert(InCollectives { least: share, most: share });
