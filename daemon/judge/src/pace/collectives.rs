@@ -5,19 +5,15 @@ use std::time::Duration;
 
 use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{Job, Model, Name, real};
+use ringscope_model::{Job, Model, real};
 
 use super::links::Links;
-use super::nics::Known;
+use super::nics::{Hardware, Known};
 use super::past::{Past, Slowdown, least_own};
 use super::scene::Scene;
 use super::shared::{self, Fault, Subject};
 use super::{ways, words};
-use crate::hardware::Ail;
 use crate::judgement::Judgement;
-
-/// What is wrong with the NICs of a host now.
-pub(in super::super) type Hardware<'h> = dyn Fn(&Name) -> &'h [Ail] + 'h;
 
 /// The collectives of one job.
 #[derive(Default)]

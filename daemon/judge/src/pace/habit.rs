@@ -5,8 +5,6 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{LongStep, Pace, Point, real};
 
-use super::measured::share;
-
 /// The long steps of one stretch of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Habit {
@@ -85,6 +83,11 @@ impl Habit {
         longer.sort_unstable();
         longer.get(longer.len() / 2).copied().unwrap_or_default()
     }
+}
+
+/// A part of a time, from 0 to 1.
+pub(super) fn share(part: Duration, whole: Duration) -> f64 {
+    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }
 
 /// How much longer those are that make up most of what all take longer: half of it is in steps that are as long or longer.

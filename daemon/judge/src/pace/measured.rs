@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Pace, Point, real};
 
-use super::habit::Habit;
+use super::habit::{Habit, share};
 
 /// How a process spent its time of late.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -121,11 +121,6 @@ impl Measured {
         let own = parts.iter().map(|part| part.own).sum::<f64>() / real(n as u64);
         Some((own, self.of_late(n).0))
     }
-}
-
-/// A part of a time, from 0 to 1.
-pub(super) fn share(part: Duration, whole: Duration) -> f64 {
-    if whole.is_zero() { 0.0 } else { (part.as_secs_f64() / whole.as_secs_f64()).min(1.0) }
 }
 
 /// What is compared: the last seconds ...

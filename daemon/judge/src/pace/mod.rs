@@ -31,9 +31,10 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{Cost, FindingKind};
 use ringscope_model::{Job, Model, Name, Process, real};
 
-use self::collectives::{Collectives, Hardware};
+use self::collectives::Collectives;
 use self::devices::Devices;
 use self::fastest::Fastest;
+use self::nics::Hardware;
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
 use self::small::Small;
@@ -187,7 +188,9 @@ impl Paces {
         }
         self.wanted.truncate(WANTED_MAX);
         judgements.extend(watched.collectives.look(model, job, (&scene, hardware), (passed, now)));
-        judgements.extend(watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now)));
+        let small = watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now));
+        let told = small.map(|(small, began, cost)| words::too_small(small, began, cost, scene.n_processes));
+        judgements.extend(told);
         judgements
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Name, Nic, Port};
 
-use super::collectives::Hardware;
 use super::shared::Nics;
 use crate::hardware::{Ail, NIC_SLOW};
+
+/// What is wrong with the NICs of a host now.
+pub(in super::super) type Hardware<'h> = dyn Fn(&Name) -> &'h [Ail] + 'h;
 
 /// See the module.
 pub(super) struct Known<'k, 'h> {

@@ -14,8 +14,6 @@ use ringscope_wire::Primitive;
 
 use super::fastest::{FEWEST as FEWEST_LARGER, Fastest};
 use super::scene::Scene;
-use super::words;
-use crate::judgement::Judgement;
 
 /// What was found of one job.
 #[derive(Debug, Default)]
@@ -76,14 +74,15 @@ struct InCollectives {
 }
 
 impl Small {
-    /// Looks at a job, now and then. `passed`: since the last time that this was called.
+    /// Looks at a job, now and then: what is too small, since when, and what it costs. `passed`: since the last time that this was
+    /// called.
     pub(super) fn look(
         &mut self,
         model: &Model,
         job: &Job,
         (scene, fastest): (&Scene<'_>, &mut Fastest),
         (passed, now): (Duration, Timestamp),
-    ) -> Option<Judgement> {
+    ) -> Option<(&TooSmall, Timestamp, Cost)> {
         if now.since(self.looked) >= LOOK_EVERY || now < self.looked {
             self.looked = now;
             self.find(model, job, (scene, fastest), now);
@@ -98,7 +97,7 @@ impl Small {
             percent: saved * 100.0,
             rank_hours: held.rank_seconds / 3600.0,
         };
-        (held.looks >= LOOKS).then(|| words::too_small(&held.small, held.first, cost, scene.n_processes))
+        (held.looks >= LOOKS).then_some((&held.small, held.first, cost))
     }
 
     fn find(
