@@ -164,5 +164,5 @@ const WATCHED_S: f64 = 40.0;
 const PERIOD: Duration = Duration::from_millis(500);
 /// Until it is named.
 const LIMIT_S: f64 = 30.0;
-/// Until the last operation is done.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Until the last operation is done, on a machine that does other things too.
+const PATIENCE: Duration = Duration::from_secs(180);
