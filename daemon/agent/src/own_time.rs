@@ -150,6 +150,7 @@ impl OwnTime {
     }
 
     fn sweep(&mut self, spans: &[Span], from_ns: u64, to_ns: u64) {
+        let (mut n_new, mut n_device) = (0_usize, 0);
         // `None`: something is under way that is not over.
         let mut free_ns = Some(self.free_since_ns.unwrap_or(from_ns));
         for span in spans {
@@ -164,8 +165,7 @@ impl OwnTime {
                 self.told.operations += 1;
                 self.steps.add_operation(self.step.len, self.told.operations);
                 self.step.push(span.signature);
-                let basis = if span.is_device { TimeBasis::Started } else { TimeBasis::Called };
-                self.told.basis = basis.into();
+                (n_new, n_device) = (n_new + 1, n_device + usize::from(span.is_device));
             }
             free_ns = free_ns.and_then(|since_ns| Some(since_ns.max(span.to_ns?)));
             self.free_since_ns = self.free_since_ns.max(span.to_ns.filter(|end_ns| *end_ns <= to_ns));
@@ -174,6 +174,12 @@ impl OwnTime {
             self.told.own_ns += to_ns.saturating_sub(since_ns.max(from_ns));
         }
         self.told.covered_ns += to_ns.saturating_sub(from_ns);
+        // Of some operations nobody tells when they began: what most tell counts, and where it is about half it stays as it was.
+        if 3 * n_device > 2 * n_new {
+            self.told.basis = TimeBasis::Started.into();
+        } else if 3 * n_device < n_new {
+            self.told.basis = TimeBasis::Called.into();
+        }
         if self.step.look() {
             self.steps = Steps { long: std::mem::take(&mut self.steps.long), ..Steps::default() };
         }

@@ -122,8 +122,13 @@ impl Trial {
                 |said: &&Said| self.pace.is_none() || said.finding != FindingKind::Slowdown;
             return self.said.iter().any(|said| is_about_somebody(&said));
         }
-        let innocent =
-            |said: &Said| said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused));
+        let is_of_way =
+            |kind| matches!(kind, FindingKind::SlowLink | FindingKind::SlowNic | FindingKind::Congestion);
+        let innocent = |said: &Said| {
+            // No link of these jobs is slow.
+            self.pace.is_some() && is_of_way(said.finding)
+                || said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused))
+        };
         self.is_too_early || !self.culprits.is_empty() && self.said.iter().any(innocent)
     }
 }

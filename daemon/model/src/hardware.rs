@@ -142,7 +142,8 @@ impl Hardware {
         let n_gpus = self.gpus.as_ref().map(Vec::len);
         self.gpus_confined = told.gpus_confined;
         let before = self.gpus.take().unwrap_or_default();
-        self.gpus = told.gpus_known.then(|| gpu::gpus(&told.gpus, &before, word.names, word.losses));
+        self.gpus =
+            told.gpus_known.then(|| gpu::gpus(&told.gpus, &before, word.now, word.names, word.losses));
         self.most_gpus = self.most_gpus.max(self.gpus.as_ref().map_or(0, Vec::len));
         Some(is_first || nics_changed || n_gpus != self.gpus.as_ref().map(Vec::len))
     }

@@ -35,12 +35,15 @@ export function windowOf({ created, ended }: Pick<CommunicatorSummary, "created"
   return `from=${down(from)}&to=${down(end)}&step=${stepS}s`;
 }
 
-/** The mean over the steps in which anything happened: a pause between steps of training is no slowness. */
+/** The mean from the first bucket in which anything happened to the last: between calls that are rare others are empty. */
 export function meanOf(series: Series | undefined): number | undefined {
   if (series === undefined) return undefined;
   const sums = series.times_ms.map((_, i) => series.lines.reduce<number | undefined>((sum, { values }) => (values[i] == null ? sum : (sum ?? 0) + values[i]!), undefined));
-  const known = sums.filter((sum): sum is number => sum !== undefined && sum > 0);
-  return known.length === 0 ? undefined : known.reduce((sum, one) => sum + one, 0) / known.length;
+  const happened = (sum: number | undefined) => sum !== undefined && sum > 0;
+  const first = sums.findIndex(happened);
+  if (first < 0) return undefined;
+  const busy = sums.slice(first, sums.findLastIndex(happened) + 1);
+  return busy.reduce<number>((sum, one) => sum + (one ?? 0), 0) / busy.length;
 }
 
 /** What is measured of one side. */

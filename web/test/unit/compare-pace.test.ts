@@ -8,8 +8,8 @@ const series = (...lines: (number | null)[][]): Series => ({
 });
 
 describe("how fast, before and after", () => {
-  it("is the mean of the steps in which anything happened, over all primitives", () => {
-    expect(meanOf(series([4, null, 8], [2, null, 0]))).toBe(7);
+  it("is the mean from the first bucket in which anything happened to the last, over all primitives", () => {
+    expect(meanOf(series([4, null, 8], [2, null, 1]))).toBe(5);
     expect(meanOf(series([0, null, 0]))).toBeUndefined();
     expect(meanOf(series())).toBeUndefined();
     expect(meanOf(undefined)).toBeUndefined();

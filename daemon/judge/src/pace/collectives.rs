@@ -41,6 +41,8 @@ struct Held {
 struct Detail {
     until: Timestamp,
     next: Timestamp,
+    /// When next out of turn, at the earliest.
+    next_new: Timestamp,
     /// Whether the job was slower than before at the last look.
     was_slower: bool,
 }
@@ -141,10 +143,14 @@ impl Detail {
     /// `least_own`: of a job that is hardly in collectives nothing is asked.
     fn ask(&mut self, is_slower: bool, is_found: bool, least_own: f64, now: Timestamp) {
         let was_slower = std::mem::replace(&mut self.was_slower, is_slower);
-        let is_new = is_slower && !was_slower;
+        // A job at the edge is slower and is not, again and again: out of turn it is asked for seldom.
+        let is_new = is_slower && !was_slower && now >= self.next_new;
         let is_due = now >= self.next && least_own < 1.0 - IN_COLLECTIVES;
         if now < self.until || !(is_due || is_new) {
             return;
+        }
+        if !is_due {
+            self.next_new = later(now, STEPS_FOR + PAUSE_CALM);
         }
         let pause = if is_found || is_slower { PAUSE } else { PAUSE_CALM };
         (self.until, self.next) = (later(now, STEPS_FOR), later(now, STEPS_FOR + pause));

@@ -3,6 +3,7 @@
 
 use ringscope_api::FindingKind;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::xid::{Ends, ends};
 use ringscope_model::limits::TROUBLE_WINDOW;
 use ringscope_model::{Gpu, KernelMessage, Model, Name, Process};
 
@@ -33,7 +34,7 @@ impl<'m> Devices<'m> {
         let Some(process) = self.model.process(&slow.process).filter(|_| may_be) else { return };
         let Some(gpu) = gpu(self.model, process) else { return };
         let said = process.identity().and_then(|identity| self.said(&identity.host, gpu, now));
-        let why: Vec<String> = self.why(gpu).into_iter().chain(said).collect();
+        let why: Vec<String> = self.why(gpu, now).into_iter().chain(said).collect();
         if !why.is_empty() {
             let why = why.join("; ");
             slow.kind = FindingKind::SlowDevice;
@@ -45,7 +46,8 @@ impl<'m> Devices<'m> {
     fn said(&self, host: &Name, gpu: &Gpu, now: Timestamp) -> Option<String> {
         let mut messages = self.model.kernel(host)?.messages().rev();
         let is_of_it = |message: &&KernelMessage| {
-            message.told.xid.is_some()
+            // What a program's own mistake brings about leaves the GPU well.
+            message.told.xid.is_some_and(|xid| ends(xid) != Ends::Program)
                 && *message.told.pci == *gpu.pci
                 && now.since(message.heard) < TROUBLE_WINDOW
         };
@@ -56,7 +58,7 @@ impl<'m> Devices<'m> {
         ))
     }
 
-    fn why(&self, gpu: &Gpu) -> Vec<String> {
+    fn why(&self, gpu: &Gpu, now: Timestamp) -> Vec<String> {
         let mut why: Vec<String> = Vec::new();
         let usual = self.usual_clock(gpu);
         let clocks = gpu.clock_mhz.filter(|_| is_at_work(gpu)).zip(usual);
@@ -74,7 +76,8 @@ impl<'m> Devices<'m> {
                 clocks.map(|(own, usual)| format!("its clock is {own} MHz, that of the others {usual} MHz")),
             );
         }
-        if let Some(errors) = gpu.uncorrected_risen.filter(|errors| *errors > 0) {
+        let is_of_late = gpu.uncorrected_rose.is_some_and(|at| now.since(at) < TROUBLE_WINDOW);
+        if let Some(errors) = gpu.uncorrected_risen.filter(|errors| *errors > 0 && is_of_late) {
             let errors =
                 ringscope_api::words::plural(usize::try_from(errors).unwrap_or(usize::MAX), "memory error");
             why.push(format!("has counted {errors} that could not be corrected"));

@@ -1,14 +1,16 @@
-//! The fastest operations of each size among all communicators that are alike. Looked for once for all jobs.
+//! The fastest operations of each size among all communicators that are alike, which are on the same hosts: others may have other
+//! hardware. Looked for once for all jobs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{CommunicatorId, Curve, Model, Timed};
+use ringscope_model::{CommunicatorId, Curve, Model, Name, Timed};
 use ringscope_wire::Primitive;
 
-/// What is alike: ranks and hosts of a communicator, and what is called there.
-type Like = (u32, u32, Primitive);
+/// What is alike: hosts and ranks of a communicator, and what is called there.
+type Like = (u64, u32, Primitive);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,23 +25,25 @@ impl Fastest {
         &mut self,
         model: &Model,
         now: Timestamp,
-        curve: &Curve,
-        primitive: Primitive,
+        comm: CommunicatorId,
+        (curve, primitive): (&Curve, Primitive),
     ) -> &[(u32, CommunicatorId, Timed)] {
         if now.since(self.looked) >= LOOK_EVERY || now < self.looked {
             self.looked = now;
             self.look(model);
         }
-        let like = (curve.n_ranks(), curve.n_hosts(), primitive);
+        let like = (hosts(model, comm), curve.n_ranks(), primitive);
         self.by_like.get(&like).map(Vec::as_slice).unwrap_or_default()
     }
 
     fn look(&mut self, model: &Model) {
         self.by_like.clear();
         for (comm, curve) in model.curves() {
+            let hosts = hosts(model, comm);
             for (primitive, log2, size) in curve.sizes().filter(|(.., size)| size.n() >= FEWEST) {
                 let Some(timed) = size.mean() else { continue };
-                let known = self.by_like.entry((curve.n_ranks(), curve.n_hosts(), primitive)).or_default();
+                let like = (hosts, curve.n_ranks(), primitive);
+                let known = self.by_like.entry(like).or_default();
                 match known.iter_mut().find(|(of, ..)| *of == log2) {
                     Some((_, by, best)) if timed.bytes_per_s() > best.bytes_per_s() => {
                         (*by, *best) = (comm, timed)
@@ -50,6 +54,13 @@ impl Fastest {
             }
         }
     }
+}
+
+/// On which hosts a communicator is, in one number.
+fn hosts(model: &Model, comm: CommunicatorId) -> u64 {
+    let ranks = model.communicator(comm).into_iter().flat_map(|known| known.ranks(model));
+    let hosts: BTreeSet<&Name> = ranks.map(|rank| &rank.identity.host).collect();
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(hosts)
 }
 
 /// They change slowly.

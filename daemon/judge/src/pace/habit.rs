@@ -47,14 +47,33 @@ impl Habit {
 
     /// What a step takes longer by them in the mean, and how long it takes, over the time from the first to the last of them.
     pub(super) fn lost_per_step(&self) -> Option<(Duration, Duration)> {
-        let (first, last) = (self.long.first()?, self.long.last()?);
+        let pauses = self.pauses();
+        let (first, last) = (pauses.first()?, pauses.last()?);
         let n_operations = real(last.operation.saturating_sub(first.operation));
         let steps = n_operations / real(self.operations_per_step.max(1));
-        let n = real(self.long.len().checked_sub(1).filter(|n| *n > 0)? as u64);
-        // The median: one evaluation among them is no habit.
-        let lost_s = self.usual_longer().as_secs_f64() * n / steps.max(n);
+        // One evaluation among them is no habit.
+        let most = middle(&pauses).saturating_mul(MUCH_LONGER);
+        let lost: Duration = pauses.iter().skip(1).map(|pause| pause.longer.min(most)).sum();
+        let n = real(pauses.len().checked_sub(1).filter(|n| *n > 0)? as u64);
+        let lost_s = lost.as_secs_f64() / steps.max(n);
         let step_s = last.began.since(first.began).as_secs_f64() / steps;
         Some((Duration::try_from_secs_f64(lost_s).ok()?, Duration::try_from_secs_f64(step_s).ok()?))
+    }
+
+    /// Long steps, those that follow each other as one: a pause may end in the next step. Where that leaves hardly any, each by itself.
+    fn pauses(&self) -> Vec<LongStep> {
+        let mut pauses: Vec<LongStep> = Vec::new();
+        let mut before = 0;
+        for step in &self.long {
+            match pauses.last_mut() {
+                Some(pause) if step.operation.saturating_sub(before) <= self.operations_per_step => {
+                    pause.longer = pause.longer.saturating_add(step.longer);
+                }
+                _ => pauses.push(*step),
+            }
+            before = step.operation;
+        }
+        if pauses.len() < FEWEST_PAUSES { self.long.clone() } else { pauses }
     }
 
     /// How many runs of long steps that follow each other: what is slow for a while is so once.
@@ -65,24 +84,26 @@ impl Habit {
         apart.count() + usize::from(!self.long.is_empty())
     }
 
-    /// After how many steps they come again, if that is regular.
-    pub(super) fn period_steps(&self) -> Option<u64> {
-        let numbers = self.long.iter().map(|step| step.operation);
+    /// After how many steps they come again, and how much longer they are by the median, if that is regular.
+    pub(super) fn period(&self) -> Option<(u64, Duration)> {
+        let pauses = self.pauses();
+        let numbers = pauses.iter().map(|pause| pause.operation);
         let between: Vec<u64> = numbers.clone().zip(numbers.skip(1)).map(|(one, next)| next - one).collect();
         let mut sorted = between.clone();
         sorted.sort_unstable();
         let usual = *sorted.get(sorted.len() / 2)?;
         let near = |one: &u64| one.abs_diff(usual) <= (usual / 8).max(self.operations_per_step);
         let steps = usual.div_ceil(self.operations_per_step.max(1));
-        (steps > 1 && between.len() >= 2 && between.iter().all(near)).then_some(steps)
+        let is_regular = steps > 1 && between.len() >= 2 && between.iter().all(near);
+        is_regular.then(|| (steps, middle(&pauses)))
     }
+}
 
-    /// How much longer they are, the median.
-    pub(super) fn usual_longer(&self) -> Duration {
-        let mut longer: Vec<Duration> = self.long.iter().map(|step| step.longer).collect();
-        longer.sort_unstable();
-        longer.get(longer.len() / 2).copied().unwrap_or_default()
-    }
+/// How much longer they are, the median.
+fn middle(long: &[LongStep]) -> Duration {
+    let mut longer: Vec<Duration> = long.iter().map(|step| step.longer).collect();
+    longer.sort_unstable();
+    longer.get(longer.len() / 2).copied().unwrap_or_default()
 }
 
 /// A part of a time, from 0 to 1.
@@ -105,6 +126,10 @@ fn bulk(long: &[LongStep]) -> Duration {
 
 /// Long steps that are nearer than this follow each other.
 const SPELL_STEPS: u64 = 2;
+/// Fewer pauses make no habit.
+const FEWEST_PAUSES: usize = 3;
+/// So many times as long as the long steps are by the median.
+const MUCH_LONGER: u32 = 3;
 /// So many times shorter than those that make most of the time.
 const MUCH_SHORTER: u32 = 4;
 /// For so long at least they may stay away.

@@ -208,9 +208,9 @@ impl Held {
     /// A slow one is seen in its own time sooner or later, and not in the collective that it is in as well.
     fn asks(&mut self, now: Timestamp) -> bool {
         let (at, times) = self.asked;
-        let is_due = times < ASKED_AT_MOST && now.since(at) >= ASKED_EVERY;
+        let is_due = now.since(at) >= if times < ASKED_SOON { ASKED_EVERY } else { ASKED_LATER };
         if is_due {
-            self.asked = (now, times + 1);
+            self.asked = (now, times.saturating_add(1));
         }
         is_due
     }
@@ -242,10 +242,12 @@ const SETTLES: Duration = Duration::from_millis(1_800);
 const STAYS: Duration = Duration::from_secs(10);
 /// ... or so many steps.
 const STAYS_STEPS: u32 = 8;
-/// The stacks of a slow one are asked for so often, at most ...
-const ASKED_AT_MOST: u32 = 5;
-/// ... with so long in between.
+/// The stacks of a slow one are asked for so often ...
+const ASKED_SOON: u32 = 5;
+/// ... with so long in between ...
 const ASKED_EVERY: Duration = Duration::from_secs(4);
+/// ... and then every minute.
+const ASKED_LATER: Duration = Duration::from_secs(60);
 /// Jobs of which each network step is asked for at once; hangs go first.
 const MAX_RAISED: usize = 32;
 /// How long it takes to find again what was found before a restart.

@@ -21,8 +21,10 @@ pub(super) struct Past {
     /// Of one operation.
     bytes: f64,
     since: Option<Timestamp>,
-    /// Whether the last look found it slower.
-    fires: bool,
+    /// What the last look found.
+    fires: Option<Slowdown>,
+    /// Looks since it seems to be another job.
+    other: usize,
 }
 
 /// A job that is slower than it was.
@@ -49,7 +51,13 @@ impl Past {
         let is_other = (self.operations_per_step, self.n_ranks)
             != (first.operations_per_step, scene.n_processes)
             || (bytes - self.bytes).abs() > OTHER_BYTES * self.bytes;
-        let is_long_so = self.fires && self.since.is_some_and(|since| now.since(since) >= USUAL_AFTER);
+        // One rank's word that is late makes another class the largest for a moment: what was known stays.
+        self.other = if is_other { self.other + 1 } else { 0 };
+        if is_other && self.other < OTHER_LOOKS && self.operations_per_step > 0 {
+            return self.fires;
+        }
+        let is_long_so =
+            self.fires.is_some() && self.since.is_some_and(|since| now.since(since) >= USUAL_AFTER);
         if is_other || is_long_so {
             let (operations_per_step, n_ranks) = (first.operations_per_step, scene.n_processes);
             *self = Self { operations_per_step, n_ranks, bytes, ..Self::default() };
@@ -73,11 +81,11 @@ impl Past {
         let is_longer = median_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
         if takes_s > seldom_s {
             self.since = self.since.or(Some(now));
-        } else if !self.fires {
+        } else if self.fires.is_none() {
             self.since = None;
         }
-        self.fires = self.newest_s.len() >= LOOKS && least_s > often_s && is_longer;
-        if !self.fires {
+        self.fires = None;
+        if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
             if takes_s <= LONGER * took_s {
                 self.usual_s.push_back(takes_s);
                 if self.usual_s.len() > MOST_USUAL {
@@ -86,13 +94,14 @@ impl Past {
             }
             return None;
         }
-        Some(Slowdown {
+        self.fires = Some(Slowdown {
             takes: Duration::try_from_secs_f64(median_s).ok()?,
             took: Duration::try_from_secs_f64(took_s).ok()?,
             share: (longer_s / step.as_secs_f64()).clamp(0.0, 1.0),
             since: self.since.unwrap_or(now),
             has_steps: first.has_steps,
-        })
+        });
+        self.fires
     }
 }
 
@@ -108,6 +117,8 @@ const LOOKS: usize = 6;
 /// Looks that say what is usual, at least and at most: five minutes, of large jobs more.
 const FEWEST_USUAL: usize = 12;
 const MOST_USUAL: usize = 300;
+/// So many looks have to find that it calls otherwise.
+const OTHER_LOOKS: usize = 8;
 /// Other sizes than this make other operations.
 const OTHER_BYTES: f64 = 0.15;
 /// What is so for this long is what is usual.

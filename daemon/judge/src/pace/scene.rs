@@ -13,6 +13,8 @@ use super::measured::Measured;
 pub(super) struct Rank<'m> {
     pub(super) process: &'m Process,
     pub(super) measured: Measured,
+    /// When it was looked at, by our clock. Absent: never.
+    pub(super) looked: Option<Timestamp>,
 }
 
 /// A job, as far as its processes tell how they spend their time.
@@ -32,7 +34,8 @@ impl<'m> Scene<'m> {
             let mut measured = Measured::of(process.pace()?, now)?;
             let long = measured.habits.iter_mut().flat_map(|habit| &mut habit.long);
             long.for_each(|step| step.began = model.ours(process, step.began));
-            Some(Rank { process, measured })
+            let looked = process.look().map(|look| model.ours(process, Timestamp(look.at_ns)));
+            Some(Rank { process, measured, looked })
         });
         let ranks = of_one_time(ranks.collect());
         let pipes = pipes(&living);

@@ -225,8 +225,8 @@ impl<'c, 'm> Class<'c, 'm> {
         }
         let (lost, step) = habit.lost_per_step()?;
         let share = (lost.as_secs_f64() / step.as_secs_f64()).clamp(0.0, 1.0 - usual.min(1.0));
-        let how = match habit.period_steps() {
-            Some(steps) => How::Periodic { steps, longer: habit.usual_longer() },
+        let how = match habit.period() {
+            Some((steps, longer)) => How::Periodic { steps, longer },
             None => How::Intermittent,
         };
         let first = habit.long.first().map(|step| step.began.max(habit.since));
@@ -255,9 +255,18 @@ impl<'c, 'm> Class<'c, 'm> {
             has_steps: rank.measured.has_steps,
             began: None,
             more_work: None,
-            stopped: rank.process.look().and_then(|look| seen::stopped(look)),
+            stopped: self.stopped(rank),
             device: None,
         }
+    }
+
+    /// A look of long ago says nothing of now.
+    fn stopped(&self, rank: &Rank<'_>) -> Option<f64> {
+        let look = rank
+            .process
+            .look()
+            .filter(|_| rank.looked.is_some_and(|at| rank.measured.told.since(at) < LOOK_HOLDS))?;
+        seen::stopped(look)
     }
 
     /// How much more it is asked to move, or to call, than its like.
@@ -316,5 +325,7 @@ const FEWEST_SPELLS: usize = 3;
 const MORE_WORK: f64 = 1.08;
 /// ... if that is more than what is under way at the two edges of the window, in steps.
 const EDGE_STEPS: f64 = 2.5;
+/// For so long a look says how it is: until after the next one.
+const LOOK_HOLDS: Duration = Duration::from_secs(90);
 /// Findings of one look at a job: the costliest.
 const MAX_SLOW: usize = 64;

@@ -296,7 +296,7 @@ impl Look<'_> {
 
     /// What was measured of larger ones: here, else on communicators like this one, the fastest of them. With whether it was there.
     fn larger(&self, primitive: Primitive, log2: u32, fastest: &mut Fastest) -> Vec<(Timed, bool)> {
-        let of_like = fastest.of(self.model, self.now, self.curve, primitive).iter();
+        let of_like = fastest.of(self.model, self.now, self.comm, (self.curve, primitive)).iter();
         let larger = of_like.filter(|(size, ..)| *size > log2).map(|(size, comm, timed)| {
             let own = self.curve.size(primitive, *size).filter(|own| own.n() >= FEWEST_LARGER);
             let own = own.and_then(OfSize::mean);

@@ -267,8 +267,9 @@ fn what_is_long_once_makes_no_habit_of_small_pauses() {
 
 #[test]
 fn steps_that_are_slow_now_and_then_are_told_as_such() {
-    // 3, 10, 14, 23, 33, 34, ...: without order.
-    let is_slow = |step: u64| (step * 7919 + step * step * 31) % 10 < 2;
+    // Without order.
+    let is_slow =
+        |step: u64| (step.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ step.wrapping_mul(step) << 40) >> 61 == 0;
     let mut stage =
         Stage::new(&FOUR, move |rank, step| 40 + if rank == 1 && is_slow(step) { 120 } else { 0 });
     let (_, finding) = stage.first(40).unwrap();
@@ -290,7 +291,7 @@ fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
     let mut stage = Stage::new(&FOUR, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
     stage.transfer = Box::new(|_| 140);
     stage.first(30).unwrap();
-    let look = Look { states_read: 190, states_stopped: 152, ..Look::default() };
+    let look = Look { at_ns: at(stage.s).0, states_read: 190, states_stopped: 152, ..Look::default() };
     let looked = Process { look: Some(look), ..stage.cluster.word(2) };
     stage
         .model
@@ -458,7 +459,12 @@ fn collectives_that_take_longer_than_they_did_are_a_slowdown_each_time() {
         stage.second();
     }
     assert!(stage.first(200).is_some());
-    assert!(asked(&stage), "and once more");
+    // Out of turn it is asked for seldom, so that a job at the edge is not asked all the time.
+    let once_more = (0..150).any(|_| {
+        stage.second();
+        asked(&stage)
+    });
+    assert!(once_more);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! GPUs of a host.
 
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch;
 
 use super::path;
@@ -26,10 +27,18 @@ pub struct Gpu {
     pub uncorrected_errors: Option<u64>,
     /// How many more of these than when it was first told of.
     pub uncorrected_risen: Option<u64>,
+    /// When they last became more, by our clock.
+    pub uncorrected_rose: Option<Timestamp>,
 }
 
 /// The GPUs that a host told of, by index. `before`: what it told the time before.
-pub(super) fn gpus(told: &[batch::Gpu], before: &[Gpu], names: &mut Names, losses: &mut Losses) -> Vec<Gpu> {
+pub(super) fn gpus(
+    told: &[batch::Gpu],
+    before: &[Gpu],
+    now: Timestamp,
+    names: &mut Names,
+    losses: &mut Losses,
+) -> Vec<Gpu> {
     losses.add_many("gpu_limit", told.len().saturating_sub(MAX_GPUS));
     let gpu = |gpu: &batch::Gpu| Gpu {
         index: gpu.index,
@@ -45,17 +54,26 @@ pub(super) fn gpus(told: &[batch::Gpu], before: &[Gpu], names: &mut Names, losse
         utilization_percent: gpu.utilization_percent,
         uncorrected_errors: gpu.uncorrected_errors,
         uncorrected_risen: risen(gpu, before),
+        uncorrected_rose: rose(gpu, before, now),
     };
     let mut gpus: Vec<Gpu> = told.iter().take(MAX_GPUS).map(gpu).collect();
     gpus.sort_by_key(|gpu| gpu.index);
     gpus
 }
 
+fn rose(told: &batch::Gpu, before: &[Gpu], now: Timestamp) -> Option<Timestamp> {
+    let known = known(told, before)?;
+    if risen(told, before) > known.uncorrected_risen { Some(now) } else { known.uncorrected_rose }
+}
+
+fn known<'g>(told: &batch::Gpu, before: &'g [Gpu]) -> Option<&'g Gpu> {
+    before.iter().find(|known| *known.pci == *told.pci && *known.uuid == *told.uuid)
+}
+
 /// A counter that fell counts anew.
 fn risen(told: &batch::Gpu, before: &[Gpu]) -> Option<u64> {
     let now = told.uncorrected_errors?;
-    let known = before.iter().find(|known| *known.pci == *told.pci && *known.uuid == *told.uuid);
-    let more = known.and_then(|known| {
+    let more = known(told, before).and_then(|known| {
         let more = now.checked_sub(known.uncorrected_errors?).unwrap_or(now);
         Some(known.uncorrected_risen.unwrap_or(0).saturating_add(more))
     });

@@ -172,9 +172,13 @@ impl Asked {
         at: Timestamp,
         now: Timestamp,
     ) -> Self {
-        let known_ms = now.unix_ms().cast_signed() - SETTLED_MS;
-        let to_ms = (at.unix_ms().cast_signed() + AROUND_MS / 2).min(known_ms);
-        let from_ms = (to_ms - AROUND_MS).max(SeriesQuery::LOOK_BACK_MS);
+        let (now_ms, at_ms) = (now.unix_ms().cast_signed(), at.unix_ms().cast_signed());
+        // Of what is long ago only the last value of each minute may be kept.
+        let is_old = now_ms - at_ms > OLD_MS;
+        let (around_ms, gap_ms) =
+            if is_old { (2 * MINUTE_MS, MINUTE_MS + EVEN_GAP_MS) } else { (AROUND_MS, EVEN_GAP_MS) };
+        let to_ms = (at_ms + around_ms / 2).min(now_ms - SETTLED_MS);
+        let from_ms = (to_ms - around_ms).max(SeriesQuery::LOOK_BACK_MS);
         let query = SeriesQuery {
             of_jobs: None,
             metric,
@@ -184,11 +188,11 @@ impl Asked {
             kind: None,
             from_ms,
             // The sample that ends its last growth may come later.
-            to_ms: from_ms + AROUND_MS + EVEN_GAP_MS,
-            step_ms: AROUND_MS,
+            to_ms: from_ms + around_ms + gap_ms,
+            step_ms: around_ms,
         };
         let apart = Apart { kind: false, ..by.apart() };
-        let shape = Shape { from_ms, buckets: 1, step_ms: AROUND_MS, how: How::Rate, apart };
+        let shape = Shape { from_ms, buckets: 1, step_ms: around_ms, how: How::Rate, apart };
         Self { query, shape }
     }
 
@@ -249,6 +253,9 @@ const EVEN_GAP_MS: i64 = 15_000;
 const SETTLED_MS: i64 = 2_000;
 /// So much time a rate of one moment is taken over: some samples.
 const AROUND_MS: i64 = 20_000;
+/// After so long samples may have left their minutes, whatever the retention is.
+const OLD_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
 /// What a person looks at first.
 const RANGE_DEFAULT_MS: i64 = 15 * 60 * 1000;
 /// Points that a chart on a screen shows.
