@@ -15,6 +15,8 @@ const SHAPE: Shape = Shape { job: "dp", ranks: 4, hosts: 4 };
 const TURN: Duration = Duration::from_secs(8);
 const ARRIVES: Duration = Duration::from_secs(3);
 
+/// The daemon has to know the job by then.
+const KNOWN_WITHIN: Duration = Duration::from_secs(60);
 /// Shares of the time in which the daemon asks (`daemon/judge/src/pace/collectives.rs`): 18 s and the 15 s that a level stays, then
 /// nothing for two minutes, or for longer.
 const SLOW: f64 = 33.0 / 138.0;
@@ -30,6 +32,13 @@ pub(super) async fn measure(stage: &Stage<'_>, daemon: &Daemon, rounds: u32) -> 
         ("--layers", "8".to_owned()),
     ]);
     let job = Job::start(stage, name, SHAPE, 0, &arguments).map_err(|error| format!("{name}: {error}"))?;
+    let begun = clock::monotonic();
+    while let Err(words) = daemon.wish_level(name, LevelChoice::Counters).await {
+        if begun.elapsed() > KNOWN_WITHIN {
+            return Err(words);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
     let mut turns: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         for (level, took_ms) in [LevelChoice::Counters, LevelChoice::Steps].into_iter().zip(&mut turns) {
