@@ -49,7 +49,8 @@ pub(super) fn held_back(look: &Look) -> Option<String> {
 /// The share of the time in which the process is stopped, from 0 to 1, where it was watched. `None`: it was not, or is hardly ever.
 pub(super) fn stopped(look: &Look) -> Option<f64> {
     let share = f64::from(look.states_stopped) / f64::from(look.states_read.max(1));
-    (look.states_read >= FEWEST_STATES && share >= SELDOM).then_some(share.min(1.0))
+    let can_be = look.states_stopped <= look.states_read;
+    (can_be && look.states_read >= FEWEST_STATES && share >= SELDOM).then_some(share.min(1.0))
 }
 
 /// The threads that tell something, the most telling first, and where each is.

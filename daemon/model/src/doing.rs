@@ -1,5 +1,7 @@
 //! How a word about what a process is in, and does, is merged into what is known of it.
 
+use std::sync::Arc;
+
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch;
 
@@ -73,7 +75,15 @@ impl Process {
         if let Some(told) = &told.look
             && self.look.as_ref().is_none_or(|known| known.at_ns < told.at_ns)
         {
-            self.look = Some(activity::look(told, word.losses));
+            let mut look = activity::look(told, word.losses);
+            // A look for another reason does not watch its state: what was seen then still tells.
+            let watched = self.look.as_ref().filter(|known| {
+                told.states_read == 0 && told.at_ns.saturating_sub(known.at_ns) < WATCH_HOLDS_NS
+            });
+            if let (Some(known), Some(look)) = (watched, Arc::get_mut(&mut look)) {
+                (look.states_read, look.states_stopped) = (known.states_read, known.states_stopped);
+            }
+            self.look = Some(look);
             (merged.calls, merged.alarming) = (true, true);
         }
     }
@@ -123,3 +133,6 @@ impl Process {
         }
     }
 }
+
+/// How long it holds what a look has seen of a process's state.
+const WATCH_HOLDS_NS: u64 = 120_000_000_000;

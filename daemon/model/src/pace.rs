@@ -106,6 +106,11 @@ impl Pace {
             if covered.zip(own).is_none_or(|(covered, own)| own > covered) {
                 return;
             }
+            // More time than has passed: to take it would make every later word an older one.
+            let most = at.since(newest.at).saturating_mul(2).saturating_add(MOST_AHEAD);
+            if covered.is_some_and(|covered| covered > most) {
+                return;
+            }
         }
         // Times of two kinds cannot be compared.
         let is_device = told.basis == i32::from(TimeBasis::Started);
@@ -117,7 +122,8 @@ impl Pace {
         self.spread = Duration::from_nanos(told.step_spread_ns);
         for step in told.long_steps.iter().take(MAX_TOLD_LONG) {
             // A word may come twice.
-            if self.long_steps.back().is_none_or(|newest| newest.operation < step.operation) {
+            let is_new = self.long_steps.back().is_none_or(|newest| newest.operation < step.operation);
+            if is_new && step.operation <= told.operations {
                 let (began, longer) = (Timestamp(step.began_at_ns), Duration::from_nanos(step.longer_ns));
                 self.long_steps.push_back(LongStep { began, longer, operation: step.operation });
             }
@@ -177,6 +183,8 @@ const OLD_APART: Duration = Duration::from_secs(40);
 const MAX_LONG: usize = 32;
 /// Long steps of one word; the format promises no more.
 const MAX_TOLD_LONG: usize = 8;
+/// By so much more than has passed an account may grow between two words: the first of them may have been late.
+const MOST_AHEAD: Duration = Duration::from_secs(600);
 /// Between two points, at least.
 const APART: Duration = Duration::from_secs(1);
 /// Nor more, however long a step is.

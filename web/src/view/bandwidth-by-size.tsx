@@ -95,7 +95,8 @@ function Picture({ curves, axes, width, pointed }: { curves: BandwidthCurve[]; a
   const rates = rateTicks(axes.top);
   const words = bandwidthTicks(rates);
   const at = curves.flatMap((curve) => [...curve.sizes, ...curve.best]).find((one) => one.from_bytes === pointed)?.bytes;
-  const line = (points: Point[]) => points.map((one, i) => `${i === 0 ? "M" : "L"}${x(one.bytes).toFixed(1)} ${y(one.busBytesPerS).toFixed(1)}`).join("");
+  // One alone has no line: a dash.
+  const line = (points: Point[]) => points.length === 1 ? `M${(x(points[0]!.bytes) - 5).toFixed(1)} ${y(points[0]!.busBytesPerS).toFixed(1)}h10` : points.map((one, i) => `${i === 0 ? "M" : "L"}${x(one.bytes).toFixed(1)} ${y(one.busBytesPerS).toFixed(1)}`).join("");
   return (
     <svg width={width} height={HEIGHT_PX} viewBox={`0 0 ${width} ${HEIGHT_PX}`} aria-hidden="true">
       {rates.map((rate, i) => (

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::Level;
 
-use super::scene::{Communicator, Member, MemberState};
+use super::scene::{Communicator, Link, Member, MemberState};
 use super::sight::Sight;
 
 /// What is kept of each communicator in which something is sent over the network, by its id.
@@ -81,7 +81,8 @@ impl Sent {
     pub(super) fn shares(&self, of: &Communicator<'_>) -> Option<Vec<Share>> {
         let known = self.0.get(of.id)?;
         let [Some(before), Some(rest)] = &known.rests else { return None };
-        let usual: Vec<u64> = rest.bytes.iter().zip(&before.bytes).map(|(at, before)| at - before).collect();
+        let usual: Vec<u64> =
+            rest.bytes.iter().zip(&before.bytes).map(|(at, before)| at.saturating_sub(*before)).collect();
         let most = usual.iter().copied().max()?;
         let is_alike = |usual: u64| usual == 0 || most - usual <= most / ALIKE;
         if most == 0 || !usual.iter().all(|usual| is_alike(*usual)) {
@@ -91,7 +92,10 @@ impl Sent {
         let sends = shares.filter(|((_, usual), _)| **usual > 0);
         Some(
             sends
-                .map(|(((member, rest), _), place)| Share { place, bytes: in_calls(member) - rest })
+                .map(|(((member, rest), _), place)| Share {
+                    place,
+                    bytes: in_calls(member).saturating_sub(*rest),
+                })
                 .collect(),
         )
     }
@@ -107,7 +111,7 @@ impl Known {
             self.newest.resize(of.members.len(), Newest { bytes: 0, since: now });
         }
         for (newest, member) in self.newest.iter_mut().zip(&of.members) {
-            let bytes = member.links.iter().map(|link| link.sent_bytes).sum();
+            let bytes = sum(member, |link| link.sent_bytes);
             if newest.bytes != bytes {
                 *newest = Newest { bytes, since: now };
             }
@@ -136,7 +140,12 @@ fn at_rest(sight: &Sight<'_, '_>, of: &Communicator<'_>) -> Option<u64> {
 }
 
 fn in_calls(member: &Member<'_>) -> u64 {
-    member.links.iter().map(|link| link.sent_in_calls).sum()
+    sum(member, |link| link.sent_in_calls)
+}
+
+/// Over all links of a rank. What agents tell may be anything.
+pub(super) fn sum(member: &Member<'_>, of: fn(&Link) -> u64) -> u64 {
+    member.links.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Hops are alike whose bytes differ by less than this part: channels do not divide every call evenly.

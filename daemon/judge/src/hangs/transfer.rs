@@ -11,7 +11,7 @@ use super::places::{Place, Waiter};
 use super::scene::{Life, Member};
 use super::settings::Settings;
 use super::verdict::Judgement;
-use super::{device, files, waiting, words};
+use super::{device, files, sent, waiting, words};
 
 /// Judges a full place whose calls agree.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>, place: u32) {
@@ -120,8 +120,10 @@ fn blame(
 ) {
     let sight = case.sight;
     let process = |rank: u32| Some(sight.member(communicator, sight.by_rank(communicator, rank)?).process);
-    let doing =
-        [(from, format!("has sent least, to rank {to}")), (to, format!("gets nothing from rank {from}"))];
+    let doing = [
+        (from, format!("gets nothing through to rank {to}")),
+        (to, format!("gets nothing from rank {from}")),
+    ];
     let culprits: Vec<(u32, Option<u32>, String)> =
         doing.into_iter().filter_map(|(rank, doing)| Some((process(rank)?, Some(rank), doing))).collect();
     let names: Vec<String> =
@@ -172,7 +174,15 @@ impl Progress {
         match shares.as_slice() {
             [least, next, ..] if least.bytes < next.bytes => {
                 let member = &of.members[least.place as usize];
-                next_of(member).map_or(Self::NotComparable, |to| Self::Ends(member.rank, to))
+                // Whose sends the kernel takes but does not get away has sent as much as it got; who gets nothing has sent least.
+                let starves = of
+                    .members
+                    .iter()
+                    .find(|from| from.next_in_ring == Some(member.rank) && from.sends_by_socket);
+                match starves {
+                    Some(from) => Self::Ends(from.rank, member.rank),
+                    None => next_of(member).map_or(Self::NotComparable, |to| Self::Ends(member.rank, to)),
+                }
             }
             _ => Self::Even,
         }
@@ -232,7 +242,7 @@ fn sent_by_hop(case: &Case<'_, '_, '_>, communicator: u32) -> Option<Detail> {
         }
         None => {
             let senders = of.members.iter().filter(|member| !member.links.is_empty());
-            senders.map(|member| (member.links.iter().map(|link| link.sent_bytes).sum(), member)).collect()
+            senders.map(|member| (sent::sum(member, |link| link.sent_bytes), member)).collect()
         }
     };
     sent.sort_by_key(|(bytes, member)| (*bytes, member.rank));

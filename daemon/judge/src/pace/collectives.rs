@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{Job, Model, real};
+use ringscope_model::{Job, Model, Name, real};
 
 use super::links::Links;
 use super::nics::{Hardware, Known};
@@ -53,22 +53,22 @@ impl Collectives {
         now < self.detail.until
     }
 
-    /// Looks at them. `passed`: since the last look.
+    /// Looks at them. `is_explained`: somebody is slow. `passed`: since the last look.
     pub(super) fn look(
         &mut self,
         model: &Model,
-        job: &Job,
-        (scene, hardware): (&Scene<'_>, &Hardware<'_>),
+        (name, job): (&Name, &Job),
+        (scene, hardware, is_explained): (&Scene<'_>, &Hardware<'_>, bool),
         (passed, now): (Duration, Timestamp),
     ) -> Vec<Judgement> {
         let known = Known { model, hardware };
         let mut judgements = Vec::new();
-        let slowdown = self.past.look(scene, now);
+        let slowdown = self.past.look(scene, is_explained, now);
         let cost = slowdown.map(|slow| self.cost(slow, scene.n_processes, passed));
         match slowdown.zip(cost) {
             Some((slow, cost)) => {
                 let ails = known.ails_of(job, slow.since);
-                judgements.push(words::slowdown(&slow, cost, &ails, scene.n_processes));
+                judgements.push(words::slowdown(name, &slow, cost, &ails, scene.n_processes));
                 self.told = ails.into_iter().map(|(host, ail)| Fault::told(host, ail)).collect();
             }
             None => {

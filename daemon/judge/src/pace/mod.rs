@@ -187,7 +187,8 @@ impl Paces {
             judgements.push(words::judgement(model, &held.slow, held.began, held.cost(), scene.n_processes));
         }
         self.wanted.truncate(WANTED_MAX);
-        judgements.extend(watched.collectives.look(model, job, (&scene, hardware), (passed, now)));
+        let seen = (&scene, hardware, !judgements.is_empty());
+        judgements.extend(watched.collectives.look(model, (name, job), seen, (passed, now)));
         let small = watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now));
         let told = small.map(|(small, began, cost)| words::too_small(small, began, cost, scene.n_processes));
         judgements.extend(told);

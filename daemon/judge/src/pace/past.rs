@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
+use ringscope_model::real;
 
 use super::outliers::quantiles;
-use super::scene::Scene;
+use super::scene::{Rank, Scene};
 
 /// What a job's collectives took per step, look by look.
 #[derive(Debug, Default)]
@@ -23,8 +24,9 @@ pub(super) struct Past {
     since: Option<Timestamp>,
     /// What the last look found.
     fires: Option<Slowdown>,
-    /// Looks since it seems to be another job.
+    /// Looks since it seems to be another job, and since it is as fast as usual again.
     other: usize,
+    calm: usize,
 }
 
 /// A job that is slower than it was.
@@ -39,9 +41,41 @@ pub(super) struct Slowdown {
     pub(super) has_steps: bool,
 }
 
+/// What collectives of a class take now.
+struct Measure {
+    takes_s: f64,
+    step: Duration,
+    /// By how much that may differ by chance.
+    chance_s: f64,
+}
+
+impl Measure {
+    fn of(class: &[Rank<'_>]) -> Option<Self> {
+        // Who comes last changes from step to step where own times are uneven: of few steps each rank has waited in one.
+        let first = &class.first()?.measured;
+        let per_part = first.n_steps / real(first.parts.len().max(1) as u64);
+        let n_parts = (2..=MOST_PARTS).find(|n| real(*n as u64) * per_part >= FEWEST_STEPS)?;
+        let of_rank = class.iter().map(|rank| {
+            let (own, step) = rank.measured.newest(n_parts)?;
+            Some((step.as_secs_f64() * (1.0 - own), step))
+        });
+        let (takes_s, step) = of_rank.flatten().min_by(|one, other| one.0.total_cmp(&other.0))?;
+        let spreads = class.iter().map(|rank| rank.measured.spread.as_secs_f64()).collect();
+        let [spread_s] = quantiles(spreads, [50]);
+        let chance_s = SURE * spread_s / (real(n_parts as u64) * per_part).max(1.0).sqrt();
+        Some(Self { takes_s, step, chance_s })
+    }
+}
+
 impl Past {
-    /// Takes a look at a job; what is slower than it was.
-    pub(super) fn look(&mut self, scene: &Scene<'_>, now: Timestamp) -> Option<Slowdown> {
+    /// Takes a look at a job; what is slower than it was. `is_explained`: somebody is slow, for whom the others wait now and then in the
+    /// middle of a collective as well, so that nothing can be said of it.
+    pub(super) fn look(&mut self, scene: &Scene<'_>, is_explained: bool, now: Timestamp) -> Option<Slowdown> {
+        if is_explained {
+            (self.fires, self.since) = (None, None);
+            self.newest_s.clear();
+            return None;
+        }
         let class =
             scene.classes.iter().reduce(|most, class| if class.len() > most.len() { class } else { most });
         let class = class.filter(|class| class.len() > 1)?;
@@ -62,11 +96,7 @@ impl Past {
             let (operations_per_step, n_ranks) = (first.operations_per_step, scene.n_processes);
             *self = Self { operations_per_step, n_ranks, bytes, ..Self::default() };
         }
-        let of_rank = class.iter().map(|rank| {
-            let (own, step) = rank.measured.newest(PARTS)?;
-            Some((step.as_secs_f64() * (1.0 - own), step))
-        });
-        let (takes_s, step) = of_rank.flatten().min_by(|one, other| one.0.total_cmp(&other.0))?;
+        let Measure { takes_s, step, chance_s } = Measure::of(class)?;
         self.newest_s.push_back(takes_s);
         if self.newest_s.len() > LOOKS {
             self.newest_s.pop_front();
@@ -78,14 +108,20 @@ impl Past {
         let [took_s, often_s, seldom_s] = quantiles(self.usual_s.iter().copied().collect(), [50, 75, 90]);
         let [least_s, median_s] = quantiles(self.newest_s.iter().copied().collect(), [0, 50]);
         let longer_s = median_s - took_s;
-        let is_longer = median_s > seldom_s.max(LONGER * took_s) && longer_s > LEAST * step.as_secs_f64();
+        let least_longer_s = chance_s.max(LEAST * step.as_secs_f64());
+        let is_longer = median_s > seldom_s.max(LONGER * took_s) && longer_s > least_longer_s;
         if takes_s > seldom_s {
             self.since = self.since.or(Some(now));
         } else if self.fires.is_none() {
             self.since = None;
         }
-        self.fires = None;
         if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
+            // It may be so again at the next look.
+            if self.fires.is_some() && self.calm < CALM_LOOKS {
+                self.calm += 1;
+                return self.fires;
+            }
+            self.fires = None;
             if takes_s <= LONGER * took_s {
                 self.usual_s.push_back(takes_s);
                 if self.usual_s.len() > MOST_USUAL {
@@ -94,6 +130,7 @@ impl Past {
             }
             return None;
         }
+        self.calm = 0;
         self.fires = Some(Slowdown {
             takes: Duration::try_from_secs_f64(median_s).ok()?,
             took: Duration::try_from_secs_f64(took_s).ok()?,
@@ -110,10 +147,13 @@ pub(super) fn least_own(scene: &Scene<'_>) -> f64 {
     scene.classes.iter().flatten().map(|rank| rank.measured.own).fold(1.0, f64::min)
 }
 
-/// Newest parts of the window that are looked at.
-const PARTS: usize = 2;
-/// All of so many looks have to show it.
-const LOOKS: usize = 6;
+/// Newest parts of the window that are looked at, at most, and steps in them, at least.
+const MOST_PARTS: usize = 16;
+const FEWEST_STEPS: f64 = 12.0;
+/// All of so many looks have to show it: a rank that has begun to be slow is found before.
+const LOOKS: usize = 12;
+/// After so many without it, it is over.
+const CALM_LOOKS: usize = 8;
 /// Looks that say what is usual, at least and at most: five minutes, of large jobs more.
 const FEWEST_USUAL: usize = 12;
 const MOST_USUAL: usize = 300;
@@ -125,5 +165,7 @@ const OTHER_BYTES: f64 = 0.15;
 const USUAL_AFTER: Duration = Duration::from_secs(3600);
 /// By the median so many times as long as it was, and longer than nearly all that was usual ...
 const LONGER: f64 = 1.2;
+/// So many standard deviations of an own time's mean are no chance.
+const SURE: f64 = 2.5;
 /// ... and by so much of the step.
 const LEAST: f64 = 0.08;

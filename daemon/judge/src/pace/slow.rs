@@ -143,6 +143,10 @@ impl<'c, 'm> Class<'c, 'm> {
             }
         }
         slow.retain(|slow| slow.share >= LEAST_COST);
+        // They are compared with those who are not slow.
+        let n_slow = slow.iter().map(|slow| slow.processes.len()).sum::<usize>();
+        let n_like = self.ranks.len().saturating_sub(n_slow).max(1);
+        slow.iter_mut().for_each(|slow| slow.n_like = n_like);
         slow
     }
 
@@ -189,7 +193,11 @@ impl<'c, 'm> Class<'c, 'm> {
         let excess = rank.measured.excess(&self.parts).take(n).sum::<f64>() / real(n as u64);
         let usual = self.parts.iter().take(n).sum::<f64>() / real(n as u64);
         let (step, _) = rank.measured.of_late(n);
-        let share = (excess - self.by_chance(step)).clamp(0.0, 1.0);
+        // The means of so few steps differ by chance too.
+        let n_steps = rank.measured.n_steps * real(n as u64) / real(rank.measured.parts.len().max(1) as u64);
+        let chance_s = SURE * self.spread_s * (2.0 / n_steps.max(1.0)).sqrt();
+        let is_chance = excess * step.as_secs_f64() < chance_s;
+        let share = if is_chance { 0.0 } else { (excess - self.by_chance(step)).clamp(0.0, 1.0) };
         let more_work = self.more_work(rank);
         let kind = if more_work.is_some() { FindingKind::UnevenWork } else { FindingKind::ComputeStraggler };
         Slow {
@@ -311,6 +319,8 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     })
 }
 
+/// So many standard deviations of a difference are no chance: many ranks are looked at, and often.
+const SURE: f64 = 4.0;
 /// Share of the job's time from which on somebody counts as slow.
 const LEAST: f64 = 0.06;
 /// Who is slow in every step is so in most parts of the window.

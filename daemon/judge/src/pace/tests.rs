@@ -91,6 +91,9 @@ impl Stage {
                 let mut sorted = recent[recent.len().saturating_sub(64)..].to_vec();
                 sorted.sort_unstable();
                 let usual_ms = sorted[sorted.len() / 2];
+                let mut apart: Vec<u64> = sorted.iter().map(|own_ms| own_ms.abs_diff(usual_ms)).collect();
+                apart.sort_unstable();
+                told.step_spread_ns = apart[apart.len() / 2] * 1_480_000;
                 if recent.len() > 5 && own_ms > 2 * usual_ms {
                     let longer_ns = (own_ms - usual_ms) * 1_000_000;
                     let began_at_ns = at(0).0 + self.now_ms * 1_000_000;
@@ -221,6 +224,40 @@ fn a_pause_every_so_many_steps_is_told_with_its_period() {
         finding.message
     );
     cost_is_about(&finding, 70.0);
+}
+
+/// Sequences of other lengths in each batch: over few long steps the means differ by chance.
+#[test]
+fn uneven_batches_of_long_steps_accuse_nobody() {
+    for seed in 1..=20_u64 {
+        let random = move |rank: u32, step: u64| {
+            let mixed = (step * 64 + u64::from(rank) + seed * 1_000_003).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+        };
+        let mut stage =
+            Stage::new(&[("a", 1, 2), ("b", 1, 2)], move |rank, step| 700 + random(rank, step) % 600);
+        stage.is_calm_for(90);
+    }
+    // The same with one that is slow indeed.
+    let mut stage = Stage::new(&FOUR, |rank, step| {
+        1_000 + 7 * (step * 31 + u64::from(rank) * 17) % 50 + if rank == 1 { 250 } else { 0 }
+    });
+    let (_, finding) = stage.first(60).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(1)));
+}
+
+/// Others wait for it in the middle of their collectives as well.
+#[test]
+fn while_a_rank_is_slow_nothing_is_said_of_the_collectives() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 40 + if rank == 2 && step >= 600 { 40 } else { 0 });
+    stage.transfer = Box::new(|step| if step >= 620 { 60 } else { 30 });
+    stage.is_calm_for(42);
+    let found: Vec<FindingKind> =
+        (0..60).flat_map(|_| stage.second()).map(|finding| finding.finding).collect();
+    assert!(
+        !found.is_empty() && found.iter().all(|kind| *kind == FindingKind::ComputeStraggler),
+        "{found:?}"
+    );
 }
 
 /// A checkpoint a minute, as of a long job.

@@ -58,13 +58,19 @@ pub(super) fn judgement(
 }
 
 /// The finding about a job that is slower than it was, with what began to be wrong with its NICs then, host by host.
-pub(super) fn slowdown(slow: &Slowdown, cost: Cost, ails: &[(Name, Ail)], n_processes: usize) -> Judgement {
+pub(super) fn slowdown(
+    job: &Name,
+    slow: &Slowdown,
+    cost: Cost,
+    ails: &[(Name, Ail)],
+    n_processes: usize,
+) -> Judgement {
     let step = if slow.has_steps { "step" } else { "call" };
     let why: Vec<String> =
         ails.iter().map(|(host, ail)| format!("{} of {host}: {}", ail.nic, ail.words)).collect();
     let because = why.first().map(|why| format!("; {why}")).unwrap_or_default();
     let message = format!(
-        "Collectives take {} of each {step}, they took {} until {}: {:.0} % of the job's time{because}",
+        "Collectives of {job} take {} of each {step}, they took {} until {}: {:.0} % of the job's time{because}",
         time(slow.takes),
         time(slow.took),
         clock(slow.since),

@@ -225,9 +225,9 @@ fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
             plural(usize::try_from(kept.unreadable_rows).unwrap_or(usize::MAX), "row")
         ));
     }
-    if !kept.findings.is_empty() {
+    if !kept.findings.is_empty() || !kept.incidents.is_empty() {
         lacks.push(
-            "Findings are told in their latest words, and as if they had held without a pause from their first time to their last."
+            "Findings and incidents are told in their latest words, and as if they had held without a pause from their first time to their last."
                 .to_owned(),
         );
     }

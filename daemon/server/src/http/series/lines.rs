@@ -105,7 +105,7 @@ impl Lines {
         self.key.clear();
         let _ = write!(self.key, "{}\0{}\0{}", point.id, point.host, point.kind);
         let Some(series) = self.series.get_mut(&self.key) else { return self.begin(point) };
-        let mut grown = point.value - series.value;
+        let mut grown = point.value.saturating_sub(series.value);
         if self.shape.how == How::Rate {
             // Counters begin anew where a process was forgotten; that is no traffic.
             grown = grown.max(0);
