@@ -227,8 +227,6 @@ pub struct Member<'a> {
     pub links: Cow<'a, [Link]>,
     /// The rank after it in the ring of the first channel. Absent: not known.
     pub next_in_ring: Option<u32>,
-    /// Whether it sends to that one over sockets, where sent is what the kernel has taken, arrived or not.
-    pub sends_by_socket: bool,
     /// What the library said last that was an error.
     pub error: Option<CommError<'a>>,
     /// WARN lines of the library's log that name it: (file, line, text), newest last. Only on suspicion.

@@ -120,10 +120,8 @@ fn blame(
 ) {
     let sight = case.sight;
     let process = |rank: u32| Some(sight.member(communicator, sight.by_rank(communicator, rank)?).process);
-    let doing = [
-        (from, format!("gets nothing through to rank {to}")),
-        (to, format!("gets nothing from rank {from}")),
-    ];
+    let doing =
+        [(from, format!("has sent least, to rank {to}")), (to, format!("gets nothing from rank {from}"))];
     let culprits: Vec<(u32, Option<u32>, String)> =
         doing.into_iter().filter_map(|(rank, doing)| Some((process(rank)?, Some(rank), doing))).collect();
     let names: Vec<String> =
@@ -174,15 +172,7 @@ impl Progress {
         match shares.as_slice() {
             [least, next, ..] if least.bytes < next.bytes => {
                 let member = &of.members[least.place as usize];
-                // Whose sends the kernel takes but does not get away has sent as much as it got; who gets nothing has sent least.
-                let starves = of
-                    .members
-                    .iter()
-                    .find(|from| from.next_in_ring == Some(member.rank) && from.sends_by_socket);
-                match starves {
-                    Some(from) => Self::Ends(from.rank, member.rank),
-                    None => next_of(member).map_or(Self::NotComparable, |to| Self::Ends(member.rank, to)),
-                }
+                next_of(member).map_or(Self::NotComparable, |to| Self::Ends(member.rank, to))
             }
             _ => Self::Even,
         }

@@ -55,7 +55,6 @@ pub(super) fn tell<'a>(
         links: Cow::Owned(links(local)),
         transfers: (rank.process.state() != ProcessState::Imported).then(|| transfers(local)),
         next_in_ring: facts.rings.values().next().map(|place| place.next),
-        sends_by_socket: facts.rings.values().next().is_some_and(|place| place.transport.starts_with(SOCKET)),
         error: facts.error.as_ref().map(|error| CommError {
             code: error.code,
             function: Cow::Borrowed(&*error.function),
@@ -185,6 +184,3 @@ pub(super) fn index(place: usize) -> u32 {
 
 /// Completed operations of one rank that are told: several times what it has under way at once.
 const HISTORY_TOLD: usize = 64;
-
-/// What NCCL calls the transport of sockets begins with this.
-const SOCKET: &str = "NET/Socket";

@@ -122,7 +122,6 @@ impl World {
                 calls: Some(Calls { made: 60, hash: 60 }),
                 last_completed: Some(last),
                 next_in_ring: Some((rank + 1) % u32::try_from(processes.len()).unwrap()),
-                sends_by_socket: false,
                 ..Member::default()
             }
         });
