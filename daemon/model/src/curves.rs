@@ -144,8 +144,12 @@ impl OfSize {
         self.newest.push_back(timed);
         if self.n.is_multiple_of(LOOK_EVERY) {
             let faster = |one: &Timed, other: &Timed| one.bytes_per_s().total_cmp(&other.bytes_per_s());
-            self.best =
-                self.best.into_iter().chain(median(self.newest.iter().rev().take(BEST_OF))).max_by(faster);
+            // Where the last call is not known, an operation may have been over before it, but for the last bytes.
+            let aligned: Vec<&Timed> =
+                self.newest.iter().rev().filter(|timed| timed.is_aligned).take(BEST_OF).collect();
+            if aligned.len() == BEST_OF {
+                self.best = self.best.into_iter().chain(median(aligned.into_iter())).max_by(faster);
+            }
         }
     }
 
@@ -167,7 +171,7 @@ impl OfSize {
         median(self.newest.iter())
     }
 
-    /// The same of those eight in a row that were the fastest. `None`: there were not as many.
+    /// The same of those eight in a row that were the fastest, of those that were timed by the clocks. `None`: there were not as many.
     #[must_use]
     pub fn best(&self) -> Option<Timed> {
         self.best

@@ -55,8 +55,8 @@ fn best(alike: &[(CommunicatorId, &Curve)]) -> BTreeMap<(Primitive, u32), (Commu
     let mut best: BTreeMap<(Primitive, u32), (CommunicatorId, Timed)> = BTreeMap::new();
     for (comm, curve) in alike {
         for (primitive, log2, size) in curve.sizes() {
-            // In the mean: a single one may have been over before its last rank called, but for the last bytes.
-            let Some(timed) = size.mean() else { continue };
+            let of_all = || size.mean().filter(|_| size.n() >= FEWEST);
+            let Some(timed) = size.best().or_else(of_all) else { continue };
             let rank = |comm: CommunicatorId, timed: Timed| (timed.bytes_per_s(), std::cmp::Reverse(comm));
             let known = best.entry((primitive, log2)).or_insert((*comm, timed));
             if rank(*comm, timed) > rank(known.0, known.1) {
@@ -125,6 +125,9 @@ fn lacks(model: &Model, known: &Communicator, curves: &[BandwidthCurve], n_like:
     );
     lacks
 }
+
+/// Operations that make a best, where the clocks have timed too few: the mean of them.
+const FEWEST: u64 = 8;
 
 #[cfg(test)]
 mod tests;
