@@ -176,7 +176,8 @@ impl Process {
         let is_raised = snapshot.control == CONTROL_RAISED;
         self.operations.tell_by_device(snapshot.level >= LEVEL_CHANNELS && !is_raised);
         self.operations.know(&snapshot.communicators);
-        self.operations.tell_all(snapshot.level >= LEVEL_CHANNELS, now.monotonic);
+        // Where nobody but the daemon's judge asked for more, it is for the links: to tell each operation would cost most of it.
+        self.operations.tell_all(snapshot.level >= LEVEL_CHANNELS && !is_raised, now.monotonic);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
         let (over, open, is_whole) = self.operations.take_spans();
         let read_ns = clock.wall_ns(ticks_of(&snapshot, now));
