@@ -982,7 +982,7 @@ export type Past = {
 export type PastCommunicator = {
   /** Lowest init channel count of all ranks. Absent: not known. */
   base: number | null;
-  /** Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded. */
+  /** Completed bytes per second over the 20 seconds around it, or over two minutes where it is more than an hour ago. Absent: nothing was recorded. */
   completed_bytes_per_s: number | null;
   /** When the first rank called its init. */
   created: string;
@@ -1004,7 +1004,7 @@ export type PastCommunicator = {
 
 /** A host at that moment. */
 export type PastHost = {
-  /** Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded. */
+  /** Completed bytes per second over the 20 seconds around it, or over two minutes where it is more than an hour ago. Absent: nothing was recorded. */
   completed_bytes_per_s: number | null;
   /** Final channels there. */
   final_channels: number | null;

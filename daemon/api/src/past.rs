@@ -45,7 +45,8 @@ pub struct PastHost {
     /// Final channels there.
     #[schema(required = true)]
     pub final_channels: Option<u32>,
-    /// Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded.
+    /// Completed bytes per second over the 20 seconds around it, or over two minutes where it is more than an hour ago. Absent:
+    /// nothing was recorded.
     #[schema(required = true)]
     pub completed_bytes_per_s: Option<f64>,
 }
@@ -78,7 +79,8 @@ pub struct PastCommunicator {
     /// Agreed channel count. Absent: not known, or the ranks disagree.
     #[schema(required = true)]
     pub final_channels: Option<u32>,
-    /// Completed bytes per second over the 20 seconds around it. Absent: nothing was recorded.
+    /// Completed bytes per second over the 20 seconds around it, or over two minutes where it is more than an hour ago. Absent:
+    /// nothing was recorded.
     #[schema(required = true)]
     pub completed_bytes_per_s: Option<f64>,
 }

@@ -50,7 +50,7 @@ pub(super) fn held_back(look: &Look) -> Option<String> {
 pub(super) fn stopped(look: &Look) -> Option<f64> {
     let share = f64::from(look.states_stopped) / f64::from(look.states_read.max(1));
     let can_be = look.states_stopped <= look.states_read;
-    (can_be && look.states_read >= FEWEST_STATES && share >= SELDOM).then_some(share.min(1.0))
+    (can_be && look.states_read >= FEWEST_STATES && share >= SELDOM).then_some(share)
 }
 
 /// The threads that tell something, the most telling first, and where each is.

@@ -25,7 +25,7 @@ pub struct LookArgs {
     /// When it started, so that no other is looked at
     #[arg(long)]
     start_ticks: u64,
-    /// Read its state for a second too: how much of the time it is stopped
+    /// Read its state for a second and a half too: how much of the time it is stopped
     #[arg(long)]
     watch: bool,
     /// Where the kernel shows its cgroups

@@ -56,7 +56,7 @@ pub(super) struct Asked {
     pub(super) process: String,
     /// Inquiry.id.
     pub(super) inquiry: String,
-    /// Whether to read its state for a second too.
+    /// Whether to read its state for a second and a half too.
     pub(super) watch: bool,
     /// The process as this agent knows it; `None` if it does not.
     pub(super) pid: Option<Pid>,

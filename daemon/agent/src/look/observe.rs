@@ -26,7 +26,7 @@ const WATCHED: Duration = Duration::from_millis(1_500);
 const MAX_SUBJECTS: usize = 64;
 
 /// Looks, and gives what it has whenever it has more: what comes later may take long, or not come at all.
-/// `watch`: its state for a second too.
+/// `watch`: its state for a second and a half too.
 pub(super) fn observe(pid: Pid, cgroups: &Path, watch: bool, mut give: impl FnMut(&Look)) {
     let mut look = Look { at_ns: clock::now().0, ..Look::default() };
     let Some(mut threads) = threads(pid, &mut look) else {
