@@ -61,7 +61,7 @@ pub(crate) struct Engine {
     /// Only healthy jobs, one after another for so many minutes
     #[arg(long, value_name = "MINUTES")]
     pub(crate) healthy: Option<u64>,
-    /// Only what it costs a healthy job that each of its network steps is asked for: so many times with and without, in turns
+    /// Only what it costs a healthy job that the daemon asks for each of its network steps: so many jobs, each with and without
     #[arg(long, value_name = "ROUNDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) detail: Option<u32>,
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ringscope_api::{Finding, Incident, LevelChoice};
+use ringscope_api::{Finding, Incident, JobLevel};
 use ringscope_daemon::client::Client;
 
 use crate::sending;
@@ -69,9 +69,9 @@ impl Daemon {
         self.client.list(&path).await.map_err(|error| self.with_log(&error))
     }
 
-    /// Wishes for a level in a job.
-    pub(crate) async fn wish_level(&self, job: &str, level: LevelChoice) -> Result<(), String> {
-        self.client.wish_level(job, level).await.map(drop).map_err(|error| self.with_log(&error))
+    /// What the processes of a job are asked for.
+    pub(crate) async fn level(&self, job: &str) -> Result<JobLevel, String> {
+        self.client.level(job).await.map_err(|error| self.with_log(&error))
     }
 
     /// An error, and what the daemon said last.
