@@ -65,14 +65,15 @@ const DEMO = {
 
   async "looking back shows what the database kept; a time before all of it says so"({ open, url }) {
     const found = await eventually("the demo finds its degraded host", async () => (await json(url, "/api/v1/findings?state=firing&limit=1000")).items.find((one) => one.host === DEGRADED && one.severity !== "info"));
-    // It may have begun before a communicator was made, or before the ranks told their rings: then no ring is to be drawn of that moment.
-    const then = await eventually("the database has a moment of it with rings", async () => {
-      const now = Date.now();
-      const { findings, communicators } = await json(url, `/api/v1/past?at=${now}`);
-      const largest = communicators.toSorted((a, b) => b.n_ranks - a.n_ranks)[0];
-      if (largest === undefined || !findings.some((one) => one.id === found.id)) return undefined;
-      const { rings } = await json(url, `/api/v1/communicators/${largest.id}/rings`);
-      return rings.some((ring) => ring.order.length > 0) ? now : undefined;
+    // It may have begun before the ranks told their rings: a moment at which they have. Who was there then is kept a little later.
+    const then = await eventually("all communicators have rings", async () => {
+      const { items } = await json(url, "/api/v1/communicators?limit=1000");
+      const rings = await Promise.all(items.map((one) => json(url, `/api/v1/communicators/${one.id}/rings`)));
+      return items.length > 0 && rings.every((one) => one.rings.some((ring) => ring.order.length > 0)) ? Date.now() : undefined;
+    });
+    await eventually("the database has it and them", async () => {
+      const { findings, communicators } = await json(url, `/api/v1/past?at=${then}`);
+      return communicators.length > 0 && findings.some((one) => one.id === found.id);
     });
     const page = await open(`#/?at=${new Date(then).toISOString()}`);
     await says(page, ".past-banner", /^As of /);
