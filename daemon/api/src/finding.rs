@@ -96,8 +96,12 @@ pub struct Cost {
     pub seconds_per_step: f64,
     /// Share of the job's time, in percent.
     pub percent: f64,
-    /// Hours of all ranks together since it began.
+    /// Hours of all ranks together since it began. Where several are slow at once each has a part, so that they add up.
     pub rank_hours: f64,
+    /// Seconds that each step gains where only this one is mended, for others are slow at the same time. Absent: nobody else is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub alone_seconds_per_step: Option<f64>,
 }
 
 /// A process that is to blame.
@@ -218,6 +222,8 @@ pub enum FindingKind {
     SlowHost,
     /// A rank is given more bytes or calls than its like. Subject: that rank.
     UnevenWork,
+    /// A rank does other work than the others, as its calls or its program show, and they wait for it. Subject: that rank.
+    OtherWork,
     /// The collectives of a job take longer than they did. Subject: job.
     Slowdown,
     /// A job spends much of its time in collectives of few bytes, of which one larger one would take far less. Subject: job.
@@ -226,7 +232,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -263,6 +269,7 @@ impl FindingKind {
         Self::SlowDevice,
         Self::SlowHost,
         Self::UnevenWork,
+        Self::OtherWork,
         Self::Slowdown,
         Self::TooSmall,
     ];
@@ -276,6 +283,7 @@ impl FindingKind {
                 | Self::SlowDevice
                 | Self::SlowHost
                 | Self::UnevenWork
+                | Self::OtherWork
                 | Self::SlowLink
                 | Self::SlowNic
                 | Self::Congestion
@@ -326,6 +334,7 @@ impl FindingKind {
             Self::TooSmall => "too_small",
             Self::SlowHost => "slow_host",
             Self::UnevenWork => "uneven_work",
+            Self::OtherWork => "other_work",
         }
     }
 }

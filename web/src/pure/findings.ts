@@ -43,6 +43,7 @@ const NAMES = {
   compute_straggler: "Slow rank",
   slow_host: "Slow host",
   uneven_work: "Uneven work",
+  other_work: "Other work",
   slow_link: "Slow link",
   slow_nic: "Slow NIC",
   congestion: "Congestion",

@@ -94,6 +94,7 @@ impl Collectives {
             seconds_per_step: slow.takes.saturating_sub(slow.took).as_secs_f64(),
             percent: slow.share * 100.0,
             rank_hours: self.lost_rank_s / 3600.0,
+            alone_seconds_per_step: None,
         }
     }
 

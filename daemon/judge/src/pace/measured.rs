@@ -12,6 +12,10 @@ use super::habit::{Habit, share};
 pub(super) struct Measured {
     /// Its own time as a share of all, without what long steps took longer: from 0 to 1.
     pub(super) own: f64,
+    /// The same over the time before the window, as far back as is known. `None`: that is too short to say.
+    pub(super) earlier: Option<f64>,
+    /// Operations since the oldest moment that is known.
+    pub(super) n_known: u64,
     /// The window part by part, oldest first, long steps included.
     pub(super) parts: Vec<Part>,
     /// Its long steps of the last half minute, and of the last minutes.
@@ -43,6 +47,8 @@ pub(super) struct Part {
     pub(super) own: f64,
     /// Operations per second.
     pub(super) operations: f64,
+    /// Operations from the oldest moment that is known until it began.
+    pub(super) n_before: u64,
 }
 
 impl Measured {
@@ -66,6 +72,10 @@ impl Measured {
         if span < SHORTEST_WINDOW || steps(first, newest) < FEWEST_STEPS {
             return None;
         }
+        let oldest_known = pace.oldest().unwrap_or(oldest);
+        let before = covered(oldest_known, first);
+        let is_enough = before >= SHORTEST_WINDOW && steps(oldest_known, first) >= FEWEST_STEPS;
+        let earlier = is_enough.then(|| share(first.own.saturating_sub(oldest_known.own), before));
         let long_in = pace.long_steps().filter(|step| step.operation >= first.operations);
         let in_long = long_in.map(|step| step.longer).sum::<Duration>().min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
@@ -78,6 +88,7 @@ impl Measured {
             {
                 Some(Part {
                     at: from.at,
+                    n_before: from.operations.saturating_sub(oldest_known.operations),
                     own: share(to.own.saturating_sub(from.own), covered(from, to)),
                     operations: real(to.operations.saturating_sub(from.operations))
                         / covered(from, to).as_secs_f64(),
@@ -87,10 +98,11 @@ impl Measured {
         });
         Some(Self {
             own: share(own, span),
+            earlier,
+            n_known: newest.operations.saturating_sub(oldest_known.operations),
             parts: parts.collect(),
             spread: pace.spread(),
-            habits: [oldest, pace.oldest().unwrap_or(oldest)]
-                .map(|from| Habit::of(pace, from, newest, per_step)),
+            habits: [oldest, oldest_known].map(|from| Habit::of(pace, from, newest, per_step)),
             step,
             n_steps: steps(first, newest),
             has_steps: pace.operations_per_step() > 0,

@@ -12,6 +12,7 @@ mod measured;
 mod nics;
 mod outliers;
 mod past;
+mod roles;
 mod scene;
 mod shared;
 mod slow;
@@ -160,16 +161,17 @@ impl Paces {
             let devices = Devices::of(model, &scene);
             all_slow.iter_mut().for_each(|slow| devices.explain(slow, now));
         }
-        for slow in all_slow {
+        for mut slow in all_slow {
             let n_processes = real(scene.n_processes as u64);
             match watched.held.get_mut(&slow.subject) {
                 Some(held) => {
-                    held.rank_seconds += slow.share * passed.as_secs_f64() * n_processes;
+                    held.rank_seconds += slow.part() * passed.as_secs_f64() * n_processes;
                     held.see(slow, now);
                 }
                 None => {
                     let began = slow.began.unwrap_or(now);
-                    let rank_seconds = slow.share * now.since(began).as_secs_f64() * n_processes;
+                    slow.settle();
+                    let rank_seconds = slow.part() * now.since(began).as_secs_f64() * n_processes;
                     let (subject, asked) = (slow.subject.clone(), (Timestamp(0), 0));
                     let held = Held { slow, began, first: now, last: now, looks: 1, rank_seconds, asked };
                     watched.held.insert(subject, held);
@@ -181,13 +183,14 @@ impl Paces {
         let is_sure = |held: &&mut Held| held.looks >= LOOKS && now.since(held.first) >= SETTLES;
         let mut judgements = Vec::new();
         for held in watched.held.values_mut().filter(is_sure) {
-            if self.look && held.asks(now) {
+            if self.look && held.slow.kind != FindingKind::OtherWork && held.asks(now) {
                 self.wanted.push(Wanted { process: Arc::clone(&held.slow.process), what: Want::Watch });
             }
             judgements.push(words::judgement(model, &held.slow, held.began, held.cost(), scene.n_processes));
         }
         self.wanted.truncate(WANTED_MAX);
-        let seen = (&scene, hardware, !judgements.is_empty());
+        let is_explained = judgements.iter().any(|found| found.kind != FindingKind::OtherWork);
+        let seen = (&scene, hardware, is_explained);
         judgements.extend(watched.collectives.look(model, (name, job), seen, (passed, now)));
         let small = watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now));
         let told = small.map(|(small, began, cost)| words::too_small(small, began, cost, scene.n_processes));
@@ -203,6 +206,9 @@ impl Held {
         if self.slow.kind == FindingKind::ComputeStraggler && before.device.is_some() {
             (self.slow.kind, self.slow.device) = (before.kind, before.device);
         }
+        // What was before is forgotten after some minutes.
+        self.slow.since = before.since;
+        self.slow.settle();
         (self.last, self.looks) = (now, self.looks + 1);
     }
 
@@ -221,6 +227,7 @@ impl Held {
             seconds_per_step: self.slow.lost.as_secs_f64(),
             percent: self.slow.share * 100.0,
             rank_hours: self.rank_seconds / 3600.0,
+            alone_seconds_per_step: self.slow.beside.as_ref().map(|beside| beside.alone.as_secs_f64()),
         }
     }
 }

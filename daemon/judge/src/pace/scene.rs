@@ -23,6 +23,8 @@ pub(super) struct Scene<'m> {
     pub(super) classes: Vec<Vec<Rank<'m>>>,
     /// Processes that live.
     pub(super) n_processes: usize,
+    /// Whether all of them are in one communicator.
+    pub(super) has_world: bool,
 }
 
 impl<'m> Scene<'m> {
@@ -38,6 +40,9 @@ impl<'m> Scene<'m> {
             Some(Rank { process, measured, looked })
         });
         let ranks = of_one_time(ranks.collect());
+        let is_world =
+            |local: &Local| local.facts().is_some_and(|facts| facts.n_ranks as usize >= n_processes);
+        let has_world = ranks.iter().any(|rank| rank.process.locals().any(|(_, local)| is_world(local)));
         let pipes = pipes(&living);
         let classes = if !pipes.is_empty() {
             let across = across_stages(&ranks, &pipes);
@@ -50,7 +55,7 @@ impl<'m> Scene<'m> {
         } else {
             joined(ranks, |_, _| true)
         };
-        Self { classes, n_processes }
+        Self { classes, n_processes, has_world }
     }
 
     /// Whether it is known of most of its processes how they spend their time.

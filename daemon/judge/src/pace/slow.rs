@@ -1,5 +1,6 @@
 //! Who is slow in a scene, how, and what it costs. Pure.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use ringscope_model::{Name, real};
 
 use super::habit::Habit;
 use super::outliers::{Outliers, outliers, quantile};
+use super::roles::{self, Since, Usual};
 use super::scene::{Rank, Scene};
 use crate::seen;
 
@@ -53,6 +55,12 @@ pub(super) struct Slow {
     pub(super) has_steps: bool,
     /// Since when, by our clock, as far back as is known.
     pub(super) began: Option<Timestamp>,
+    /// Whether it was ever as fast as its like.
+    pub(super) since: Since,
+    /// What shows that it does other work, in words that follow its name. Absent: nothing.
+    pub(super) role: Option<String>,
+    /// Of those that are slow at the same time, the slowest: nobody gains before it is mended too. Absent: it is alone.
+    pub(super) beside: Option<Beside>,
     /// How much more work it gets than its like, as in 1.3. Absent: no more.
     pub(super) more_work: Option<f64>,
     /// The share of the time in which somebody stops it, in collectives as well. Absent: not, or not known.
@@ -61,30 +69,73 @@ pub(super) struct Slow {
     pub(super) device: Option<String>,
 }
 
+/// Others that are slow in every step as well.
+#[derive(Clone, Debug)]
+pub(super) struct Beside {
+    /// A process of each of them, by key, the slowest first, and how long each step takes longer by it.
+    pub(super) others: Vec<(Name, Duration)>,
+    /// What a step gains where only this one is mended.
+    pub(super) alone: Duration,
+    /// Its part of what all of them cost together, as a share of the job's time: the parts of all add up to that.
+    pub(super) part: f64,
+}
+
 /// Ranks that do the same work, and what is usual among them.
 struct Class<'c, 'm> {
-    ranks: &'c [Rank<'m>],
+    ranks: Vec<&'c Rank<'m>>,
     /// Own time as a share, in each part of the window, the newest first.
     parts: Vec<f64>,
     /// The same with long steps, over the times of its ranks' habits.
     own_with_longer: [f64; 2],
     /// Standard deviation of the own time of a step, in seconds.
     spread_s: f64,
+    /// Own time as a share, before the window.
+    earlier: f64,
     bytes: f64,
     operations: f64,
     by_host: HashMap<&'c str, usize>,
+    /// Who stands out in it, and what the others do.
+    others: OnceCell<Usual<'m>>,
 }
 
 /// Everybody that is slow, the costliest first.
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
-    let mut slow: Vec<Slow> = scene.classes.iter().flat_map(|ranks| Class::of(ranks).slow()).collect();
+    let classes: Vec<Class<'_, '_>> =
+        scene.classes.iter().map(|ranks| Class::of(ranks.iter().collect())).collect();
+    let mut slow: Vec<Slow> = classes.iter().flat_map(Class::slow).collect();
+    if classes.len() > 1 && scene.has_world {
+        let typical = Class::of(classes.iter().filter_map(Class::typical).collect());
+        slow.extend(typical.other_stages());
+    }
     slow.iter_mut().for_each(Slow::count_stops);
     slow.sort_by(|one, other| other.share.total_cmp(&one.share));
+    share_out(&mut slow);
     slow.truncate(MAX_SLOW);
     slow
 }
 
 impl Slow {
+    /// Who does other work, and did so as long as is known, is no straggler.
+    pub(super) fn settle(&mut self) {
+        let is_blamed_for_its_work = matches!(
+            self.kind,
+            FindingKind::ComputeStraggler | FindingKind::UnevenWork | FindingKind::SlowHost
+        );
+        if is_blamed_for_its_work
+            && self.how == How::Steady
+            && self.stopped.is_none()
+            && self.since != Since::Later
+            && self.role.is_some()
+        {
+            self.kind = FindingKind::OtherWork;
+        }
+    }
+
+    /// Its part of what all that are slow cost together, as a share of the job's time.
+    pub(super) fn part(&self) -> f64 {
+        self.beside.as_ref().map_or(self.share, |beside| beside.part)
+    }
+
     /// All others wait while it is stopped, whatever it was in: its own time has only what was outside of collectives.
     fn count_stops(&mut self) {
         if let Some(stopped) = self.stopped.filter(|stopped| *stopped > self.share && self.share > 0.0) {
@@ -95,28 +146,30 @@ impl Slow {
 }
 
 impl<'c, 'm> Class<'c, 'm> {
-    fn of(ranks: &'c [Rank<'m>]) -> Self {
-        let all = |of: fn(&Rank<'_>) -> f64| ranks.iter().map(of).collect::<Vec<f64>>();
+    fn of(ranks: Vec<&'c Rank<'m>>) -> Self {
+        let all = |of: fn(&Rank<'_>) -> f64| ranks.iter().map(|rank| of(rank)).collect::<Vec<f64>>();
         let n_parts = ranks.iter().map(|rank| rank.measured.parts.len()).max().unwrap_or_default();
         let part = |back: usize| {
-            let own = |rank: &Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
+            let own = |rank: &&Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
             quantile(ranks.iter().filter_map(own).collect(), 25)
         };
         let mut by_host: HashMap<&'c str, usize> = HashMap::new();
-        for host in ranks.iter().filter_map(host_of) {
+        for host in ranks.iter().filter_map(|rank| host_of(rank)) {
             *by_host.entry(host).or_default() += 1;
         }
         Self {
-            ranks,
             parts: (0..n_parts).map(part).collect(),
             own_with_longer: [
                 quantile(all(|rank| rank.measured.habits[0].own), 25),
                 quantile(all(|rank| rank.measured.habits[1].own), 25),
             ],
             spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 50),
+            earlier: quantile(ranks.iter().filter_map(|rank| rank.measured.earlier).collect(), 25),
             bytes: quantile(all(|rank| rank.measured.bytes), 50),
             operations: quantile(all(|rank| rank.measured.operations), 50),
             by_host,
+            others: OnceCell::new(),
+            ranks,
         }
     }
 
@@ -196,6 +249,8 @@ impl<'c, 'm> Class<'c, 'm> {
         // The means of so few steps differ by chance too.
         let n_steps = rank.measured.n_steps * real(n as u64) / real(rank.measured.parts.len().max(1) as u64);
         let chance_s = SURE * self.spread_s * (2.0 / n_steps.max(1.0)).sqrt();
+        let before =
+            rank.measured.earlier.map(|own| own - self.earlier).or_else(|| self.before(rank, n_parts));
         let is_chance = excess * step.as_secs_f64() < chance_s;
         let share = if is_chance { 0.0 } else { (excess - self.by_chance(step)).clamp(0.0, 1.0) };
         let more_work = self.more_work(rank);
@@ -207,9 +262,55 @@ impl<'c, 'm> Class<'c, 'm> {
             share,
             own: (of(step, usual + excess), of(step, usual)),
             began: rank.measured.of_late(n_parts).1,
+            since: roles::since(rank, excess, before),
+            role: self.role(rank),
             more_work,
             ..self.blank(rank)
         }
+    }
+
+    /// By how much it was longer in the parts of the window before the newest `n`. All ranks are slow in their first steps.
+    fn before(&self, rank: &Rank<'_>, n: usize) -> Option<f64> {
+        let first_steps = roles::FIRST_STEPS.saturating_mul(rank.measured.operations_per_step);
+        let parts = rank.measured.excess(&self.parts).zip(rank.measured.parts.iter().rev()).skip(n);
+        let before: Vec<f64> =
+            parts.filter(|(_, part)| part.n_before >= first_steps).map(|(excess, _)| excess).collect();
+        (before.len() >= NEWEST_PARTS).then(|| before.iter().sum::<f64>() / real(before.len() as u64))
+    }
+
+    /// What shows that a rank that stands out does other work than those that do not.
+    fn role(&self, rank: &Rank<'_>) -> Option<String> {
+        let others = self.others.get_or_init(|| {
+            let own: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.own).collect();
+            let apart = outliers(&own, LEAST).map(|found| found.places).unwrap_or_default();
+            let apart: HashSet<usize> = apart.into_iter().collect();
+            let others = self.ranks.iter().enumerate().filter(|(at, _)| !apart.contains(at));
+            Usual::of(others.map(|(_, rank)| rank.process), (self.operations, self.bytes))
+        });
+        others.differs(rank)
+    }
+
+    /// One that stands for all: in the middle.
+    fn typical(&self) -> Option<&'c Rank<'m>> {
+        let mut ranks = self.ranks.clone();
+        ranks.sort_by(|one, other| one.measured.own.total_cmp(&other.measured.own));
+        ranks.get(ranks.len() / 2).copied()
+    }
+
+    /// Of ranks of which each stands for others like it, as a stage of a pipeline: those that all wait for, by design.
+    fn other_stages(&self) -> Vec<Slow> {
+        let own: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.own).collect();
+        let Some(found) = outliers(&own, LEAST) else { return Vec::new() };
+        let ranks = found.places.iter().filter_map(|at| self.ranks.get(*at));
+        let each = ranks.filter_map(|rank| Some(self.one(rank, self.steady_of_late(rank)?)));
+        let as_a_stage = |slow: Slow| Slow {
+            kind: FindingKind::OtherWork,
+            role: slow.role.or(Some(A_STAGE.to_owned())),
+            n_like: self.ranks.len() - found.places.len(),
+            ..slow
+        };
+        let is_so = |slow: &Slow| slow.since != Since::Later && slow.share >= LEAST_COST;
+        each.filter(is_so).map(as_a_stage).collect()
     }
 
     /// Where own times differ from step to step by chance, the step waits for whoever comes last, slow rank or not: by how much longer
@@ -262,6 +363,9 @@ impl<'c, 'm> Class<'c, 'm> {
             own: (Duration::ZERO, Duration::ZERO),
             has_steps: rank.measured.has_steps,
             began: None,
+            since: Since::Later,
+            role: None,
+            beside: None,
             more_work: None,
             stopped: self.stopped(rank),
             device: None,
@@ -287,6 +391,28 @@ impl<'c, 'm> Class<'c, 'm> {
     }
 }
 
+/// Who is slow in every step is waited for by all others, the other slow ones too: to mend one of them gains what it takes longer than
+/// the next one. `slow`: the costliest first.
+fn share_out(slow: &mut [Slow]) {
+    // Stops come at any time, so that they add up.
+    let is_such = |slow: &&Slow| slow.how == How::Steady && slow.stopped.is_none();
+    let all: Vec<(Name, Duration, f64)> =
+        slow.iter().filter(is_such).map(|slow| (slow.process.clone(), slow.lost, slow.share)).collect();
+    if all.len() < 2 {
+        return;
+    }
+    let next = |at: usize| all.get(at + 1).map_or((Duration::ZERO, 0.0), |(_, lost, share)| (*lost, *share));
+    for (at, slow) in slow.iter_mut().filter(|slow| is_such(&&**slow)).enumerate() {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != at);
+        let others = others.map(|(_, (process, lost, _))| (process.clone(), *lost)).collect();
+        let alone = if at == 0 { slow.lost.saturating_sub(next(at).0) } else { Duration::ZERO };
+        // What each costs more than the next one is shared by all that cost at least as much.
+        let steps = all.iter().enumerate().skip(at);
+        let part = steps.map(|(at, (.., share))| (share - next(at).1).max(0.0) / real(at as u64 + 1)).sum();
+        slow.beside = Some(Beside { others, alone, part });
+    }
+}
+
 fn host_of<'r>(rank: &'r Rank<'_>) -> Option<&'r str> {
     rank.process.identity().map(|identity| &*identity.host)
 }
@@ -302,6 +428,8 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let began = each.iter().filter_map(|slow| slow.began).min();
     let n_slow = each.len();
     let n = u32::try_from(n_slow).unwrap_or(u32::MAX).max(1);
+    let since = each.iter().map(|slow| slow.since).find(|since| *since == Since::Later);
+    let role = each.iter().all(|slow| slow.role.is_some());
     let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
     let lost = each.iter().map(|slow| slow.lost).fold(Duration::ZERO, Duration::saturating_add) / n;
     let worst = each.into_iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
@@ -309,6 +437,8 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
         subject: Subject::Host(host.into()),
         kind: FindingKind::SlowHost,
         n_like: (worst.n_like + 1).saturating_sub(n_slow),
+        since: since.unwrap_or(worst.since),
+        role: worst.role.filter(|_| role),
         more_work: None,
         device: None,
         processes,
@@ -319,6 +449,9 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     })
 }
 
+/// Of one that is alone in what it does.
+const A_STAGE: &str = "by its sends and receives it is another stage of a pipeline, or another part of the job, than they are; whether \
+                       its part is larger, or it is slower, cannot be told";
 /// So many standard deviations of a difference are no chance: many ranks are looked at, and often.
 const SURE: f64 = 4.0;
 /// Share of the job's time from which on somebody counts as slow.

@@ -96,6 +96,7 @@ impl Small {
             seconds_per_step: saved * step_s,
             percent: saved * 100.0,
             rank_hours: held.rank_seconds / 3600.0,
+            alone_seconds_per_step: None,
         };
         (held.looks >= LOOKS).then_some((&held.small, held.first, cost))
     }

@@ -1,6 +1,6 @@
 //! Jobs in lock step: whose own times are what, and what is said of it.
 
-use ringscope_api::{Finding, FindingKind, FindingState};
+use ringscope_api::{Finding, FindingKind, FindingState, Severity};
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch};
 use ringscope_wire::Primitive;
@@ -29,6 +29,8 @@ struct Stage {
     more: Box<dyn Fn(u32) -> u64>,
     /// To whom a rank sends. `None`: all ranks all-reduce.
     sends: Option<Box<dyn Fn(u32) -> Vec<u32>>>,
+    /// A rank that calls something else as well.
+    also: Option<(u32, Primitive)>,
     /// Milliseconds that collectives take, by step.
     transfer: Box<dyn Fn(u64) -> u64>,
     /// Nanoseconds that a byte takes from a rank to the next, by rank and second; 0: nobody tells.
@@ -48,6 +50,14 @@ struct Stage {
 
 impl Stage {
     fn new(hosts: &[(&str, u32, u32)], own: impl Fn(u32, u64) -> u64 + 'static) -> Self {
+        Self::of_programs(hosts, |_| "/opt/trainer", own)
+    }
+
+    fn of_programs(
+        hosts: &[(&str, u32, u32)],
+        program: impl Fn(u32) -> &'static str,
+        own: impl Fn(u32, u64) -> u64 + 'static,
+    ) -> Self {
         let cluster = Cluster::new(hosts, 2);
         let n = cluster.n_ranks() as usize;
         let mut model = Model::new();
@@ -55,12 +65,16 @@ impl Stage {
         for place in first.processes.iter_mut().flat_map(|one| &mut one.communicators[0].rings) {
             place.recv_nic = place.nic.clone();
         }
+        for (rank, process) in (0..).zip(&mut first.processes) {
+            process.identity.as_mut().unwrap().executable = program(rank).to_owned();
+        }
         model.apply(&first, at(0));
         Self {
             cluster,
             own: Box::new(own),
             more: Box::new(|_| 0),
             sends: None,
+            also: None,
             transfer: Box::new(|_| TRANSFER_MS),
             ns_per_byte: Box::new(|_, _| 0),
             sending_ns: vec![0; n],
@@ -117,7 +131,10 @@ impl Stage {
                 self.sending_ns[rank as usize] += (self.ns_per_byte)(rank, self.s) * BYTES_PER_S;
                 let bytes = 100 + (self.more)(rank);
                 let primitive = if self.sends.is_some() { Primitive::Send } else { Primitive::AllReduce };
-                let counters = vec![self.cluster.counters(primitive, self.step, self.step, bytes)];
+                let also = self.also.filter(|(its, _)| *its == rank).map(|(_, primitive)| primitive);
+                let called = std::iter::once(primitive).chain(also);
+                let counters =
+                    called.map(|called| self.cluster.counters(called, self.step, self.step, bytes)).collect();
                 let peers = self.sends.iter().flat_map(|sends| sends(rank));
                 let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step));
                 let links = links.chain(self.link(rank)).collect();
@@ -341,13 +358,25 @@ fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
 
 /// As mixtures of experts exchange their tokens.
 #[test]
-fn ranks_that_all_send_to_all_are_compared_and_stages_of_a_pipeline_are_not() {
+fn ranks_that_all_send_to_all_are_compared_and_a_stage_of_a_pipeline_is_told_as_one() {
     let slow = |rank: u32, _| 40 + if rank == 2 { 20 } else { 0 };
     let mut stage = Stage::new(&FOUR, slow);
     stage.sends = Some(Box::new(|rank| (0..4).filter(|peer| *peer != rank).collect()));
     let (_, finding) = stage.first(30).unwrap();
     assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
     let mut stage = Stage::new(&FOUR, slow);
+    stage.sends = Some(Box::new(|rank| (0..4).filter(|peer: &u32| peer.abs_diff(rank) == 1).collect()));
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!(
+        (finding.finding, finding.severity, finding.rank),
+        (FindingKind::OtherWork, Severity::Info, Some(2))
+    );
+    assert!(
+        finding.accused.is_empty() && finding.message.contains("another stage of a pipeline"),
+        "{finding:#?}"
+    );
+    cost_is_about(&finding, 20.0);
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
     stage.sends = Some(Box::new(|rank| (0..4).filter(|peer: &u32| peer.abs_diff(rank) == 1).collect()));
     stage.is_calm_for(40);
 }
@@ -511,4 +540,104 @@ fn operations_of_another_size_are_no_slowdown() {
     assert!(!(0..42).any(|_| !stage.second().is_empty()));
     stage.more = Box::new(|_| 100);
     stage.is_calm_for(60);
+}
+
+/// As of an evaluator in a job with one communicator: it calls nothing else, but its program is another one.
+#[test]
+fn a_rank_with_another_program_does_other_work_and_is_no_straggler() {
+    let program = |rank| if rank == 2 { "/opt/evaluator" } else { "/opt/trainer" };
+    let mut stage = Stage::of_programs(&FOUR, program, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!(
+        (finding.finding, finding.severity, finding.rank, &*finding.cause),
+        (FindingKind::OtherWork, Severity::Info, Some(2), "other_work")
+    );
+    assert!(finding.accused.is_empty() && finding.incident.is_empty(), "{finding:#?}");
+    assert!(finding.message.contains("it runs evaluator, they run trainer"), "{}", finding.message);
+    cost_is_about(&finding, 20.0);
+    // It stays so when its first steps are long forgotten.
+    for found in (0..400).map(|_| stage.second()) {
+        assert_eq!(found.iter().map(|found| found.finding).collect::<Vec<_>>(), [FindingKind::OtherWork]);
+    }
+}
+
+#[test]
+fn a_rank_with_other_calls_does_other_work_and_is_no_straggler() {
+    let mut stage = Stage::new(&FOUR, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
+    stage.also = Some((2, Primitive::Reduce));
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::OtherWork, Some(2)));
+    assert!(finding.message.contains("it calls reduce, they do not"), "{}", finding.message);
+}
+
+/// A role does not begin in the middle of a job.
+#[test]
+fn a_rank_with_another_program_that_gets_slow_is_a_straggler() {
+    let program = |rank| if rank == 2 { "/opt/evaluator" } else { "/opt/trainer" };
+    let own = |rank, step| 40 + if rank == 2 && step >= 200 { 20 } else { 0 };
+    let mut stage = Stage::of_programs(&FOUR, program, own);
+    let (_, finding) = stage.first(60).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
+    assert!(!finding.message.contains("it is so"), "{}", finding.message);
+    // Also when it is long forgotten how it was before.
+    for found in (0..400).map(|_| stage.second()) {
+        assert_eq!(
+            found.iter().map(|found| found.finding).collect::<Vec<_>>(),
+            [FindingKind::ComputeStraggler]
+        );
+    }
+}
+
+/// A slow GPU and a role that shows in nothing look the same.
+#[test]
+fn a_rank_that_is_slow_from_the_first_step_on_with_the_same_calls_is_a_straggler_of_which_both_is_said() {
+    let mut stage = Stage::new(&FOUR, |rank, _| 40 + if rank == 2 { 20 } else { 0 });
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!(
+        (finding.finding, finding.severity, finding.rank),
+        (FindingKind::ComputeStraggler, Severity::Warning, Some(2))
+    );
+    let both = "since the first steps of the job: it is slower than they are, or its program gives it more to compute";
+    assert!(finding.message.contains(both), "{}", finding.message);
+}
+
+#[test]
+fn two_that_are_alike_cost_the_whole_only_together() {
+    let mut stage =
+        Stage::new(&[("a", 4, 2), ("b", 4, 2)], |rank, _| 40 + if rank == 1 || rank == 6 { 20 } else { 0 });
+    let mut found = Vec::new();
+    while found.len() < 2 && stage.s < 30 {
+        found = stage.second();
+    }
+    found = (0..60).map(|_| stage.second()).last().unwrap();
+    let words =
+        "rank 6 too: the job gains 20 ms a step when all of them are mended, nothing when only this one is";
+    assert!(found.iter().any(|finding| finding.message.contains(words)), "{found:#?}");
+    let costs: Vec<_> = found.iter().filter_map(|finding| finding.cost).collect();
+    assert_eq!(costs.len(), 2);
+    assert!(costs.iter().all(|cost| cost.alone_seconds_per_step == Some(0.0)), "{costs:?}");
+    // Of 28 % of the time of eight ranks each has a half.
+    let hours = costs.iter().map(|cost| cost.rank_hours).sum::<f64>();
+    let whole = 8.0 * (20.0 / 70.0) * f64::from(u32::try_from(stage.s).unwrap()) / 3600.0;
+    assert!((hours / whole - 1.0).abs() < 0.15, "{hours}, not {whole}");
+}
+
+#[test]
+fn the_slower_of_two_gains_only_what_it_takes_longer_than_the_other() {
+    let mut stage = Stage::new(&[("a", 4, 2), ("b", 4, 2)], |rank, _| match rank {
+        1 => 70,
+        6 => 60,
+        _ => 40,
+    });
+    let mut found = Vec::new();
+    while found.len() < 2 && stage.s < 30 {
+        found = stage.second();
+    }
+    let of = |rank| found.iter().find(|finding| finding.rank == Some(rank)).unwrap();
+    let alone = of(1).cost.unwrap().alone_seconds_per_step.unwrap();
+    assert!((alone - 0.010).abs() < 0.0015, "{alone}");
+    assert!(
+        of(6).message.contains("nothing is gained while rank 1, slower still, is not mended too"),
+        "{found:#?}"
+    );
 }

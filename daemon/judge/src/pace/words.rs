@@ -8,7 +8,8 @@ use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
 use ringscope_model::{Model, Name, Process, RankRef, Timed, bus_factor};
 
 use super::past::Slowdown;
-use super::slow::{How, Slow, Subject};
+use super::roles::Since;
+use super::slow::{Beside, How, Slow, Subject};
 use super::small::TooSmall;
 use crate::hardware::Ail;
 use crate::judgement::{Blame, Judgement};
@@ -29,24 +30,26 @@ pub(super) fn judgement(
     let key = match &slow.subject {
         Subject::Process(key) | Subject::Host(key) => key.to_string(),
     };
+    let has_other_work = slow.kind == FindingKind::OtherWork;
+    let accused = culprits.iter().filter(|_| !has_other_work).filter_map(|process| culprit(process, slow));
     let details = culprits.iter().filter_map(|process| stack(process)).take(STACKS).collect();
-    let why = reason(slow, worst);
+    let why = reason(slow, worst).filter(|_| !has_other_work);
     let because = why.as_ref().map(|why| format!("; {}", why.words)).unwrap_or_default();
     Judgement {
         kind: slow.kind,
-        severity: Severity::Warning,
+        severity: if has_other_work { Severity::Info } else { Severity::Warning },
         host,
         rank: place.as_ref().map(|rank| rank.rank).filter(|_| matches!(slow.subject, Subject::Process(_))),
         channel: None,
         nic: None,
         cause: why.as_ref().map_or_else(|| cause(slow), |why| why.cause),
         culprits: Vec::new(),
-        message: message(slow, &culprits) + &because,
+        message: message(slow, &culprits) + &because + &beside(model, slow),
         evidence: Vec::new(),
         blame: Blame {
             comm: place.and_then(|rank| rank.local.communicator()),
             key,
-            accused: culprits.iter().filter_map(|process| culprit(process, slow)).take(NAMED).collect(),
+            accused: accused.take(NAMED).collect(),
             n_victims: u32::try_from(n_processes.saturating_sub(culprits.len())).unwrap_or(u32::MAX),
             cost: Some(cost),
             advice: why.map_or_else(|| advice(slow), |why| why.advice).to_owned(),
@@ -149,6 +152,7 @@ pub(super) fn too_small(small: &TooSmall, began: Timestamp, cost: Cost, n_proces
 
 fn cause(slow: &Slow) -> &'static str {
     match slow.how {
+        _ if slow.kind == FindingKind::OtherWork => "other_work",
         _ if slow.device.is_some() => "device",
         How::Steady if slow.more_work.is_some() => "more_work",
         How::Steady => "every_step",
@@ -165,10 +169,11 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
     };
     let (takes, its) = if culprits.len() > 1 { ("take", "their") } else { ("takes", "its") };
     let (own, usual) = slow.own;
-    let like = if slow.n_like == 1 {
-        "the rank that does the same work".to_owned()
-    } else {
-        format!("the {} ranks that do the same work", slow.n_like)
+    let role = slow.role.as_ref().filter(|_| slow.kind == FindingKind::OtherWork);
+    let like = match (slow.n_like, role) {
+        (_, Some(_)) => "the others".to_owned(),
+        (1, _) => "the rank that does the same work".to_owned(),
+        (n, _) => format!("the {n} ranks that do the same work"),
     };
     let what = match slow.how {
         How::Steady => format!(
@@ -189,13 +194,53 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
     let more = slow
         .more_work
         .map(|more| format!("; it is asked for {:.0} % more calls or bytes than they", (more - 1.0) * 100.0));
-    let cost = format!(
-        "each {step} takes {} longer, {:.0} % of the job's time",
-        time(slow.lost),
-        slow.share * 100.0
-    );
+    let cost = format!("{} longer, {:.0} % of the job's time", time(slow.lost), slow.share * 100.0);
+    if let Some(role) = role {
+        let (does, it) = if culprits.len() > 1 { ("do", "they") } else { ("does", "it") };
+        return format!(
+            "{who} {does} other work than the others, and they wait for it: {role}; {it} {what}; each {step} takes {cost}"
+        );
+    }
+    let cost = format!("each {step} takes {cost}{}", from_start(slow));
     let device = slow.device.as_ref().map(|device| format!("; its {device}")).unwrap_or_default();
     format!("{who} {what}{}{device}; {cost}", more.unwrap_or_default())
+}
+
+/// What nobody can tell apart, of one that was never as fast as its like.
+fn from_start(slow: &Slow) -> String {
+    let since = match slow.since {
+        _ if slow.how != How::Steady || slow.device.is_some() || slow.more_work.is_some() => {
+            return String::new();
+        }
+        Since::Later => return String::new(),
+        Since::Start => "since the first steps of the job",
+        Since::Unknown => "for as long as is known",
+    };
+    format!("; it is so {since}: it is slower than they are, or its program gives it more to compute")
+}
+
+/// What it gains to mend it, where others are slow at the same time.
+fn beside(model: &Model, slow: &Slow) -> String {
+    let Some(Beside { others, alone, .. }) = &slow.beside else { return String::new() };
+    let step = if slow.has_steps { "step" } else { "call" };
+    let name = |key: &Name| model.process(key).map_or_else(|| key.to_string(), in_short);
+    let is_alike = |lost: Duration| lost.abs_diff(slow.lost).as_secs_f64() <= ALIKE * slow.lost.as_secs_f64();
+    let names = |is_wanted: &dyn Fn(Duration) -> bool| {
+        let wanted: Vec<String> =
+            others.iter().filter(|(_, lost)| is_wanted(*lost)).map(|(key, _)| name(key)).collect();
+        (!wanted.is_empty()).then(|| list(wanted, NAMED))
+    };
+    if let Some(slower) = names(&|lost| lost > slow.lost && !is_alike(lost)) {
+        return format!("; nothing is gained while {slower}, slower still, is not mended too");
+    }
+    let alone = if *alone < slow.lost / 20 { "nothing".to_owned() } else { time(*alone) };
+    match names(&is_alike) {
+        Some(alike) => format!(
+            "; {alike} too: the job gains {} a {step} when all of them are mended, {alone} when only this one is",
+            time(slow.lost)
+        ),
+        None => format!("; {alone} of it is gained when only this one is mended, for others are slow too"),
+    }
 }
 
 /// Why somebody is slow, where a look has shown it.
@@ -212,6 +257,15 @@ fn reason(slow: &Slow, worst: Option<&Process>) -> Option<Reason> {
     }
     let words = seen::held_back(worst?.look()?)?;
     Some(Reason { words, cause: "cpu_limit", advice: MORE_CPU })
+}
+
+/// "rank 5".
+fn in_short(process: &Process) -> String {
+    let global = process.identity().and_then(|identity| identity.global_rank);
+    match global.or_else(|| largest(process).map(|rank| rank.rank)) {
+        Some(rank) => format!("rank {rank}"),
+        None => process.key().to_owned(),
+    }
 }
 
 /// "rank 5 (host-3, pid 4711)".
@@ -253,6 +307,9 @@ fn stack(process: &Process) -> Option<Detail> {
 
 fn advice(slow: &Slow) -> &'static str {
     match (slow.kind, slow.how) {
+        (FindingKind::OtherWork, _) => {
+            "If that is by design, nothing is broken. To make the job faster give it less to do, or let the others go on meanwhile."
+        }
         (FindingKind::SlowHost, _) => {
             "Look at what else runs on that host (`top`), at its clocks and temperatures, and at its page for other jobs. If it \
              stays slow, drain it."
@@ -293,6 +350,8 @@ const LET_GO: &str =
 /// Where its cgroup holds it back.
 const MORE_CPU: &str = "Raise or remove the limit of processor time of its container (Kubernetes: `resources.limits.cpu`; Slurm: its \
                         cores; systemd: `CPUQuota=`).";
+/// Two that differ by no more than this share cost the same.
+const ALIKE: f64 = 0.15;
 /// Culprits that are named.
 const NAMED: usize = 8;
 /// Whose stacks are shown.
