@@ -217,9 +217,11 @@ export type ConditionCounts = {
 
 /** What a slowness costs a job. */
 export type Cost = {
+  /** Seconds that each step gains where only this one is mended, for others are slow at the same time. Absent: nobody else is. */
+  alone_seconds_per_step?: number;
   /** Share of the job's time, in percent. */
   percent: number;
-  /** Hours of all ranks together since it began. */
+  /** Hours of all ranks together since it began. Where several are slow at once each has a part, so that they add up. */
   rank_hours: number;
   /** Seconds by which each step takes longer. Where no step was found in the order of its calls: each call. */
   seconds_per_step: number;
@@ -346,7 +348,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "slowdown" | "too_small";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "other_work" | "slowdown" | "too_small";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";

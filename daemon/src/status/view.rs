@@ -86,7 +86,7 @@ fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table
     let header = look.fit([
         (true, "incident"),
         (true, "severity"),
-        (false, "job"),
+        (true, "job"),
         (true, "for"),
         (false, "wait"),
         (false, "who looks"),
@@ -100,7 +100,7 @@ fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table
         look.fit([
             (true, Cell::new(&incident.id)),
             (true, severity(incident.severity)),
-            (false, Cell::new(&incident.job)),
+            (true, Cell::new(&incident.job)),
             (true, Cell::new(lasting(incident.imported, incident.began_at, now))),
             (false, Cell::new(incident.n_victims)),
             (false, Cell::new(who.into_iter().flatten().collect::<Vec<_>>().join(", "))),
@@ -120,7 +120,7 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
     let header = look.fit([
         (true, "severity"),
         (false, "finding"),
-        (false, "job"),
+        (true, "job"),
         (true, "host"),
         (false, "times"),
         (true, "for"),
@@ -130,7 +130,7 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
         look.fit([
             (true, severity(finding.severity)),
             (false, Cell::new(finding.finding.label())),
-            (false, Cell::new(&finding.job)),
+            (true, Cell::new(&finding.job)),
             (true, Cell::new(&finding.host)),
             (false, Cell::new(times)),
             (true, Cell::new(lasting(finding.imported, finding.began_at.unwrap_or(finding.first_seen), now))),
@@ -330,6 +330,15 @@ mod tests {
             }
             assert!(
                 !text.contains('\u{1b}') && text.contains("critical") && text.contains("1 of 4"),
+                "{text}"
+            );
+            // Which job it is has to be seen in 80 columns too.
+            let tables: Vec<&str> = text
+                .split("\n\n")
+                .filter(|part| part.contains("Open inc") || part.contains("Firing f"))
+                .collect();
+            assert!(
+                width < 80 || tables.len() == 2 && tables.iter().all(|table| table.contains(" train ")),
                 "{text}"
             );
         }

@@ -6,16 +6,16 @@ import { stepDuration } from "./format";
 /** "costs 0.31 s per step, 18 % of the time, 4.2 rank hours so far"; "" where it is not known. `isOver`: it costs nothing any more. */
 export function costWords(cost: Cost | undefined, isOver = false): string {
   if (cost === undefined) return "";
-  const { seconds_per_step: perStepS, percent, rank_hours: rankHours } = cost;
+  const { seconds_per_step: perStepS, percent, rank_hours: rankHours, alone_seconds_per_step: aloneS } = cost;
   const parts = [
-    perStepS > 0 ? `${stepDuration(perStepS)} per step` : "",
+    perStepS > 0 ? `${stepDuration(perStepS)} per step${aloneS === undefined ? "" : ` (${aloneS > 0 ? stepDuration(aloneS) : "nothing"} of it by itself, for others are slow too)`}` : "",
     percent > 0 ? `${short(percent)} % of the time` : "",
     rankHours > 0 ? `${short(rankHours)} rank hours${isOver ? "" : " so far"}` : "",
   ].filter(Boolean);
   return parts.length === 0 ? "" : `${isOver ? "cost" : "costs"} ${parts.join(", ")}`;
 }
 
-/** Of what an incident is made of: the finding that costs the most. Costs are not added up: several findings tell of the same lost time. */
+/** Of what an incident is made of: the finding that costs the most. Costs are not added up: several findings tell of the same lost time per step. */
 export function highestCost(findings: Pick<Finding, "cost">[]): Cost | undefined {
   return findings.flatMap(({ cost }) => cost ?? []).reduce<Cost | undefined>((most, one) => (most === undefined || one.rank_hours > most.rank_hours ? one : most), undefined);
 }

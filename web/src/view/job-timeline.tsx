@@ -36,6 +36,7 @@ const TAB_NAMES: Record<Tab, string> = { timeline: "Timeline", lateness: "Latene
 
 /** How each rank of a job spends its time, operation by operation. Nothing where the daemon does not tell. */
 export function JobTimelinePanel({ job }: { job: string }) {
+  const cut = useComputed(() => store.range.value.toMs - store.range.value.fromMs > MAX_SPAN_MS).value;
   const path = useComputed(() => {
     const { fromMs, toMs, live } = store.range.value;
     const end = live ? Math.floor(toMs / STEP_MS) * STEP_MS : toMs;
@@ -54,17 +55,17 @@ export function JobTimelinePanel({ job }: { job: string }) {
   if (missing || (value !== undefined && value.operations === undefined)) return null;
   return (
     <Panel id="job-timeline" title="Time of each rank" aside={<Export path={held.current.path} name={`timeline-of-ranks-${job}`} />}>
-      {value === undefined ? <p class="quiet">{refused ?? "Asking for the operations …"}</p> : <Loaded answer={value} looking={looking} />}
+      {value === undefined ? <p class="quiet">{refused ?? "Asking for the operations …"}</p> : <Loaded answer={value} looking={looking} cut={cut} />}
     </Panel>
   );
 }
 
-function Loaded({ answer, looking }: { answer: Timeline; looking: Signal<boolean> }) {
+function Loaded({ answer, looking, cut }: { answer: Timeline; looking: Signal<boolean>; cut: boolean }) {
   const of = useMemo(() => load(answer), [answer]);
   const tab = useSignal<Tab>("timeline");
   const pinned = useSignal(-1);
   const chosen = pinned.value < of.call.length ? pinned.value : -1;
-  if (of.call.length === 0) return <p class="quiet">{emptyWords(answer)}</p>;
+  if (of.call.length === 0) return <p class="quiet">{emptyWords(answer)} {cut && `${cutWords(cut)}.`}</p>;
   return (
     <>
       <fieldset class="segments small">
@@ -76,13 +77,16 @@ function Loaded({ answer, looking }: { answer: Timeline; looking: Signal<boolean
           </label>
         ))}
       </fieldset>
-      <p class="quiet">{[heldWords(of), clockWords(of)].filter(Boolean).join("; ")}. {answer.lacks.join(" ")}</p>
+      <p class="quiet">{[heldWords(of), cutWords(cut), clockWords(of)].filter(Boolean).join("; ")}. {answer.lacks.join(" ")}</p>
       {tab.value === "timeline" && <TimelineCanvas of={of} pinned={pinned} looking={looking} />}
       {tab.value === "lateness" && <LatenessPanel of={of} onPick={(at) => ((pinned.value = at), (tab.value = "call"))} />}
       {tab.value === "call" && <OneCall of={of} at={chosen < 0 ? of.start[1]! - 1 : chosen} />}
     </>
   );
 }
+
+/** What a longer range of the page leaves out. */
+const cutWords = (cut: boolean) => (cut ? `only the last ${MAX_SPAN_MS / 60_000} minutes of the range are shown here: draw a shorter one in another chart to see them` : "");
 
 type Drag = { kind: "draw" | "move"; fromPx: number; toPx: number; view: TimeView };
 

@@ -3,12 +3,14 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { integer, plural } from "../pure/format";
 import { callWords, seconds, type JobTimeline } from "../pure/job-timeline";
 import { busiest, latenessMap, waterfall, worstWords, type Fall, type LatenessMap } from "../pure/lateness";
-import { heightPx, rowPx } from "../pure/timeline-view";
+import { heightPx, namedRows, rowPx } from "../pure/timeline-view";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
 import { HostName } from "./host-name";
 import { useWidth } from "./use-width";
 
+/** Room for the numbers of ranks. */
+const RANKS_PX = 44;
 /** Shades of lateness, the least first; their colours are tokens. */
 const SHADES = 6;
 
@@ -20,14 +22,14 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
   const words = worstWords(of, map, store.shortHost);
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const widthPx = useWidth(box);
+  const mapPx = Math.max(0, useWidth(box) - RANKS_PX);
   const dark = isDark();
   const columns = map.calls.length;
   const row = rowPx(of.ranks.length);
   const pointed = useSignal<{ row: number; column: number } | undefined>(undefined);
   useEffect(() => {
-    if (canvas.current !== null && widthPx > 0 && columns > 0) paint(canvas.current, of, map, columns, widthPx);
-  }, [map, widthPx, dark]);
+    if (canvas.current !== null && mapPx > 0 && columns > 0) paint(canvas.current, of, map, columns, mapPx);
+  }, [map, mapPx, dark]);
   const place = (event: MouseEvent) => {
     const { left, top, width } = canvas.current!.getBoundingClientRect();
     const at = { row: Math.floor((event.clientY - top) / row), column: Math.floor(((event.clientX - left) / width) * columns) };
@@ -55,9 +57,17 @@ export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: nu
       {columns === 0 ? <p class="quiet">No call of it was told by two ranks.</p> : (
         <>
           <p>{words}</p>
-          <canvas ref={canvas} role="img" style={{ width: `${widthPx}px`, height: `${heightPx(of.ranks.length)}px` }}
+          <div class="lateness-map">
+          <ol class="lateness-ranks" aria-hidden="true">
+            {namedRows(of.ranks.length).map((at) => (
+              <li key={at} style={{ top: `${at * row}px` }}>{of.ranks[at]!.rank}</li>
+            ))}
+          </ol>
+          <canvas ref={canvas} role="img" style={{ width: `${mapPx}px`, height: `${heightPx(of.ranks.length)}px` }}
             aria-label={`How late each of ${plural(of.ranks.length, "rank")} came to ${plural(columns, "call")}, a row for each rank. ${words}`}
             onPointerMove={(event) => (pointed.value = place(event))} onPointerLeave={() => (pointed.value = undefined)} onClick={pick} />
+          </div>
+          <p class="lateness-calls" aria-hidden="true"><span>call #{map.calls[0]}</span><span>call #{map.calls[columns - 1]}</span></p>
           <p class="chart-readout" aria-hidden="true">
             {at === undefined ? (
               <span class="time-legend">

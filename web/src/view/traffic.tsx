@@ -70,8 +70,8 @@ function Totals({ totals }: { totals: PrimitiveTotals[] }) {
         <thead>
           <tr>
             <th scope="col">Primitive</th>
-            <th scope="col" class="number" title="Completed bytes per second, all ranks">algbw, all ranks</th>
-            <th scope="col" class="number" title="Completed bytes times the primitive's ring factor, per rank: what a link carries">busbw, per rank</th>
+            <th scope="col" class="number" title="Completed bytes per second, all ranks, with the time in which nothing was called">Completed per second, all ranks</th>
+            <th scope="col" class="number" title="Completed bytes per second times the primitive's ring factor, per rank, with the time in which nothing was called: what a link carried. How fast single operations are is under bandwidth by size.">On a link, per rank</th>
             <th scope="col" class="number">Issued</th>
             <th scope="col" class="number">Completed</th>
             <th scope="col" class="number" title="Issued and not completed">Backlog</th>
@@ -86,8 +86,8 @@ function Totals({ totals }: { totals: PrimitiveTotals[] }) {
                 <LineKey style={primitiveStyle(one.primitive)} />
                 {primitiveName(one.primitive)}
               </th>
-              <td data-label="algbw" class="number strong">{bandwidth(one.completed_bytes_per_s)}</td>
-              <td data-label="busbw" class="number strong">{bandwidth(one.bus_bytes_per_s)}</td>
+              <td data-label="Per second" class="number strong">{bandwidth(one.completed_bytes_per_s)}</td>
+              <td data-label="On a link" class="number strong">{bandwidth(one.bus_bytes_per_s)}</td>
               <td data-label="Issued" class="number">
                 {size(one.issued_bytes)}
                 <small>{plural(one.issued_calls, "call")}</small>
