@@ -207,7 +207,9 @@ fn well(health: &Health, watched: &[&HostSummary], live: &[&Job]) -> (HealthLeve
 fn unknown(watched: &[&HostSummary], live: &[&Job]) -> Vec<String> {
     let mut hosts: Vec<&&HostSummary> =
         watched.iter().filter(|host| host.standing.condition == Condition::Unknown).collect();
-    hosts.sort_by_cached_key(|host| natural(&host.host));
+    // Where somebody can do something about it stands first.
+    let has_reason = |host: &HostSummary| host.standing.reason.contains("not watched, because");
+    hosts.sort_by_cached_key(|host| (!has_reason(host), natural(&host.host)));
     // A job whose processes found no room says what its host says.
     let said = |job: &Job| {
         let rest = trimmed(&job.standing.reason).split_once("; on its host ").map(|(_, rest)| rest);

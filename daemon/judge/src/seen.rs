@@ -1,6 +1,7 @@
 //! What a look at a process has shown, in words, and what to do about it.
 
 use ringscope_api::words::plural;
+use ringscope_model::real;
 use ringscope_wire::batch::{Look, Thread};
 
 /// What a look has shown, one line for each telling thread. Empty: nothing.
@@ -37,13 +38,22 @@ pub(super) fn lines(look: &Look) -> Vec<String> {
 
 /// That its cgroup's limit of processor time holds it back, in words that follow its name. `None`: it does not, or seldom.
 pub(super) fn held_back(look: &Look) -> Option<String> {
-    let (limit, periods) = (look.cgroup_cpu_limit_milli?, look.cgroup_cpu_periods.filter(|all| *all > 0)?);
+    let (limit, percent) = (look.cgroup_cpu_limit_milli?, percent_held_back(look)?);
+    let limit = format!("{}.{:03}", limit / 1000, limit % 1000);
+    let limit = limit.trim_end_matches('0').trim_end_matches('.');
+    Some(format!("its cgroup may take {limit} processors and had to wait in {percent} % of all periods"))
+}
+
+/// The share of all periods of that limit in which it does, from 0 to 1.
+pub(super) fn share_held_back(look: &Look) -> Option<f64> {
+    percent_held_back(look).map(|percent| (real(percent) / 100.0).min(1.0))
+}
+
+fn percent_held_back(look: &Look) -> Option<u64> {
+    look.cgroup_cpu_limit_milli?;
+    let periods = look.cgroup_cpu_periods.filter(|all| *all > 0)?;
     let percent = look.cgroup_cpu_throttled_periods?.saturating_mul(100) / periods;
-    (percent >= HELD_BACK_PERCENT).then(|| {
-        let limit = format!("{}.{:03}", limit / 1000, limit % 1000);
-        let limit = limit.trim_end_matches('0').trim_end_matches('.');
-        format!("its cgroup may take {limit} processors and had to wait in {percent} % of all periods")
-    })
+    (percent >= HELD_BACK_PERCENT).then_some(percent)
 }
 
 /// The share of the time in which the process is stopped, from 0 to 1, where it was watched. `None`: it was not, or is hardly ever.

@@ -42,6 +42,10 @@ fn green_needs_evidence_of_every_host() {
         Job { standing: standing(Condition::Unknown, &reason), ..job("train", JobState::Running, 0) };
     let health = crate::health::health(&[refused], &[blind], &[], NOW);
     assert_eq!(health.unknown, [format!("node-1: {why}")], "once");
+    let blind = HostSummary { standing: standing(Condition::Unknown, why), ..host("node-3", 0) };
+    let silent = HostSummary { standing: standing(Condition::Unknown, "nothing heard"), ..one.clone() };
+    let health = crate::health::health(&running, &[silent, blind], &[], NOW);
+    assert_eq!(health.unknown, [format!("node-3: {why}"), "node-1: nothing heard".to_owned()]);
     check(
         &[job("train", JobState::Stale, 0)],
         &[one],

@@ -14,6 +14,8 @@ pub(super) struct Measured {
     pub(super) own: f64,
     /// The same over the time before the window, as far back as is known. `None`: that is too short to say.
     pub(super) earlier: Option<f64>,
+    /// How long a step took then.
+    pub(super) earlier_step: Option<Duration>,
     /// Operations since the oldest moment that is known.
     pub(super) n_known: u64,
     /// The window part by part, oldest first, long steps included.
@@ -76,6 +78,8 @@ impl Measured {
         let before = covered(oldest_known, first);
         let is_enough = before >= SHORTEST_WINDOW && steps(oldest_known, first) >= FEWEST_STEPS;
         let earlier = is_enough.then(|| share(first.own.saturating_sub(oldest_known.own), before));
+        let earlier_step = is_enough.then(|| before.as_secs_f64() / steps(oldest_known, first));
+        let earlier_step = earlier_step.and_then(|step| Duration::try_from_secs_f64(step).ok());
         let long_in = pace.long_steps().filter(|step| step.operation >= first.operations);
         let in_long = long_in.map(|step| step.longer).sum::<Duration>().min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
@@ -99,6 +103,7 @@ impl Measured {
         Some(Self {
             own: share(own, span),
             earlier,
+            earlier_step,
             n_known: newest.operations.saturating_sub(oldest_known.operations),
             parts: parts.collect(),
             spread: pace.spread(),

@@ -165,8 +165,8 @@ impl Paces {
             let n_processes = real(scene.n_processes as u64);
             match watched.held.get_mut(&slow.subject) {
                 Some(held) => {
-                    held.rank_seconds += slow.part() * passed.as_secs_f64() * n_processes;
                     held.see(slow, now);
+                    held.rank_seconds += held.slow.part() * passed.as_secs_f64() * n_processes;
                 }
                 None => {
                     let began = slow.began.unwrap_or(now);
@@ -208,6 +208,7 @@ impl Held {
         }
         // What was before is forgotten after some minutes.
         self.slow.since = before.since;
+        self.slow.step_before = before.step_before;
         self.slow.settle();
         (self.last, self.looks) = (now, self.looks + 1);
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringscope_api::FindingKind;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Name, real};
+use ringscope_wire::batch::Look;
 
 use super::habit::Habit;
 use super::outliers::{Outliers, outliers, quantile};
@@ -65,6 +66,11 @@ pub(super) struct Slow {
     pub(super) more_work: Option<f64>,
     /// The share of the time in which somebody stops it, in collectives as well. Absent: not, or not known.
     pub(super) stopped: Option<f64>,
+    /// How long a step takes now, and how long it took before it began, where it was seen.
+    pub(super) step: Duration,
+    pub(super) step_before: Option<Duration>,
+    /// The share of all periods in which its limit of processor time holds it back, in collectives as well. Absent: not, or not known.
+    pub(super) held_back: Option<f64>,
     /// What its GPU says of itself: "GPU 3 (0000:3b:00.0) is throttled". Absent: nothing.
     pub(super) device: Option<String>,
 }
@@ -117,6 +123,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
 impl Slow {
     /// Who does other work, and did so as long as is known, is no straggler.
     pub(super) fn settle(&mut self) {
+        self.count_waits();
         let is_blamed_for_its_work = matches!(
             self.kind,
             FindingKind::ComputeStraggler | FindingKind::UnevenWork | FindingKind::SlowHost
@@ -128,6 +135,17 @@ impl Slow {
             && self.role.is_some()
         {
             self.kind = FindingKind::OtherWork;
+        }
+    }
+
+    /// Where a limit of processor time holds it back all others wait too, whatever it was in: its own time has only what was outside of
+    /// collectives. What that costs is what its steps take longer than they did, within the time in which it may have been held back.
+    fn count_waits(&mut self) {
+        let Some((held_back, before)) = self.held_back.zip(self.step_before) else { return };
+        let lost = self.step.saturating_sub(before).min(of(self.step, held_back));
+        if self.how == How::Steady && self.stopped.is_none() && lost > self.lost && !self.step.is_zero() {
+            self.lost = lost;
+            self.share = lost.as_secs_f64() / self.step.as_secs_f64();
         }
     }
 
@@ -249,8 +267,9 @@ impl<'c, 'm> Class<'c, 'm> {
         // The means of so few steps differ by chance too.
         let n_steps = rank.measured.n_steps * real(n as u64) / real(rank.measured.parts.len().max(1) as u64);
         let chance_s = SURE * self.spread_s * (2.0 / n_steps.max(1.0)).sqrt();
-        let before =
-            rank.measured.earlier.map(|own| own - self.earlier).or_else(|| self.before(rank, n_parts));
+        let (before, step_before) = self.before(rank, n_parts);
+        let before = rank.measured.earlier.map(|own| own - self.earlier).or(before);
+        let step_before = step_before.or(rank.measured.earlier_step);
         let is_chance = excess * step.as_secs_f64() < chance_s;
         let share = if is_chance { 0.0 } else { (excess - self.by_chance(step)).clamp(0.0, 1.0) };
         let more_work = self.more_work(rank);
@@ -264,18 +283,28 @@ impl<'c, 'm> Class<'c, 'm> {
             began: rank.measured.of_late(n_parts).1,
             since: roles::since(rank, excess, before),
             role: self.role(rank),
+            step,
+            step_before,
             more_work,
             ..self.blank(rank)
         }
     }
 
-    /// By how much it was longer in the parts of the window before the newest `n`. All ranks are slow in their first steps.
-    fn before(&self, rank: &Rank<'_>, n: usize) -> Option<f64> {
+    /// By how much it was longer in the parts of the window before the newest `n`, and how long a step took then. All ranks are slow in
+    /// their first steps.
+    fn before(&self, rank: &Rank<'_>, n: usize) -> (Option<f64>, Option<Duration>) {
         let first_steps = roles::FIRST_STEPS.saturating_mul(rank.measured.operations_per_step);
         let parts = rank.measured.excess(&self.parts).zip(rank.measured.parts.iter().rev()).skip(n);
-        let before: Vec<f64> =
-            parts.filter(|(_, part)| part.n_before >= first_steps).map(|(excess, _)| excess).collect();
-        (before.len() >= NEWEST_PARTS).then(|| before.iter().sum::<f64>() / real(before.len() as u64))
+        let (excess, rates): (Vec<f64>, Vec<f64>) = parts
+            .filter(|(_, part)| part.n_before >= first_steps)
+            .map(|(excess, part)| (excess, part.operations))
+            .unzip();
+        if excess.len() < NEWEST_PARTS {
+            return (None, None);
+        }
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / real(values.len() as u64);
+        let step_s = real(rank.measured.operations_per_step) / mean(rates);
+        (Some(mean(excess)), Duration::try_from_secs_f64(step_s).ok())
     }
 
     /// What shows that a rank that stands out does other work than those that do not.
@@ -366,19 +395,13 @@ impl<'c, 'm> Class<'c, 'm> {
             since: Since::Later,
             role: None,
             beside: None,
+            step: rank.measured.step,
+            step_before: None,
+            held_back: look_of(rank).and_then(seen::share_held_back),
             more_work: None,
-            stopped: self.stopped(rank),
+            stopped: look_of(rank).and_then(seen::stopped),
             device: None,
         }
-    }
-
-    /// A look of long ago says nothing of now.
-    fn stopped(&self, rank: &Rank<'_>) -> Option<f64> {
-        let look = rank
-            .process
-            .look()
-            .filter(|_| rank.looked.is_some_and(|at| rank.measured.told.since(at) < LOOK_HOLDS))?;
-        seen::stopped(look)
     }
 
     /// How much more it is asked to move, or to call, than its like.
@@ -394,8 +417,9 @@ impl<'c, 'm> Class<'c, 'm> {
 /// Who is slow in every step is waited for by all others, the other slow ones too: to mend one of them gains what it takes longer than
 /// the next one. `slow`: the costliest first.
 fn share_out(slow: &mut [Slow]) {
-    // Stops come at any time, so that they add up.
-    let is_such = |slow: &&Slow| slow.how == How::Steady && slow.stopped.is_none();
+    // Stops, and waits for a processor, come at any time, so that they add up.
+    let is_such =
+        |slow: &&Slow| slow.how == How::Steady && slow.stopped.is_none() && slow.held_back.is_none();
     let all: Vec<(Name, Duration, f64)> =
         slow.iter().filter(is_such).map(|slow| (slow.process.clone(), slow.lost, slow.share)).collect();
     if all.len() < 2 {
@@ -411,6 +435,12 @@ fn share_out(slow: &mut [Slow]) {
         let part = steps.map(|(at, (.., share))| (share - next(at).1).max(0.0) / real(at as u64 + 1)).sum();
         slow.beside = Some(Beside { others, alone, part });
     }
+}
+
+/// A look of long ago says nothing of now.
+fn look_of<'r>(rank: &'r Rank<'_>) -> Option<&'r Look> {
+    let look = rank.process.look().map(|look| &**look);
+    look.filter(|_| rank.looked.is_some_and(|at| rank.measured.told.since(at) < LOOK_HOLDS))
 }
 
 fn host_of<'r>(rank: &'r Rank<'_>) -> Option<&'r str> {

@@ -356,6 +356,28 @@ fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
     cost_is_about(&finding, 160.0);
 }
 
+/// Its own time has only what it is held back outside of collectives.
+#[test]
+fn a_rank_whose_processor_time_is_limited_costs_what_its_steps_take_longer_than_before() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 40 + if rank == 2 && step >= 200 { 12 } else { 0 });
+    stage.transfer = Box::new(|step| if step >= 200 { 68 } else { 10 });
+    stage.first(60).unwrap();
+    let look = Look {
+        at_ns: at(stage.s).0,
+        cgroup_cpu_limit_milli: Some(330),
+        cgroup_cpu_periods: Some(100),
+        cgroup_cpu_throttled_periods: Some(97),
+        ..Look::default()
+    };
+    let looked = Process { look: Some(look), ..stage.cluster.word(2) };
+    stage
+        .model
+        .apply(&Batch { agent_id: AGENT.to_owned(), ..batch(1_000, stage.s, vec![looked]) }, at(stage.s));
+    let finding = stage.second().swap_remove(0);
+    assert_eq!((finding.rank, &*finding.cause), (Some(2), "cpu_limit"));
+    cost_is_about(&finding, 70.0);
+}
+
 /// As mixtures of experts exchange their tokens.
 #[test]
 fn ranks_that_all_send_to_all_are_compared_and_a_stage_of_a_pipeline_is_told_as_one() {
