@@ -70,9 +70,9 @@ pub use incident::{
 pub use job::{Job, JobState, RankState};
 pub use level::{JobLevel, LevelChoice, LevelWish, ProcessLevel, UnknownLevel};
 pub use operation::{Operation, OperationState};
-pub use pace::{JobPace, RankPace};
+pub use pace::{JobPace, PaceSeries, RankPace};
 pub use page::{Changed, Page, Problem};
-pub use past::{Past, PastCommunicator, PastHost};
+pub use past::{Past, PastCommunicator, PastHost, PastPace};
 pub use runbook::RunbookEntry;
 pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};

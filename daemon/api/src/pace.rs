@@ -20,6 +20,25 @@ pub struct JobPace {
     pub n_unknown: usize,
 }
 
+/// How fast a job went over time. Each step of time has the mean over all of it that is known; null: nothing is.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+pub struct PaceSeries {
+    /// Job.
+    pub job: String,
+    /// Seconds between points.
+    pub step_s: f64,
+    /// Times of the points, milliseconds since the Unix epoch.
+    pub times_ms: Vec<u64>,
+    /// Seconds that a step of the job took; each call where no step was found in the order of the calls.
+    pub step_seconds: Vec<Option<f64>>,
+    /// Of this, the own time of the rank that had most of it: no operation of any communicator was under way.
+    pub own_seconds: Vec<Option<f64>>,
+    /// Share of the time in operations, the mean of the ranks, from 0 to 1: they waited for others, or bytes moved.
+    pub in_operations_share: Vec<Option<f64>>,
+    /// Of the time again, what ranks waited there for the last one, the mean of them: more than the rank that was there least.
+    pub waiting_share: Vec<Option<f64>>,
+}
+
 /// How one rank spent its time of late.
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 pub struct RankPace {

@@ -24,8 +24,25 @@ pub struct Past {
     pub hosts: Vec<PastHost>,
     /// Communicators that were in use then, the newest first. Their rings: `communicators/{id}/rings`.
     pub communicators: Vec<PastCommunicator>,
+    /// How fast jobs went then, by job; those of which it was not recorded are left out.
+    pub paces: Vec<PastPace>,
     /// What is not known of that moment, and why, one line each.
     pub lacks: Vec<String>,
+}
+
+/// How fast a job went around that moment: the mean of a minute, or of two where it is more than an hour ago.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct PastPace {
+    /// Job.
+    pub job: String,
+    /// Seconds that a step took, or a call where no step is known.
+    pub step_seconds: f64,
+    /// Of this, the own time of the rank that had most of it.
+    pub own_seconds: f64,
+    /// Share of the time in operations, the mean of its ranks, from 0 to 1.
+    pub in_operations_share: f64,
+    /// Of the time again, what ranks waited there for the last one, the mean of them.
+    pub waiting_share: f64,
 }
 
 /// A host at that moment.

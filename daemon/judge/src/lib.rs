@@ -52,7 +52,7 @@ pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use jobs::{Want, Wanted};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
-pub use pace::{Account, accounts};
+pub use pace::{Account, PaceMemory, PaceTotals, accounts};
 pub use rank_channels::RankChannels;
 
 use std::borrow::Cow;
@@ -62,7 +62,7 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Dropped, Finding};
 use ringscope_model::summation::{Group, GroupId};
-use ringscope_model::{Communicator, CommunicatorId, Model, Name};
+use ringscope_model::{Communicator, CommunicatorId, Model, Name, Process};
 use scope::Scope;
 
 /// All findings, firing and resolved.
@@ -243,6 +243,27 @@ impl Diagnosis {
             news.extend(self.ledger.settle(&Scope::Pace(job), "", Vec::new(), now));
         }
         news
+    }
+
+    /// Takes back what was known of the pace of the jobs that go on: what is slow is not taken for what is usual.
+    pub fn restore_paces(&mut self, model: &Model, memories: &[(String, PaceMemory)]) {
+        for (job, memory) in memories {
+            if let Some((name, job)) = model.job(job)
+                && job.processes(model).any(Process::is_living)
+            {
+                self.paces.restore(name, memory);
+            }
+        }
+    }
+
+    /// How jobs spent their time so far, of those that went on since it was taken; each now and then.
+    pub fn take_pace_totals(&mut self, now: Timestamp) -> Vec<(Name, PaceTotals)> {
+        self.paces.take_totals(now)
+    }
+
+    /// What [`Diagnosis::restore_paces`] takes back, of the jobs of which it changed; each now and then.
+    pub fn take_pace_memories(&mut self, now: Timestamp) -> Vec<(Name, PaceMemory)> {
+        self.paces.take_memories(now)
     }
 
     /// Whether culprits are looked at: their agents are asked for stacks and for what they are blocked in.

@@ -341,6 +341,10 @@ impl Hub {
         let findings = restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
         state.diagnosis.restore(findings);
         state.diagnosis.hold_jobs(now);
+        {
+            let State { model, diagnosis, .. } = &mut *state;
+            diagnosis.restore_paces(model, &restoring::memories(&restored.pace_memories));
+        }
         state.diagnosis.restore_incidents(restored.incidents);
         state.note_collectors(&keys);
         state.mark_all_rows(now);

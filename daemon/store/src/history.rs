@@ -1,7 +1,7 @@
-//! Of what there is history: communicators, and summation groups. Only names; no statement is run here.
+//! Of what there is history: communicators, summation groups, and the pace of jobs. Only names; no statement is run here.
 
 use super::columns::Values;
-use super::rows::{SampleRow, SummationSampleRow};
+use super::rows::{PaceRow, SampleRow, SummationSampleRow};
 
 /// One history.
 pub(super) struct History {
@@ -49,6 +49,41 @@ pub(super) const SUMMATIONS: History = History {
         "spread_ns",
     ],
 };
+
+/// Totals: means of a time are told by two of them, whatever was left out in between.
+pub(super) const PACES: History = History {
+    name: "pace",
+    subjects: "(SELECT id, id AS job FROM jobs)",
+    values: &["known_ms", "millisteps", "own_ms", "in_operations_ms", "moving_ms", "since_ms"],
+};
+
+impl PaceRow {
+    pub(super) fn values(&self) -> Values {
+        [
+            Some(self.known_ms),
+            Some(self.millisteps),
+            Some(self.own_ms),
+            Some(self.in_operations_ms),
+            Some(self.moving_ms),
+            Some(self.since_ms),
+            None,
+        ]
+    }
+
+    /// The other way round. `None`: one is missing.
+    pub(super) fn of(job: &str, ts_ms: i64, values: &Values) -> Option<Self> {
+        Some(Self {
+            job: job.to_owned(),
+            ts_ms,
+            known_ms: values[0]?,
+            millisteps: values[1]?,
+            own_ms: values[2]?,
+            in_operations_ms: values[3]?,
+            moving_ms: values[4]?,
+            since_ms: values[5]?,
+        })
+    }
+}
 
 impl SampleRow {
     pub(super) fn values(&self) -> Values {

@@ -37,10 +37,10 @@ pub use past::{KeptCommunicator, KeptHop, KeptHops, KeptPast, KeptPlace, KeptRan
 pub use restore::{Restored, StoredCommunicator};
 pub use retention::{Keep, Swept};
 pub use rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, ProcessRow, RankRow, SampleRow,
-    SummationGroupRow, SummationSampleRow, WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, PaceMemoryRow, PaceRow, ProcessRow,
+    RankRow, SampleRow, SummationGroupRow, SummationSampleRow, WriteSet,
 };
-pub use series::{Metric, Reading, SamplePoint, SeriesQuery};
+pub use series::{Metric, PaceQuery, Reading, SamplePoint, SeriesQuery};
 pub use series_ids::Known;
 pub use url::{DatabaseUrl, DatabaseUrlError};
 

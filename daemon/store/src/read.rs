@@ -7,10 +7,11 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::columns::Values;
 use super::days::{Day, Family};
-use super::history::{COMMUNICATORS, History, SUMMATIONS};
+use super::history::{COMMUNICATORS, History, PACES, SUMMATIONS};
 use super::resolution::Resolution;
 use super::rollup::read;
-use super::series::{Metric, SamplePoint, Segment, SeriesQuery};
+use super::rows::PaceRow;
+use super::series::{Metric, PaceQuery, SamplePoint, Segment, SeriesQuery, segments};
 use super::{Store, StoreError, each};
 
 /// What a series is of, by its number.
@@ -22,14 +23,28 @@ struct Name {
     kind: String,
 }
 
+/// Of which series history is read; what is `None` is not asked for.
+struct Which<'a> {
+    history: &'static History,
+    id: Option<&'a str>,
+    job: Option<&'a str>,
+    host: Option<&'a str>,
+    kind: Option<&'a str>,
+    of_jobs: Option<&'a str>,
+}
+
 /// Takes what was read, as long as there is room.
-struct Taker<'a, F> {
-    metric: Metric,
+struct Taker<'a, V, F> {
+    /// What of a row is wanted.
+    of: Of<'a, V>,
     segment: Segment,
     names: &'a Names,
     room: &'a mut usize,
     take: &'a mut F,
 }
+
+/// Takes out of a row what is wanted of it.
+type Of<'a, V> = &'a (dyn Fn(&Values) -> Option<V> + Sync);
 
 impl Store {
     /// Gives `take` the samples, those of each series by time. Returns false if there are more than
@@ -42,12 +57,55 @@ impl Store {
         query: &SeriesQuery,
         mut take: impl FnMut(SamplePoint<'_>),
     ) -> Result<bool, StoreError> {
+        let which = Which {
+            history: query.metric.history(),
+            id: query.id.as_deref(),
+            job: query.job.as_deref(),
+            host: query.host.as_deref(),
+            kind: query.kind.as_deref(),
+            of_jobs: query.of_jobs.as_deref(),
+        };
+        let of = |values: &Values| query.metric.of(values);
+        let give = |name: &Name, segment: Segment, ts_ms, value| {
+            take(SamplePoint {
+                id: &name.subject,
+                host: &name.host,
+                kind: &name.kind,
+                ts_ms,
+                apart_ms: segment.resolution.bucket_ms(),
+                value,
+            });
+        };
+        self.history(&which, (query.from_ms, query.to_ms, query.step_ms), &of, give).await
+    }
+
+    /// Gives `take` the samples of the pace of jobs, those of each job by time. Returns false as [`Store::series`] does.
+    ///
+    /// # Errors
+    /// As [`Store::series`].
+    pub async fn paces(&self, query: &PaceQuery, mut take: impl FnMut(PaceRow)) -> Result<bool, StoreError> {
+        let (job, of_jobs) = (query.job.as_deref(), query.of_jobs.as_deref());
+        let which = Which { history: &PACES, id: None, job, host: None, kind: None, of_jobs };
+        let of = |values: &Values| Some(*values);
+        let give = |name: &Name, _: Segment, ts_ms, values: Values| {
+            PaceRow::of(&name.subject, ts_ms, &values).into_iter().for_each(&mut take);
+        };
+        self.history(&which, (query.from_ms, query.to_ms, query.step_ms), &of, give).await
+    }
+
+    /// `times`: from, to, step.
+    async fn history<V>(
+        &self,
+        which: &Which<'_>,
+        times: (i64, i64, i64),
+        of: Of<'_, V>,
+        mut take: impl FnMut(&Name, Segment, i64, V),
+    ) -> Result<bool, StoreError> {
         self.refuse_moving().await?;
-        let names = self.names(query).await?;
+        let names = self.names(which).await?;
         let mut room = SeriesQuery::SAMPLES_MAX;
-        for segment in query.segments(&self.marks().await?) {
-            let taker =
-                Taker { metric: query.metric, segment, names: &names, room: &mut room, take: &mut take };
+        for segment in segments(times, &self.marks().await?) {
+            let taker = Taker { of, segment, names: &names, room: &mut room, take: &mut take };
             if !self.segment(taker).await? {
                 return Ok(false);
             }
@@ -55,8 +113,8 @@ impl Store {
         Ok(true)
     }
 
-    async fn names(&self, query: &SeriesQuery) -> Result<Names, StoreError> {
-        let History { name, subjects, .. } = query.metric.history();
+    async fn names(&self, query: &Which<'_>) -> Result<Names, StoreError> {
+        let History { name, subjects, .. } = query.history;
         // What is not asked for is no condition at all, so that an index serves the others.
         let given = |is_given: bool, parameter: &str, condition: &str| match is_given {
             true => condition.to_owned(),
@@ -74,11 +132,11 @@ impl Store {
         let mut names = Names::new();
         each!(read self, |pool| {
             let mut rows = sqlx::query(AssertSqlSafe(sql))
-                .bind(query.id.as_deref())
-                .bind(query.job.as_deref())
-                .bind(query.host.as_deref())
-                .bind(query.kind.as_deref())
-                .bind(query.of_jobs.as_deref())
+                .bind(query.id)
+                .bind(query.job)
+                .bind(query.host)
+                .bind(query.kind)
+                .bind(query.of_jobs)
                 .fetch(pool);
             while let Some(row) = rows.try_next().await? {
                 let name = Name {
@@ -93,7 +151,10 @@ impl Store {
     }
 
     /// Returns false when there is no more room.
-    async fn segment<F: FnMut(SamplePoint<'_>)>(&self, mut taker: Taker<'_, F>) -> Result<bool, StoreError> {
+    async fn segment<V, F: FnMut(&Name, Segment, i64, V)>(
+        &self,
+        mut taker: Taker<'_, V, F>,
+    ) -> Result<bool, StoreError> {
         if taker.names.is_empty() {
             return Ok(true);
         }
@@ -125,16 +186,16 @@ impl Store {
     }
 
     /// What has not settled of a segment, by series and time.
-    async fn recent_of<F: FnMut(SamplePoint<'_>)>(
+    async fn recent_of<V, F>(
         &self,
-        taker: &Taker<'_, F>,
-    ) -> Result<HashMap<i64, BTreeMap<i64, i64>>, StoreError> {
-        let mut found: HashMap<i64, BTreeMap<i64, i64>> = HashMap::new();
+        taker: &Taker<'_, V, F>,
+    ) -> Result<HashMap<i64, BTreeMap<i64, V>>, StoreError> {
+        let mut found: HashMap<i64, BTreeMap<i64, V>> = HashMap::new();
         let recent = self.recent(taker.segment.from_ms, taker.segment.to_ms).await?;
         for (ts_ms, points) in recent.moments {
             read(&points, |series, values| {
                 if taker.names.contains_key(&series)
-                    && let Some(value) = taker.metric.of(&values)
+                    && let Some(value) = (taker.of)(&values)
                 {
                     found.entry(series).or_default().insert(ts_ms, value);
                 }
@@ -144,11 +205,11 @@ impl Store {
     }
 
     /// Takes what one day has of the segment. Returns false when there is no more room.
-    async fn day<F: FnMut(SamplePoint<'_>)>(
+    async fn day<V, F: FnMut(&Name, Segment, i64, V)>(
         &self,
         day: Day,
-        taker: &mut Taker<'_, F>,
-        recent: &mut HashMap<i64, BTreeMap<i64, i64>>,
+        taker: &mut Taker<'_, V, F>,
+        recent: &mut HashMap<i64, BTreeMap<i64, V>>,
     ) -> Result<bool, StoreError> {
         let Segment { resolution, from_ms, to_ms } = taker.segment;
         let sql = day_sql(day, taker.segment, taker.names);
@@ -169,7 +230,7 @@ impl Store {
                 };
                 read(row.try_get("points")?, |ts_ms, values| {
                     if (from_ms..to_ms).contains(&ts_ms)
-                        && let Some(value) = taker.metric.of(&values)
+                        && let Some(value) = (taker.of)(&values)
                     {
                         points.insert(ts_ms, value);
                     }
@@ -183,21 +244,14 @@ impl Store {
     }
 }
 
-impl<F: FnMut(SamplePoint<'_>)> Taker<'_, F> {
+impl<V, F: FnMut(&Name, Segment, i64, V)> Taker<'_, V, F> {
     /// Returns false when there is no more room.
-    fn take(&mut self, series: i64, points: BTreeMap<i64, i64>) -> bool {
+    fn take(&mut self, series: i64, points: BTreeMap<i64, V>) -> bool {
         let Some(name) = self.names.get(&series) else { return true };
         for (ts_ms, value) in points {
             let Some(left) = self.room.checked_sub(1) else { return false };
             *self.room = left;
-            (self.take)(SamplePoint {
-                id: &name.subject,
-                host: &name.host,
-                kind: &name.kind,
-                ts_ms,
-                apart_ms: self.segment.resolution.bucket_ms(),
-                value,
-            });
+            (self.take)(name, self.segment, ts_ms, value);
         }
         true
     }

@@ -20,6 +20,8 @@ pub struct Restored {
     pub findings: Vec<api::Finding>,
     /// Every open incident, and the newest that are over.
     pub incidents: Vec<api::Incident>,
+    /// What was known of the pace of jobs: the job, and JSON.
+    pub pace_memories: Vec<(String, String)>,
     /// Communicators whose history is kept.
     pub communicators: Vec<StoredCommunicator>,
     /// Summation groups whose history is kept: the id, and the session.
@@ -50,7 +52,19 @@ impl Store {
         self.restore_processes(&mut restored).await?;
         self.restore_findings(&mut restored).await?;
         self.restore_incidents(&mut restored).await?;
+        self.restore_pace_memories(&mut restored).await?;
         Ok(restored)
+    }
+
+    async fn restore_pace_memories(&self, restored: &mut Restored) -> Result<(), StoreError> {
+        let query = "SELECT m.job AS job, m.memory AS memory FROM pace_memories m WHERE m.job IN \
+                     (SELECT job FROM processes WHERE ended_ns IS NULL) ORDER BY m.updated_ns DESC LIMIT $1";
+        each!(read self, |pool| {
+            for row in sqlx::query(query).bind(MEMORIES_MAX).fetch_all(pool).await? {
+                restored.pace_memories.push((row.try_get("job")?, row.try_get("memory")?));
+            }
+        });
+        Ok(())
     }
 
     async fn restore_agents(&self, restored: &mut Restored) -> Result<(), StoreError> {
@@ -222,6 +236,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }
 
+/// Jobs of which it is known again how fast they were.
+const MEMORIES_MAX: i64 = 10_000;
 /// Communicators, and groups, that keep their ids.
 const IDS_MAX: i64 = 250_000;
 /// Agents remembered: as many as the model has room for.

@@ -19,6 +19,8 @@ pub struct WriteSet {
     pub samples: Vec<SampleRow>,
     pub summation_groups: Vec<SummationGroupRow>,
     pub summation_samples: Vec<SummationSampleRow>,
+    pub paces: Vec<PaceRow>,
+    pub pace_memories: Vec<PaceMemoryRow>,
 }
 
 impl WriteSet {
@@ -38,6 +40,8 @@ impl WriteSet {
             && self.samples.is_empty()
             && self.summation_groups.is_empty()
             && self.summation_samples.is_empty()
+            && self.paces.is_empty()
+            && self.pace_memories.is_empty()
     }
 }
 
@@ -86,6 +90,13 @@ rows! {
         completed_calls: i64, completed_bytes: i64, intra_bytes: Option<i64>,
         inter_bytes: Option<i64>,
     }
+    /// A sample of the pace of a job: totals since `since_ms`.
+    PaceRow {
+        job: String, ts_ms: i64, known_ms: i64, millisteps: i64, own_ms: i64, in_operations_ms: i64, moving_ms: i64,
+        since_ms: i64,
+    }
+    /// A row of `pace_memories`.
+    PaceMemoryRow { job: String, memory: String, updated_ns: i64 }
     /// A row of `summation_groups`.
     SummationGroupRow {
         id: String, job: String, session: String, membership_epoch: i64, state: String, n_workers: i64,

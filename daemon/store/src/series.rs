@@ -139,6 +139,17 @@ impl SeriesQuery {
     pub const SAMPLES_MAX: usize = 5_000_000;
 }
 
+/// Which samples of the pace of jobs to read.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "they are those of SeriesQuery")]
+pub struct PaceQuery {
+    pub of_jobs: Option<String>,
+    pub job: Option<String>,
+    pub from_ms: i64,
+    pub to_ms: i64,
+    pub step_ms: i64,
+}
+
 /// One series at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplePoint<'a> {
@@ -164,29 +175,28 @@ pub(super) struct Segment {
     pub(super) to_ms: i64,
 }
 
-impl SeriesQuery {
-    /// Where to read: rollups no coarser than the step, coarse ones first, and samples for what is not rolled up yet.
-    pub(super) fn segments(&self, marks: &Marks) -> Vec<Segment> {
-        let coarsest_ms = if self.step_ms < Resolution::Minute.bucket_ms() { 0 } else { self.step_ms };
-        let fitting = || Resolution::ROLLUPS.into_iter().rev().filter(|one| one.bucket_ms() <= coarsest_ms);
-        let look_back_ms = Self::LOOK_BACK_MS + fitting().next().map_or(0, Resolution::bucket_ms);
-        let mut from_ms = (self.from_ms - look_back_ms).max(marks.forgotten_ms());
-        let mut segments = Vec::new();
-        let mut until = |resolution: Resolution, to_ms: i64| {
-            if to_ms > from_ms {
-                segments.push(Segment { resolution, from_ms, to_ms });
-                from_ms = to_ms;
-            }
-        };
-        for resolution in fitting() {
-            let rolled_up_ms = marks.of(resolution).unwrap_or(0);
-            until(resolution, resolution.floor_ms(self.to_ms).min(rolled_up_ms));
+/// Where to read of a time, for such a step: rollups no coarser than the step, coarse ones first, and samples for what is not rolled
+/// up yet.
+pub(super) fn segments((from_ms, to_ms, step_ms): (i64, i64, i64), marks: &Marks) -> Vec<Segment> {
+    let coarsest_ms = if step_ms < Resolution::Minute.bucket_ms() { 0 } else { step_ms };
+    let fitting = || Resolution::ROLLUPS.into_iter().rev().filter(|one| one.bucket_ms() <= coarsest_ms);
+    let look_back_ms = SeriesQuery::LOOK_BACK_MS + fitting().next().map_or(0, Resolution::bucket_ms);
+    let mut begins_ms = (from_ms - look_back_ms).max(marks.forgotten_ms());
+    let mut segments = Vec::new();
+    let mut until = |resolution: Resolution, to_ms: i64| {
+        if to_ms > begins_ms {
+            segments.push(Segment { resolution, from_ms: begins_ms, to_ms });
+            begins_ms = to_ms;
         }
-        // Samples that are gone have left their minutes.
-        until(Resolution::Minute, self.to_ms.min(marks.of(Resolution::Samples).unwrap_or(0)));
-        until(Resolution::Samples, self.to_ms);
-        segments
+    };
+    for resolution in fitting() {
+        let rolled_up_ms = marks.of(resolution).unwrap_or(0);
+        until(resolution, resolution.floor_ms(to_ms).min(rolled_up_ms));
     }
+    // Samples that are gone have left their minutes.
+    until(Resolution::Minute, to_ms.min(marks.of(Resolution::Samples).unwrap_or(0)));
+    until(Resolution::Samples, to_ms);
+    segments
 }
 
 #[cfg(test)]
@@ -199,20 +209,10 @@ mod tests {
 
     /// Segments as (resolution, from, to), minutes after the start, of a query over 3 h 20 min and some seconds.
     fn check(step_ms: i64, marks: &[(Resolution, i64)], expected: &[(Resolution, i64, i64)]) {
-        let query = SeriesQuery {
-            of_jobs: None,
-            metric: Metric::IssuedBytes,
-            job: None,
-            id: None,
-            host: None,
-            kind: None,
-            from_ms: START_MS,
-            to_ms: START_MS + 200 * MINUTE_MS + 30_000,
-            step_ms,
-        };
+        let to_ms = START_MS + 200 * MINUTE_MS + 30_000;
         let at = |minutes: i64| START_MS + minutes * MINUTE_MS;
         let marks = Marks::new(marks.iter().map(|(resolution, minutes)| (*resolution, at(*minutes))));
-        let segments = query.segments(&marks);
+        let segments = segments((START_MS, to_ms, step_ms), &marks);
         let found: Vec<_> = segments
             .iter()
             .map(|one| {
@@ -220,7 +220,7 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected, "{step_ms}");
-        assert_eq!(segments.last().unwrap().to_ms, query.to_ms);
+        assert_eq!(segments.last().unwrap().to_ms, to_ms);
     }
 
     #[test]

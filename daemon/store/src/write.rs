@@ -8,11 +8,11 @@ use sqlx::QueryBuilder;
 
 use super::bulk::{chunks, upsert};
 use super::columns::{Packer, Values};
-use super::history::{COMMUNICATORS, SUMMATIONS};
+use super::history::{COMMUNICATORS, PACES, SUMMATIONS};
 use super::leader::fence;
 use super::rows::{
-    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, ProcessRow, RankRow, SummationGroupRow,
-    WriteSet,
+    AgentRow, CommunicatorRow, CountersRow, HopsRow, HostRow, JobRow, PaceMemoryRow, ProcessRow, RankRow,
+    SummationGroupRow, WriteSet,
 };
 use super::series_ids::SeriesOf;
 use super::{Store, StoreError, each};
@@ -54,6 +54,7 @@ impl Store {
             upsert!(Db, tx, set.summation_groups, SummationGroupRow:
                 "summation_groups" ["id"] id, job, session, membership_epoch, state, n_workers, n_servers,
                 asynchronous, model_bytes, started_ns, ended_ns, updated_ns);
+            upsert!(Db, tx, set.pace_memories, PaceMemoryRow: "pace_memories" ["job"] job, memory, updated_ns);
             for moment in &moments {
                 let query = "INSERT INTO recent_samples (ts_ms, points) VALUES ($1, $2)";
                 sqlx::query(query).bind(moment.ts_ms).bind(&moment.points).execute(&mut *tx).await?;
@@ -80,7 +81,11 @@ impl Store {
             let (subject, host, kind) = (&*row.group_id, &*row.host, &*row.service);
             (SeriesOf { history: SUMMATIONS.name, subject, host, kind }, row.ts_ms, row.values())
         });
-        let samples: Vec<_> = communicators.chain(groups).collect();
+        let paces = set.paces.iter().map(|row| {
+            let of = SeriesOf { history: PACES.name, subject: &row.job, host: "", kind: "" };
+            (of, row.ts_ms, row.values())
+        });
+        let samples: Vec<_> = communicators.chain(groups).chain(paces).collect();
         if samples.is_empty() {
             return Ok(Vec::new());
         }

@@ -31,6 +31,7 @@ mod metrics;
 mod moved_history;
 mod names;
 mod notify;
+mod pace;
 mod past;
 mod releases;
 mod restarts;

@@ -7,6 +7,7 @@ use ringscope_api::Cost;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::{Job, Model, Name, real};
 
+use super::kept::PaceMemory;
 use super::links::Links;
 use super::nics::{Hardware, Known};
 use super::past::{Past, Slowdown, least_own};
@@ -51,6 +52,16 @@ impl Collectives {
     /// Whether each network step is wanted.
     pub(super) fn wants_steps(&self, now: Timestamp) -> bool {
         now < self.detail.until
+    }
+
+    /// What takes long to learn. `None`: it is not learned yet.
+    pub(super) fn memory(&self) -> Option<PaceMemory> {
+        self.past.memory(self.lost_rank_s)
+    }
+
+    /// Knows it again.
+    pub(super) fn restore(&mut self, memory: &PaceMemory) {
+        self.lost_rank_s = self.past.restore(memory);
     }
 
     /// Looks at them. `is_explained`: somebody is slow. `passed`: since the last look.

@@ -7,6 +7,7 @@ mod collectives;
 mod devices;
 mod fastest;
 mod habit;
+mod kept;
 mod links;
 mod measured;
 mod nics;
@@ -23,6 +24,7 @@ mod ways;
 mod words;
 
 pub use accounts::{Account, accounts};
+pub use kept::{PaceMemory, PaceTotals};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use ringscope_model::{Job, Model, Name, Process, real};
 use self::collectives::Collectives;
 use self::devices::Devices;
 use self::fastest::Fastest;
+use self::kept::Keeping;
 use self::nics::Hardware;
 use self::scene::Scene;
 use self::slow::{Slow, Subject};
@@ -62,6 +65,7 @@ struct Watched {
     held: BTreeMap<Subject, Held>,
     collectives: Collectives,
     small: Small,
+    keeping: Keeping,
 }
 
 /// Somebody who was found slow.
@@ -138,6 +142,31 @@ impl Paces {
         self.guard.n_panics()
     }
 
+    /// Totals of the jobs that went on since theirs were taken, now and then: the more jobs, the more seldom.
+    pub(super) fn take_totals(&mut self, now: Timestamp) -> Vec<(Name, PaceTotals)> {
+        let n_jobs = u32::try_from(self.watched.len()).unwrap_or(u32::MAX);
+        let every = SAMPLE_EVERY.max(SAMPLES_APART.saturating_mul(n_jobs));
+        let of = |(name, watched): (&Name, &mut Watched)| {
+            Some((Arc::clone(name), watched.keeping.sample(every, now)?))
+        };
+        self.watched.iter_mut().filter_map(of).collect()
+    }
+
+    /// What a restart must not forget, of the jobs of which it changed.
+    pub(super) fn take_memories(&mut self, now: Timestamp) -> Vec<(Name, PaceMemory)> {
+        let of = |(name, watched): (&Name, &mut Watched)| {
+            let memory = watched.collectives.memory()?;
+            let is_due = watched.keeping.is_to_remember(memory.slow.is_some(), now);
+            is_due.then(|| (Arc::clone(name), memory))
+        };
+        self.watched.iter_mut().filter_map(of).collect()
+    }
+
+    /// Goes on where the daemon before it was stopped.
+    pub(super) fn restore(&mut self, job: &Name, memory: &PaceMemory) {
+        self.watched.entry(Arc::clone(job)).or_default().collectives.restore(memory);
+    }
+
     /// Every question, once.
     pub(super) fn take_wanted(&mut self) -> Vec<Wanted> {
         std::mem::take(&mut self.wanted)
@@ -156,6 +185,7 @@ impl Paces {
         if watched.known_since.is_none() && scene.is_known() {
             watched.known_since = Some(now);
         }
+        watched.keeping.look(&scene, passed, now);
         let mut all_slow = slow::find(&scene);
         if !all_slow.is_empty() {
             let devices = Devices::of(model, &scene);
@@ -261,5 +291,9 @@ const ASKED_LATER: Duration = Duration::from_secs(60);
 const MAX_RAISED: usize = 32;
 /// How long it takes to find again what was found before a restart.
 const SURE_AFTER: Duration = Duration::from_secs(20);
+/// Between two totals of a job that are handed out, at least ...
+const SAMPLE_EVERY: Duration = Duration::from_secs(10);
+/// ... and so long for each job: ten rows of some bytes a second.
+const SAMPLES_APART: Duration = Duration::from_millis(100);
 /// Questions that wait to be put.
 const WANTED_MAX: usize = 256;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::real;
 
+use super::kept::{PaceMemory, SlowMemory};
 use super::outliers::quantiles;
 use super::scene::{Rank, Scene};
 
@@ -68,6 +69,52 @@ impl Measure {
 }
 
 impl Past {
+    /// What takes long to learn, of a job whose ranks have lost so much. `None`: it is not learned yet.
+    pub(super) fn memory(&self, lost_rank_s: f64) -> Option<PaceMemory> {
+        if self.usual_s.len() < FEWEST_USUAL {
+            return None;
+        }
+        let slow = self.fires.map(|fires| SlowMemory {
+            since_ns: fires.since.0,
+            takes_s: fires.takes.as_secs_f64(),
+            took_s: fires.took.as_secs_f64(),
+            share: fires.share,
+            has_steps: fires.has_steps,
+            lost_rank_s,
+        });
+        Some(PaceMemory {
+            operations_per_step: self.operations_per_step,
+            n_ranks: self.n_ranks,
+            bytes: self.bytes,
+            usual_s: self.usual_s.iter().step_by(self.usual_s.len().div_ceil(MOST_KEPT)).copied().collect(),
+            slow,
+        })
+    }
+
+    /// Knows it again. Returns what the job's ranks have lost.
+    pub(super) fn restore(&mut self, memory: &PaceMemory) -> f64 {
+        let is_time = |s: &f64| s.is_finite() && *s >= 0.0;
+        let fires = memory.slow.as_ref().and_then(|slow| {
+            Some(Slowdown {
+                takes: Duration::try_from_secs_f64(slow.takes_s).ok()?,
+                took: Duration::try_from_secs_f64(slow.took_s).ok()?,
+                share: slow.share.clamp(0.0, 1.0),
+                since: Timestamp(slow.since_ns),
+                has_steps: slow.has_steps,
+            })
+        });
+        *self = Self {
+            usual_s: memory.usual_s.iter().copied().filter(is_time).take(MOST_USUAL).collect(),
+            operations_per_step: memory.operations_per_step,
+            n_ranks: memory.n_ranks,
+            bytes: memory.bytes,
+            since: fires.map(|fires| fires.since),
+            fires,
+            ..Self::default()
+        };
+        memory.slow.as_ref().map(|slow| slow.lost_rank_s).filter(is_time).unwrap_or_default()
+    }
+
     /// Takes a look at a job; what is slower than it was. `is_explained`: somebody is slow, for whom the others wait now and then in the
     /// middle of a collective as well, so that nothing can be said of it.
     pub(super) fn look(&mut self, scene: &Scene<'_>, is_explained: bool, now: Timestamp) -> Option<Slowdown> {
@@ -115,6 +162,10 @@ impl Past {
         } else if self.fires.is_none() {
             self.since = None;
         }
+        // After a restart it takes some looks to say whether it still is so.
+        if self.newest_s.len() < LOOKS && self.fires.is_some() {
+            return self.fires;
+        }
         if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
             // It may be so again at the next look.
             if self.fires.is_some() && self.calm < CALM_LOOKS {
@@ -157,6 +208,8 @@ const CALM_LOOKS: usize = 8;
 /// Looks that say what is usual, at least and at most: five minutes, of large jobs more.
 const FEWEST_USUAL: usize = 12;
 const MOST_USUAL: usize = 300;
+/// Of these so many are kept for a restart.
+const MOST_KEPT: usize = 60;
 /// So many looks have to find that it calls otherwise.
 const OTHER_LOOKS: usize = 8;
 /// Other sizes than this make other operations.

@@ -1,5 +1,7 @@
 //! Jobs in lock step: whose own times are what, and what is said of it.
 
+use std::time::Duration;
+
 use ringscope_api::{Finding, FindingKind, FindingState, Severity};
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch};
@@ -662,4 +664,82 @@ fn the_slower_of_two_gains_only_what_it_takes_longer_than_the_other() {
         of(6).message.contains("nothing is gained while rank 1, slower still, is not mended too"),
         "{found:#?}"
     );
+}
+
+impl Stage {
+    /// Another daemon goes on, with what the one before it kept: as text, as the store has it.
+    fn restart(&mut self) {
+        let memories = self.diagnosis.take_pace_memories(at(self.s + 3600));
+        let kept = memories.iter().map(|(job, memory)| {
+            let text = serde_json::to_string(memory).unwrap();
+            (job.to_string(), serde_json::from_str(&text).unwrap())
+        });
+        let findings = self.diagnosis.firing().cloned().collect();
+        let kept: Vec<_> = kept.collect();
+        self.diagnosis = Diagnosis::new();
+        self.diagnosis.restore(findings);
+        self.diagnosis.restore_paces(&self.model, &kept);
+    }
+}
+
+#[test]
+fn a_slowdown_goes_on_through_a_restart_and_ends_after_it() {
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
+    stage.transfer = Box::new(|step| if (600..2000).contains(&step) { 60 } else { 30 });
+    let (_, before) = stage.first(80).unwrap();
+    for _ in 0..10 {
+        stage.second();
+    }
+    let lost = stage.second()[0].cost.unwrap().rank_hours;
+    stage.restart();
+    for _ in 0..60 {
+        let found = stage.second();
+        let [finding] = &found[..] else { panic!("{found:#?}") };
+        assert_eq!((finding.began_at, finding.first_seen), (before.began_at, before.first_seen));
+        assert!(finding.cost.unwrap().rank_hours >= lost, "{finding:#?}");
+    }
+    assert!((0..120).any(|_| stage.second().is_empty()), "it ends");
+}
+
+#[test]
+fn what_became_slow_while_no_daemon_looked_is_no_habit() {
+    let mut stage = Stage::new(&FOUR, |_, _| 40);
+    stage.transfer = Box::new(|step| if step >= 600 { 60 } else { 30 });
+    stage.is_calm_for(41);
+    stage.restart();
+    let (_, finding) = stage.first(60).unwrap();
+    assert_eq!(finding.finding, FindingKind::Slowdown);
+    cost_is_about(&finding, 30.0);
+}
+
+#[test]
+fn totals_tell_the_pace_of_any_time() {
+    let mut stage = Stage::new(&FOUR, |rank, _| if rank == 0 { 45 } else { 40 });
+    stage.transfer = Box::new(|step| if step >= 600 { 60 } else { 30 });
+    let mut taken = Vec::new();
+    for _ in 0..90 {
+        stage.second();
+        taken.extend(stage.diagnosis.take_pace_totals(at(stage.s)));
+    }
+    // Each ten seconds, and not each look.
+    assert!((8..=10).contains(&taken.len()), "{}", taken.len());
+    let mean = |from: usize, to: usize| {
+        let (from, to) = (&taken[from].1, &taken[to].1);
+        let steps = to.steps - from.steps;
+        let known_s = (to.known - from.known).as_secs_f64();
+        let share = |one: Duration, other: Duration| (other - one).as_secs_f64() / known_s;
+        let ms = |s: f64| (s * 1000.0 / steps).round();
+        let own_ms = ms((to.own - from.own).as_secs_f64());
+        (ms(known_s), own_ms, share(from.in_operations, to.in_operations), share(from.moving, to.moving))
+    };
+    // 45 ms of its own and 30 in collectives; the others come 5 ms earlier and wait.
+    let (step_ms, own_ms, in_operations, moving) = mean(1, 3);
+    assert!((74.0..=76.0).contains(&step_ms) && (44.0..=46.0).contains(&own_ms), "{step_ms} {own_ms}");
+    assert!(
+        (in_operations - 33.75 / 75.0).abs() < 0.02 && (moving - 0.4).abs() < 0.02,
+        "{in_operations} {moving}"
+    );
+    let (step_ms, own_ms, _, moving) = mean(taken.len() - 3, taken.len() - 1);
+    assert!((103.0..=107.0).contains(&step_ms) && (44.0..=46.0).contains(&own_ms), "{step_ms} {own_ms}");
+    assert!((moving - 60.0 / 105.0).abs() < 0.02, "{moving}");
 }

@@ -53,6 +53,7 @@ const ROUTES: &[Row] = &[
     row("GET", "/api/v1/jobs", READ),
     row("GET", "/api/v1/jobs/{job}", READ),
     row("GET", "/api/v1/jobs/{job}/pace", READ),
+    row("GET", "/api/v1/jobs/{job}/pace/series", READ),
     row("GET", "/api/v1/jobs/{job}/timeline", READ),
     row("GET", "/api/v1/jobs/{job}/level", READ),
     told("PUT", "/api/v1/jobs/{job}/level", OPERATE, "level"),

@@ -19,10 +19,13 @@ use crate::past as told;
 
 /// The routes of what was.
 pub(super) fn routes() -> OpenApiRouter<Whole> {
-    OpenApiRouter::new().routes(routes!(series::series)).routes(routes!(past))
+    OpenApiRouter::new()
+        .routes(routes!(series::series))
+        .routes(routes!(series::pace::series))
+        .routes(routes!(past))
 }
 
-/// How everything stood at a moment of the past: hosts, findings, incidents, and the communicators in use.
+/// How everything stood at a moment of the past: hosts, findings, incidents, the communicators in use, and the pace of jobs.
 ///
 /// From what the database keeps: where processes ran, what was found from when to when, which communicators lived, and counters over
 /// time. Of what nobody recorded it says that it is unknown, never that it was well.
@@ -52,7 +55,8 @@ async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
     let kept = store(&app)?.past(&query).await.map_err(|error| away(&error))?;
     let (by_host, by_comm) =
         (rates(&app, &query, now, By::Host).await?, rates(&app, &query, now, By::Comm).await?);
-    Ok(Json(told::past(at, query.job.as_deref(), kept, &told::Rates { by_host, by_comm })))
+    let paces = series::pace::around(&app, query.job.as_deref(), at, now).await?;
+    Ok(Json(told::past(at, query.job.as_deref(), kept, told::Rates { by_host, by_comm, paces })))
 }
 
 /// The rings of a communicator that the daemon no longer knows. `None`: the database has none of it, or there is no database.

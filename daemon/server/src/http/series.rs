@@ -1,6 +1,7 @@
 //! `GET series`: history.
 
 mod lines;
+pub(super) mod pace;
 pub(super) mod summation;
 
 use axum::Json;
@@ -103,21 +104,27 @@ async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>
         StoreState::Open(store) => store
             .series(query, |point| lines.take(point, EVEN_GAP_MS + point.apart_ms))
             .await
-            .map_err(|error| match error {
-                StoreError::Moving { .. } => ApiError::unavailable("history-moving", error.to_string()),
-                error => ApiError::unavailable("store-away", error.to_string()),
-            })?,
+            .map_err(|error| away(&error))?,
         StoreState::None => true,
         StoreState::Opening => {
             return Err(ApiError::unavailable("store-opening", "the database is being opened"));
         }
         StoreState::Away(away) => return Err(ApiError::unavailable("store-away", away.reason)),
     };
-    is_whole.then(|| lines.finish()).flatten().ok_or_else(|| {
-        ApiError::bad_request(
-            "that is more than one answer carries; give job, comm, host or primitive, a longer step or less time",
-        )
-    })
+    is_whole.then(|| lines.finish()).flatten().ok_or_else(too_much)
+}
+
+fn away(error: &StoreError) -> ApiError {
+    match error {
+        StoreError::Moving { .. } => ApiError::unavailable("history-moving", error.to_string()),
+        error => ApiError::unavailable("store-away", error.to_string()),
+    }
+}
+
+fn too_much() -> ApiError {
+    ApiError::bad_request(
+        "that is more than one answer carries; give job, comm, host or primitive, a longer step or less time",
+    )
 }
 
 /// A checked request.
@@ -198,6 +205,30 @@ impl Asked {
 
     /// Checks what says which times; of every series, all in one line.
     fn of_all(params: &Params, metric: Metric, rate: bool, now: Timestamp) -> Result<Self, ApiError> {
+        let Times { from_ms, to_ms, step_ms, buckets } = Times::from_params(params, rate, now)?;
+        let (job, id, host, kind) = (None, None, None, None);
+        let query = SeriesQuery { of_jobs: None, metric, job, id, host, kind, from_ms, to_ms, step_ms };
+        let how = match metric.reading() {
+            _ if rate => How::Rate,
+            Reading::Worst => How::Worst,
+            Reading::Counter | Reading::Value => How::Value,
+        };
+        let apart = Apart { kind: false, host: false, id: false };
+        Ok(Self { query, shape: Shape { from_ms, buckets, step_ms, how, apart } })
+    }
+}
+
+/// Which times are asked for: from, to, and steps of so long, so many.
+struct Times {
+    from_ms: i64,
+    to_ms: i64,
+    step_ms: i64,
+    buckets: usize,
+}
+
+impl Times {
+    /// `rate`: each step tells of what happened in it.
+    fn from_params(params: &Params, rate: bool, now: Timestamp) -> Result<Self, ApiError> {
         let to_ms = params.time("to")?.unwrap_or(now).unix_ms().cast_signed();
         let from_ms = params.time("from")?.map(|from| from.unix_ms().cast_signed());
         let from_ms = from_ms.unwrap_or(to_ms - RANGE_DEFAULT_MS);
@@ -214,23 +245,13 @@ impl Asked {
         let from_ms = from_ms - from_ms % step_ms;
         // Nothing is known of the future; and a rate of a time that is not over looks like a fall.
         let known_ms = now.unix_ms().cast_signed() - if rate { SETTLED_MS } else { 0 };
-        let end_ms = to_ms.min(known_ms).max(from_ms);
+        let to_ms = to_ms.min(known_ms).max(from_ms);
         let buckets = if rate {
-            ((end_ms - from_ms) / step_ms).max(1)
+            ((to_ms - from_ms) / step_ms).max(1)
         } else {
-            (end_ms - from_ms + step_ms - 1) / step_ms
+            (to_ms - from_ms + step_ms - 1) / step_ms
         };
-        let (job, id, host, kind) = (None, None, None, None);
-        let query =
-            SeriesQuery { of_jobs: None, metric, job, id, host, kind, from_ms, to_ms: end_ms, step_ms };
-        let buckets = usize::try_from(buckets).unwrap_or(0);
-        let how = match metric.reading() {
-            _ if rate => How::Rate,
-            Reading::Worst => How::Worst,
-            Reading::Counter | Reading::Value => How::Value,
-        };
-        let apart = Apart { kind: false, host: false, id: false };
-        Ok(Self { query, shape: Shape { from_ms, buckets, step_ms, how, apart } })
+        Ok(Self { from_ms, to_ms, step_ms, buckets: usize::try_from(buckets).unwrap_or(0) })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_access::Tenant;
 use ringscope_api::clock::Timestamp;
+use ringscope_judge::PaceMemory;
 use ringscope_model::limits::MAX_PROCESSES;
 use ringscope_store::AgentRow;
 use ringscope_wire::batch::Process;
@@ -47,6 +48,18 @@ impl Hub {
 /// Where an agent of the store's runs, and when it was heard last.
 pub(super) fn heard(row: &AgentRow) -> (String, Timestamp) {
     (row.host.clone(), Timestamp(row.last_seen_ns.cast_unsigned()))
+}
+
+/// What was known of the pace of jobs. What cannot be read is learned anew.
+pub(super) fn memories(rows: &[(String, String)]) -> Vec<(String, PaceMemory)> {
+    let memory = |(job, text): &(String, String)| match serde_json::from_str(text) {
+        Ok(memory) => Some((job.clone(), memory)),
+        Err(error) => {
+            tracing::warn!(%error, job, "what was usual of a job cannot be read; it is learned anew");
+            None
+        }
+    };
+    rows.iter().filter_map(memory).collect()
 }
 
 /// Processes up to which those that ended are taken back: the rest is for those that come.

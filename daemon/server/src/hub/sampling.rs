@@ -4,22 +4,28 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::Sample;
+use ringscope_judge::PaceTotals;
 use ringscope_model::summation::{GroupId, ServiceSample};
-use ringscope_store::{SampleRow, SummationSampleRow};
+use ringscope_model::{Name, Sample};
+use ringscope_store::{PaceMemoryRow, PaceRow, SampleRow, SummationSampleRow};
 
 use super::State;
 
 impl State {
     /// Samples what changed, unless that is too soon: the more series, the longer the interval.
     pub(super) fn sample(&mut self, now: Timestamp, interval: Duration) {
-        if now < self.next_sample || self.unsampled.is_empty() && self.unsampled_groups.is_empty() {
+        if now < self.next_sample {
+            return;
+        }
+        self.remember_paces(now);
+        let paces = self.diagnosis.take_pace_totals(now);
+        if self.unsampled.is_empty() && self.unsampled_groups.is_empty() && paces.is_empty() {
             return;
         }
         let samples = self.model.samples(&std::mem::take(&mut self.unsampled));
         let groups: BTreeSet<GroupId> = std::mem::take(&mut self.unsampled_groups);
         let of_groups = self.model.take_summation_samples(&groups);
-        let n_rows = samples.len() + of_groups.len();
+        let n_rows = samples.len() + of_groups.len() + paces.len();
         let stretched = Duration::from_secs((n_rows / SAMPLE_ROWS_PER_S_MAX) as u64);
         let wait = u64::try_from(interval.max(stretched).as_nanos()).unwrap_or(u64::MAX);
         // A tenth less: the tick that is due may come a little early.
@@ -29,8 +35,35 @@ impl State {
         self.last_sample_ms = ts_ms;
         self.unsaved.samples(samples.into_iter().map(|sample| of_communicator(sample, ts_ms)));
         self.unsaved.summation_samples(of_groups.into_iter().map(|sample| of_service(sample, ts_ms)));
+        self.unsaved.paces(paces.into_iter().map(|pace| of_job(&pace, ts_ms)));
         // Who reads history finds a group by its row.
         self.unsaved.summations.extend(groups);
+    }
+
+    /// Keeps for a restart what the judge knows of the pace of jobs.
+    fn remember_paces(&mut self, now: Timestamp) {
+        let row = |(job, memory): (Name, ringscope_judge::PaceMemory)| PaceMemoryRow {
+            job: job.to_string(),
+            memory: serde_json::to_string(&memory).unwrap_or_default(),
+            updated_ns: now.0.cast_signed(),
+        };
+        self.unsaved.pace_memories(self.diagnosis.take_pace_memories(now).into_iter().map(row));
+    }
+}
+
+fn of_job((job, totals): &(Name, PaceTotals), ts_ms: i64) -> PaceRow {
+    let ms = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    #[expect(clippy::cast_possible_truncation, reason = "a count that time bounds; a cast saturates")]
+    let millisteps = (totals.steps * 1000.0) as i64;
+    PaceRow {
+        job: job.to_string(),
+        ts_ms,
+        known_ms: ms(totals.known),
+        millisteps,
+        own_ms: ms(totals.own),
+        in_operations_ms: ms(totals.in_operations),
+        moving_ms: ms(totals.moving),
+        since_ms: totals.since.unix_ms().cast_signed(),
     }
 }
 

@@ -102,6 +102,11 @@ impl Hub {
                 by_tenant.entry(tenant).or_default().processes.push(process.clone());
             }
         }
+        for memory in &restored.pace_memories {
+            if let Some(tenant) = Tenant::of_name(&memory.0) {
+                by_tenant.entry(tenant).or_default().pace_memories.push(memory.clone());
+            }
+        }
         for finding in &restored.findings {
             if let Some(tenant) = of_either(&finding.job, &finding.host) {
                 by_tenant.entry(tenant).or_default().findings.push(finding.clone());

@@ -11,7 +11,9 @@ use ringscope_api as api;
 use ringscope_api::clock::Timestamp;
 use ringscope_model::summation::GroupId;
 use ringscope_model::{Changes, CommunicatorId, Name};
-use ringscope_store::{CountersRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet};
+use ringscope_store::{
+    CountersRow, PaceMemoryRow, PaceRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet,
+};
 
 use super::turns::Turns;
 use super::{State, relational};
@@ -33,6 +35,9 @@ pub struct Unsaved {
     incidents: BTreeMap<String, api::Incident>,
     samples: VecDeque<SampleRow>,
     summation_samples: VecDeque<SummationSampleRow>,
+    paces: VecDeque<PaceRow>,
+    /// By job.
+    pace_memories: BTreeMap<String, PaceMemoryRow>,
     /// Samples that did not fit: history lost while the database was away.
     dropped_samples: u64,
 }
@@ -85,6 +90,8 @@ impl Unsaved {
             taken.summations = std::mem::take(&mut self.summations);
             taken.samples = std::mem::take(&mut self.samples);
             taken.summation_samples = std::mem::take(&mut self.summation_samples);
+            taken.paces = std::mem::take(&mut self.paces);
+            taken.pace_memories = std::mem::take(&mut self.pace_memories);
         }
         taken
     }
@@ -103,6 +110,14 @@ impl Unsaved {
 
     pub(super) fn summation_samples(&mut self, samples: impl Iterator<Item = SummationSampleRow>) {
         self.dropped_samples += keep(&mut self.summation_samples, samples);
+    }
+
+    pub(super) fn paces(&mut self, samples: impl Iterator<Item = PaceRow>) {
+        self.dropped_samples += keep(&mut self.paces, samples);
+    }
+
+    pub(super) fn pace_memories(&mut self, rows: impl Iterator<Item = PaceMemoryRow>) {
+        self.pace_memories.extend(rows.map(|row| (row.job.clone(), row)));
     }
 
     /// Joins what could not be written with what has come since, which is newer.
@@ -127,6 +142,11 @@ impl Unsaved {
         self.samples(newer.into_iter());
         let newer = std::mem::replace(&mut self.summation_samples, older.summation_samples);
         self.summation_samples(newer.into_iter());
+        let newer = std::mem::replace(&mut self.paces, older.paces);
+        self.paces(newer.into_iter());
+        for (job, memory) in older.pace_memories {
+            self.pace_memories.entry(job).or_insert(memory);
+        }
     }
 
     /// Communicators whose rows are to be written.
@@ -148,6 +168,8 @@ impl Unsaved {
             && self.incidents.is_empty()
             && self.samples.is_empty()
             && self.summation_samples.is_empty()
+            && self.paces.is_empty()
+            && self.pace_memories.is_empty()
     }
 
     /// Samples lost since the last call because the database was away for too long.
@@ -181,6 +203,8 @@ impl Unsaved {
             incidents: self.incidents.values().cloned().collect(),
             samples: self.samples.iter().cloned().collect(),
             summation_samples: self.summation_samples.iter().cloned().collect(),
+            paces: self.paces.iter().cloned().collect(),
+            pace_memories: self.pace_memories.values().cloned().collect(),
             started: false,
         }
     }
@@ -200,6 +224,8 @@ pub struct Batched {
     incidents: Vec<api::Incident>,
     samples: Vec<SampleRow>,
     summation_samples: Vec<SummationSampleRow>,
+    paces: Vec<PaceRow>,
+    pace_memories: Vec<PaceMemoryRow>,
     started: bool,
 }
 
@@ -217,6 +243,8 @@ impl Batched {
             set.incidents = std::mem::take(&mut self.incidents);
             set.samples = std::mem::take(&mut self.samples);
             set.summation_samples = std::mem::take(&mut self.summation_samples);
+            set.paces = std::mem::take(&mut self.paces);
+            set.pace_memories = std::mem::take(&mut self.pace_memories);
             set.summation_groups = relational::of_groups(state, &self.summations, now);
             relational::of_jobs_and_hosts(state, &self.jobs, now, &mut set);
         }

@@ -6,28 +6,30 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{capital, clock, plural};
 use ringscope_api::{
-    Condition, Finding, FindingState, HealthLevel, Incident, Past, PastCommunicator, PastHost, Severity,
-    Standing,
+    Condition, Finding, FindingState, HealthLevel, Incident, Past, PastCommunicator, PastHost, PastPace,
+    Severity, Standing,
 };
 use ringscope_judge::standing::condition_of;
 use ringscope_store::{KeptCommunicator, KeptPast};
 
-/// Completed bytes per second then, by name; what is not there was not recorded.
+/// How fast it went then: completed bytes per second, by name, and the pace of jobs. What is not there was not recorded.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) by_host: BTreeMap<String, f64>,
     pub(crate) by_comm: BTreeMap<String, f64>,
+    pub(crate) paces: Vec<PastPace>,
 }
 
 /// All of it. `job`: that alone is asked for.
-pub(crate) fn past(at: Timestamp, job: Option<&str>, mut kept: KeptPast, rates: &Rates) -> Past {
+pub(crate) fn past(at: Timestamp, job: Option<&str>, mut kept: KeptPast, rates: Rates) -> Past {
     keep_what_counts(job, &mut kept);
-    let hosts = hosts(&kept, rates);
-    let communicators = kept.communicators.iter().map(|one| communicator(one, &kept, rates)).collect();
+    let hosts = hosts(&kept, &rates);
+    let communicators = kept.communicators.iter().map(|one| communicator(one, &kept, &rates)).collect();
     let (level, sentence) = sentence(&kept, &hosts);
     let lacks = lacks(at, &kept, &hosts);
     let KeptPast { findings, incidents, .. } = kept;
-    Past { at, level, sentence, incidents, findings, hosts, communicators, lacks }
+    let paces = rates.paces;
+    Past { at, level, sentence, incidents, findings, hosts, communicators, paces, lacks }
 }
 
 /// Without what was read from files, which tells of another time; of hardware only that of the hosts of the job; worst first.
@@ -253,19 +255,19 @@ mod tests {
 
     fn rates(of: &[(&str, f64)]) -> Rates {
         let by_host = of.iter().map(|(host, rate)| ((*host).to_owned(), *rate)).collect();
-        Rates { by_host, by_comm: BTreeMap::new() }
+        Rates { by_host, ..Rates::default() }
     }
 
     #[test]
     fn green_needs_evidence() {
-        let told = past(AT, None, kept(&["a", "b"]), &rates(&[("a", 5e6), ("b", 1.0)]));
+        let told = past(AT, None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 1.0)]));
         assert_eq!(told.level, HealthLevel::Ok, "{told:?}");
-        let told = past(AT, None, kept(&["a", "b"]), &rates(&[("a", 5e6), ("b", 0.0)]));
+        let told = past(AT, None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 0.0)]));
         assert_eq!(told.level, HealthLevel::Unknown);
         let of: Vec<_> = told.hosts.iter().map(|one| one.standing.condition).collect();
         assert_eq!(of, [Condition::Healthy, Condition::Unknown]);
         assert!(told.sentence.contains("1 of 2 hosts"), "{}", told.sentence);
-        let told = past(AT, None, KeptPast::default(), &Rates::default());
+        let told = past(AT, None, KeptPast::default(), Rates::default());
         assert_eq!((told.level, told.hosts.len()), (HealthLevel::Unknown, 0));
         assert!(told.lacks[0].contains("Nothing is kept"), "{:?}", told.lacks);
     }
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn a_time_before_all_that_is_kept_says_so() {
         let early = KeptPast { begins: Some(Timestamp(AT.0 + 1)), ..KeptPast::default() };
-        let told = past(AT, None, early, &Rates::default());
+        let told = past(AT, None, early, Rates::default());
         assert!(told.lacks[0].contains("begins at 2033-05-18 "), "{:?}", told.lacks);
     }
 
@@ -306,7 +308,7 @@ mod tests {
             ],
             ..kept(&["h1", "h2"])
         };
-        let told = past(AT, None, kept, &Rates::default());
+        let told = past(AT, None, kept, Rates::default());
         let init: Vec<_> = told.hosts.iter().map(|one| one.init_channels).collect();
         assert_eq!(init, [Some(4), Some(2)]);
         assert_eq!(told.communicators.iter().map(|one| one.n_hosts).collect::<Vec<_>>(), [1, 2, 2]);
