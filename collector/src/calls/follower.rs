@@ -27,6 +27,16 @@ pub(crate) trait Follower {
     /// Whether calls on the stream are captured into a graph, as far as that can be asked.
     fn is_captured(stream: u64) -> bool;
 
+    /// Whether calls that something follows get the times of the device now.
+    fn is_timed() -> bool;
+
+    /// The call with this ticket is about to be forwarded; `group` is its open group, 0 without. Whether it gets the times of the
+    /// device, unless it fails or is in progress when it returns.
+    fn begin(segment: &Segment, stream_events: usize, ticket: u64, called_ticks: u64, group: u64) -> bool;
+
+    /// The outermost group, of this number, is about to be ended.
+    fn launch(segment: &Segment, group: u64);
+
     /// The library took one call outside a group, which [`Closer::Events`] closes. Something follows it on its stream if the
     /// library has enqueued it.
     fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool);

@@ -30,6 +30,15 @@ pub(crate) fn queue<F: Follower>(segment: &Segment, local: &Local, call: &Sum) {
     local.group_len.set(local.group_len.get() + 1);
 }
 
+/// The outermost group is about to be ended.
+#[inline(always)]
+pub(crate) fn launch<F: Follower>(segment: &Segment, local: &Local) {
+    let group = local.group.get();
+    if group != 0 && closers::has_events() {
+        F::launch(segment, group);
+    }
+}
+
 /// The outermost group has ended: its calls are issued, or failed all together.
 pub(crate) fn settle<F: Follower>(segment: &Segment, local: &Local, function: u8, result: i32) {
     if !is_taken(result) {

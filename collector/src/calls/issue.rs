@@ -129,7 +129,16 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
         queued_before: if in_group { local.group_last.get() } else { 0 },
         channels: u32::from(is_held),
         place: stream << GROUP_BITS | sequence::group_of(local),
-        flags: if ends_by_order { ENDS_BY_ORDER } else { start_known(communicator, closer) },
+        flags: match closer {
+            _ if ends_by_order => ENDS_BY_ORDER,
+            Closer::Events(stream_events) if F::is_timed() => {
+                // Of one that does nothing there is nothing to tell.
+                let is_timed = is_trivial(communicator, call)
+                    || F::begin(segment, stream_events, ticket, issued_ticks, local.group.get());
+                if is_timed { START_KNOWN } else { 0 }
+            }
+            _ => start_known(communicator, closer),
+        },
         kind: match closer {
             Closer::Nobody => OPERATION_CAPTURED,
             _ if in_group => OPERATION_QUEUED,

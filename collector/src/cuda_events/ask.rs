@@ -7,8 +7,7 @@ use ringscope_wire::segment::Segment;
 
 use crate::cuda_events::driver::Answer;
 use crate::cuda_events::pending_event::PendingEvent;
-use crate::cuda_events::stream_events::StreamEvents;
-use crate::cuda_events::{abort, driver, fit, poller, stream_events};
+use crate::cuda_events::{abort, driver, fit, poller, stream_events, tell};
 
 /// Where the next look goes on.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -18,6 +17,8 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Seen {
     pub(super) still_pending: usize,
     pub(super) completed: usize,
+    /// Operations whose times were told.
+    pub(super) timed: usize,
 }
 
 /// Asks the oldest event of each stream, and when it has answered the next, and counts what is confirmed: on one stream none is
@@ -37,7 +38,7 @@ pub(super) fn oldest(segment: &Segment, max_queries: usize) -> Seen {
                 NEXT.store(index, Relaxed);
                 return seen;
             }
-            if !ask(segment, index, pending, state) {
+            if !ask(segment, index, pending, state, &mut seen.timed) {
                 seen.still_pending += 1;
                 events.n_stuck.fetch_add(1, Relaxed);
                 break;
@@ -50,18 +51,21 @@ pub(super) fn oldest(segment: &Segment, max_queries: usize) -> Seen {
 }
 
 /// Asks one event; whether that settled what it stood for.
-fn ask(segment: &Segment, index: usize, pending: &PendingEvent, state: u64) -> bool {
+fn ask(segment: &Segment, index: usize, pending: &PendingEvent, state: u64, timed: &mut usize) -> bool {
     let events = stream_events::at(index);
     let (event, context) = (pending.handle.load(Relaxed), events.context.load(Relaxed));
     let id = events.context_id.load(Relaxed);
     let answer = poller::unless_ending(|| driver::query(event, context, id)).unwrap_or(Answer::NotYet);
+    if answer != Answer::Never {
+        *timed += tell::all(segment, index);
+    }
     if answer == Answer::NotYet {
         return false;
     }
     // Before anybody sees what is confirmed, and relies on it.
     events.n_stuck.store(0, Release);
     if answer == Answer::Never {
-        lose(segment, events);
+        lose(segment, index);
         return true;
     }
     let slot = events.slot();
@@ -78,11 +82,12 @@ fn ask(segment: &Segment, index: usize, pending: &PendingEvent, state: u64) -> b
 
 /// The context is gone or has failed: what the events held stays in flight, and nobody can tell. The communicator's
 /// next call gets others, if there is a context.
-fn lose(segment: &Segment, events: &StreamEvents) {
+fn lose(segment: &Segment, index: usize) {
+    let events = stream_events::at(index);
     events.context_id.store(stream_events::GONE, Relaxed);
     let calls = events.pending.iter().map(PendingEvent::n_calls).sum();
     let slot = events.slot();
-    if let Some(slot) = slot.filter(|slot| stream_events::take_away(events, *slot)) {
+    if let Some(slot) = slot.filter(|slot| stream_events::take_away(index, *slot)) {
         fit::lose(segment, slot, calls);
     } else {
         // One was being filled when the communicator lost them.

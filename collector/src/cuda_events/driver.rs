@@ -23,7 +23,9 @@ const NOT_READY: c_int = 600;
 /// `CUDA_ERROR_INVALID_CONTEXT`: the function wants a context to be current.
 const INVALID_CONTEXT: c_int = 201;
 /// `CU_EVENT_DISABLE_TIMING`: the cheap kind.
-const DISABLE_TIMING: c_uint = 2;
+pub(crate) const WITHOUT_TIME: c_uint = 2;
+/// `CU_EVENT_DEFAULT`: with the time at which the device got to it, and nobody blocks for it.
+pub(crate) const WITH_TIME: c_uint = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
 const CAPTURE_RELAXED: c_int = 2;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.
@@ -83,12 +85,19 @@ functions! {
     cuDeviceGetAttribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
     // Since 12.0. Before that nothing tells whether a context, and its events with it, has ended in a reset of the device.
     cuCtxGetId = c"cuCtxGetId" (context: u64, id: *mut u64);
+    // The last one, for completion needs it not.
+    cuEventElapsedTime = c"cuEventElapsedTime" (ms: *mut f32, from: u64, to: u64);
 }
 
 /// Whether events can be used.
 #[inline(always)]
 pub(crate) fn is_ready() -> bool {
     STATE.load(Relaxed) == READY
+}
+
+/// Whether events can tell times.
+pub(crate) fn can_time() -> bool {
+    is_ready() && !TABLE[Function::cuEventElapsedTime as usize].load(Relaxed).is_null()
 }
 
 /// Looks for the driver, where none has been found so far: with each communicator, and each time that something else is to be
@@ -112,10 +121,10 @@ fn ask_linker() {
         return;
     }
     // The reference is kept: a driver that goes away would take the functions with it.
-    let is_fit = NAMES.iter().zip(&TABLE).all(|(name, place)| {
+    let is_fit = NAMES.iter().zip(&TABLE).enumerate().all(|(number, (name, place))| {
         // SAFETY: a handle from dlopen and a terminated name.
         place.store(unsafe { libc::dlsym(handle, name.as_ptr()) }, Relaxed);
-        !place.load(Relaxed).is_null()
+        !place.load(Relaxed).is_null() || number == Function::cuEventElapsedTime as usize
     });
     STATE.store(if is_fit { READY } else { UNFIT }, Release);
     if is_fit {
@@ -162,12 +171,12 @@ pub(crate) fn context_id(context: u64) -> Option<u64> {
 }
 
 /// A new event in the context; 0 if the driver gives none.
-pub(crate) fn create_event(context: u64) -> u64 {
+pub(crate) fn create_event(context: u64, flags: c_uint) -> u64 {
     let mut event = 0;
     let result = relaxed(|| {
         within(context, || {
             // SAFETY: a valid place for the answer.
-            unsafe { cuEventCreate(&raw mut event, DISABLE_TIMING) }
+            unsafe { cuEventCreate(&raw mut event, flags) }
         })
     });
     if result == SUCCESS { event } else { 0 }
@@ -212,6 +221,32 @@ pub(crate) fn query(event: u64, context: u64, id: u64) -> Answer {
         SUCCESS => Answer::Done,
         NOT_READY => Answer::NotYet,
         _ => Answer::Never,
+    }
+}
+
+/// What two events say of the time between them.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Elapsed {
+    Ns(f64),
+    /// The device has not got to both.
+    NotYet,
+    /// It will never say.
+    Never,
+}
+
+/// Asks two events of a context that is there. Never waits, and only after [`relax_thread`].
+pub(crate) fn elapsed(from: u64, to: u64, context: u64) -> Elapsed {
+    let mut ms = 0.0;
+    // SAFETY: events of ours, which are never destroyed, and a valid place for the answer.
+    let mut result = unsafe { cuEventElapsedTime(&raw mut ms, from, to) };
+    if result == INVALID_CONTEXT {
+        // SAFETY: as above.
+        result = within(context, || unsafe { cuEventElapsedTime(&raw mut ms, from, to) });
+    }
+    match result {
+        SUCCESS if ms.is_finite() => Elapsed::Ns(f64::from(ms) * 1e6),
+        NOT_READY => Elapsed::NotYet,
+        _ => Elapsed::Never,
     }
 }
 

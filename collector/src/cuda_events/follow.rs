@@ -7,7 +7,7 @@ use ringscope_wire::segment::layout::{COMPLETION_EVENTS, DropReason, MAX_COMMUNI
 
 use crate::calls::follower::{End, Follower};
 use crate::cuda_events::fit::{is_by_events, lose};
-use crate::cuda_events::{abort, driver, ending, fit, poll, poller, stream_events};
+use crate::cuda_events::{abort, driver, ending, fit, poll, poller, stream_events, times};
 use crate::segment::closers::Closer;
 use crate::segment::local::{Local, Sum};
 use crate::segment::{communicators, switch};
@@ -45,9 +45,24 @@ impl Follower for CudaEvents {
         driver::is_ready() && driver::is_capturing(stream) == Some(true)
     }
 
+    #[inline(always)]
+    fn is_timed() -> bool {
+        times::is_wanted()
+    }
+
+    #[inline(never)]
+    fn begin(segment: &Segment, stream_events: usize, ticket: u64, called_ticks: u64, group: u64) -> bool {
+        times::open(segment, stream_events::place(stream_events), ticket, called_ticks, group)
+    }
+
     #[inline(never)]
     fn follow(segment: &Segment, stream_events: usize, sum: &Sum, is_enqueued: bool) {
         let generation = communicators::at(segment, sum.slot).generation.load(Relaxed);
+        if is_enqueued {
+            times::close(segment, stream_events::place(stream_events));
+        } else {
+            times::abandon(stream_events);
+        }
         if !stream_events::add(stream_events, generation, sum, is_enqueued) {
             lose_unless_aborted(segment, sum.slot, sum.calls);
         }
@@ -58,6 +73,7 @@ impl Follower for CudaEvents {
     }
 
     fn let_go(stream_events: usize, slot: usize) {
+        times::abandon(stream_events);
         stream_events::leave(stream_events, slot);
     }
 
@@ -68,8 +84,20 @@ impl Follower for CudaEvents {
         }
     }
 
+    fn launch(segment: &Segment, group: u64) {
+        if times::is_used() {
+            for (events, _) in stream_events::of_group(group) {
+                times::launch(segment, stream_events::place(events), group);
+            }
+        }
+    }
+
     fn end_group(segment: &Segment, group: u64, end: End) {
         for (events, has_waiting) in stream_events::of_group(group) {
+            match end {
+                End::Enqueued => times::close(segment, stream_events::place(events)),
+                End::Enqueueing | End::Never => times::abandon(events),
+            }
             let slot = stream_events::at(events).slot();
             match end {
                 _ if !has_waiting => {}

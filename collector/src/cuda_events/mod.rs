@@ -9,6 +9,8 @@
 //! * [`pending_event`]: one such event with what it will confirm, handed between the caller and the thread that asks
 //! * [`poll`], [`poller`] and [`ask`]: the thread that asks, and what; nobody else ever does, because the driver may hold whoever asks
 //! * [`alone`]: when that thread is the last one
+//! * [`times`]: at the level `events`, when the device begins and ends what is called; [`tell`]: what their events said, by the
+//!   [`device_clock`]
 //! * [`abort`] and [`ending`]: what still counts of a communicator that is aborted, or destroyed
 //!
 //! Which calls get an event: each call outside a group, each outermost group end once per stream. None can be left out,
@@ -27,6 +29,7 @@
 pub(crate) mod abort;
 mod alone;
 mod ask;
+mod device_clock;
 pub(crate) mod driver;
 mod ending;
 pub(crate) mod fit;
@@ -36,3 +39,5 @@ mod pending_event;
 mod poll;
 mod poller;
 mod stream_events;
+mod tell;
+pub(crate) mod times;

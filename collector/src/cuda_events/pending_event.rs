@@ -2,12 +2,14 @@
 //! its state says whose it is, and carries a version, so that an event which was moved between the question and the
 //! answer confirms nothing.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_ABORTED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED,
+    COMMUNICATOR_ABORTED, MAX_PRIMITIVES, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, Record,
+    START_KNOWN,
 };
 
 use crate::segment::local::Sum;
@@ -255,29 +257,48 @@ impl PendingEvent {
     ) {
         let (first, end) = (self.first_ticket.load(Relaxed), self.end_ticket.load(Relaxed));
         let last_ticks = self.last_ticks.load(Relaxed);
-        // A record in flight keeps its place while newer tickets pass it: each place is looked at once, and tells whose it
-        // is.
-        for place in first..end.min(first.saturating_add(MAX_RECORDS as u64)) {
-            if !closers::is_owned_by(place, stream_events) {
-                continue;
-            }
-            let record = records::record(segment, place);
-            let ticket = record.ticket.load(Acquire).wrapping_sub(1);
+        owned_records(segment, stream_events, first..end, |ticket, record| {
             let issued = records::state(generation, ticket, OPERATION_ISSUED);
-            let is_confirmed = (first..end).contains(&ticket)
-                && records::subject(record).0 == slot
-                && record.issued_ticks.load(Relaxed) <= last_ticks;
+            let is_confirmed =
+                records::subject(record).0 == slot && record.issued_ticks.load(Relaxed) <= last_ticks;
             if is_confirmed && record.state.load(Relaxed) == issued {
-                record.completed_ticks.store(now, Relaxed);
+                // Where the device has told when it ended, that stands.
+                if record.completed_ticks.load(Relaxed) == 0 {
+                    record.completed_ticks.store(now, Relaxed);
+                }
+                // It was to be timed, and nobody will tell its times any more.
+                if record.started.load(Relaxed) == 0 && record.what.load(Relaxed) & START_KNOWN != 0 {
+                    record.what.fetch_and(!START_KNOWN, Relaxed);
+                }
                 records::change(record, issued, OPERATION_COMPLETED);
             }
-        }
+        });
     }
 
     /// In a forked child.
     pub(super) fn forget(&self) {
         self.leave_free();
         self.handle.store(0, Relaxed);
+    }
+}
+
+/// The records of these tickets that are closed by the stream events. A record in flight keeps its place while newer tickets pass
+/// it: each place is looked at once, and tells whose it is.
+pub(super) fn owned_records(
+    segment: &Segment,
+    stream_events: usize,
+    tickets: Range<u64>,
+    each: impl Fn(u64, &Record),
+) {
+    for place in tickets.start..tickets.end.min(tickets.start.saturating_add(MAX_RECORDS as u64)) {
+        if !closers::is_owned_by(place, stream_events) {
+            continue;
+        }
+        let record = records::record(segment, place);
+        let ticket = record.ticket.load(Acquire).wrapping_sub(1);
+        if tickets.contains(&ticket) {
+            each(ticket, record);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ impl Pace {
             *self = Self::default();
             return None;
         }
-        let is_stuck = seen.completed == 0 && !is_idle;
+        let is_stuck = seen.completed == 0 && seen.timed == 0 && !is_idle;
         self.pause = if is_stuck {
             // Growing by an eighth, an operation of some length is seen at most an eighth of it late.
             (self.pause + self.pause / 8).min(LONGEST)
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn it_looks_often_while_operations_complete_and_rarely_while_they_hang() {
         let mut pace = Pace::default();
-        let moving = Seen { still_pending: 1, completed: 1 };
-        let stuck = Seen { still_pending: 1, completed: 0 };
+        let moving = Seen { still_pending: 1, completed: 0, timed: 1 };
+        let stuck = Seen { still_pending: 1, ..Seen::default() };
         let mut last = SHORTEST;
         for (seen, limit) in [(&moving, STEADY), (&stuck, LONGEST)] {
             for _ in 0..60 {

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::cuda_events::owner::Owner;
 use crate::cuda_events::pending_event::{PendingEvent, Taken};
+use crate::cuda_events::times::{self, MAX_STREAMS, Place};
 use crate::cuda_events::{driver, poller};
 use crate::segment::local::{Local, Sum};
 use crate::segment::uncancelled;
 
-/// (communicator, stream) pairs at once. A communicator mostly has one stream.
-const MAX_STREAMS: usize = 512;
 /// Places looked at for a stream's events, from the one that its hash names.
 const MAX_PROBES: usize = 16;
 /// Events of a stream: the one that moves, and some on the way so that progress is seen while it moves.
@@ -204,8 +203,8 @@ pub(super) fn open(
 fn open_one(local: &Local, slot: usize, generation: u32, stream: u64, device: i32) -> Result<usize, Refusal> {
     let context = driver::context_of(stream, device).ok_or(Refusal::Driver)?;
     let index = probes(slot, stream)
-        .find(|index| seize(&ALL[*index], context, true))
-        .or_else(|| probes(slot, stream).find(|index| seize(&ALL[*index], context, false)))
+        .find(|index| seize(*index, context, true))
+        .or_else(|| probes(slot, stream).find(|index| seize(*index, context, false)))
         .ok_or(Refusal::TableFull)?;
     let events = at(index);
     if !make_events(events, context) {
@@ -224,12 +223,13 @@ fn open_one(local: &Local, slot: usize, generation: u32, stream: u64, device: i3
 
 /// Takes a stream's events, from nobody or from an owner that does not hold them, if they have nothing to confirm and fit the
 /// context.
-fn seize(events: &StreamEvents, context: u64, from_nobody: bool) -> bool {
+fn seize(index: usize, context: u64, from_nobody: bool) -> bool {
+    let events = at(index);
     // A caller from whom an abort has taken them takes one, then looks at the owner; here it is the other way round.
     events.owner.seize(from_nobody, || {
         let known = events.context.load(Relaxed);
         let fits = known == 0 || known == context || events.context_id.load(Relaxed) == GONE;
-        fits && events.pending.iter().all(PendingEvent::is_free)
+        fits && events.pending.iter().all(PendingEvent::is_free) && times::is_idle(index)
     })
 }
 
@@ -242,7 +242,7 @@ fn make_events(events: &StreamEvents, context: u64) -> bool {
     events.context.store(context, Relaxed);
     for pending in &events.pending {
         if pending.handle.load(Relaxed) == 0 {
-            pending.handle.store(driver::create_event(context), Relaxed);
+            pending.handle.store(driver::create_event(context, driver::WITHOUT_TIME), Relaxed);
         }
     }
     events.pending.iter().filter(|pending| pending.handle.load(Relaxed) != 0).count() >= MIN_EVENTS
@@ -251,6 +251,18 @@ fn make_events(events: &StreamEvents, context: u64) -> bool {
 /// Those with this index.
 pub(super) fn at(index: usize) -> &'static StreamEvents {
     &ALL[index & (MAX_STREAMS - 1)]
+}
+
+/// Where events of those with this index are recorded.
+pub(super) fn place(index: usize) -> Place {
+    let events = at(index);
+    Place {
+        index,
+        stream: events.stream.load(Relaxed),
+        context: events.context.load(Relaxed),
+        context_id: events.context_id.load(Relaxed),
+        is_owned: events.slot().is_some(),
+    }
 }
 
 /// Adds calls to the stream, with an event behind them or to wait for [`confirm`]. False if they go unconfirmed for now: the
@@ -361,16 +373,18 @@ pub(super) fn has_recorded(slot: usize) -> bool {
 /// Takes its events from a slot, with all that they hold. One that a caller is just filling stays his: he finds that they
 /// are taken, and until he has left it nobody else gets them.
 pub(super) fn drop_of(slot: usize) {
-    for events in used().map(at) {
-        take_away(events, slot);
+    for index in used() {
+        take_away(index, slot);
     }
 }
 
 /// Takes these from the slot; false if it does not have them.
-pub(super) fn take_away(events: &StreamEvents, slot: usize) -> bool {
+pub(super) fn take_away(index: usize, slot: usize) -> bool {
+    let events = at(index);
     if !events.owner.take_away(slot) {
         return false;
     }
+    times::give_up(index);
     for pending in &events.pending {
         pending.give_up();
     }
@@ -386,7 +400,9 @@ pub(super) fn forget() {
         GROUP[index].store(0, Relaxed);
         events.context.store(0, Relaxed);
         events.pending.iter().for_each(PendingEvent::forget);
+        times::forget(index);
     }
+    times::forget_use();
     for word in &USED {
         word.store(0, Relaxed);
     }

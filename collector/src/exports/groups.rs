@@ -65,6 +65,11 @@ unsafe extern "C-unwind" fn group_end(caller: usize) -> c_int {
             // SAFETY: no arguments.
             return unsafe { real() };
         }
+        if local.group_depth.get() == 1
+            && let Some(segment) = segment()
+        {
+            guard(|| group::launch::<CudaEvents>(segment, local));
+        }
         // SAFETY: no arguments.
         let result = inside(local, null_mut(), || unsafe { real() });
         if leave_group(local) {

@@ -6,7 +6,7 @@ use std::env::var_os;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_STEPS};
+use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_EVENTS, LEVEL_STEPS};
 
 /// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
 pub(super) const DEFAULT_DIR: &str = "/dev/shm/ringscope";
@@ -76,6 +76,7 @@ fn level() -> u32 {
     match text("RINGSCOPE_LEVEL").trim() {
         "channels" => LEVEL_CHANNELS,
         "steps" => LEVEL_STEPS,
+        "events" => LEVEL_EVENTS,
         _ => LEVEL_COUNTERS,
     }
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use ringscope_wire::segment::calls::layout::Thread;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_ACTIVE, COMMUNICATOR_FORMING, COMPLETION_NONE, COMPLETION_PROFILER, CONTROL_CHANNELS,
-    CONTROL_COUNTERS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS, LEVEL_COUNTERS,
-    LEVEL_STEPS, LOST_PROFILER_EVENT, MADE_BY_UNSEEN, MAX_COMMUNICATORS, SOURCE_PLUGIN, STATE_OFF, STATE_ON,
-    Segment,
+    CONTROL_COUNTERS, CONTROL_EVENTS, CONTROL_RAISED, CONTROL_STEPS, Communicator, LEVEL_CHANNELS,
+    LEVEL_COUNTERS, LEVEL_EVENTS, LEVEL_STEPS, LOST_PROFILER_EVENT, MADE_BY_UNSEEN, MAX_COMMUNICATORS,
+    SOURCE_PLUGIN, STATE_OFF, STATE_ON, Segment,
 };
 
-use crate::cuda_events::{driver, fit};
+use crate::cuda_events::{driver, fit, times};
 use crate::profiler::layout::{CE_COLL, COLL, COLL_API, KERNEL_CH, P2P, P2P_API, PROXY_OP, PROXY_STEP};
 use crate::profiler::masks;
 use crate::segment::switch::Asker;
@@ -88,15 +88,20 @@ fn begun(version: u32) -> u32 {
 /// Asks the library for the events that this state and the level need; for less than before only later ([`settle`]).
 fn ask(segment: &Segment, state: u32) {
     let (version, live) = (VERSION.load(Relaxed), &segment.live);
-    if version == 0 {
-        return;
-    }
     let level = match live.control.load(Relaxed) {
         CONTROL_COUNTERS => LEVEL_COUNTERS,
         CONTROL_CHANNELS => LEVEL_CHANNELS,
         CONTROL_STEPS | CONTROL_RAISED => LEVEL_STEPS,
+        CONTROL_EVENTS => LEVEL_EVENTS,
         _ => START_LEVEL.load(Relaxed),
     };
+    let wants_times = state == STATE_ON && level == LEVEL_EVENTS;
+    times::want(wants_times);
+    if version == 0 {
+        // The one level that needs no profiler.
+        live.level.store(if wants_times { LEVEL_EVENTS } else { 0 }, Relaxed);
+        return;
+    }
     let asked = match state {
         STATE_ON => match level {
             LEVEL_STEPS => TASKS | CHANNELS | STEPS,

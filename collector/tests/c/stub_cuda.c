@@ -1,25 +1,34 @@
 /* A CUDA driver without a device: streams whose work ends when the test says, events, and capture as CUDA has it: a query
- * by any thread that is not in relaxed mode invalidates a capture in global mode. STUB_OLD: as it was before 10.1. */
+ * by any thread that is not in relaxed mode invalidates a capture in global mode. STUB_OLD: as it was before 10.1. Two devices, each
+ * with a clock of its own that neither begins nor runs as the host's does. */
 #include "stub_cuda.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 static atomic_int context_id = 7, n_stale;
 void stub_reset(void) { context_id++; }
 int stub_n_stale(void) { return n_stale; }
 
 enum { SUCCESS = 0, INVALID = 1, OUT_OF_MEMORY = 2, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900,
-       GLOBAL = 0, RELAXED = 2, CONTEXT = 0xc0de };
+       GLOBAL = 0, RELAXED = 2, CONTEXT = 0xc0de, OTHER_CONTEXT = 0xc0df };
 
-struct stub_stream { atomic_int launched, finished, captures, refused; };
-struct event { struct stub_stream *stream; int position, context_id; };
+struct stub_stream { atomic_int launched, finished, captures, refused, device; atomic_bool is_gone; };
+struct event { struct stub_stream *stream; int position, context_id, device; bool has_time, is_reached; double at_ms; };
+
+enum { MAX_TIMED = 65536 };
+static struct event *timed[MAX_TIMED];
+static int n_timed;
+static atomic_int n_mixed, n_gone, time_fault;
 
 static struct stub_stream legacy;
 static atomic_bool holds, refuses_events, refuses_record, is_invalid;
 static atomic_int n_captures, n_creates, n_records, n_queries, n_calls, n_sins, n_useless;
 static _Thread_local int mode = GLOBAL;
+static _Thread_local uintptr_t current;
+static bool is_one(uintptr_t context) { return context == CONTEXT || context == OTHER_CONTEXT; }
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct stub_stream *of(stream_t stream) { return (uintptr_t)stream <= 2 ? &legacy : stream; }
@@ -61,14 +70,51 @@ static void put_on_queue(void) {
   if (has_lock) pthread_mutex_unlock(&driver_lock);
 }
 
+/* By the clock of the device: another zero, and 50 ppm too fast or too slow. */
+static double device_ms(int device) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec * 1e3 + now.tv_nsec * 1e-6) * (device ? 1.00005 : 0.99995) + device * 1e7;
+}
+/* With the lock: the device has got to the event, if it has. */
+static bool reach(struct event *event) {
+  if (!event->is_reached && (!holds || !event->stream || event->stream->finished >= event->position)) {
+    event->is_reached = true;
+    event->at_ms = device_ms(event->device);
+  }
+  return event->is_reached;
+}
+static void reach_all(void) {
+  for (int i = 0; i < n_timed; i++) if (timed[i]->stream) reach(timed[i]);
+}
+
 stream_t stub_stream(void) { return calloc(1, sizeof(struct stub_stream)); }
+stream_t stub_stream_of(int device) {
+  stream_t stream = stub_stream();
+  stream->device = device;
+  return stream;
+}
+void stub_destroy(stream_t stream) { stream->is_gone = true; }
+void stub_fail_times(int call) { time_fault = call; }
+int stub_n_mixed(void) { return n_mixed; }
+int stub_n_gone(void) { return n_gone; }
 void stub_launch(stream_t stream) {
   if (of(stream)->captures) return;
   put_on_queue();
   of(stream)->launched++;
 }
-void stub_hold(bool how) { holds = how; }
-void stub_finish(stream_t stream, int n) { of(stream)->finished = n; }
+void stub_hold(bool how) {
+  pthread_mutex_lock(&lock);
+  holds = how;
+  reach_all();
+  pthread_mutex_unlock(&lock);
+}
+void stub_finish(stream_t stream, int n) {
+  pthread_mutex_lock(&lock);
+  of(stream)->finished = n;
+  reach_all();
+  pthread_mutex_unlock(&lock);
+}
 void stub_begin_capture(stream_t stream) { is_invalid = false; of(stream)->captures = 1; n_captures++; }
 bool stub_end_capture(stream_t stream) { of(stream)->captures = 0; n_captures--; return !is_invalid; }
 void stub_refuse_events(bool how) { refuses_events = how; }
@@ -82,23 +128,36 @@ int stub_n_useless(void) { return n_useless; }
 
 int cuEventCreate(struct event **event, unsigned flags) {
   n_calls++;
-  if (flags != 2) return INVALID;
-  if (refuses_events) return OUT_OF_MEMORY;
+  if (flags != 2 && flags != 0) return INVALID;
+  if (refuses_events || (flags == 0 && time_fault == 1)) return OUT_OF_MEMORY;
   n_creates++;
   *event = calloc(1, sizeof **event);
   (*event)->context_id = context_id;
+  (*event)->device = current == OTHER_CONTEXT;
+  (*event)->has_time = flags == 0;
+  if ((*event)->has_time) {
+    pthread_mutex_lock(&lock);
+    if (n_timed == MAX_TIMED) abort();
+    timed[n_timed++] = *event;
+    pthread_mutex_unlock(&lock);
+  }
   return SUCCESS;
 }
 int cuEventRecord(struct event *event, stream_t stream) {
   n_calls++;
   n_records++;
   if (event->context_id != context_id) { n_stale++; return INVALID_HANDLE; }
+  if (of(stream)->is_gone) { n_gone++; return INVALID_HANDLE; }
+  if (of(stream)->device != event->device) { n_mixed++; return INVALID_HANDLE; }
+  if (event->has_time && time_fault > 1 && time_fault < 4 && --time_fault == 1) return INVALID_HANDLE;
   if (of(stream)->captures) { n_sins++; is_invalid = true; return CAPTURE_UNSUPPORTED; }
   if (refuses_record) { refuses_record = false; return INVALID_HANDLE; }
   put_on_queue();
   pthread_mutex_lock(&lock);
   event->stream = of(stream);
   event->position = of(stream)->launched;
+  event->is_reached = false;
+  reach(event);
   pthread_mutex_unlock(&lock);
   return SUCCESS;
 }
@@ -124,8 +183,26 @@ int cuEventQuery(struct event *event) {
   }
   return is_done ? SUCCESS : NOT_READY;
 }
+#ifndef STUB_UNTIMED
+int cuEventElapsedTime(float *ms, struct event *from, struct event *to) {
+  n_calls++;
+  if (from->context_id != context_id || to->context_id != context_id) { n_stale++; return INVALID_HANDLE; }
+  if (from->device != to->device) { n_mixed++; return INVALID_HANDLE; }
+  if (!from->has_time || !to->has_time || !from->stream || !to->stream || time_fault == 4) return INVALID_HANDLE;
+  if (mode != RELAXED) n_sins++;
+  pthread_mutex_lock(&lock);
+  bool is_told = reach(from) && reach(to);
+  if (is_told) *ms = (float)(to->at_ms - from->at_ms);
+  pthread_mutex_unlock(&lock);
+  return is_told ? SUCCESS : NOT_READY;
+}
+#endif
 int cuStreamIsCapturing(stream_t stream, int *status) { n_calls++; *status = of(stream)->captures; return SUCCESS; }
-int cuStreamGetCtx(stream_t stream, uintptr_t *context) { (void)stream; n_calls++; *context = CONTEXT; return SUCCESS; }
+int cuStreamGetCtx(stream_t stream, uintptr_t *context) {
+  n_calls++;
+  *context = of(stream)->device ? OTHER_CONTEXT : CONTEXT;
+  return SUCCESS;
+}
 #ifndef STUB_OLD
 int cuThreadExchangeStreamCaptureMode(int *other) {
   int before = mode;
@@ -135,14 +212,13 @@ int cuThreadExchangeStreamCaptureMode(int *other) {
   return SUCCESS;
 }
 #endif
-static _Thread_local uintptr_t current;
 int cuCtxGetCurrent(uintptr_t *context) { n_calls++; *context = current; return SUCCESS; }
-int cuCtxPushCurrent_v2(uintptr_t context) { n_calls++; current = context; return context == CONTEXT ? SUCCESS : INVALID; }
+int cuCtxPushCurrent_v2(uintptr_t context) { n_calls++; current = context; return is_one(context) ? SUCCESS : INVALID; }
 int cuCtxPopCurrent_v2(uintptr_t *context) { n_calls++; *context = current; current = 0; return SUCCESS; }
 #ifndef STUB_WITHOUT_ID
-int cuCtxGetId(uintptr_t context, uint64_t *id) { n_calls++; *id = context_id; return context == CONTEXT ? SUCCESS : INVALID; }
+int cuCtxGetId(uintptr_t context, uint64_t *id) { n_calls++; *id = context_id; return is_one(context) ? SUCCESS : INVALID; }
 #endif
-int cuCtxGetDevice(int *device) { n_calls++; *device = 3; return current == CONTEXT ? SUCCESS : 201; }
+int cuCtxGetDevice(int *device) { n_calls++; *device = current == OTHER_CONTEXT ? 4 : 3; return is_one(current) ? SUCCESS : 201; }
 int cuDeviceGet(int *device, int ordinal) { n_calls++; *device = ordinal; return SUCCESS; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   n_calls++;

@@ -6,6 +6,15 @@
 typedef struct stub_stream *stream_t;
 
 stream_t stub_stream(void);
+/* On the second device, if 1. */
+stream_t stub_stream_of(int device);
+/* The stream is gone: who names it to the driver is counted. */
+void stub_destroy(stream_t);
+int stub_n_gone(void);
+/* Calls that named an event together with a stream or an event of another device. */
+int stub_n_mixed(void);
+/* From now on of events with a time fails: 1 making them, 2 recording the next one, 3 recording the one after it, 4 asking two. */
+void stub_fail_times(int call);
 /* The library put work on a stream. NULL is a stream too. */
 void stub_launch(stream_t);
 /* Work is done as soon as it is launched (from now on, and all that is held), or held until told. */

@@ -6,15 +6,16 @@
 
 enum { SUCCESS = 0, IN_PROGRESS = 7, MAX_QUEUE = 65536, DEVICE = 3 };
 
-struct stub_comm { int rank, n_ranks, is_non_blocking, n_pending; cudaStream_t pending[64]; };
+struct stub_comm { int rank, n_ranks, device, is_non_blocking, n_pending; cudaStream_t pending[64]; };
 
 static void (*launch)(cudaStream_t);
 static void (*unhang)(void);
-static int is_loaded, next_is_non_blocking, fail_next;
+static int is_loaded, next_is_non_blocking, fail_next, next_device = DEVICE;
 static _Thread_local int depth, n_queued, group_failed;
 static _Thread_local struct { ncclComm_t comm; cudaStream_t stream; } *queue;
 
 void stub_next_is_non_blocking(void) { next_is_non_blocking = 1; }
+void stub_next_device(int device) { next_device = device; }
 void stub_fail_next(int result) { fail_next = result; }
 static void (*during_next)(void);
 void stub_during_next(void (*what)(void)) { during_next = what; }
@@ -46,7 +47,7 @@ static int operation(ncclComm_t comm, cudaStream_t stream) {
 int ncclGetVersion(int *version) { *version = 21805; return SUCCESS; }
 int ncclCommCount(ncclComm_t comm, int *n) { *n = comm->n_ranks; return SUCCESS; }
 int ncclCommUserRank(ncclComm_t comm, int *rank) { *rank = comm->rank; return SUCCESS; }
-int ncclCommCuDevice(ncclComm_t comm, int *device) { (void)comm; *device = DEVICE; return SUCCESS; }
+int ncclCommCuDevice(ncclComm_t comm, int *device) { *device = comm->device; return SUCCESS; }
 int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
   (void)id;
   if (!is_loaded) {
@@ -58,6 +59,8 @@ int ncclCommInitRank(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank) {
   *comm = calloc(1, sizeof **comm);
   (*comm)->rank = rank;
   (*comm)->n_ranks = n_ranks;
+  (*comm)->device = next_device;
+  next_device = DEVICE;
   (*comm)->is_non_blocking = next_is_non_blocking;
   next_is_non_blocking = 0;
   return SUCCESS;

@@ -21,6 +21,8 @@ int ncclRecv(void *, size_t, int, int, ncclComm_t, cudaStream_t);
 /* The next communicator is nonblocking: its calls are in progress until stub_progress. */
 void stub_next_is_non_blocking(void);
 void stub_progress(ncclComm_t);
+/* The next communicator is on this device, not on 3. */
+void stub_next_device(int device);
 /* The next operation returns this, and its group. */
 void stub_fail_next(int result);
 /* The next operation does this meanwhile. */

@@ -77,6 +77,20 @@ pub(crate) fn cuda_job(scenario: &str, driver: &str) -> Job {
         .without("NCCL_PROFILER_PLUGIN")
 }
 
+/// A scenario with streams while device times are asked for.
+pub(crate) fn times_job(scenario: &str, driver: &str) -> Job {
+    let mut command = Command::new(programs().join("cuda/times"));
+    command.arg(scenario);
+    let job = Job::new(command, &format!("{scenario}-times"));
+    let truth = job.dir.with_extension("truth");
+    job.env("LD_LIBRARY_PATH", programs().join(driver))
+        .env("COUNTERS_OFFSET", counters_offset())
+        .env("DROPPED_EVENTS_OFFSET", dropped_events_offset().to_string())
+        .env("RINGSCOPE_LEVEL", "events")
+        .env("TRUTH", truth)
+        .without("NCCL_PROFILER_PLUGIN")
+}
+
 /// A scenario in which the level changes, in a program with a library that has a profiler and a driver that has events;
 /// started at level counters.
 pub(crate) fn level_job(scenario: &str) -> Job {
@@ -202,6 +216,12 @@ impl Job {
         files.map(|metadata| metadata.blocks() * 512).sum()
     }
 
+    /// The times that a scenario wrote down, by `CLOCK_MONOTONIC`.
+    pub(crate) fn truth_ns(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string(self.dir.with_extension("truth")).unwrap_or_default();
+        text.lines().map(|line| line.parse().unwrap()).collect()
+    }
+
     pub(crate) fn only_segment(&self) -> Left {
         let mut segments = self.segments();
         assert_eq!(segments.len(), 1, "segments in {}", self.dir.display());
@@ -212,6 +232,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
+        let _ = std::fs::remove_file(self.dir.with_extension("truth"));
     }
 }
 
@@ -309,7 +330,7 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "libstatic_old.so", "stub_nccl.c", &old);
         let new = ["-shared", "-fPIC", "-DSTUB_VERSION=23203", scenarios];
         compile(&dir, "libstatic_new.so", "stub_nccl.c", &new);
-        for folder in ["cuda", "cuda-driver", "cuda-driver-11", "cuda-driver-old"] {
+        for folder in ["cuda", "cuda-driver", "cuda-driver-11", "cuda-driver-old", "cuda-driver-untimed"] {
             std::fs::create_dir_all(dir.join(folder)).unwrap();
         }
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"];
@@ -322,6 +343,8 @@ pub(crate) fn programs() -> &'static Path {
             "stub_cuda.c",
             &[&shared[..], &["-DSTUB_OLD"]].concat(),
         );
+        let untimed = [&shared[..], &["-DSTUB_UNTIMED"]].concat();
+        compile(&dir, "cuda-driver-untimed/libcuda.so.1", "stub_cuda.c", &untimed);
         compile(
             &dir,
             "cuda/libnccl.so.2",
@@ -332,6 +355,9 @@ pub(crate) fn programs() -> &'static Path {
         compile(&dir, "cuda/libframework.so", "scenarios_cuda.c", &library);
         let program = ["-Lcuda", "-l:libframework.so", "-Wl,--export-dynamic", rpath];
         compile(&dir, "cuda/driver", "driver.c", &program);
+        let library = ["-shared", "-fPIC", "-Lcuda", "-l:libnccl.so.2", "-ldl", rpath];
+        compile(&dir, "cuda/libtimes.so", "scenarios_times.c", &library);
+        compile(&dir, "cuda/times", "driver.c", &["-Lcuda", "-l:libtimes.so", "-Wl,--export-dynamic", rpath]);
         let levels = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/scenarios_levels.c");
         let program = [levels.to_str().unwrap(), "-L.", "-l:libnccl.so.2", "-ldl", rpath];
         compile(&dir, "levels", "driver.c", &program);

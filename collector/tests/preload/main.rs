@@ -5,6 +5,7 @@
 //! * [`operations`]: what is counted and recorded
 //! * [`lifetimes`]: communicators, forks, deaths
 //! * [`events`]: completion by CUDA events and captured calls, on a stub of the driver
+//! * [`times`]: when the device begins and ends operations, by CUDA events on the same stub
 //! * [`levels`]: the profiler or the events, as the level has it
 //! * [`versions`]: every version of the profiler interface
 //! * [`newer`]: what came to the API later, and several copies of the library
@@ -36,4 +37,5 @@ mod real;
 mod segment;
 mod summation;
 mod symbols;
+mod times;
 mod versions;

@@ -139,12 +139,14 @@ pub struct Live {
     pub n_places: AtomicU32,
     /// Written by the agent: how many there should be, so that a record stays until it has been read. 0: as many as there are.
     pub wanted_places: AtomicU32,
+    /// By how much device times may lie beside the truth, in ticks: the worst of all streams. 0: there are none.
+    pub device_error_ticks: AtomicU64,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
 
 /// Room for reasons in [`Live::dropped`].
 pub const MAX_REASONS: usize = 23;
-const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 272) / 8;
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 280) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record, at the level that the process was started with.
@@ -162,6 +164,8 @@ pub const CONTROL_STEPS: u32 = 4;
 /// [`Live::control`]: as [`CONTROL_STEPS`], by diagnosis and for a while, where it was [`CONTROL_ON`]: nobody had said
 /// another level. To a collector that does not know it, it is [`CONTROL_ON`].
 pub const CONTROL_RAISED: u32 = 5;
+/// [`Live::control`]: count and record at [`LEVEL_EVENTS`]. To a collector that does not know it, it is [`CONTROL_ON`].
+pub const CONTROL_EVENTS: u32 = 6;
 
 /// [`Live::level`]: issued and completed counters, at the least cost that gives them.
 pub const LEVEL_COUNTERS: u32 = 1;
@@ -169,6 +173,8 @@ pub const LEVEL_COUNTERS: u32 = 1;
 pub const LEVEL_CHANNELS: u32 = 2;
 /// [`Live::level`]: also each network step, and so bytes per link (`ProxyStep`).
 pub const LEVEL_STEPS: u32 = 3;
+/// [`Live::level`]: as [`LEVEL_COUNTERS`], and CUDA events tell when the device begins and ends each operation.
+pub const LEVEL_EVENTS: u32 = 4;
 
 /// [`Live::flags`]: another profiler plugin was configured and gets all events too.
 pub const LIVE_CHAINED: u32 = 1;
@@ -225,11 +231,17 @@ pub enum DropReason {
     CommunicatorNotRead = 16,
     /// A communicator whose end nobody saw: the library has given its pointer to another one.
     CommunicatorReplaced = 17,
+    /// An operation without device times: too many on its stream had times to come.
+    DeviceTimesFull = 18,
+    /// The driver failed to tell device times. None are asked for until the level is set anew.
+    DeviceTimesFailed = 19,
+    /// An operation without device times: its calls failed, or the library was still enqueueing it when they returned.
+    DeviceTimesUnbounded = 20,
 }
 
 impl DropReason {
     /// Every reason, in the order of its index.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::CommunicatorTableFull,
         Self::LinkTableFull,
         Self::RecordOverwritten,
@@ -248,6 +260,9 @@ impl DropReason {
         Self::PairTableFull,
         Self::CommunicatorNotRead,
         Self::CommunicatorReplaced,
+        Self::DeviceTimesFull,
+        Self::DeviceTimesFailed,
+        Self::DeviceTimesUnbounded,
     ];
 
     /// The word used in labels and in JSON.
@@ -272,6 +287,9 @@ impl DropReason {
             Self::PairTableFull => "pair_table_full",
             Self::CommunicatorNotRead => "communicator_not_read",
             Self::CommunicatorReplaced => "communicator_replaced",
+            Self::DeviceTimesFull => "device_times_full",
+            Self::DeviceTimesFailed => "device_times_failed",
+            Self::DeviceTimesUnbounded => "device_times_unbounded",
         }
     }
 }

@@ -99,6 +99,8 @@ pub struct Snapshot {
     pub profiler_version: u32,
     /// How much the collector asks for: one of `layout::LEVEL_*`, 0 if it has not asked.
     pub level: u32,
+    /// By how much device times may lie beside the truth, in ticks. `None`: there are none.
+    pub device_error_ticks: Option<u64>,
     /// `layout::LIVE_*` bits.
     pub flags: u32,
     /// Copies of the library that calls were forwarded to.
@@ -377,6 +379,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         library_version: live.library_version.into_inner(),
         profiler_version: live.profiler_version.into_inner(),
         level: live.level.into_inner(),
+        device_error_ticks: Some(live.device_error_ticks.into_inner()).filter(|ticks| *ticks > 0),
         flags: live.flags.into_inner(),
         n_libraries: live.n_libraries.into_inner(),
         registrations: live.registrations.into_inner(),
