@@ -17,7 +17,8 @@ use crate::client::{ClientError, DaemonArgs};
   ringscope level --dir /dev/shm/ringscope --pid 4711 channels
 
 Levels: counters (issued and completed, the cheapest), channels (also each channel's end), steps (also bytes per link),
-default (as each process was started), off (nothing is counted). Through the daemon it takes up to five seconds until
+events (counters, and when the device begins and ends each operation, by CUDA events: for a library whose profiler does not
+tell it, or where channels costs too much), default (as each process was started), off (nothing is counted). Through the daemon it takes up to five seconds until
 every host has heard of it, and the daemon forgets it when it starts again; with --dir it is written at once, on this
 host only.
 
@@ -35,7 +36,7 @@ pub struct LevelArgs {
     /// With --dir: only of this process
     #[arg(long, requires = "dir", conflicts_with = "job")]
     pid: Option<u32>,
-    /// counters, channels, steps, default or off; with --job and without it the level is shown
+    /// counters, channels, steps, events, default or off; with --job and without it the level is shown
     #[arg(value_parser = str::parse::<LevelChoice>)]
     level: Option<LevelChoice>,
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use ringscope_api::LevelChoice;
 use ringscope_wire::batch::{Level, Wish};
 use ringscope_wire::segment::layout::{
-    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_OFF, CONTROL_ON, CONTROL_RAISED, CONTROL_STEPS,
+    CONTROL_CHANNELS, CONTROL_COUNTERS, CONTROL_EVENTS, CONTROL_OFF, CONTROL_ON, CONTROL_RAISED,
+    CONTROL_STEPS,
 };
 
 use super::segment_file::{SegmentFile, Target};
@@ -60,6 +61,7 @@ const fn word(choice: LevelChoice) -> u32 {
         LevelChoice::Counters => CONTROL_COUNTERS,
         LevelChoice::Channels => CONTROL_CHANNELS,
         LevelChoice::Steps => CONTROL_STEPS,
+        LevelChoice::Events => CONTROL_EVENTS,
     }
 }
 
@@ -73,6 +75,7 @@ pub(super) fn wished(wish: &Wish) -> u32 {
         Level::Counters => CONTROL_COUNTERS,
         Level::Channels => CONTROL_CHANNELS,
         Level::Steps => CONTROL_STEPS,
+        Level::Events => CONTROL_EVENTS,
     }
 }
 

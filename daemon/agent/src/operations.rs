@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use ringscope_wire::batch;
 use ringscope_wire::segment::clock::Clock;
-use ringscope_wire::segment::layout::{MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED};
+use ringscope_wire::segment::layout::{
+    COMPLETION_EVENTS, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED,
+};
 use ringscope_wire::segment::read::{Communicator, Record, Records, Source, records};
 use rustc_hash::FxHasher;
 
@@ -45,6 +47,8 @@ pub(super) struct Operations {
     newest: u64,
     /// Whether operations begin, in time, when the device begins them.
     by_device: bool,
+    /// Whether CUDA events tell the device's times: of some operations they may not.
+    by_events: bool,
     /// Those completed since they were last asked for, in time.
     over: Vec<Span>,
     /// Whether all that began or ended since the reading before is known: none was overwritten or is still being written, and something
@@ -58,6 +62,8 @@ pub(super) struct Operations {
 #[derive(Debug, Default)]
 struct Extent {
     calls: u64,
+    /// Whether CUDA events tell the end of its operations.
+    by_events: bool,
     /// By primitive.
     next_seq_numbers: BTreeMap<usize, u64>,
 }
@@ -124,7 +130,7 @@ impl Operations {
                 let counters = slot.counters.iter();
                 let next_seq_numbers =
                     counters.map(|(primitive, one)| (primitive.index(), one.next_seq_number)).collect();
-                (id, Extent { calls, next_seq_numbers })
+                (id, Extent { calls, by_events: slot.completion == COMPLETION_EVENTS, next_seq_numbers })
             })
             .collect();
     }
@@ -189,8 +195,8 @@ impl Operations {
 
     /// Whether operations begin, in time, when the device begins them. A level that was raised for a while changes nothing: times of
     /// two kinds cannot be compared.
-    pub(super) fn tell_by_device(&mut self, by_device: bool) {
-        self.by_device = by_device;
+    pub(super) fn tell_by_device(&mut self, by_device: bool, by_events: bool) {
+        (self.by_device, self.by_events) = (by_device, by_device && by_events);
     }
 
     /// Those completed since the last call, in the order in which they were called.
@@ -317,6 +323,10 @@ impl Operations {
                 let is_last = last.is_none_or(|(ticks, _)| *ticks <= record.issued_ticks);
                 let operation = told(self);
                 self.over.extend(span(&operation, self.by_device));
+                // Without its time, what it covers of the device's is not known: called long before, it would hide all own time.
+                let should_be_timed =
+                    self.by_events && self.extents.get(&local_id).is_some_and(|extent| extent.by_events);
+                self.is_whole &= !should_be_timed || operation.start_known;
                 // Of those that completed before the first reading nobody knows how many were overwritten.
                 if self.cursor.is_some() && self.is_told(record) {
                     self.history.insert(record.ticket, operation);

@@ -57,6 +57,7 @@ pub(super) struct OwnTime {
     free_since_ns: Option<u64>,
     steps: Steps,
     step: Step,
+    device_error_ns: u64,
 }
 
 /// Own time, step by step.
@@ -114,6 +115,11 @@ impl OwnTime {
         self.spans.retain(|span| span.to_ns.is_some_and(|end_ns| end_ns > to_ns) || span.from_ns >= to_ns);
     }
 
+    /// By how much the device's clock may lie beside the host's; 0 where it is not asked.
+    pub(super) fn know_error(&mut self, device_error_ns: u64) {
+        self.device_error_ns = device_error_ns;
+    }
+
     /// What is to be said, with those long steps of `before` that were not sent.
     pub(super) fn tell(&mut self, before: Option<batch::OwnTime>) -> Option<batch::OwnTime> {
         if self.told.covered_ns == 0 {
@@ -131,7 +137,14 @@ impl OwnTime {
             long.remove(shortest);
         }
         let (usual_step_ns, step_spread_ns) = self.steps.usual().unwrap_or_default();
-        Some(batch::OwnTime { long_steps: long, usual_step_ns, step_spread_ns, ..self.told.clone() })
+        let device_error_ns = self.device_error_ns;
+        Some(batch::OwnTime {
+            long_steps: long,
+            usual_step_ns,
+            step_spread_ns,
+            device_error_ns,
+            ..self.told.clone()
+        })
     }
 
     /// Nothing is known of the time up to now. What is under way is known all the same, and from now on what begins is.

@@ -11,8 +11,8 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LIVE_CALLED, LIVE_CHAINED,
-    STATE_ON, VERSION,
+    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LEVEL_EVENTS, LEVEL_STEPS,
+    LIVE_CALLED, LIVE_CHAINED, STATE_ON, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -174,14 +174,17 @@ impl Process {
         self.control = snapshot.control;
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         let is_raised = snapshot.control == CONTROL_RAISED;
-        self.operations.tell_by_device(snapshot.level >= LEVEL_CHANNELS && !is_raised);
+        let by_profiler = matches!(snapshot.level, LEVEL_CHANNELS | LEVEL_STEPS);
+        let by_events = snapshot.level == LEVEL_EVENTS;
+        self.operations.tell_by_device((by_profiler || by_events) && !is_raised, by_events);
         self.operations.know(&snapshot.communicators);
         // Where nobody but the daemon's judge asked for more, it is for the links: to tell each operation would cost most of it.
-        self.operations.tell_all(snapshot.level >= LEVEL_CHANNELS && !is_raised, now.monotonic);
+        self.operations.tell_all(by_profiler && !is_raised, now.monotonic);
         self.operations.update(file, snapshot.next_ticket, clock, losses)?;
         let (over, open, is_whole) = self.operations.take_spans();
         let read_ns = clock.wall_ns(ticks_of(&snapshot, now));
         self.own_time.update(over, &open, read_ns, is_whole && snapshot.state == STATE_ON && !is_dead);
+        self.own_time.know_error(snapshot.device_error_ticks.map_or(0, |ticks| clock.duration_ns(ticks)));
         self.wanted_places = self.operations.wanted_places(snapshot.n_places);
         self.read_calls(file, &snapshot, clock, now)?;
         self.summations.update(file, &snapshot.summation, clock)?;

@@ -16,6 +16,8 @@ pub enum LevelChoice {
     Channels,
     /// Also each network step, and so bytes per link.
     Steps,
+    /// As counters, and when the device begins and ends each operation, by CUDA events.
+    Events,
     /// As each process was started.
     Default,
     /// Count and record nothing.
@@ -24,7 +26,8 @@ pub enum LevelChoice {
 
 impl LevelChoice {
     /// Every choice.
-    pub const ALL: [Self; 5] = [Self::Counters, Self::Channels, Self::Steps, Self::Default, Self::Off];
+    pub const ALL: [Self; 6] =
+        [Self::Counters, Self::Channels, Self::Steps, Self::Events, Self::Default, Self::Off];
 
     /// The word on the command line and in JSON.
     #[must_use]
@@ -33,6 +36,7 @@ impl LevelChoice {
             Self::Counters => "counters",
             Self::Channels => "channels",
             Self::Steps => "steps",
+            Self::Events => "events",
             Self::Default => "default",
             Self::Off => "off",
         }
@@ -41,7 +45,7 @@ impl LevelChoice {
 
 /// Why a word is no level.
 #[derive(Debug, thiserror::Error)]
-#[error("no level is called {word:?}; allowed: counters, channels, steps, default, off")]
+#[error("no level is called {word:?}; allowed: counters, channels, steps, events, default, off")]
 pub struct UnknownLevel {
     /// What was said.
     pub word: String,
@@ -64,7 +68,7 @@ const WORD_CHARS_MAX: usize = 100;
 #[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LevelWish {
-    /// One of `counters`, `channels`, `steps`, `default`, `off`.
+    /// One of `counters`, `channels`, `steps`, `events`, `default`, `off`.
     pub level: String,
 }
 
@@ -93,7 +97,7 @@ pub struct ProcessLevel {
     /// Rank in the job. Absent: the launcher did not say.
     #[schema(required = true)]
     pub global_rank: Option<u32>,
-    /// What its collector does: `counters`, `channels`, `steps` or `off`. Absent: it has not said, or it is not in this
+    /// What its collector does: `counters`, `channels`, `steps`, `events` or `off`. Absent: it has not said, or it is not in this
     /// process, or it has switched itself off after a fault.
     #[schema(required = true)]
     pub level: Option<LevelChoice>,

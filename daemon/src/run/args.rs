@@ -63,6 +63,8 @@ pub(super) enum Level {
     Channels,
     /// Also each network step, and so bytes per link
     Steps,
+    /// As counters, and when the device begins and ends each operation, by CUDA events
+    Events,
 }
 
 /// What the environment says: settings of `run`, and those of other programs that it must know in order not to overrule them.

@@ -127,7 +127,7 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     }
     if let Some(level) = args.unknown_level() {
         tracing::warn!(
-            "RINGSCOPE_LEVEL={} is none of counters, channels and steps: the job begins at counters",
+            "RINGSCOPE_LEVEL={} is none of counters, channels, steps and events: the job begins at counters",
             level.display()
         );
     }

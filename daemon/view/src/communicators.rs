@@ -144,6 +144,7 @@ fn rank(
             batch::Level::Counters => Some("counters".to_owned()),
             batch::Level::Channels => Some("channels".to_owned()),
             batch::Level::Steps => Some("steps".to_owned()),
+            batch::Level::Events => Some("events".to_owned()),
         },
         profiler_version: Some(collector.profiler_version).filter(|version| *version > 0),
         operation: operations::current(model, rank, now),

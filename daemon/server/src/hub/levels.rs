@@ -100,6 +100,7 @@ fn process_level(process: &Process, state: RankState) -> Option<ProcessLevel> {
             (CollectorState::On, batch::Level::Counters) => Some(LevelChoice::Counters),
             (CollectorState::On, batch::Level::Channels) => Some(LevelChoice::Channels),
             (CollectorState::On, batch::Level::Steps) => Some(LevelChoice::Steps),
+            (CollectorState::On, batch::Level::Events) => Some(LevelChoice::Events),
             _ => None,
         },
         state,
@@ -111,6 +112,7 @@ fn wish((job, user): (&str, Option<u32>), choice: LevelChoice) -> batch::Wish {
         LevelChoice::Counters => batch::Level::Counters,
         LevelChoice::Channels => batch::Level::Channels,
         LevelChoice::Steps => batch::Level::Steps,
+        LevelChoice::Events => batch::Level::Events,
         LevelChoice::Default | LevelChoice::Off => batch::Level::Unspecified,
     };
     batch::Wish { job: job.to_owned(), level: level.into(), off: choice == LevelChoice::Off, user }
