@@ -205,6 +205,7 @@ impl Pace {
             basis: TimeBasis::Called.into(),
             usual_step_ns: spent.usual_ns,
             step_spread_ns: middle(distances) * 148 / 100,
+            device_error_ns: 0,
             long_steps,
         }
     }
