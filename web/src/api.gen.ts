@@ -790,11 +790,11 @@ export type JobState = "running" | "stale" | "imported" | "ended";
 export type KnownBy = "nothing" | "token" | "session" | "proxy";
 
 /** What somebody can wish for in a job. */
-export type LevelChoice = "counters" | "channels" | "steps" | "default" | "off";
+export type LevelChoice = "counters" | "channels" | "steps" | "events" | "default" | "off";
 
 /** What is wished for. */
 export type LevelWish = {
-  /** One of `counters`, `channels`, `steps`, `default`, `off`. */
+  /** One of `counters`, `channels`, `steps`, `events`, `default`, `off`. */
   level: string;
 };
 
@@ -1133,7 +1133,7 @@ export type Rank = {
   host: string;
   /** Channels that its node's own search found. Absent: the log does not say. */
   init_channels: number | null;
-  /** How much its collector asks the library for: `counters`, `channels`, `steps`. Absent: not known. */
+  /** How much its collector asks the library for: `counters`, `channels`, `steps`, `events`. Absent: not known. */
   level?: string;
   /** Version of the library, e.g. `2.27.3`. Absent: not known. */
   library_version?: string;

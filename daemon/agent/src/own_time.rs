@@ -332,6 +332,35 @@ mod tests {
         check(&[span(100, 2000), span(300, 400), span(1700, 1800)], 2500, 2150, 250);
     }
 
+    /// Two ranks that enqueue all their calls at once, long before the device runs. Steps take 50 ms on both, of which the one
+    /// computes for 40 and the other for 10 and then waits: by calls nobody sees it.
+    #[test]
+    fn of_what_is_enqueued_long_before_the_device_tells_who_computes_longer() {
+        let own_of = |compute_ms: u64, is_device: bool| {
+            let step = |n: u64| {
+                let from_ms = if is_device { 100 + 50 * n + compute_ms } else { 100 + n };
+                Span { is_device, ..span(from_ms, 150 + 50 * n) }
+            };
+            let all: Vec<Span> = (0..60).map(step).collect();
+            let time = account(&all, 3500);
+            (time.told.basis(), time.told.own_ns * 100 / time.told.covered_ns)
+        };
+        let by_calls = [own_of(40, false), own_of(10, false)];
+        assert_eq!(by_calls[0], by_calls[1], "alike, whoever is slow");
+        assert_eq!(by_calls[0].0, TimeBasis::Called);
+        let (slow, other) = (own_of(40, true), own_of(10, true));
+        assert_eq!((slow.0, other.0), (TimeBasis::Started, TimeBasis::Started));
+        assert!(slow.1 >= 75 && other.1 <= 30, "{slow:?} {other:?}");
+    }
+
+    #[test]
+    fn by_how_much_the_device_may_be_off_is_told_with_the_account() {
+        let mut time = account(&[span(100, 150)], 1000);
+        assert_eq!(time.tell(None).unwrap().device_error_ns, 0);
+        time.know_error(7000);
+        assert_eq!(time.tell(None).unwrap().device_error_ns, 7000);
+    }
+
     #[test]
     fn long_steps_are_told_once_it_is_known_what_is_usual() {
         let steps = (0..100_u64).map(|step| 10 * step + if step >= 60 { 400 } else { 0 });

@@ -228,7 +228,7 @@ pub struct Rank {
     pub sources: Vec<String>,
     /// How the end of its operations is known.
     pub completion: Completion,
-    /// How much its collector asks the library for: `counters`, `channels`, `steps`. Absent: not known.
+    /// How much its collector asks the library for: `counters`, `channels`, `steps`, `events`. Absent: not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub level: Option<String>,
