@@ -1,7 +1,5 @@
 //! `GET past`: how everything stood at a moment, and the rings of communicators that are no longer in memory.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use ringscope_access::Tenant;
 use ringscope_api::clock::{self, Timestamp};
@@ -12,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::problem::ApiError;
 use super::query::Params;
-use super::series::{self, Asked, By};
+use super::series::{self, Asked};
 use super::{App, Whole};
 use crate::ingest::StoreState;
 use crate::past as told;
@@ -53,8 +51,7 @@ async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
     }
     let query = PastQuery { at, job: params.owned("job"), of_names: app.tenant().map(Tenant::prefix) };
     let kept = store(&app)?.past(&query).await.map_err(|error| away(&error))?;
-    let (by_host, by_comm) =
-        (rates(&app, &query, now, By::Host).await?, rates(&app, &query, now, By::Comm).await?);
+    let told::Rates { by_host, by_comm, .. } = rates(&app, &query, now).await?;
     let paces = series::pace::around(&app, query.job.as_deref(), at, now).await?;
     Ok(Json(told::past(at, query.job.as_deref(), kept, told::Rates { by_host, by_comm, paces })))
 }
@@ -86,19 +83,16 @@ fn away(error: &StoreError) -> ApiError {
 }
 
 /// Completed bytes per second around the moment, of what has some.
-async fn rates(
-    app: &App,
-    query: &PastQuery,
-    now: Timestamp,
-    by: By,
-) -> Result<BTreeMap<String, f64>, ApiError> {
-    let asked = Asked::rate_around(Metric::CompletedBytes, query.job.clone(), by, query.at, now);
-    let mut rates = BTreeMap::new();
+async fn rates(app: &App, query: &PastQuery, now: Timestamp) -> Result<told::Rates, ApiError> {
+    let asked = Asked::rate_around(Metric::CompletedBytes, query.job.clone(), query.at, now);
+    let mut rates = told::Rates::default();
     for line in series::read(app, &asked).await?.lines {
-        let (Some(name), Some(Some(rate))) = (line.host.or(line.comm), line.values.first().copied()) else {
-            continue;
-        };
-        *rates.entry(name).or_default() += rate;
+        let Some(Some(rate)) = line.values.first().copied() else { continue };
+        for (name, rates) in [(line.host, &mut rates.by_host), (line.comm, &mut rates.by_comm)] {
+            if let Some(name) = name {
+                *rates.entry(name).or_default() += rate;
+            }
+        }
     }
     Ok(rates)
 }

@@ -171,14 +171,8 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Growth per second around a moment, in one step: all primitives together, a line for each that `by` says.
-    pub(super) fn rate_around(
-        metric: Metric,
-        job: Option<String>,
-        by: By,
-        at: Timestamp,
-        now: Timestamp,
-    ) -> Self {
+    /// Growth per second around a moment, in one step: all primitives together, a line for each communicator and host.
+    pub(super) fn rate_around(metric: Metric, job: Option<String>, at: Timestamp, now: Timestamp) -> Self {
         let (now_ms, at_ms) = (now.unix_ms().cast_signed(), at.unix_ms().cast_signed());
         // Of what is long ago only the last value of each minute may be kept.
         let is_old = now_ms - at_ms > OLD_MS;
@@ -198,7 +192,7 @@ impl Asked {
             to_ms: from_ms + around_ms + gap_ms,
             step_ms: around_ms,
         };
-        let apart = Apart { kind: false, ..by.apart() };
+        let apart = Apart { kind: false, host: true, id: true };
         let shape = Shape { from_ms, buckets: 1, step_ms: around_ms, how: How::Rate, apart };
         Self { query, shape }
     }
