@@ -16,9 +16,9 @@ pub struct Past {
     pub level: HealthLevel,
     /// In words.
     pub sentence: String,
-    /// Incidents that were open then, worst first, in the words that were told of them last.
+    /// Incidents that were open then, worst first, in the words of then; numbers in them may be somewhat older or newer.
     pub incidents: Vec<Incident>,
-    /// Findings that held then, worst first, in the words that were told of them last; `resolved_at` says until when.
+    /// Findings that held then, worst first, in the words of then; `resolved_at` says until when, where they ended in these words.
     pub findings: Vec<Finding>,
     /// Hosts that had a process then, or about which something was found, by name.
     pub hosts: Vec<PastHost>,

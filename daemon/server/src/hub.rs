@@ -21,6 +21,7 @@ mod shares;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod turned;
 mod turns;
 mod unsaved;
 mod versions;
@@ -82,6 +83,8 @@ struct State {
     inquiries: inquiries::Inquiries,
     shares: shares::Shares,
     unsaved: Unsaved,
+    /// What holds, as the store has it.
+    holding: turned::Holding,
     change: changes::Pending,
     /// Communicators that changed since they were last sampled.
     unsampled: BTreeSet<CommunicatorId>,
@@ -143,6 +146,7 @@ impl Hub {
             inquiries: inquiries::Inquiries::default(),
             shares: shares::Shares::default(),
             unsaved: Unsaved::default(),
+            holding: turned::Holding::default(),
             change: changes::Pending::default(),
             unsampled: BTreeSet::new(),
             unsampled_groups: BTreeSet::new(),
@@ -338,7 +342,9 @@ impl Hub {
         .into_iter()
         .map(|finding| finding.id)
         .collect();
-        let findings = restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
+        let findings: Vec<_> =
+            restored.findings.into_iter().filter(|finding| !known.contains(&finding.id)).collect();
+        state.holding.restore(&findings, &restored.incidents);
         state.diagnosis.restore(findings);
         state.diagnosis.hold_jobs(now);
         {
@@ -475,7 +481,7 @@ impl Hub {
         let gathered = state.diagnosis.gather(!findings.is_empty(), now);
         if !findings.is_empty() {
             state.change.findings();
-            state.unsaved.findings(findings);
+            state.keep_findings(findings);
             self.changed.notify_one();
         }
         self.note_gathered(state, gathered);
@@ -489,8 +495,8 @@ impl Hub {
         if !gathered.findings.is_empty() {
             state.change.findings();
         }
-        state.unsaved.findings(gathered.findings);
-        state.unsaved.incidents(gathered.incidents);
+        state.keep_findings(gathered.findings);
+        state.keep_incidents(gathered.incidents);
         self.changed.notify_one();
     }
 

@@ -24,6 +24,7 @@ mod rollup;
 mod rows;
 mod series;
 mod series_ids;
+mod spans;
 mod told;
 mod url;
 mod write;
@@ -42,6 +43,7 @@ pub use rows::{
 };
 pub use series::{Metric, PaceQuery, Reading, SamplePoint, SeriesQuery};
 pub use series_ids::Known;
+pub use spans::{Told, Turn};
 pub use url::{DatabaseUrl, DatabaseUrlError};
 
 /// Runs one body for whichever database it is, with `$pool` the pool to write through (or to read from) and `$db`

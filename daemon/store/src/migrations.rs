@@ -71,7 +71,7 @@ fn migrator(store: &Store) -> Migrator {
 /// The version of the schema that is there.
 pub(super) const FOUND: &str = "SELECT MAX(version) AS version FROM _sqlx_migrations";
 /// Version, name, text for Postgres, text for SQLite.
-const VERSIONS: [(i64, &str, &str, &str); 13] = [
+const VERSIONS: [(i64, &str, &str, &str); 14] = [
     (
         1,
         "tables",
@@ -149,5 +149,11 @@ const VERSIONS: [(i64, &str, &str, &str); 13] = [
         "pace",
         include_str!("../../../migrations/postgres/0013_pace.sql"),
         include_str!("../../../migrations/sqlite/0013_pace.sql"),
+    ),
+    (
+        14,
+        "spans",
+        include_str!("../../../migrations/postgres/0014_spans.sql"),
+        include_str!("../../../migrations/sqlite/0014_spans.sql"),
     ),
 ];

@@ -1,9 +1,12 @@
 //! What was so at a moment of the past: which processes ran where, what was found, which communicators were in use.
 
+use std::collections::BTreeSet;
+
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Finding, Incident};
 use sqlx::Row as _;
 
+use super::spans::{FINDING, INCIDENT};
 use super::{Store, StoreError, each};
 
 /// Of when, and of what.
@@ -30,6 +33,8 @@ pub struct KeptPast {
     pub findings: Vec<Finding>,
     /// Incidents that were open.
     pub incidents: Vec<Incident>,
+    /// Of these, how many are from before it was kept what was told at each time: in their latest words, and without their pauses.
+    pub n_of_before: usize,
     /// When the oldest job began that is kept. `None`: none is.
     pub begins: Option<Timestamp>,
     /// Whether there was more than is given.
@@ -160,12 +165,13 @@ impl Store {
     }
 
     async fn past_ranks(&self, query: &PastQuery, kept: &mut KeptPast) -> Result<(), StoreError> {
+        // By communicator: who joins the two the other way round reads the ranks of all that are kept.
         let sql = "SELECT r.comm AS comm, r.host AS host, MIN(r.init_channels) AS init_channels, \
-                   MIN(r.final_channels) AS final_channels FROM communicator_ranks r \
-                   JOIN communicators c ON c.id = r.comm LEFT JOIN jobs j ON j.id = c.job \
+                   MIN(r.final_channels) AS final_channels FROM communicator_ranks r WHERE r.comm IN \
+                   (SELECT c.id FROM communicators c LEFT JOIN jobs j ON j.id = c.job \
                    WHERE c.created_ns <= $1 AND ($2 = '' OR c.job = $2) AND ($3 = '' OR substr(c.job, 1, length($3)) = $3) \
                    AND (c.ended_ns > $1 OR (c.ended_ns IS NULL AND \
-                   (COALESCE(j.last_seen_ns, 0) >= $1 OR c.updated_ns >= $1))) \
+                   (COALESCE(j.last_seen_ns, 0) >= $1 OR c.updated_ns >= $1)))) \
                    GROUP BY r.comm, r.host ORDER BY r.comm, r.host LIMIT $4";
         let (job, of_names) = query.names();
         each!(read self, |pool| {
@@ -184,23 +190,13 @@ impl Store {
     }
 
     async fn past_findings(&self, query: &PastQuery, kept: &mut KeptPast) -> Result<(), StoreError> {
-        // What is first seen later may have begun before: its row says in its body when.
-        let findings = "SELECT body FROM findings WHERE first_seen_ns <= $1 AND (resolved_ns IS NULL OR resolved_ns > $2) \
-                        AND ($3 = '' OR job = $3 OR job = '') AND ($4 = '' OR substr(job, 1, length($4)) = $4 \
-                        OR substr(host, 1, length($4)) = $4) ORDER BY first_seen_ns DESC LIMIT $5";
-        let incidents = "SELECT body FROM incidents WHERE began_ns <= $1 AND (resolved_ns IS NULL OR resolved_ns > $2) \
-                         AND ($3 = '' OR job = $3 OR job = '') AND ($4 = '' OR substr(job, 1, length($4)) = $4 \
-                         OR substr(host, 1, length($4)) = $4) ORDER BY began_ns DESC LIMIT $5";
-        let until_ns = query.until_ns();
-        let late_ns = until_ns.saturating_add(FOUND_LATE_NS);
-        for body in self.past_bodies(findings, (late_ns, until_ns), query, kept).await? {
-            match serde_json::from_str::<Finding>(&body) {
-                Ok(one) if began(&one).unix_ms() <= query.at.unix_ms() => kept.findings.push(one),
-                Ok(_) => {}
+        for body in self.past_bodies(FINDING, query, kept).await? {
+            match serde_json::from_str(&body) {
+                Ok(one) => kept.findings.push(one),
                 Err(_) => kept.unreadable_rows += 1,
             }
         }
-        for body in self.past_bodies(incidents, (until_ns, until_ns), query, kept).await? {
+        for body in self.past_bodies(INCIDENT, query, kept).await? {
             match serde_json::from_str(&body) {
                 Ok(one) => kept.incidents.push(one),
                 Err(_) => kept.unreadable_rows += 1,
@@ -209,22 +205,33 @@ impl Store {
         Ok(())
     }
 
+    /// What held then, each in the words of then.
     async fn past_bodies(
         &self,
-        sql: &'static str,
-        (began_ns, over_ns): (i64, i64),
+        kind: &'static str,
         query: &PastQuery,
         kept: &mut KeptPast,
     ) -> Result<Vec<String>, StoreError> {
+        // What held is told by the index alone: only then its words are read.
+        let sql = "SELECT s.subject AS subject, s.whole AS whole, s.body AS body FROM \
+                   (SELECT subject, from_ns FROM spans WHERE kind = $1 AND until_ns > $2 AND from_ns <= $2) held \
+                   JOIN spans s ON s.kind = $1 AND s.subject = held.subject AND s.from_ns = held.from_ns \
+                   WHERE ($3 = '' OR s.job = $3 OR s.job = '') AND ($4 = '' OR substr(s.job, 1, length($4)) = $4 \
+                   OR substr(s.host, 1, length($4)) = $4) ORDER BY s.from_ns DESC LIMIT $5";
         let (job, of_names) = query.names();
-        let mut found = Vec::new();
+        let (mut n, mut subjects, mut found) = (0, BTreeSet::new(), Vec::new());
         each!(read self, |pool| {
-            let asked = sqlx::query(sql).bind(began_ns).bind(over_ns).bind(job).bind(of_names).bind(ROWS_MAX);
+            let asked = sqlx::query(sql).bind(kind).bind(query.until_ns()).bind(job).bind(of_names).bind(ROWS_MAX);
             for row in asked.fetch_all(pool).await? {
-                found.push(row.try_get("body")?);
+                n += 1;
+                // What is told to have begun again before it had ended is one, in its later words.
+                if subjects.insert(row.try_get::<String, _>("subject")?) {
+                    found.push(row.try_get("body")?);
+                    kept.n_of_before += usize::from(row.try_get::<i64, _>("whole")? == 0);
+                }
             }
         });
-        kept.note_cut(found.len(), ROWS_MAX);
+        kept.note_cut(n, ROWS_MAX);
         Ok(found)
     }
 
@@ -276,10 +283,6 @@ impl KeptPast {
     }
 }
 
-fn began(finding: &Finding) -> Timestamp {
-    finding.began_at.unwrap_or(finding.first_seen)
-}
-
 fn time(ns: i64) -> Timestamp {
     Timestamp(ns.cast_unsigned())
 }
@@ -293,5 +296,3 @@ const ROWS_MAX: i64 = 10_000;
 const COMMUNICATORS_MAX: i64 = 4_000;
 /// Ranks of one communicator, or hosts of all of them.
 const RANKS_MAX: i64 = 50_000;
-/// So long after it began something may have been seen first: a long period of slow steps takes its time.
-const FOUND_LATE_NS: i64 = 3_600_000_000_000;

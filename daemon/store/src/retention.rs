@@ -93,7 +93,7 @@ const OF_NOTHING: &str = "DELETE FROM series WHERE id IN (SELECT s.id FROM serie
     ON c.id = s.subject LEFT JOIN summation_groups g ON g.id = s.subject LEFT JOIN jobs j ON j.id = s.subject \
     WHERE c.id IS NULL AND g.id IS NULL AND j.id IS NULL AND s.made_ms < $1 / 1000000 LIMIT $2)";
 /// What is deleted, each statement with the cutoff and the number of rows. What depends on another comes first.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "DELETE FROM process_counters WHERE key IN (SELECT key FROM processes WHERE ended_ns < $1 LIMIT $2)",
     "DELETE FROM processes WHERE key IN (SELECT p.key FROM processes p LEFT JOIN process_counters c \
      ON c.key = p.key WHERE p.ended_ns < $1 OR (p.updated_ns < $1 AND COALESCE(c.updated_ns, 0) < $1) LIMIT $2)",
@@ -107,6 +107,8 @@ const STEPS: [&str; 13] = [
     "DELETE FROM summation_groups WHERE id IN (SELECT id FROM summation_groups WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM findings WHERE id IN (SELECT id FROM findings WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM incidents WHERE id IN (SELECT id FROM incidents WHERE state = 'resolved' AND last_seen_ns < $1 LIMIT $2)",
+    "DELETE FROM spans WHERE (kind, subject, from_ns) IN (SELECT kind, subject, from_ns FROM spans \
+     WHERE kind IN ('finding', 'incident') AND until_ns < $1 LIMIT $2)",
     "DELETE FROM agents WHERE agent_id IN (SELECT agent_id FROM agents WHERE last_seen_ns < $1 LIMIT $2)",
     "DELETE FROM hosts WHERE host IN (SELECT host FROM hosts WHERE updated_ns < $1 LIMIT $2)",
     "DELETE FROM pace_memories WHERE job IN (SELECT job FROM pace_memories WHERE updated_ns < $1 LIMIT $2)",

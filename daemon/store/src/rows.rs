@@ -2,9 +2,11 @@
 
 use ringscope_api as api;
 
+use super::spans::Turn;
+
 /// Everything that goes into one transaction.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the names are the tables")]
+#[expect(missing_docs, reason = "the names are the tables; turns go into spans, in their order")]
 pub struct WriteSet {
     pub agents: Vec<AgentRow>,
     pub processes: Vec<ProcessRow>,
@@ -16,6 +18,7 @@ pub struct WriteSet {
     pub hops: Vec<HopsRow>,
     pub findings: Vec<api::Finding>,
     pub incidents: Vec<api::Incident>,
+    pub turns: Vec<Turn>,
     pub samples: Vec<SampleRow>,
     pub summation_groups: Vec<SummationGroupRow>,
     pub summation_samples: Vec<SummationSampleRow>,
@@ -37,6 +40,7 @@ impl WriteSet {
             && self.hops.is_empty()
             && self.findings.is_empty()
             && self.incidents.is_empty()
+            && self.turns.is_empty()
             && self.samples.is_empty()
             && self.summation_groups.is_empty()
             && self.summation_samples.is_empty()

@@ -15,6 +15,7 @@ use super::rows::{
     SummationGroupRow, WriteSet,
 };
 use super::series_ids::SeriesOf;
+use super::spans::{SpanRow, turn};
 use super::{Store, StoreError, each};
 
 impl Store {
@@ -51,6 +52,9 @@ impl Store {
             let incidents: Vec<IncidentRow> = set.incidents.iter().map(IncidentRow::from).collect();
             upsert!(Db, tx, incidents, IncidentRow:
                 "incidents" ["id"] id, state, severity, job, host, began_ns, last_seen_ns, resolved_ns, body);
+            for row in set.turns.iter().map(SpanRow::from) {
+                turn!(tx, row);
+            }
             upsert!(Db, tx, set.summation_groups, SummationGroupRow:
                 "summation_groups" ["id"] id, job, session, membership_epoch, state, n_workers, n_servers,
                 asynchronous, model_bytes, started_ns, ended_ns, updated_ns);

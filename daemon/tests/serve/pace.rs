@@ -43,6 +43,7 @@ async fn restarted(url: &str) {
     })
     .await;
     daemon.stop().await;
+    let stopped = clock::now();
 
     let daemon = Daemon::ready(url).await;
     let restarted = clock::now();
@@ -58,6 +59,13 @@ async fn restarted(url: &str) {
     })
     .await;
 
+    // What was found is told of the time in which it held, by both daemons.
+    for (at, holds) in [(usual_at, false), (stopped, true), (clock::now(), true)] {
+        let past = daemon.json(&format!("/api/v1/past?at={}&job=train", at.unix_ms())).await;
+        let found = past["findings"].as_array().unwrap().iter().any(|one| one["finding"] == "slowdown");
+        let open = past["incidents"].as_array().unwrap().iter().any(|one| one["finding"] == "slowdown");
+        assert_eq!((found, open), (holds, holds), "{past}");
+    }
     // The pace of then, on either side of the restart.
     let past = daemon.json(&format!("/api/v1/past?at={}&job=train", usual_at.unix_ms() - 15_000)).await;
     let pace = &past["paces"][0];

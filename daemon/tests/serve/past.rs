@@ -2,7 +2,9 @@
 
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{Finding, FindingState};
-use ringscope_store::{CommunicatorRow, HopsRow, JobRow, ProcessRow, RankRow, SampleRow, Store, WriteSet};
+use ringscope_store::{
+    CommunicatorRow, HopsRow, JobRow, ProcessRow, RankRow, SampleRow, Store, Told, Turn, WriteSet,
+};
 use serde_json::{Value, json};
 
 use super::stores::{communicator, finding, sample};
@@ -53,6 +55,20 @@ async fn suite(url: &str) {
     // To the millisecond at which it began, as marks in charts lead there; and no more when it was over.
     assert_eq!(told(20).await["findings"].as_array().unwrap().len(), 1);
     assert_eq!(told(30).await["findings"], json!([]));
+    // In the words of then, and not while it paused.
+    for (minute, words) in [
+        (19, None),
+        (24, Some("at first")),
+        (25, Some("later")),
+        (29, Some("later")),
+        (31, None),
+        (33, Some("again")),
+        (35, None),
+    ] {
+        let of_then = told(minute).await;
+        assert_eq!(of_then["findings"][0]["message"].as_str(), words, "minute {minute}");
+        assert!(!of_then["lacks"].to_string().contains("latest words"), "{of_then}");
+    }
 
     // Nothing was recorded from the 40th minute on: that is no proof of health.
     let silent = told(50).await;
@@ -134,10 +150,27 @@ fn rows(began_ns: i64) -> WriteSet {
         }],
         ranks: (0..4).map(rank).collect(),
         hops: (0..4).map(hops).collect(),
-        findings: vec![found],
+        turns: turns(&found),
         samples: samples(began_ns),
         ..WriteSet::default()
     }
+}
+
+/// It held from the 20th minute to the 30th, in other words from the 25th on; and from the 33rd to the 35th again.
+fn turns(found: &Finding) -> Vec<Turn> {
+    let began = found.first_seen.0;
+    let turn = |minute: u64, message: &str, state: FindingState| {
+        let at = Timestamp(began + (minute - 20) * MINUTE_NS.unsigned_abs());
+        let of = Finding { message: message.into(), state, ..found.clone() };
+        Turn { of: Told::Finding(of), at }
+    };
+    vec![
+        turn(20, "at first", FindingState::Firing),
+        turn(25, "later", FindingState::Firing),
+        turn(30, "later", FindingState::Resolved),
+        turn(33, "again", FindingState::Firing),
+        turn(35, "again", FindingState::Resolved),
+    ]
 }
 
 fn process(rank: i64, began_ns: i64, ended_ns: i64) -> ProcessRow {

@@ -12,7 +12,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::summation::GroupId;
 use ringscope_model::{Changes, CommunicatorId, Name};
 use ringscope_store::{
-    CountersRow, PaceMemoryRow, PaceRow, ProcessRow, SampleRow, SummationSampleRow, WriteSet,
+    CountersRow, PaceMemoryRow, PaceRow, ProcessRow, SampleRow, SummationSampleRow, Turn, WriteSet,
 };
 
 use super::turns::Turns;
@@ -33,6 +33,8 @@ pub struct Unsaved {
     pub(super) summations: BTreeSet<GroupId>,
     findings: BTreeMap<String, api::Finding>,
     incidents: BTreeMap<String, api::Incident>,
+    /// In their order.
+    turns: VecDeque<Turn>,
     samples: VecDeque<SampleRow>,
     summation_samples: VecDeque<SummationSampleRow>,
     paces: VecDeque<PaceRow>,
@@ -82,6 +84,7 @@ impl Unsaved {
             communicators: self.communicators.take(n_communicators),
             findings: std::mem::take(&mut self.findings),
             incidents: std::mem::take(&mut self.incidents),
+            turns: std::mem::take(&mut self.turns),
             dropped_samples: std::mem::take(&mut self.dropped_samples),
             ..Self::default()
         };
@@ -102,6 +105,10 @@ impl Unsaved {
 
     pub(super) fn incidents(&mut self, incidents: Vec<api::Incident>) {
         self.incidents.extend(incidents.into_iter().map(|incident| (incident.id.clone(), incident)));
+    }
+
+    pub(super) fn turns(&mut self, turns: impl Iterator<Item = Turn>) {
+        self.dropped_samples += keep(&mut self.turns, turns);
     }
 
     pub(super) fn samples(&mut self, samples: impl Iterator<Item = SampleRow>) {
@@ -137,6 +144,8 @@ impl Unsaved {
         for (id, incident) in older.incidents {
             self.incidents.entry(id).or_insert(incident);
         }
+        let newer = std::mem::replace(&mut self.turns, older.turns);
+        self.turns(newer.into_iter());
         let newer = std::mem::replace(&mut self.samples, older.samples);
         self.dropped_samples += older.dropped_samples;
         self.samples(newer.into_iter());
@@ -166,6 +175,7 @@ impl Unsaved {
             && self.summations.is_empty()
             && self.findings.is_empty()
             && self.incidents.is_empty()
+            && self.turns.is_empty()
             && self.samples.is_empty()
             && self.summation_samples.is_empty()
             && self.paces.is_empty()
@@ -201,6 +211,7 @@ impl Unsaved {
             summations: self.summations.iter().copied().collect(),
             findings: self.findings.values().cloned().collect(),
             incidents: self.incidents.values().cloned().collect(),
+            turns: self.turns.iter().cloned().collect(),
             samples: self.samples.iter().cloned().collect(),
             summation_samples: self.summation_samples.iter().cloned().collect(),
             paces: self.paces.iter().cloned().collect(),
@@ -222,6 +233,7 @@ pub struct Batched {
     summations: Vec<GroupId>,
     findings: Vec<api::Finding>,
     incidents: Vec<api::Incident>,
+    turns: Vec<Turn>,
     samples: Vec<SampleRow>,
     summation_samples: Vec<SummationSampleRow>,
     paces: Vec<PaceRow>,
@@ -241,6 +253,7 @@ impl Batched {
             self.started = true;
             set.findings = std::mem::take(&mut self.findings);
             set.incidents = std::mem::take(&mut self.incidents);
+            set.turns = std::mem::take(&mut self.turns);
             set.samples = std::mem::take(&mut self.samples);
             set.summation_samples = std::mem::take(&mut self.summation_samples);
             set.paces = std::mem::take(&mut self.paces);

@@ -227,9 +227,10 @@ fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
             plural(usize::try_from(kept.unreadable_rows).unwrap_or(usize::MAX), "row")
         ));
     }
-    if !kept.findings.is_empty() || !kept.incidents.is_empty() {
+    if kept.n_of_before > 0 {
         lacks.push(
-            "Findings and incidents are told in their latest words, and as if they had held without a pause from their first time to their last."
+            "Some findings and incidents are of a ringscope that kept only their latest words: they are told in these, and as if they had \
+             held without a pause."
                 .to_owned(),
         );
     }
@@ -277,6 +278,15 @@ mod tests {
         let early = KeptPast { begins: Some(Timestamp(AT.0 + 1)), ..KeptPast::default() };
         let told = past(AT, None, early, Rates::default());
         assert!(told.lacks[0].contains("begins at 2033-05-18 "), "{:?}", told.lacks);
+    }
+
+    #[test]
+    fn words_of_later_are_told_as_such_and_those_of_then_are_not() {
+        let says = |n_of_before: usize| {
+            let kept = KeptPast { n_of_before, ..kept(&["a"]) };
+            past(AT, None, kept, Rates::default()).lacks.iter().any(|line| line.contains("latest words"))
+        };
+        assert!(says(1) && !says(0));
     }
 
     #[test]
