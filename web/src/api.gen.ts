@@ -952,6 +952,24 @@ export type Operation = {
 /** Where an operation stands. */
 export type OperationState = "queued" | "issued" | "in_flight" | "completed" | "failed" | "captured";
 
+/** How fast a job went over time. Each step of time has the mean over all of it that is known; null: nothing is. */
+export type PaceSeries = {
+  /** Share of the time in operations, the mean of the ranks, from 0 to 1: they waited for others, or bytes moved. */
+  in_operations_share: (number | null)[];
+  /** Job. */
+  job: string;
+  /** Of this, the own time of the rank that had most of it: no operation of any communicator was under way. */
+  own_seconds: (number | null)[];
+  /** Seconds between points. */
+  step_s: number;
+  /** Seconds that a step of the job took; each call where no step was found in the order of the calls. */
+  step_seconds: (number | null)[];
+  /** Times of the points, milliseconds since the Unix epoch. */
+  times_ms: (number)[];
+  /** Of the time again, what ranks waited there for the last one, the mean of them: more than the rank that was there least. */
+  waiting_share: (number | null)[];
+};
+
 /** One page of a list. */
 export type Page<T> = {
   /** The items, in a stable order. */
@@ -966,16 +984,18 @@ export type Past = {
   at: string;
   /** Communicators that were in use then, the newest first. Their rings: `communicators/{id}/rings`. */
   communicators: (PastCommunicator)[];
-  /** Findings that held then, worst first, in the words that were told of them last; `resolved_at` says until when. */
+  /** Findings that held then, worst first, in the words of then; `resolved_at` says until when, where they ended in these words. */
   findings: (Finding)[];
   /** Hosts that had a process then, or about which something was found, by name. */
   hosts: (PastHost)[];
-  /** Incidents that were open then, worst first, in the words that were told of them last. */
+  /** Incidents that were open then, worst first, in the words of then; numbers in them may be somewhat older or newer. */
   incidents: (Incident)[];
   /** What is not known of that moment, and why, one line each. */
   lacks: (string)[];
   /** How bad it was. */
   level: HealthLevel;
+  /** How fast jobs went then, by job; those of which it was not recorded are left out. */
+  paces: (PastPace)[];
   /** In words. */
   sentence: string;
 };
@@ -1020,6 +1040,20 @@ export type PastHost = {
   n_processes: number;
   /** How it stood, and why. What nothing was recorded of is `unknown`. */
   standing: Standing;
+};
+
+/** How fast a job went around that moment: the mean of a minute, or of two where it is more than an hour ago. */
+export type PastPace = {
+  /** Share of the time in operations, the mean of its ranks, from 0 to 1. */
+  in_operations_share: number;
+  /** Job. */
+  job: string;
+  /** Of this, the own time of the rank that had most of it. */
+  own_seconds: number;
+  /** Seconds that a step took, or a call where no step is known. */
+  step_seconds: number;
+  /** Of the time again, what ranks waited there for the last one, the mean of them. */
+  waiting_share: number;
 };
 
 /** Counters of one primitive, cumulative since the communicator was made. */

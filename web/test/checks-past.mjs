@@ -76,14 +76,20 @@ export const pastChecks = {
     const { page: other } = await open("degraded", { at: "#/?at=2999-01-01T00:00:00Z" });
     await says(other, "#incidents", /host-2/);
     await counts(other, ".past-banner", 0);
-    const { page: elsewhere } = await open("degraded", { at: `#/findings?at=${back(5)}` });
-    await says(elsewhere, ".past-banner", /not how things stood then/);
+    const { page: elsewhere } = await open("degraded", { at: `#/summation?at=${back(5)}` });
+    await says(elsewhere, ".past-banner", /This page shows now/);
+    const { page: findings } = await open("degraded", { at: `#/findings?at=${back(5)}` });
+    await says(findings, "#findings", /Findings that held then.*host-2/s);
+    await counts(findings, ".past-not, #hosts", 0);
+    const { page: incidents } = await open("degraded", { at: `#/incidents?at=${back(5)}` });
+    await says(incidents, "#incidents", /open then.*host-2/s);
+    await counts(incidents, ".past-not, #findings", 0);
   },
 
   async "before and after of how fast stands beside that of rings"({ open }) {
     const { page } = await open("rails", { at: "#/communicators/9f3b5c6d7e8f" });
     await page.locator(".picker select").selectOption({ index: 1 });
-    await says(page, ".pace-changes", /Completed per second, all ranks.*From one call to the next.*A step of the job not known/s);
+    await says(page, ".pace-changes", /Completed per second, all ranks.*From one call to the next.*A step of the job 0\.4\d s 0\.4\d s.*Share of a step in collectives 50 % 50 %/s);
   },
 
   async "axe-core finds nothing serious on the past, and it fits a telephone"({ open, faults }) {

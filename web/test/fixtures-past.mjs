@@ -27,6 +27,21 @@ export function past(all, query) {
   const worst = findings.find((one) => one.severity !== "info");
   return {
     at, level: worst?.severity ?? "unknown", sentence: worst?.message ?? `Nothing was found, but it is not known how 1 of ${hosts.length} hosts did`,
-    incidents, findings, hosts, communicators, lacks: ["NICs, GPUs and single operations are not kept over time."],
+    incidents, findings, hosts, communicators, paces: [...new Set(communicators.map((one) => one.job))].map(paceThen), lacks: ["NICs, GPUs and single operations are not kept over time."],
   };
+}
+
+/** Of a job, as `past` tells it. */
+function paceThen(job) {
+  return { job, step_seconds: 0.42, own_seconds: 0.21, in_operations_share: 0.5, waiting_share: 0.08 };
+}
+
+/** How fast a job went over the time that `query` asks for, as `jobs/J/pace/series` tells it; a minute of it nobody recorded. */
+export function paceSeries(job, query) {
+  const [fromMs, toMs] = ["from", "to"].map((name) => Date.parse(query.get(name)));
+  const stepMs = Number.parseInt(query.get("step"), 10) * 1000;
+  const n = Math.max(1, Math.floor((toMs - fromMs) / stepMs));
+  const times_ms = Array.from({ length: n }, (_, i) => fromMs + i * stepMs);
+  const line = (value) => times_ms.map((_, i) => (i % 40 >= 34 ? null : value * (1 + 0.03 * Math.sin(i))));
+  return { job, step_s: stepMs / 1000, times_ms, step_seconds: line(0.42), own_seconds: line(0.21), in_operations_share: line(0.5), waiting_share: line(0.08) };
 }

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { audit } from "./fixtures-access.mjs";
 import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
-import { past } from "./fixtures-past.mjs";
+import { paceSeries, past } from "./fixtures-past.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
 import { bandwidth, pace, timeline } from "./fixtures-time.mjs";
 
@@ -183,6 +183,7 @@ function api(state, url, response) {
     send({ items: items.slice(start, start + limit), ...(start + limit < items.length ? { next_cursor: String(start + limit) } : {}) });
   };
   if (path[0] === "jobs" && path[2] === "timeline") return timelineOf(state, query, send);
+  if (path[0] === "jobs" && path[2] === "pace" && path[3] === "series") return send(paceSeries(path[1], query));
   if (path[0] === "jobs" && path[2] === "pace") return paceOf(state, all, path[1], query, send);
   if (path[0] === "jobs" && path[2] !== undefined) return send(undefined);
   if (path[0] === "jobs") return page(all.jobs);

@@ -3,6 +3,7 @@ import type { Finding, Incident, Past, PastCommunicator } from "../api";
 import { group } from "../pure/findings";
 import { bandwidth, capital, integer, plural } from "../pure/format";
 import { inTrouble } from "../pure/condition";
+import { paceWords } from "../pure/pace-series";
 import { untold } from "../pure/incidents";
 import { asSummary } from "../pure/past";
 import type { Route } from "../pure/route";
@@ -31,7 +32,8 @@ const MANY = 500;
 
 /** How things stood at the moment that the address names: everything, a job, or a host. What was not kept is said to be unknown. */
 export function PastPage({ atMs, route }: { atMs: number; route: Route }) {
-  const job = route.page === "job" ? route.job : undefined;
+  const only = route.page === "incidents" || route.page === "findings" ? route.page : undefined;
+  const job = route.page === "job" || route.page === "incidents" || route.page === "findings" ? route.job : undefined;
   const host = route.page === "host" ? route.host : undefined;
   const path = pastPath(atMs, job);
   const { value, refused } = useApi<Past>(path, { on: "never" });
@@ -40,9 +42,9 @@ export function PastPage({ atMs, route }: { atMs: number; route: Route }) {
   return (
     <>
       {(job ?? host) !== undefined && <PageHead crumbs={crumbs} name={job ?? host}>{null}</PageHead>}
-      {value === undefined ? <><h1 class="unseen">How it stood then</h1><p class="notice">{refused ?? "Asking how it was then …"}</p></> : <Told past={host === undefined ? value : ofHost(value, host)} path={path} host={host} />}
+      {value === undefined ? <><h1 class="unseen">How it stood then</h1><p class="notice">{refused ?? "Asking how it was then …"}</p></> : <Told past={host === undefined ? value : ofHost(value, host)} path={path} host={host} only={only} />}
       <div class="column">
-        {known !== undefined && <JobHistory job={known} />}
+        {known !== undefined && only === undefined && <JobHistory job={known} />}
         {route.page === "overview" && <Throughput />}
       </div>
     </>
@@ -62,7 +64,7 @@ function ofHost(past: Past, host: string): Past {
 
 const MARKS: Record<Past["level"], MarkKind> = { empty: "info", idle: "ended", ok: "ok", unknown: "unknown", warning: "warning", critical: "critical" };
 
-function Told({ past, path, host }: { past: Past; path: string; host: string | undefined }) {
+function Told({ past, path, host, only }: { past: Past; path: string; host: string | undefined; only: "incidents" | "findings" | undefined }) {
   const hosts = past.hosts.map((one) => asSummary(one, Date.parse(past.at)));
   // What the first incident says, or the only host, need not be said twice.
   const isTold = host !== undefined || past.incidents.length > 0;
@@ -81,18 +83,20 @@ function Told({ past, path, host }: { past: Past; path: string; host: string | u
         ))}
       </ul>}
       <div class="column past">
-        {past.incidents.length > 0 && (
+        {only === "incidents" && past.incidents.length === 0 && <p class="quiet">No incident is kept that was open then.</p>}
+        {past.incidents.length > 0 && only !== "findings" && (
           <Panel id="incidents" title={`${plural(past.incidents.length, "incident")} open then`}>
             <IncidentList items={past.incidents.slice(0, MAX_LINES)} />
           </Panel>
         )}
-        <Panel id="hosts" title={`${plural(hosts.length, "host")} then`} aside={<Export path={path} name="hosts-then" rows={() => hostRows(hosts)} />}>
+        {only === undefined && <Panel id="hosts" title={`${plural(hosts.length, "host")} then`} aside={<Export path={path} name="hosts-then" rows={() => hostRows(hosts)} />}>
           {hosts.length === 0 ? <p class="quiet">{host === undefined ? "No host is known to have had a process then." : `Nothing is kept of ${host} at that time: no process of a job was there, as far as is known.`}</p> : <HostsShown hosts={hosts} shade={shadeOf(store.route.value)} />}
-        </Panel>
-        <Panel id="findings" title="Findings that held then" aside={<Export path={path} name="findings-then" rows={() => subjectRows(past.findings)} />}>
-          <Found findings={past.findings} above={past.incidents} />
-        </Panel>
-        {host === undefined && <Communicators items={past.communicators} troubled={troubled} path={path} />}
+        </Panel>}
+        {only !== "incidents" && <Panel id="findings" title="Findings that held then" aside={<Export path={path} name="findings-then" rows={() => subjectRows(past.findings)} />}>
+          <Found findings={past.findings} above={only === "findings" ? [] : past.incidents} />
+        </Panel>}
+        {host === undefined && only === undefined && <Pace past={past} path={path} />}
+        {host === undefined && only === undefined && <Communicators items={past.communicators} troubled={troubled} path={path} />}
       </div>
     </>
   );
@@ -114,6 +118,25 @@ function Found({ findings, above }: { findings: Finding[]; above: Incident[] }) 
       </ul>
       {groups.length > MAX_LINES && <p class="quiet">{integer(groups.length - MAX_LINES)} more of less weight.</p>}
     </>
+  );
+}
+
+/** How fast jobs went around that moment. */
+function Pace({ past, path }: { past: Past; path: string }) {
+  const jobs = new Set(past.communicators.map((one) => one.job));
+  if (jobs.size === 0) return null;
+  const shown = past.paces.slice(0, MAX_LINES);
+  return (
+    <Panel id="pace-then" title="How fast jobs went then" aside={<Export path={path} name="pace-then" />}>
+      {shown.length === 0 ? <p class="quiet">Not known: no times of steps are kept of then.</p> : (
+        <ul>
+          {shown.map((one) => (
+            <li key={one.job}><b>{one.job}</b> {paceWords(one)}</li>
+          ))}
+        </ul>
+      )}
+      {past.paces.length > shown.length && <p class="quiet">{integer(past.paces.length - shown.length)} more jobs.</p>}
+    </Panel>
   );
 }
 

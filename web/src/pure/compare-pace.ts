@@ -1,6 +1,6 @@
 /** How fast something was before and after, side by side: what is not known of one side is never a difference. Pure. */
 
-import type { CommunicatorSummary, JobPace, Series } from "../api";
+import type { CommunicatorSummary, PaceSeries, Series } from "../api";
 import { bandwidth, duration, stepDuration } from "./format";
 
 /** One row: what is compared, both values in words, and the difference. */
@@ -46,28 +46,38 @@ export function meanOf(series: Series | undefined): number | undefined {
   return busy.reduce<number>((sum, one) => sum + (one ?? 0), 0) / busy.length;
 }
 
-/** What is measured of one side. */
+/** The mean of what is known of a line. */
+export function meanKnown(values: (number | null)[] | undefined): number | undefined {
+  const known = (values ?? []).filter((one) => one !== null);
+  return known.length === 0 ? undefined : known.reduce((sum, one) => sum + one, 0) / known.length;
+}
+
+/** What is measured of one side: its communicator, and how the steps of the job went at that time. */
 export interface Measured {
   bytesPerS: number | undefined;
   callsPerS: number | undefined;
   nRanks: number;
+  pace: PaceSeries | undefined;
 }
 
 const NO_SAMPLES = "no samples of it are kept";
-const NOT_KEPT = "times of steps are not kept over time";
+const NO_PACE = "no times of steps are kept of then";
 
-/** Bandwidth and the time from call to call of both; of the job as it is now, where the later one is in use, how its steps go. */
-export function paceRows(before: Measured, after: Measured, pace: JobPace | undefined): PaceRow[] {
+/** Bandwidth and the time from call to call of both; and how the steps of the job went at either time. */
+export function paceRows(before: Measured, after: Measured): PaceRow[] {
   const everyS = ({ callsPerS, nRanks }: Measured) => (callsPerS === undefined ? undefined : nRanks / callsPerS);
-  const slowest = pace?.ranks.reduce((most, one) => Math.max(most, one.own_seconds), 0);
-  const busy = pace === undefined || pace.ranks.length === 0 ? undefined : pace.ranks.reduce((sum, one) => sum + one.in_operations_seconds / one.step_seconds, 0) / pace.ranks.length;
   const percent = (share: number) => `${Math.round(share * 100)} %`;
+  const ofSteps = (name: string, of: (pace: PaceSeries) => (number | null)[], say: (value: number) => string) => {
+    const mean = ({ pace }: Measured) => meanKnown(pace && of(pace));
+    return row(name, mean(before), mean(after), say, "less", NO_PACE);
+  };
   return [
     row("Completed per second, all ranks", before.bytesPerS, after.bytesPerS, bandwidth, "more", NO_SAMPLES),
     row("From one call to the next", everyS(before), everyS(after), duration, "less", NO_SAMPLES),
-    row("A step of the job", undefined, pace?.step_seconds, stepDuration, "less", NOT_KEPT),
-    row("Own time of its slowest rank", undefined, slowest === undefined || slowest === 0 ? undefined : slowest, stepDuration, "less", NOT_KEPT),
-    row("Share of a step in collectives", undefined, busy, percent, "less", NOT_KEPT),
+    ofSteps("A step of the job", (pace) => pace.step_seconds, stepDuration),
+    ofSteps("Own time of its slowest rank", (pace) => pace.own_seconds, stepDuration),
+    ofSteps("Share of a step in collectives", (pace) => pace.in_operations_share, percent),
+    ofSteps("Of this, waiting for the last rank", (pace) => pace.waiting_share, percent),
   ];
 }
 

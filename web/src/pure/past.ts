@@ -6,7 +6,7 @@ import { clock } from "./format";
 import type { PageName, Span } from "./route";
 
 /** Pages that can show how things stood; the others show what is known now, and say so. */
-const PAST_PAGES: ReadonlySet<PageName> = new Set<PageName>(["overview", "jobs", "job", "hosts", "host"]);
+const PAST_PAGES: ReadonlySet<PageName> = new Set<PageName>(["overview", "jobs", "job", "hosts", "host", "incidents", "findings"]);
 
 export function showsPast(page: PageName): boolean {
   return PAST_PAGES.has(page);

@@ -1,21 +1,15 @@
-import type { CommunicatorDetail, CommunicatorSummary, JobPace, Series } from "../api";
+import type { CommunicatorDetail, CommunicatorSummary, PaceSeries, Series } from "../api";
 import { meanOf, paceRows, windowOf } from "../pure/compare-pace";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { Mark } from "./mark";
-
-/** How often it is asked how fast it is now. */
-const EVERY_MS = 10_000;
 
 /** How fast the communicator is, beside how fast the one was that its rings are held against. */
 export function PaceChanges({ before: id, after }: { before: string; after: CommunicatorDetail }) {
   const all = useList<CommunicatorSummary>(`communicators?job=${encodeURIComponent(after.job)}`, { on: "lists" });
   const before = all.value?.items.find((one) => one.id === id);
   const measured = { before: useMeasured(before), after: useMeasured(after) };
-  // Of a job that ended, or of a communicator that is given up, the job's steps of now say nothing.
-  const isNow = after.ended === undefined && store.job.value?.state === "running";
-  const pace = useApi<JobPace>(isNow ? `jobs/${encodeURIComponent(after.job)}/pace?limit=64` : undefined, { on: "never", everyMs: EVERY_MS }).value;
-  const rows = paceRows(measured.before, measured.after, pace);
+  const rows = paceRows(measured.before, measured.after);
   return (
     <section class="how-fast" aria-label="How fast, before and now">
       <h3>How fast</h3>
@@ -50,5 +44,6 @@ function useMeasured(one: CommunicatorSummary | undefined) {
   const path = (metric: string) => (one === undefined || span === undefined ? undefined : `series?metric=${metric}&comm=${encodeURIComponent(one.id)}&${span}&rate=true`);
   const bytes = useApi<Series>(path("completed_bytes"), { on: "never" }).value;
   const calls = useApi<Series>(path("completed_calls"), { on: "never" }).value;
-  return { bytesPerS: meanOf(bytes), callsPerS: meanOf(calls), nRanks: one?.n_ranks ?? 0 };
+  const pace = useApi<PaceSeries>(one === undefined || span === undefined ? undefined : `jobs/${encodeURIComponent(one.job)}/pace/series?${span}`, { on: "never" }).value;
+  return { bytesPerS: meanOf(bytes), callsPerS: meanOf(calls), nRanks: one?.n_ranks ?? 0, pace };
 }

@@ -8,6 +8,7 @@ import { useList } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "./export";
 import { JobSeries } from "./job-series";
+import { PaceOverTime } from "./pace-series";
 import { Moments } from "./past/moments";
 import { Panel } from "./panel";
 import { Timeline } from "./timeline";
@@ -15,7 +16,7 @@ import { Timeline } from "./timeline";
 /** Shortest time that the pictures span: a job that just began fills them all the same. */
 const MIN_SPAN_MS = 30_000;
 
-/** How a job went over time: bytes, communicators and findings, with what happened as marks. */
+/** How a job went over time: its steps, bytes, communicators and findings, with what happened as marks. */
 export function JobHistory({ job, level }: { job: Job; level?: JobLevel | undefined }) {
   const of = `job=${encodeURIComponent(job.id)}`;
   const items = useList<CommunicatorSummary>(`communicators?${of}`, { on: "lists" }).value?.items ?? [];
@@ -27,6 +28,7 @@ export function JobHistory({ job, level }: { job: Job; level?: JobLevel | undefi
   const happened = marks({ findings: findings.filter((one) => one.severity !== "info"), communicators: items, jobs: [job], level, nameOf: (one) => store.communicatorNames.value.get(one) ?? one }, fromMs, endMs);
   return (
     <>
+      <PaceOverTime job={job.id} fromMs={fromMs} endMs={endMs} marks={happened} />
       <JobSeries job={job.id} fromMs={fromMs} endMs={endMs} marks={happened} />
       <Panel id="timeline" title="Communicators and findings over time" aside={<Export path={`communicators?${of}&limit=1000`} name={`timeline-${job.id}`} rows={() => lifetimeRows(items, findings)} />}>
         <Timeline

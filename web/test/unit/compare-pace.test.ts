@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { JobPace, Series } from "../../src/api";
-import { meanOf, paceRows, windowOf } from "../../src/pure/compare-pace";
+import type { PaceSeries, Series } from "../../src/api";
+import { meanKnown, meanOf, paceRows, windowOf } from "../../src/pure/compare-pace";
 
 const NOW = Date.parse("2026-03-01T12:00:00Z");
 const series = (...lines: (number | null)[][]): Series => ({
@@ -22,17 +22,34 @@ describe("how fast, before and after", () => {
   });
 
   it("tells the difference in percent, and what got worse", () => {
-    const [bytes, calls] = paceRows({ bytesPerS: 60e6, callsPerS: 400, nRanks: 4 }, { bytesPerS: 24e6, callsPerS: 160, nRanks: 4 }, undefined);
+    const [bytes, calls] = paceRows({ bytesPerS: 60e6, callsPerS: 400, nRanks: 4, pace: undefined }, { bytesPerS: 24e6, callsPerS: 160, nRanks: 4, pace: undefined });
     expect(bytes).toMatchObject({ difference: "−60 %", worse: true, why: "" });
     expect(calls).toMatchObject({ before: "10 ms", after: "25 ms", difference: "+150 %", worse: true });
-    expect(paceRows({ bytesPerS: 100, callsPerS: 1, nRanks: 1 }, { bytesPerS: 103, callsPerS: 1, nRanks: 1 }, undefined).map((one) => [one.difference, one.worse]).slice(0, 2)).toEqual([["+3 %", false], ["the same", false]]);
+    expect(paceRows({ bytesPerS: 100, callsPerS: 1, nRanks: 1, pace: undefined }, { bytesPerS: 103, callsPerS: 1, nRanks: 1, pace: undefined }).map((one) => [one.difference, one.worse]).slice(0, 2)).toEqual([["+3 %", false], ["the same", false]]);
+  });
+
+  it("tells the steps of the job at either time, by what is known of them", () => {
+    const [, , step, own, busy, waiting] = paceRows(side(pace([null, 0.4, 0.6], 0.3, 0.4, 0.1)), side(pace([1, null, null], 0.3, 0.7, 0.4)));
+    expect(step).toMatchObject({ before: "0.50 s", after: "1.00 s", difference: "+100 %", worse: true, why: "" });
+    expect(own).toMatchObject({ before: "0.30 s", after: "0.30 s", difference: "the same", worse: false });
+    expect([busy?.before, busy?.after, waiting?.before, waiting?.after]).toEqual(["40 %", "70 %", "10 %", "40 %"]);
+    expect(meanKnown([null, null])).toBeUndefined();
   });
 
   it("says what is not known and why, and never makes a difference of it", () => {
-    const pace = { step_seconds: 0.5, ranks: [{ own_seconds: 0.4, in_operations_seconds: 0.1, step_seconds: 0.5 }, { own_seconds: 0.1, in_operations_seconds: 0.4, step_seconds: 0.5 }] } as JobPace;
-    const rows = paceRows({ bytesPerS: undefined, callsPerS: undefined, nRanks: 4 }, { bytesPerS: 5e6, callsPerS: 10, nRanks: 4 }, pace);
+    const rows = paceRows(side(undefined), { ...side(pace([0.5], 0.4, 0.5, 0)), bytesPerS: 5e6, callsPerS: 10 });
     expect(rows[0]).toMatchObject({ before: "not known", difference: "", worse: false, why: "no samples of it are kept" });
-    expect(rows.slice(2).map((one) => [one.before, one.after])).toEqual([["not known", "0.50 s"], ["not known", "0.40 s"], ["not known", "50 %"]]);
-    expect(rows.slice(2).every((one) => one.why.includes("not kept"))).toBe(true);
+    expect(rows.slice(2, 5).map((one) => [one.before, one.after])).toEqual([["not known", "0.50 s"], ["not known", "0.40 s"], ["not known", "50 %"]]);
+    expect(rows.slice(2).every((one) => one.difference === "" && one.why.includes("are kept of then"))).toBe(true);
   });
 });
+
+/** A side of which only the steps are known, if at all. */
+function side(of: PaceSeries | undefined) {
+  return { bytesPerS: undefined, callsPerS: undefined, nRanks: 4, pace: of };
+}
+
+function pace(steps: (number | null)[], own: number, busy: number, waiting: number): PaceSeries {
+  const each = (value: number) => steps.map((one) => (one === null ? null : value));
+  return { job: "train", step_s: 10, times_ms: steps.map((_, i) => i * 10_000), step_seconds: steps, own_seconds: each(own), in_operations_share: each(busy), waiting_share: each(waiting) };
+}

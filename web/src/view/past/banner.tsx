@@ -43,5 +43,8 @@ export function PastBanner() {
 }
 
 const NOT_SHOWN: Record<string, string> = {
+  summation: "This page shows now: of summation groups the daemon keeps no states of the past. Their bytes and rounds over time are on the page of each.",
+  "summation-group": "This page shows now, but for its charts: of summation groups the daemon keeps no states of the past.",
+  incident: "This page shows the incident as it is told now; its timeline says what was known when.",
   communicator: "Rings stay as they were made, so they are as they were then. Ranks, bytes and findings on this page are those of now.",
 };
