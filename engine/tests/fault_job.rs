@@ -115,6 +115,7 @@ fn what_only_looks_like_a_fault_ends_as_well() {
         "overlapped",
         "remade",
         "short_spell",
+        "small_pieces",
     ] {
         let victim: &[&str] = if find(&program, kind)["min_victims"] == 1 { &["--victim", "1"] } else { &[] };
         Job::start(&program, 4, &[&always[..], &[kind], victim].concat()).goes_well(6);
@@ -134,6 +135,7 @@ fn a_slow_rank_makes_the_job_slower_by_what_it_tells() {
         ("slow_growing", "1000", [0, 0, 0, 0, 2, 4, 6]),
         ("slow_periodic", "30", [0, 0, 0, 90, 0, 90, 0]),
         ("uneven_work", "60", [0, 0, 0, 12, 12, 12, 12]),
+        ("other_role", "60", [0, 0, 0, 12, 12, 12, 12]),
         ("cpu_quota", "30", [0, 0, 0, 0, 0, 0, 0]),
     ] {
         let job = Job::start(&program, 4, &[&always[..], &["--percent", percent, "--fault", kind]].concat());

@@ -4,12 +4,15 @@
 #[expect(dead_code, reason = "the suite itself uses the rest")]
 mod arguments;
 
-use anyhow::Result;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
 use arguments::Arguments;
 use clap::Parser as _;
 
 use crate::build::COLLECTOR;
 use crate::process::{cargo, command, replace, root, run, target_dir};
+use crate::rig::{self, What};
 use crate::tools;
 
 /// Builds what the suite drives, optimized, and runs it: `daemon/examples/faults`.
@@ -29,8 +32,42 @@ pub(crate) fn suite(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|argument| argument == "engine") {
         suite.arg("--program").arg(program);
     }
+    if asks_for_links(arguments) {
+        let suite = run(&mut suite);
+        let links = links();
+        return suite.and(links);
+    }
     // In place of this process: who ends it ends the suite.
     replace(&mut suite)
+}
+
+/// Slow links need networks of their own, which only the rig has: all cases of slowness are these too.
+fn asks_for_links(arguments: &[String]) -> bool {
+    let has = |wanted: &str| {
+        arguments.iter().any(|argument| argument == wanted || argument.starts_with(&format!("{wanted}=")))
+    };
+    has("engine") && has("--slow") && !["--only", "--healthy", "--detail"].iter().any(|other| has(other))
+}
+
+/// Runs the rig's experiments on links, each with its twin, and ends the table of slowness with what came of them.
+#[expect(clippy::print_stdout, reason = "the table is what stdout is for")]
+fn links() -> Result<()> {
+    let mut rows = Vec::new();
+    for (names, what) in [("slow_link, congestion", What::N3), ("slow_nic", What::N5)] {
+        let ended = rig::run(&rig::Args::of(what))?;
+        let verdict = match ended {
+            code if code == ExitCode::SUCCESS => "named in time, nobody else accused",
+            code if code == ExitCode::from(rig::SKIPPED) => "left out: no network namespaces here",
+            _ => "MISSED, see the rig's table",
+        };
+        rows.push((names, verdict));
+    }
+    println!("\n| slow, in network namespaces (`cargo xtask rig`) | said |\n|---|---|");
+    rows.iter().for_each(|(names, verdict)| println!("| {names} | {verdict} |"));
+    if rows.iter().any(|(_, verdict)| verdict.starts_with("MISSED")) {
+        bail!("the rig missed something");
+    }
+    Ok(())
 }
 
 /// Before minutes go into building: a mistake ends the process with the suite's own words, and so does its help.
@@ -62,6 +99,14 @@ mod tests {
         let parsed = Arguments::try_parse_from(std::iter::once(&"faults").chain(arguments));
         let checked = parsed.map_err(|error| error.to_string()).and_then(|parsed| parsed.check());
         checked.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn all_cases_of_slowness_have_those_of_links_with_them() {
+        let asks = |words: &str| asks_for_links(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert!(asks("engine --slow") && asks("engine --slow --seeds 2"));
+        assert!(!asks("engine") && !asks("fleet --slow") && !asks("engine --slow --only slow_two"));
+        assert!(!asks("engine --slow --only=slow_two"));
     }
 
     #[test]

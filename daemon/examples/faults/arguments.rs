@@ -199,7 +199,7 @@ pub(crate) const ENGINE: [&str; 47] = [
 ];
 
 /// Slow real jobs, and healthy ones that look like it.
-pub(crate) const ENGINE_SLOW: [&str; 29] = [
+pub(crate) const ENGINE_SLOW: [&str; 32] = [
     "slow_tenth",
     "slow_third",
     "slow_double",
@@ -216,6 +216,9 @@ pub(crate) const ENGINE_SLOW: [&str; 29] = [
     "nested_3d",
     "slow_host",
     "uneven_work",
+    "other_role",
+    "too_small",
+    "large_enough",
     "steady",
     "uneven_batches",
     "warm_up",
@@ -261,7 +264,7 @@ pub(crate) const FLEET: [&str; 25] = [
 ];
 
 /// Slow ones among them, and healthy ones that look like it.
-pub(crate) const FLEET_SLOW: [&str; 16] = [
+pub(crate) const FLEET_SLOW: [&str; 18] = [
     "slow_tenth",
     "slow_double",
     "slow_intermittent",
@@ -270,6 +273,8 @@ pub(crate) const FLEET_SLOW: [&str; 16] = [
     "slow_clock_off",
     "slow_host",
     "uneven_work",
+    "slow_device",
+    "hot_alike",
     "steady",
     "uneven_batches",
     "unequal_stages",

@@ -15,16 +15,16 @@ pub(crate) struct Pace {
     pub(crate) timed_s: Option<f64>,
     /// Seconds of a step since.
     pub(crate) step_s: Option<f64>,
+    /// What is in no hurry is to be said within this.
+    pub(crate) listens_s: Option<f64>,
     /// What was said of it last.
     pub(crate) said: Option<Cost>,
-    /// What it costs does not settle, or is shared by several: it is not held to anything.
-    pub(crate) has_no_truth: bool,
 }
 
 impl Pace {
     /// What a step is longer by. The job's account is the better one: timing has the machine's noise in it.
     fn truth_s(&self) -> Option<f64> {
-        self.injected_s.or(self.timed_s).filter(|_| !self.has_no_truth)
+        self.injected_s.or(self.timed_s)
     }
 
     /// Share by which what was said is more than the truth.
@@ -34,7 +34,7 @@ impl Pace {
 
     /// Named within this, it was in time.
     fn limit_s(&self) -> f64 {
-        LIMIT_S.max(LIMIT_STEPS * self.step_s.unwrap_or_default())
+        self.listens_s.unwrap_or(LIMIT_S).max(LIMIT_STEPS * self.step_s.unwrap_or_default())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ringscope_api::FindingKind::{OtherWork, Slowdown, TooSmall};
 use ringscope_api::{Finding, FindingKind, Incident, Severity};
 use serde::Serialize;
 
@@ -73,17 +74,41 @@ impl Trial {
             !finding.accused.is_empty()
                 && (self.culprits.is_empty() || accused.any(|rank| self.culprits.contains(&rank)))
         };
+        // Information makes no incident.
+        let is_information = |finding: &&Finding| {
+            let is_of_it = finding.rank.is_some_and(|rank| self.culprits.contains(&rank));
+            finding.severity == Severity::Info
+                && self.expected.contains(&finding.finding)
+                && (self.culprits.is_empty() || is_of_it)
+        };
+        if firing.iter().any(|finding| is_information(&finding)) {
+            self.detected_s.get_or_insert(after_s);
+            self.named_s.get_or_insert(after_s);
+        }
         if firing.iter().any(accuses) {
             self.detected_s.get_or_insert(after_s);
         }
         let is_it = |finding: &&Finding| {
             let is_host = !self.host.is_empty() && finding.host == self.host;
             self.expected.contains(&finding.finding) && (accuses(finding) || is_host)
+                || is_information(finding)
         };
         let costs = firing.iter().filter(is_it).filter_map(|finding| finding.cost);
         let cost = costs.max_by(|one, other| one.seconds_per_step.total_cmp(&other.seconds_per_step));
         if let Some(pace) = &mut self.pace {
             pace.said = cost.or(pace.said);
+        }
+        for finding in firing.iter().filter(|finding| finding.finding.is_about_pace()) {
+            let is_known = |said: &Said| said.finding == finding.finding;
+            if finding.severity == Severity::Info && !self.said.iter().any(is_known) {
+                self.said.push(Said {
+                    finding: finding.finding,
+                    severity: finding.severity,
+                    accused: Vec::new(),
+                    host: finding.host.clone(),
+                    sentence: finding.message.clone(),
+                });
+            }
         }
         for incident in incidents.iter().filter(|incident| is_judged(incident.finding)) {
             let said = Said {
@@ -117,19 +142,22 @@ impl Trial {
     /// Whether somebody innocent was accused.
     pub(crate) fn is_unjust(&self) -> bool {
         if self.is_twin() {
-            // On a busy machine a job is slower than it was, and nobody is accused of that.
+            // Stages of a pipeline that differ by design are told as such. On a busy machine a job is slower than it was, and nobody is accused of that.
             let is_about_somebody =
-                |said: &&Said| self.pace.is_none() || said.finding != FindingKind::Slowdown;
+                |said: &&Said| self.pace.is_none() || !matches!(said.finding, Slowdown | OtherWork);
             return self.said.iter().any(|said| is_about_somebody(&said));
         }
         let is_of_way =
             |kind| matches!(kind, FindingKind::SlowLink | FindingKind::SlowNic | FindingKind::Congestion);
+        // Where information is all that is to be said nobody is to be accused.
+        let is_harmless = self.expected.iter().all(|kind| matches!(kind, OtherWork | TooSmall));
         let innocent = |said: &Said| {
+            is_harmless && said.severity != Severity::Info && said.finding != Slowdown ||
             // No link of these jobs is slow.
             self.pace.is_some() && is_of_way(said.finding)
                 || said.accused.iter().flatten().any(|accused| !self.culprits.contains(accused))
         };
-        self.is_too_early || !self.culprits.is_empty() && self.said.iter().any(innocent)
+        self.is_too_early || (is_harmless || !self.culprits.is_empty()) && self.said.iter().any(innocent)
     }
 }
 

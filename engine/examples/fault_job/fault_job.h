@@ -75,6 +75,8 @@ void note_progress(void);
 void form(int n_ranks, int epoch);
 void part(void);
 void train(void);
+/* By how much the pieces of this rank's last step took longer than one call did. */
+extern long pieces_longer_us;
 
 /* faults.c: what the others do, and what looks like it. */
 typedef struct {
@@ -116,11 +118,13 @@ enum { PLACES = 5 };
 
 /* slow.c: how long ranks compute. */
 int is_slow_kind(void);
+/* Whether a step sums in one call as well, whatever --pieces says. */
+int sums_at_once_too(void);
 /* One of so many parts of a step. */
 void compute(long step, int parts);
 /* Before the calls of a step, by all ranks. */
 void slow_step(long step);
-void part_experts(void);
+void part_slow(void);
 /* By how much the step takes longer because of the fault. */
 long slower_us(long step);
 

@@ -299,7 +299,7 @@ static void use_one_of_many(long step) {
 
 void part_extras(void) {
   for (int at = 0; at < MANY; at++) destroy_group(&extras[at]);
-  part_experts();
+  part_slow();
 }
 
 int between_steps(long step) {

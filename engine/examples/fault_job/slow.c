@@ -40,6 +40,8 @@ const kind_t slow_kinds[] = {
     {"stopped_duty", 0, 1, "is stopped by SIGSTOP for 0.4 s of each 0.5 s"},
     {"cpu_quota", 0, 1, "may use a processor for a third of the time, by a cgroup of its own; needs root"},
     {"uneven_work", 0, 1, "is given more batches, each with a call among two ranks; --percent more in all"},
+    {"other_role", 0, 1, "computes for longer from the first step on, by --percent, and calls what no other rank calls"},
+    {"small_pieces", 0, 0, "sums in --pieces small collectives, and then once more in one large one; nobody is slow"},
     {"uneven_batches", 1, 0, "all ranks compute for up to 30 % more or less, at random in each step"},
     {"warm_up", 1, 1, "computes for long in its first steps, as one that compiles"},
     {"first_steps", 1, 0, "all ranks compute for long in their first steps, each for another time"},
@@ -52,9 +54,11 @@ const kind_t slow_kinds[] = {
     {NULL, 0, 0, NULL},
 };
 
-static group_t experts;
+static group_t experts, own;
 
 static int is(const char* name) { return !strcmp(options.fault, name); }
+
+int sums_at_once_too(void) { return is("small_pieces"); }
 
 int is_slow_kind(void) {
   for (const kind_t* kind = slow_kinds; kind->name; kind++)
@@ -81,7 +85,7 @@ static long more_us(int rank, long step) {
   if (!is_victim_rank(rank)) return 0;
   if (is("warm_up")) return step < WARM_UP_STEPS ? WARM_UP_MS * 1000 : 0;
   if (since < 0) return 0;
-  if (is("slow_steady") || is("slow_busy") || is("uneven_work")) return share;
+  if (is("slow_steady") || is("slow_busy") || is("uneven_work") || is("other_role")) return share;
   if (is("slow_growing")) return share * (since < GROWTH_STEPS ? since : GROWTH_STEPS) / GROWTH_STEPS;
   if (is("slow_intermittent")) return random_in("slow", rank, step) % ONE_OF ? 0 : share;
   if (is("slow_periodic")) return since % options.every ? 0 : options.pause_ms * 1000;
@@ -91,6 +95,7 @@ static long more_us(int rank, long step) {
 
 /* All wait for the slowest in each step. */
 long slower_us(long step) {
+  if (is("small_pieces")) return pieces_longer_us;
   long usual = 0, slowest = 0;
   for (int rank = 0; rank < options.n_ranks; rank++) {
     long own = usual_us(rank, step), all = own + more_us(rank, step);
@@ -136,6 +141,16 @@ static const char limits[] =
     "else echo 100000 >cpu.cfs_period_us; echo 33000 >cpu.cfs_quota_us; fi\n"
     "echo $0 >cgroup.procs; cd ..; while kill -0 $0; do sleep 0.2; done 2>&-; rmdir ringscope-$0";
 
+/* Who holds the parameters keeps a sum of its own. */
+static void keep_sum(long step) {
+  static float value[2];
+  char name[NAME_BYTES];
+  snprintf(name, sizeof name, "own-%d", options.rank);
+  if (step == 0) init_group(&own, name, 0, 1, 1);
+  check("ncclReduce", ncclReduce(value, value + 1, 1, ncclFloat32, ncclSum, 0, own.comm, stream), &own);
+  synchronize();
+}
+
 /* From outside, as an operator or a scheduler does it, and without what this process has loaded. It ends with this process. */
 static void have_done(const char* script) {
   char pid[16];
@@ -175,6 +190,7 @@ void slow_step(long step) {
   int is_first = step == options.at;
   if (is("warm_up")) is_first = step == 0;
   if (is("uneven_work")) share_experts(step);
+  if (is("other_role") && is_victim()) keep_sum(step);
   if (!is_slow_kind() || !is_first) return;
   if (!find_kind(options.fault)->min_victims || is_victim()) tell(step, "compute");
   if (is("stopped_duty") && is_victim()) have_done(stops);
@@ -184,4 +200,7 @@ void slow_step(long step) {
   if (is("remade")) part(), form(options.n_ranks, 1);
 }
 
-void part_experts(void) { destroy_group(&experts); }
+void part_slow(void) {
+  destroy_group(&experts);
+  destroy_group(&own);
+}

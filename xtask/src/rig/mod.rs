@@ -75,14 +75,14 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum, PartialEq, Eq)]
-enum What {
+pub(crate) enum What {
     /// Say what there is
     List,
     /// Bytes: counters equal the formulas, for every primitive and 2 to 8 ranks
     N1,
     /// Channel shortfall: a NIC is down, the culprit is named and bandwidth halves
     N2,
-    /// Congestion: a link gets half its rate, and is named
+    /// Congestion: a link gets half its rate, and is named; then a rail does
     N3,
     /// A hang: a stopped rank and a cut link, told apart and named
     N4,
@@ -121,7 +121,7 @@ enum What {
 }
 
 /// Exit status of a run that could not be made here, as automake's tests have it.
-const SKIPPED: u8 = 77;
+pub(crate) const SKIPPED: u8 = 77;
 
 /// Runs the experiment, in namespaces of its own.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -155,6 +155,11 @@ impl Args {
     fn quick() -> Self {
         let (what, rounds, repeat) = (What::Quick, None, None);
         Self { what, json: false, keep: false, debug: true, small: true, rounds, repeat, inside: None }
+    }
+
+    /// One experiment in full.
+    pub(crate) fn of(what: What) -> Self {
+        Self { what, small: false, debug: false, ..Self::quick() }
     }
 
     /// The same arguments for the run inside.

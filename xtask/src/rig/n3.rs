@@ -1,6 +1,7 @@
 //! N3, congestion: one link of a ring gets half of its rate while all-reduces are issued at a steady pace. The ring couples
 //! its ranks, so all of them fall behind what is issued, and that tells nothing of where it is slow. ringscope names the link: the
-//! others wait for the slow one, and are as fast as ever when they have something.
+//! others wait for the slow one, and are as fast as ever when they have something. Then one NIC of every host gets half its rate: that
+//! is the rail, and no host or link is named.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +21,12 @@ pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()
     let stage = Stage::set(programs, "n3", N_RANKS, RATE_MBIT, keep)?;
     let hosts: Vec<usize> = (0..N_RANKS).collect();
     let mut job = Job::start(&stage, &Spec { name: "n3", hosts: &hosts, environment: &[], level: "steps" })?;
-    let control = watch(&stage, &mut job, "control", None)?;
+    let control = watch(&stage, &mut job, "control", &[])?;
     report.equal("N3", "alarms in a run without a change", "[]".to_owned(), format!("{:?}", control.alarms));
-    let slow = watch(&stage, &mut job, "slow", Some(CHANGE_S))?;
+    let slow = watch(&stage, &mut job, "slow", &[SLOW])?;
     judge(&slow, report);
+    let rail = watch(&stage, &mut job, "rail", &hosts)?;
+    judge_rail(&rail, report);
     job.finish()?;
     stage.clear(report)
 }
@@ -33,6 +36,8 @@ pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()
 struct Seen {
     /// Slow links that ringscope named, each once, with the seconds since the change, or since the start.
     alarms: Vec<(f64, String)>,
+    /// After how many seconds congestion was found, and its words.
+    congestion: Option<(f64, String)>,
     /// Operations issued and not completed, by rank: at the change, and at the end.
     gaps: [BTreeMap<u64, u64>; 2],
 }
@@ -60,17 +65,26 @@ fn judge(seen: &Seen, report: &mut Report) {
     report.add("N3", what, "all grow", measured, all_grow);
 }
 
-/// All-reduces at a steady pace, watched period by period.
-fn watch(stage: &Stage, job: &mut Job, name: &str, change_s: Option<f64>) -> Result<Seen> {
+fn judge_rail(seen: &Seen, report: &mut Report) {
+    let found = seen.congestion.as_ref();
+    let words = found.map_or("never".to_owned(), |(took, _)| format!("{took:.1} s"));
+    let what = format!("congestion found when {} of all hosts sends at half its rate", nic(0));
+    let is_met = found.is_some_and(|(took, words)| *took <= LIMIT_S && words.contains(&nic(0)));
+    report.add("N3", what, format!("<= {LIMIT_S} s"), words, is_met);
+    report.equal("N3", "links named beside it", "[]".to_owned(), format!("{:?}", seen.alarms));
+}
+
+/// All-reduces at a steady pace, watched period by period. `slow`: hosts that send at half their rate after a while.
+fn watch(stage: &Stage, job: &mut Job, name: &str, slow: &[usize]) -> Result<Seen> {
     job.form(name)?;
     job.ask_all(&format!("op all_reduce {COUNT} 0"))?;
     let id = stage.daemon.communicator(name, N_RANKS)?;
     for rank in 0..N_RANKS {
         job.tell(rank, &format!("flow all_reduce {COUNT} {PERIOD_US} {OPERATIONS}"))?;
     }
-    let seen = periods(stage, &id, change_s);
-    if change_s.is_some() {
-        stage.network.set_sending_rate(SLOW, 0, RATE_MBIT)?;
+    let seen = periods(stage, &id, slow);
+    for host in slow {
+        stage.network.set_sending_rate(*host, 0, RATE_MBIT)?;
     }
     for rank in 0..N_RANKS {
         job.answer(rank, PATIENCE)?;
@@ -79,7 +93,7 @@ fn watch(stage: &Stage, job: &mut Job, name: &str, change_s: Option<f64>) -> Res
     seen
 }
 
-fn periods(stage: &Stage, id: &str, change_s: Option<f64>) -> Result<Seen> {
+fn periods(stage: &Stage, id: &str, slow: &[usize]) -> Result<Seen> {
     let watch = Stopwatch::start();
     let mut seen = Seen { gaps: [gaps(stage, id)?, BTreeMap::new()], ..Seen::default() };
     let mut since = None;
@@ -90,14 +104,27 @@ fn periods(stage: &Stage, id: &str, change_s: Option<f64>) -> Result<Seen> {
                 seen.alarms.push((watch.seconds() - since.unwrap_or(0.0), named));
             }
         }
-        if since.is_none() && change_s.is_some_and(|at| watch.seconds() >= at) {
+        if seen.congestion.is_none()
+            && let Some(words) = congestion(stage)?
+        {
+            seen.congestion = Some((watch.seconds() - since.unwrap_or(0.0), words));
+        }
+        if since.is_none() && !slow.is_empty() && watch.seconds() >= CHANGE_S {
             since = Some(watch.seconds());
             seen.gaps[0] = gaps(stage, id)?;
-            stage.network.set_sending_rate(SLOW, 0, RATE_MBIT / 2)?;
+            for host in slow {
+                stage.network.set_sending_rate(*host, 0, RATE_MBIT / 2)?;
+            }
         }
     }
     seen.gaps[1] = gaps(stage, id)?;
     Ok(seen)
+}
+
+/// What the daemon says of a rail now.
+fn congestion(stage: &Stage) -> Result<Option<String>> {
+    let findings = stage.daemon.items("/api/v1/findings?state=firing&kind=congestion&limit=1000")?;
+    Ok(findings.first().and_then(|one| one["message"].as_str()).map(str::to_owned))
 }
 
 /// The links that the daemon names now.

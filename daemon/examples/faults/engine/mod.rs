@@ -111,7 +111,11 @@ async fn try_case(
     listen(case, &name, &mut job, &mut trial, daemon).await?;
     let events = job.events();
     if let (Some(pace), Some(slow)) = (&mut trial.pace, case.slow) {
-        *pace = Pace { said: pace.said, has_no_truth: slow.has_no_truth, ..steps::pace(&events) };
+        *pace = Pace {
+            said: pace.said,
+            listens_s: (case.within_s > slow::LISTEN_S).then_some(case.within_s as f64),
+            ..steps::pace(&events, slow)
+        };
     }
     trial.errors = errors(&events);
     job.end().await;

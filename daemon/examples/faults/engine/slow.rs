@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ringscope_api::FindingKind::{ComputeStraggler, SlowHost, UnevenWork};
+use ringscope_api::FindingKind::{ComputeStraggler, OtherWork, SlowHost, TooSmall, UnevenWork};
 
 use super::cases::{Case, Guilt, by, fault, named, twin};
 use super::in_pairs;
@@ -23,8 +23,15 @@ pub(crate) struct Slow {
     pub(crate) victim: Option<u32>,
     /// Slow from its first step on.
     pub(crate) from_start: bool,
-    /// What it costs does not settle, or is shared by several.
-    pub(crate) has_no_truth: bool,
+    /// What it costs grows: what was said last is held to the last steps.
+    pub(crate) grows: bool,
+    /// In how many collectives the gradients are summed.
+    pub(crate) pieces: u64,
+    pub(crate) bytes: u64,
+    /// Milliseconds that a step computes.
+    pub(crate) step_ms: u64,
+    /// Ranks, where not the usual.
+    pub(crate) ranks: Option<u32>,
 }
 
 /// Milliseconds that a step computes.
@@ -35,35 +42,54 @@ const LAYERS: u64 = 4;
 const SPREAD_PERCENT: u64 = 5;
 /// Steps before a fault, at least: enough for two readings of an agent.
 const STEPS_BEFORE: u64 = 60;
-/// Steps of a twin after what looks like a fault: longer than naming may take.
-const STEPS_OF_TWIN: u64 = 400;
+/// A twin goes on for so long after what looks like a fault: longer than naming may take.
+const TWIN_MS: u64 = 16_000;
+/// The same of one with small collectives.
+const SMALL_TWIN_MS: u64 = 80_000;
 
 impl Slow {
     /// As other jobs, over more hosts: among two, nobody can say which one is the odd one.
     pub(crate) fn shape(&self, seed: u64, ranks: Option<u32>) -> Shape {
         let job = self.job.unwrap_or(["dp", "2d", "3d"][(seed % 3) as usize]);
         let usual = if job == "3d" { 12 } else { 8 };
-        let ranks = ranks.unwrap_or(usual);
+        let ranks = self.ranks.or(ranks).unwrap_or(usual);
         // A replica of the model, or two, on each.
-        Shape { job, ranks, hosts: if ranks.is_multiple_of(8) { 4 } else { 3 } }
+        Shape {
+            job,
+            ranks,
+            hosts: if ranks < 3 {
+                ranks
+            } else if ranks.is_multiple_of(8) {
+                4
+            } else {
+                3
+            },
+        }
+    }
+
+    fn twin_ms(&self) -> u64 {
+        if self.step_ms < STEP_MS { SMALL_TWIN_MS } else { TWIN_MS }
     }
 
     /// What the job program is told.
     pub(crate) fn arguments(&self, case: &Case, seed: u64, random: u64, victims: &str) -> Vec<String> {
         let at = if self.from_start { 0 } else { STEPS_BEFORE + random % 30 };
-        let steps = if case.expected.is_empty() { at + STEPS_OF_TWIN } else { 100_000 };
+        let steps =
+            if case.expected.is_empty() { at + self.twin_ms() / self.step_ms.max(4) } else { 100_000 };
         in_pairs([
             ("--fault", case.fault.to_owned()),
             ("--victim", victims.to_owned()),
             ("--at", at.to_string()),
             ("--steps", steps.to_string()),
             ("--seed", seed.to_string()),
-            ("--step-ms", STEP_MS.to_string()),
+            ("--step-ms", self.step_ms.to_string()),
             ("--layers", LAYERS.to_string()),
             ("--spread-percent", SPREAD_PERCENT.to_string()),
             ("--percent", self.percent.to_string()),
             ("--pause-ms", self.pause_ms.to_string()),
             ("--every", self.every.to_string()),
+            ("--pieces", self.pieces.to_string()),
+            ("--bytes", self.bytes.to_string()),
         ])
     }
 }
@@ -75,11 +101,15 @@ const USUAL: Slow = Slow {
     job: None,
     victim: None,
     from_start: false,
-    has_no_truth: false,
+    grows: false,
+    pieces: 1,
+    bytes: 262_144,
+    step_ms: STEP_MS,
+    ranks: None,
 };
 
 /// More than within this they must not take; for so long they are listened to.
-const LISTEN_S: u64 = pace::LIMIT_S as u64 + 15;
+pub(crate) const LISTEN_S: u64 = pace::LIMIT_S as u64 + 15;
 
 /// The fault that needs what not every machine gives.
 const CPU_QUOTA: &str = "cpu_quota";
@@ -111,29 +141,48 @@ const fn looks_slow(name: &'static str, kind: &'static str, slow: Slow) -> Case 
     Case { slow: Some(slow), ..named(name, twin(kind)) }
 }
 
+/// Two ranks that do little else than collectives.
+const fn small(pieces: u64) -> Slow {
+    Slow { job: Some("dp"), ranks: Some(2), from_start: true, pieces, bytes: 262_140, step_ms: 8, ..USUAL }
+}
+
+/// What is too small is looked at for so long before it is said.
+const SMALL_S: u64 = 90;
+
 const fn percent(percent: u64) -> Slow {
     Slow { percent, ..USUAL }
 }
 
-pub(crate) const CASES: [Case; 29] = [
+pub(crate) const CASES: [Case; 32] = [
     // Of the whole step, collectives included, this is a tenth.
     straggles("slow_tenth", "slow_steady", percent(15)),
     straggles("slow_third", "slow_steady", percent(40)),
     straggles("slow_double", "slow_steady", percent(100)),
     straggles("slow_from_start", "slow_steady", Slow { from_start: true, ..percent(40) }),
     straggles("slow_busy", "slow_busy", percent(40)),
-    straggles("slow_growing", "slow_growing", Slow { has_no_truth: true, ..percent(60) }),
+    straggles("slow_growing", "slow_growing", Slow { grows: true, ..percent(60) }),
     straggles("slow_intermittent", "slow_intermittent", percent(150)),
     straggles("slow_periodic", "slow_periodic", USUAL),
     straggles("slow_periodic_rare", "slow_periodic", Slow { pause_ms: 1_400, every: 50, ..USUAL }),
     straggles("stopped_duty", "stopped_duty", USUAL),
-    straggles("cpu_quota", CPU_QUOTA, Slow { has_no_truth: true, ..USUAL }),
-    by(Guilt::Two, straggles("slow_two", "slow_steady", Slow { has_no_truth: true, ..percent(50) })),
+    straggles("cpu_quota", CPU_QUOTA, USUAL),
+    by(Guilt::Two, straggles("slow_two", "slow_steady", percent(50))),
     // The delay of one rank is that of its whole tensor-parallel group for the replicas.
     straggles("nested_2d", "slow_steady", Slow { job: Some("2d"), victim: Some(3), ..percent(30) }),
     straggles("nested_3d", "slow_steady", Slow { job: Some("3d"), victim: Some(3), ..percent(30) }),
     by(Guilt::Host, Case { expected: &[SlowHost], ..straggles("slow_host", "slow_steady", percent(30)) }),
     Case { expected: &[UnevenWork], ..straggles("uneven_work", "uneven_work", percent(50)) },
+    // Its twin is slow_from_start, which calls what the others call.
+    Case {
+        expected: &[OtherWork],
+        ..straggles("other_role", "other_role", Slow { from_start: true, ..percent(40) })
+    },
+    Case {
+        expected: &[TooSmall],
+        within_s: SMALL_S,
+        ..by(Guilt::Nobody, straggles("too_small", "small_pieces", small(64)))
+    },
+    looks_slow("large_enough", "small_pieces", small(1)),
     looks_slow("steady", "none", USUAL),
     looks_slow("uneven_batches", "uneven_batches", USUAL),
     looks_slow("warm_up", "warm_up", USUAL),

@@ -1,10 +1,11 @@
 //! By how much the steps of a job are longer since a fault: as the job knows it, and as the steps were timed.
 
 use super::job::Event;
+use super::slow::Slow;
 use crate::pace::Pace;
 
 /// From what its ranks have said.
-pub(crate) fn pace(events: &[Event]) -> Pace {
+pub(crate) fn pace(events: &[Event], slow: Slow) -> Pace {
     let Some(since) = events.iter().find(|event| event.event == "fault").map(|event| event.step) else {
         return Pace::default();
     };
@@ -13,7 +14,10 @@ pub(crate) fn pace(events: &[Event]) -> Pace {
         let pairs = steps.windows(2).filter(|pair| is_wanted(pair[1].step));
         mean(pairs.map(|pair| pair[1].wall_ns.saturating_sub(pair[0].wall_ns) as f64 / 1e9).collect())
     };
-    let slower_s = steps.iter().filter(|event| event.step >= since).map(|event| event.slower_us as f64 / 1e6);
+    let newest_ns = steps.last().map_or(0, |event| event.wall_ns);
+    let is_judged =
+        |event: &&&Event| event.step >= since && (!slow.grows || newest_ns - event.wall_ns <= WINDOW_NS);
+    let slower_s = steps.iter().filter(is_judged).map(|event| event.slower_us as f64 / 1e6);
     let before_s = durations_s(&|step| step > FIRST_STEPS && step < since);
     let after_s = durations_s(&|step| step > since);
     Pace {
@@ -28,5 +32,7 @@ fn mean(values: Vec<f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// What is said of a step is of the newest seconds.
+const WINDOW_NS: u64 = 8_000_000_000;
 /// They take longer than the later ones: connections are made.
 const FIRST_STEPS: i64 = 10;

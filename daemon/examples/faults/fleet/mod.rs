@@ -90,8 +90,7 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     }
     if let (Some(trial), Some(fleet)) = (&mut trial.pace, &fleet.pace) {
         let (injected_s, step_s) = (fleet.slower_s(), Some(fleet.step_s()));
-        *trial =
-            Pace { injected_s, step_s, said: trial.said, has_no_truth: culprits.len() == 2, timed_s: None };
+        *trial = Pace { injected_s, step_s, said: trial.said, timed_s: None, listens_s: None };
     }
     Ok(trial)
 }

@@ -1,6 +1,6 @@
 //! Slow ranks and hosts of a fleet, and healthy twins that look like it.
 
-use ringscope_api::FindingKind::{ComputeStraggler, SlowHost, UnevenWork};
+use ringscope_api::FindingKind::{ComputeStraggler, SlowDevice, SlowHost, UnevenWork};
 
 use super::cases::Case;
 use super::pace::Slow;
@@ -16,7 +16,7 @@ const fn twin(name: &'static str, happen: fn(&mut Teller, u32) -> Vec<u32>) -> C
     Case { expected: &[], seconds: 25, ..slow(name, happen) }
 }
 
-pub(crate) const CASES: [Case; 16] = [
+pub(crate) const CASES: [Case; 18] = [
     // Of the whole step a tenth.
     slow("slow_tenth", |fleet, victim| fleet.slow(&[victim], Slow::Steady(17))),
     slow("slow_double", |fleet, victim| fleet.slow(&[victim], Slow::Steady(100))),
@@ -38,6 +38,18 @@ pub(crate) const CASES: [Case; 16] = [
         expected: &[UnevenWork],
         ..slow("uneven_work", |fleet, victim| fleet.slow(&[victim], Slow::GivenMore(50)))
     },
+    Case {
+        expected: &[SlowDevice],
+        ..slow("slow_device", |fleet, victim| {
+            fleet.tell_of_gpus([victim]);
+            fleet.slow(&[victim], Slow::Steady(40))
+        })
+    },
+    // Nobody waits for anybody longer than before.
+    twin("hot_alike", |fleet, _| {
+        fleet.tell_of_gpus(0..fleet.n_ranks());
+        Vec::new()
+    }),
     twin("steady", |_, _| Vec::new()),
     twin("uneven_batches", |fleet, _| {
         fleet.pace_mut(|pace| pace.spread_percent = 60);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{
     Activity, Batch, CollectorState, Communicator, CommunicatorState, Completion, Counters, FORMAT_VERSION,
-    Identity, Level, Process, ProcessState, Sources,
+    Gpu, HostHardware, Identity, Level, Process, ProcessState, Sources,
 };
 
 use super::calls::{counters, messages, open_call, operation, sequence};
@@ -51,6 +51,8 @@ pub(crate) struct Teller {
     /// Hosts that one agent speaks for.
     hosts_per_agent: u32,
     shifted: Option<(u32, u64)>,
+    /// Ranks whose GPU says that it is too hot. Absent: nothing is told of GPUs.
+    hot: Option<BTreeSet<u32>>,
 }
 
 impl Teller {
@@ -79,6 +81,7 @@ impl Teller {
             // As many processes in fewer batches, where there are many.
             hosts_per_agent: if n_ranks > 2000 { 8 } else { 1 },
             shifted: None,
+            hot: None,
         }
     }
 
@@ -95,6 +98,11 @@ impl Teller {
     pub(crate) fn slow(&mut self, ranks: &[u32], how: Slow) -> Vec<u32> {
         self.pace_mut(|pace| ranks.iter().for_each(|rank| pace.slow(*rank, how)));
         ranks.to_vec()
+    }
+
+    /// From now on it is told how GPUs are, and those of some ranks are too hot.
+    pub(crate) fn tell_of_gpus(&mut self, hot: impl IntoIterator<Item = u32>) {
+        self.hot = Some(hot.into_iter().collect());
     }
 
     pub(crate) fn pace_mut(&mut self, change: impl FnOnce(&mut Pace)) {
@@ -216,8 +224,34 @@ impl Teller {
             agent_host: host_name(hosts[0]),
             sent_at_ns: self.clock_of(hosts[0] * RANKS_PER_HOST, now),
             processes,
+            hardware: hosts.iter().filter_map(|host| self.gpus_of(*host, now)).collect(),
             ..Batch::default()
         }
+    }
+
+    fn gpus_of(&self, host: u32, now: Timestamp) -> Option<HostHardware> {
+        let hot = self.hot.as_ref()?;
+        let gpu = |index: u32| {
+            let is_hot = hot.contains(&(host * RANKS_PER_HOST + index));
+            Gpu {
+                index,
+                name: "NVIDIA H100".to_owned(),
+                pci: pci_of(index),
+                clock_mhz: Some(if is_hot { 1_200 } else { 1_980 }),
+                // nvmlClocksEventReasonHwThermalSlowdown
+                throttle_reasons: Some(if is_hot { 0x40 } else { 0 }),
+                temperature_c: Some(if is_hot { 91 } else { 60 }),
+                utilization_percent: Some(95),
+                ..Gpu::default()
+            }
+        };
+        Some(HostHardware {
+            host: host_name(host),
+            read_at_ns: now.0,
+            gpus: (0..RANKS_PER_HOST).map(gpu).collect(),
+            gpus_known: true,
+            ..HostHardware::default()
+        })
     }
 
     fn clock_of(&self, rank: u32, now: Timestamp) -> u64 {
@@ -318,6 +352,7 @@ impl Teller {
             sources: Some(Sources { calls: true, plugin: true, log: false }),
             completion: Completion::Profiler.into(),
             made_by: "ncclCommInitRank".into(),
+            gpu: pci_of(index % RANKS_PER_HOST),
             error: told.error.filter(|_| kind == Kind::World),
             error_function: told.error.map_or_else(String::new, |_| "ncclCommGetAsyncError".into()),
             error_at_ns: told.error.map(|_| self.program.ranks[index as usize].returned_ns),
@@ -350,6 +385,11 @@ impl Teller {
             ..self.communicator(Kind::World, index)
         }
     }
+}
+
+/// Where the GPU of a local rank is.
+fn pci_of(local_rank: u32) -> String {
+    format!("0000:{local_rank:02x}:00.0")
 }
 
 fn host_name(host: u32) -> String {
