@@ -98,7 +98,6 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
         enter_group(local, slot);
     }
     let communicator = communicators::at(segment, slot);
-    let generation = communicator.generation.load(Relaxed);
     let is_untold = is_untold(communicator, call.primitive);
     let closer = if closers::has_events() {
         F::closer(segment, local, slot, call.stream, is_untold)
@@ -117,7 +116,7 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     }
     let fields = Fields {
         slot,
-        generation,
+        generation: communicator.generation.load(Relaxed),
         primitive: call.primitive,
         count: call.count,
         datatype: call.datatype,
@@ -131,12 +130,9 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
         place: stream << GROUP_BITS | sequence::group_of(local),
         flags: match closer {
             _ if ends_by_order => ENDS_BY_ORDER,
-            Closer::Events(stream_events) if F::is_timed() => {
-                // Of one that does nothing there is nothing to tell.
-                let is_timed = is_trivial(communicator, call)
-                    || F::begin(segment, stream_events, ticket, issued_ticks, local.group.get());
-                if is_timed { START_KNOWN } else { 0 }
-            }
+            // Of one that does nothing there is nothing to tell.
+            Closer::Events(_) if is_trivial(communicator, call) && F::is_timed() => START_KNOWN,
+            Closer::Events(at) if F::is_timed() => timed::<F>(segment, local, at, ticket, issued_ticks),
             _ => start_known(communicator, closer),
         },
         kind: match closer {
@@ -152,9 +148,22 @@ pub(crate) fn begin<F: Follower>(local: &Local, call: &Call, function: u8) -> Op
     }
     add(&counters.next_seq_number, 1);
     if let Some(thread) = threads::entry(segment, local) {
-        threads::enter(thread, function, slot, generation, issued_ticks);
+        threads::enter(thread, function, slot, fields.generation, issued_ticks);
     }
     Some(Open { segment, ticket, slot, issued_ticks, closer })
+}
+
+/// [`START_KNOWN`] if the call gets the times of the device.
+#[inline(always)]
+fn timed<F: Follower>(
+    segment: &Segment,
+    local: &Local,
+    events: usize,
+    ticket: u64,
+    issued_ticks: u64,
+) -> u32 {
+    let is_timed = F::begin(segment, events, ticket, issued_ticks, local.group.get());
+    if is_timed { START_KNOWN } else { 0 }
 }
 
 /// The first call of a group, and the first on each communicator, are told to the group's end.

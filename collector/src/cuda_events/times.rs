@@ -272,7 +272,7 @@ pub(super) fn open(segment: &Segment, place: Place, ticket: u64, called_ticks: u
             true
         };
     let head = times.head.load(Relaxed);
-    let has_room = head.wrapping_sub(times.tail.load(Acquire)) < N_SPANS as u32;
+    let has_room = (head.wrapping_sub(times.tail.load(Acquire)) as usize) < N_SPANS;
     let span = times.span(head);
     if !is_fit || !has_room || !span.change(FREE, OPEN) {
         switch::dropped(segment, DropReason::DeviceTimesFull, 1);

@@ -23,26 +23,27 @@ fn run(scenario: &str) -> (Left, Job) {
     (job.only_segment(), job)
 }
 
-/// Nanoseconds in a tick of this machine.
-fn ns_per_tick() -> f64 {
-    static RATE: OnceLock<f64> = OnceLock::new();
-    *RATE.get_or_init(|| {
+/// Nanoseconds of so many ticks of this machine.
+fn ns(ticks: u64) -> u64 {
+    static RATE: OnceLock<(u64, u64)> = OnceLock::new();
+    let (passed_ns, in_ticks) = *RATE.get_or_init(|| {
         let anchor = || cuda_job("bare", "no driver").succeed().only_segment().snapshot.clock;
         let first = anchor();
         cuda_job("threads_with_events", "cuda-driver").succeed();
         let second = anchor();
-        (second.monotonic_ns - first.monotonic_ns) as f64 / (second.ticks - first.ticks) as f64
-    })
+        (second.monotonic_ns - first.monotonic_ns, second.ticks - first.ticks)
+    });
+    u64::try_from(u128::from(ticks) * u128::from(passed_ns) / u128::from(in_ticks)).unwrap()
 }
 
 /// A time of a record by `CLOCK_MONOTONIC`.
 fn at_ns(left: &Left, ticks: u64) -> u64 {
     let anchor = left.snapshot.clock;
-    anchor.monotonic_ns + ((ticks - anchor.ticks) as f64 * ns_per_tick()) as u64
+    anchor.monotonic_ns + ns(ticks - anchor.ticks)
 }
 
 fn error_ns(left: &Left) -> u64 {
-    (left.snapshot.device_error_ticks.unwrap() as f64 * ns_per_tick()) as u64
+    ns(left.snapshot.device_error_ticks.unwrap())
 }
 
 /// The noted times, as from when to when.
@@ -106,7 +107,7 @@ fn what_is_enqueued_long_before_has_the_times_of_the_device() {
     assert!(error_ns < 10_000_000, "{error_ns} ns");
     expect_true(&left, &left.records, &truth(&job));
     let waited = left.records[51..].iter().map(|record| record.started_ticks.unwrap() - record.issued_ticks);
-    assert!(waited.min().unwrap() as f64 * ns_per_tick() > 1e8, "called a tenth of a second before");
+    assert!(ns(waited.min().unwrap()) > 100_000_000, "called a tenth of a second before");
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn a_forked_child_leaves_the_times_to_its_parent() {
     let lasted = record.completed_ticks.unwrap() - record.started_ticks.unwrap();
     let truth = truth(&job);
     let least = truth[1].start() - truth[0].end();
-    assert!((lasted + (1 << STARTED_SHIFT)) as f64 * ns_per_tick() + 2e4 > least as f64);
+    assert!(ns(lasted + (1 << STARTED_SHIFT)) + 20_000 > least);
 }
 
 #[test]

@@ -25,6 +25,11 @@ impl Look {
         self.width.is_none_or(|width| width >= WIDE)
     }
 
+    /// Whether the terminal is as wide as they are as a rule.
+    fn is_usual(self) -> bool {
+        self.width.is_none_or(|width| width >= USUAL)
+    }
+
     /// Keeps the cells that narrow terminals show too, and on wide ones all.
     fn fit<T, const N: usize>(self, cells: [(bool, T); N]) -> Vec<T> {
         cells.into_iter().filter(|(always, _)| *always || self.is_wide()).map(|(_, cell)| cell).collect()
@@ -86,7 +91,7 @@ fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table
     let header = look.fit([
         (true, "incident"),
         (true, "severity"),
-        (true, "job"),
+        (look.is_usual(), "job"),
         (true, "for"),
         (false, "wait"),
         (false, "who looks"),
@@ -100,7 +105,7 @@ fn incidents(incidents: &[Incident], look: Look, now: Timestamp) -> Option<Table
         look.fit([
             (true, Cell::new(&incident.id)),
             (true, severity(incident.severity)),
-            (true, Cell::new(&incident.job)),
+            (look.is_usual(), Cell::new(&incident.job)),
             (true, Cell::new(lasting(incident.imported, incident.began_at, now))),
             (false, Cell::new(incident.n_victims)),
             (false, Cell::new(who.into_iter().flatten().collect::<Vec<_>>().join(", "))),
@@ -120,7 +125,7 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
     let header = look.fit([
         (true, "severity"),
         (false, "finding"),
-        (true, "job"),
+        (look.is_usual(), "job"),
         (true, "host"),
         (false, "times"),
         (true, "for"),
@@ -130,7 +135,7 @@ fn findings(findings: &[Finding], look: Look, now: Timestamp) -> Option<Table> {
         look.fit([
             (true, severity(finding.severity)),
             (false, Cell::new(finding.finding.label())),
-            (true, Cell::new(&finding.job)),
+            (look.is_usual(), Cell::new(&finding.job)),
             (true, Cell::new(&finding.host)),
             (false, Cell::new(times)),
             (true, Cell::new(lasting(finding.imported, finding.began_at.unwrap_or(finding.first_seen), now))),
@@ -296,6 +301,8 @@ fn filled(mut table: Table, rows: impl Iterator<Item = Vec<Cell>>) -> Option<Tab
 
 /// From here on a table has all its columns.
 const WIDE: u16 = 110;
+/// From here on there is room to say which job it is.
+const USUAL: u16 = 80;
 
 #[cfg(test)]
 mod tests {
