@@ -53,7 +53,7 @@ async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
     let kept = store(&app)?.past(&query).await.map_err(|error| away(&error))?;
     let told::Rates { by_host, by_comm, .. } = rates(&app, &query, now).await?;
     let paces = series::pace::around(&app, query.job.as_deref(), at, now).await?;
-    Ok(Json(told::past(at, query.job.as_deref(), kept, told::Rates { by_host, by_comm, paces })))
+    Ok(Json(told::past((at, now), query.job.as_deref(), kept, told::Rates { by_host, by_comm, paces })))
 }
 
 /// The rings of a communicator that the daemon no longer knows. `None`: the database has none of it, or there is no database.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{capital, clock, plural};
@@ -21,12 +22,17 @@ pub(crate) struct Rates {
 }
 
 /// All of it. `job`: that alone is asked for.
-pub(crate) fn past(at: Timestamp, job: Option<&str>, mut kept: KeptPast, rates: Rates) -> Past {
+pub(crate) fn past(
+    (at, now): (Timestamp, Timestamp),
+    job: Option<&str>,
+    mut kept: KeptPast,
+    rates: Rates,
+) -> Past {
     keep_what_counts(job, &mut kept);
     let hosts = hosts(&kept, &rates);
     let communicators = kept.communicators.iter().map(|one| communicator(one, &kept, &rates)).collect();
     let (level, sentence) = sentence(&kept, &hosts);
-    let lacks = lacks(at, &kept, &hosts);
+    let lacks = lacks((at, now), &kept, &hosts);
     let KeptPast { findings, incidents, .. } = kept;
     let paces = rates.paces;
     Past { at, level, sentence, incidents, findings, hosts, communicators, paces, lacks }
@@ -201,8 +207,14 @@ fn level(severity: Severity) -> HealthLevel {
 }
 
 /// What is not known, and why.
-fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
+fn lacks((at, now): (Timestamp, Timestamp), kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
     let mut lacks = Vec::new();
+    if now.since(at) < WRITTEN_WITHIN {
+        lacks.push(
+            "The last minute is still being written to the database: hosts and communicators of it may be missing. Ask again in a minute."
+                .to_owned(),
+        );
+    }
     match kept.begins {
         None => lacks.push("Nothing is kept of any job.".to_owned()),
         Some(begins) if at < begins => lacks.push(format!(
@@ -238,12 +250,16 @@ fn lacks(at: Timestamp, kept: &KeptPast, hosts: &[PastHost]) -> Vec<String> {
     lacks
 }
 
+/// By then the database has heard that what was there at a moment went on.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use ringscope_store::{KeptPlace, KeptRanks};
 
     const AT: Timestamp = Timestamp(2_000_000_000_000_000_000);
+    const LATER: Timestamp = Timestamp(AT.0 + 3600 * 1_000_000_000);
 
     fn kept(hosts: &[&str]) -> KeptPast {
         let place = |host: &&str| KeptPlace { host: (*host).into(), job: "train".into(), n_processes: 2 };
@@ -260,15 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn of_the_last_minute_it_says_that_more_may_come() {
+        let said = |now| past((AT, now), None, kept(&["a"]), Rates::default()).lacks.concat();
+        assert!(said(Timestamp(AT.0 + 10_000_000_000)).contains("Ask again in a minute"));
+        assert!(!said(LATER).contains("Ask again"));
+    }
+
+    #[test]
     fn green_needs_evidence() {
-        let told = past(AT, None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 1.0)]));
+        let told = past((AT, LATER), None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 1.0)]));
         assert_eq!(told.level, HealthLevel::Ok, "{told:?}");
-        let told = past(AT, None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 0.0)]));
+        let told = past((AT, LATER), None, kept(&["a", "b"]), rates(&[("a", 5e6), ("b", 0.0)]));
         assert_eq!(told.level, HealthLevel::Unknown);
         let of: Vec<_> = told.hosts.iter().map(|one| one.standing.condition).collect();
         assert_eq!(of, [Condition::Healthy, Condition::Unknown]);
         assert!(told.sentence.contains("1 of 2 hosts"), "{}", told.sentence);
-        let told = past(AT, None, KeptPast::default(), Rates::default());
+        let told = past((AT, LATER), None, KeptPast::default(), Rates::default());
         assert_eq!((told.level, told.hosts.len()), (HealthLevel::Unknown, 0));
         assert!(told.lacks[0].contains("Nothing is kept"), "{:?}", told.lacks);
     }
@@ -276,7 +299,7 @@ mod tests {
     #[test]
     fn a_time_before_all_that_is_kept_says_so() {
         let early = KeptPast { begins: Some(Timestamp(AT.0 + 1)), ..KeptPast::default() };
-        let told = past(AT, None, early, Rates::default());
+        let told = past((AT, LATER), None, early, Rates::default());
         assert!(told.lacks[0].contains("begins at 2033-05-18 "), "{:?}", told.lacks);
     }
 
@@ -284,7 +307,10 @@ mod tests {
     fn words_of_later_are_told_as_such_and_those_of_then_are_not() {
         let says = |n_of_before: usize| {
             let kept = KeptPast { n_of_before, ..kept(&["a"]) };
-            past(AT, None, kept, Rates::default()).lacks.iter().any(|line| line.contains("latest words"))
+            past((AT, LATER), None, kept, Rates::default())
+                .lacks
+                .iter()
+                .any(|line| line.contains("latest words"))
         };
         assert!(says(1) && !says(0));
     }
@@ -318,7 +344,7 @@ mod tests {
             ],
             ..kept(&["h1", "h2"])
         };
-        let told = past(AT, None, kept, Rates::default());
+        let told = past((AT, LATER), None, kept, Rates::default());
         let init: Vec<_> = told.hosts.iter().map(|one| one.init_channels).collect();
         assert_eq!(init, [Some(4), Some(2)]);
         assert_eq!(told.communicators.iter().map(|one| one.n_hosts).collect::<Vec<_>>(), [1, 2, 2]);
