@@ -31,6 +31,9 @@ pub struct PaceMemory {
     pub(super) n_ranks: usize,
     /// Of one operation.
     pub(super) bytes: f64,
+    /// Whether these are times of the device. What was kept before that was told is by calls.
+    #[serde(default)]
+    pub(super) is_device: bool,
     /// Seconds that its collectives took per step while nothing was wrong, oldest first; some of many looks.
     pub(super) usual_s: Vec<f64>,
     pub(super) slow: Option<SlowMemory>,

@@ -22,6 +22,8 @@ pub(super) struct Past {
     n_ranks: usize,
     /// Of one operation.
     bytes: f64,
+    /// Whether these are times of the device.
+    is_device: bool,
     since: Option<Timestamp>,
     /// What the last look found.
     fires: Option<Slowdown>,
@@ -86,6 +88,7 @@ impl Past {
             operations_per_step: self.operations_per_step,
             n_ranks: self.n_ranks,
             bytes: self.bytes,
+            is_device: self.is_device,
             usual_s: self.usual_s.iter().step_by(self.usual_s.len().div_ceil(MOST_KEPT)).copied().collect(),
             slow,
         })
@@ -108,6 +111,7 @@ impl Past {
             operations_per_step: memory.operations_per_step,
             n_ranks: memory.n_ranks,
             bytes: memory.bytes,
+            is_device: memory.is_device,
             since: fires.map(|fires| fires.since),
             fires,
             ..Self::default()
@@ -128,9 +132,10 @@ impl Past {
         let class = class.filter(|class| class.len() > 1)?;
         let first = &class.first()?.measured;
         let bytes = first.bytes / first.operations.max(f64::MIN_POSITIVE);
-        // Other calls, or other ranks, are another job in this respect.
-        let is_other = (self.operations_per_step, self.n_ranks)
-            != (first.operations_per_step, scene.n_processes)
+        let is_device = scene.is_device;
+        // Other calls, other ranks, or times of the other kind, are another job in this respect.
+        let is_other = (self.operations_per_step, self.n_ranks, self.is_device)
+            != (first.operations_per_step, scene.n_processes, is_device)
             || (bytes - self.bytes).abs() > OTHER_BYTES * self.bytes;
         // One rank's word that is late makes another class the largest for a moment: what was known stays.
         self.other = if is_other { self.other + 1 } else { 0 };
@@ -141,7 +146,7 @@ impl Past {
             self.fires.is_some() && self.since.is_some_and(|since| now.since(since) >= USUAL_AFTER);
         if is_other || is_long_so {
             let (operations_per_step, n_ranks) = (first.operations_per_step, scene.n_processes);
-            *self = Self { operations_per_step, n_ranks, bytes, ..Self::default() };
+            *self = Self { operations_per_step, n_ranks, bytes, is_device, ..Self::default() };
         }
         let Measure { takes_s, step, chance_s } = Measure::of(class)?;
         self.newest_s.push_back(takes_s);

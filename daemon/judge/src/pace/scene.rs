@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{CommunicatorId, Job, Local, Model, Process};
+use ringscope_model::{CommunicatorId, Job, Local, Model, Pace, Process};
 use ringscope_wire::Primitive;
 
 use super::measured::Measured;
@@ -25,6 +25,8 @@ pub(super) struct Scene<'m> {
     pub(super) n_processes: usize,
     /// Whether all of them are in one communicator.
     pub(super) has_world: bool,
+    /// Whether they tell when the device begins operations, and not when the program calls.
+    pub(super) is_device: bool,
 }
 
 impl<'m> Scene<'m> {
@@ -39,7 +41,7 @@ impl<'m> Scene<'m> {
             let looked = process.look().map(|look| model.ours(process, Timestamp(look.at_ns)));
             Some(Rank { process, measured, looked })
         });
-        let ranks = of_one_time(ranks.collect());
+        let (ranks, is_device) = of_one_basis(of_one_time(ranks.collect()));
         let is_world =
             |local: &Local| local.facts().is_some_and(|facts| facts.n_ranks as usize >= n_processes);
         let has_world = ranks.iter().any(|rank| rank.process.locals().any(|(_, local)| is_world(local)));
@@ -55,7 +57,7 @@ impl<'m> Scene<'m> {
         } else {
             joined(ranks, |_, _| true)
         };
-        Self { classes, n_processes, has_world }
+        Self { classes, n_processes, has_world, is_device }
     }
 
     /// Whether it is known of most of its processes how they spend their time.
@@ -96,6 +98,16 @@ fn of_one_time(mut ranks: Vec<Rank<'_>>) -> Vec<Rank<'_>> {
     let newest = ranks.iter().map(|rank| rank.measured.told).max().unwrap_or_default();
     ranks.retain(|rank| newest.since(rank.measured.told) <= APART.max(rank.measured.step));
     ranks
+}
+
+/// Those whose times are of the kind that most tell, and whether that is the device's: where operations are enqueued long before the
+/// device begins them, the device's times show far more own time than calls do.
+fn of_one_basis(mut ranks: Vec<Rank<'_>>) -> (Vec<Rank<'_>>, bool) {
+    let by_device = |rank: &Rank<'_>| rank.process.pace().is_some_and(Pace::is_device);
+    let n_by_device = ranks.iter().filter(|rank| by_device(rank)).count();
+    let is_device = 2 * n_by_device > ranks.len();
+    ranks.retain(|rank| by_device(rank) == is_device);
+    (ranks, is_device)
 }
 
 /// Who takes part in something together does the same work: in anything, or, of a pipeline, in collectives; but not in those that all of

@@ -10,6 +10,7 @@ use ringscope_wire::batch::{Batch, HostHardware, Link, LongStep, Look, OwnTime, 
 
 use crate::Diagnosis;
 
+mod basis;
 mod devices;
 mod nics;
 
