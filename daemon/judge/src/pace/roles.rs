@@ -94,8 +94,11 @@ pub(super) fn since(rank: &Rank<'_>, excess: f64, before: Option<f64>) -> Since 
 }
 
 fn program(process: &Process) -> Option<&str> {
-    // Where it lies may differ from host to host.
+    // Where it lies may differ from host to host; whether its file was replaced since, and which version of an interpreter it is, too.
     let name = process.identity()?.executable.rsplit('/').next()?;
+    let name = name.strip_suffix(REPLACED).unwrap_or(name);
+    let bare = name.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
+    let name = if INTERPRETERS.contains(&bare) { bare } else { name };
     Some(name).filter(|name| !name.is_empty())
 }
 
@@ -111,6 +114,10 @@ fn all_calls(local: &ringscope_model::Local) -> u64 {
     local.counters().values().map(|counted| counted.totals().issued_calls).sum()
 }
 
+/// What the kernel adds to the name of a program whose file is there no more.
+const REPLACED: &str = " (deleted)";
+/// What a program is that is run by one of these its name does not say.
+const INTERPRETERS: [&str; 2] = ["python", "pypy"];
 /// Programs and primitives that are named.
 const NAMED: usize = 3;
 /// Of all its calls: what is called less often is no part of a step.

@@ -13,6 +13,7 @@ use crate::Diagnosis;
 mod basis;
 mod devices;
 mod nics;
+mod programs;
 
 /// Milliseconds that collectives take once all have come.
 const TRANSFER_MS: u64 = 10;
