@@ -31,11 +31,13 @@ impl DeviceClock {
         (self.latest - self.earliest) / 2
     }
 
-    /// The anchor is now an event so long after it.
-    pub(super) fn move_on(&mut self, since: i64) {
+    /// The anchor is now an event so long after it, which had not happened before `earliest`, and had by `latest`.
+    pub(super) fn move_on(&mut self, since: i64, earliest: i64, latest: i64) {
         let drift = since / 1_000_000 * DRIFT_PPM + 1;
         self.earliest += since - drift;
         self.latest += since + drift;
+        // After a long time what clocks drift is more than what is known of the event itself.
+        self.narrow(0, earliest, latest);
     }
 }
 
@@ -57,8 +59,16 @@ mod tests {
     #[test]
     fn a_new_anchor_is_known_less_well_by_what_clocks_drift() {
         let mut clock = DeviceClock { earliest: 0, latest: 100 };
-        clock.move_on(10_000_000);
+        clock.move_on(10_000_000, 0, 20_000_000);
         assert_eq!(clock, DeviceClock { earliest: 9_997_999, latest: 10_002_101 });
+    }
+
+    #[test]
+    fn after_a_long_rest_a_new_anchor_is_known_as_well_as_it_was_seen() {
+        let hour = 3_600_000_000_000;
+        let mut clock = DeviceClock { earliest: 0, latest: 100 };
+        clock.move_on(hour, hour - 3000, hour + 7000);
+        assert_eq!((clock.at(0), clock.error()), (hour + 2000, 5000));
     }
 
     #[test]

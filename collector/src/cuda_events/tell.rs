@@ -124,7 +124,7 @@ fn over(segment: &Segment, index: usize, times: &Times, span: (&Span, u64), last
     if known.is_none() || since_ns > LONGEST_ANCHOR_NS {
         let before = times.anchor.swap(span.after.load(Relaxed), Relaxed);
         span.after.store(before, Relaxed);
-        clock.move_on(since);
+        clock.move_on(since, earliest, latest);
     }
     times.set_clock(clock);
     span.leave();
