@@ -188,10 +188,15 @@ impl OwnTime {
         }
         self.told.covered_ns += to_ns.saturating_sub(from_ns);
         // Of some operations nobody tells when they began: what most tell counts, and where it is about half it stays as it was.
+        let before = self.told.basis;
         if 3 * n_device > 2 * n_new {
             self.told.basis = TimeBasis::Started.into();
         } else if 3 * n_device < n_new {
             self.told.basis = TimeBasis::Called.into();
+        }
+        if self.told.basis != before {
+            // What is usual of times of one kind is not of the other.
+            self.steps = Steps::default();
         }
         if self.step.look() {
             self.steps = Steps { long: std::mem::take(&mut self.steps.long), ..Steps::default() };
@@ -374,6 +379,16 @@ mod tests {
         let n_long = |told: Option<batch::OwnTime>| told.unwrap().long_steps.len();
         assert_eq!(n_long(time.tell(Some(told))), 1, "not sent yet");
         assert_eq!(n_long(time.tell(None)), 0, "said once");
+    }
+
+    #[test]
+    fn times_of_the_other_kind_make_no_long_steps() {
+        let called = (0..100_u64).map(|step| span(1000 + 10 * step, 1004 + 10 * step));
+        let started = (0..60_u64).map(|step| span(2000 + 50 * step, 2010 + 50 * step));
+        let started = started.map(|span| Span { is_device: true, ..span });
+        let told = account(&called.chain(started).collect::<Vec<_>>(), 5000).tell(None).unwrap();
+        assert_eq!((told.basis, told.usual_step_ns), (TimeBasis::Started.into(), 40 * MS));
+        assert_eq!(told.long_steps, []);
     }
 
     /// A step with one long gap and many short ones: that comes in each step, so it is what is usual.
