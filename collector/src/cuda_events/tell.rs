@@ -46,7 +46,7 @@ pub(super) fn all(segment: &Segment, index: usize) -> usize {
         times.tail.store(position.wrapping_add(1), Release);
     }
     if n_told > 0 {
-        segment.live.device_error_ticks.store(worst_error(), Relaxed);
+        times::tell_error(segment, worst_error());
     }
     n_told
 }

@@ -241,8 +241,17 @@ pub(super) fn is_used() -> bool {
 /// The driver refused: no more times are asked for.
 #[cold]
 pub(super) fn fail(segment: &Segment) {
-    if !HAS_FAILED.swap(true, Relaxed) {
+    if !HAS_FAILED.swap(true, SeqCst) {
         switch::dropped(segment, DropReason::DeviceTimesFailed, 1);
+    }
+    segment.live.device_error_ticks.store(0, SeqCst);
+}
+
+/// By how much times may lie beside the truth; of none that will be told nothing is said.
+pub(super) fn tell_error(segment: &Segment, ticks: u64) {
+    segment.live.device_error_ticks.store(ticks, SeqCst);
+    if HAS_FAILED.load(SeqCst) {
+        segment.live.device_error_ticks.store(0, SeqCst);
     }
 }
 

@@ -220,6 +220,16 @@ static void fault_1(void) { with_fault(1); }
 static void fault_2(void) { with_fault(2); }
 static void fault_3(void) { with_fault(3); }
 static void fault_4(void) { with_fault(4); }
+/* It told times of the first. */
+static void fault_later(void) {
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  for (uint64_t i = 1; i <= 3; i++) {
+    all_reduce(comm, stream);
+    UNTIL(completed(ALL_REDUCE) == i);
+    DRIVER(stub_fail_times, 2);
+  }
+}
 
 static void fork_with_times(void) {
   ncclComm_t comm = comm_of(1);
@@ -306,8 +316,8 @@ static void no_allocation(void) {
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(one_by_one), SCENARIO(late), SCENARIO(two_devices), SCENARIO(two_streams), SCENARIO(group), SCENARIO(full),
     SCENARIO(capture), SCENARIO(capture_in_a_group), SCENARIO(without_an_end), SCENARIO(fault_1), SCENARIO(fault_2),
-    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fork_with_times), SCENARIO(aborted), SCENARIO(reset), SCENARIO(threads),
-    SCENARIO(no_allocation),
+    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fault_later), SCENARIO(fork_with_times), SCENARIO(aborted), SCENARIO(reset),
+    SCENARIO(threads), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);

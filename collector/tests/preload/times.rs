@@ -186,6 +186,15 @@ fn whatever_the_driver_refuses_ends_the_times_and_not_completion() {
 }
 
 #[test]
+fn a_driver_that_refuses_later_on_is_said_to_tell_no_times() {
+    let (left, _) = run("fault_later");
+    left.expect(0, AllReduce, (3, 3), (3, 3), 0);
+    assert_eq!(left.records.iter().filter(|record| record.start_known).count(), 1);
+    assert_eq!(left.snapshot.dropped, [(DropReason::DeviceTimesFailed, 1)]);
+    assert_eq!(left.snapshot.device_error_ticks, None);
+}
+
+#[test]
 fn a_driver_that_cannot_tell_times_tells_completion() {
     let job = times_job("full", "cuda-driver-untimed").succeed();
     let left = job.only_segment();

@@ -8,7 +8,8 @@ use std::time::Instant;
 use ringscope_wire::batch;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMPLETION_EVENTS, MAX_RECORDS, OPERATION_COMPLETED, OPERATION_ISSUED, OPERATION_QUEUED,
+    COMPLETION_EVENTS, LEVEL_CHANNELS, LEVEL_EVENTS, LEVEL_STEPS, MAX_RECORDS, OPERATION_COMPLETED,
+    OPERATION_ISSUED, OPERATION_QUEUED,
 };
 use ringscope_wire::segment::read::{Communicator, Record, Records, Source, records};
 use rustc_hash::FxHasher;
@@ -193,10 +194,12 @@ impl Operations {
         self.sampling.as_ref().map_or(0, |sampling| sampling.log2(local_id))
     }
 
-    /// Whether operations begin, in time, when the device begins them. A level that was raised for a while changes nothing: times of
-    /// two kinds cannot be compared.
-    pub(super) fn tell_by_device(&mut self, by_device: bool, by_events: bool) {
-        (self.by_device, self.by_events) = (by_device, by_device && by_events);
+    /// Operations begin, in time, when the device begins them, where the level tells it. A level that was raised for a while changes
+    /// nothing: times of two kinds cannot be compared. Not `has_times`: no CUDA event tells times, for the driver refuses to, or is
+    /// too old. Then calls tell more than nothing.
+    pub(super) fn tell_by_device(&mut self, level: u32, has_times: bool, is_raised: bool) {
+        self.by_events = level == LEVEL_EVENTS && has_times && !is_raised;
+        self.by_device = self.by_events || matches!(level, LEVEL_CHANNELS | LEVEL_STEPS) && !is_raised;
     }
 
     /// Those completed since the last call, in the order in which they were called.

@@ -11,8 +11,8 @@ use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::layout::{
-    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LEVEL_EVENTS, LEVEL_STEPS,
-    LIVE_CALLED, LIVE_CHAINED, STATE_ON, VERSION,
+    COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LEVEL_STEPS, LIVE_CALLED,
+    LIVE_CHAINED, STATE_ON, VERSION,
 };
 use ringscope_wire::segment::read::{Communicator, Identity};
 
@@ -175,8 +175,7 @@ impl Process {
         let clock = snapshot.clock.clock(now.ticks.ticks, now.ticks.monotonic_ns);
         let is_raised = snapshot.control == CONTROL_RAISED;
         let by_profiler = matches!(snapshot.level, LEVEL_CHANNELS | LEVEL_STEPS);
-        let by_events = snapshot.level == LEVEL_EVENTS;
-        self.operations.tell_by_device((by_profiler || by_events) && !is_raised, by_events);
+        self.operations.tell_by_device(snapshot.level, snapshot.device_error_ticks.is_some(), is_raised);
         self.operations.know(&snapshot.communicators);
         // Where nobody but the daemon's judge asked for more, it is for the links: to tell each operation would cost most of it.
         self.operations.tell_all(by_profiler && !is_raised, now.monotonic);

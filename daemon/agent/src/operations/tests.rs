@@ -433,3 +433,20 @@ fn a_hostile_segment_does_not_grow_what_is_open() {
         assert!(reader.operations.open.len() <= MAX_RECORDS, "{}", reader.operations.open.len());
     }
 }
+
+#[test]
+fn where_no_event_tells_times_calls_do() {
+    let (mut ring, mut reader) = (Ring::new(), Reader::default());
+    ring.finished_calls(1);
+    reader.read(&ring);
+    let local_id = *reader.operations.last_completed.keys().next().unwrap();
+    reader.operations.extents.insert(local_id, Extent { by_events: true, ..Extent::default() });
+    reader.operations.take_spans();
+    for (has_times, is_raised, is_known) in [(true, false, false), (false, false, true), (true, true, true)] {
+        reader.operations.tell_by_device(LEVEL_EVENTS, has_times, is_raised);
+        ring.finished_calls(1);
+        reader.read(&ring);
+        let (over, _, is_whole) = reader.operations.take_spans();
+        assert_eq!((over.len(), is_whole), (1, is_known), "{has_times} {is_raised}");
+    }
+}
