@@ -224,6 +224,9 @@ pub(crate) fn query(event: u64, context: u64, id: u64) -> Answer {
     }
 }
 
+/// Some thirty years: what is longer, or no number, is no time.
+const LONGEST_MS: f32 = 1e12;
+
 /// What two events say of the time between them.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Elapsed {
@@ -244,7 +247,7 @@ pub(crate) fn elapsed(from: u64, to: u64, context: u64) -> Elapsed {
         result = within(context, || unsafe { cuEventElapsedTime(&raw mut ms, from, to) });
     }
     match result {
-        SUCCESS if ms.is_finite() => Elapsed::Ns(f64::from(ms) * 1e6),
+        SUCCESS if ms.abs() < LONGEST_MS => Elapsed::Ns(f64::from(ms) * 1e6),
         NOT_READY => Elapsed::NotYet,
         _ => Elapsed::Never,
     }

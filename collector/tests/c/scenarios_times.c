@@ -220,6 +220,9 @@ static void fault_1(void) { with_fault(1); }
 static void fault_2(void) { with_fault(2); }
 static void fault_3(void) { with_fault(3); }
 static void fault_4(void) { with_fault(4); }
+/* It tells times that cannot be. */
+static void fault_5(void) { with_fault(5); }
+static void fault_6(void) { with_fault(6); }
 /* It told times of the first. */
 static void fault_later(void) {
   ncclComm_t comm = comm_of(1);
@@ -316,8 +319,8 @@ static void no_allocation(void) {
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(one_by_one), SCENARIO(late), SCENARIO(two_devices), SCENARIO(two_streams), SCENARIO(group), SCENARIO(full),
     SCENARIO(capture), SCENARIO(capture_in_a_group), SCENARIO(without_an_end), SCENARIO(fault_1), SCENARIO(fault_2),
-    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fault_later), SCENARIO(fork_with_times), SCENARIO(aborted), SCENARIO(reset),
-    SCENARIO(threads), SCENARIO(no_allocation),
+    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fault_5), SCENARIO(fault_6), SCENARIO(fault_later),
+    SCENARIO(fork_with_times), SCENARIO(aborted), SCENARIO(reset), SCENARIO(threads), SCENARIO(no_allocation),
 };
 
 int run_scenario(const char *name);

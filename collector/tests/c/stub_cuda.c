@@ -193,6 +193,7 @@ int cuEventElapsedTime(float *ms, struct event *from, struct event *to) {
   pthread_mutex_lock(&lock);
   bool is_told = reach(from) && reach(to);
   if (is_told) *ms = (float)(to->at_ms - from->at_ms);
+  if (is_told && time_fault > 4) *ms = time_fault == 5 ? 1e30f : -1e30f;
   pthread_mutex_unlock(&lock);
   return is_told ? SUCCESS : NOT_READY;
 }

@@ -170,7 +170,7 @@ fn what_has_no_end_when_its_call_returns_has_no_times() {
 
 #[test]
 fn whatever_the_driver_refuses_ends_the_times_and_not_completion() {
-    for scenario in ["fault_1", "fault_2", "fault_3", "fault_4"] {
+    for scenario in ["fault_1", "fault_2", "fault_3", "fault_4", "fault_5", "fault_6"] {
         let (left, _) = run(scenario);
         left.expect(0, AllReduce, (3, 3), (3, 3), 0);
         let reasons: Vec<_> = left
