@@ -17,10 +17,10 @@ use crate::client::{ClientError, DaemonArgs};
   ringscope level --dir /dev/shm/ringscope --pid 4711 channels
 
 Levels: counters (issued and completed, the cheapest), channels (also each channel's end), steps (also bytes per link),
-events (counters, and when the device begins and ends each operation, by CUDA events: for a library whose profiler does not
-tell it, or where channels costs too much), default (as each process was started), off (nothing is counted). Through the daemon it takes up to five seconds until
-every host has heard of it, and the daemon forgets it when it starts again; with --dir it is written at once, on this
-host only.
+events (counters, and when the device begins and ends each operation, by CUDA events: for a library whose profiler does
+not tell it, or where channels costs too much), default (as each process was started), off (nothing is counted). Through
+the daemon it takes up to five seconds until every host has heard of it, and the daemon forgets it when it starts again;
+with --dir it is written at once, on this host only.
 
 Exit status: 0 good, 1 no answer, no such job, or not every process could be told, 64 wrong usage")]
 #[command(group(clap::ArgGroup::new("which").required(true).args(["job", "dir"])))]
