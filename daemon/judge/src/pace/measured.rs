@@ -1,5 +1,6 @@
 //! One process's account of late, as numbers that can be compared with those of its like. Pure.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
@@ -77,11 +78,16 @@ impl Measured {
         let oldest_known = pace.oldest().unwrap_or(oldest);
         let before = covered(oldest_known, first);
         let is_enough = before >= SHORTEST_WINDOW && steps(oldest_known, first) >= FEWEST_STEPS;
-        let earlier = is_enough.then(|| share(first.own.saturating_sub(oldest_known.own), before));
+        let longer = |numbers: Range<u64>| {
+            let long = pace.long_steps().filter(|step| numbers.contains(&step.operation));
+            long.map(|step| step.longer).sum::<Duration>()
+        };
+        let longer_before = longer(oldest_known.operations..first.operations);
+        let own_before = first.own.saturating_sub(oldest_known.own).saturating_sub(longer_before);
+        let earlier = is_enough.then(|| share(own_before, before));
         let earlier_step = is_enough.then(|| before.as_secs_f64() / steps(oldest_known, first));
         let earlier_step = earlier_step.and_then(|step| Duration::try_from_secs_f64(step).ok());
-        let long_in = pace.long_steps().filter(|step| step.operation >= first.operations);
-        let in_long = long_in.map(|step| step.longer).sum::<Duration>().min(span);
+        let in_long = longer(first.operations..u64::MAX).min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
         // Less than half a step may be a time without collectives, or one pause that goes on: no step took so long so far.
         let least = (per_step / 2).max(1);

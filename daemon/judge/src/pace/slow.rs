@@ -100,7 +100,7 @@ struct Class<'c, 'm> {
     bytes: f64,
     operations: f64,
     by_host: HashMap<&'c str, usize>,
-    /// Who stands out in it, and what the others do.
+    /// What those do who do not stand out in it.
     others: OnceCell<Usual<'m>>,
 }
 

@@ -614,6 +614,21 @@ fn a_rank_with_another_program_that_gets_slow_is_a_straggler() {
     }
 }
 
+/// What was long then and is over is not how it was.
+#[test]
+fn a_rank_that_paused_twice_long_before_it_got_slow_is_a_straggler_all_the_same() {
+    let program = |rank| if rank == 2 { "/opt/evaluator" } else { "/opt/trainer" };
+    let own = |rank, step| match (rank, step) {
+        (2, 100 | 150) => 3000,
+        (2, 400..) => 60,
+        _ => 40,
+    };
+    let mut stage = Stage::of_programs(&FOUR, program, own);
+    let (_, finding) = stage.first(60).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
+    assert!(!finding.message.contains("it is so"), "{}", finding.message);
+}
+
 /// A slow GPU and a role that shows in nothing look the same.
 #[test]
 fn a_rank_that_is_slow_from_the_first_step_on_with_the_same_calls_is_a_straggler_of_which_both_is_said() {
