@@ -70,7 +70,7 @@ fn store(app: &App) -> Result<Store, ApiError> {
         StoreState::Open(store) => Ok(store),
         StoreState::None => Err(ApiError::unavailable(
             "no-database",
-            "this daemon keeps nothing of the past, for it was started without a database; give it one with --database",
+            "this daemon keeps nothing of the past, for it was started without a database; give it one with --database-url",
         )),
         StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),
         StoreState::Away(away) => Err(ApiError::unavailable("store-away", away.reason)),
