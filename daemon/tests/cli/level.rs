@@ -21,7 +21,7 @@ fn wrong_usage_is_64() {
     check(&["level", "--job", "x", "--dir", "y", "steps"], 64, &["--dir"]);
     check(&["level", "--dir", "/tmp"], 64, &["LEVEL"]);
     check(&["level", "--job", "x", "--pid", "7", "steps"], 64, &["--job", "--pid"]);
-    check(&["level", "--job", "x", "much"], 64, &["much", "counters, channels, steps, default, off"]);
+    check(&["level", "--job", "x", "much"], 64, &["much", "counters, channels, steps, events, default, off"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ async fn a_wish_is_kept_and_told_to_the_agents_of_its_job() {
 async fn what_is_no_wish_is_refused_with_what_is() {
     let daemon = Daemon::ready("none").await;
     daemon.take(&SMALL.batch(0, 1, 3, START_NS)).await;
-    let all = "counters, channels, steps, default, off";
+    let all = "counters, channels, steps, events, default, off";
     problem(put(&daemon, "train", r#"{"level": "all"}"#).await, 422, all).await;
     problem(put(&daemon, "train", r#"{"level": ""}"#).await, 422, all).await;
     problem(put(&daemon, "nobody", r#"{"level": "steps"}"#).await, 404, "nobody").await;
