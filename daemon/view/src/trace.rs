@@ -72,8 +72,8 @@ pub fn trace(model: &Model, now: Timestamp, id: &str, from: Timestamp, to: Times
         "made_at": now.to_string(), "completed_operations": n_completed,
         "forgotten_operations": forgotten, "cut_operations": draft.cut,
         "clocks": clocks.all().map(|(host, clock)| clock_to_api(host, clock)).collect::<Vec<_>>(),
-        "note": "Times are by the daemon's clock; clocks says how those of hosts differ, and how wrong that may be. At the level \
-            counters some operations are told, the same ones by all ranks, at channels, steps and events all; the newest of each \
+        "note": "Times are by the daemon's clock; clocks says how those of hosts differ, and how wrong that may be. At the levels \
+            counters and events some operations are told, the same ones by all ranks, at channels and steps all; the newest of each \
             communicator are kept, and those that were forgotten or cut are not in this trace.",
     }));
     Some(Trace { trace_events, display_time_unit: "ms".to_owned(), other_data })

@@ -4,7 +4,7 @@ use axum::Json;
 use ringscope_access::Tenant;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{Past, Problem, Rings};
-use ringscope_store::{Metric, PastQuery, Store, StoreError};
+use ringscope_store::{Metric, PastQuery, Store};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -12,7 +12,6 @@ use super::problem::ApiError;
 use super::query::Params;
 use super::series::{self, Asked};
 use super::{App, Whole};
-use crate::ingest::StoreState;
 use crate::past as told;
 
 /// The routes of what was.
@@ -50,7 +49,7 @@ async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
         )));
     }
     let query = PastQuery { at, job: params.owned("job"), of_names: app.tenant().map(Tenant::prefix) };
-    let kept = store(&app)?.past(&query).await.map_err(|error| away(&error))?;
+    let kept = store(&app)?.past(&query).await.map_err(|error| series::away(&error))?;
     let told::Rates { by_host, by_comm, .. } = rates(&app, &query, now).await?;
     let paces = series::pace::around(&app, query.job.as_deref(), at, now).await?;
     Ok(Json(told::past((at, now), query.job.as_deref(), kept, told::Rates { by_host, by_comm, paces })))
@@ -60,26 +59,18 @@ async fn past(app: App, params: Params) -> Result<Json<Past>, ApiError> {
 pub(super) async fn kept_rings(app: &App, id: &str) -> Result<Option<Rings>, ApiError> {
     let Ok(store) = store(app) else { return Ok(None) };
     let of_names = app.tenant().map(Tenant::prefix);
-    let hops = store.kept_hops(id, of_names.as_deref()).await.map_err(|error| away(&error))?;
+    let hops = store.kept_hops(id, of_names.as_deref()).await.map_err(|error| series::away(&error))?;
     Ok((!hops.is_empty()).then(|| told::rings(id, &hops)))
 }
 
 /// The database, where there is one and it answers.
 fn store(app: &App) -> Result<Store, ApiError> {
-    match app.keeper.state() {
-        StoreState::Open(store) => Ok(store),
-        StoreState::None => Err(ApiError::unavailable(
+    series::store(app)?.ok_or_else(|| {
+        ApiError::unavailable(
             "no-database",
             "this daemon keeps nothing of the past, for it was started without a database; give it one with --database-url",
-        )),
-        StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),
-        StoreState::Away(away) => Err(ApiError::unavailable("store-away", away.reason)),
-    }
-}
-
-/// Says of a store that it did not answer.
-fn away(error: &StoreError) -> ApiError {
-    ApiError::unavailable("store-away", error.to_string())
+        )
+    })
 }
 
 /// Completed bytes per second around the moment, of what has some.

@@ -10,7 +10,7 @@ pub(super) use self::lines::By;
 use ringscope_access::Tenant;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{Problem, Series, SeriesLine};
-use ringscope_store::{Metric, Reading, SeriesQuery, StoreError};
+use ringscope_store::{Metric, Reading, SeriesQuery, Store, StoreError};
 use ringscope_wire::Primitive;
 
 use self::lines::{Apart, How, LineKey, Lines, Shape};
@@ -100,21 +100,28 @@ async fn lines(app: &App, asked: &Asked) -> Result<Vec<(LineKey, Vec<Option<f64>
     let Asked { query, shape } = asked;
     let query = &SeriesQuery { of_jobs: app.tenant().map(Tenant::prefix), ..query.clone() };
     let mut lines = Lines::new(*shape);
-    let is_whole = match app.keeper.state() {
-        StoreState::Open(store) => store
+    let is_whole = match store(app)? {
+        Some(store) => store
             .series(query, |point| lines.take(point, EVEN_GAP_MS + point.apart_ms))
             .await
             .map_err(|error| away(&error))?,
-        StoreState::None => true,
-        StoreState::Opening => {
-            return Err(ApiError::unavailable("store-opening", "the database is being opened"));
-        }
-        StoreState::Away(away) => return Err(ApiError::unavailable("store-away", away.reason)),
+        None => true,
     };
     is_whole.then(|| lines.finish()).flatten().ok_or_else(too_much)
 }
 
-fn away(error: &StoreError) -> ApiError {
+/// The database, if it answers. `None`: there is none.
+pub(super) fn store(app: &App) -> Result<Option<Store>, ApiError> {
+    match app.keeper.state() {
+        StoreState::Open(store) => Ok(Some(store)),
+        StoreState::None => Ok(None),
+        StoreState::Opening => Err(ApiError::unavailable("store-opening", "the database is being opened")),
+        StoreState::Away(away) => Err(ApiError::unavailable("store-away", away.reason)),
+    }
+}
+
+/// Says of a store that it did not answer.
+pub(super) fn away(error: &StoreError) -> ApiError {
     match error {
         StoreError::Moving { .. } => ApiError::unavailable("history-moving", error.to_string()),
         error => ApiError::unavailable("store-away", error.to_string()),

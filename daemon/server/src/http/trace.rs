@@ -12,8 +12,8 @@ use super::query::Params;
 
 /// The operations of a communicator as a trace that Perfetto and chrome://tracing open.
 ///
-/// Times are by the daemon's clock, so ranks of several hosts stand side by side. At the level counters some operations are told, the
-/// same ones by all ranks, at channels, steps and events all; the newest 16384 of each communicator are kept, and 64 of each rank.
+/// Times are by the daemon's clock, so ranks of several hosts stand side by side. At the levels counters and events some operations
+/// are told, the same ones by all ranks, at channels and steps all; the newest 16384 of each communicator are kept, and 64 of each rank.
 #[utoipa::path(get, path = "/api/v1/communicators/{id}/trace", tag = "communicators",
     params(
         ("id" = String, Path, description = "Communicator id: twelve hexadecimal digits."),

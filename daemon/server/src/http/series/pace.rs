@@ -9,11 +9,10 @@ use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::{PaceSeries, PastPace, Problem};
 use ringscope_store::{PaceQuery, PaceRow};
 
-use super::{MINUTE_MS, OLD_MS, Times, away, too_much};
+use super::{MINUTE_MS, OLD_MS, Times, away, store, too_much};
 use crate::http::App;
 use crate::http::problem::ApiError;
 use crate::http::query::Params;
-use crate::ingest::StoreState;
 use crate::past::Means;
 
 /// How fast a job went over time, from the database: how long its steps took, and where that time went.
@@ -75,13 +74,9 @@ pub(in crate::http) async fn around(
 
 async fn read(app: &App, query: PaceQuery, take: impl FnMut(PaceRow)) -> Result<(), ApiError> {
     let query = PaceQuery { of_jobs: app.tenant().map(Tenant::prefix), ..query };
-    let is_whole = match app.keeper.state() {
-        StoreState::Open(store) => store.paces(&query, take).await.map_err(|error| away(&error))?,
-        StoreState::None => true,
-        StoreState::Opening => {
-            return Err(ApiError::unavailable("store-opening", "the database is being opened"));
-        }
-        StoreState::Away(away) => return Err(ApiError::unavailable("store-away", away.reason)),
+    let is_whole = match store(app)? {
+        Some(store) => store.paces(&query, take).await.map_err(|error| away(&error))?,
+        None => true,
     };
     is_whole.then_some(()).ok_or_else(too_much)
 }
