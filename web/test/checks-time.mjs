@@ -96,7 +96,7 @@ export const timeChecks = {
   async "how each rank spends its time: own, waiting, transfer; a click says who waited for whom, drawing shows a part"({ open }) {
     const { page } = await open("slow", { at: "#/jobs/llm-7b-pretrain" });
     const canvas = "#job-timeline canvas";
-    await says(page, "#job-timeline", /1.600 operations of 8 ranks in world; hosts aligned within 300 µs; 1 clock moved, by up to 42 ms\./);
+    await says(page, "#job-timeline", /1.600 operations of 8 ranks in world; hosts aligned within 300 µs; 1 clock moved, by up to 42 ms\. Only the last 2 minutes of the range are shown here/);
     await page.waitForSelector(canvas);
     await page.locator(canvas).scrollIntoViewIfNeeded();
     // Rank 5 has hardly any waiting in its row, its neighbours have much.

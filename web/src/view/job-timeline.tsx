@@ -65,7 +65,7 @@ function Loaded({ answer, looking, cut }: { answer: Timeline; looking: Signal<bo
   const tab = useSignal<Tab>("timeline");
   const pinned = useSignal(-1);
   const chosen = pinned.value < of.call.length ? pinned.value : -1;
-  if (of.call.length === 0) return <p class="quiet">{emptyWords(answer)} {cut && `${cutWords(cut)}.`}</p>;
+  if (of.call.length === 0) return <p class="quiet">{emptyWords(answer)} {cut && CUT_WORDS}</p>;
   return (
     <>
       <fieldset class="segments small">
@@ -77,7 +77,7 @@ function Loaded({ answer, looking, cut }: { answer: Timeline; looking: Signal<bo
           </label>
         ))}
       </fieldset>
-      <p class="quiet">{[heldWords(of), cutWords(cut), clockWords(of)].filter(Boolean).join("; ")}. {answer.lacks.join(" ")}</p>
+      <p class="quiet">{[heldWords(of), clockWords(of)].filter(Boolean).join("; ")}. {cut && CUT_WORDS} {answer.lacks.join(" ")}</p>
       {tab.value === "timeline" && <TimelineCanvas of={of} pinned={pinned} looking={looking} />}
       {tab.value === "lateness" && <LatenessPanel of={of} onPick={(at) => ((pinned.value = at), (tab.value = "call"))} />}
       {tab.value === "call" && <OneCall of={of} at={chosen < 0 ? of.start[1]! - 1 : chosen} />}
@@ -86,7 +86,7 @@ function Loaded({ answer, looking, cut }: { answer: Timeline; looking: Signal<bo
 }
 
 /** What a longer range of the page leaves out. */
-const cutWords = (cut: boolean) => (cut ? `only the last ${MAX_SPAN_MS / 60_000} minutes of the range are shown here: draw a shorter one in another chart to see them` : "");
+const CUT_WORDS = `Only the last ${MAX_SPAN_MS / 60_000} minutes of the range are shown here: draw a shorter one in another chart to see the rest.`;
 
 type Drag = { kind: "draw" | "move"; fromPx: number; toPx: number; view: TimeView };
 
