@@ -68,8 +68,10 @@ pub(super) struct Times {
     pub(super) tail: AtomicU32,
     /// The group of the open one, 0 without.
     group: AtomicU64,
-    /// [`Place::context_id`] when the events here were made.
+    /// [`Place::context_id`] of the events here. 0: there are none, or not all.
     pub(super) context_id: AtomicU64,
+    /// The same of those that there are, which may be some of them. 0: none.
+    made_in: AtomicU64,
     /// The event that times are counted from, or the one that will be swapped for the first that completes.
     pub(super) anchor: AtomicU64,
     /// [`DeviceClock`]; both 0 without.
@@ -163,6 +165,7 @@ impl Times {
             tail: AtomicU32::new(0),
             group: AtomicU64::new(0),
             context_id: AtomicU64::new(0),
+            made_in: AtomicU64::new(0),
             anchor: AtomicU64::new(0),
             earliest: AtomicI64::new(0),
             latest: AtomicI64::new(0),
@@ -198,13 +201,17 @@ impl Times {
         self.latest.store(clock.latest, Relaxed);
     }
 
-    /// Makes its events anew if they are of another context. False if the driver gives none.
+    /// Makes its events, anew if they are of another context. False if the driver does not give all of them; those that it gave are not
+    /// asked for again.
     #[cold]
     fn make(&self, place: Place) -> bool {
         self.set_clock(DeviceClock { earliest: 0, latest: 0 });
-        let handles = self.spans.iter().flat_map(|span| [&span.before, &span.after]);
+        let handles = || self.spans.iter().flat_map(|span| [&span.before, &span.after]).chain([&self.anchor]);
+        if self.made_in.swap(place.context_id, Relaxed) != place.context_id {
+            handles().for_each(|handle| handle.store(0, Relaxed));
+        }
         let made = uncancelled(|| {
-            handles.chain([&self.anchor]).all(|handle| {
+            handles().filter(|handle| handle.load(Relaxed) == 0).all(|handle| {
                 let event = driver::create_event(place.context, driver::WITH_TIME);
                 handle.store(event, Relaxed);
                 event != 0
@@ -367,6 +374,7 @@ pub(super) fn forget(index: usize) {
     if is_used() {
         let times = at(index);
         times.context_id.store(0, Relaxed);
+        times.made_in.store(0, Relaxed);
         times.tail.store(times.head.load(Relaxed), Relaxed);
         times.spans.iter().for_each(|span| span.state.store(FREE, SeqCst));
     }

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
+/* What control holds for two levels, and the events of a stream, without times and with. */
+enum { COUNTERS = 2, EVENTS = 6, UNTIMED = 4, TIMED = 2 * 128 + 1 };
+
 static ncclComm_t comm_of(int id) {
   ncclUniqueId unique = {{(char)id}};
   ncclComm_t comm = NULL;
@@ -223,6 +226,19 @@ static void fault_4(void) { with_fault(4); }
 /* It tells times that cannot be. */
 static void fault_5(void) { with_fault(5); }
 static void fault_6(void) { with_fault(6); }
+/* The driver gives a part of the events; the rest when times are asked for again, and none twice. */
+static void made_in_parts(void) {
+  volatile uint32_t *control = (volatile uint32_t *)(segment() + atol(getenv("CONTROL_OFFSET")));
+  ncclComm_t comm = comm_of(1);
+  stream_t stream = DRIVER(stub_stream);
+  DRIVER(stub_refuse_timed_after, 100);
+  for (uint64_t i = 1; i <= 3; i++) {
+    if (i > 1) *control = i == 2 ? COUNTERS : EVENTS;
+    all_reduce(comm, stream);
+    UNTIL(completed(ALL_REDUCE) == i);
+    CHECK(DRIVER(stub_n_creates) == UNTIMED + (i < 3 ? 100 : TIMED));
+  }
+}
 /* It told times of the first. */
 static void fault_later(void) {
   ncclComm_t comm = comm_of(1);
@@ -319,7 +335,7 @@ static void no_allocation(void) {
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(one_by_one), SCENARIO(late), SCENARIO(two_devices), SCENARIO(two_streams), SCENARIO(group), SCENARIO(full),
     SCENARIO(capture), SCENARIO(capture_in_a_group), SCENARIO(without_an_end), SCENARIO(fault_1), SCENARIO(fault_2),
-    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fault_5), SCENARIO(fault_6), SCENARIO(fault_later),
+    SCENARIO(fault_3), SCENARIO(fault_4), SCENARIO(fault_5), SCENARIO(fault_6), SCENARIO(fault_later), SCENARIO(made_in_parts),
     SCENARIO(fork_with_times), SCENARIO(aborted), SCENARIO(reset), SCENARIO(threads), SCENARIO(no_allocation),
 };
 

@@ -21,13 +21,15 @@ struct event { struct stub_stream *stream; int position, context_id, device; boo
 enum { MAX_TIMED = 65536 };
 static struct event *timed[MAX_TIMED];
 static int n_timed;
-static atomic_int n_mixed, n_gone, time_fault;
+static atomic_int n_mixed, n_gone, time_fault, n_timed_left;
 
 static struct stub_stream legacy;
 static atomic_bool holds, refuses_events, refuses_record, is_invalid;
 static atomic_int n_captures, n_creates, n_records, n_queries, n_calls, n_sins, n_useless;
-static _Thread_local int mode = GLOBAL;
-static _Thread_local uintptr_t current;
+/* A thread's first look at what is not in place from its start allocates, and tests count what is allocated. */
+#define IN_PLACE __attribute__((tls_model("initial-exec")))
+static _Thread_local int mode IN_PLACE = GLOBAL;
+static _Thread_local uintptr_t current IN_PLACE;
 static bool is_one(uintptr_t context) { return context == CONTEXT || context == OTHER_CONTEXT; }
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -118,6 +120,7 @@ void stub_finish(stream_t stream, int n) {
 void stub_begin_capture(stream_t stream) { is_invalid = false; of(stream)->captures = 1; n_captures++; }
 bool stub_end_capture(stream_t stream) { of(stream)->captures = 0; n_captures--; return !is_invalid; }
 void stub_refuse_events(bool how) { refuses_events = how; }
+void stub_refuse_timed_after(int n) { n_timed_left = n + 1; }
 void stub_refuse_record(void) { refuses_record = true; }
 int stub_n_creates(void) { return n_creates; }
 int stub_n_records(void) { return n_records; }
@@ -130,6 +133,7 @@ int cuEventCreate(struct event **event, unsigned flags) {
   n_calls++;
   if (flags != 2 && flags != 0) return INVALID;
   if (refuses_events || (flags == 0 && time_fault == 1)) return OUT_OF_MEMORY;
+  if (flags == 0 && n_timed_left && !--n_timed_left) return OUT_OF_MEMORY;
   n_creates++;
   *event = calloc(1, sizeof **event);
   (*event)->context_id = context_id;

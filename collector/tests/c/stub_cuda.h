@@ -37,6 +37,8 @@ int stub_n_stale(void);
 /* From now on cuEventCreate (cuEventRecord once) fails. */
 void stub_refuse_events(bool);
 void stub_refuse_record(void);
+/* After so many more events with times cuEventCreate gives none, once. */
+void stub_refuse_timed_after(int n);
 int stub_n_creates(void), stub_n_records(void), stub_n_queries(void), stub_n_calls(void);
 /* Queries by threads that were not in relaxed mode, and events recorded into a capture. */
 int stub_n_sins(void);

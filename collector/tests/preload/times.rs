@@ -195,6 +195,15 @@ fn a_driver_that_refuses_later_on_is_said_to_tell_no_times() {
 }
 
 #[test]
+fn events_that_the_driver_gave_before_it_refused_are_used_when_times_are_asked_for_again() {
+    let (left, _) = run("made_in_parts");
+    left.expect(0, AllReduce, (3, 3), (3, 3), 0);
+    let known: Vec<bool> = left.records.iter().map(|record| record.start_known).collect();
+    assert_eq!(known, [false, false, true]);
+    assert_eq!(left.snapshot.dropped, [(DropReason::DeviceTimesFailed, 1)]);
+}
+
+#[test]
 fn a_driver_that_cannot_tell_times_tells_completion() {
     let job = times_job("full", "cuda-driver-untimed").succeed();
     let left = job.only_segment();
