@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 const NO_LIMIT: u64 = 1 << 62;
 /// Levels above a cgroup in which a limit is looked for.
 const MAX_LEVELS: usize = 32;
+/// Periods that say how often a limit holds it back.
+const FEWEST_PERIODS: u64 = 10;
 /// The kernel's files here are short.
 const MAX_BYTES: u64 = 16 << 10;
 
@@ -26,6 +28,16 @@ pub(super) struct Cpu {
     /// Periods in which the cgroup wanted processor time, and those of them in which it was held back.
     pub(super) periods: u64,
     pub(super) throttled_periods: u64,
+}
+
+impl Cpu {
+    /// What it did since it was read before. `None`: that is too short to say, or it is another limit.
+    pub(super) fn since(self, before: Self) -> Option<Self> {
+        let periods = self.periods.checked_sub(before.periods)?;
+        let throttled_periods = self.throttled_periods.checked_sub(before.throttled_periods)?;
+        let is_enough = self.limit_milli == before.limit_milli && periods >= FEWEST_PERIODS;
+        is_enough.then_some(Self { periods, throttled_periods, ..self })
+    }
 }
 
 /// Reads the cgroup that `/proc/PID/cgroup` names. `root` is `/sys/fs/cgroup`.
@@ -177,6 +189,11 @@ mod tests {
         let found = cpu("0::/pod/job\n", root.path());
         assert_eq!(found, Some(Cpu { limit_milli: 200, periods: 50, throttled_periods: 40 }));
         assert_eq!(cpu("0::/../../etc\n", root.path()), None, "no way out");
+        let before = |periods, throttled_periods| Cpu { limit_milli: 200, periods, throttled_periods };
+        assert_eq!(found.unwrap().since(before(38, 31)), Some(before(12, 9)), "of late");
+        assert_eq!(found.unwrap().since(before(45, 40)), None, "too short");
+        assert_eq!(found.unwrap().since(before(60, 40)), None, "made anew");
+        assert_eq!(found.unwrap().since(Cpu { limit_milli: 100, ..before(10, 10) }), None, "another limit");
         let root = tree(&[
             ("cpu/a/cpu.cfs_quota_us", "150000\n"),
             ("cpu/a/cpu.cfs_period_us", "100000\n"),

@@ -9,11 +9,12 @@ use std::time::Duration;
 use ringscope_api::clock;
 use ringscope_wire::batch::{Look, Thread};
 
+use super::cgroup::{self, Cpu};
 use super::native::{Functions, Maps, kernel_frames};
 use super::python::{self, Stack};
+use super::shown;
 use super::subject::Subjects;
 use super::syscalls::{At, known};
-use super::{cgroup, shown};
 use crate::procfs::{self, Pid, Stat};
 
 /// Threads that are told, as the batch allows.
@@ -34,7 +35,9 @@ pub(super) fn observe(pid: Pid, cgroups: &Path, watch: bool, mut give: impl FnMu
         give(&look);
         return;
     };
-    add_limits(pid, cgroups, &mut look);
+    add_memory(pid, cgroups, &mut look);
+    let cpu = read_cpu(pid, cgroups);
+    tell_cpu(cpu, &mut look);
     tell(&threads, &mut look);
     give(&look);
     add_subjects(pid, &mut threads);
@@ -58,6 +61,9 @@ pub(super) fn observe(pid: Pid, cgroups: &Path, watch: bool, mut give: impl FnMu
     give(&look);
     if watch {
         add_states(pid, &mut look);
+        // What was long ago is not what is: a limit may be as old as the container.
+        let of_late = read_cpu(pid, cgroups).zip(cpu).and_then(|(now, before)| now.since(before));
+        tell_cpu(of_late.or(cpu), &mut look);
         give(&look);
     }
 }
@@ -144,12 +150,18 @@ fn wait_channel(text: &str) -> String {
     if text == "0" { String::new() } else { shown(text) }
 }
 
-fn add_limits(pid: Pid, cgroups: &Path, look: &mut Look) {
-    let own = procfs::text(pid.number, "cgroup").unwrap_or_default();
-    let (memory, cpu) = (cgroup::memory(&own, cgroups), cgroup::cpu(&own, cgroups));
+fn read_cpu(pid: Pid, cgroups: &Path) -> Option<Cpu> {
+    cgroup::cpu(&procfs::text(pid.number, "cgroup")?, cgroups)
+}
+
+fn tell_cpu(cpu: Option<Cpu>, look: &mut Look) {
     look.cgroup_cpu_limit_milli = cpu.map(|cpu| cpu.limit_milli);
     look.cgroup_cpu_periods = cpu.map(|cpu| cpu.periods);
     look.cgroup_cpu_throttled_periods = cpu.map(|cpu| cpu.throttled_periods);
+}
+
+fn add_memory(pid: Pid, cgroups: &Path, look: &mut Look) {
+    let memory = cgroup::memory(&procfs::text(pid.number, "cgroup").unwrap_or_default(), cgroups);
     look.cgroup_memory_bytes = memory.bytes;
     look.cgroup_memory_limit_bytes = memory.limit_bytes;
     look.cgroup_oom_kills = memory.oom_kills;
