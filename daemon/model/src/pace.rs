@@ -19,6 +19,7 @@ pub struct Pace {
     operations_per_step: u32,
     spread: Duration,
     is_device: bool,
+    device_error: Duration,
 }
 
 /// The account at one moment. All cumulative.
@@ -60,6 +61,11 @@ impl Pace {
         self.old.front().or(self.points.front())
     }
 
+    /// All points, those of the minutes before the first as well, oldest first.
+    pub fn all_points(&self) -> impl Iterator<Item = &Point> {
+        self.old.iter().chain(&self.points)
+    }
+
     /// Long steps, oldest first.
     #[must_use]
     pub fn long_steps(&self) -> impl DoubleEndedIterator<Item = &LongStep> {
@@ -82,6 +88,12 @@ impl Pace {
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.is_device
+    }
+
+    /// By how much the device's clock may lie beside the host's. `None`: times are not the device's, or nobody asked it.
+    #[must_use]
+    pub fn device_error(&self) -> Option<Duration> {
+        Some(self.device_error).filter(|error| self.is_device && !error.is_zero())
     }
 
     pub(super) fn hear(&mut self, told: &batch::OwnTime, stamp: Stamp, at: Timestamp, issued_bytes: u64) {
@@ -120,6 +132,7 @@ impl Pace {
         self.stamp = stamp;
         self.operations_per_step = told.operations_per_step;
         self.spread = Duration::from_nanos(told.step_spread_ns);
+        self.device_error = Duration::from_nanos(told.device_error_ns);
         for step in told.long_steps.iter().take(MAX_TOLD_LONG) {
             // A word may come twice.
             let is_new = self.long_steps.back().is_none_or(|newest| newest.operation < step.operation);

@@ -76,16 +76,20 @@ impl Measured {
             return None;
         }
         let oldest_known = pace.oldest().unwrap_or(oldest);
-        let before = covered(oldest_known, first);
-        let is_enough = before >= SHORTEST_WINDOW && steps(oldest_known, first) >= FEWEST_STEPS;
+        let first_steps = FIRST_STEPS.saturating_mul(per_step);
+        let is_later =
+            |point: &&Point| point.operations >= oldest_known.operations.saturating_add(first_steps);
+        let from = pace.all_points().find(is_later).unwrap_or(first);
+        let before = covered(from, first);
+        let is_enough = before >= SHORTEST_BEFORE && steps(from, first) >= FEWEST_BEFORE;
         let longer = |numbers: Range<u64>| {
             let long = pace.long_steps().filter(|step| numbers.contains(&step.operation));
             long.map(|step| step.longer).sum::<Duration>()
         };
-        let longer_before = longer(oldest_known.operations..first.operations);
-        let own_before = first.own.saturating_sub(oldest_known.own).saturating_sub(longer_before);
+        let longer_before = longer(from.operations..first.operations);
+        let own_before = first.own.saturating_sub(from.own).saturating_sub(longer_before);
         let earlier = is_enough.then(|| share(own_before, before));
-        let earlier_step = is_enough.then(|| before.as_secs_f64() / steps(oldest_known, first));
+        let earlier_step = is_enough.then(|| before.as_secs_f64() / steps(from, first));
         let earlier_step = earlier_step.and_then(|step| Duration::try_from_secs_f64(step).ok());
         let in_long = longer(first.operations..u64::MAX).min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
@@ -160,5 +164,11 @@ const SHORTEST_PART: Duration = Duration::from_millis(500);
 const SHORTEST_WINDOW: Duration = Duration::from_secs(5);
 /// ... nor over fewer steps.
 const FEWEST_STEPS: f64 = 5.0;
+/// A job is slow in its first steps.
+pub(super) const FIRST_STEPS: u64 = 20;
+/// The time before says something from so long on ...
+const SHORTEST_BEFORE: Duration = Duration::from_secs(1);
+/// ... and from so many steps on.
+const FEWEST_BEFORE: f64 = 12.0;
 /// Nothing of late: agents tell every other second at least.
 const STALE: Duration = Duration::from_secs(8);

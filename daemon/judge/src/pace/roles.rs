@@ -8,6 +8,7 @@ use ringscope_api::words::list;
 use ringscope_model::{Process, real};
 use ringscope_wire::Primitive;
 
+use super::measured::FIRST_STEPS;
 use super::scene::Rank;
 
 /// Since when somebody takes longer than its like.
@@ -124,5 +125,3 @@ const NAMED: usize = 3;
 const SELDOM: f64 = 0.02;
 /// A rank that is asked for no more than this share of what its like are does other work.
 const MUCH_LESS: f64 = 0.7;
-/// Steps before the first that is known that may go unseen, where that is the start of a job.
-pub(super) const FIRST_STEPS: u64 = 20;

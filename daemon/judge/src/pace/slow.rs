@@ -10,6 +10,7 @@ use ringscope_model::{Name, real};
 use ringscope_wire::batch::Look;
 
 use super::habit::Habit;
+use super::measured::FIRST_STEPS;
 use super::outliers::{Outliers, outliers, quantile};
 use super::roles::{self, Since, Usual};
 use super::scene::{Rank, Scene};
@@ -293,7 +294,7 @@ impl<'c, 'm> Class<'c, 'm> {
     /// By how much it was longer in the parts of the window before the newest `n`, and how long a step took then. All ranks are slow in
     /// their first steps.
     fn before(&self, rank: &Rank<'_>, n: usize) -> (Option<f64>, Option<Duration>) {
-        let first_steps = roles::FIRST_STEPS.saturating_mul(rank.measured.operations_per_step);
+        let first_steps = FIRST_STEPS.saturating_mul(rank.measured.operations_per_step);
         let parts = rank.measured.excess(&self.parts).zip(rank.measured.parts.iter().rev()).skip(n);
         let (excess, rates): (Vec<f64>, Vec<f64>) = parts
             .filter(|(_, part)| part.n_before >= first_steps)
