@@ -12,7 +12,7 @@ use super::links::Links;
 use super::nics::{Hardware, Known};
 use super::past::{Past, Slowdown, least_own};
 use super::scene::Scene;
-use super::shared::{self, Fault, Subject};
+use super::shared::{self, Fault, SlowWay, Subject};
 use super::{ways, words};
 use crate::judgement::Judgement;
 
@@ -137,8 +137,12 @@ impl Collectives {
             };
             self.faults.retain(stays);
         }
-        // What nobody has looked at since stays as it was, until the next look at each step.
-        self.faults.retain(|held| now.since(held.last) < FAULT_STAYS);
+        // What nobody has looked at since stays as it was, until the next look at each step; not after its communicators.
+        let goes_on = |slow: &SlowWay| {
+            let communicator = model.communicator(slow.busy.way.comm);
+            communicator.is_some_and(|known| known.ranks(model).any(|rank| rank.ended().is_none()))
+        };
+        self.faults.retain(|held| now.since(held.last) < FAULT_STAYS && held.fault.ways.iter().any(goes_on));
     }
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use ringscope_api::{Finding, FindingKind};
-use ringscope_samples::cluster::{hardware, nic};
-use ringscope_wire::batch::{HostHardware, Nic};
+use ringscope_samples::cluster::{batch, hardware, nic};
+use ringscope_wire::batch::{Batch, HostHardware, Nic};
 
-use super::{Stage, at};
+use super::{AGENT, Stage, at};
 
 const HOSTS: [(&str, u32, u32); 4] = [("a", 1, 2), ("b", 1, 2), ("c", 1, 2), ("d", 1, 2)];
 
@@ -143,4 +143,20 @@ fn many_links_of_a_rail_at_once_accuse_nobody() {
         found[0].message
     );
     assert_eq!(found[0].details[0].lines[0], "a by mlx5_0 to b by mlx5_0: 25.0 MB/s");
+}
+
+#[test]
+fn a_slow_link_ends_with_its_communicator() {
+    let mut stage = Stage::new(&HOSTS, |_, _| 40);
+    stage.ns_per_byte = Box::new(|rank, s| if s >= 40 && rank == 1 { 80 } else { 10 });
+    let (found, _) = all(&mut stage, 70);
+    assert_eq!(found.iter().map(|one| one.finding).collect::<Vec<_>>(), [FindingKind::SlowLink]);
+    let mut processes = stage.cluster.processes();
+    for process in &mut processes {
+        process.communicators[0].ended_at_ns = Some(at(stage.s).0);
+    }
+    let told = Batch { agent_id: AGENT.to_owned(), ..batch(1_000, stage.s, processes) };
+    stage.model.apply(&told, at(stage.s));
+    let (found, _) = all(&mut stage, 20);
+    assert!(found.is_empty(), "{found:?}");
 }
