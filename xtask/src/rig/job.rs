@@ -24,6 +24,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) environment: &'a [(&'a str, &'a str)],
     /// How much the collector tells from the start.
     pub(crate) level: &'a str,
+    /// Each rank has the one NIC of its place on its host, as a GPU has; else all of them.
+    pub(crate) rails: bool,
 }
 
 /// Running ranks; killed when dropped.
@@ -71,6 +73,11 @@ impl Job {
             job.ranks.push(Rank { process, commands, answers, log, engine_log });
         }
         Ok(job)
+    }
+
+    /// Job id.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Number of ranks.
@@ -160,11 +167,13 @@ impl Drop for Job {
 fn environment(spec: &Spec<'_>, rank: usize) -> Vec<(&'static str, String)> {
     let host = spec.hosts[rank];
     let on_host = |ranks: &[usize]| ranks.iter().filter(|other| **other == host).count();
-    let nics = (0..NICS).map(|index| format!("{}={}", network::nic(index), network::address(host, index)));
+    let place = on_host(&spec.hosts[..rank]);
+    let own = if spec.rails { place..place + 1 } else { 0..NICS };
+    let nics = own.map(|index| format!("{}={}", network::nic(index), network::address(host, index)));
     vec![
         ("RANK", rank.to_string()),
         ("WORLD_SIZE", spec.hosts.len().to_string()),
-        ("LOCAL_RANK", on_host(&spec.hosts[..rank]).to_string()),
+        ("LOCAL_RANK", place.to_string()),
         ("LOCAL_WORLD_SIZE", on_host(spec.hosts).to_string()),
         ("RSCCL_NICS", nics.collect::<Vec<_>>().join(",")),
     ]

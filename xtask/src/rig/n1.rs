@@ -38,8 +38,10 @@ pub(crate) fn run(programs: &Path, sizes: &Sizes, keep: bool, report: &mut Repor
         // The first hosts have one more where it does not divide.
         let hosts: Vec<usize> = (0..*n_ranks).map(|rank| rank / n_ranks.div_ceil(N_HOSTS)).collect();
         let name = format!("n1-{n_ranks}");
-        let mut job =
-            Job::start(&stage, &Spec { name: &name, hosts: &hosts, environment: &[RING], level: "steps" })?;
+        let mut job = Job::start(
+            &stage,
+            &Spec { name: &name, hosts: &hosts, environment: &[RING], level: "steps", rails: false },
+        )?;
         every_primitive(&stage, &mut job, &hosts, sizes.counts, report)?;
         job.finish()?;
     }
@@ -213,7 +215,7 @@ fn bytes_of_a_node(stage: &Stage, algorithm: &str, predicted: f64, report: &mut 
     let environment = [("RSCCL_ALGO", algorithm)];
     let mut job = Job::start(
         stage,
-        &Spec { name: algorithm, hosts: &hosts, environment: &environment, level: "steps" },
+        &Spec { name: algorithm, hosts: &hosts, environment: &environment, level: "steps", rails: false },
     )?;
     job.form(algorithm)?;
     job.ask_all(&format!("op all_reduce {EVEN_COUNT} 0"))?;

@@ -32,7 +32,10 @@ pub(crate) const QUICK: Sizes = Sizes { rate_mbit: 30, count: 1 << 20, rounds: 3
 pub(crate) fn run(programs: &Path, sizes: &Sizes, keep: bool, report: &mut Report) -> Result<()> {
     let stage = Stage::set(programs, "n2", N_HOSTS, sizes.rate_mbit, keep)?;
     let hosts: Vec<usize> = (0..N_HOSTS).collect();
-    let mut job = Job::start(&stage, &Spec { name: "n2", hosts: &hosts, environment: &[], level: "steps" })?;
+    let mut job = Job::start(
+        &stage,
+        &Spec { name: "n2", hosts: &hosts, environment: &[], level: "steps", rails: false },
+    )?;
     let mut run = Run::measured(&stage, &mut job, sizes, 1)?;
     if !run.is_met(sizes) {
         say(&format!("n2: measured again, for the first time gave {:.2?} MB/s", run.rates_mb()));

@@ -1,7 +1,7 @@
 //! N3, congestion: one link of a ring gets half of its rate while all-reduces are issued at a steady pace. The ring couples
 //! its ranks, so all of them fall behind what is issued, and that tells nothing of where it is slow. ringscope names the link: the
-//! others wait for the slow one, and are as fast as ever when they have something. Then one NIC of every host gets half its rate: that
-//! is the rail, and no host or link is named.
+//! others wait for the slow one, and are as fast as ever when they have something. Then, in a job with a rank for each NIC and a ring for
+//! each rail, the first NIC of every host gets half its rate: that is the rail, and no host or link is named.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::clock::Stopwatch;
 use super::job::{Job, Spec};
-use super::network::{host_name, nic};
+use super::network::{NICS, host_name, nic};
 use super::report::Report;
 use super::stage::Stage;
 
@@ -20,14 +20,14 @@ use super::stage::Stage;
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {
     let stage = Stage::set(programs, "n3", N_RANKS, RATE_MBIT, keep)?;
     let hosts: Vec<usize> = (0..N_RANKS).collect();
-    let mut job = Job::start(&stage, &Spec { name: "n3", hosts: &hosts, environment: &[], level: "steps" })?;
+    let spec = Spec { name: "n3", hosts: &hosts, environment: &[], level: "steps", rails: false };
+    let mut job = Job::start(&stage, &spec)?;
     let control = watch(&stage, &mut job, "control", &[])?;
     report.equal("N3", "alarms in a run without a change", "[]".to_owned(), format!("{:?}", control.alarms));
     let slow = watch(&stage, &mut job, "slow", &[SLOW])?;
     judge(&slow, report);
-    let rail = watch(&stage, &mut job, "rail", &hosts)?;
-    judge_rail(&rail, report);
     job.finish()?;
+    judge_rail(&watch_rail(&stage)?, report);
     stage.clear(report)
 }
 
@@ -74,38 +74,64 @@ fn judge_rail(seen: &Seen, report: &mut Report) {
     report.equal("N3", "links named beside it", "[]".to_owned(), format!("{:?}", seen.alarms));
 }
 
-/// All-reduces at a steady pace, watched period by period. `slow`: hosts that send at half their rate after a while.
+/// A ring of all ranks. `slow`: hosts whose first NIC sends at half its rate after a while.
 fn watch(stage: &Stage, job: &mut Job, name: &str, slow: &[usize]) -> Result<Seen> {
     job.form(name)?;
-    job.ask_all(&format!("op all_reduce {COUNT} 0"))?;
+    flow(stage, job, (name, COUNT), slow)
+}
+
+/// Two ranks on each host, and a ring for each of its NICs, of which the first gets slow everywhere.
+fn watch_rail(stage: &Stage) -> Result<Seen> {
+    let hosts: Vec<usize> = (0..NICS * N_RANKS).map(|rank| rank / NICS).collect();
+    let spec = Spec { name: "n3-rails", hosts: &hosts, environment: &[], level: "steps", rails: true };
+    let mut job = Job::start(stage, &spec)?;
+    let ids: Vec<String> = (0..NICS).map(|rank| job.ask(rank, "id")).collect::<Result<_>>()?;
+    let init = |rank: usize| {
+        let (rail, place) = (rank % NICS, rank / NICS);
+        format!("init {} {N_RANKS} {place} {}", ids[rail], rail_name(rail))
+    };
+    job.ask_each(init)?;
+    let slow: Vec<usize> = (0..N_RANKS).collect();
+    let seen = flow(stage, &mut job, (&rail_name(0), COUNT / NICS), &slow)?;
+    job.finish()?;
+    Ok(seen)
+}
+
+fn rail_name(rail: usize) -> String {
+    format!("rail-{rail}")
+}
+
+/// All-reduces of so many elements at a steady pace, watched period by period.
+fn flow(stage: &Stage, job: &mut Job, (name, count): (&str, usize), slow: &[usize]) -> Result<Seen> {
+    job.ask_all(&format!("op all_reduce {count} 0"))?;
     let id = stage.daemon.communicator(name, N_RANKS)?;
-    for rank in 0..N_RANKS {
-        job.tell(rank, &format!("flow all_reduce {COUNT} {PERIOD_US} {OPERATIONS}"))?;
+    for rank in 0..job.n_ranks() {
+        job.tell(rank, &format!("flow all_reduce {count} {PERIOD_US} {OPERATIONS}"))?;
     }
-    let seen = periods(stage, &id, slow);
+    let seen = periods(stage, (job.name(), &id), slow);
     for host in slow {
         stage.network.set_sending_rate(*host, 0, RATE_MBIT)?;
     }
-    for rank in 0..N_RANKS {
+    for rank in 0..job.n_ranks() {
         job.answer(rank, PATIENCE)?;
     }
     job.ask_all("destroy")?;
     seen
 }
 
-fn periods(stage: &Stage, id: &str, slow: &[usize]) -> Result<Seen> {
+fn periods(stage: &Stage, (job, id): (&str, &str), slow: &[usize]) -> Result<Seen> {
     let watch = Stopwatch::start();
     let mut seen = Seen { gaps: [gaps(stage, id)?, BTreeMap::new()], ..Seen::default() };
     let mut since = None;
     while watch.seconds() <= WATCHED_S {
         std::thread::sleep(PERIOD);
-        for named in slow_links(stage)? {
+        for named in slow_links(stage, job)? {
             if seen.alarms.iter().all(|(_, known)| *known != named) {
                 seen.alarms.push((watch.seconds() - since.unwrap_or(0.0), named));
             }
         }
         if seen.congestion.is_none()
-            && let Some(words) = congestion(stage)?
+            && let Some(words) = congestion(stage, job)?
         {
             seen.congestion = Some((watch.seconds() - since.unwrap_or(0.0), words));
         }
@@ -122,19 +148,23 @@ fn periods(stage: &Stage, id: &str, slow: &[usize]) -> Result<Seen> {
 }
 
 /// What the daemon says of a rail now.
-fn congestion(stage: &Stage) -> Result<Option<String>> {
-    let findings = stage.daemon.items("/api/v1/findings?state=firing&kind=congestion&limit=1000")?;
+fn congestion(stage: &Stage, job: &str) -> Result<Option<String>> {
+    let findings = firing(stage, job, "congestion")?;
     Ok(findings.first().and_then(|one| one["message"].as_str()).map(str::to_owned))
 }
 
 /// The links that the daemon names now.
-fn slow_links(stage: &Stage) -> Result<Vec<String>> {
-    let findings = stage.daemon.items("/api/v1/findings?state=firing&kind=slow_link&limit=1000")?;
+fn slow_links(stage: &Stage, job: &str) -> Result<Vec<String>> {
+    let findings = firing(stage, job, "slow_link")?;
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     Ok(findings
         .iter()
         .map(|one| link(&text(&one["host"]), &text(&one["nic"]), &text(&one["culprits"][0])))
         .collect())
+}
+
+fn firing(stage: &Stage, job: &str, kind: &str) -> Result<Vec<Value>> {
+    stage.daemon.items(&format!("/api/v1/findings?state=firing&job={job}&kind={kind}&limit=1000"))
 }
 
 fn link(from: &str, nic: &str, to: &str) -> String {
@@ -160,13 +190,13 @@ const RATE_MBIT: u32 = 100;
 /// Elements of an all-reduce: about 1.1 s of the links' time, which the pace leaves idle for a fifth.
 const COUNT: usize = 4 << 20;
 const PERIOD_US: u64 = 1_400_000;
-const OPERATIONS: usize = 18;
+const OPERATIONS: usize = 28;
 /// When the link gets slow, and how long the run is watched: as long as operations are issued.
 const CHANGE_S: f64 = 10.0;
-const WATCHED_S: f64 = 24.0;
+const WATCHED_S: f64 = 38.0;
 /// Between two questions.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Until the link is named.
-const LIMIT_S: f64 = 15.0;
+/// Until the link is named: twenty operations.
+const LIMIT_S: f64 = 28.0;
 /// Until the last operation is done.
 const PATIENCE: Duration = Duration::from_secs(60);

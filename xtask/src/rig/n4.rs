@@ -19,7 +19,10 @@ use super::stage::Stage;
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {
     let stage = Stage::set(programs, "n4", N_RANKS, RATE_MBIT, keep)?;
     let hosts: Vec<usize> = (0..N_RANKS).collect();
-    let mut job = Job::start(&stage, &Spec { name: "n4", hosts: &hosts, environment: &[], level: "steps" })?;
+    let mut job = Job::start(
+        &stage,
+        &Spec { name: "n4", hosts: &hosts, environment: &[], level: "steps", rails: false },
+    )?;
     job.form("world")?;
     for _ in 0..WARM_UP {
         job.ask_all(&format!("op all_reduce {SMALL} 0"))?;

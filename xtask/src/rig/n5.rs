@@ -20,8 +20,10 @@ use super::stage::Stage;
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {
     let stage = Stage::set_with(programs, "n5", (N_HOSTS, RATE_MBIT), keep, Some(write_all))?;
     let hosts: Vec<usize> = (0..N_HOSTS).collect();
-    let mut job =
-        Job::start(&stage, &Spec { name: "n5", hosts: &hosts, environment: &[], level: "counters" })?;
+    let mut job = Job::start(
+        &stage,
+        &Spec { name: "n5", hosts: &hosts, environment: &[], level: "counters", rails: false },
+    )?;
     job.form("ring")?;
     job.ask_all(&format!("op all_reduce {COUNT} 0"))?;
     for rank in 0..N_HOSTS {
