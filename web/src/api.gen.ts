@@ -773,6 +773,8 @@ export type JobLevel = {
 export type JobPace = {
   /** Job. */
   job: string;
+  /** Why processes that tell their times are among those of which it is not known, in words. */
+  lacks: (string)[];
   /** Ranks of which it is known. */
   n_ranks: number;
   /** Processes of which it is not known: their agents do not tell, or have not for long enough. */
@@ -1199,6 +1201,8 @@ export type RankPace = {
   by_device: boolean;
   /** Ranks of one number do the same work, so they are compared. */
   class: number;
+  /** By how much the device's clock may lie beside the host's, in seconds. Absent: times are not the device's, or its clock was not asked. */
+  device_error_seconds?: number;
   /** Rank in the job. Absent: not known. */
   global_rank?: number;
   /** Whether a step was found in the order of its calls. */

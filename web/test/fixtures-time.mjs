@@ -58,10 +58,10 @@ export function pace({ job, nRanks, perHost = 2, slow = 5, limit = 64, hostName 
     const longer = i === 1 ? 0.06 : 0;
     return {
       process: `${hostName(Math.floor(rank / perHost))}/${20_000 + rank * 7}/1`, host: hostName(Math.floor(rank / perHost)), pid: 20_000 + rank * 7, global_rank: rank, class: 0, step_seconds: step, has_steps: true,
-      own_seconds: own, usual_own_seconds: 1.23, in_operations_seconds: step * (1 - longer) - own, longer_share: longer, by_device: true,
+      own_seconds: own, usual_own_seconds: 1.23, in_operations_seconds: step * (1 - longer) - own, longer_share: longer, by_device: true, device_error_seconds: 0.000007,
     };
   });
-  return { job, step_seconds: step, n_ranks: nRanks, n_unknown: 3, ranks: ranks.slice(0, limit) };
+  return { job, step_seconds: step, n_ranks: nRanks, n_unknown: 3, lacks: [], ranks: ranks.slice(0, limit) };
 }
 
 /** What operations of each size reach, as `communicators/C/bandwidth` tells it: of one kind sizes are missing, of the other the best is known of more. */

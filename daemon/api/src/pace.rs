@@ -18,6 +18,8 @@ pub struct JobPace {
     pub n_ranks: usize,
     /// Processes of which it is not known: their agents do not tell, or have not for long enough.
     pub n_unknown: usize,
+    /// Why processes that tell their times are among those of which it is not known, in words.
+    pub lacks: Vec<String>,
 }
 
 /// How fast a job went over time. Each step of time has the mean over all of it that is known; null: nothing is.
@@ -69,4 +71,9 @@ pub struct RankPace {
     /// Whether operations begin when the device begins them. Else when the program calls: where a library enqueues long before the
     /// device runs, own time is told too short.
     pub by_device: bool,
+    /// By how much the device's clock may lie beside the host's, in seconds. Absent: times are not the device's, or its clock was not
+    /// asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub device_error_seconds: Option<f64>,
 }

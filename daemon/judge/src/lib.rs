@@ -52,7 +52,7 @@ pub use hardware::{NIC_DOWN, NIC_MISSING};
 pub use history::{MAX_PER_SHAPE, MAX_SHAPES};
 pub use jobs::{Want, Wanted};
 pub use ledger::{LAST_SEEN_STEP, MAX_FIRING, MAX_RESOLVED, WORDS_STEP};
-pub use pace::{Account, PaceMemory, PaceTotals, accounts};
+pub use pace::{Account, Accounts, PaceMemory, PaceTotals, accounts};
 pub use rank_channels::RankChannels;
 
 use std::borrow::Cow;

@@ -36,8 +36,15 @@ export function paceSummary(pace: JobPace, ageMs: number, level: JobLevel | unde
   const takes = stepDuration(pace.step_seconds ?? first.step_seconds);
   const step = first.has_steps ? `A step takes ${takes}` : `No step was found in the order of its calls; each call comes after ${takes}`;
   const unknown = pace.n_unknown > 0 ? ` How ${plural(pace.n_unknown, "other rank")} ${pace.n_unknown === 1 ? "spends its" : "spend their"} time is not known.` : "";
-  const basis = first.by_device ? " Operations count from when the device begins them." : "";
-  return `${step}, on all ranks alike. Whose own time is longer makes the others wait.${basis}${unknown}`;
+  return [`${step}, on all ranks alike. Whose own time is longer makes the others wait.${basisWords(pace)}${unknown}`, ...pace.lacks].join(" ");
+}
+
+/** Where times are the device's, and how well its clock is known: "": they are not. */
+function basisWords({ ranks }: JobPace): string {
+  if (!ranks[0]?.by_device) return "";
+  const errors = ranks.flatMap((one) => one.device_error_seconds ?? []);
+  const within = errors.length > 0 ? `; its clock and the host's are aligned within ${stepDuration(Math.max(...errors))}` : "";
+  return ` Operations count from when the device begins them${within}.`;
 }
 
 /** Why it is known of no rank, and what to do. */

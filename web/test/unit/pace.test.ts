@@ -9,7 +9,7 @@ function rank(global_rank: number, own_seconds: number, longer_share = 0): RankP
 }
 
 function pace(ranks: RankPace[], n_unknown = 0): JobPace {
-  return { job: "j", step_seconds: 0.1, ranks, n_ranks: ranks.length, n_unknown };
+  return { job: "j", step_seconds: 0.1, ranks, n_ranks: ranks.length, n_unknown, lacks: [] };
 }
 
 describe("how the ranks of a job spend their time", () => {
@@ -26,6 +26,13 @@ describe("how the ranks of a job spend their time", () => {
     expect(paceRows(pace([rank(2, 0.07)]))[0]!.words).toBe("70 ms of its own, usual 40 ms; 30 ms in collectives");
     expect(paceSummary(pace([rank(2, 0.07)], 3), OLD_MS, undefined)).toBe("A step takes 0.10 s, on all ranks alike. Whose own time is longer makes the others wait. How 3 other ranks spend their time is not known.");
     expect(paceSummary(pace([rank(2, 0.07)], 1), OLD_MS, undefined)).toContain("How 1 other rank spends its time is not known.");
+  });
+
+  it("says how well the device's clock is known, and what the daemon says that it lacks", () => {
+    const by_device = [0.000007, 0.00002].map((device_error_seconds, i) => ({ ...rank(i, 0.04), by_device: true, device_error_seconds }));
+    const summary = paceSummary({ ...pace(by_device, 1), lacks: ["1 rank tells its times by calls."] }, OLD_MS, undefined);
+    expect(summary).toContain("when the device begins them; its clock and the host's are aligned within 20 µs. How 1 other rank spends its time is not known. 1 rank tells its times by calls.");
+    expect(paceSummary(pace([{ ...rank(0, 0.04), by_device: true }]), OLD_MS, undefined)).toContain("when the device begins them.");
   });
 
   it("measures the ranks it is told of by the longest step of the job, however many ranks there are", () => {

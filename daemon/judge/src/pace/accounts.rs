@@ -26,10 +26,21 @@ pub struct Account<'m> {
     pub longer: f64,
 }
 
-/// Of all ranks of which it is known, the slowest of their like first.
+/// How a job's ranks spend their time.
+pub struct Accounts<'m> {
+    /// Ranks of which it is known, the slowest of their like first.
+    pub ranks: Vec<Account<'m>>,
+    /// Ranks whose times are of another kind than most have, so that nothing compares them.
+    pub n_of_other_basis: usize,
+    /// Whether the times of most are the device's.
+    pub is_device: bool,
+}
+
+/// Of all ranks of which it is known.
 #[must_use]
-pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Account<'m>> {
+pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Accounts<'m> {
     let scene = Scene::of(model, job, now);
+    let (n_of_other_basis, is_device) = (scene.n_of_other_basis, scene.is_device);
     let mut accounts = Vec::new();
     for (class, ranks) in scene.classes.into_iter().enumerate() {
         let usual = quantile(ranks.iter().map(|rank| rank.measured.own).collect(), 25);
@@ -45,5 +56,5 @@ pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Vec<Accou
     }
     let excess = |account: &Account<'_>| account.own - account.usual + account.longer;
     accounts.sort_by(|one, other| excess(other).total_cmp(&excess(one)));
-    accounts
+    Accounts { ranks: accounts, n_of_other_basis, is_device }
 }

@@ -23,7 +23,7 @@ mod tests;
 mod ways;
 mod words;
 
-pub use accounts::{Account, accounts};
+pub use accounts::{Account, Accounts, accounts};
 pub use kept::{PaceMemory, PaceTotals};
 
 use std::collections::BTreeMap;

@@ -27,6 +27,8 @@ pub(super) struct Scene<'m> {
     pub(super) has_world: bool,
     /// Whether they tell when the device begins operations, and not when the program calls.
     pub(super) is_device: bool,
+    /// Processes whose times are of the other kind: they are left out.
+    pub(super) n_of_other_basis: usize,
 }
 
 impl<'m> Scene<'m> {
@@ -41,7 +43,10 @@ impl<'m> Scene<'m> {
             let looked = process.look().map(|look| model.ours(process, Timestamp(look.at_ns)));
             Some(Rank { process, measured, looked })
         });
-        let (ranks, is_device) = of_one_basis(of_one_time(ranks.collect()));
+        let ranks = of_one_time(ranks.collect());
+        let n_known = ranks.len();
+        let (ranks, is_device) = of_one_basis(ranks);
+        let n_of_other_basis = n_known - ranks.len();
         let is_world =
             |local: &Local| local.facts().is_some_and(|facts| facts.n_ranks as usize >= n_processes);
         let has_world = ranks.iter().any(|rank| rank.process.locals().any(|(_, local)| is_world(local)));
@@ -57,7 +62,7 @@ impl<'m> Scene<'m> {
         } else {
             joined(ranks, |_, _| true)
         };
-        Self { classes, n_processes, has_world, is_device }
+        Self { classes, n_processes, has_world, is_device, n_of_other_basis }
     }
 
     /// Whether it is known of most of its processes how they spend their time.
