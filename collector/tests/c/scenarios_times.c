@@ -228,9 +228,9 @@ static void fault_5(void) { with_fault(5); }
 static void fault_6(void) { with_fault(6); }
 /* The driver gives a part of the events; the rest when times are asked for again, and none twice. */
 static void made_in_parts(void) {
-  volatile uint32_t *control = (volatile uint32_t *)(segment() + atol(getenv("CONTROL_OFFSET")));
   ncclComm_t comm = comm_of(1);
   stream_t stream = DRIVER(stub_stream);
+  volatile uint32_t *control = (volatile uint32_t *)(segment() + atol(getenv("CONTROL_OFFSET")));
   DRIVER(stub_refuse_timed_after, 100);
   for (uint64_t i = 1; i <= 3; i++) {
     if (i > 1) *control = i == 2 ? COUNTERS : EVENTS;
