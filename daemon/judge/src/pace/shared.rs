@@ -123,11 +123,11 @@ fn usual<'b>(busy: impl Iterator<Item = &'b Busy>) -> Option<(f64, usize)> {
 
 impl Judged<'_> {
     fn is_slow(&self) -> bool {
-        self.is_slow_beside(self.among_own)
+        self.is_slow_beside(self.among_own, MUCH_SLOWER)
     }
 
-    fn is_slow_beside(&self, usual: Option<(f64, usize)>) -> bool {
-        self.busy.load >= BUSY && usual.is_some_and(|(usual, _)| self.busy.ns_per_byte >= MUCH_SLOWER * usual)
+    fn is_slow_beside(&self, usual: Option<(f64, usize)>, times: f64) -> bool {
+        self.busy.load >= BUSY && usual.is_some_and(|(usual, _)| self.busy.ns_per_byte >= times * usual)
     }
 
     /// The rail that it keeps to.
@@ -150,7 +150,8 @@ fn whole_rails(judged: &mut [Judged<'_>], nics: &dyn Nics) -> Vec<Fault> {
     rails.extend(judged.iter().filter_map(|way| Some((way.pool, way.rail()?.clone()))));
     let mut faults: Vec<Fault> = Vec::new();
     for (pool, rail) in rails {
-        let is_slow = |at: usize| judged.get(at).is_some_and(|way| way.is_slow_beside(way.among_all));
+        let is_slow =
+            |at: usize| judged.get(at).is_some_and(|way| way.is_slow_beside(way.among_all, RAIL_SLOWER));
         let in_pool = (0..judged.len()).filter(|at| judged.get(*at).is_some_and(|way| way.pool == pool));
         let (its, others): (Vec<usize>, Vec<usize>) =
             in_pool.partition(|at| judged.get(*at).is_some_and(|way| way.rail() == Some(&rail)));
@@ -317,6 +318,8 @@ const FEWEST_WAYS: usize = 4;
 /// So many times as long for a byte: those that wait for a slow one are quicker than ever, so the difference is larger than that of
 /// the links.
 const MUCH_SLOWER: f64 = 2.0;
+/// Nobody on a slow rail waits for another one on it, so nobody is quicker than its link. What nearly all of many say is no chance.
+const RAIL_SLOWER: f64 = 1.6;
 /// A link that has nothing to send for most of the time holds nobody up, however slow it is.
 const BUSY: f64 = 0.4;
 /// Slow ways that make a NIC's fault of it where it says nothing itself: of one way nobody knows at which end it is slow.

@@ -117,6 +117,9 @@ fn of_two_hosts_with_a_slow_way_each_way_nobody_knows_which() {
 fn a_rail_that_is_slow_on_all_hosts_accuses_none() {
     let (slow, quick) = (ring("mlx5_1", &[4.0, 3.0, 5.0, 4.0]), ring("mlx5_0", &[1.0; 4]));
     check(&[quick.clone(), slow.clone()], &["rail mlx5_1: 4"]);
+    // At half its rate a byte takes a little less than twice as long.
+    check(&[quick.clone(), ring("mlx5_1", &[1.8; 4])], &["rail mlx5_1: 4"]);
+    check(&[quick.clone(), ring("mlx5_1", &[1.5; 4])], &[]);
     // Its NICs have a quarter of the others' rate: it is built so.
     let told = Told { rates: vec![("mlx5_1", 100)], ..Told::default() };
     assert!(found(&[quick, slow], &told).is_empty());
