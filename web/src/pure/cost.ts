@@ -8,12 +8,15 @@ export function costWords(cost: Cost | undefined, isOver = false): string {
   if (cost === undefined) return "";
   const { seconds_per_step: perStepS, percent, rank_hours: rankHours, alone_seconds_per_step: aloneS } = cost;
   const parts = [
-    perStepS > 0 ? `${stepDuration(perStepS)} per step${aloneS === undefined ? "" : ` (${aloneS > 0 ? stepDuration(aloneS) : "nothing"} of it by itself, for others are slow too)`}` : "",
+    perStepS > 0 ? `${stepDuration(perStepS)} per step${aloneS === undefined ? "" : ` (${aloneS >= perStepS * NOTHING_SHARE ? stepDuration(aloneS) : "nothing"} of it by itself, for others are slow too)`}` : "",
     percent > 0 ? `${short(percent)} % of the time` : "",
     rankHours > 0 ? `${short(rankHours)} rank hours${isOver ? "" : " so far"}` : "",
   ].filter(Boolean);
   return parts.length === 0 ? "" : `${isOver ? "cost" : "costs"} ${parts.join(", ")}`;
 }
+
+/** Of what is lost: to gain less is to gain nothing, as the sentence of the finding says too. */
+const NOTHING_SHARE = 1 / 20;
 
 /** Of what an incident is made of: the finding that costs the most. Costs are not added up: several findings tell of the same lost time per step. */
 export function highestCost(findings: Pick<Finding, "cost">[]): Cost | undefined {
