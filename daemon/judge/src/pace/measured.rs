@@ -128,6 +128,13 @@ impl Measured {
         })
     }
 
+    /// Bytes and operations of a step.
+    pub(super) fn per_step(&self) -> (f64, f64) {
+        let operations = real(self.operations_per_step);
+        let bytes = if self.operations > 0.0 { self.bytes / self.operations * operations } else { 0.0 };
+        (bytes, operations)
+    }
+
     /// By how much its own time is longer than is `usual`, part by part, the newest first; what is usual comes in that order too.
     pub(super) fn excess<'p>(&'p self, usual: &'p [f64]) -> impl Iterator<Item = f64> + 'p {
         self.parts.iter().rev().zip(usual).map(|(part, usual)| part.own - usual)

@@ -100,6 +100,8 @@ struct Class<'c, 'm> {
     earlier: f64,
     bytes: f64,
     operations: f64,
+    /// Bytes and operations of a step. `None`: of some of them no step is known.
+    per_step: Option<(f64, f64)>,
     by_host: HashMap<&'c str, usize>,
     /// What those do who do not stand out in it.
     others: OnceCell<Usual<'m>>,
@@ -176,7 +178,12 @@ impl<'c, 'm> Class<'c, 'm> {
         for host in ranks.iter().filter_map(|rank| host_of(rank)) {
             *by_host.entry(host).or_default() += 1;
         }
+        let has_steps = ranks.iter().all(|rank| rank.measured.has_steps);
+        let of_a_step = |of: fn((f64, f64)) -> f64| {
+            quantile(ranks.iter().map(|rank| of(rank.measured.per_step())).collect(), 50)
+        };
         Self {
+            per_step: has_steps.then(|| (of_a_step(|step| step.0), of_a_step(|step| step.1))),
             parts: (0..n_parts).map(part).collect(),
             own_with_longer: [
                 quantile(all(|rank| rank.measured.habits[0].own), 25),
@@ -405,11 +412,19 @@ impl<'c, 'm> Class<'c, 'm> {
         }
     }
 
-    /// How much more it is asked to move, or to call, than its like.
+    /// How much more it is asked to move, or to call, than its like: per second, and in each step too, for agents read their processes at
+    /// different times, and a job is not equally fast at all of them.
     fn more_work(&self, rank: &Rank<'_>) -> Option<f64> {
         let ratio = |own: f64, usual: f64| (usual > 0.0).then(|| own / usual);
-        let ratios =
-            [ratio(rank.measured.bytes, self.bytes), ratio(rank.measured.operations, self.operations)];
+        let (bytes, operations) = rank.measured.per_step();
+        let in_a_step = |own: f64, usual: fn((f64, f64)) -> f64| {
+            self.per_step.map_or(Some(f64::INFINITY), |of_all| ratio(own, usual(of_all)))
+        };
+        let ratios = [
+            ratio(rank.measured.bytes, self.bytes).zip(in_a_step(bytes, |all| all.0)),
+            ratio(rank.measured.operations, self.operations).zip(in_a_step(operations, |all| all.1)),
+        ];
+        let ratios = ratios.map(|both| both.map(|(per_second, in_a_step)| f64::min(per_second, in_a_step)));
         let least = MORE_WORK.max(1.0 + EDGE_STEPS / rank.measured.n_steps);
         ratios.into_iter().flatten().max_by(f64::total_cmp).filter(|ratio| *ratio >= least)
     }

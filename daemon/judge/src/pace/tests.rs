@@ -1,5 +1,6 @@
 //! Jobs in lock step: whose own times are what, and what is said of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ringscope_api::{Finding, FindingKind, FindingState, Severity};
@@ -34,6 +35,8 @@ struct Stage {
     more: Box<dyn Fn(u32) -> u64>,
     /// To whom a rank sends. `None`: all ranks all-reduce.
     sends: Option<Box<dyn Fn(u32) -> Vec<u32>>>,
+    /// Whether a rank is read at a second.
+    is_read: Box<dyn Fn(u32, u64) -> bool>,
     /// A rank that calls something else as well.
     also: Option<(u32, Primitive)>,
     /// Milliseconds that collectives take, by step.
@@ -79,6 +82,7 @@ impl Stage {
             own: Box::new(own),
             more: Box::new(|_| 0),
             sends: None,
+            is_read: Box::new(|_, _| true),
             also: None,
             transfer: Box::new(|_| TRANSFER_MS),
             ns_per_byte: Box::new(|_, _| 0),
@@ -129,7 +133,10 @@ impl Stage {
         self.s += 1;
         self.take_steps();
         let processes: Vec<Process> = (0..self.cluster.n_ranks())
-            .map(|rank| {
+            .filter_map(|rank| {
+                if !(self.is_read)(rank, self.s) {
+                    return None;
+                }
                 let told = &mut self.told[rank as usize];
                 let own_time = Some(told.clone());
                 told.long_steps.clear();
@@ -143,7 +150,7 @@ impl Stage {
                 let peers = self.sends.iter().flat_map(|sends| sends(rank));
                 let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step));
                 let links = links.chain(self.link(rank)).collect();
-                Process { own_time, counters, links, ..self.cluster.word(rank) }
+                Some(Process { own_time, counters, links, ..self.cluster.word(rank) })
             })
             .collect();
         let hardware = (self.hardware)(self.s);
@@ -342,6 +349,16 @@ fn a_rank_that_is_asked_for_more_has_more_to_do() {
     let (_, finding) = stage.first(30).unwrap();
     assert_eq!((finding.finding, finding.rank), (FindingKind::UnevenWork, Some(2)));
     assert!(finding.message.contains("it is asked for 50 % more"), "{}", finding.message);
+}
+
+/// Its window is another one than theirs, in which the job was faster.
+#[test]
+fn a_slow_rank_that_is_read_later_than_the_others_is_not_asked_for_more() {
+    let mut stage = Stage::new(&FOUR, |rank, step| 40 + step + if rank == 2 { 60 } else { 0 });
+    stage.is_read = Box::new(|rank, second| rank != 2 || second % 4 == 0);
+    let found: Vec<Finding> = (0..40).flat_map(|_| stage.second()).collect();
+    let kinds: BTreeSet<&str> = found.iter().map(|finding| finding.finding.label()).collect();
+    assert_eq!(kinds, BTreeSet::from(["compute_straggler"]));
 }
 
 /// Most stops fall into collectives, where nobody's own time tells of them.
