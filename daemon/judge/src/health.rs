@@ -36,7 +36,7 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
         return health;
     }
     let mut parts = Vec::new();
-    let (mut level, words) = of_incidents(open, now);
+    let (mut level, words) = of_incidents(open, live.len() > 1, now);
     parts.extend(words);
     health.advice = worst(open).map(|incident| incident.advice.clone()).filter(|advice| !advice.is_empty());
     // What no incident tells of yet.
@@ -155,8 +155,8 @@ fn level_of(condition: Condition) -> HealthLevel {
     }
 }
 
-/// The worst incident in its own words, and how many more there are.
-fn of_incidents(open: &[Incident], now: Timestamp) -> (HealthLevel, Option<String>) {
+/// The worst incident in its own words, and how many more there are. `of_several`: jobs run, so that it has to be said of which it tells.
+fn of_incidents(open: &[Incident], of_several: bool, now: Timestamp) -> (HealthLevel, Option<String>) {
     let Some(worst) = worst(open) else { return (HealthLevel::Ok, None) };
     let level = match worst.severity {
         Severity::Critical => HealthLevel::Critical,
@@ -164,6 +164,9 @@ fn of_incidents(open: &[Incident], now: Timestamp) -> (HealthLevel, Option<Strin
         Severity::Info => HealthLevel::Ok,
     };
     let mut words = trimmed(&worst.sentence).to_owned();
+    if of_several && !worst.job.is_empty() && !words.contains(&worst.job) {
+        words = format!("{}: {words}", worst.job);
+    }
     if let Some(acknowledged) = &worst.acknowledged {
         words += &format!(" ({} looks after it)", acknowledged.by);
     }

@@ -87,6 +87,20 @@ fn the_worst_incident_comes_first_in_its_own_words() {
 }
 
 #[test]
+fn of_several_jobs_it_is_said_which_one_an_incident_is_of() {
+    let jobs = [job("train", JobState::Running, 0), job("tune", JobState::Running, 0)];
+    let hosts = [host("node-1", 0), host("node-2", 1)];
+    let slow = incident("a", "node-2", Severity::Warning, "Rank 5 (node-2) is slow.");
+    let said = "train: Rank 5 (node-2) is slow";
+    check(&jobs, &hosts, std::slice::from_ref(&slow), HealthLevel::Warning, said);
+    check(&jobs[..1], &hosts, std::slice::from_ref(&slow), HealthLevel::Warning, "Rank 5 (node-2) is slow");
+    let named = Incident { sentence: "Collectives of train take 99 ms.".to_owned(), ..slow.clone() };
+    check(&jobs, &hosts, &[named], HealthLevel::Warning, "Collectives of train take 99 ms");
+    let of_a_host = Incident { job: String::new(), ..slow };
+    check(&jobs, &hosts, &[of_a_host], HealthLevel::Warning, "Rank 5 (node-2) is slow");
+}
+
+#[test]
 fn what_no_incident_tells_of_is_said_too() {
     let hosts = [host("node-1", 0), host("node-2", 0)];
     check(
