@@ -14,7 +14,7 @@ pub struct Account<'m> {
     pub process: &'m Process,
     /// Ranks of one number do the same work.
     pub class: usize,
-    /// How long a step took.
+    /// How long a step took over the time that all of this is about.
     pub step: Duration,
     /// Whether a step is known; else each operation counts as one.
     pub has_steps: bool,
@@ -47,7 +47,7 @@ pub fn accounts<'m>(model: &'m Model, job: &'m Job, now: Timestamp) -> Accounts<
         accounts.extend(ranks.into_iter().map(|rank| Account {
             process: rank.process,
             class,
-            step: rank.measured.step,
+            step: rank.measured.of_late(rank.measured.parts.len()).0,
             has_steps: rank.measured.has_steps,
             own: rank.measured.own,
             usual,
