@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { integer, plural } from "../pure/format";
 import { callWords, seconds, type JobTimeline } from "../pure/job-timeline";
-import { busiest, latenessMap, waterfall, worstWords, type Fall, type LatenessMap } from "../pure/lateness";
+import { firstToSee, latenessMap, waterfall, worstWords, type Fall, type LatenessMap } from "../pure/lateness";
 import { heightPx, namedRows, rowPx } from "../pure/timeline-view";
 import * as store from "../state/store";
 import { isDark } from "../state/theme";
@@ -16,7 +16,7 @@ const SHADES = 6;
 
 /** Ranks by calls: who is late to which. A click on a call tells of it rank by rank. */
 export function LatenessPanel({ of, onPick }: { of: JobTimeline; onPick: (at: number) => void }) {
-  const comm = useSignal(busiest(of));
+  const comm = useSignal(firstToSee(of));
   const shown = comm.value < of.communicators.length ? comm.value : 0;
   const map = useMemo(() => latenessMap(of, shown), [of, shown]);
   const words = worstWords(of, map, store.shortHost);

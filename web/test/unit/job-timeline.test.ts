@@ -3,7 +3,7 @@ import type { Timeline } from "../../src/api";
 import { chain, clockWords, emptyWords, firstFrom, heldWords, hit, load, operationWords, ownBefore, partsOf, MAX_ROWS, NO_CALL, type JobTimeline } from "../../src/pure/job-timeline";
 import { axis, heightPx, moved, namedRows, rowPx, scaled } from "../../src/pure/timeline-view";
 import { NOW } from "./fixture";
-import { busiest, latenessMap, waterfall, worstWords } from "../../src/pure/lateness";
+import { firstToSee, latenessMap, waterfall, worstWords } from "../../src/pure/lateness";
 import { coloursOf, drawsShapes, pyramid, raster, type Pyramid, type View } from "../../src/pure/timeline-raster";
 
 /** Rank, communicator, call, called, last called, completed; milliseconds. */
@@ -150,7 +150,7 @@ test("who is late to most calls stands out of the map, and one call is told rank
   const rows: Row[] = [];
   for (let call = 0; call < 50; call += 1) for (let rank = 0; rank < 4; rank += 1) rows.push([rank, 0, call, call * 10 + (rank === 2 ? 4 : 0), call * 10 + 4, call * 10 + 6]);
   const of = load(answer(rows));
-  const map = latenessMap(of, busiest(of));
+  const map = latenessMap(of, firstToSee(of));
   expect(map.calls).toHaveLength(50);
   expect(map.worst).toEqual({ row: 2, meanUs: 4000 });
   expect(map.late[2 * 50 + 7]).toBe(4000);
@@ -183,10 +183,18 @@ test("who is late the most is named only where that is more than the clocks may 
     return worstWords(of, latenessMap(of, 0), (host) => host);
   };
   expect(words(4, 0.001)).toBe("Rank 2 on host-1 is late the most: 4.0 ms behind the others on average.");
-  expect(words(4, 0.005)).toBe("Nobody is late by more than the clocks may be wrong (5.0 ms).");
+  expect(words(4, 0.005)).toBe("On average nobody is late by more than the clocks may be wrong (5.0 ms).");
   expect(words(0.05, 0)).toBe("Nobody is late by more than 1 % of the time.");
   expect(words(0.05, 0, 16)).toMatch(/^Rank 2 /);
   expect(words(0, 0)).toBe("Nobody is late.");
+});
+
+test("the communicator in which somebody is late is the one to look at first, and not the one with the most calls", () => {
+  const rows: Row[] = [];
+  for (let call = 0; call < 50; call += 1) for (let rank = 0; rank < 4; rank += 1) rows.push([rank, 0, call, call * 20, call * 20, call * 20 + 1]);
+  for (let call = 0; call < 25; call += 1) for (const rank of [2, 3]) rows.push([rank, 1, call, call * 20 + (rank === 3 ? 8 : 0), call * 20 + 8, call * 20 + 9]);
+  expect(firstToSee(load(answer(rows)))).toBe(1);
+  expect(firstToSee(load(answer(rows.slice(0, 200))))).toBe(0);
 });
 
 test("ranks of one host have one clock, so that its error says nothing of who is late among them", () => {
