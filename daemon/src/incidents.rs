@@ -180,8 +180,9 @@ fn line(incident: &Incident, now: Timestamp) -> String {
         n => format!(", came back {n} times"),
     };
     let said = said(incident, now).map(|said| format!(", {said}")).unwrap_or_default();
+    let job = if incident.job.is_empty() { String::new() } else { format!(", job {}", incident.job) };
     format!(
-        "{}  {}, {time}{back}{}{said}\n    {}\n",
+        "{}  {}{job}, {time}{back}{}{said}\n    {}\n",
         incident.id,
         incident.severity.label(),
         victims(incident),
@@ -257,7 +258,7 @@ mod tests {
         let text = whole(&IncidentDetail { incident: one, members: Vec::new() }, NOW);
         assert_eq!(
             text,
-            "a1  critical, for 14 min, 7 ranks waiting, ann looks after it\n    Rank 5 on node-2 has not called #7.\n\
+            "a1  critical, job train, for 14 min, 7 ranks waiting, ann looks after it\n    Rank 5 on node-2 has not called #7.\n\
              \nWhat to do\n  Look at its NICs.\n\
              \nCulprits\n  rank 5 on node-2: stopped (SIGSTOP)\n\
              \nWhat was known when\n  12:00:00Z  Found: it\n\

@@ -188,7 +188,7 @@ async fn incidents_are_listed_and_spoken_of_in_the_terminal() {
     }
     let (code, stdout, _) = run(&["incidents"]);
     assert!(
-        code == Some(0) && stdout.contains("critical, for") && stdout.contains("node-b found 2"),
+        code == Some(0) && stdout.contains("critical, job train, for") && stdout.contains("node-b found 2"),
         "{stdout}"
     );
     let id = stdout.split_whitespace().next().unwrap();
