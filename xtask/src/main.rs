@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod chaos;
+mod clock;
 mod collective;
 mod dashboards;
 mod example;

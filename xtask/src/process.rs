@@ -5,8 +5,14 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::clock::Stopwatch;
+
+/// From here on a command is named with its time, so that a reader of the log sees where the time of a test run goes.
+const WORTH_SAYING: Duration = Duration::from_secs(5);
 
 /// Root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -24,11 +30,15 @@ pub(crate) fn say(words: &str) {
     eprintln!("xtask: {words}");
 }
 
-/// Runs a command in the repository's root and fails if it fails.
+/// Runs a command in the repository's root, says how long a long one took, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let words = format!("{command:?}");
     say(&words);
+    let clock = Stopwatch::start();
     let status = command.status().with_context(|| format!("cannot start {words}"))?;
+    if clock.elapsed() >= WORTH_SAYING {
+        say(&format!("{} s: {words}", clock.elapsed().as_secs()));
+    }
     if !status.success() {
         bail!("{words} ended with {status}");
     }

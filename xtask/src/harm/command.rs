@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::rig::clock::Stopwatch;
+use crate::clock::Stopwatch;
 
 /// What became of a program.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use super::case::{Place, Program};
 use super::command;
 use super::stage::{Sanitizer, Stage};
 use crate::process::say;
-use crate::rig::clock::Stopwatch;
+use crate::clock::Stopwatch;
 
 /// Which schedules.
 #[derive(Clone, Debug, clap::Args)]

@@ -15,7 +15,7 @@ use super::case::{CASE, Case, Place, Program, Verdict};
 use super::command::{self, Ended};
 use super::facts;
 use super::stage::Stage;
-use crate::rig::clock::{Stopwatch, eventually};
+use crate::clock::{Stopwatch, eventually};
 
 /// A rank is killed while its child lives: the lock of its segment must be free, as the agent looks at it.
 pub(super) fn orphan(stage: &Stage) -> Result<Verdict> {

@@ -15,7 +15,7 @@ use super::binary;
 use super::target::Target;
 use crate::http;
 use crate::process::say;
-use crate::rig::clock::eventually;
+use crate::clock::eventually;
 
 /// Has a job watched by a program and the libraries inside it.
 pub(super) fn smoke(target: Target, program: &Path) -> Result<()> {

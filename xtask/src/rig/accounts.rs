@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::clock::eventually;
+use crate::clock::eventually;
 use super::job::Job;
 
 /// Bytes from one rank to another.

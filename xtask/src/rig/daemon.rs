@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::clock::eventually;
+use crate::clock::eventually;
 use super::network::{self, Network, host_name};
 use crate::http;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::accounts::Flows;
-use super::clock::eventually;
+use crate::clock::eventually;
 
 /// What all connections of a job have carried, by shared memory and by TCP, without headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! last process in them: nothing is left behind, whatever ended the run.
 
 mod accounts;
-pub(crate) mod clock;
 mod confine;
 mod daemon;
 mod engine;

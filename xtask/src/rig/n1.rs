@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::accounts::{Flows, Kernel};
-use super::clock::eventually;
+use crate::clock::eventually;
 use super::engine::Engine;
 use super::formulas::{ELEMENT_BYTES, Primitive, Rings};
 use super::hops::hops;

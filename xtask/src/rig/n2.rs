@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::clock::eventually;
+use crate::clock::eventually;
 use super::daemon::PATIENCE;
 use super::formulas::ELEMENT_BYTES;
 use super::job::{Job, Spec};

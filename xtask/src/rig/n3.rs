@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::clock::Stopwatch;
+use crate::clock::Stopwatch;
 use super::job::{Job, Spec};
 use super::network::{NICS, host_name, nic};
 use super::report::Report;

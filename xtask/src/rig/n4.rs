@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::clock::{Stopwatch, eventually};
+use crate::clock::{Stopwatch, eventually};
 use super::job::{Job, Spec};
 use super::network::host_name;
 use super::report::Report;

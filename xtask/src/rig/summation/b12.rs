@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::super::clock::Stopwatch;
+use crate::clock::Stopwatch;
 use super::super::report::{Limit, Report};
 use super::group::{Ground, Plan};
 use super::theory::{Shape, median};

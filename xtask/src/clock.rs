@@ -1,4 +1,4 @@
-//! The rig's clock: monotonic, for durations alone.
+//! The chores' clock: monotonic, for durations alone.
 
 #![expect(clippy::disallowed_methods, reason = "the clock module")]
 
