@@ -12,7 +12,7 @@ use ringscope_judge::health;
 
 use super::headline::{SMALL_LINES, headline};
 use super::map::{self, Grid};
-use super::parts::{Palette, finding_line, line_style, pane, window};
+use super::parts::{Palette, finding_line, line_style, n_wrapped, pane, window};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
 
@@ -141,20 +141,30 @@ fn hosts(frame: &mut Frame<'_>, state: &mut State, palette: Palette, area: Rect)
     state.map_columns = columns;
 }
 
+/// Where few fire, each has as many lines as leave room for all of them.
 fn findings(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {
     let shown = state.findings();
     let block = pane(state, Pane::Findings, format!("Firing findings {}", shown.len()), palette);
-    let (first, chosen) = window(state, Pane::Findings, block.inner(area).height);
-    let lines: Vec<Line<'_>> = shown
-        .iter()
-        .enumerate()
-        .skip(first)
-        .take(usize::from(area.height))
-        .map(|(place, finding)| finding_line(*finding, now, palette, chosen == Some(place)))
-        .collect();
-    let none = Line::from(Span::styled("none", palette.dim()));
-    let lines = if lines.is_empty() { vec![none] } else { lines };
-    frame.render_widget(Paragraph::new(lines).block(block), area);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    if shown.is_empty() {
+        let none = Line::from(Span::styled("none", palette.dim()));
+        return frame.render_widget(Paragraph::new(none), inner);
+    }
+    let most = (inner.height / u16::try_from(shown.len()).unwrap_or(u16::MAX)).max(1);
+    let (first, chosen) = window(state, Pane::Findings, inner.height);
+    let mut rest = inner;
+    for (place, finding) in shown.iter().enumerate().skip(first) {
+        let line = finding_line(*finding, now, palette, chosen == Some(place));
+        let height = n_wrapped(&line, inner.width).min(most).min(rest.height);
+        if height == 0 {
+            break;
+        }
+        let text = Paragraph::new(line);
+        let text = if height > 1 { text.wrap(Wrap { trim: true }) } else { text };
+        frame.render_widget(text, Rect { height, ..rest });
+        rest = Rect { y: rest.y + height, height: rest.height - height, ..rest };
+    }
 }
 
 fn footer(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palette, area: Rect) {

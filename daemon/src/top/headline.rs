@@ -7,7 +7,7 @@ use ringscope_api::HealthLevel as Level;
 use ringscope_api::clock::Timestamp;
 use ringscope_judge::health;
 
-use super::parts::{Lines, Palette};
+use super::parts::{Lines, Palette, n_wrapped};
 use super::state::State;
 
 /// The sentence, with the advice where that leaves room for all panes; and how many lines of the screen they take.
@@ -47,49 +47,7 @@ pub(super) fn headline(
     (lines, n_lines.max(LINES_MIN))
 }
 
-/// Lines that it takes, broken between words, and within words that are longer than a line.
-fn n_wrapped(line: &Line<'_>, width: u16) -> u16 {
-    let width = usize::from(width.max(1));
-    let (mut lines, mut used) = (1_usize, 0_usize);
-    for word in line.to_string().split_whitespace() {
-        let length = word.chars().count();
-        if used == 0 {
-            used = length;
-        } else if used + 1 + length <= width {
-            used += 1 + length;
-        } else {
-            lines += 1;
-            used = length;
-        }
-        while used > width {
-            lines += 1;
-            used -= width;
-        }
-    }
-    u16::try_from(lines).unwrap_or(u16::MAX)
-}
-
 /// Below so many lines of the screen, only the pane that is moved in is shown.
 pub(super) const SMALL_LINES: u16 = 16;
 /// Lines that are kept free, so that the panes do not jump with each sentence.
 const LINES_MIN: u16 = 2;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_between_words_and_within_those_that_are_too_long() {
-        for (text, width, expected) in [
-            ("", 10, 1),
-            ("one two", 7, 1),
-            ("one two", 6, 2),
-            ("one two six", 7, 2),
-            ("incommensurable", 10, 2),
-            ("an incommensurable", 10, 3),
-            ("a b", 0, 2),
-        ] {
-            assert_eq!(n_wrapped(&Line::from(text), width), expected, "{text:?} at {width}");
-        }
-    }
-}

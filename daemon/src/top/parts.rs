@@ -92,6 +92,28 @@ pub(super) fn finding_line<'a>(
     line.style(line_style(chosen, Style::new()))
 }
 
+/// Lines that it takes, broken between words, and within words that are longer than a line.
+pub(super) fn n_wrapped(line: &Line<'_>, width: u16) -> u16 {
+    let width = usize::from(width.max(1));
+    let (mut lines, mut used) = (1_usize, 0_usize);
+    for word in line.to_string().split_whitespace() {
+        let length = word.chars().count();
+        if used == 0 {
+            used = length;
+        } else if used + 1 + length <= width {
+            used += 1 + length;
+        } else {
+            lines += 1;
+            used = length;
+        }
+        while used > width {
+            lines += 1;
+            used -= width;
+        }
+    }
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
 /// Findings with what to do about the worst.
 pub(super) fn findings<'a>(
     lines: &mut Lines<'a>,
@@ -133,3 +155,23 @@ pub(super) fn title(text: String) -> Line<'static> {
 
 /// Findings of what is open; the page has them all.
 const FINDINGS_SHOWN: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_within_those_that_are_too_long() {
+        for (text, width, expected) in [
+            ("", 10, 1),
+            ("one two", 7, 1),
+            ("one two", 6, 2),
+            ("one two six", 7, 2),
+            ("incommensurable", 10, 2),
+            ("an incommensurable", 10, 3),
+            ("a b", 0, 2),
+        ] {
+            assert_eq!(n_wrapped(&Line::from(text), width), expected, "{text:?} at {width}");
+        }
+    }
+}

@@ -117,6 +117,21 @@ fn the_first_line_says_who_is_degraded_and_since_when() {
     assert!(empty.contains("No job yet.") && empty.contains("none"), "{empty}");
 }
 
+/// A sentence begins with who it is, whose host may have a long name.
+#[test]
+fn few_findings_are_shown_whole() {
+    let mut few = cluster(4, &[1]);
+    few.snapshot.findings[0].message = format!(
+        "Rank 5 ({}, pid 4711) takes 60 ms of its own, outside of collectives, in each step, the others 40 ms",
+        "dgx-a100-0123.rack-17.cluster.example.com"
+    );
+    let text = screen(&mut few, 80, 24);
+    assert!(text.contains("the others 40 ms"), "{text}");
+    let mut many = cluster(20, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let text = screen(&mut many, 80, 24);
+    assert!(text.contains("node-1 found 2") && text.contains("node-2 found 2"), "{text}");
+}
+
 #[test]
 fn few_hosts_have_names_and_a_thousand_have_a_cell_each() {
     let text = screen(&mut cluster(12, &[3]), 80, 24);
