@@ -13,7 +13,9 @@ use super::agents::Stamp;
 pub struct Pace {
     stamp: Stamp,
     points: VecDeque<Point>,
-    /// Before these, further apart.
+    /// The first of all, as near to each other as the points are, from which they have gone on.
+    first: Vec<Point>,
+    /// Between those and these, further apart.
     old: VecDeque<Point>,
     long_steps: VecDeque<LongStep>,
     operations_per_step: u32,
@@ -55,7 +57,13 @@ impl Pace {
         self.points.iter()
     }
 
-    /// The oldest that is known, some minutes before the first point.
+    /// The first that were told, oldest first; they stay as they are, however long ago that was.
+    pub fn first_points(&self) -> impl Iterator<Item = &Point> {
+        // While nothing was left out yet, all of them are there.
+        self.first.iter().chain(self.points.iter().take(MAX_FIRST.saturating_sub(self.first.len())))
+    }
+
+    /// The oldest of the last minutes, some of them before the first point.
     #[must_use]
     pub fn oldest(&self) -> Option<&Point> {
         self.old.front().or(self.points.front())
@@ -159,10 +167,14 @@ impl Pace {
             self.points.pop_back();
         }
         self.points.push_back(point);
-        if self.points.len() > MAX_POINTS
-            && let Some(left) = self.points.pop_front()
-            && self.old.back().is_none_or(|old| left.covered.saturating_sub(old.covered) >= OLD_APART)
-        {
+        if self.points.len() <= MAX_POINTS {
+            return;
+        }
+        let Some(left) = self.points.pop_front() else { return };
+        if self.first.len() < MAX_FIRST {
+            self.first.push(left);
+        }
+        if self.old.back().is_none_or(|old| left.covered.saturating_sub(old.covered) >= OLD_APART) {
             self.old.push_back(left);
             if self.old.len() > MAX_OLD {
                 self.old.pop_front();
@@ -172,6 +184,7 @@ impl Pace {
 
     fn forget(&mut self) {
         self.points.clear();
+        self.first.clear();
         self.old.clear();
         self.long_steps.clear();
     }
@@ -189,6 +202,8 @@ impl Pace {
 
 /// Points of one process: half a minute of steps shorter than half a second.
 const MAX_POINTS: usize = 32;
+/// The first of all: some seconds, of steps shorter than half a second.
+const MAX_FIRST: usize = 8;
 /// Older ones, ten minutes of them, so far apart.
 const MAX_OLD: usize = 16;
 const OLD_APART: Duration = Duration::from_secs(40);

@@ -13,11 +13,13 @@ use super::habit::{Habit, share};
 pub(super) struct Measured {
     /// Its own time as a share of all, without what long steps took longer: from 0 to 1.
     pub(super) own: f64,
-    /// The same over the time before the window, as far back as is known. `None`: that is too short to say.
+    /// The same over the time before the window, some minutes of it. `None`: that is too short to say.
     pub(super) earlier: Option<f64>,
+    /// The same over the first seconds that are known, after the job's first steps. `None`: as above.
+    pub(super) at_first: Option<f64>,
     /// How long a step took then.
     pub(super) earlier_step: Option<Duration>,
-    /// Operations since the oldest moment that is known.
+    /// Operations since the first moment that is known.
     pub(super) n_known: u64,
     /// The window part by part, oldest first, long steps included.
     pub(super) parts: Vec<Part>,
@@ -50,7 +52,7 @@ pub(super) struct Part {
     pub(super) own: f64,
     /// Operations per second.
     pub(super) operations: f64,
-    /// Operations from the oldest moment that is known until it began.
+    /// Operations from the first moment that is known until it began.
     pub(super) n_before: u64,
 }
 
@@ -76,21 +78,25 @@ impl Measured {
             return None;
         }
         let oldest_known = pace.oldest().unwrap_or(oldest);
+        let first_known = pace.first_points().next().unwrap_or(oldest);
         let first_steps = FIRST_STEPS.saturating_mul(per_step);
         let is_later =
-            |point: &&Point| point.operations >= oldest_known.operations.saturating_add(first_steps);
-        let from = pace.all_points().find(is_later).unwrap_or(first);
-        let before = covered(from, first);
-        let is_enough = before >= SHORTEST_BEFORE && steps(from, first) >= FEWEST_BEFORE;
+            |point: &&Point| point.operations >= first_known.operations.saturating_add(first_steps);
         let longer = |numbers: Range<u64>| {
             let long = pace.long_steps().filter(|step| numbers.contains(&step.operation));
             long.map(|step| step.longer).sum::<Duration>()
         };
-        let longer_before = longer(from.operations..first.operations);
-        let own_before = first.own.saturating_sub(from.own).saturating_sub(longer_before);
-        let earlier = is_enough.then(|| share(own_before, before));
-        let earlier_step = is_enough.then(|| before.as_secs_f64() / steps(from, first));
+        let own_between = |from: &Point, to: &Point| {
+            let is_enough = covered(from, to) >= SHORTEST_BEFORE && steps(from, to) >= FEWEST_BEFORE;
+            let own = to.own.saturating_sub(from.own).saturating_sub(longer(from.operations..to.operations));
+            is_enough.then(|| share(own, covered(from, to)))
+        };
+        let from = pace.all_points().find(is_later).unwrap_or(first);
+        let earlier = own_between(from, first);
+        let earlier_step = earlier.map(|_| covered(from, first).as_secs_f64() / steps(from, first));
         let earlier_step = earlier_step.and_then(|step| Duration::try_from_secs_f64(step).ok());
+        let at_first = || pace.first_points().filter(is_later).filter(|point| point.covered <= first.covered);
+        let at_first = at_first().next().zip(at_first().last()).and_then(|(from, to)| own_between(from, to));
         let in_long = longer(first.operations..u64::MAX).min(span);
         let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
         // Less than half a step may be a time without collectives, or one pause that goes on: no step took so long so far.
@@ -102,7 +108,7 @@ impl Measured {
             {
                 Some(Part {
                     at: from.at,
-                    n_before: from.operations.saturating_sub(oldest_known.operations),
+                    n_before: from.operations.saturating_sub(first_known.operations),
                     own: share(to.own.saturating_sub(from.own), covered(from, to)),
                     operations: real(to.operations.saturating_sub(from.operations))
                         / covered(from, to).as_secs_f64(),
@@ -114,7 +120,8 @@ impl Measured {
             own: share(own, span),
             earlier,
             earlier_step,
-            n_known: newest.operations.saturating_sub(oldest_known.operations),
+            at_first,
+            n_known: newest.operations.saturating_sub(first_known.operations),
             parts: parts.collect(),
             spread: pace.spread(),
             habits: [oldest, oldest_known].map(|from| Habit::of(pace, from, newest, per_step)),

@@ -82,9 +82,10 @@ impl<'m> Usual<'m> {
     }
 }
 
-/// Since when, of a rank that takes `excess` longer now, as a share of the time; `before` is by how much it did earlier.
-pub(super) fn since(rank: &Rank<'_>, excess: f64, before: Option<f64>) -> Since {
-    if before.is_some_and(|before| before < excess / 3.0) {
+/// Since when, of a rank that takes `excess` longer now, as a share of the time; `before` is by how much it did earlier, as far as is
+/// known: of late, and in its first seconds.
+pub(super) fn since(rank: &Rank<'_>, excess: f64, before: [Option<f64>; 2]) -> Since {
+    if before.into_iter().flatten().any(|before| before < excess / 3.0) {
         return Since::Later;
     }
     let measured = &rank.measured;

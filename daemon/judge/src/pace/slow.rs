@@ -96,8 +96,9 @@ struct Class<'c, 'm> {
     own_with_longer: [f64; 2],
     /// Standard deviation of the own time of a step, in seconds.
     spread_s: f64,
-    /// Own time as a share, before the window.
+    /// Own time as a share, before the window, and in the first seconds.
     earlier: f64,
+    at_first: f64,
     bytes: f64,
     operations: f64,
     /// Bytes and operations of a step. `None`: of some of them no step is known.
@@ -191,6 +192,7 @@ impl<'c, 'm> Class<'c, 'm> {
             ],
             spread_s: quantile(all(|rank| rank.measured.spread.as_secs_f64()), 50),
             earlier: quantile(ranks.iter().filter_map(|rank| rank.measured.earlier).collect(), 25),
+            at_first: quantile(ranks.iter().filter_map(|rank| rank.measured.at_first).collect(), 25),
             bytes: quantile(all(|rank| rank.measured.bytes), 50),
             operations: quantile(all(|rank| rank.measured.operations), 50),
             by_host,
@@ -278,6 +280,7 @@ impl<'c, 'm> Class<'c, 'm> {
         let (before, step_before) = self.before(rank, n_parts);
         let before = rank.measured.earlier.map(|own| own - self.earlier).or(before);
         let step_before = step_before.or(rank.measured.earlier_step);
+        let at_first = rank.measured.at_first.map(|own| own - self.at_first);
         let is_chance = excess * step.as_secs_f64() < chance_s;
         let share = if is_chance { 0.0 } else { (excess - self.by_chance(step)).clamp(0.0, 1.0) };
         let more_work = self.more_work(rank);
@@ -289,7 +292,7 @@ impl<'c, 'm> Class<'c, 'm> {
             share,
             own: (of(step, usual + excess), of(step, usual)),
             began: rank.measured.of_late(n_parts).1,
-            since: roles::since(rank, excess, before),
+            since: roles::since(rank, excess, [before, at_first]),
             role: self.role(rank),
             step,
             step_before,

@@ -97,3 +97,15 @@ fn how_it_was_before_is_known_of_a_job_that_became_slow_soon_after_it_began() {
     assert!((own - 0.8).abs() < 0.05, "{own}");
     assert!(step.abs_diff(Duration::from_millis(50)) < Duration::from_millis(8), "{step:?}");
 }
+
+/// It is said of the job's first steps only where they were seen to be so, however long ago they are.
+#[test]
+fn who_became_slow_soon_after_the_first_steps_was_not_so_from_the_start() {
+    let is_slow = |step| (150..6_000).contains(&step) || step >= 6_400;
+    let mut stage = Stage::new(&FOUR, move |rank, step| 40 + if rank == 2 && is_slow(step) { 20 } else { 0 });
+    stage.first(40).unwrap();
+    while !stage.second().is_empty() {}
+    let (_, again) = stage.first(60).unwrap();
+    assert_eq!((again.finding, again.rank), (FindingKind::ComputeStraggler, Some(2)));
+    assert!(!again.message.contains("it is so"), "{}", again.message);
+}
