@@ -632,6 +632,8 @@ export type Incident = {
   began_at: string;
   /** Communicator id. Empty: none. */
   comm: string;
+  /** What it costs the job, as its sentence says it: that of its root; where that has none, of its costliest finding. Absent: not known, or it is not about time. */
+  cost?: Cost;
   /** Who is waited for, or differs. Empty: nobody in particular. */
   culprits: (Culprit)[];
   /** Of its root. */

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Culprit, Finding, FindingKind, FindingState, Severity};
+use super::{Cost, Culprit, Finding, FindingKind, FindingState, Severity};
 use crate::clock::Timestamp;
 
 /// Entries of a timeline that are kept.
@@ -46,6 +46,11 @@ pub struct Incident {
     pub culprits: Vec<Culprit>,
     /// Ranks that wait because of it.
     pub n_victims: u32,
+    /// What it costs the job, as its sentence says it: that of its root; where that has none, of its costliest finding. Absent: not
+    /// known, or it is not about time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cost: Option<Cost>,
     /// It was found of files that were imported: it is the past, and nobody is told of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,

@@ -81,6 +81,7 @@ pub fn incident(id: &str, host: &str, severity: Severity, sentence: &str) -> Inc
         comm: String::new(),
         culprits: Vec::new(),
         n_victims: 0,
+        cost: None,
         imported: false,
         began_at: Timestamp(NOW.0 - 840_000_000_000),
         first_seen: Timestamp(NOW.0 - 840_000_000_000),

@@ -245,6 +245,7 @@ fn incident(id: &str, state: FindingState, last_seen: Timestamp) -> Incident {
         comm: "c1".into(),
         culprits: Vec::new(),
         n_victims: 7,
+        cost: None,
         imported: false,
         began_at: Timestamp(last_seen.0 - MINUTE_NS),
         first_seen: last_seen,

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { Detail, Finding, IncidentDetail } from "../api";
 import { otherDetails } from "../pure/calls";
-import { costWords, highestCost } from "../pure/cost";
+import { costWords } from "../pure/cost";
 import { group, kindName } from "../pure/findings";
 import { duration, integer, opening, plural } from "../pure/format";
 import { culpritName, lastedWords, moments } from "../pure/incidents";
@@ -52,7 +52,7 @@ export function IncidentPage({ id }: { id: string }) {
 function Head({ incident: one }: { incident: IncidentDetail }) {
   const nowMs = store.nowMs.value;
   const began = Date.parse(one.began_at);
-  const cost = costWords(highestCost(one.members), one.resolved_at != null).replace(/^costs? /, "");
+  const cost = costWords(one.cost, one.resolved_at != null).replace(/^costs? /, "");
   const lateS = (Date.parse(one.first_seen) - began) / 1000;
   return (
     <PageHead

@@ -18,7 +18,7 @@ export function costWords(cost: Cost | undefined, isOver = false): string {
 /** Of what is lost: to gain less is to gain nothing, as the sentence of the finding says too. */
 const NOTHING_SHARE = 1 / 20;
 
-/** Of what an incident is made of: the finding that costs the most. Costs are not added up: several findings tell of the same lost time per step. */
+/** Of findings that are shown as one: the one that costs the most. Costs are not added up: several findings tell of the same lost time per step. */
 export function highestCost(findings: Pick<Finding, "cost">[]): Cost | undefined {
   return findings.flatMap(({ cost }) => cost ?? []).reduce<Cost | undefined>((most, one) => (most === undefined || one.rank_hours > most.rank_hours ? one : most), undefined);
 }

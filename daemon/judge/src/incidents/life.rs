@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{capital, duration, list};
 use ringscope_api::{
-    Culprit, Detail, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX,
+    Cost, Culprit, Detail, Finding, FindingState, Incident, IncidentEvent, Severity, TIMELINE_MAX,
 };
 
 use super::group::{Group, began};
@@ -43,6 +43,7 @@ impl Place {
             comm: String::new(),
             culprits: Vec::new(),
             n_victims: 0,
+            cost: None,
             imported: root.imported,
             began_at,
             first_seen,
@@ -106,7 +107,7 @@ impl Place {
         }
     }
 
-    /// Makes it what the group says. Returns whether anything but `last_seen` changed.
+    /// Makes it what the group says. Returns whether anything changed but `last_seen`, and what it has cost so far, which grows always.
     pub(super) fn update(&mut self, group: &Group<'_>, now: Timestamp) -> bool {
         let before = self.incident.clone();
         let root = group.root();
@@ -122,11 +123,12 @@ impl Place {
         incident.culprits = culprits(root);
         incident.imported = root.imported;
         incident.n_victims = group.members.iter().map(|finding| finding.n_victims).max().unwrap_or(0);
+        incident.cost = cost(group);
         incident.began_at =
             group.members.iter().map(|finding| began(finding)).min().unwrap_or(now).min(incident.began_at);
         incident.last_seen = incident.last_seen.max(now);
-        let last_seen = incident.last_seen;
-        std::mem::take(&mut self.is_news) || Incident { last_seen, ..before } != *incident
+        let (last_seen, cost) = (incident.last_seen, incident.cost);
+        std::mem::take(&mut self.is_news) || Incident { last_seen, cost, ..before } != *incident
     }
 
     /// It, to be told of.
@@ -275,6 +277,13 @@ pub(super) fn note(incident: &mut Incident, at: Timestamp, text: String) {
     }
     let place = timeline.partition_point(|event| event.at <= at);
     timeline.insert(place, IncidentEvent { at, text });
+}
+
+/// What it costs: several findings tell of the same lost time, so they are not added up.
+fn cost(group: &Group<'_>) -> Option<Cost> {
+    let costs = || group.members.iter().filter_map(|finding| finding.cost);
+    let costliest = || costs().max_by(|one, other| one.rank_hours.total_cmp(&other.rank_hours));
+    group.root().cost.or_else(costliest)
 }
 
 /// The job that it is about: that of the root, else the only one of all its findings.

@@ -1,4 +1,4 @@
-use ringscope_api::{Culprit, Detail, FindingKind as Kind, Severity};
+use ringscope_api::{Cost, Culprit, Detail, FindingKind as Kind, Severity};
 use ringscope_samples::objects;
 
 use super::*;
@@ -109,6 +109,27 @@ fn the_consequences_of_one_cause_are_one_incident() {
     // What the kernel said, and whom it hit.
     let xid = finding("xid", Kind::KernelFault, "b", 2);
     check(&[accuses("one", Kind::RankDead, "c1", ("b", 7, 5), 4), xid], &[&["xid", "one"]]);
+}
+
+#[test]
+fn an_incident_costs_what_its_sentence_says() {
+    let costs = |finding: Finding, percent: f64, rank_hours: f64| {
+        let cost = Cost { percent, rank_hours, ..Cost::default() };
+        Finding { cost: Some(cost), ..finding }
+    };
+    let root = accuses("root", Kind::ComputeStraggler, "c1", ("b", 7, 5), 3);
+    let follows = |finding: Finding| Finding { incident: "root".into(), ..finding };
+    let slower = follows(costs(info(finding("slower", Kind::Slowdown, "", 4)), 24.0, 2.0));
+    let least = follows(costs(info(finding("least", Kind::TooSmall, "", 4)), 30.0, 1.0));
+    let percent = |findings: &[Finding]| {
+        let mut world = World::default();
+        world.fire(findings, 10);
+        let costs = world.incidents.open().map(|one| one.cost.map(|cost| cost.percent));
+        costs.collect::<Vec<_>>()
+    };
+    assert_eq!(percent(&[costs(root.clone(), 12.0, 1.0), slower.clone()]), [Some(12.0)]);
+    assert_eq!(percent(&[root.clone(), slower, least]), [Some(24.0)], "the root does not say");
+    assert_eq!(percent(&[root]), [None]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { Incident, Job } from "../../api";
-import { costWords, highestCost } from "../../pure/cost";
+import { costWords } from "../../pure/cost";
 import { kindName } from "../../pure/findings";
 import { integer, opening, plural } from "../../pure/format";
 import { brief, isSilenced, telling, timeWords, victimWords } from "../../pure/incidents";
@@ -82,7 +82,7 @@ export function IncidentList({ items, advice = false }: { items: Incident[]; adv
 function IncidentLine({ one, advice }: { one: Incident; advice: boolean }) {
   const nowMs = store.nowMs.value;
   const victims = victimWords(one);
-  const cost = costWords(highestCost(store.firing.value.items.filter(({ id }) => one.findings.includes(id))));
+  const cost = costWords(one.cost, one.state === "resolved");
   return (
     <li class={`finding severity-${one.severity} ${one.state}`} data-incident={one.id}>
       <Mark kind={one.severity} label={one.severity} />
