@@ -13,8 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use super::case::{Place, Program};
 use super::command;
 use super::stage::{Sanitizer, Stage};
-use crate::process::say;
 use crate::clock::Stopwatch;
+use crate::process::say;
 
 /// Which schedules.
 #[derive(Clone, Debug, clap::Args)]

@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::binary;
 use super::target::Target;
+use crate::clock::eventually;
 use crate::http;
 use crate::process::say;
-use crate::clock::eventually;
 
 /// Has a job watched by a program and the libraries inside it.
 pub(super) fn smoke(target: Target, program: &Path) -> Result<()> {

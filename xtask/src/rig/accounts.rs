@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::clock::eventually;
 use super::job::Job;
+use crate::clock::eventually;
 
 /// Bytes from one rank to another.
 pub(crate) type Flows = BTreeMap<(usize, usize), u64>;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::clock::eventually;
 use super::network::{self, Network, host_name};
+use crate::clock::eventually;
 use crate::http;
 
 /// The daemon and the agents; killed when dropped.

@@ -9,7 +9,6 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::accounts::{Flows, Kernel};
-use crate::clock::eventually;
 use super::engine::Engine;
 use super::formulas::{ELEMENT_BYTES, Primitive, Rings};
 use super::hops::hops;
@@ -17,6 +16,7 @@ use super::job::{Job, Spec};
 use super::network::WIRE_PER_PAYLOAD;
 use super::report::Report;
 use super::stage::Stage;
+use crate::clock::eventually;
 
 /// How much is tried.
 #[derive(Debug)]

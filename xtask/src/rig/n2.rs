@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::clock::eventually;
 use super::daemon::PATIENCE;
 use super::formulas::ELEMENT_BYTES;
 use super::job::{Job, Spec};
 use super::network::{NICS, WIRE_PER_PAYLOAD, host_name, nic};
 use super::report::Report;
 use super::stage::Stage;
+use crate::clock::eventually;
 use crate::process::say;
 
 /// How much is measured.

@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::clock::Stopwatch;
 use super::job::{Job, Spec};
 use super::network::{NICS, host_name, nic};
 use super::report::Report;
 use super::stage::Stage;
+use crate::clock::Stopwatch;
 
 /// Runs it.
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {

@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::clock::{Stopwatch, eventually};
 use super::job::{Job, Spec};
 use super::network::host_name;
 use super::report::Report;
 use super::stage::Stage;
+use crate::clock::{Stopwatch, eventually};
 
 /// Runs it.
 pub(crate) fn run(programs: &Path, keep: bool, report: &mut Report) -> Result<()> {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::clock::Stopwatch;
 use super::super::report::{Limit, Report};
 use super::group::{Ground, Plan};
 use super::theory::{Shape, median};
+use crate::clock::Stopwatch;
 
 /// One death.
 #[derive(Debug)]
