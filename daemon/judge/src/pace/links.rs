@@ -60,9 +60,10 @@ struct Sent {
 }
 
 impl Links {
-    /// The busy ways of a job by communicator, where enough was sent since the last look that gave something.
+    /// The ways of a job by communicator that moved at least [`FEWEST_BYTES`] since they were measured before. All are measured at the
+    /// same looks, so that they can be compared. `None`: none moved so much, or it is too early.
     pub(super) fn look(&mut self, model: &Model, job: &Job, now: Timestamp) -> Option<Vec<Ways>> {
-        if now.since(self.looked) < WINDOW / 2 {
+        if now.since(self.looked) < WINDOW {
             return None;
         }
         self.looked = now;
@@ -97,7 +98,7 @@ impl Links {
                 let way = Way { comm: communicator.id(), from: rank.rank, to: peer };
                 let sent = Sent { at: now, bytes, sending_ns };
                 let before = *self.before.entry(way.clone()).or_insert(sent);
-                if now.since(before.at) < WINDOW {
+                if before.at == now {
                     continue;
                 }
                 self.before.insert(way.clone(), sent);

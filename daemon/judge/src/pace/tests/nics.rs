@@ -160,3 +160,17 @@ fn a_slow_link_ends_with_its_communicator() {
     let (found, _) = all(&mut stage, 20);
     assert!(found.is_empty(), "{found:?}");
 }
+
+/// Agents begin to tell of network steps at different times.
+#[test]
+fn a_slow_link_is_named_also_where_links_are_told_of_two_seconds_apart() {
+    let mut stage = Stage::new(&HOSTS, |_, _| 10);
+    stage.transfer = Box::new(|_| 90);
+    stage.ns_per_byte = Box::new(|rank, s| match (rank, s) {
+        (2.., ..2) => 0,
+        (1, _) => 40,
+        _ => 10,
+    });
+    let (_, kinds) = all(&mut stage, 30);
+    assert!(kinds.contains(&FindingKind::SlowLink), "{kinds:?}");
+}
