@@ -23,7 +23,7 @@ impl Habit {
     /// Of all that happened between two points of an account.
     pub(super) fn of(pace: &Pace, from: &Point, to: &Point, operations_per_step: u64) -> Self {
         let span = to.covered.saturating_sub(from.covered);
-        let known = pace.long_steps().filter(|step| step.operation >= from.operations);
+        let known = pace.long_steps().filter(|step| step.operation > from.operations);
         let mut long: Vec<LongStep> = known.copied().collect();
         // What is long by chance, beside an evaluation or a habit, says nothing of it.
         let least = bulk(&long) / MUCH_SHORTER;

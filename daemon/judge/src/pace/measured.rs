@@ -1,6 +1,5 @@
 //! One process's account of late, as numbers that can be compared with those of its like. Pure.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
@@ -82,24 +81,18 @@ impl Measured {
         let first_steps = FIRST_STEPS.saturating_mul(per_step);
         let is_later =
             |point: &&Point| point.operations >= first_known.operations.saturating_add(first_steps);
-        let longer = |numbers: Range<u64>| {
-            let long = pace.long_steps().filter(|step| numbers.contains(&step.operation));
-            long.map(|step| step.longer).sum::<Duration>()
-        };
-        let own_between = |from: &Point, to: &Point| {
+        let share_before = |from: &Point, to: &Point| {
             let is_enough = covered(from, to) >= SHORTEST_BEFORE && steps(from, to) >= FEWEST_BEFORE;
-            let own = to.own.saturating_sub(from.own).saturating_sub(longer(from.operations..to.operations));
-            is_enough.then(|| share(own, covered(from, to)))
+            is_enough.then(|| share(own_between(pace, from, to), covered(from, to)))
         };
         let from = pace.all_points().find(is_later).unwrap_or(first);
-        let earlier = own_between(from, first);
+        let earlier = share_before(from, first);
         let earlier_step = earlier.map(|_| covered(from, first).as_secs_f64() / steps(from, first));
         let earlier_step = earlier_step.and_then(|step| Duration::try_from_secs_f64(step).ok());
         let at_first = || pace.first_points().filter(is_later).filter(|point| point.covered <= first.covered);
-        let at_first = at_first().next().zip(at_first().last()).and_then(|(from, to)| own_between(from, to));
-        let in_long = longer(first.operations..u64::MAX).min(span);
-        let own = newest.own.saturating_sub(first.own).saturating_sub(in_long);
-        // Less than half a step may be a time without collectives, or one pause that goes on: no step took so long so far.
+        let at_first = at_first().next().zip(at_first().last()).and_then(|(from, to)| share_before(from, to));
+        // A part with fewer operations than half a step is left out: it may be a validation without collectives, or a pause that is not
+        // over, which tells nothing of how long steps are.
         let least = (per_step / 2).max(1);
         let parts = points.get(at..)?.windows(2).filter_map(|pair| match pair {
             [from, to]
@@ -117,7 +110,7 @@ impl Measured {
             _ => None,
         });
         Some(Self {
-            own: share(own, span),
+            own: share(own_between(pace, first, newest), span),
             earlier,
             earlier_step,
             at_first,
@@ -162,6 +155,13 @@ impl Measured {
         let own = parts.iter().map(|part| part.own).sum::<f64>() / real(n as u64);
         Some((own, self.of_late(n).0))
     }
+}
+
+/// Own time between two points, without what long steps took longer.
+fn own_between(pace: &Pace, from: &Point, to: &Point) -> Duration {
+    let long =
+        pace.long_steps().filter(|step| from.operations < step.operation && step.operation <= to.operations);
+    to.own.saturating_sub(from.own).saturating_sub(long.map(|step| step.longer).sum())
 }
 
 /// What is compared: the last seconds ...
