@@ -13,6 +13,10 @@ use super::HostId;
 const AWAITED: Duration = Duration::from_secs(10);
 /// Operations that are waited for at once: four times what ranks tell in that time at the level counters.
 const MAX_OPEN: usize = 96;
+/// Of a communicator over thousands of hosts fewer: so many words of hosts, each some 60 bytes ...
+const MAX_SIDES: usize = 1 << 16;
+/// ... but so many operations all the same.
+const FEWEST_OPEN: usize = 8;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -149,15 +153,17 @@ impl Gathered {
 
     /// Looks at fewer operations where more are told than can be waited for, and at more where few are left.
     fn make_room(&mut self, at_ns: u64) {
-        if self.open.len() >= MAX_OPEN {
+        let n_hosts = self.open.iter().map(|open| open.sides.len()).max().unwrap_or_default();
+        let most = (MAX_SIDES / n_hosts.max(1)).clamp(FEWEST_OPEN, MAX_OPEN);
+        if self.open.len() >= most {
             self.changed_ns = at_ns;
-            while self.open.len() > MAX_OPEN / 2 && self.log2 < 63 {
+            while self.open.len() > most / 2 && self.log2 < 63 {
                 self.log2 += 1;
                 let log2 = self.log2;
                 self.open.retain(|open| open.number.trailing_zeros() >= log2);
             }
         } else if self.log2 > 0
-            && self.open.len() < MAX_OPEN / 8
+            && self.open.len() < most / 8
             && at_ns.saturating_sub(self.changed_ns) > nanos(AWAITED)
         {
             self.log2 -= 1;
