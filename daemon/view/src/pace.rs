@@ -12,10 +12,13 @@ pub fn pace(model: &Model, now: Timestamp, job: &str, limit: usize) -> Option<Jo
     let (_, known) = model.job(job)?;
     let accounts = accounts(model, known, now);
     let ranks: Vec<RankPace> = accounts.ranks.iter().take(limit).filter_map(rank).collect();
-    let n_living = known.processes(model).filter(|process| process.is_living()).count();
+    // A launcher that lives has no communicator: it is no rank.
+    let is_rank = |process: &&Process| process.is_living() && process.has_communicators();
+    let n_living = known.processes(model).filter(is_rank).count();
+    let steps_s = accounts.ranks.iter().map(|account| account.step.as_secs_f64());
     Some(JobPace {
         job: job.to_owned(),
-        step_seconds: ranks.iter().map(|rank| rank.step_seconds).max_by(f64::total_cmp),
+        step_seconds: steps_s.max_by(f64::total_cmp),
         n_ranks: accounts.ranks.len(),
         n_unknown: n_living.saturating_sub(accounts.ranks.len()),
         lacks: lacks(&accounts),

@@ -76,7 +76,7 @@ impl Keeping {
             let in_operations = (1.0 - measured.own - measured.habits[0].longer).max(0.0);
             let its_step_s = measured.of_late(NEWEST_PARTS).0.as_secs_f64();
             step_s = step_s.max(its_step_s);
-            own_s = own_s.max(measured.own * its_step_s);
+            own_s = own_s.max((measured.own + measured.habits[0].longer).min(1.0) * its_step_s);
             shares += in_operations;
             least = least.min(in_operations);
             n += 1.0;

@@ -73,10 +73,12 @@ pub(super) fn slowdown(
         ails.iter().map(|(host, ail)| format!("{} of {host}: {}", ail.nic, ail.words)).collect();
     let because = why.first().map(|why| format!("; {why}")).unwrap_or_default();
     let message = format!(
-        "Collectives of {job} take {} of each {step}, they took {} until {}: {:.0} % of the job's time{because}",
+        "Collectives of {job} take {} of each {step}, they took {} until {}; each {step} takes {} longer, {:.0} % of the job's \
+         time{because}",
         time(slow.takes),
         time(slow.took),
         clock(slow.since),
+        time(slow.takes.saturating_sub(slow.took)),
         slow.share * 100.0
     );
     let first = ails.first();
@@ -281,10 +283,11 @@ fn who(process: &Process) -> String {
 fn culprit(process: &Process, slow: &Slow) -> Option<Culprit> {
     let identity = process.identity()?;
     let seen = process.look().and_then(|look| seen::in_short(look));
+    let step = if slow.has_steps { "step" } else { "call" };
     let doing = slow.device.clone().or(seen).unwrap_or_else(|| match slow.how {
-        How::Steady => "longer outside of collectives in each step".to_owned(),
-        How::Intermittent => "longer outside of collectives in some steps".to_owned(),
-        How::Periodic { steps, .. } => format!("longer outside of collectives every {steps} steps"),
+        How::Steady => format!("longer outside of collectives in each {step}"),
+        How::Intermittent => format!("longer outside of collectives in some {step}s"),
+        How::Periodic { steps, .. } => format!("longer outside of collectives every {steps} {step}s"),
     });
     Some(Culprit {
         host: identity.host.to_string(),
