@@ -10,7 +10,7 @@ use ringscope_model::{Job, Model, Name, real};
 use super::kept::PaceMemory;
 use super::links::Links;
 use super::nics::{Hardware, Known};
-use super::past::{Past, Slowdown, least_own};
+use super::past::{Past, Slowdown};
 use super::scene::Scene;
 use super::shared::{self, Fault, SlowWay, Subject};
 use super::{ways, words};
@@ -88,7 +88,7 @@ impl Collectives {
             }
         }
         self.look_at_links(model, job, &known, now);
-        self.detail.ask(slowdown.is_some(), !self.faults.is_empty(), least_own(scene), now);
+        self.detail.ask(slowdown.is_some(), !self.faults.is_empty(), scene.least_own(), now);
         let found = self.faults.iter().filter(|held| held.looks >= FAULT_LOOKS);
         let found: Vec<(&Fault, Timestamp)> = found.map(|held| (&held.fault, held.first)).collect();
         let is_found = |told: &Fault| found.iter().any(|(fault, _)| fault.is_of_nic(told));

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Cost, FindingKind};
-use ringscope_model::{Job, Model, Name, Process, real};
+use ringscope_model::{CommunicatorId, Job, Model, Name, Process, real};
 
 use self::collectives::Collectives;
 use self::devices::Devices;
@@ -66,6 +66,8 @@ struct Watched {
     collectives: Collectives,
     small: Small,
     keeping: Keeping,
+    /// When it was asked to whom somebody sends, by communicator.
+    asked_peers: BTreeMap<CommunicatorId, Timestamp>,
 }
 
 /// Somebody who was found slow.
@@ -142,7 +144,8 @@ impl Paces {
         self.guard.n_panics()
     }
 
-    /// Totals of the jobs that went on since theirs were taken, now and then: the more jobs, the more seldom.
+    /// Totals of the jobs whose totals grew since they were taken last: each job's at most every ten seconds, and at most ten a second of
+    /// all jobs.
     pub(super) fn take_totals(&mut self, now: Timestamp) -> Vec<(Name, PaceTotals)> {
         let n_jobs = u32::try_from(self.watched.len()).unwrap_or(u32::MAX);
         let every = SAMPLE_EVERY.max(SAMPLES_APART.saturating_mul(n_jobs));
@@ -186,6 +189,7 @@ impl Paces {
             watched.known_since = Some(now);
         }
         watched.keeping.look(&scene, passed, now);
+        self.wanted.extend(watched.ask_for_peers(&scene, now));
         let mut all_slow = slow::find(&scene);
         if !all_slow.is_empty() {
             let devices = Devices::of(model, &scene);
@@ -208,8 +212,8 @@ impl Paces {
                 }
             }
         }
-        let stays = STAYS.max(scene.step().saturating_mul(STAYS_STEPS));
-        watched.held.retain(|_, held| now.since(held.last) < stays);
+        let stays = |held: &Held| STAYS.max(held.slow.step.saturating_mul(STAYS_STEPS));
+        watched.held.retain(|_, held| now.since(held.last) < stays(held));
         let is_sure = |held: &&mut Held| held.looks >= LOOKS && now.since(held.first) >= SETTLES;
         let mut judgements = Vec::new();
         for held in watched.held.values_mut().filter(is_sure) {
@@ -226,6 +230,23 @@ impl Paces {
         let told = small.map(|(small, began, cost)| words::too_small(small, began, cost, scene.n_processes));
         judgements.extend(told);
         judgements
+    }
+}
+
+impl Watched {
+    /// To whom somebody sends, of each communicator of which that is not known.
+    fn ask_for_peers(&mut self, scene: &Scene<'_>, now: Timestamp) -> Vec<Wanted> {
+        self.asked_peers.retain(|comm, _| scene.unknown_peers.contains_key(comm));
+        let mut wanted = Vec::new();
+        for (comm, (process, local_id)) in &scene.unknown_peers {
+            let asked = self.asked_peers.entry(*comm).or_default();
+            if now.since(*asked) >= ASKED_LATER && wanted.len() < PEERS_ASKED {
+                *asked = now;
+                wanted
+                    .push(Wanted { process: Arc::clone(process), what: Want::Pairs { local_id: *local_id } });
+            }
+        }
+        wanted
     }
 }
 
@@ -287,6 +308,8 @@ const ASKED_SOON: u32 = 5;
 const ASKED_EVERY: Duration = Duration::from_secs(4);
 /// ... and then every minute.
 const ASKED_LATER: Duration = Duration::from_secs(60);
+/// Communicators of one job of which it is asked at one look to whom their ranks send.
+const PEERS_ASKED: usize = 16;
 /// Jobs of which each network step is asked for at once; hangs go first.
 const MAX_RAISED: usize = 32;
 /// How long it takes to find again what was found before a restart.

@@ -198,11 +198,6 @@ impl Past {
     }
 }
 
-/// Share of steps in own time of a class, from 0 to 1: the least of any.
-pub(super) fn least_own(scene: &Scene<'_>) -> f64 {
-    scene.classes.iter().flatten().map(|rank| rank.measured.own).fold(1.0, f64::min)
-}
-
 /// Newest parts of the window that are looked at, at most, and steps in them, at least.
 const MOST_PARTS: usize = 16;
 const FEWEST_STEPS: f64 = 12.0;

@@ -1,10 +1,10 @@
 //! The processes of a job by what is alike: who does the same work is compared. Of the model, and nothing is decided here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::{CommunicatorId, Job, Local, Model, Pace, Process};
+use ringscope_model::{CommunicatorId, Job, Local, Model, Name, Pace, Process};
 use ringscope_wire::Primitive;
 
 use super::measured::Measured;
@@ -29,6 +29,8 @@ pub(super) struct Scene<'m> {
     pub(super) is_device: bool,
     /// Processes whose times are of the other kind: they are left out.
     pub(super) n_of_other_basis: usize,
+    /// Of communicators with sends of which nobody knows to whom they go: a process that sends there, and its part.
+    pub(super) unknown_peers: BTreeMap<CommunicatorId, (Name, u64)>,
 }
 
 impl<'m> Scene<'m> {
@@ -50,7 +52,7 @@ impl<'m> Scene<'m> {
         let is_world =
             |local: &Local| local.facts().is_some_and(|facts| facts.n_ranks as usize >= n_processes);
         let has_world = ranks.iter().any(|rank| rank.process.locals().any(|(_, local)| is_world(local)));
-        let pipes = pipes(&living);
+        let (pipes, unknown_peers) = pipes(&living);
         let classes = if !pipes.is_empty() {
             let across = across_stages(&ranks, &pipes);
             joined(ranks, |comm, local| {
@@ -62,12 +64,24 @@ impl<'m> Scene<'m> {
         } else {
             joined(ranks, |_, _| true)
         };
-        Self { classes, n_processes, has_world, is_device, n_of_other_basis }
+        Self { classes, n_processes, has_world, is_device, n_of_other_basis, unknown_peers }
     }
 
     /// Whether it is known of most of its processes how they spend their time.
     pub(super) fn is_known(&self) -> bool {
         2 * self.classes.iter().map(Vec::len).sum::<usize>() > self.n_processes
+    }
+
+    /// The smallest share of its time that any rank spends outside of collectives, from 0 to 1; 1 where none is known.
+    pub(super) fn least_own(&self) -> f64 {
+        self.classes.iter().flatten().map(|rank| rank.measured.own).fold(1.0, f64::min)
+    }
+
+    /// How long the longest step of the ranks of a communicator takes.
+    pub(super) fn step_in(&self, comm: CommunicatorId) -> Duration {
+        let ranks = self.classes.iter().flatten();
+        let ranks = ranks.filter(|rank| of(rank.process).any(|(its, _)| its == comm));
+        ranks.map(|rank| rank.measured.step).max().unwrap_or_default()
     }
 
     /// How long its longest step takes.
@@ -77,20 +91,42 @@ impl<'m> Scene<'m> {
     }
 }
 
-/// Communicators in which ranks hand something on to the next one: stages of a pipeline do not do the same work. Where each is seen to
-/// send to several others, they exchange with all.
-fn pipes(living: &[&Process]) -> HashSet<CommunicatorId> {
+/// Communicators in which ranks hand something on to the next one: stages of a pipeline do not do the same work. And those of them of
+/// which nobody knows to whom a rank sends, with whom to ask.
+///
+/// Not a pipeline: a communicator in which every rank whose peers are known sends to at least [`FEWEST_PEERS`] others (an all-to-all
+/// made of sends). A rank whose peers are not known says nothing.
+fn pipes(living: &[&Process]) -> (HashSet<CommunicatorId>, BTreeMap<CommunicatorId, (Name, u64)>) {
     let mut exchange: HashMap<CommunicatorId, Option<bool>> = HashMap::new();
-    for (comm, local) in
-        living.iter().flat_map(|process| of(process)).filter(|(_, local)| has(local, is_handed_on))
-    {
-        let peers = local.links().keys().filter(|(primitive, _)| *primitive == Primitive::Send).count();
-        let known = exchange.entry(comm).or_default();
-        if peers > 0 {
-            *known = Some(known.unwrap_or(true) && peers >= FEWEST_PEERS);
+    let mut unknown: BTreeMap<CommunicatorId, (Name, u64)> = BTreeMap::new();
+    for process in living {
+        let parts = process.locals().filter(|(_, local)| has(local, is_handed_on));
+        for (local_id, comm, local) in
+            parts.filter_map(|(local_id, local)| Some((local_id, local.communicator()?, local)))
+        {
+            let peers = peers(local);
+            let known = exchange.entry(comm).or_default();
+            if peers > 0 {
+                *known = Some(known.unwrap_or(true) && peers >= FEWEST_PEERS);
+            } else if sends(local) >= FEWEST_SENDS {
+                unknown.entry(comm).or_insert_with(|| (process.name().clone(), local_id));
+            }
         }
     }
-    exchange.into_iter().filter(|(_, exchange)| *exchange != Some(true)).map(|(comm, _)| comm).collect()
+    unknown.retain(|comm, _| exchange.get(comm) == Some(&None));
+    let pipes = exchange.into_iter().filter(|(_, exchange)| *exchange != Some(true)).map(|(comm, _)| comm);
+    (pipes.collect(), unknown)
+}
+
+/// Ranks to which it is known to send: of the network where each network step is told, else where somebody asked for it.
+fn peers(local: &Local) -> usize {
+    let peers = local.links().keys().chain(local.pairs().keys());
+    let peers = peers.filter(|(primitive, _)| *primitive == Primitive::Send).map(|(_, peer)| *peer);
+    peers.collect::<BTreeSet<u32>>().len()
+}
+
+fn sends(local: &Local) -> u64 {
+    local.counters().get(Primitive::Send).map_or(0, |counted| counted.totals().issued_calls)
 }
 
 /// Its parts of communicators.
@@ -191,5 +227,7 @@ impl Stages {
 
 /// A stage sends to the one after it and to the one before it.
 const FEWEST_PEERS: usize = 3;
+/// Who has sent so often has sent to everybody that it sends to in a step.
+const FEWEST_SENDS: u64 = 64;
 /// Agents tell every other second at least, but for a batch that is late.
 const APART: Duration = Duration::from_secs(4);

@@ -46,13 +46,13 @@ pub(super) struct Slow {
     pub(super) process: Name,
     /// All that are slow together, by key.
     pub(super) processes: Vec<Name>,
-    /// Processes that it is compared with.
+    /// Processes that it is compared with; set once it is known who else is slow.
     pub(super) n_like: usize,
     /// How long each step takes longer.
     pub(super) lost: Duration,
     /// Of the job's time, from 0 to 1.
     pub(super) share: f64,
-    /// Own time of a step, and what is usual among its like.
+    /// Own time of a step, and what is usual among its like: of one that is slow in every step.
     pub(super) own: (Duration, Duration),
     pub(super) has_steps: bool,
     /// Since when, by our clock, as far back as is known.
@@ -103,7 +103,6 @@ struct Class<'c, 'm> {
     operations: f64,
     /// Bytes and operations of a step. `None`: of some of them no step is known.
     per_step: Option<(f64, f64)>,
-    by_host: HashMap<&'c str, usize>,
     /// What those do who do not stand out in it.
     others: OnceCell<Usual<'m>>,
 }
@@ -112,15 +111,18 @@ struct Class<'c, 'm> {
 pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
     let classes: Vec<Class<'_, '_>> =
         scene.classes.iter().map(|ranks| Class::of(ranks.iter().collect())).collect();
-    let mut slow: Vec<Slow> = classes.iter().flat_map(Class::slow).collect();
+    let slow = classes.iter().flat_map(Class::slow).collect();
+    let mut slow = hosts_as_one(slow, scene);
+    slow.retain(|slow| slow.share >= LEAST_COST);
     if classes.len() > 1 && scene.has_world {
+        let named: HashSet<Name> = slow.iter().flat_map(|slow| slow.processes.iter().cloned()).collect();
         let typical = Class::of(classes.iter().filter_map(Class::typical).collect());
-        slow.extend(typical.other_stages());
+        slow.extend(typical.other_stages().into_iter().filter(|slow| !named.contains(&slow.process)));
     }
     slow.iter_mut().for_each(Slow::count_stops);
     slow.sort_by(|one, other| other.share.total_cmp(&one.share));
-    share_out(&mut slow);
     slow.truncate(MAX_SLOW);
+    share_out(&mut slow);
     slow
 }
 
@@ -175,10 +177,6 @@ impl<'c, 'm> Class<'c, 'm> {
             let own = |rank: &&Rank<'_>| Some(rank.measured.parts.iter().rev().nth(back)?.own);
             quantile(ranks.iter().filter_map(own).collect(), 25)
         };
-        let mut by_host: HashMap<&'c str, usize> = HashMap::new();
-        for host in ranks.iter().filter_map(|rank| host_of(rank)) {
-            *by_host.entry(host).or_default() += 1;
-        }
         let has_steps = ranks.iter().all(|rank| rank.measured.has_steps);
         let of_a_step = |of: fn((f64, f64)) -> f64| {
             quantile(ranks.iter().map(|rank| of(rank.measured.per_step())).collect(), 50)
@@ -195,7 +193,6 @@ impl<'c, 'm> Class<'c, 'm> {
             at_first: quantile(ranks.iter().filter_map(|rank| rank.measured.at_first).collect(), 25),
             bytes: quantile(all(|rank| rank.measured.bytes), 50),
             operations: quantile(all(|rank| rank.measured.operations), 50),
-            by_host,
             others: OnceCell::new(),
             ranks,
         }
@@ -223,34 +220,17 @@ impl<'c, 'm> Class<'c, 'm> {
                 }
             }
         }
-        slow.retain(|slow| slow.share >= LEAST_COST);
         // They are compared with those who are not slow.
-        let n_slow = slow.iter().map(|slow| slow.processes.len()).sum::<usize>();
+        let n_slow = slow.iter().filter(|slow| slow.share >= LEAST_COST).count();
         let n_like = self.ranks.len().saturating_sub(n_slow).max(1);
         slow.iter_mut().for_each(|slow| slow.n_like = n_like);
         slow
     }
 
-    /// Those whose own time is longer in most steps: each, or the host of which they are all.
+    /// Those whose own time is longer in most steps.
     fn steady(&self, found: &Outliers) -> Vec<Slow> {
-        let mut by_host: BTreeMap<&str, Vec<(&Rank<'m>, usize)>> = BTreeMap::new();
-        for rank in found.places.iter().filter_map(|at| self.ranks.get(*at)) {
-            if let Some((n_parts, host)) = self.steady_of_late(rank).zip(host_of(rank)) {
-                by_host.entry(host).or_default().push((rank, n_parts));
-            }
-        }
-        let mut slow = Vec::new();
-        for (host, its) in by_host {
-            let all = self.by_host.get(host).copied().unwrap_or_default();
-            let is_whole = its.len() > 1 && its.len() == all && all < self.ranks.len();
-            let each = its.into_iter().map(|(rank, n_parts)| self.one(rank, n_parts));
-            if is_whole {
-                slow.extend(whole_host(host, each.collect()));
-            } else {
-                slow.extend(each);
-            }
-        }
-        slow
+        let ranks = found.places.iter().filter_map(|at| self.ranks.get(*at));
+        ranks.filter_map(|rank| Some(self.one(rank, self.steady_of_late(rank)?))).collect()
     }
 
     /// For how many parts it has been slow without a break, if it was so in most parts, and still is: what is over is no habit.
@@ -334,7 +314,8 @@ impl<'c, 'm> Class<'c, 'm> {
     fn typical(&self) -> Option<&'c Rank<'m>> {
         let mut ranks = self.ranks.clone();
         ranks.sort_by(|one, other| one.measured.own.total_cmp(&other.measured.own));
-        ranks.get(ranks.len() / 2).copied()
+        // Of two the one that is not slower: what one of them takes longer is not what the stage takes.
+        ranks.get(ranks.len().saturating_sub(1) / 2).copied()
     }
 
     /// Of ranks of which each stands for others like it, as a stage of a pipeline: those that all wait for, by design.
@@ -379,14 +360,7 @@ impl<'c, 'm> Class<'c, 'm> {
             None => How::Intermittent,
         };
         let first = habit.long.first().map(|step| step.began.max(habit.since));
-        Some(Slow {
-            how,
-            lost: of(step, share),
-            share,
-            own: (of(measured.step, measured.own + habit.longer), of(measured.step, measured.own)),
-            began: first,
-            ..self.blank(rank)
-        })
+        Some(Slow { how, lost: of(step, share), share, began: first, ..self.blank(rank) })
     }
 
     fn blank(&self, rank: &Rank<'_>) -> Slow {
@@ -397,7 +371,7 @@ impl<'c, 'm> Class<'c, 'm> {
             how: How::Steady,
             process: process.clone(),
             processes: vec![process.clone()],
-            n_like: self.ranks.len() - 1,
+            n_like: 0,
             lost: Duration::ZERO,
             share: 0.0,
             own: (Duration::ZERO, Duration::ZERO),
@@ -471,12 +445,45 @@ fn of(time: Duration, share: f64) -> Duration {
     Duration::try_from_secs_f64(time.as_secs_f64() * share.max(0.0)).unwrap_or_default()
 }
 
-/// The slowest stands for its host; what it costs is what its ranks cost in the mean, for the longest of them is so by chance too.
+/// Those of a host of which all ranks are slow in every step, as one; all others as they are.
+fn hosts_as_one(slow: Vec<Slow>, scene: &Scene<'_>) -> Vec<Slow> {
+    let is_steady = |slow: &Slow| slow.how == How::Steady;
+    let (steady, mut all): (Vec<Slow>, Vec<Slow>) = slow.into_iter().partition(is_steady);
+    if steady.len() < 2 {
+        all.extend(steady);
+        return all;
+    }
+    let ranks = || scene.classes.iter().flatten();
+    let mut on_host: HashMap<&str, usize> = HashMap::new();
+    for host in ranks().filter_map(host_of) {
+        *on_host.entry(host).or_default() += 1;
+    }
+    let hosts: HashMap<&Name, &str> =
+        ranks().filter_map(|rank| Some((rank.process.name(), host_of(rank)?))).collect();
+    let mut by_host: BTreeMap<&str, Vec<Slow>> = BTreeMap::new();
+    for slow in steady {
+        match hosts.get(&slow.process) {
+            Some(host) => by_host.entry(host).or_default().push(slow),
+            None => all.push(slow),
+        }
+    }
+    for (host, its) in by_host {
+        let is_whole = its.len() > 1 && on_host.get(host) == Some(&its.len()) && on_host.len() > 1;
+        if is_whole {
+            all.extend(whole_host(host, its));
+        } else {
+            all.extend(its);
+        }
+    }
+    all
+}
+
+/// The slowest stands for its host. What it costs is the mean of its ranks, not the largest: among many ranks the largest is larger by
+/// chance.
 fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let processes = each.iter().map(|slow| slow.process.clone()).collect();
     let began = each.iter().filter_map(|slow| slow.began).min();
-    let n_slow = each.len();
-    let n = u32::try_from(n_slow).unwrap_or(u32::MAX).max(1);
+    let n = u32::try_from(each.len()).unwrap_or(u32::MAX).max(1);
     let since = each.iter().map(|slow| slow.since).find(|since| *since == Since::Later);
     let role = each.iter().all(|slow| slow.role.is_some());
     let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
@@ -485,7 +492,6 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     Some(Slow {
         subject: Subject::Host(host.into()),
         kind: FindingKind::SlowHost,
-        n_like: (worst.n_like + 1).saturating_sub(n_slow),
         since: since.unwrap_or(worst.since),
         role: worst.role.filter(|_| role),
         more_work: None,
@@ -498,7 +504,7 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     })
 }
 
-/// Of one that is alone in what it does.
+/// Said of a rank that stands for a stage, where neither its program nor its calls show what it does.
 const A_STAGE: &str = "by its sends and receives it is another stage of a pipeline, or another part of the job, than they are; whether \
                        its part is larger, or it is slower, cannot be told";
 /// So many standard deviations of a difference are no chance: many ranks are looked at, and often.

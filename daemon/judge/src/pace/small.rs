@@ -91,7 +91,7 @@ impl Small {
         let held = self.held.as_mut()?;
         let saved = held.small.saved();
         held.rank_seconds += saved * passed.as_secs_f64() * real(scene.n_processes as u64);
-        let step_s = scene.step().as_secs_f64();
+        let step_s = scene.step_in(held.small.comm).as_secs_f64();
         let cost = Cost {
             seconds_per_step: saved * step_s,
             percent: saved * 100.0,

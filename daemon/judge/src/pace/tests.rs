@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ringscope_api::{Finding, FindingKind, FindingState, Severity};
 use ringscope_model::Model;
-use ringscope_samples::cluster::{Cluster, at, batch};
+use ringscope_samples::cluster::{self, Cluster, at};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Batch, HostHardware, Link, LongStep, Look, OwnTime, Process};
+use ringscope_wire::batch::{self, Batch, HostHardware, Link, LongStep, Look, OwnTime, PairCalls, Process};
 
 use crate::Diagnosis;
 
@@ -16,6 +16,7 @@ mod devices;
 mod nics;
 mod programs;
 mod roles;
+mod stages;
 
 /// Milliseconds that collectives take once all have come.
 const TRANSFER_MS: u64 = 10;
@@ -35,6 +36,10 @@ struct Stage {
     more: Box<dyn Fn(u32) -> u64>,
     /// To whom a rank sends. `None`: all ranks all-reduce.
     sends: Option<Box<dyn Fn(u32) -> Vec<u32>>>,
+    /// How it is known to whom.
+    peers: Peers,
+    /// Communicators of some of the ranks, and what these call there.
+    groups: Vec<(Cluster, Vec<u32>, Primitive)>,
     /// Whether a rank is read at a second.
     is_read: Box<dyn Fn(u32, u64) -> bool>,
     /// A rank that calls something else as well.
@@ -54,6 +59,16 @@ struct Stage {
     step: u64,
     now_ms: u64,
     s: u64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Peers {
+    /// By network steps.
+    Links,
+    /// By the calls, once somebody asked.
+    Pairs,
+    /// Nobody tells.
+    Unknown,
 }
 
 impl Stage {
@@ -82,6 +97,8 @@ impl Stage {
             own: Box::new(own),
             more: Box::new(|_| 0),
             sends: None,
+            peers: Peers::Links,
+            groups: Vec::new(),
             is_read: Box::new(|_, _| true),
             also: None,
             transfer: Box::new(|_| TRANSFER_MS),
@@ -132,6 +149,7 @@ impl Stage {
     fn second(&mut self) -> Vec<Finding> {
         self.s += 1;
         self.take_steps();
+        let known = self.peers;
         let processes: Vec<Process> = (0..self.cluster.n_ranks())
             .filter_map(|rank| {
                 if !(self.is_read)(rank, self.s) {
@@ -146,16 +164,33 @@ impl Stage {
                 let also = self.also.filter(|(its, _)| *its == rank).map(|(_, primitive)| primitive);
                 let called = std::iter::once(primitive).chain(also);
                 let counters =
-                    called.map(|called| self.cluster.counters(called, self.step, self.step, bytes)).collect();
-                let peers = self.sends.iter().flat_map(|sends| sends(rank));
-                let links = peers.map(|peer| self.cluster.link(Primitive::Send, peer, self.step));
+                    called.map(|called| self.cluster.counters(called, self.step, self.step, bytes));
+                let groups = self.groups.iter().filter(|(_, ranks, _)| ranks.contains(&rank));
+                let in_groups =
+                    groups.map(|(group, _, called)| group.counters(*called, self.step, self.step, 100));
+                let counters = counters.chain(in_groups).collect();
+                let peers = self.sends.iter().flat_map(|sends| sends(rank)).collect::<Vec<u32>>();
+                let peers = |by| peers.iter().filter(move |_| by == known).copied();
+                let links =
+                    peers(Peers::Links).map(|peer| self.cluster.link(Primitive::Send, peer, self.step));
                 let links = links.chain(self.link(rank)).collect();
-                Some(Process { own_time, counters, links, ..self.cluster.word(rank) })
+                let pairs = peers(Peers::Pairs).map(|peer| PairCalls {
+                    local_id: self.cluster.local_id,
+                    primitive: batch::Primitive::Send.into(),
+                    peer,
+                    calls: self.step,
+                    ..PairCalls::default()
+                });
+                let pairs = pairs.collect();
+                Some(Process { own_time, counters, links, pairs, ..self.cluster.word(rank) })
             })
             .collect();
         let hardware = (self.hardware)(self.s);
-        let batch =
-            Batch { agent_id: self.agent.to_owned(), hardware, ..batch(self.s + 1, self.s, processes) };
+        let batch = Batch {
+            agent_id: self.agent.to_owned(),
+            hardware,
+            ..cluster::batch(self.s + 1, self.s, processes)
+        };
         self.model.apply(&batch, at(self.s));
         self.diagnosis.update(&self.model, None, at(self.s));
         let firing = self.diagnosis.firing().filter(|finding| finding.finding.is_about_pace());
@@ -369,9 +404,10 @@ fn a_rank_that_somebody_stops_costs_what_it_is_stopped_for() {
     stage.first(30).unwrap();
     let look = Look { at_ns: at(stage.s).0, states_read: 190, states_stopped: 152, ..Look::default() };
     let looked = Process { look: Some(look), ..stage.cluster.word(2) };
-    stage
-        .model
-        .apply(&Batch { agent_id: AGENT.to_owned(), ..batch(1_000, stage.s, vec![looked]) }, at(stage.s));
+    stage.model.apply(
+        &Batch { agent_id: AGENT.to_owned(), ..cluster::batch(1_000, stage.s, vec![looked]) },
+        at(stage.s),
+    );
     let finding = stage.second().swap_remove(0);
     assert_eq!((finding.rank, &*finding.cause), (Some(2), "stopped"));
     assert!(finding.message.contains("it is stopped for 80 % of the time"), "{}", finding.message);
@@ -392,9 +428,10 @@ fn a_rank_whose_processor_time_is_limited_costs_what_its_steps_take_longer_than_
         ..Look::default()
     };
     let looked = Process { look: Some(look), ..stage.cluster.word(2) };
-    stage
-        .model
-        .apply(&Batch { agent_id: AGENT.to_owned(), ..batch(1_000, stage.s, vec![looked]) }, at(stage.s));
+    stage.model.apply(
+        &Batch { agent_id: AGENT.to_owned(), ..cluster::batch(1_000, stage.s, vec![looked]) },
+        at(stage.s),
+    );
     let finding = stage.second().swap_remove(0);
     assert_eq!((finding.rank, &*finding.cause), (Some(2), "cpu_limit"));
     cost_is_about(&finding, 70.0);
