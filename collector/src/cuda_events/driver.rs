@@ -85,7 +85,7 @@ functions! {
     cuDeviceGetAttribute = c"cuDeviceGetAttribute" (value: *mut c_int, attribute: c_int, device: c_int);
     // Since 12.0. Before that nothing tells whether a context, and its events with it, has ended in a reset of the device.
     cuCtxGetId = c"cuCtxGetId" (context: u64, id: *mut u64);
-    // The last one, for completion needs it not.
+    // Optional, so the last one: without it completion works, and times are not told.
     cuEventElapsedTime = c"cuEventElapsedTime" (ms: *mut f32, from: u64, to: u64);
 }
 

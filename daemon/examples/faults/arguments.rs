@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     #[arg(long, default_value = "target/fault_job")]
     pub(crate) program: PathBuf,
     /// Ranks of every job: a multiple of 8. Default: 4, 8 and 12 by the seed
-    #[arg(long)]
+    #[arg(long, value_parser = whole_hosts)]
     pub(crate) ranks: Option<u32>,
     /// Trials at a time
     #[arg(long, default_value_t = 2)]
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
     /// Ranks of the job: a multiple of 8
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(16..=20_000))]
+    #[arg(long, default_value_t = 1000, value_parser = whole_hosts)]
     pub(crate) ranks: u32,
     /// Milliseconds between two readings of an agent
     #[arg(long, default_value_t = 1000)]
@@ -102,6 +102,15 @@ impl Arguments {
         let only = self.only.as_deref().unwrap_or_default();
         Err(format!("--only {only}: no fault has this in its name. {}", in_words(&names)))
     }
+}
+
+/// Ranks of hosts that are full.
+fn whole_hosts(text: &str) -> Result<u32, String> {
+    let ranks: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if !ranks.is_multiple_of(8) || !(8..=20_000).contains(&ranks) {
+        return Err("ranks come in hosts of 8: a multiple of 8, from 8 to 20000".to_owned());
+    }
+    Ok(ranks)
 }
 
 /// Whether two lists have the same names in the same order.

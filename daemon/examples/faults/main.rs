@@ -8,8 +8,7 @@
 //!
 //! Slow jobs (`--slow`: only those) are also scored by how soon the rank is named, and by what it is said to cost.
 //!
-//! Each fault happens at a random moment that follows from the seed. Exit status 1 if a fault was not named, somebody
-//! innocent was accused, or a healthy twin was called anything but healthy.
+//! Each fault happens at a random moment that follows from the seed. What ends it with exit status 1 is said below its help.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own")]
 #![allow(missing_docs, reason = "not a library")]

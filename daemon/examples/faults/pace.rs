@@ -15,7 +15,7 @@ pub(crate) struct Pace {
     pub(crate) timed_s: Option<f64>,
     /// Seconds of a step since.
     pub(crate) step_s: Option<f64>,
-    /// What is in no hurry is to be said within this.
+    /// Seconds within which it must be named, where that is more than [`LIMIT_S`].
     pub(crate) listens_s: Option<f64>,
     /// What was said of it last.
     pub(crate) said: Option<Cost>,

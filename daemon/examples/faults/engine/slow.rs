@@ -108,7 +108,7 @@ const USUAL: Slow = Slow {
     ranks: None,
 };
 
-/// More than within this they must not take; for so long they are listened to.
+/// Seconds after the fault for which a trial listens: what is not named by then is missed.
 pub(crate) const LISTEN_S: u64 = pace::LIMIT_S as u64 + 15;
 
 /// The fault that needs what not every machine gives.

@@ -61,7 +61,10 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
     let victim = (random % u64::from(n_ranks)) as u32;
     let culprits = (case.happen)(&mut fleet, victim);
     let mut trial = Trial::new(case.name, seed, n_ranks, case.expected, &culprits);
-    trial.host = tell::host_of(victim);
+    let is_there = |rank: &u32| tell::host_of(*rank) == tell::host_of(victim);
+    if culprits.len() > 1 && culprits.iter().all(is_there) {
+        trial.host = tell::host_of(victim);
+    }
     trial.pace = case.is_slow.then(Pace::default);
     round(&mut fleet, &sender, Duration::ZERO).await?;
     let happened = clock::monotonic();
@@ -79,18 +82,16 @@ async fn try_case(case: &Case, seed: u64, options: &Options, daemon: &Daemon) ->
         if !trial.is_twin() && trial.named_s.is_some_and(is_enough) {
             break;
         }
-        if let Some((after, undone)) =
-            undo.filter(|(after, _)| happened.elapsed() >= Duration::from_secs(*after))
+        if let Some((_, undone)) = undo.filter(|(after, _)| happened.elapsed() >= Duration::from_secs(*after))
         {
-            let _ = after;
             undone(&mut fleet, victim);
             undo = None;
         }
         round(&mut fleet, &sender, Duration::ZERO).await?;
     }
-    if let (Some(trial), Some(fleet)) = (&mut trial.pace, &fleet.pace) {
-        let (injected_s, step_s) = (fleet.slower_s(), Some(fleet.step_s()));
-        *trial = Pace { injected_s, step_s, said: trial.said, timed_s: None, listens_s: None };
+    if let (Some(told), Some(true_pace)) = (&mut trial.pace, &fleet.pace) {
+        let (injected_s, step_s) = (true_pace.slower_s(), Some(true_pace.step_s()));
+        *told = Pace { injected_s, step_s, said: told.said, timed_s: None, listens_s: None };
     }
     Ok(trial)
 }
