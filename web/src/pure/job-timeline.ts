@@ -30,7 +30,11 @@ export interface JobTimeline {
   called: Float64Array;
   /** When the last rank had called: until here it waits for others, from here on bytes move. */
   last: Float64Array;
+  /** 1: it is known when the last rank had called. Else `last` is when the device began it, or the call itself. */
+  isSplit: Uint8Array;
   completed: Float64Array;
+  /** When it and all before it in its row are over: where streams overlap, one may end before an earlier one does. */
+  ends: Float64Array;
   /** Of how many calls one is told, where the fewest are. 1: all are, so that what lies between two is the rank's own time. */
   every: number;
 }
@@ -60,7 +64,7 @@ export function load(answer: Timeline): JobTimeline {
   const made: JobTimeline = {
     fromMs: Date.parse(answer.from), endUs: (Date.parse(answer.to) - Date.parse(answer.from)) * 1000, ranks, hiddenRanks: answer.ranks.length - ranks.length, communicators: answer.communicators, clocks: answer.clocks, primitives,
     start, row: new Uint16Array(kept), comm: new Uint16Array(kept), call: new Uint32Array(kept), primitive: new Uint8Array(kept),
-    called: new Float64Array(kept), last: new Float64Array(kept), completed: new Float64Array(kept),
+    called: new Float64Array(kept), last: new Float64Array(kept), isSplit: new Uint8Array(kept), completed: new Float64Array(kept), ends: new Float64Array(kept),
     every: Math.max(1, ...answer.communicators.map((one) => one.every)),
   };
   const next = start.slice();
@@ -76,6 +80,8 @@ export function load(answer: Timeline): JobTimeline {
     made.primitive[at] = primitiveOf.get(from.primitive[i]!)!;
     made.called[at] = called;
     made.completed[at] = completed;
+    made.ends[at] = at === start[row]! ? completed : Math.max(completed, made.ends[at - 1]!);
+    made.isSplit[at] = from.last_called_us[i] == null ? 0 : 1;
     made.last[at] = Math.min(Math.max(from.last_called_us[i] ?? from.started_us[i] ?? called, called), completed);
   }
   return made;
@@ -88,12 +94,12 @@ function inTime(called: number[]): Iterable<number> {
   return order;
 }
 
-/** First operation of a row that is not over at `us`. They end in the order in which they begin, but for overlapping streams. */
-export function firstFrom({ start, completed }: JobTimeline, row: number, us: number): number {
+/** First operation of a row that is not over at `us`. */
+export function firstFrom({ start, ends }: JobTimeline, row: number, us: number): number {
   let [low, high] = [start[row]!, start[row + 1]!];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (completed[middle]! <= us) low = middle + 1;
+    if (ends[middle]! <= us) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -109,7 +115,7 @@ export function countBetween(of: JobTimeline, fromUs: number, toUs: number): num
 /** The operation of a row at a time, within `slackUs`; -1: none. */
 export function hit(of: JobTimeline, row: number, us: number, slackUs: number): number {
   if (row < 0 || row >= of.ranks.length) return -1;
-  for (let i = firstFrom(of, row, us - slackUs); i < of.start[row + 1]! && of.called[i]! <= us + slackUs; i += 1) return i;
+  for (let i = firstFrom(of, row, us - slackUs); i < of.start[row + 1]! && of.called[i]! <= us + slackUs; i += 1) if (of.completed[i]! > us - slackUs) return i;
   return -1;
 }
 
@@ -138,9 +144,9 @@ export function chain(of: JobTimeline, at: number): number[] {
     result.push(late);
     const before = late - 1;
     if (before < of.start[of.row[late]!]!) break;
-    const own = of.called[late]! - of.completed[before]!;
+    const own = of.called[late]! - of.ends[before]!;
     const waited = of.last[before]! - of.called[before]!;
-    if (waited <= 0 || own > waited * OWN_SHARE) break;
+    if (of.isSplit[before] === 0 || waited <= 0 || own > waited * OWN_SHARE) break;
     here = before;
     result.push(before);
   }
@@ -154,8 +160,9 @@ export function operationWords(of: JobTimeline, at: number, nameOf: (host: strin
   const own = ownBefore(of, at);
   const parts = [
     own === undefined ? "" : `${seconds(own)} of its own before`,
-    `waited ${seconds(of.last[at]! - of.called[at]!)} for others`,
-    `${seconds(of.completed[at]! - of.last[at]!)} of transfer`,
+    ...(of.isSplit[at] === 1
+      ? [`waited ${seconds(of.last[at]! - of.called[at]!)} for others`, `${seconds(of.completed[at]! - of.last[at]!)} of transfer`]
+      : [`${seconds(of.completed[at]! - of.called[at]!)} in it, of which nobody knows how much it waited`]),
   ].filter(Boolean);
   return `rank ${rank} on ${nameOf(host)}: ${callWords(of, at)} of ${comm?.name ?? comm?.id ?? "?"}: ${parts.join(", ")}`;
 }
@@ -169,7 +176,7 @@ export function callWords(of: JobTimeline, at: number): string {
 /** Time outside of collectives before it; undefined: not known, as calls between were not told. */
 export function ownBefore(of: JobTimeline, at: number): number | undefined {
   if (of.every > 1 || at === of.start[of.row[at]!]) return undefined;
-  return Math.max(0, of.called[at]! - of.completed[at - 1]!);
+  return Math.max(0, of.called[at]! - of.ends[at - 1]!);
 }
 
 export function seconds(us: number): string {

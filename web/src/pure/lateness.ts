@@ -113,6 +113,8 @@ export interface Fall {
   ownUs: number | undefined;
   waitingUs: number;
   transferUs: number;
+  /** Whether it is known when the last rank had called; else what is waiting and what is transfer is not. */
+  isSplit: boolean;
 }
 
 /** Bars of a waterfall; the last to call are in it. */
@@ -124,7 +126,7 @@ export function waterfall(of: JobTimeline, at: number): { falls: Fall[]; hidden:
   const first = Math.min(...parts.map((i) => of.called[i]!));
   const falls = parts.slice(0, MAX_FALLS).map((i): Fall => ({
     at: i, rank: of.ranks[of.row[i]!]!.rank, host: of.ranks[of.row[i]!]!.host, calledUs: of.called[i]! - first, ownUs: ownBefore(of, i),
-    waitingUs: of.last[i]! - of.called[i]!, transferUs: of.completed[i]! - of.last[i]!,
+    waitingUs: of.last[i]! - of.called[i]!, transferUs: of.completed[i]! - of.last[i]!, isSplit: of.isSplit[i] === 1,
   }));
   return { falls, hidden: parts.length - falls.length, lengthUs: Math.max(...parts.map((i) => of.completed[i]! - first)) };
 }

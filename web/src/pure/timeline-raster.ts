@@ -118,7 +118,7 @@ export function raster(of: JobTimeline, sums: Pyramid | undefined, view: View, c
     const [first, end] = [of.start[row]!, of.start[row + 1]!];
     const line = row * rowPx * width;
     const fromX = end === first ? width : Math.max(0, Math.min(width, Math.floor((of.called[first]! - fromUs) * scale)));
-    const toX = end === first ? width : Math.max(fromX, Math.min(width, Math.ceil((of.completed[end - 1]! - fromUs) * scale)));
+    const toX = end === first ? width : Math.max(fromX, Math.min(width, Math.ceil((of.ends[end - 1]! - fromUs) * scale)));
     pixels.fill(colours[NOTHING]!, line, line + fromX);
     pixels.fill(colours[NOTHING]!, line + toX, line + width);
     if (level !== undefined) {

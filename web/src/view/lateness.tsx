@@ -151,8 +151,8 @@ function FallRow({ one, lengthUs }: { one: Fall; lengthUs: number }) {
       </th>
       <td data-label="Own before" class="number">{one.ownUs === undefined ? "not known" : seconds(one.ownUs)}</td>
       <td data-label="Called" class="number">+{seconds(one.calledUs)}</td>
-      <td data-label="Waited" class="number">{seconds(one.waitingUs)}</td>
-      <td data-label="Transfer" class="number">{seconds(one.transferUs)}</td>
+      <td data-label="Waited" class="number">{one.isSplit ? seconds(one.waitingUs) : "not known"}</td>
+      <td data-label="Transfer" class="number">{one.isSplit ? seconds(one.transferUs) : `${seconds(one.waitingUs + one.transferUs)} with waiting`}</td>
       <td class="fall" aria-hidden="true">
         <div>
           <span style={{ marginLeft: share(one.calledUs), width: share(one.waitingUs) }} class="waiting" />

@@ -70,7 +70,7 @@ export function painter(canvas: HTMLCanvasElement, of: JobTimeline, sums: () => 
         const [first, end] = [of.start[r]!, of.start[r + 1]!];
         if (first === end) continue;
         const y = AXIS_PX + r * row;
-        const [left, right] = [Math.max(leftPx, x(of.called[first]!)), Math.min(widthPx, x(of.completed[end - 1]!))];
+        const [left, right] = [Math.max(leftPx, x(of.called[first]!)), Math.min(widthPx, x(of.ends[end - 1]!))];
         ctx.fillStyle = token("--own");
         if (right > left) ctx.fillRect(left, y, right - left, row - gap);
         for (let i = firstFrom(of, r, fromUs); i < end && of.called[i]! < toUs; i += 1) {

@@ -14,7 +14,7 @@ function made(nRanks: number, calls: number): JobTimeline {
     fromMs: Date.parse("2026-03-01T03:00:00Z"), endUs: calls * 10_000, hiddenRanks: 0, clocks: [], primitives: ["all_reduce"], every: 1,
     ranks: Array.from({ length: nRanks }, (_, rank) => ({ rank, host: `host-${rank >> 3}`, pid: rank })), communicators: [{ id: "c", name: "world", n_ranks: nRanks, every: 1 }],
     start: Uint32Array.from({ length: nRanks + 1 }, (_, row) => row * calls), row: new Uint16Array(n), comm: new Uint16Array(n), call: new Uint32Array(n), primitive: new Uint8Array(n),
-    called: new Float64Array(n), last: new Float64Array(n), completed: new Float64Array(n),
+    called: new Float64Array(n), last: new Float64Array(n), isSplit: new Uint8Array(n).fill(1), completed: new Float64Array(n), ends: new Float64Array(n),
   };
   for (let row = 0, i = 0; row < nRanks; row += 1) {
     for (let call = 0; call < calls; call += 1, i += 1) {
@@ -24,6 +24,7 @@ function made(nRanks: number, calls: number): JobTimeline {
       of.called[i] = begin + 3_000 + ((row * 7919 + call * 104_729) % 1_500) + (row % 613 === 5 ? 2_000 : 0);
       of.last[i] = begin + 6_500;
       of.completed[i] = begin + 8_800 + ((row * 31 + call) % 300);
+      of.ends[i] = of.completed[i]!;
     }
   }
   return of;

@@ -34,6 +34,14 @@ const at = (rank: number, comm: number, call: number) => {
   return -1;
 };
 
+const COLOURS = coloursOf({ own: [0, 0, 0], waiting: [240, 0, 0], transfer: [0, 0, 240], nothing: [9, 9, 9] });
+/** Shares of waiting and transfer of each pixel of a picture, and "-" where nothing is told. */
+const picture = (of: JobTimeline, sums: Pyramid | undefined, view: View, rowPx = 1) => {
+  const pixels = new Uint32Array(view.width * of.ranks.length * rowPx);
+  raster(of, sums, view, COLOURS, rowPx, pixels);
+  return [...pixels].map((one) => ((one & 255) === 9 ? "-" : { waiting: (one & 255) / 240, transfer: ((one >> 16) & 255) / 240 }));
+};
+
 test("rows are ranks in order, operations of a row are in order of time, what has no row is left out", () => {
   const made = load(answer([[1, 0, 7, 50, 50, 60], [1, 0, 6, 10, 20, 30], [0, 0, 6, 20, 20, 30], [9, 0, 6, 0, 0, 5]]));
   expect(made.ranks.map(({ rank }) => rank)).toEqual([0, 1, 2, 3]);
@@ -82,6 +90,21 @@ test("an operation is found under the pointer, or beside it within the slack, an
   expect(firstFrom(nested, 0, 10_000)).toBe(1);
 });
 
+test("where streams overlap a long operation is under way beneath short ones, and own time begins when all are over", () => {
+  const of = load(answer([[0, 0, 1, 0, 5, 100], [0, 1, 1, 10, 10, 12], [0, 1, 2, 50, 50, 52], [0, 1, 3, 120, 120, 122]]));
+  expect(firstFrom(of, 0, 95_000)).toBe(0);
+  expect(hit(of, 0, 95_000, 0)).toBe(0);
+  expect([0, 1, 2, 3].map((at) => ownBefore(of, at))).toEqual([undefined, 0, 0, 20_000]);
+  const long = load(answer([[0, 0, 1, 0, 0, 100], [0, 1, 1, 10, 10, 12]]));
+  expect(picture(long, undefined, { fromUs: 90_000, toUs: 110_000, width: 2 })[0]).toEqual({ waiting: 0, transfer: 1 });
+});
+
+test("how long a call waited is said only where it is known who called last", () => {
+  const of = load(answer([[0, 0, 1, 10, null, 30], [1, 0, 1, 12, null, 30]]));
+  expect(operationWords(of, 0, (host) => host)).toMatch(/: 20 ms in it, of which nobody knows how much it waited$/);
+  expect(waterfall(of, 0).falls.map(({ isSplit }) => isSplit)).toEqual([false, false]);
+});
+
 test("the chain follows lateness through communicators to where it arose", () => {
   expect(partsOf(nested, at(0, 0, 2)).map((i) => nested.ranks[nested.row[i]!]!.rank)).toEqual([3, 2, 1, 0]);
   expect(chain(nested, at(0, 0, 2))).toEqual([at(0, 0, 2), at(3, 0, 2), at(3, 1, 1), at(2, 1, 1)]);
@@ -107,14 +130,6 @@ test("how far clocks are trusted is said", () => {
   expect(clockWords({ clocks: [{ host: "a", offset_s: 0, error_s: 0.0002, basis: "collectives" }, { host: "b", offset_s: -30.2, error_s: 0.0004, basis: "collectives" }] })).toBe("hosts aligned within 400 µs; 1 clock moved, by up to 30 s");
   expect(clockWords({ clocks: [] })).toBe("");
 });
-
-const COLOURS = coloursOf({ own: [0, 0, 0], waiting: [240, 0, 0], transfer: [0, 0, 240], nothing: [9, 9, 9] });
-/** Shares of waiting and transfer of each pixel of a picture, and "-" where nothing is told. */
-const picture = (of: JobTimeline, sums: Pyramid | undefined, view: View, rowPx = 1) => {
-  const pixels = new Uint32Array(view.width * of.ranks.length * rowPx);
-  raster(of, sums, view, COLOURS, rowPx, pixels);
-  return [...pixels].map((one) => ((one & 255) === 9 ? "-" : { waiting: (one & 255) / 240, transfer: ((one >> 16) & 255) / 240 }));
-};
 
 test("pixels have the share of waiting and of transfer, and where a rank has told nothing there is nothing", () => {
   const view: View = { fromUs: 0, toUs: 200_000, width: 20 };
