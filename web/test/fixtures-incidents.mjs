@@ -133,7 +133,7 @@ function incidentsOf(firing, clusters, now, said) {
     const timeline = (hang?.timeline ?? [[0, `${one.finding} was found`]]).map(([s, text]) => ({ at: iso(Date.parse(began) + s * 1000), text }));
     return {
       id: one.id, state: "firing", severity: one.severity, finding: one.finding, sentence: one.message, advice: one.advice ?? "", job: one.job, host: one.host,
-      ...(one.rank === undefined ? {} : { rank: one.rank }), comm: one.comm, culprits: one.accused ?? [], n_victims: one.n_victims ?? 0, began_at: began, first_seen: one.first_seen,
+      ...(one.rank === undefined ? {} : { rank: one.rank }), comm: one.comm, culprits: one.accused ?? [], n_victims: one.n_victims ?? 0, ...(one.cost === undefined ? {} : { cost: one.cost }), began_at: began, first_seen: one.first_seen,
       last_seen: one.last_seen, findings: [one.id], timeline, notes: [], ...said.get(one.id),
     };
   });
