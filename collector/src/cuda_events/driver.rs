@@ -8,7 +8,7 @@
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::layout::LIVE_DRIVER;
@@ -170,16 +170,24 @@ pub(crate) fn context_id(context: u64) -> Option<u64> {
     (result == SUCCESS).then_some(id)
 }
 
-/// A new event in the context; 0 if the driver gives none.
-pub(crate) fn create_event(context: u64, flags: c_uint) -> u64 {
-    let mut event = 0;
-    let result = relaxed(|| {
-        within(context, || {
-            // SAFETY: a valid place for the answer.
-            unsafe { cuEventCreate(&raw mut event, flags) }
-        })
-    });
-    if result == SUCCESS { event } else { 0 }
+/// Puts new events of the context where there are none, in one visit to it. False if the driver does not give all of them.
+pub(crate) fn create_events<'e>(
+    context: u64,
+    flags: c_uint,
+    handles: impl Iterator<Item = &'e AtomicU64>,
+) -> bool {
+    let create = |handle: &AtomicU64| {
+        let mut event = 0;
+        // SAFETY: a valid place for the answer.
+        let result = unsafe { cuEventCreate(&raw mut event, flags) };
+        if result == SUCCESS {
+            handle.store(event, Relaxed);
+        }
+        result
+    };
+    let mut missing = handles.filter(|handle| handle.load(Relaxed) == 0).map(create);
+    let create_all = || missing.find(|result| *result != SUCCESS).unwrap_or(SUCCESS);
+    relaxed(|| within(context, create_all)) == SUCCESS
 }
 
 /// Records an event of the context behind all that is on the stream. The stream must not be capturing.

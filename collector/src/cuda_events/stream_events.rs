@@ -240,11 +240,8 @@ fn make_events(events: &StreamEvents, context: u64) -> bool {
         events.pending.iter().for_each(|pending| pending.handle.store(0, Relaxed));
     }
     events.context.store(context, Relaxed);
-    for pending in &events.pending {
-        if pending.handle.load(Relaxed) == 0 {
-            pending.handle.store(driver::create_event(context, driver::WITHOUT_TIME), Relaxed);
-        }
-    }
+    let handles = events.pending.iter().map(|pending| &pending.handle);
+    driver::create_events(context, driver::WITHOUT_TIME, handles);
     events.pending.iter().filter(|pending| pending.handle.load(Relaxed) != 0).count() >= MIN_EVENTS
 }
 

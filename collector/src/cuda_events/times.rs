@@ -210,13 +210,7 @@ impl Times {
         if self.made_in.swap(place.context_id, Relaxed) != place.context_id {
             handles().for_each(|handle| handle.store(0, Relaxed));
         }
-        let made = uncancelled(|| {
-            handles().filter(|handle| handle.load(Relaxed) == 0).all(|handle| {
-                let event = driver::create_event(place.context, driver::WITH_TIME);
-                handle.store(event, Relaxed);
-                event != 0
-            })
-        });
+        let made = uncancelled(|| driver::create_events(place.context, driver::WITH_TIME, handles()));
         self.context_id.store(if made { place.context_id } else { 0 }, Release);
         made
     }
