@@ -27,8 +27,8 @@ pub(crate) fn run_all() -> Result<()> {
     nccl::ensure()?;
     python::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
-    run(&mut cargo(["build", "--workspace", "--locked"]))?;
-    run(&mut cargo(["build", "-p", "ringscope", "--example", "simulate", "--locked"]))?;
+    // All in one: what is built of some packages alone sees other features of what these depend on, and is built twice.
+    run(&mut cargo(["build", "--workspace", "--lib", "--bins", "--example", "simulate", "--locked"]))?;
     python::test_package()?;
     harm::test()?;
     rig::test()?;

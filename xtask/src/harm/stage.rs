@@ -45,14 +45,19 @@ impl Stage {
         is_optimized: bool,
         sanitizer: Option<Sanitizer>,
     ) -> Result<Self> {
-        let profile = is_optimized.then_some("--release");
         let built = target_dir().join(if is_optimized { "release" } else { "debug" });
-        let mut build = cargo(["build", "--quiet", "-p", "ringscope-engine"]);
-        if collector.is_none() {
-            build.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+        let mut build = cargo(["build", "--quiet"]);
+        if is_optimized {
+            build.args(["--release", "-p", "ringscope-engine"]);
+            if collector.is_none() {
+                build.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+            }
+        } else {
+            // As `cargo xtask test` has built it.
+            build.args(["--workspace", "--lib", "--bins"]);
         }
         if collector.is_none() || !built.join("librsccl.so").exists() {
-            run(build.args(profile))?;
+            run(&mut build)?;
         }
         let library = collector.map_or_else(|| built.join("libringscope.so"), Path::to_owned);
         let library =
