@@ -38,7 +38,7 @@ pub(crate) fn run_all() -> Result<()> {
     run(&mut cargo(["test", "--workspace", "--locked"]))?;
     // The end-to-end tests have run on the engine as NCCL 2.28; those that see most of its events and lines run as others.
     OTHER_VERSIONS.iter().try_for_each(|(version, tests)| {
-        let mut other = cargo(["test", "-p", "ringscope", "--locked"]);
+        let mut other = cargo(["test", "--workspace", "--locked"]);
         other.args(tests.iter().flat_map(|test| ["--test", test]));
         run(other.env("RSCCL_FAITHFUL", version))
     })

@@ -12,7 +12,9 @@ use ringscope_judge::health;
 
 use super::headline::{SMALL_LINES, headline};
 use super::map::{self, Grid};
-use super::parts::{Palette, finding_line, line_style, n_wrapped, pane, window};
+use super::parts::{
+    FINDING_HEAD, FINDING_HEAD_WIDTH, Palette, finding_line, line_style, n_wrapped, pane, window,
+};
 use super::state::{Open, Pane, State};
 use super::{detail, groups};
 
@@ -155,14 +157,18 @@ fn findings(frame: &mut Frame<'_>, state: &State, now: Timestamp, palette: Palet
     let (first, chosen) = window(state, Pane::Findings, inner.height);
     let mut rest = inner;
     for (place, finding) in shown.iter().enumerate().skip(first) {
-        let line = finding_line(*finding, now, palette, chosen == Some(place));
-        let height = n_wrapped(&line, inner.width).min(most).min(rest.height);
+        let mut head = finding_line(*finding, now, palette, chosen == Some(place));
+        let sentence = Line { spans: head.spans.split_off(FINDING_HEAD), ..head.clone() };
+        let [left, right] =
+            Layout::horizontal([Constraint::Length(FINDING_HEAD_WIDTH), Constraint::Min(1)]).areas(rest);
+        let height = n_wrapped(&sentence, right.width).min(most).min(rest.height);
         if height == 0 {
             break;
         }
-        let text = Paragraph::new(line);
-        let text = if height > 1 { text.wrap(Wrap { trim: true }) } else { text };
-        frame.render_widget(text, Rect { height, ..rest });
+        let sentence = Paragraph::new(sentence);
+        let sentence = if height > 1 { sentence.wrap(Wrap { trim: true }) } else { sentence };
+        frame.render_widget(Paragraph::new(head), Rect { height, ..left });
+        frame.render_widget(sentence, Rect { height, ..right });
         rest = Rect { y: rest.y + height, height: rest.height - height, ..rest };
     }
 }

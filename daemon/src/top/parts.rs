@@ -153,6 +153,9 @@ pub(super) fn title(text: String) -> Line<'static> {
     Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED)))
 }
 
+/// Of the parts of a finding's line those before its sentence, and their columns.
+pub(super) const FINDING_HEAD: usize = 2;
+pub(super) const FINDING_HEAD_WIDTH: u16 = 21;
 /// Findings of what is open; the page has them all.
 const FINDINGS_SHOWN: usize = 12;
 
