@@ -467,7 +467,9 @@ fn hosts_as_one(slow: Vec<Slow>, scene: &Scene<'_>) -> Vec<Slow> {
             None => all.push(slow),
         }
     }
-    for (host, its) in by_host {
+    for (host, mut its) in by_host {
+        // Not by who is the slowest at this look: the same are named in the same order.
+        its.sort_by(|one, other| one.process.cmp(&other.process));
         let is_whole = its.len() > 1 && on_host.get(host) == Some(&its.len()) && on_host.len() > 1;
         if is_whole {
             all.extend(whole_host(host, its));
