@@ -49,6 +49,12 @@ pub(crate) fn binary() -> Result<PathBuf> {
     Ok(dist.join("ringscope"))
 }
 
+/// What builds all that tests drive, not optimized. Always as a whole: what is built of some packages alone, or without an example, sees
+/// other features of what they depend on, and is compiled anew.
+pub(crate) fn debug() -> Command {
+    cargo(["build", "--workspace", "--lib", "--bins", "--example", "simulate", "--locked"])
+}
+
 fn libraries() -> Result<()> {
     run(cargo(["build", "--release", "-p", "ringscope-engine"]).args(COLLECTOR))
 }

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{dashboards, harm, nccl, python, rig, tools};
+use crate::{build, dashboards, harm, nccl, python, rig, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
@@ -27,8 +27,7 @@ pub(crate) fn run_all() -> Result<()> {
     nccl::ensure()?;
     python::ensure()?;
     // The tests drive the built libraries and the built command, as a user does.
-    // All in one: what is built of some packages alone sees other features of what these depend on, and is built twice.
-    run(&mut cargo(["build", "--workspace", "--lib", "--bins", "--example", "simulate", "--locked"]))?;
+    run(&mut build::debug())?;
     python::test_package()?;
     harm::test()?;
     rig::test()?;

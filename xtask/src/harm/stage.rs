@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use ringscope_wire::segment::read;
 
 use super::case::{Folder, Place, Program};
+use crate::build;
 use crate::process::{cargo, root, run, target_dir};
 
 /// What C programs and stubs are built with.
@@ -46,15 +47,13 @@ impl Stage {
         sanitizer: Option<Sanitizer>,
     ) -> Result<Self> {
         let built = target_dir().join(if is_optimized { "release" } else { "debug" });
-        let mut build = cargo(["build", "--quiet"]);
-        if is_optimized {
-            build.args(["--release", "-p", "ringscope-engine"]);
-            if collector.is_none() {
-                build.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
-            }
+        let mut build = if is_optimized {
+            cargo(["build", "--quiet", "--release", "-p", "ringscope-engine"])
         } else {
-            // As `cargo xtask test` has built it.
-            build.args(["--workspace", "--lib", "--bins"]);
+            build::debug()
+        };
+        if is_optimized && collector.is_none() {
+            build.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
         }
         if collector.is_none() || !built.join("librsccl.so").exists() {
             run(&mut build)?;

@@ -30,10 +30,9 @@ pub(crate) fn build(build: Build, with: With) -> Result<PathBuf> {
         Build::Release => "release",
     });
     // One command for all: of two, each would link the engine anew, for they see other features of what it depends on.
-    let mut cargo = cargo(["build", "--lib", "--bins"]);
-    match build {
-        Build::Debug => cargo.arg("--workspace"),
-        Build::Release => cargo.args(["--release", "-p", "ringscope-engine"]),
+    let mut cargo = match build {
+        Build::Debug => crate::build::debug(),
+        Build::Release => cargo(["build", "--lib", "--bins", "--release", "-p", "ringscope-engine"]),
     };
     if with.ringscope && matches!(build, Build::Release) {
         cargo.args(["-p", "ringscope"]).args(COLLECTOR);
