@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     #[arg(long, default_value = "target/fault_job")]
     pub(crate) program: PathBuf,
     /// Ranks of every job: a multiple of 8. Default: 4, 8 and 12 by the seed
-    #[arg(long, value_parser = whole_hosts)]
+    #[arg(long, value_parser = whole_hosts::<8>)]
     pub(crate) ranks: Option<u32>,
     /// Trials at a time
     #[arg(long, default_value_t = 2)]
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
     /// Ranks of the job: a multiple of 8
-    #[arg(long, default_value_t = 1000, value_parser = whole_hosts)]
+    #[arg(long, default_value_t = 1000, value_parser = whole_hosts::<16>)]
     pub(crate) ranks: u32,
     /// Milliseconds between two readings of an agent
     #[arg(long, default_value_t = 1000)]
@@ -104,11 +104,11 @@ impl Arguments {
     }
 }
 
-/// Ranks of hosts that are full.
-fn whole_hosts(text: &str) -> Result<u32, String> {
+/// Ranks of hosts that are full, at least so many.
+fn whole_hosts<const LEAST: u32>(text: &str) -> Result<u32, String> {
     let ranks: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if !ranks.is_multiple_of(8) || !(8..=20_000).contains(&ranks) {
-        return Err("ranks come in hosts of 8: a multiple of 8, from 8 to 20000".to_owned());
+    if !ranks.is_multiple_of(8) || !(LEAST..=20_000).contains(&ranks) {
+        return Err(format!("ranks come in hosts of 8: a multiple of 8, from {LEAST} to 20000"));
     }
     Ok(ranks)
 }

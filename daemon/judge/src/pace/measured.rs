@@ -14,10 +14,10 @@ pub(super) struct Measured {
     pub(super) own: f64,
     /// The same over the time before the window, some minutes of it. `None`: that is too short to say.
     pub(super) earlier: Option<f64>,
-    /// The same over the first seconds that are known, after the job's first steps. `None`: as above.
-    pub(super) at_first: Option<f64>,
     /// How long a step took then.
     pub(super) earlier_step: Option<Duration>,
+    /// Own time as a share over the first seconds that are known, after the job's first steps. `None`: these are too short to say.
+    pub(super) at_first: Option<f64>,
     /// Operations since the first moment that is known.
     pub(super) n_known: u64,
     /// The window part by part, oldest first, long steps included.

@@ -1,6 +1,6 @@
 //! The processes of a job by what is alike: who does the same work is compared. Of the model, and nothing is decided here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
@@ -120,9 +120,10 @@ fn pipes(living: &[&Process]) -> (HashSet<CommunicatorId>, BTreeMap<Communicator
 
 /// Ranks to which it is known to send: of the network where each network step is told, else where somebody asked for it.
 fn peers(local: &Local) -> usize {
-    let peers = local.links().keys().chain(local.pairs().keys());
-    let peers = peers.filter(|(primitive, _)| *primitive == Primitive::Send).map(|(_, peer)| *peer);
-    peers.collect::<BTreeSet<u32>>().len()
+    fn sent<'k>(keys: impl Iterator<Item = &'k (Primitive, u32)>) -> usize {
+        keys.filter(|(primitive, _)| *primitive == Primitive::Send).count()
+    }
+    sent(local.links().keys()).max(sent(local.pairs().keys()))
 }
 
 fn sends(local: &Local) -> u64 {
