@@ -1,9 +1,9 @@
 //! How fast a daemon with a thousand hosts answers those who look, while all hosts send.
 //!
 //! `cargo run --release -p ringscope --example bench_http -- [--hosts 1000] [--rate 200] [--seconds 10]`, after
-//! `cargo build --release -p ringscope --bin ringscope --example simulate`
+//! `cargo build --release -p ringscope --bin ringscope --example simulate_cluster`
 //!
-//! A daemon and a simulated cluster (the example `simulate`) run as processes of their own. Each of the five busiest GETs
+//! A daemon and a simulated cluster (the example `simulate_cluster`) run as processes of their own. Each of the five busiest GETs
 //! is asked for at the rate, packed with gzip, twice: by this program, which counts from the moment when a request was
 //! due, whether or not others were still open (so a pause of the daemon is counted for all who would have come in it); and
 //! by wrk with eight connections that wait between two requests, which counts from the moment of sending.
@@ -87,7 +87,7 @@ async fn main() {
         client.get(format!("{url}/readyz")).send().await.is_ok_and(|response| response.status().is_success())
     })
     .await;
-    let _cluster = simulate(&examples.join("simulate"), &url, arguments.hosts);
+    let _cluster = simulate(&examples.join("simulate_cluster"), &url, arguments.hosts);
 
     println!(
         "{} hosts x 8 ranks, which send; {} requests/s for {} s a URL, gzip; {} x {}",

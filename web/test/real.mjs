@@ -1,5 +1,5 @@
 // The real daemon, the demo and the simulated cluster as processes of their own, on ports that are free.
-// RINGSCOPE_BIN: folder with `ringscope` and `examples/simulate`; default target/debug.
+// RINGSCOPE_BIN: folder with `ringscope` and `examples/simulate_cluster`; default target/debug.
 
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -95,7 +95,7 @@ async function startDaemonOn(port, { segments } = {}) {
 /** The simulated cluster, once the daemon knows all of it. */
 export async function startSimulated(url, options = {}) {
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  const simulated = start("examples/simulate", ["--url", url, ...args]);
+  const simulated = start("examples/simulate_cluster", ["--url", url, ...args]);
   await simulated.until("the simulated cluster is known", async () => simulated.said("simulating "), 300_000);
   return { stop: () => simulated.end(), pid: simulated.pid };
 }
@@ -108,7 +108,7 @@ async function fires(url, kind) {
 function start(program, args) {
   const path = join(BIN, program);
   if (!existsSync(path)) {
-    throw new Error(`${path} is missing: cargo build --workspace && cargo build -p ringscope --example simulate`);
+    throw new Error(`${path} is missing: cargo build --workspace && cargo build -p ringscope --example simulate_cluster`);
   }
   const child = spawn(path, args, { stdio: ["ignore", "pipe", "pipe"] });
   let words = "";

@@ -71,7 +71,7 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         Bench::Http => {
             tools::ensure(&[tools::WRK])?;
             let mut build = cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]);
-            crate::process::run(build.args(["--example", "simulate"]))?;
+            crate::process::run(build.args(["--example", "simulate_cluster"]))?;
             example("ringscope", "bench_http", arguments)
         }
         Bench::Log => example("ringscope", "bench_log", arguments),

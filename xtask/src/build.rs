@@ -52,7 +52,7 @@ pub(crate) fn binary() -> Result<PathBuf> {
 /// What builds all that tests drive, not optimized. Always as a whole: what is built of some packages alone, or without an example, sees
 /// other features of what they depend on, and is compiled anew.
 pub(crate) fn debug() -> Command {
-    cargo(["build", "--workspace", "--lib", "--bins", "--example", "simulate", "--locked"])
+    cargo(["build", "--workspace", "--lib", "--bins", "--example", "simulate_cluster", "--locked"])
 }
 
 fn libraries() -> Result<()> {

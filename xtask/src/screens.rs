@@ -27,7 +27,7 @@ fn node<'a>(script: &str, arguments: impl Iterator<Item = &'a String>) -> Result
     tools::ensure(&[tools::CHROMIUM, tools::NPM])?;
     test::build_web()?;
     run(cargo(["build", "--release", "-p", "ringscope", "-p", "ringscope-engine"]).args(COLLECTOR))?;
-    run(&mut cargo(["build", "--release", "-p", "ringscope", "--example", "simulate"]))?;
+    run(&mut cargo(["build", "--release", "-p", "ringscope", "--example", "simulate_cluster"]))?;
     let mut node = command("node", [script]);
     node.args(arguments).current_dir(root().join("web"));
     run(node.env("RINGSCOPE_BIN", target_dir().join("release")))

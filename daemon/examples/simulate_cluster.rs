@@ -1,6 +1,6 @@
 //! A cluster that is not there: hosts with NICs, GPUs and ranks that train, told to a real daemon as agents tell it.
 //!
-//! `cargo run --release -p ringscope --example simulate -- [--url http://127.0.0.1:9440] [--hosts 1000] [--ranks 8]
+//! `cargo run --release -p ringscope --example simulate_cluster -- [--url http://127.0.0.1:9440] [--hosts 1000] [--ranks 8]
 //! [--degraded 3] [--interval 2] [--seed 1] [--seconds 0]`
 //!
 //! Jobs of 128 hosts, a small one, and one that has ended. Of the degraded hosts the first has lost a NIC, so that it
@@ -17,18 +17,18 @@
     reason = "small numbers, and figures that are made up"
 )]
 
-#[path = "simulate/agent.rs"]
+#[path = "simulate_cluster/agent.rs"]
 mod agent;
-#[path = "simulate/cluster.rs"]
+#[path = "simulate_cluster/cluster.rs"]
 mod cluster;
-#[path = "simulate/communicators.rs"]
+#[path = "simulate_cluster/communicators.rs"]
 mod communicators;
-#[path = "simulate/hardware.rs"]
+#[path = "simulate_cluster/hardware.rs"]
 mod hardware;
-#[path = "simulate/rings.rs"]
+#[path = "simulate_cluster/rings.rs"]
 mod rings;
 mod sending;
-#[path = "simulate/traffic.rs"]
+#[path = "simulate_cluster/traffic.rs"]
 mod traffic;
 
 use std::process::ExitCode;
