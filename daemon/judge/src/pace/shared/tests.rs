@@ -120,6 +120,11 @@ fn a_rail_that_is_slow_on_all_hosts_accuses_none() {
     // At half its rate a byte takes a little less than twice as long.
     check(&[quick.clone(), ring("mlx5_1", &[1.8; 4])], &["rail mlx5_1: 4"]);
     check(&[quick.clone(), ring("mlx5_1", &[1.5; 4])], &[]);
+    // Ways of a rail at half its rate and of one at its full rate as they were measured, look by look.
+    let full = ring("mlx5_0", &[95.6, 78.4, 85.1, 122.1]);
+    check(&[full.clone(), ring("mlx5_1", &[181.7, 187.7, 141.9, 214.4])], &["rail mlx5_1: 4"]);
+    check(&[full.clone(), ring("mlx5_1", &[184.4, 227.9, 180.7, 126.6])], &["rail mlx5_1: 4"]);
+    check(&[full, ring("mlx5_1", &[113.6, 97.8, 130.4, 75.0])], &[]);
     // Its NICs have a quarter of the others' rate: it is built so.
     let told = Told { rates: vec![("mlx5_1", 100)], ..Told::default() };
     assert!(found(&[quick, slow], &told).is_empty());
