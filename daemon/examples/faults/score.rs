@@ -142,10 +142,9 @@ impl Trial {
     /// Whether somebody innocent was accused.
     pub(crate) fn is_unjust(&self) -> bool {
         if self.is_twin() {
-            // Stages of a pipeline that differ by design are told as such. On a busy machine a job is slower than it was, and nobody is accused of that.
-            let is_about_somebody =
-                |said: &&Said| self.pace.is_none() || !matches!(said.finding, Slowdown | OtherWork);
-            return self.said.iter().any(|said| is_about_somebody(&said));
+            // On a busy machine a job is slower than it was, and nobody is accused of that.
+            let is_true = |kind| kind == Slowdown || kind == OtherWork && self.name == BY_DESIGN;
+            return self.said.iter().any(|said| self.pace.is_none() || !is_true(said.finding));
         }
         let is_of_way =
             |kind| matches!(kind, FindingKind::SlowLink | FindingKind::SlowNic | FindingKind::Congestion);
@@ -160,6 +159,9 @@ impl Trial {
         self.is_too_early || (is_harmless || !self.culprits.is_empty()) && self.said.iter().any(innocent)
     }
 }
+
+/// The twin whose stages of a pipeline differ by design: other work.
+const BY_DESIGN: &str = "unequal_stages";
 
 /// What is about channels and coverage is not what is tried here.
 fn is_judged(kind: FindingKind) -> bool {

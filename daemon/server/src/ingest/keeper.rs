@@ -395,7 +395,11 @@ impl Task {
             lead.deposed.cancel();
         }
         self.metrics.store_errors.inc();
-        let reason = error.to_string();
+        let reason = match error {
+            // The driver does not say which.
+            StoreError::Failed(_) => format!("{}: {error}", self.config.url),
+            error => error.to_string(),
+        };
         let known = match &*self.state.borrow() {
             StoreState::Away(known) => Some(known.clone()),
             _ => None,
