@@ -28,11 +28,11 @@ pub(super) struct End {
 #[derive(Clone, Debug)]
 pub(super) struct Busy {
     pub(super) way: Way,
-    /// Key of the process that sends.
-    pub(super) process: Name,
+    /// Keys of the processes that send and receive.
+    pub(super) processes: [Name; 2],
     pub(super) from: End,
     pub(super) to: End,
-    /// Nanoseconds a byte takes.
+    /// Nanoseconds a byte takes while the network has something of the way. Several steps at once share it.
     pub(super) ns_per_byte: f64,
     /// Share of the time in which the network had something of it; of several steps at once each counts.
     pub(super) load: f64,
@@ -63,7 +63,7 @@ impl Links {
     /// The ways of a job by communicator that moved at least [`FEWEST_BYTES`] since they were measured before. All are measured at the
     /// same looks, so that they can be compared. `None`: none moved so much, or it is too early.
     pub(super) fn look(&mut self, model: &Model, job: &Job, now: Timestamp) -> Option<Vec<Ways>> {
-        if now.since(self.looked) < WINDOW {
+        if now >= self.looked && now.since(self.looked) < WINDOW {
             return None;
         }
         self.looked = now;
@@ -105,13 +105,15 @@ impl Links {
                 let (bytes, sending_ns) =
                     (bytes.saturating_sub(before.bytes), sending_ns.saturating_sub(before.sending_ns));
                 if bytes >= FEWEST_BYTES && sending_ns > 0 {
+                    let passed = now.since(before.at);
+                    let passed_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
                     busy.push(Busy {
-                        process: rank.process.name().clone(),
+                        processes: [rank, to].map(|rank| rank.process.name().clone()),
                         from: End { host: rank.identity.host.clone(), nics: nics(rank, Leads::To(peer)) },
                         to: End { host: to.identity.host.clone(), nics: nics(to, Leads::From(rank.rank)) },
                         way,
-                        ns_per_byte: real(sending_ns) / real(bytes),
-                        load: real(sending_ns) / 1e9 / now.since(before.at).as_secs_f64(),
+                        ns_per_byte: real(sending_ns.min(passed_ns)) / real(bytes),
+                        load: real(sending_ns) / 1e9 / passed.as_secs_f64(),
                     });
                 }
             }

@@ -3,7 +3,7 @@
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{list, plural, rate};
 use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
-use ringscope_model::{Model, Name, Process};
+use ringscope_model::{Identity, Model, Name, Process};
 
 use super::shared::{Fault, SlowWay, Subject};
 use crate::judgement::{Blame, Judgement};
@@ -33,19 +33,21 @@ fn slow_link(model: &Model, slow: &SlowWay) -> Judgement {
     let (way, from, to) = (&slow.busy.way, &slow.busy.from, &slow.busy.to);
     let nic = from.nics.first();
     let by = by(&from.nics);
-    let accused = model.process(&slow.busy.process).and_then(Process::identity).map(|identity| Culprit {
+    let identity = |key: &Name| model.process(key).and_then(Process::identity);
+    let [sender, receiver] = slow.busy.processes.each_ref().map(identity);
+    let global = |of: Option<&Identity>, rank: u32| of.and_then(|of| of.global_rank).unwrap_or(rank);
+    let (sends, receives) = (global(sender, way.from), global(receiver, way.to));
+    let accused = sender.map(|identity| Culprit {
         host: identity.host.to_string(),
         pid: Some(identity.pid),
         rank: Some(way.from),
         global_rank: identity.global_rank,
-        doing: format!("sends to rank {} on {}{by}", way.to, to.host),
+        doing: format!("sends to rank {receives} on {}{by}", to.host),
     });
     let message = format!(
-        "The link from {} to {}{by} (rank {} to rank {}) moves {}: all ranks of the ring wait for it",
+        "The link from {} to {}{by} (rank {sends} to rank {receives}) moves {}: whoever needs what it carries waits for it",
         from.host,
         to.host,
-        way.from,
-        way.to,
         rates(slow, "link")
     );
     let told = blank(FindingKind::SlowLink, LIKE);

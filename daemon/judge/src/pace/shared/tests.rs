@@ -39,7 +39,7 @@ fn ring(nic: &str, ns: &[f64]) -> Ways {
                 from: rank(at),
                 to: rank(to),
             },
-            process: format!("p{at}").into(),
+            processes: [at, to].map(|at| format!("p{at}").into()),
             from: end(at),
             to: end(to),
             ns_per_byte: *ns_per_byte,
