@@ -215,8 +215,8 @@ const MAX_TOLD_LONG: usize = 8;
 const MOST_AHEAD: Duration = Duration::from_secs(600);
 /// Between two points, at least.
 const APART: Duration = Duration::from_secs(1);
-/// Nor more, however long a step is.
-const LONGEST_APART: Duration = Duration::from_secs(60);
+/// Nor more than two steps of an hour.
+const LONGEST_APART: Duration = Duration::from_secs(7200);
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,9 @@ pub(super) struct Habit {
     /// Since when they are known, by our clock.
     pub(super) since: Timestamp,
     operations_per_step: u64,
+    /// The newest operation, and operations a second.
+    newest: u64,
+    per_s: f64,
 }
 
 impl Habit {
@@ -35,14 +38,17 @@ impl Habit {
             long,
             since: from.at,
             operations_per_step,
+            newest: to.operations,
+            per_s: real(to.operations.saturating_sub(from.operations)) / span.as_secs_f64(),
         }
     }
 
-    /// Whether they still come: what is over is no habit. `now`: by the clock of the steps.
-    pub(super) fn goes_on(&self, now: Timestamp) -> bool {
+    /// Whether they still come: what is over is no habit. By operations, for the clock of their host may have been set since.
+    pub(super) fn goes_on(&self) -> bool {
         let (Some(first), Some(last)) = (self.long.first(), self.long.last()) else { return false };
-        let n = u32::try_from(self.long.len() - 1).unwrap_or(u32::MAX).max(1);
-        now.since(last.began) <= OVER_AFTER.max(last.began.since(first.began) / n * 2)
+        let n = real(self.long.len().saturating_sub(1).max(1) as u64);
+        let apart = real(last.operation.saturating_sub(first.operation)) / n;
+        real(self.newest.saturating_sub(last.operation)) <= (2.0 * apart).max(OVER_AFTER_S * self.per_s)
     }
 
     /// What a step takes longer by them in the mean, and how long it takes, over the time from the first to the last of them.
@@ -132,5 +138,5 @@ const FEWEST_PAUSES: usize = 3;
 const MUCH_LONGER: u32 = 3;
 /// So many times shorter than those that make most of the time.
 const MUCH_SHORTER: u32 = 4;
-/// For so long at least they may stay away.
-const OVER_AFTER: Duration = Duration::from_secs(30);
+/// For so many seconds at least they may stay away.
+const OVER_AFTER_S: f64 = 30.0;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_model::real;
+use ringscope_model::{Name, real};
 
 use super::kept::{PaceMemory, SlowMemory};
 use super::outliers::quantiles;
@@ -18,6 +18,8 @@ pub(super) struct Past {
     usual_s: VecDeque<f64>,
     /// The newest looks.
     newest_s: VecDeque<f64>,
+    /// Some of the processes that were looked at last.
+    members: Vec<Name>,
     operations_per_step: u64,
     n_ranks: usize,
     /// Of one operation.
@@ -119,6 +121,16 @@ impl Past {
         memory.slow.as_ref().map(|slow| slow.lost_rank_s).filter(is_time).unwrap_or_default()
     }
 
+    /// Whether the newest looks show what more of them will call a slowdown.
+    pub(super) fn seems_slower(&self) -> bool {
+        if self.usual_s.len() < FEWEST_USUAL || self.newest_s.len() < SUSPECT_LOOKS {
+            return false;
+        }
+        let [took_s, seldom_s] = quantiles(self.usual_s.iter().copied().collect(), [50, 90]);
+        let least = seldom_s.max(LONGER * took_s);
+        self.newest_s.iter().rev().take(SUSPECT_LOOKS).all(|takes_s| *takes_s > least)
+    }
+
     /// Takes a look at a job; what is slower than it was. `is_explained`: somebody is slow, for whom the others wait now and then in the
     /// middle of a collective as well, so that nothing can be said of it.
     pub(super) fn look(&mut self, scene: &Scene<'_>, is_explained: bool, now: Timestamp) -> Option<Slowdown> {
@@ -129,7 +141,9 @@ impl Past {
         }
         let class =
             scene.classes.iter().reduce(|most, class| if class.len() > most.len() { class } else { most });
-        let class = class.filter(|class| class.len() > 1)?;
+        // What nobody has told of late is not known to be over.
+        let Some(class) = class.filter(|class| class.len() > 1) else { return self.fires };
+        self.forget_another_life(class, scene);
         let first = &class.first()?.measured;
         let bytes = first.bytes / first.operations.max(f64::MIN_POSITIVE);
         let is_device = scene.is_device;
@@ -146,7 +160,8 @@ impl Past {
             self.fires.is_some() && self.since.is_some_and(|since| now.since(since) >= USUAL_AFTER);
         if is_other || is_long_so {
             let (operations_per_step, n_ranks) = (first.operations_per_step, scene.n_processes);
-            *self = Self { operations_per_step, n_ranks, bytes, is_device, ..Self::default() };
+            let members = std::mem::take(&mut self.members);
+            *self = Self { members, operations_per_step, n_ranks, bytes, is_device, ..Self::default() };
         }
         let Measure { takes_s, step, chance_s } = Measure::of(class)?;
         self.newest_s.push_back(takes_s);
@@ -198,11 +213,27 @@ impl Past {
     }
 }
 
+impl Past {
+    /// A job of the same name that was started again is no slower than it was before: with nobody of then nothing of then is left.
+    fn forget_another_life(&mut self, class: &[Rank<'_>], scene: &Scene<'_>) {
+        let is_known = |rank: &Rank<'_>| self.members.contains(rank.process.name());
+        let goes_on = class.first().is_some_and(is_known) || scene.classes.iter().flatten().any(is_known);
+        if !self.members.is_empty() && !goes_on {
+            *self = Self::default();
+        }
+        self.members = class.iter().take(MEMBERS).map(|rank| rank.process.name().clone()).collect();
+    }
+}
+
+/// Processes by which a job is known again.
+const MEMBERS: usize = 8;
 /// Newest parts of the window that are looked at, at most, and steps in them, at least.
 const MOST_PARTS: usize = 16;
 const FEWEST_STEPS: f64 = 12.0;
 /// All of so many looks have to show it: a rank that has begun to be slow is found before.
 const LOOKS: usize = 12;
+/// So many make it worth while to look at each network step.
+const SUSPECT_LOOKS: usize = 6;
 /// After so many without it, it is over.
 const CALM_LOOKS: usize = 8;
 /// Looks that say what is usual, at least and at most: five minutes, of large jobs more.

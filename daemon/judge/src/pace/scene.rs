@@ -36,7 +36,8 @@ pub(super) struct Scene<'m> {
 impl<'m> Scene<'m> {
     /// Of a job.
     pub(super) fn of(model: &'m Model, job: &'m Job, now: Timestamp) -> Self {
-        let living: Vec<&Process> = job.processes(model).filter(|process| process.is_living()).collect();
+        let living: Vec<&Process> =
+            job.unreplaced(model, now).filter(|process| process.is_living()).collect();
         let n_processes = living.iter().filter(|process| process.has_communicators()).count();
         let ranks = living.iter().filter_map(|process| {
             let mut measured = Measured::of(process.pace()?, now)?;
@@ -67,9 +68,14 @@ impl<'m> Scene<'m> {
         Self { classes, n_processes, has_world, is_device, n_of_other_basis, unknown_peers }
     }
 
-    /// Whether it is known of most of its processes how they spend their time.
+    /// Of how many of its processes it is known how they spend their time.
+    pub(super) fn n_known(&self) -> usize {
+        self.classes.iter().map(Vec::len).sum()
+    }
+
+    /// Whether it is known of most of them.
     pub(super) fn is_known(&self) -> bool {
-        2 * self.classes.iter().map(Vec::len).sum::<usize>() > self.n_processes
+        2 * self.n_known() > self.n_processes
     }
 
     /// The smallest share of its time that any rank spends outside of collectives, from 0 to 1; 1 where none is known.
@@ -100,7 +106,8 @@ fn pipes(living: &[&Process]) -> (HashSet<CommunicatorId>, BTreeMap<Communicator
     let mut exchange: HashMap<CommunicatorId, Option<bool>> = HashMap::new();
     let mut unknown: BTreeMap<CommunicatorId, (Name, u64)> = BTreeMap::new();
     for process in living {
-        let parts = process.locals().filter(|(_, local)| has(local, is_handed_on));
+        let parts =
+            process.locals().filter(|(_, local)| local.ended(process).is_none() && has(local, is_handed_on));
         for (local_id, comm, local) in
             parts.filter_map(|(local_id, local)| Some((local_id, local.communicator()?, local)))
         {
@@ -130,9 +137,11 @@ fn sends(local: &Local) -> u64 {
     local.counters().get(Primitive::Send).map_or(0, |counted| counted.totals().issued_calls)
 }
 
-/// Its parts of communicators.
+/// Its parts of communicators, without those that have ended.
 fn of(process: &Process) -> impl Iterator<Item = (CommunicatorId, &Local)> {
-    process.locals().filter_map(|(_, local)| Some((local.communicator()?, local)))
+    let goes_on = |local: &Local| local.ended(process).is_none();
+    let locals = process.locals().filter(move |(_, local)| goes_on(local));
+    locals.filter_map(|(_, local)| Some((local.communicator()?, local)))
 }
 
 /// Without those of which the others have told more: parts of different times cannot be compared.
@@ -180,8 +189,8 @@ fn across_stages(ranks: &[Rank<'_>], pipes: &HashSet<CommunicatorId>) -> HashSet
     let mut met: HashSet<(CommunicatorId, CommunicatorId)> = HashSet::new();
     let mut across = HashSet::new();
     for rank in ranks {
-        let own: Vec<CommunicatorId> =
-            of(rank.process).map(|(comm, _)| comm).filter(|comm| pipes.contains(comm)).collect();
+        let own = of(rank.process).map(|(comm, _)| comm).filter(|comm| pipes.contains(comm));
+        let own: Vec<CommunicatorId> = own.take(MOST_PIPES).collect();
         for (comm, _) in of(rank.process) {
             for pipe in &own {
                 if !met.insert((comm, *pipe)) {
@@ -226,6 +235,8 @@ impl Stages {
     }
 }
 
+/// Pipelines that one process is looked at in: real ones have one, or two.
+const MOST_PIPES: usize = 16;
 /// A stage sends to the one after it and to the one before it.
 const FEWEST_PEERS: usize = 3;
 /// Who has sent so often has sent to everybody that it sends to in a step.

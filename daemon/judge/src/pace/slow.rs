@@ -48,6 +48,8 @@ pub(super) struct Slow {
     pub(super) processes: Vec<Name>,
     /// Processes that it is compared with; set once it is known who else is slow.
     pub(super) n_like: usize,
+    /// It stands for its stage of a pipeline, and is compared with those that stand for the others.
+    pub(super) is_stage: bool,
     /// How long each step takes longer.
     pub(super) lost: Duration,
     /// Of the job's time, from 0 to 1.
@@ -117,7 +119,11 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
     if classes.len() > 1 && scene.has_world {
         let named: HashSet<Name> = slow.iter().flat_map(|slow| slow.processes.iter().cloned()).collect();
         let typical = Class::of(classes.iter().filter_map(Class::typical).collect());
-        slow.extend(typical.other_stages().into_iter().filter(|slow| !named.contains(&slow.process)));
+        let stages = typical.stages().into_iter().filter(|slow| !named.contains(&slow.process));
+        slow.extend(stages.map(|slow| match slow.since {
+            Since::Later => as_slower_stage(slow, &classes),
+            Since::Start | Since::Unknown => slow,
+        }));
     }
     slow.iter_mut().for_each(Slow::count_stops);
     slow.sort_by(|one, other| other.share.total_cmp(&one.share));
@@ -318,20 +324,21 @@ impl<'c, 'm> Class<'c, 'm> {
         ranks.get(ranks.len().saturating_sub(1) / 2).copied()
     }
 
-    /// Of ranks of which each stands for others like it, as a stage of a pipeline: those that all wait for, by design.
-    fn other_stages(&self) -> Vec<Slow> {
+    /// Of ranks of which each stands for others like it, as a stage of a pipeline: those that all wait for. By design, unless they were
+    /// as fast as the other stages once.
+    fn stages(&self) -> Vec<Slow> {
         let own: Vec<f64> = self.ranks.iter().map(|rank| rank.measured.own).collect();
         let Some(found) = outliers(&own, LEAST) else { return Vec::new() };
         let ranks = found.places.iter().filter_map(|at| self.ranks.get(*at));
         let each = ranks.filter_map(|rank| Some(self.one(rank, self.steady_of_late(rank)?)));
-        let as_a_stage = |slow: Slow| Slow {
-            kind: FindingKind::OtherWork,
-            role: slow.role.or(Some(A_STAGE.to_owned())),
-            n_like: self.ranks.len() - found.places.len(),
-            ..slow
+        let as_a_stage = |slow: Slow| {
+            let slow = Slow { is_stage: true, n_like: self.ranks.len() - found.places.len(), ..slow };
+            if slow.since == Since::Later {
+                return slow;
+            }
+            Slow { kind: FindingKind::OtherWork, role: slow.role.or(Some(A_STAGE.to_owned())), ..slow }
         };
-        let is_so = |slow: &Slow| slow.since != Since::Later && slow.share >= LEAST_COST;
-        each.filter(is_so).map(as_a_stage).collect()
+        each.filter(|slow| slow.share >= LEAST_COST).map(as_a_stage).collect()
     }
 
     /// Where own times differ from step to step by chance, the step waits for whoever comes last, slow rank or not: by how much longer
@@ -348,9 +355,8 @@ impl<'c, 'm> Class<'c, 'm> {
 
     /// `usual`: what own time, and what long steps, usually take, as shares of the time.
     fn by_long_steps(&self, rank: &Rank<'_>, habit: &Habit, (own, usual): (f64, f64)) -> Option<Slow> {
-        let measured = &rank.measured;
         // All may have long steps, of which one is just long enough to be told.
-        if habit.own - own < LEAST || habit.n_spells() < FEWEST_SPELLS || !habit.goes_on(measured.told) {
+        if habit.own - own < LEAST || habit.n_spells() < FEWEST_SPELLS || !habit.goes_on() {
             return None;
         }
         let (lost, step) = habit.lost_per_step()?;
@@ -372,6 +378,7 @@ impl<'c, 'm> Class<'c, 'm> {
             process: process.clone(),
             processes: vec![process.clone()],
             n_like: 0,
+            is_stage: false,
             lost: Duration::ZERO,
             share: 0.0,
             own: (Duration::ZERO, Duration::ZERO),
@@ -480,6 +487,21 @@ fn hosts_as_one(slow: Vec<Slow>, scene: &Scene<'_>) -> Vec<Slow> {
     all
 }
 
+/// A stage that is slower than it was: all of its ranks, which are a host where they are all on one.
+fn as_slower_stage(slow: Slow, classes: &[Class<'_, '_>]) -> Slow {
+    let is_its = |class: &&Class<'_, '_>| class.ranks.iter().any(|rank| *rank.process.name() == slow.process);
+    let Some(class) = classes.iter().find(is_its) else { return slow };
+    let mut hosts: Vec<Option<&str>> = class.ranks.iter().map(|rank| host_of(rank)).collect();
+    hosts.dedup();
+    let processes = class.ranks.iter().map(|rank| rank.process.name().clone()).collect();
+    match hosts.as_slice() {
+        [Some(host)] if class.ranks.len() > 1 => {
+            Slow { subject: Subject::Host((*host).into()), kind: FindingKind::SlowHost, processes, ..slow }
+        }
+        _ => Slow { processes, ..slow },
+    }
+}
+
 /// The slowest stands for its host. What it costs is the mean of its ranks, not the largest: among many ranks the largest is larger by
 /// chance.
 fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
@@ -490,13 +512,16 @@ fn whole_host(host: &str, each: Vec<Slow>) -> Option<Slow> {
     let role = each.iter().all(|slow| slow.role.is_some());
     let share = each.iter().map(|slow| slow.share).sum::<f64>() / f64::from(n);
     let lost = each.iter().map(|slow| slow.lost).fold(Duration::ZERO, Duration::saturating_add) / n;
+    // A host of which all ranks are given more is no slow host.
+    let more_work =
+        each.iter().map(|slow| slow.more_work).reduce(|one, other| Some(one?.min(other?))).flatten();
     let worst = each.into_iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
     Some(Slow {
         subject: Subject::Host(host.into()),
-        kind: FindingKind::SlowHost,
+        kind: if more_work.is_some() { FindingKind::UnevenWork } else { FindingKind::SlowHost },
         since: since.unwrap_or(worst.since),
         role: worst.role.filter(|_| role),
-        more_work: None,
+        more_work,
         device: None,
         processes,
         began,

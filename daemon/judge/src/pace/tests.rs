@@ -13,6 +13,7 @@ use crate::Diagnosis;
 
 mod basis;
 mod devices;
+mod lives;
 mod nics;
 mod programs;
 mod roles;
@@ -22,7 +23,7 @@ mod stages;
 const TRANSFER_MS: u64 = 10;
 
 /// What each rank sends to the next.
-const BYTES_PER_S: u64 = 50_000_000;
+const BYTES_PER_S: u64 = 25_000_000;
 
 /// What an agent calls itself.
 const AGENT: &str = "agent";
@@ -275,6 +276,12 @@ fn steps_of_many_seconds_take_no_more_than_twenty() {
     assert_eq!(finding.rank, Some(3));
     assert!(stage.step <= 8 + 20, "after {} steps", stage.step);
     cost_is_about(&finding, 1000.0);
+    // Gradients gathered over many batches; nobody is slow at first.
+    let mut stage = Stage::new(&FOUR, |rank, step| 90_000 + if rank == 1 && step >= 30 { 30_000 } else { 0 });
+    let (_, finding) = stage.first(6_000).unwrap();
+    assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(1)));
+    assert!(stage.step <= 30 + 20, "after {} steps", stage.step);
+    cost_is_about(&finding, 30_000.0);
 }
 
 #[test]

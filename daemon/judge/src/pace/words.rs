@@ -11,7 +11,7 @@ use super::past::Slowdown;
 use super::roles::Since;
 use super::slow::{Beside, How, Slow, Subject};
 use super::small::TooSmall;
-use crate::hardware::Ail;
+use crate::hardware::{Ail, NIC_SLOW};
 use crate::judgement::{Blame, Judgement};
 use crate::seen;
 
@@ -71,7 +71,10 @@ pub(super) fn slowdown(
     let step = if slow.has_steps { "step" } else { "call" };
     let why: Vec<String> =
         ails.iter().map(|(host, ail)| format!("{} of {host}: {}", ail.nic, ail.words)).collect();
-    let because = why.first().map(|why| format!("; {why}")).unwrap_or_default();
+    // Errors are counted anywhere at any time; a rate that falls is no chance.
+    let ails: Vec<&(Name, Ail)> = ails.iter().filter(|(_, ail)| ail.cause == NIC_SLOW).collect();
+    let because = ails.first().map(|(host, ail)| format!("; {} of {host}: {}", ail.nic, ail.words));
+    let because = because.unwrap_or_default();
     let message = format!(
         "Collectives of {job} take {} of each {step}, they took {} until {}; each {step} takes {} longer, {:.0} % of the job's \
          time{because}",
@@ -174,6 +177,7 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
     let role = slow.role.as_ref().filter(|_| slow.kind == FindingKind::OtherWork);
     let like = match (slow.n_like, role) {
         (_, Some(_)) => "the others".to_owned(),
+        _ if slow.is_stage => "the other stages of the pipeline".to_owned(),
         (1, _) => "the rank that does the same work".to_owned(),
         (n, _) => format!("the {n} ranks that do the same work"),
     };
@@ -257,6 +261,8 @@ fn reason(slow: &Slow, worst: Option<&Process>) -> Option<Reason> {
         let words = format!("it is stopped for {:.0} % of the time (state T)", stopped * 100.0);
         return Some(Reason { words, cause: "stopped", advice: LET_GO });
     }
+    // Of a look that is old it is not known.
+    slow.held_back?;
     let words = seen::held_back(worst?.look()?)?;
     Some(Reason { words, cause: "cpu_limit", advice: MORE_CPU })
 }

@@ -78,3 +78,32 @@ fn it_is_asked_to_whom_ranks_send_where_no_link_tells() {
     let (_, finding) = stage.first(60).unwrap();
     assert_eq!((finding.finding, finding.rank), (FindingKind::ComputeStraggler, Some(2)));
 }
+
+/// Each stage is a host, and there is one pipeline: within the stage nobody differs.
+#[test]
+fn a_stage_that_gets_slower_is_a_slow_host_and_one_that_always_was_is_other_work() {
+    let stages: [&[u32]; 3] = [&[0, 1, 2, 3], &[4, 5, 6, 7], &[8, 9, 10, 11]];
+    let slower = |from: u64| {
+        pipelines(&THREE, &stages, move |rank, step| {
+            40 + if (4..8).contains(&rank) && step >= from { 20 } else { 0 }
+        })
+    };
+    let mut stage = slower(600);
+    let (_, finding) = stage.first(80).unwrap();
+    assert_eq!((finding.finding, &*finding.host), (FindingKind::SlowHost, "b"));
+    assert_eq!((finding.accused.len(), finding.n_victims), (4, 8), "{finding:#?}");
+    assert!(finding.message.contains("the other stages of the pipeline 40 ms"), "{}", finding.message);
+    cost_is_about(&finding, 20.0);
+    let (_, finding) = slower(0).first(80).unwrap();
+    assert_eq!(finding.finding, FindingKind::OtherWork, "{finding:#?}");
+}
+
+#[test]
+fn a_host_whose_ranks_are_all_given_more_is_not_called_slow() {
+    let hosts = [("a", 2, 2), ("b", 2, 2), ("c", 2, 2)];
+    let mut stage = Stage::new(&hosts, |rank, _| 40 + if rank == 2 || rank == 3 { 20 } else { 0 });
+    stage.more = Box::new(|rank| if rank == 2 || rank == 3 { 50 } else { 0 });
+    let (_, finding) = stage.first(40).unwrap();
+    assert_eq!((finding.finding, &*finding.host), (FindingKind::UnevenWork, "b"));
+    assert!(finding.message.contains("asked for 50 % more"), "{}", finding.message);
+}
