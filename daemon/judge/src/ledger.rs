@@ -246,6 +246,12 @@ impl Ledger {
         })
     }
 
+    /// What fires there, by id.
+    pub(super) fn firing_ids(&self, scope: &Scope) -> Vec<String> {
+        self.firing.get(scope).into_iter().flat_map(|firing| firing.keys().cloned()).collect()
+    }
+
+    /// Whether anything fires there.
     pub(super) fn fires(&self, scope: &Scope) -> bool {
         self.firing.contains_key(scope)
     }

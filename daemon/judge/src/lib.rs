@@ -230,11 +230,11 @@ impl Diagnosis {
         for (job, judgements) in self.paces.look_at_all(model, &hardware, now) {
             let scope = Scope::Pace(job);
             let Scope::Pace(job) = &scope else { continue };
-            if judgements.is_empty() && !self.paces.may_end(model, job, now) {
-                continue;
-            }
-            if !judgements.is_empty() || self.ledger.fires(&scope) {
-                news.extend(self.ledger.settle(&scope, job, judgements, now));
+            // What is found again first after a restart does not end what takes longer to find.
+            let may_end = self.paces.may_end(model, job, now);
+            if !judgements.is_empty() || may_end && self.ledger.fires(&scope) {
+                let held = if may_end { Vec::new() } else { self.ledger.firing_ids(&scope) };
+                news.extend(self.ledger.settle_but(&scope, job, judgements, &held, now));
                 news.extend(self.ledger.touch(&scope, now));
             }
         }

@@ -23,8 +23,8 @@ pub(crate) struct Slow {
     pub(crate) victim: Option<u32>,
     /// Slow from its first step on.
     pub(crate) from_start: bool,
-    /// What it costs grows: what was said last is held to the last steps.
-    pub(crate) grows: bool,
+    /// What it costs is not the same at all times: what was said last is held to the last steps.
+    pub(crate) changes: bool,
     /// In how many collectives the gradients are summed.
     pub(crate) pieces: u64,
     pub(crate) bytes: u64,
@@ -101,7 +101,7 @@ const USUAL: Slow = Slow {
     job: None,
     victim: None,
     from_start: false,
-    grows: false,
+    changes: false,
     pieces: 1,
     bytes: 262_144,
     step_ms: STEP_MS,
@@ -160,8 +160,8 @@ pub(crate) const CASES: [Case; 32] = [
     straggles("slow_double", "slow_steady", percent(100)),
     straggles("slow_from_start", "slow_steady", Slow { from_start: true, ..percent(40) }),
     straggles("slow_busy", "slow_busy", percent(40)),
-    straggles("slow_growing", "slow_growing", Slow { grows: true, ..percent(60) }),
-    straggles("slow_intermittent", "slow_intermittent", percent(150)),
+    straggles("slow_growing", "slow_growing", Slow { changes: true, ..percent(60) }),
+    straggles("slow_intermittent", "slow_intermittent", Slow { changes: true, ..percent(150) }),
     straggles("slow_periodic", "slow_periodic", USUAL),
     straggles("slow_periodic_rare", "slow_periodic", Slow { pause_ms: 1_400, every: 50, ..USUAL }),
     straggles("stopped_duty", "stopped_duty", USUAL),

@@ -16,7 +16,7 @@ pub(crate) fn pace(events: &[Event], slow: Slow) -> Pace {
     };
     let newest_ns = steps.last().map_or(0, |event| event.wall_ns);
     let is_judged =
-        |event: &&&Event| event.step >= since && (!slow.grows || newest_ns - event.wall_ns <= WINDOW_NS);
+        |event: &&&Event| event.step >= since && (!slow.changes || newest_ns - event.wall_ns <= WINDOW_NS);
     let slower_s = steps.iter().filter(is_judged).map(|event| event.slower_us as f64 / 1e6);
     let before_s = durations_s(&|step| step > FIRST_STEPS && step < since);
     let after_s = durations_s(&|step| step > since);

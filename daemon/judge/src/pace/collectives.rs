@@ -14,6 +14,7 @@ use super::past::{Past, Slowdown};
 use super::scene::Scene;
 use super::shared::{self, Fault, SlowWay, Subject};
 use super::{ways, words};
+use crate::hardware::NIC_SLOW;
 use crate::judgement::Judgement;
 
 /// The collectives of one job.
@@ -33,8 +34,13 @@ pub(super) struct Collectives {
 struct Held {
     fault: Fault,
     first: Timestamp,
+    /// When it, or a part of it, was found last.
     last: Timestamp,
     looks: u32,
+    /// Looks that did not find it itself since one that did.
+    missed: u32,
+    /// Whether enough looks have found it.
+    is_told: bool,
 }
 
 /// When each network step of a job is asked for.
@@ -51,7 +57,7 @@ struct Detail {
 impl Collectives {
     /// Whether each network step is wanted.
     pub(super) fn wants_steps(&self, now: Timestamp) -> bool {
-        now < self.detail.until
+        now < self.detail.until && self.detail.until.since(now) <= STEPS_FOR
     }
 
     /// What takes long to learn. `None`: it is not learned yet.
@@ -70,6 +76,7 @@ impl Collectives {
         model: &Model,
         (name, job): (&Name, &Job),
         (scene, hardware, is_explained): (&Scene<'_>, &Hardware<'_>, bool),
+        n_raised: usize,
         (passed, now): (Duration, Timestamp),
     ) -> Vec<Judgement> {
         let known = Known { model, hardware };
@@ -80,7 +87,8 @@ impl Collectives {
             Some((slow, cost)) => {
                 let ails = known.ails_of(job, slow.since);
                 judgements.push(words::slowdown(name, &slow, cost, &ails, scene.n_processes));
-                self.told = ails.into_iter().map(|(host, ail)| Fault::told(host, ail)).collect();
+                let ails = ails.into_iter().filter(|(_, ail)| ail.cause == NIC_SLOW);
+                self.told = ails.map(|(host, ail)| Fault::told(host, ail)).collect();
             }
             None => {
                 self.lost_rank_s = 0.0;
@@ -88,8 +96,11 @@ impl Collectives {
             }
         }
         self.look_at_links(model, job, &known, now);
-        self.detail.ask(slowdown.is_some(), !self.faults.is_empty(), scene.least_own(), now);
-        let found = self.faults.iter().filter(|held| held.looks >= FAULT_LOOKS);
+        let seems_slower = slowdown.is_some() || self.past.seems_slower();
+        self.detail.ask((seems_slower, !self.faults.is_empty()), n_raised, scene.least_own(), now);
+        let enough = if seems_slower { FAULT_LOOKS_SLOWER } else { FAULT_LOOKS };
+        self.faults.iter_mut().for_each(|held| held.is_told |= held.looks >= enough);
+        let found = self.faults.iter().filter(|held| held.is_told);
         let found: Vec<(&Fault, Timestamp)> = found.map(|held| (&held.fault, held.first)).collect();
         let is_found = |told: &Fault| found.iter().any(|(fault, _)| fault.is_of_nic(told));
         let told = self.told.iter().filter(|told| !is_found(told)).map(|told| (told, now));
@@ -119,7 +130,7 @@ impl Collectives {
             for fault in found {
                 let whole = self.faults.iter_mut().find(|held| {
                     held.fault.subject == fault.subject
-                        || held.looks >= FAULT_LOOKS && is_part(&fault, &held.fault)
+                        || held.is_told && held.missed < FAULT_MISSED && is_part(&fault, &held.fault)
                 });
                 match whole {
                     Some(held) => held.see(fault, now),
@@ -127,42 +138,57 @@ impl Collectives {
                         let parts = self.faults.iter().filter(|held| is_part(&held.fault, &fault));
                         let looks = parts.map(|held| held.looks).max().unwrap_or_default() + 1;
                         self.faults.retain(|held| !is_part(&held.fault, &fault));
-                        self.faults.push(Held { fault, first: now, last: now, looks });
+                        let (missed, is_told) = (0, false);
+                        self.faults.push(Held { fault, first: now, last: now, looks, missed, is_told });
                     }
                 }
             }
             // Once is chance. Who was found more often may be missed once.
-            let stays = |held: &Held| {
-                held.last == now || held.looks >= FAULT_LOOKS && now.since(held.last) < FAULT_MISSED
-            };
-            self.faults.retain(stays);
+            self.faults.iter_mut().for_each(|held| held.missed += u32::from(held.last != now));
+            self.faults.retain(|held| held.last == now || held.is_told && held.missed < FAULT_MISSED);
         }
         // What nobody has looked at since stays as it was, until the next look at each step; not after its communicators.
         let goes_on = |slow: &SlowWay| {
             let communicator = model.communicator(slow.busy.way.comm);
             communicator.is_some_and(|known| known.ranks(model).any(|rank| rank.ended().is_none()))
         };
-        self.faults.retain(|held| now.since(held.last) < FAULT_STAYS && held.fault.ways.iter().any(goes_on));
+        // A clock that was set back makes the last time one that is to come.
+        let is_of_late = |held: &Held| now >= held.last && now.since(held.last) < FAULT_STAYS;
+        self.faults.retain(|held| is_of_late(held) && held.fault.ways.iter().any(goes_on));
     }
 }
 
 impl Held {
+    /// The same once more: it, or a part of it. Several of one look are told together.
     fn see(&mut self, fault: Fault, now: Timestamp) {
-        if fault.subject == self.fault.subject {
-            self.fault = fault;
+        let is_itself = fault.subject == self.fault.subject;
+        let is_again = self.last == now;
+        if is_itself && is_again && self.missed == 0 {
+            self.fault.ways.extend(fault.ways);
+        } else if is_itself {
+            (self.fault, self.missed) = (fault, 0);
+        } else if !is_again {
+            self.missed += 1;
         }
-        (self.last, self.looks) = (now, self.looks + 1);
+        self.looks += u32::from(!is_again);
+        self.last = now;
     }
 }
 
 impl Detail {
-    /// `least_own`: of a job that is hardly in collectives nothing is asked.
-    fn ask(&mut self, is_slower: bool, is_found: bool, least_own: f64, now: Timestamp) {
-        let was_slower = std::mem::replace(&mut self.was_slower, is_slower);
+    /// `n_raised`: jobs of which it is asked now. `least_own`: of a job that is hardly in collectives nothing is asked.
+    fn ask(&mut self, (is_slower, is_found): (bool, bool), n_raised: usize, least_own: f64, now: Timestamp) {
         // A job at the edge is slower and is not, again and again: out of turn it is asked for seldom.
-        let is_new = is_slower && !was_slower && now >= self.next_new;
+        let is_new = is_slower && !self.was_slower && now >= self.next_new;
         let is_due = now >= self.next && least_own < 1.0 - IN_COLLECTIVES;
-        if now < self.until || !(is_due || is_new) {
+        let asks = now >= self.until && (is_due || is_new);
+        // Who is slower goes first. Who finds no room asks again at the next look.
+        let room = if is_slower { MAX_RAISED } else { MAX_RAISED / 2 };
+        if asks && n_raised >= room {
+            return;
+        }
+        self.was_slower = is_slower;
+        if !asks {
             return;
         }
         if !is_due {
@@ -177,10 +203,13 @@ fn later(now: Timestamp, time: Duration) -> Timestamp {
     Timestamp(now.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-/// Looks that have to find the same slow.
+/// Looks that have to find the same slow: of a job that is slower than it was fewer.
 const FAULT_LOOKS: u32 = 3;
-/// What is looked at and not found slow is slow no more after so long.
-const FAULT_MISSED: Duration = Duration::from_secs(10);
+const FAULT_LOOKS_SLOWER: u32 = 2;
+/// What is looked at and not found slow is slow no more after so many looks.
+const FAULT_MISSED: u32 = 4;
+/// Jobs of which each network step is asked for at once; hangs go first.
+pub(super) const MAX_RAISED: usize = 32;
 /// What nobody has looked at stays slow for so long: until after the next time that each step is asked for.
 const FAULT_STAYS: Duration = Duration::from_secs(150);
 /// Share of the time in collectives from which on it is worth while to ask for each network step ...

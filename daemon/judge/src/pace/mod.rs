@@ -53,6 +53,8 @@ pub(super) struct Paces {
     fastest: Fastest,
     wanted: Vec<Wanted>,
     look: bool,
+    /// Jobs of which each network step is asked for.
+    n_raised: usize,
     guard: Guard,
 }
 
@@ -60,8 +62,9 @@ pub(super) struct Paces {
 #[derive(Default)]
 struct Watched {
     judged: Timestamp,
-    /// Since when it is known how most of its processes spend their time.
+    /// Since when it is known how half of those processes at least spend their time of which it ever was. `None`: it is not.
     known_since: Option<Timestamp>,
+    most_known: usize,
     held: BTreeMap<Subject, Held>,
     collectives: Collectives,
     small: Small,
@@ -106,6 +109,7 @@ impl Paces {
             now.since(judged) >= pause(job.n_processes()) || now < judged
         };
         let is_open = |(name, _): &(&Name, &Job)| !guard.is_shut(name, now);
+        self.n_raised = self.raised().count();
         let due: Vec<(&Name, &Job)> = model.jobs().filter(is_due).filter(is_open).collect();
         let look = |(name, job): (&Name, &Job)| {
             let found = guard.look(name, now, || self.look(model, (name, job), hardware, now));
@@ -122,7 +126,7 @@ impl Paces {
     /// The jobs of which each network step is wanted now.
     pub(super) fn raised(&self) -> impl Iterator<Item = &Name> {
         let wants = |(_, watched): &(&Name, &Watched)| watched.collectives.wants_steps(watched.judged);
-        self.watched.iter().filter(wants).map(|(name, _)| name).take(MAX_RAISED)
+        self.watched.iter().filter(wants).map(|(name, _)| name)
     }
 
     /// Whether a job that goes on was looked at for long enough to say that nothing is wrong: what the store kept fires on until
@@ -185,9 +189,9 @@ impl Paces {
         let watched = self.watched.entry(Arc::clone(name)).or_default();
         let passed = now.since(std::mem::replace(&mut watched.judged, now)).min(LONGEST_PAUSE);
         let scene = Scene::of(model, job, now);
-        if watched.known_since.is_none() && scene.is_known() {
-            watched.known_since = Some(now);
-        }
+        watched.most_known = watched.most_known.max(scene.n_known()).min(scene.n_processes);
+        let is_known = scene.n_known() > 0 && 2 * scene.n_known() >= watched.most_known;
+        watched.known_since = is_known.then_some(watched.known_since.unwrap_or(now));
         watched.keeping.look(&scene, passed, now);
         self.wanted.extend(watched.ask_for_peers(&scene, now));
         let mut all_slow = slow::find(&scene);
@@ -213,7 +217,7 @@ impl Paces {
             }
         }
         let stays = |held: &Held| STAYS.max(held.slow.step.saturating_mul(STAYS_STEPS));
-        watched.held.retain(|_, held| now.since(held.last) < stays(held));
+        watched.held.retain(|_, held| now >= held.last && now.since(held.last) < stays(held));
         let is_sure = |held: &&mut Held| held.looks >= LOOKS && now.since(held.first) >= SETTLES;
         let mut judgements = Vec::new();
         for held in watched.held.values_mut().filter(is_sure) {
@@ -225,7 +229,9 @@ impl Paces {
         self.wanted.truncate(WANTED_MAX);
         let is_explained = judgements.iter().any(|found| found.kind != FindingKind::OtherWork);
         let seen = (&scene, hardware, is_explained);
-        judgements.extend(watched.collectives.look(model, (name, job), seen, (passed, now)));
+        let was_raised = watched.collectives.wants_steps(now);
+        judgements.extend(watched.collectives.look(model, (name, job), seen, self.n_raised, (passed, now)));
+        self.n_raised += usize::from(!was_raised && watched.collectives.wants_steps(now));
         let small = watched.small.look(model, job, (&scene, &mut self.fastest), (passed, now));
         let told = small.map(|(small, began, cost)| words::too_small(small, began, cost, scene.n_processes));
         judgements.extend(told);
@@ -310,8 +316,6 @@ const ASKED_EVERY: Duration = Duration::from_secs(4);
 const ASKED_LATER: Duration = Duration::from_secs(60);
 /// Communicators of one job of which it is asked at one look to whom their ranks send.
 const PEERS_ASKED: usize = 16;
-/// Jobs of which each network step is asked for at once; hangs go first.
-const MAX_RAISED: usize = 32;
 /// How long it takes to find again what was found before a restart.
 const SURE_AFTER: Duration = Duration::from_secs(20);
 /// Between two totals of a job that are handed out, at least ...

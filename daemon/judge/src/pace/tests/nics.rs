@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ringscope_api::{Finding, FindingKind};
 use ringscope_samples::cluster::{batch, hardware, nic};
-use ringscope_wire::batch::{Batch, HostHardware, Nic};
+use ringscope_wire::batch::{Batch, HostHardware, Nic, NicCounter};
 
 use super::{AGENT, Stage, at};
 
@@ -116,6 +116,48 @@ fn links_that_are_no_slower_or_idle_are_nobodys_fault() {
     let mut idle = stage(1);
     idle.ns_per_byte = Box::new(|rank, _| if rank == 1 { 4 } else { 1 });
     check(idle);
+}
+
+/// It moves what its wire can carry, and has twice as much to do as the others.
+#[test]
+fn a_link_on_which_steps_queue_is_not_slow() {
+    let mut queued = stage(1);
+    queued.ns_per_byte = Box::new(|rank, _| if rank == 1 { 160 } else { 40 });
+    let (_, kinds) = all(&mut queued, 90);
+    assert!(kinds.is_empty(), "{kinds:?}");
+}
+
+/// Errors are counted on some port at any time.
+#[test]
+fn a_nic_with_errors_is_not_accused_because_the_job_got_slower_then() {
+    let mut stage = stage(1);
+    stage.transfer = Box::new(|step| if step >= 570 { 60 } else { 30 });
+    stage.hardware = Box::new(|s| {
+        let mut hosts = hosts(s, |_| 400);
+        for (host, nic) in (0..).zip(hosts.iter_mut().flat_map(|host| &mut host.nics)) {
+            let value = if host == 2 { 1_000 * s.saturating_sub(41) } else { 0 };
+            nic.errors = vec![NicCounter { name: "symbol_error".to_owned(), value }];
+        }
+        hosts
+    });
+    let (found, kinds) = all(&mut stage, 90);
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), [FindingKind::Slowdown]);
+    assert_eq!((&*found[0].host, found[0].nic.as_deref()), ("", None), "{}", found[0].message);
+    assert!(found[0].details[0].lines[0].starts_with("mlx5_0 of c: "), "{:#?}", found[0].details);
+}
+
+/// A slow link takes longer to find again than a slowdown that was kept.
+#[test]
+fn what_is_found_first_after_a_restart_does_not_end_what_is_found_later() {
+    let mut stage = stage(4);
+    stage.transfer = Box::new(|step| if step >= 570 { 60 } else { 30 });
+    let (before, _) = all(&mut stage, 80);
+    let slow = before.iter().find(|finding| finding.finding == FindingKind::SlowNic).unwrap().id.clone();
+    stage.restart();
+    for _ in 0..40 {
+        let found = stage.second();
+        assert!(found.iter().any(|finding| finding.id == slow), "second {}: {found:#?}", stage.s);
+    }
 }
 
 #[test]
