@@ -23,7 +23,8 @@ pub(crate) fn suite(arguments: &[String]) -> Result<()> {
     tools::ensure(&[tools::CC])?;
     let release = target_dir().join("release");
     run(cargo(["build", "--release", "-p", "ringscope-engine"]).args(COLLECTOR))?;
-    run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope"]))?;
+    // At once: without the example's own dependencies half of it would see other features, and be compiled twice.
+    run(&mut cargo(["build", "--release", "-p", "ringscope", "--bin", "ringscope", "--example", "faults"]))?;
     let program = release.join("fault_job");
     build_job(&program)?;
     let mut suite = cargo(["run", "--release", "-p", "ringscope", "--example", "faults", "--"]);
@@ -54,7 +55,8 @@ fn asks_for_links(arguments: &[String]) -> bool {
 fn links() -> Result<()> {
     let mut rows = Vec::new();
     for (names, what) in [("slow_link, congestion", What::N3), ("slow_nic", What::N5)] {
-        let ended = rig::run(&rig::Args::of(what))?;
+        let built = rig::Build::Built(target_dir().join("release"));
+        let ended = rig::run_with(built, &rig::Args::of(what))?;
         let verdict = match ended {
             code if code == ExitCode::SUCCESS => "named in time, nobody else accused",
             code if code == ExitCode::from(rig::SKIPPED) => "left out: no network namespaces here",

@@ -30,9 +30,19 @@ pub(crate) fn say(words: &str) {
     eprintln!("xtask: {words}");
 }
 
+/// A command as a person would type it in the root. What is only taken out of its environment says nothing.
+fn words(command: &Command) -> String {
+    let folder = command.get_current_dir().filter(|folder| *folder != root());
+    let folder = folder.map(|folder| format!("cd {folder:?} &&"));
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set = set.map(|(name, value)| format!("{}={value:?}", name.display()));
+    let typed = std::iter::once(command.get_program()).chain(command.get_args());
+    folder.into_iter().chain(set).chain(typed.map(|word| format!("{word:?}"))).collect::<Vec<_>>().join(" ")
+}
+
 /// Runs a command in the repository's root, says how long a long one took, and fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let words = format!("{command:?}");
+    let words = words(command);
     say(&words);
     let clock = Stopwatch::start();
     let status = command.status().with_context(|| format!("cannot start {words}"))?;
@@ -47,14 +57,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command in place of this process; returns only if it cannot.
 pub(crate) fn replace(command: &mut Command) -> Result<()> {
-    let words = format!("{command:?}");
+    let words = words(command);
     say(&words);
     Err(command.exec()).with_context(|| format!("cannot start {words}"))
 }
 
-/// `cargo` with these arguments, in the root.
+/// `cargo` with these arguments, in the root, as if a shell had started it: some build scripts (ring's) look at what `cargo run` tells its
+/// program of itself, and what depends on them would be compiled anew at each change between `cargo xtask` and `cargo build`.
 pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
-    command(env!("CARGO"), arguments)
+    let mut cargo = command(env!("CARGO"), arguments);
+    let is_of_xtask = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_of_xtask)) {
+        cargo.env_remove(name);
+    }
+    cargo
 }
 
 /// A program with these arguments, in the root.

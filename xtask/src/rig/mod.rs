@@ -30,7 +30,8 @@ use clap::ValueEnum;
 use crate::process::say;
 use confine::Entry;
 use report::Report;
-use stage::{Build, With};
+pub(crate) use stage::Build;
+use stage::With;
 use summation::{Experiment, Scale};
 
 /// Arguments of `cargo xtask rig`.
@@ -132,6 +133,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return experiments(args, programs);
     }
     let build = if args.debug || args.what == What::Quick { Build::Debug } else { Build::Release };
+    run_with(build, args)
+}
+
+/// The same with a build of the caller's.
+pub(crate) fn run_with(build: Build, args: &Args) -> Result<ExitCode> {
     match confine::enter(&args.words(), build, args.what.needs())? {
         Entry::Ended(code) => Ok(code),
         Entry::NotAllowed(reason) => {

@@ -15,32 +15,36 @@ use crate::build::COLLECTOR;
 use crate::process::{cargo, root, run, say, target_dir};
 
 /// Which build runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Build {
     /// What `cargo xtask test` has built.
     Debug,
     /// For figures.
     Release,
+    /// What another chore has built.
+    Built(PathBuf),
 }
 
 /// Builds what the experiments run: daemon, collector and engine, or the engine alone; the folder that they are in.
 pub(crate) fn build(build: Build, with: With) -> Result<PathBuf> {
-    let folder = target_dir().join(match build {
-        Build::Debug => "debug",
-        Build::Release => "release",
-    });
     // One command for all: of two, each would link the engine anew, for they see other features of what it depends on.
-    let mut cargo = match build {
-        Build::Debug => crate::build::debug(),
-        Build::Release => cargo(["build", "--lib", "--bins", "--release", "-p", "ringscope-engine"]),
+    let (folder, cargo) = match build {
+        Build::Debug => (target_dir().join("debug"), Some(crate::build::debug())),
+        Build::Release => {
+            let mut cargo = cargo(["build", "--lib", "--bins", "--release", "-p", "ringscope-engine"]);
+            if with.ringscope {
+                cargo.args(["-p", "ringscope"]).args(COLLECTOR);
+            }
+            (target_dir().join("release"), Some(cargo))
+        }
+        Build::Built(folder) => (folder, None),
     };
-    if with.ringscope && matches!(build, Build::Release) {
-        cargo.args(["-p", "ringscope"]).args(COLLECTOR);
+    if let Some(mut cargo) = cargo {
+        if with.summation {
+            cargo.args(["--example", SUMMING, "--example", PLACEMENT]);
+        }
+        run(&mut cargo)?;
     }
-    if with.summation {
-        cargo.args(["--example", SUMMING, "--example", PLACEMENT]);
-    }
-    run(&mut cargo)?;
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O2", "-I"]).arg(root().join("engine/include"));
     cc.arg(root().join("xtask/src/rig/rank.c")).arg("-o").arg(folder.join(RANK)).arg("-L").arg(&folder);
