@@ -18,9 +18,9 @@ const TIMED: Duration = Duration::from_secs(15);
 /// By then the daemon has asked, or asks no more.
 const CHANGES_WITHIN: Duration = Duration::from_secs(90);
 /// Shares of the time in which the daemon asks (`daemon/judge/src/pace/collectives.rs`): 18 s and the 15 s that a level stays, then
-/// nothing for two minutes, or for longer.
-const SLOW: f64 = 33.0 / 138.0;
-const CALM: f64 = 33.0 / 578.0;
+/// nothing for three minutes, or for longer.
+const SLOW: f64 = 33.0 / 198.0;
+const CALM: f64 = 33.0 / 778.0;
 
 /// Prints how long a step takes while the daemon asks and while it does not.
 pub(super) async fn measure(stage: &Stage<'_>, daemon: &Daemon, rounds: u32) -> Result<(), String> {

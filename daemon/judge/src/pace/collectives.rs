@@ -211,13 +211,14 @@ const FAULT_MISSED: u32 = 4;
 /// Jobs of which each network step is asked for at once; hangs go first.
 pub(super) const MAX_RAISED: usize = 32;
 /// What nobody has looked at stays slow for so long: until after the next time that each step is asked for.
-const FAULT_STAYS: Duration = Duration::from_secs(150);
+const FAULT_STAYS: Duration = Duration::from_secs(230);
 /// Share of the time in collectives from which on it is worth while to ask for each network step ...
 const IN_COLLECTIVES: f64 = 0.25;
 /// ... for so long: some readings, after agents have heard of it ...
 const STEPS_FOR: Duration = Duration::from_secs(18);
 /// ... then not for so long, of a job that is slower than it was or has a slow link: with the 15 s that a level stays raised, a
-/// quarter of its time, and once in ten minutes out of turn ...
-const PAUSE: Duration = Duration::from_secs(120);
-/// ... and of any other: one in seventeen.
-const PAUSE_CALM: Duration = Duration::from_secs(560);
+/// sixth of its time, and once in thirteen minutes out of turn ...
+const PAUSE: Duration = Duration::from_secs(180);
+/// ... and of any other: one part in 24. Where many small operations share two processors with agent and daemon that costs a job 10 % and
+/// 2.5 % (BENCHMARKS.md).
+const PAUSE_CALM: Duration = Duration::from_secs(760);
