@@ -32,7 +32,8 @@ pub(super) struct Busy {
     pub(super) processes: [Name; 2],
     pub(super) from: End,
     pub(super) to: End,
-    /// Nanoseconds a byte takes while the network has something of the way. Several steps at once share it.
+    /// Nanoseconds a byte takes while the network has something of the way, of all its NICs together. Several steps at once on one NIC share
+    /// the time.
     pub(super) ns_per_byte: f64,
     /// Share of the time in which the network had something of it; of several steps at once each counts.
     pub(super) load: f64,
@@ -102,24 +103,37 @@ impl Links {
                     continue;
                 }
                 self.before.insert(way.clone(), sent);
-                let (bytes, sending_ns) =
-                    (bytes.saturating_sub(before.bytes), sending_ns.saturating_sub(before.sending_ns));
-                if bytes >= FEWEST_BYTES && sending_ns > 0 {
-                    let passed = now.since(before.at);
-                    let passed_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
-                    busy.push(Busy {
-                        processes: [rank, to].map(|rank| rank.process.name().clone()),
-                        from: End { host: rank.identity.host.clone(), nics: nics(rank, Leads::To(peer)) },
-                        to: End { host: to.identity.host.clone(), nics: nics(to, Leads::From(rank.rank)) },
-                        way,
-                        ns_per_byte: real(sending_ns.min(passed_ns)) / real(bytes),
-                        load: real(sending_ns) / 1e9 / passed.as_secs_f64(),
-                    });
-                }
+                busy.extend(between(way, (rank, to), (before, sent)));
             }
         }
         busy
     }
+}
+
+/// What a way did from one reading to the next. `None`: too little.
+fn between(
+    way: Way,
+    (from, to): (&RankRef<'_>, &RankRef<'_>),
+    (before, after): (Sent, Sent),
+) -> Option<Busy> {
+    let bytes = after.bytes.saturating_sub(before.bytes);
+    let sending_ns = after.sending_ns.saturating_sub(before.sending_ns);
+    if bytes < FEWEST_BYTES || sending_ns == 0 {
+        return None;
+    }
+    let (own_nics, its_nics) = (nics(from, Leads::To(way.to)), nics(to, Leads::From(way.from)));
+    let passed = after.at.since(before.at);
+    // Steps that are under way at once on one NIC share the time. Where it is not known how many NICs there are, each counts.
+    let n_nics = Some(own_nics.len() as u64).filter(|n| *n > 0).unwrap_or(u64::MAX);
+    let most_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).saturating_mul(n_nics);
+    Some(Busy {
+        processes: [from, to].map(|rank| rank.process.name().clone()),
+        from: End { host: from.identity.host.clone(), nics: own_nics },
+        to: End { host: to.identity.host.clone(), nics: its_nics },
+        way,
+        ns_per_byte: real(sending_ns.min(most_ns)) / real(bytes),
+        load: real(sending_ns) / 1e9 / passed.as_secs_f64(),
+    })
 }
 
 /// Which of a rank's hops are meant.

@@ -77,6 +77,8 @@ struct Judged<'b> {
     busy: &'b Busy,
     comm: usize,
     among_own: Option<(f64, usize)>,
+    /// Nanoseconds for a byte below which nothing there is slow, for something else is far slower.
+    least: f64,
     /// Ranks of its communicator: with ways of as many it is compared across communicators too.
     pool: usize,
     told: bool,
@@ -100,8 +102,10 @@ fn judge(comms: &[Ways]) -> Vec<Judged<'_>> {
     let each = comms.iter().enumerate().flat_map(|(comm, ways)| {
         let n_like = ways.busy.len().saturating_sub(1);
         let usual = median(ways.busy.iter()).filter(|_| ways.busy.len() >= FEWEST_WAYS);
+        let slowest = ways.busy.iter().filter(|busy| busy.load >= BUSY).map(|busy| busy.ns_per_byte);
+        let least = NEAR * slowest.fold(0.0, f64::max);
         let (among_own, pool) = (usual.map(|usual| (usual, n_like)), ways.n_ranks);
-        ways.busy.iter().map(move |busy| Judged { busy, comm, among_own, pool, told: false })
+        ways.busy.iter().map(move |busy| Judged { busy, comm, among_own, least, pool, told: false })
     });
     each.collect()
 }
@@ -115,7 +119,7 @@ fn median<'b>(busy: impl Iterator<Item = &'b Busy>) -> Option<f64> {
 
 impl Judged<'_> {
     fn is_slow(&self) -> bool {
-        self.is_slow_beside(self.among_own, MUCH_SLOWER)
+        self.is_slow_beside(self.among_own, MUCH_SLOWER) && self.busy.ns_per_byte >= self.least
     }
 
     fn is_slow_beside(&self, usual: Option<(f64, usize)>, times: f64) -> bool {
@@ -324,6 +328,8 @@ const FEWEST_WAYS: usize = 4;
 /// So many times as long for a byte: those that wait for a slow one are quicker than ever, so the difference is larger than that of
 /// the links.
 const MUCH_SLOWER: f64 = 2.0;
+/// Those that wait for a slow one are so quick that one which waits less, the next one in the ring, looks slow beside them.
+const NEAR: f64 = 0.5;
 /// Nobody on a slow rail waits for another one on it, so nobody is quicker than its link. What most of many say is no chance.
 const RAIL_SLOWER: f64 = 1.6;
 /// In the few operations of a look a way of a rail at half its rate was seen to take 1.4 to 2.2 times as long, of one at its full rate 0.8 to

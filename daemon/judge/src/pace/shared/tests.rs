@@ -79,6 +79,13 @@ fn one_way_is_a_link_and_both_ways_of_a_nic_are_the_nic() {
     );
 }
 
+/// As they were measured: the second way has half its rate, and the third one, behind it, its full one.
+#[test]
+fn a_way_behind_a_slow_one_is_not_slow() {
+    check(&[ring("mlx5_0", &[26.7, 176.4, 63.7, 10.1])], &["link 1 2"]);
+    check(&[ring("mlx5_0", &[20.8, 161.6, 76.5, 11.5])], &["link 1 2"]);
+}
+
 #[test]
 fn a_nic_that_says_what_is_wrong_needs_one_way() {
     let told = |host| Told { ails: vec![(host, "mlx5_0")], ..Told::default() };
