@@ -32,9 +32,11 @@ pub(super) struct Busy {
     pub(super) processes: [Name; 2],
     pub(super) from: End,
     pub(super) to: End,
-    /// Nanoseconds a byte takes while the network has something of the way, of all its NICs together. Several steps at once on one NIC share
-    /// the time.
-    pub(super) ns_per_byte: f64,
+    /// Nanoseconds that the network has a byte, those counted in which it waits behind others. Where all ways have the same to do, as in a
+    /// ring, they wait where it is slow.
+    pub(super) step_ns: f64,
+    /// Nanoseconds a byte takes on one of its NICs while that has something of the way, however much waits behind it.
+    pub(super) wire_ns: f64,
     /// Share of the time in which the network had something of it; of several steps at once each counts.
     pub(super) load: f64,
 }
@@ -123,7 +125,7 @@ fn between(
     }
     let (own_nics, its_nics) = (nics(from, Leads::To(way.to)), nics(to, Leads::From(way.from)));
     let passed = after.at.since(before.at);
-    // Steps that are under way at once on one NIC share the time. Where it is not known how many NICs there are, each counts.
+    // Where it is not known how many NICs there are, each step counts.
     let n_nics = Some(own_nics.len() as u64).filter(|n| *n > 0).unwrap_or(u64::MAX);
     let most_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX).saturating_mul(n_nics);
     Some(Busy {
@@ -131,7 +133,8 @@ fn between(
         from: End { host: from.identity.host.clone(), nics: own_nics },
         to: End { host: to.identity.host.clone(), nics: its_nics },
         way,
-        ns_per_byte: real(sending_ns.min(most_ns)) / real(bytes),
+        step_ns: real(sending_ns) / real(bytes),
+        wire_ns: real(sending_ns.min(most_ns)) / real(bytes),
         load: real(sending_ns) / 1e9 / passed.as_secs_f64(),
     })
 }

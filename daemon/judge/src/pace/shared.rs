@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ringscope_model::{Name, real};
 
 use super::links::{Busy, End, Way, Ways};
+use super::outliers::quantile;
 use crate::hardware::Ail;
 
 /// What a slow way is put down to.
@@ -23,7 +24,7 @@ pub(super) enum Subject {
 #[derive(Clone, Debug)]
 pub(super) struct SlowWay {
     pub(super) busy: Busy,
-    /// Nanoseconds that a byte takes on most of its like.
+    /// Nanoseconds that a byte takes on the wires of most of its like.
     pub(super) usual: f64,
     /// Ways that it is compared with.
     pub(super) n_like: usize,
@@ -72,11 +73,19 @@ pub(super) trait Nics {
     fn rate(&self, host: &Name, nic: &str) -> Option<u64>;
 }
 
-/// A busy way beside the others of its communicator: what is usual, of how many, if anything can be said.
+/// What half of some ways do not exceed, and how many these are.
+#[derive(Clone, Copy)]
+struct Usual {
+    step_ns: f64,
+    wire_ns: f64,
+    n: usize,
+}
+
+/// A busy way beside the others of its communicator, if anything can be said.
 struct Judged<'b> {
     busy: &'b Busy,
     comm: usize,
-    among_own: Option<(f64, usize)>,
+    among_own: Option<Usual>,
     /// Nanoseconds for a byte below which nothing there is slow, for something else is far slower.
     least: f64,
     /// Ranks of its communicator: with ways of as many it is compared across communicators too.
@@ -100,30 +109,33 @@ pub(super) fn find(comms: &[Ways], nics: &dyn Nics) -> Vec<Fault> {
 
 fn judge(comms: &[Ways]) -> Vec<Judged<'_>> {
     let each = comms.iter().enumerate().flat_map(|(comm, ways)| {
-        let n_like = ways.busy.len().saturating_sub(1);
-        let usual = median(ways.busy.iter()).filter(|_| ways.busy.len() >= FEWEST_WAYS);
-        let slowest = ways.busy.iter().filter(|busy| busy.load >= BUSY).map(|busy| busy.ns_per_byte);
+        let usual = Usual::of(ways.busy.iter()).filter(|usual| usual.n >= FEWEST_WAYS);
+        let slowest = ways.busy.iter().filter(|busy| busy.load >= BUSY).map(|busy| busy.step_ns);
         let least = NEAR * slowest.fold(0.0, f64::max);
-        let (among_own, pool) = (usual.map(|usual| (usual, n_like)), ways.n_ranks);
+        let (among_own, pool) = (usual.map(|usual| Usual { n: usual.n - 1, ..usual }), ways.n_ranks);
         ways.busy.iter().map(move |busy| Judged { busy, comm, among_own, least, pool, told: false })
     });
     each.collect()
 }
 
-/// Nanoseconds for a byte that half of them do not exceed.
-fn median<'b>(busy: impl Iterator<Item = &'b Busy>) -> Option<f64> {
-    let mut all: Vec<f64> = busy.map(|busy| busy.ns_per_byte).collect();
-    all.sort_by(f64::total_cmp);
-    all.get(all.len().checked_sub(1)? / 2).copied()
+impl Usual {
+    fn of<'b>(busy: impl Iterator<Item = &'b Busy>) -> Option<Self> {
+        let (steps, wires): (Vec<f64>, Vec<f64>) = busy.map(|busy| (busy.step_ns, busy.wire_ns)).unzip();
+        let n = steps.len();
+        (n > 0).then(|| Self { step_ns: quantile(steps, 50), wire_ns: quantile(wires, 50), n })
+    }
 }
 
 impl Judged<'_> {
+    /// Beside those of its communicator.
     fn is_slow(&self) -> bool {
-        self.is_slow_beside(self.among_own, MUCH_SLOWER) && self.busy.ns_per_byte >= self.least
+        let is_slower = |usual: Usual| self.busy.step_ns >= (MUCH_SLOWER * usual.step_ns).max(self.least);
+        self.busy.load >= BUSY && self.among_own.is_some_and(is_slower)
     }
 
-    fn is_slow_beside(&self, usual: Option<(f64, usize)>, times: f64) -> bool {
-        self.busy.load >= BUSY && usual.is_some_and(|(usual, _)| self.busy.ns_per_byte >= times * usual)
+    /// Beside those of other communicators, which may have more to do, or less.
+    fn is_slow_on_wire(&self, usual: Option<Usual>, times: f64) -> bool {
+        self.busy.load >= BUSY && usual.is_some_and(|usual| self.busy.wire_ns >= times * usual.wire_ns)
     }
 
     /// The rail that it keeps to.
@@ -134,9 +146,9 @@ impl Judged<'_> {
         }
     }
 
-    fn slow_way(&self, usual: Option<(f64, usize)>) -> Option<SlowWay> {
-        let (usual, n_like) = usual?;
-        Some(SlowWay { busy: self.busy.clone(), usual, n_like })
+    fn slow_way(&self, usual: Option<Usual>) -> Option<SlowWay> {
+        let Usual { wire_ns, n, .. } = usual?;
+        Some(SlowWay { busy: self.busy.clone(), usual: wire_ns, n_like: n })
     }
 }
 
@@ -159,9 +171,9 @@ fn whole_rails(judged: &mut [Judged<'_>], nics: &dyn Nics) -> Vec<Fault> {
         let others: Vec<usize> =
             (0..judged.len()).filter(|at| judged.get(*at).is_some_and(is_other)).collect();
         let busy_others = others.iter().filter_map(|at| judged.get(*at)).map(|way| way.busy);
-        let usual = median(busy_others).map(|usual| (usual, others.len()));
+        let usual = Usual::of(busy_others);
         let slower = |all: &[usize], times: f64| -> Vec<usize> {
-            let is_slower = |at: &usize| judged.get(*at).is_some_and(|way| way.is_slow_beside(usual, times));
+            let is_slower = |at: &usize| judged.get(*at).is_some_and(|way| way.is_slow_on_wire(usual, times));
             all.iter().copied().filter(is_slower).collect()
         };
         let share = |some: &[usize], all: &[usize]| real(some.len() as u64) / real(all.len() as u64);
@@ -306,7 +318,7 @@ fn take(
     judged: &mut [Judged<'_>],
     places: &[usize],
     subject: Subject,
-    usual: impl Fn(&Judged<'_>) -> Option<(f64, usize)>,
+    usual: impl Fn(&Judged<'_>) -> Option<Usual>,
 ) -> Option<Fault> {
     let mut ways: Vec<SlowWay> = Vec::new();
     for at in places {
@@ -317,7 +329,7 @@ fn take(
     }
     ways.sort_by(|one, other| {
         let (one, other) = (&one.busy, &other.busy);
-        let by_time = other.ns_per_byte.total_cmp(&one.ns_per_byte);
+        let by_time = other.step_ns.total_cmp(&one.step_ns);
         by_time.then_with(|| (&one.from.host, one.way.from).cmp(&(&other.from.host, other.way.from)))
     });
     (!ways.is_empty()).then_some(Fault { subject, ways, ail: None })

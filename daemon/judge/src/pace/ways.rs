@@ -153,7 +153,7 @@ fn blank(kind: FindingKind, cause: &'static str) -> Judgement {
 
 /// "6.11 MB/s while it is busy, the other 7 links move 12.0 MB/s".
 fn rates(slow: &SlowWay, noun: &str) -> String {
-    let (own, usual) = (1e9 / slow.busy.ns_per_byte, 1e9 / slow.usual);
+    let (own, usual) = (1e9 / slow.busy.wire_ns, 1e9 / slow.usual);
     let (others, usual) = (plural(slow.n_like, noun), rate(usual));
     format!("{} while it is busy, the other {others} move {usual}", rate(own))
 }
@@ -171,7 +171,7 @@ fn links(fault: &Fault) -> Detail {
             by(&from.nics),
             to.host,
             by(&to.nics),
-            rate(1e9 / slow.busy.ns_per_byte)
+            rate(1e9 / slow.busy.wire_ns)
         )
     };
     Detail { title: "Slow links".to_owned(), lines: fault.ways.iter().take(LINES).map(line).collect() }

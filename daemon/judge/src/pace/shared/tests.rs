@@ -29,9 +29,10 @@ impl Nics for Told {
 
 /// A ring over hosts of one rank each, all of it by this NIC: nanoseconds for a byte, hop by hop.
 fn ring(nic: &str, ns: &[f64]) -> Ways {
-    let busy = ns.iter().enumerate().map(|(at, ns_per_byte)| {
+    let n = ns.len();
+    let busy = ns.iter().enumerate().map(|(at, ns)| {
         let end = |at: usize| End { host: format!("h{at}").into(), nics: vec![nic.into()] };
-        let to = (at + 1) % ns.len();
+        let to = (at + 1) % n;
         let rank = |at: usize| u32::try_from(at).unwrap();
         Busy {
             way: Way {
@@ -42,11 +43,12 @@ fn ring(nic: &str, ns: &[f64]) -> Ways {
             processes: [at, to].map(|at| format!("p{at}").into()),
             from: end(at),
             to: end(to),
-            ns_per_byte: *ns_per_byte,
+            step_ns: *ns,
+            wire_ns: *ns,
             load: 1.0,
         }
     });
-    Ways { n_ranks: ns.len(), busy: busy.collect() }
+    Ways { n_ranks: n, busy: busy.collect() }
 }
 
 /// What is found, as "nic h1 mlx5_0: 2".
@@ -82,8 +84,8 @@ fn one_way_is_a_link_and_both_ways_of_a_nic_are_the_nic() {
 /// As they were measured: the second way has half its rate, and the third one, behind it, its full one.
 #[test]
 fn a_way_behind_a_slow_one_is_not_slow() {
-    check(&[ring("mlx5_0", &[26.7, 176.4, 63.7, 10.1])], &["link 1 2"]);
-    check(&[ring("mlx5_0", &[20.8, 161.6, 76.5, 11.5])], &["link 1 2"]);
+    check(&[ring("mlx5_0", &[26.7, 224.9, 63.7, 10.1])], &["link 1 2"]);
+    check(&[ring("mlx5_0", &[20.8, 203.6, 76.5, 11.5])], &["link 1 2"]);
 }
 
 #[test]
@@ -132,6 +134,14 @@ fn a_rail_that_is_slow_on_all_hosts_accuses_none() {
     check(&[full.clone(), ring("mlx5_1", &[181.7, 187.7, 141.9, 214.4])], &["rail mlx5_1: 4"]);
     check(&[full.clone(), ring("mlx5_1", &[184.4, 227.9, 180.7, 126.6])], &["rail mlx5_1: 4"]);
     check(&[full, ring("mlx5_1", &[113.6, 97.8, 130.4, 75.0])], &[]);
+    // It has so much to do that steps wait for each other; a byte takes no longer on its wires.
+    let mut queued = slow.clone();
+    queued.busy.iter_mut().for_each(|busy| busy.wire_ns = 1.0);
+    check(&[quick.clone(), queued], &[]);
+    // One that has little to do is no measure.
+    let mut idle = quick.clone();
+    idle.busy.iter_mut().for_each(|busy| busy.load = 0.1);
+    check(&[idle, slow.clone()], &[]);
     // Its NICs have a quarter of the others' rate: it is built so.
     let told = Told { rates: vec![("mlx5_1", 100)], ..Told::default() };
     assert!(found(&[quick, slow], &told).is_empty());
