@@ -194,10 +194,7 @@ impl Past {
             }
             self.fires = None;
             if takes_s <= LONGER * took_s {
-                self.usual_s.push_back(takes_s);
-                if self.usual_s.len() > MOST_USUAL {
-                    self.usual_s.pop_front();
-                }
+                self.learn(takes_s);
             }
             return None;
         }
@@ -214,6 +211,13 @@ impl Past {
 }
 
 impl Past {
+    fn learn(&mut self, takes_s: f64) {
+        self.usual_s.push_back(takes_s);
+        if self.usual_s.len() > MOST_USUAL {
+            self.usual_s.pop_front();
+        }
+    }
+
     /// A job of the same name that was started again is no slower than it was before: with nobody of then nothing of then is left.
     fn forget_another_life(&mut self, class: &[Rank<'_>], scene: &Scene<'_>) {
         let is_known = |rank: &Rank<'_>| self.members.contains(rank.process.name());
