@@ -30,7 +30,7 @@ pub(crate) fn say(words: &str) {
     eprintln!("xtask: {words}");
 }
 
-/// A command as a person would type it in the root. What is only taken out of its environment says nothing.
+/// A command about as a person would type it in the root. What is only taken out of its environment says nothing.
 fn words(command: &Command) -> String {
     let folder = command.get_current_dir().filter(|folder| *folder != root());
     let folder = folder.map(|folder| format!("cd {folder:?} &&"));

@@ -9,12 +9,11 @@ use ringscope_model::{Job, Model, Name, real};
 
 use super::kept::PaceMemory;
 use super::links::Links;
-use super::nics::{Hardware, Known};
+use super::nics::{Hardware, Known, is_proof};
 use super::past::{Past, Slowdown};
 use super::scene::Scene;
 use super::shared::{self, Fault, SlowWay, Subject};
 use super::{ways, words};
-use crate::hardware::NIC_SLOW;
 use crate::judgement::Judgement;
 
 /// The collectives of one job.
@@ -25,7 +24,7 @@ pub(super) struct Collectives {
     lost_rank_s: f64,
     links: Links,
     faults: Vec<Held>,
-    /// NICs that began to say that something is wrong with them when the job became slower.
+    /// NICs of which the rate fell when the job became slower.
     told: Vec<Fault>,
     detail: Detail,
 }
@@ -47,7 +46,6 @@ struct Held {
 #[derive(Default)]
 struct Detail {
     until: Timestamp,
-    next: Timestamp,
     /// When next out of turn, at the earliest.
     next_new: Timestamp,
     /// Whether the job was slower than before at the last look.
@@ -82,12 +80,14 @@ impl Collectives {
         let known = Known { model, hardware };
         let mut judgements = Vec::new();
         let slowdown = self.past.look(scene, is_explained, now);
+        // Of a time of which nobody tells nobody knows what it cost.
+        let passed = if scene.n_heard > 0 { passed } else { Duration::ZERO };
         let cost = slowdown.map(|slow| self.cost(slow, scene.n_processes, passed));
         match slowdown.zip(cost) {
             Some((slow, cost)) => {
                 let ails = known.ails_of(job, slow.since);
                 judgements.push(words::slowdown(name, &slow, cost, &ails, scene.n_processes));
-                let ails = ails.into_iter().filter(|(_, ail)| ail.cause == NIC_SLOW);
+                let ails = ails.into_iter().filter(|(_, ail)| is_proof(ail));
                 self.told = ails.map(|(host, ail)| Fault::told(host, ail)).collect();
             }
             None => {
@@ -165,6 +165,7 @@ impl Held {
         let is_again = self.last == now;
         if is_itself && is_again && self.missed == 0 {
             self.fault.ways.extend(fault.ways);
+            self.fault.ways.sort_by(|one, other| other.busy.wire_ns.total_cmp(&one.busy.wire_ns));
         } else if is_itself {
             (self.fault, self.missed) = (fault, 0);
         } else if !is_again {
@@ -176,11 +177,18 @@ impl Held {
 }
 
 impl Detail {
-    /// `n_raised`: jobs of which it is asked now. `least_own`: of a job that is hardly in collectives nothing is asked.
+    /// `n_raised`: jobs of which it is asked now. `least_own`: of a job that is hardly in collectives nothing is asked, unless it became
+    /// slower.
     fn ask(&mut self, (is_slower, is_found): (bool, bool), n_raised: usize, least_own: f64, now: Timestamp) {
         // A job at the edge is slower and is not, again and again: out of turn it is asked for seldom.
         let is_new = is_slower && !self.was_slower && now >= self.next_new;
-        let is_due = now >= self.next && least_own < 1.0 - IN_COLLECTIVES;
+        if self.until.since(now) > STEPS_FOR {
+            // The clock was set back.
+            *self = Self { was_slower: self.was_slower, ..Self::default() };
+        }
+        let pause = if is_found || is_slower { PAUSE } else { PAUSE_CALM };
+        let is_first = self.until == Timestamp::default();
+        let is_due = (is_first || now >= later(self.until, pause)) && least_own < 1.0 - IN_COLLECTIVES;
         let asks = now >= self.until && (is_due || is_new);
         // Who is slower goes first. Who finds no room asks again at the next look.
         let room = if is_slower { MAX_RAISED } else { MAX_RAISED / 2 };
@@ -194,8 +202,7 @@ impl Detail {
         if !is_due {
             self.next_new = later(now, STEPS_FOR + PAUSE_CALM);
         }
-        let pause = if is_found || is_slower { PAUSE } else { PAUSE_CALM };
-        (self.until, self.next) = (later(now, STEPS_FOR), later(now, STEPS_FOR + pause));
+        self.until = later(now, STEPS_FOR);
     }
 }
 

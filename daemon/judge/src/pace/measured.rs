@@ -69,7 +69,7 @@ impl Measured {
         if now.since(newest.at) > STALE.max(step.saturating_mul(2)) {
             return None;
         }
-        let longest = LONGEST_WINDOW.max(step.saturating_mul(FEWER_STEPS));
+        let longest = LONGEST_WINDOW.max(step.saturating_mul(LONGEST_WINDOW_STEPS));
         let window = WINDOW.max(step.saturating_mul(STEPS)).min(longest);
         let at = points.iter().rposition(|point| covered(point, newest) >= window).unwrap_or(0);
         let first = *points.get(at)?;
@@ -169,9 +169,9 @@ fn own_between(pace: &Pace, from: &Point, to: &Point) -> Duration {
 const WINDOW: Duration = Duration::from_secs(8);
 /// ... or steps, where these are longer ...
 const STEPS: u32 = 16;
-/// ... but no more than this, or than fewer steps.
+/// ... but no more than this, or than these.
 const LONGEST_WINDOW: Duration = Duration::from_secs(300);
-const FEWER_STEPS: u32 = 12;
+const LONGEST_WINDOW_STEPS: u32 = 12;
 /// What takes longer is no step.
 const LONGEST_STEP: Duration = Duration::from_secs(3600);
 /// A part of it is no shorter.
@@ -187,4 +187,4 @@ const SHORTEST_BEFORE: Duration = Duration::from_secs(1);
 /// ... and from so many steps on.
 const FEWEST_BEFORE: f64 = 12.0;
 /// Nothing of late: agents tell every other second at least.
-const STALE: Duration = Duration::from_secs(8);
+pub(super) const STALE: Duration = Duration::from_secs(8);

@@ -62,9 +62,12 @@ pub(super) struct Paces {
 #[derive(Default)]
 struct Watched {
     judged: Timestamp,
-    /// Since when it is known how half of those processes at least spend their time of which it ever was. `None`: it is not.
-    known_since: Option<Timestamp>,
-    most_known: usize,
+    /// When it was looked at first.
+    first: Timestamp,
+    /// Since when enough of its processes are heard of to say what is over. `None`: too few are.
+    heard_since: Option<Timestamp>,
+    /// Of how many processes something was heard at once.
+    most_heard: usize,
     held: BTreeMap<Subject, Held>,
     collectives: Collectives,
     small: Small,
@@ -133,7 +136,7 @@ impl Paces {
     /// then.
     pub(super) fn may_end(&self, model: &Model, job: &Name, now: Timestamp) -> bool {
         let goes_on = |job: &Job| job.processes(model).any(Process::is_living);
-        let known = self.watched.get(job).and_then(|watched| watched.known_since);
+        let known = self.watched.get(job).and_then(|watched| watched.heard_since);
         !model.job(job).is_some_and(|(_, job)| goes_on(job))
             || known.is_some_and(|since| now.since(since) >= SURE_AFTER)
     }
@@ -189,9 +192,7 @@ impl Paces {
         let watched = self.watched.entry(Arc::clone(name)).or_default();
         let passed = now.since(std::mem::replace(&mut watched.judged, now)).min(LONGEST_PAUSE);
         let scene = Scene::of(model, job, now);
-        watched.most_known = watched.most_known.max(scene.n_known()).min(scene.n_processes);
-        let is_known = scene.n_known() > 0 && 2 * scene.n_known() >= watched.most_known;
-        watched.known_since = is_known.then_some(watched.known_since.unwrap_or(now));
+        watched.hear(&scene, now);
         watched.keeping.look(&scene, passed, now);
         self.wanted.extend(watched.ask_for_peers(&scene, now));
         let mut all_slow = slow::find(&scene);
@@ -240,6 +241,17 @@ impl Paces {
 }
 
 impl Watched {
+    /// Enough are most of them, or, of a job that was watched for a while and of which not all can be heard, half of those that once were.
+    fn hear(&mut self, scene: &Scene<'_>, now: Timestamp) {
+        if self.first == Timestamp::default() || now < self.first {
+            (self.first, self.heard_since) = (now, None);
+        }
+        self.most_heard = self.most_heard.max(scene.n_heard).min(scene.n_processes);
+        let is_half = 2 * scene.n_heard >= self.most_heard && now.since(self.first) >= ALL_HEARD_AFTER;
+        let is_enough = scene.n_heard > 0 && (2 * scene.n_heard > scene.n_processes || is_half);
+        self.heard_since = is_enough.then_some(self.heard_since.unwrap_or(now));
+    }
+
     /// To whom somebody sends, of each communicator of which that is not known.
     fn ask_for_peers(&mut self, scene: &Scene<'_>, now: Timestamp) -> Vec<Wanted> {
         self.asked_peers.retain(|comm, _| scene.unknown_peers.contains_key(comm));
@@ -316,6 +328,8 @@ const ASKED_EVERY: Duration = Duration::from_secs(4);
 const ASKED_LATER: Duration = Duration::from_secs(60);
 /// Communicators of one job of which it is asked at one look to whom their ranks send.
 const PEERS_ASKED: usize = 16;
+/// After a restart agents that are ever heard of have come by then.
+const ALL_HEARD_AFTER: Duration = Duration::from_secs(60);
 /// How long it takes to find again what was found before a restart.
 const SURE_AFTER: Duration = Duration::from_secs(20);
 /// Between two totals of a job that are handed out, at least ...

@@ -68,6 +68,11 @@ impl Nics for Known<'_, '_> {
     }
 }
 
+/// Whether it shows by itself that bytes move slower. Errors are counted somewhere at any time.
+pub(super) fn is_proof(ail: &Ail) -> bool {
+    ail.cause == NIC_SLOW
+}
+
 /// Whether it may be why something became slower then. A rate is read within seconds; errors have to come together first.
 fn began_with(ail: &Ail, slower_since: Timestamp) -> bool {
     let late = if ail.cause == NIC_SLOW { RATE_LATE } else { ERRORS_LATE };

@@ -29,9 +29,10 @@ pub(super) struct Past {
     since: Option<Timestamp>,
     /// What the last look found.
     fires: Option<Slowdown>,
-    /// Looks since it seems to be another job, and since it is as fast as usual again.
+    /// Looks since it seems to be another job, since it is as fast as usual again, and in a row in which it took longer than usual.
     other: usize,
     calm: usize,
+    longer: usize,
 }
 
 /// A job that is slower than it was.
@@ -123,26 +124,24 @@ impl Past {
 
     /// Whether the newest looks show what more of them will call a slowdown.
     pub(super) fn seems_slower(&self) -> bool {
-        if self.usual_s.len() < FEWEST_USUAL || self.newest_s.len() < SUSPECT_LOOKS {
-            return false;
-        }
-        let [took_s, seldom_s] = quantiles(self.usual_s.iter().copied().collect(), [50, 90]);
-        let least = seldom_s.max(LONGER * took_s);
-        self.newest_s.iter().rev().take(SUSPECT_LOOKS).all(|takes_s| *takes_s > least)
+        self.longer >= SUSPECT_LOOKS
     }
 
     /// Takes a look at a job; what is slower than it was. `is_explained`: somebody is slow, for whom the others wait now and then in the
     /// middle of a collective as well, so that nothing can be said of it.
     pub(super) fn look(&mut self, scene: &Scene<'_>, is_explained: bool, now: Timestamp) -> Option<Slowdown> {
         if is_explained {
-            (self.fires, self.since) = (None, None);
+            (self.fires, self.since, self.longer) = (None, None, 0);
             self.newest_s.clear();
             return None;
         }
         let class =
             scene.classes.iter().reduce(|most, class| if class.len() > most.len() { class } else { most });
-        // What nobody has told of late is not known to be over.
-        let Some(class) = class.filter(|class| class.len() > 1) else { return self.fires };
+        let Some(class) = class.filter(|class| class.len() > 1) else {
+            // What nobody tells of is not known to be over; a job that ended, or that calls nothing, is not slow.
+            self.fires = self.fires.filter(|_| scene.n_processes > 0 && scene.n_heard == 0);
+            return self.fires;
+        };
         self.forget_another_life(class, scene);
         let first = &class.first()?.measured;
         let bytes = first.bytes / first.operations.max(f64::MIN_POSITIVE);
@@ -174,9 +173,8 @@ impl Past {
         }
         let [took_s, often_s, seldom_s] = quantiles(self.usual_s.iter().copied().collect(), [50, 75, 90]);
         let [least_s, median_s] = quantiles(self.newest_s.iter().copied().collect(), [0, 50]);
-        let longer_s = median_s - took_s;
-        let least_longer_s = chance_s.max(LEAST * step.as_secs_f64());
-        let is_longer = median_s > seldom_s.max(LONGER * took_s) && longer_s > least_longer_s;
+        let most_s = seldom_s.max(LONGER * took_s).max(took_s + chance_s.max(LEAST * step.as_secs_f64()));
+        self.longer = if takes_s > most_s { self.longer + 1 } else { 0 };
         if takes_s > seldom_s {
             self.since = self.since.or(Some(now));
         } else if self.fires.is_none() {
@@ -186,7 +184,7 @@ impl Past {
         if self.newest_s.len() < LOOKS && self.fires.is_some() {
             return self.fires;
         }
-        if self.newest_s.len() < LOOKS || least_s <= often_s || !is_longer {
+        if self.newest_s.len() < LOOKS || least_s <= often_s || median_s <= most_s {
             // It may be so again at the next look.
             if self.fires.is_some() && self.calm < CALM_LOOKS {
                 self.calm += 1;
@@ -202,15 +200,13 @@ impl Past {
         self.fires = Some(Slowdown {
             takes: Duration::try_from_secs_f64(median_s).ok()?,
             took: Duration::try_from_secs_f64(took_s).ok()?,
-            share: (longer_s / step.as_secs_f64()).clamp(0.0, 1.0),
+            share: ((median_s - took_s) / step.as_secs_f64()).clamp(0.0, 1.0),
             since: self.since.unwrap_or(now),
             has_steps: first.has_steps,
         });
         self.fires
     }
-}
 
-impl Past {
     fn learn(&mut self, takes_s: f64) {
         self.usual_s.push_back(takes_s);
         if self.usual_s.len() > MOST_USUAL {
@@ -221,7 +217,7 @@ impl Past {
     /// A job of the same name that was started again is no slower than it was before: with nobody of then nothing of then is left.
     fn forget_another_life(&mut self, class: &[Rank<'_>], scene: &Scene<'_>) {
         let is_known = |rank: &Rank<'_>| self.members.contains(rank.process.name());
-        let goes_on = class.first().is_some_and(is_known) || scene.classes.iter().flatten().any(is_known);
+        let goes_on = class.first().is_some_and(is_known) || scene.has_any(&self.members);
         if !self.members.is_empty() && !goes_on {
             *self = Self::default();
         }

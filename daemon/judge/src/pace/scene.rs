@@ -7,7 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::{CommunicatorId, Job, Local, Model, Name, Pace, Process};
 use ringscope_wire::Primitive;
 
-use super::measured::Measured;
+use super::measured::{Measured, STALE};
 
 /// A process with an account of late.
 pub(super) struct Rank<'m> {
@@ -23,6 +23,9 @@ pub(super) struct Scene<'m> {
     pub(super) classes: Vec<Vec<Rank<'m>>>,
     /// Processes that live.
     pub(super) n_processes: usize,
+    /// Of how many of them something was heard of late, be it that they call nothing.
+    pub(super) n_heard: usize,
+    living: Vec<&'m Process>,
     /// Whether all of them are in one communicator.
     pub(super) has_world: bool,
     /// Whether they tell when the device begins operations, and not when the program calls.
@@ -39,6 +42,11 @@ impl<'m> Scene<'m> {
         let living: Vec<&Process> =
             job.unreplaced(model, now).filter(|process| process.is_living()).collect();
         let n_processes = living.iter().filter(|process| process.has_communicators()).count();
+        let is_heard = |process: &&&Process| {
+            let newest = process.pace().and_then(|pace| pace.points().last());
+            newest.is_some_and(|point| now.since(point.at) <= STALE)
+        };
+        let n_heard = living.iter().filter(is_heard).count();
         let ranks = living.iter().filter_map(|process| {
             let mut measured = Measured::of(process.pace()?, now)?;
             let long = measured.habits.iter_mut().flat_map(|habit| &mut habit.long);
@@ -65,17 +73,17 @@ impl<'m> Scene<'m> {
         } else {
             joined(ranks, |_, _| true)
         };
-        Self { classes, n_processes, has_world, is_device, n_of_other_basis, unknown_peers }
+        Self { classes, n_processes, n_heard, living, has_world, is_device, n_of_other_basis, unknown_peers }
     }
 
-    /// Of how many of its processes it is known how they spend their time.
-    pub(super) fn n_known(&self) -> usize {
-        self.classes.iter().map(Vec::len).sum()
-    }
-
-    /// Whether it is known of most of them.
+    /// Whether it is known of most of its processes how they spend their time.
     pub(super) fn is_known(&self) -> bool {
-        2 * self.n_known() > self.n_processes
+        2 * self.classes.iter().map(Vec::len).sum::<usize>() > self.n_processes
+    }
+
+    /// Whether any of these processes lives, by key.
+    pub(super) fn has_any(&self, keys: &[Name]) -> bool {
+        self.living.iter().any(|process| keys.contains(process.name()))
     }
 
     /// The smallest share of its time that any rank spends outside of collectives, from 0 to 1; 1 where none is known.

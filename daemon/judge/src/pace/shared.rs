@@ -1,7 +1,7 @@
 //! Which ways are slower than their like, and what they have in common: a NIC that says why, a NIC that all of them go through, a rail;
 //! else each stands for itself. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringscope_model::{Name, real};
 
@@ -86,7 +86,7 @@ struct Judged<'b> {
     busy: &'b Busy,
     comm: usize,
     among_own: Option<Usual>,
-    /// Nanoseconds for a byte below which nothing there is slow, for something else is far slower.
+    /// Nanoseconds for a byte below which it is not slow, for the way before it is far slower.
     least: f64,
     /// Ranks of its communicator: with ways of as many it is compared across communicators too.
     pool: usize,
@@ -110,10 +110,16 @@ pub(super) fn find(comms: &[Ways], nics: &dyn Nics) -> Vec<Fault> {
 fn judge(comms: &[Ways]) -> Vec<Judged<'_>> {
     let each = comms.iter().enumerate().flat_map(|(comm, ways)| {
         let usual = Usual::of(ways.busy.iter()).filter(|usual| usual.n >= FEWEST_WAYS);
-        let slowest = ways.busy.iter().filter(|busy| busy.load >= BUSY).map(|busy| busy.step_ns);
-        let least = NEAR * slowest.fold(0.0, f64::max);
+        let mut into: HashMap<u32, f64> = HashMap::new();
+        for busy in ways.busy.iter().filter(|busy| busy.load >= BUSY) {
+            let slowest = into.entry(busy.way.to).or_default();
+            *slowest = slowest.max(busy.step_ns);
+        }
         let (among_own, pool) = (usual.map(|usual| Usual { n: usual.n - 1, ..usual }), ways.n_ranks);
-        ways.busy.iter().map(move |busy| Judged { busy, comm, among_own, least, pool, told: false })
+        ways.busy.iter().map(move |busy| {
+            let least = NEAR * into.get(&busy.way.from).copied().unwrap_or_default();
+            Judged { busy, comm, among_own, least, pool, told: false }
+        })
     });
     each.collect()
 }
@@ -129,7 +135,10 @@ impl Usual {
 impl Judged<'_> {
     /// Beside those of its communicator.
     fn is_slow(&self) -> bool {
-        let is_slower = |usual: Usual| self.busy.step_ns >= (MUCH_SLOWER * usual.step_ns).max(self.least);
+        let is_slower = |usual: Usual| {
+            self.busy.step_ns >= (MUCH_SLOWER * usual.step_ns).max(self.least)
+                && self.busy.wire_ns >= ANY_SLOWER * usual.wire_ns
+        };
         self.busy.load >= BUSY && self.among_own.is_some_and(is_slower)
     }
 
@@ -329,7 +338,7 @@ fn take(
     }
     ways.sort_by(|one, other| {
         let (one, other) = (&one.busy, &other.busy);
-        let by_time = other.step_ns.total_cmp(&one.step_ns);
+        let by_time = other.wire_ns.total_cmp(&one.wire_ns);
         by_time.then_with(|| (&one.from.host, one.way.from).cmp(&(&other.from.host, other.way.from)))
     });
     (!ways.is_empty()).then_some(Fault { subject, ways, ail: None })

@@ -121,7 +121,7 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Slow> {
         let typical = Class::of(classes.iter().filter_map(Class::typical).collect());
         let stages = typical.stages().into_iter().filter(|slow| !named.contains(&slow.process));
         slow.extend(stages.map(|slow| match slow.since {
-            Since::Later => as_slower_stage(slow, &classes),
+            Since::Later => as_slower_stage(slow, &classes, scene),
             Since::Start | Since::Unknown => slow,
         }));
     }
@@ -488,17 +488,20 @@ fn hosts_as_one(slow: Vec<Slow>, scene: &Scene<'_>) -> Vec<Slow> {
 }
 
 /// A stage that is slower than it was: all of its ranks, which are a host where they are all on one.
-fn as_slower_stage(slow: Slow, classes: &[Class<'_, '_>]) -> Slow {
+fn as_slower_stage(slow: Slow, classes: &[Class<'_, '_>], scene: &Scene<'_>) -> Slow {
     let is_its = |class: &&Class<'_, '_>| class.ranks.iter().any(|rank| *rank.process.name() == slow.process);
     let Some(class) = classes.iter().find(is_its) else { return slow };
-    let mut hosts: Vec<Option<&str>> = class.ranks.iter().map(|rank| host_of(rank)).collect();
-    hosts.dedup();
     let processes = class.ranks.iter().map(|rank| rank.process.name().clone()).collect();
-    match hosts.as_slice() {
-        [Some(host)] if class.ranks.len() > 1 => {
-            Slow { subject: Subject::Host((*host).into()), kind: FindingKind::SlowHost, processes, ..slow }
-        }
-        _ => Slow { processes, ..slow },
+    // It is compared with stages that may be asked for less, or for more, by design.
+    let slow = Slow { kind: FindingKind::ComputeStraggler, more_work: None, processes, ..slow };
+    let host = class.ranks.first().and_then(|rank| host_of(rank));
+    let is_there = |rank: &Rank<'_>| host_of(rank) == host;
+    let n_there = scene.classes.iter().flatten().filter(|rank| is_there(rank)).count();
+    let is_whole =
+        n_there > 1 && n_there == class.ranks.len() && class.ranks.iter().all(|rank| is_there(rank));
+    match host.filter(|_| is_whole) {
+        Some(host) => Slow { subject: Subject::Host(host.into()), kind: FindingKind::SlowHost, ..slow },
+        None => slow,
     }
 }
 

@@ -7,11 +7,12 @@ use ringscope_api::words::{clock, duration, list, plural, rate, size};
 use ringscope_api::{Cost, Culprit, Detail, FindingKind, Severity};
 use ringscope_model::{Model, Name, Process, RankRef, Timed, bus_factor};
 
+use super::nics::is_proof;
 use super::past::Slowdown;
 use super::roles::Since;
 use super::slow::{Beside, How, Slow, Subject};
 use super::small::TooSmall;
-use crate::hardware::{Ail, NIC_SLOW};
+use crate::hardware::Ail;
 use crate::judgement::{Blame, Judgement};
 use crate::seen;
 
@@ -71,9 +72,8 @@ pub(super) fn slowdown(
     let step = if slow.has_steps { "step" } else { "call" };
     let why: Vec<String> =
         ails.iter().map(|(host, ail)| format!("{} of {host}: {}", ail.nic, ail.words)).collect();
-    // Errors are counted anywhere at any time; a rate that falls is no chance.
-    let ails: Vec<&(Name, Ail)> = ails.iter().filter(|(_, ail)| ail.cause == NIC_SLOW).collect();
-    let because = ails.first().map(|(host, ail)| format!("; {} of {host}: {}", ail.nic, ail.words));
+    let proofs: Vec<&(Name, Ail)> = ails.iter().filter(|(_, ail)| is_proof(ail)).collect();
+    let because = proofs.first().map(|(host, ail)| format!("; {} of {host}: {}", ail.nic, ail.words));
     let because = because.unwrap_or_default();
     let message = format!(
         "Collectives of {job} take {} of each {step}, they took {} until {}; each {step} takes {} longer, {:.0} % of the job's \
@@ -84,7 +84,7 @@ pub(super) fn slowdown(
         time(slow.takes.saturating_sub(slow.took)),
         slow.share * 100.0
     );
-    let first = ails.first();
+    let first = proofs.first();
     let details = if why.is_empty() {
         Vec::new()
     } else {
@@ -98,7 +98,7 @@ pub(super) fn slowdown(
         channel: None,
         nic: first.map(|(_, ail)| ail.nic.clone()),
         cause: "collectives",
-        culprits: ails.iter().map(|(host, _)| host.to_string()).collect(),
+        culprits: proofs.iter().map(|(host, _)| host.to_string()).collect(),
         message,
         evidence: first.map(|(_, ail)| ail.evidence.clone()).unwrap_or_default(),
         blame: Blame {
@@ -177,7 +177,8 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
     let role = slow.role.as_ref().filter(|_| slow.kind == FindingKind::OtherWork);
     let like = match (slow.n_like, role) {
         (_, Some(_)) => "the others".to_owned(),
-        _ if slow.is_stage => "the other stages of the pipeline".to_owned(),
+        (1, _) if slow.is_stage => "the other stage".to_owned(),
+        _ if slow.is_stage => "the other stages".to_owned(),
         (1, _) => "the rank that does the same work".to_owned(),
         (n, _) => format!("the {n} ranks that do the same work"),
     };
@@ -197,9 +198,11 @@ fn message(slow: &Slow, culprits: &[&Process]) -> String {
             steps
         ),
     };
-    let more = slow
-        .more_work
-        .map(|more| format!("; it is asked for {:.0} % more calls or bytes than they", (more - 1.0) * 100.0));
+    let (they_are, than) = if culprits.len() > 1 { ("they are", "the others") } else { ("it is", "they") };
+    let more = |more: f64| {
+        format!("; {they_are} asked for {:.0} % more calls or bytes than {than}", (more - 1.0) * 100.0)
+    };
+    let more = slow.more_work.map(more);
     let cost = format!("{} longer, {:.0} % of the job's time", time(slow.lost), slow.share * 100.0);
     if let Some(role) = role {
         let (does, it) = if culprits.len() > 1 { ("do", "they") } else { ("does", "it") };

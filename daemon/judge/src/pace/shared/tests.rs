@@ -81,6 +81,11 @@ fn one_way_is_a_link_and_both_ways_of_a_nic_are_the_nic() {
     );
 }
 
+#[test]
+fn a_way_that_is_slower_still_hides_none_but_the_one_behind_it() {
+    check(&[ring("mlx5_0", &[1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 10.0])], &["link 3 4", "link 7 0"]);
+}
+
 /// As they were measured: the second way has half its rate, and the third one, behind it, its full one.
 #[test]
 fn a_way_behind_a_slow_one_is_not_slow() {

@@ -118,6 +118,15 @@ fn links_that_are_no_slower_or_idle_are_nobodys_fault() {
     check(idle);
 }
 
+/// It moves what its wire can carry, and has four times as much to do as the others.
+#[test]
+fn a_link_on_which_steps_queue_is_not_slow() {
+    let mut queued = stage(1);
+    queued.ns_per_byte = Box::new(|rank, _| if rank == 1 { 160 } else { 40 });
+    let (_, kinds) = all(&mut queued, 90);
+    assert!(kinds.is_empty(), "{kinds:?}");
+}
+
 /// Errors are counted on some port at any time.
 #[test]
 fn a_nic_with_errors_is_not_accused_because_the_job_got_slower_then() {

@@ -92,7 +92,7 @@ fn a_stage_that_gets_slower_is_a_slow_host_and_one_that_always_was_is_other_work
     let (_, finding) = stage.first(80).unwrap();
     assert_eq!((finding.finding, &*finding.host), (FindingKind::SlowHost, "b"));
     assert_eq!((finding.accused.len(), finding.n_victims), (4, 8), "{finding:#?}");
-    assert!(finding.message.contains("the other stages of the pipeline 40 ms"), "{}", finding.message);
+    assert!(finding.message.contains("the other stages 40 ms"), "{}", finding.message);
     cost_is_about(&finding, 20.0);
     let (_, finding) = slower(0).first(80).unwrap();
     assert_eq!(finding.finding, FindingKind::OtherWork, "{finding:#?}");
