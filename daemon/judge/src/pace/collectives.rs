@@ -216,7 +216,7 @@ const FAULT_LOOKS_SLOWER: u32 = 2;
 /// What is looked at and not found slow is slow no more after so many looks.
 const FAULT_MISSED: u32 = 4;
 /// Jobs of which each network step is asked for at once; hangs go first.
-pub(super) const MAX_RAISED: usize = 32;
+const MAX_RAISED: usize = 32;
 /// What nobody has looked at stays slow for so long: until after the next time that each step is asked for.
 const FAULT_STAYS: Duration = Duration::from_secs(230);
 /// Share of the time in collectives from which on it is worth while to ask for each network step ...
