@@ -15,7 +15,7 @@ use crate::build::COLLECTOR;
 use crate::process::{cargo, root, run, say, target_dir};
 
 /// Which build runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Build {
     /// What `cargo xtask test` has built.
     Debug,

@@ -143,7 +143,7 @@ impl Collectives {
                     }
                 }
             }
-            // Once is chance. Who was found more often may be missed once.
+            // Once is chance. What is told may be missed for some looks.
             self.faults.iter_mut().for_each(|held| held.missed += u32::from(held.last != now));
             self.faults.retain(|held| held.last == now || held.is_told && held.missed < FAULT_MISSED);
         }
