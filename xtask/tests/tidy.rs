@@ -76,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ringscope-glibc", &[]),
     ("ringscope-preload", &[]),
     ("ringscope-collective", &[]),
+    ("ringscope-connections", &[]),
     ("ringscope-observer", &[]),
     ("ringscope-summation", &["ringscope-collective", "ringscope-observer"]),
     ("ringscope-engine", &["ringscope-collective", "ringscope-summation"]),
