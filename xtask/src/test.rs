@@ -18,6 +18,7 @@ pub(crate) fn run_all() -> Result<()> {
         tools::CHROMIUM,
         tools::NPM,
     ])?;
+    tools::ensure_libclang()?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     tools::ensure_cargo_deny()?;

@@ -81,6 +81,26 @@ pub(crate) fn install(missing: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Installs what the headers of libibverbs are read with: CMake and libclang. They are needed by the crates that speak verbs
+/// alone, which are no default members of the workspace.
+pub(crate) fn ensure_libclang() -> Result<()> {
+    let folders = Path::new("/usr/lib").read_dir().into_iter().flatten().flatten();
+    let holds = |folder: PathBuf| {
+        let files = folder.join("lib").read_dir().into_iter().flatten().flatten();
+        let mut names = files.map(|file| file.file_name());
+        names.any(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with("libclang.so") || name.starts_with("libclang-") && !name.contains("cpp")
+        })
+    };
+    let is_there =
+        folders.map(|entry| entry.path()).any(holds) || std::env::var_os("LIBCLANG_PATH").is_some();
+    let missing = [(on_path("cmake"), "cmake"), (is_there, "libclang-dev")];
+    let missing: Vec<&str> =
+        missing.iter().filter(|(there, _)| !there).map(|(_, package)| *package).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
+}
+
 /// Installs cargo-deny if it is missing.
 pub(crate) fn ensure_cargo_deny() -> Result<()> {
     ensure_subcommand("deny")

@@ -78,6 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ringscope-collective", &[]),
     ("ringscope-connections", &[]),
     ("ringscope-observer", &[]),
+    ("ringscope-verbs", &[]),
     ("ringscope-summation", &["ringscope-collective", "ringscope-observer"]),
     ("ringscope-engine", &["ringscope-collective", "ringscope-summation"]),
     ("ringscope-api", &[]),
