@@ -93,8 +93,7 @@ pub(crate) fn ensure_libclang() -> Result<()> {
             name.starts_with("libclang.so") || name.starts_with("libclang-") && !name.contains("cpp")
         })
     };
-    let is_there =
-        folders.map(|entry| entry.path()).any(holds) || std::env::var_os("LIBCLANG_PATH").is_some();
+    let is_there = folders.map(|entry| entry.path()).any(holds);
     let missing = [(on_path("cmake"), "cmake"), (is_there, "libclang-dev")];
     let missing: Vec<&str> =
         missing.iter().filter(|(there, _)| !there).map(|(_, package)| *package).collect();
