@@ -32,7 +32,7 @@ const SYSFS: &str = "/sys";
 /// Where network interfaces are in it.
 const CLASS_NET: &str = "class/net";
 /// Settings that are reported in the log when set, under the name they were set by.
-const REPORTED: [&str; 29] = [
+const REPORTED: [&str; 31] = [
     "RSCCL_SHM_DISABLE",
     "NCCL_SHM_DISABLE",
     "NCCL_RUNTIME_CONNECT",
@@ -50,6 +50,8 @@ const REPORTED: [&str; 29] = [
     "RSCCL_SYSFS",
     "RSCCL_SYSFS_NET",
     "RSCCL_SOCKET_IFNAME",
+    "RSCCL_NET",
+    "NCCL_NET_PLUGIN",
     "RSCCL_NSOCKS",
     "NCCL_NSOCKS_PERTHREAD",
     "RSCCL_TIMEOUT_S",
@@ -71,6 +73,18 @@ pub(crate) struct NicSpec {
     pub(crate) name: String,
     /// The address that stands for it.
     pub(crate) address: IpAddr,
+}
+
+/// What carries data between hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NetworkSetting {
+    /// The library's own sockets.
+    #[default]
+    Socket,
+    /// Our plugin for RDMA.
+    Verbs,
+    /// Another plugin: a path, a library's name, or the end of one.
+    Plugin(String),
 }
 
 /// The settings of one communicator's init.
@@ -96,6 +110,8 @@ pub struct Settings {
     pub(crate) min_channels: Option<usize>,
     /// `RSCCL_MAX_NCHANNELS`, else `NCCL_MAX_NCHANNELS`.
     pub(crate) max_channels: Option<usize>,
+    /// `RSCCL_NET`, else `NCCL_NET_PLUGIN`: what carries data between hosts.
+    pub(crate) network: NetworkSetting,
     /// Sockets of each connection for data.
     pub(crate) n_sockets: u8,
     /// `RSCCL_TIMEOUT_S`; for ever in the faithful mode.
@@ -155,6 +171,12 @@ impl Settings {
         Self::parse(as_faithful(faithful, read))
     }
 
+    /// The same over another network: `verbs` or `socket`, as `setting` has it.
+    pub fn over(mut self, setting: &str, value: &str) -> Result<Self> {
+        self.network = NetworkSetting::parse(setting, value).map_err(Error::InvalidUsage)?;
+        Ok(self)
+    }
+
     /// NCCL's init of several ranks ends with an error where it does not understand a list.
     pub(crate) fn check_lists(&self, n_ranks: usize) -> Result<()> {
         let mistake = self.list_mistake.as_ref().filter(|_| n_ranks > 1);
@@ -186,6 +208,7 @@ impl Settings {
             socket_ifname: lookup("RSCCL_SOCKET_IFNAME"),
             min_channels: channel_count(&lookup, "MIN_NCHANNELS", faithful, &mut mistakes),
             max_channels: channel_count(&lookup, "MAX_NCHANNELS", faithful, &mut mistakes),
+            network: network(&lookup, &mut mistakes),
             n_sockets: socket_count(&lookup, &mut mistakes),
             timeout: if faithful.is_some() { FOREVER } else { timeout },
             stall_timeout: if faithful.is_some() { FOREVER } else { stall_timeout },
@@ -235,6 +258,33 @@ fn reported(lookup: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
         TopologySettings::NAMES.iter().flat_map(|name| ["RSCCL", "NCCL"].map(|of| format!("{of}_{name}")));
     let names = REPORTED.iter().chain(&MachineSettings::NAMES).map(|name| (*name).to_owned()).chain(twins);
     names.filter_map(|name| lookup(&name).map(|value| (name, value))).collect()
+}
+
+impl NetworkSetting {
+    fn parse(setting: &str, value: &str) -> std::result::Result<Self, String> {
+        match value {
+            "socket" => Ok(Self::Socket),
+            "verbs" => Ok(Self::Verbs),
+            _ => {
+                let advice = "other networks are plugins: NCCL_NET_PLUGIN names one";
+                Err(format!("{setting}: \"{value}\" is neither verbs nor socket; {advice}"))
+            }
+        }
+    }
+}
+
+/// Sockets unless something else is asked for: NCCL's name for none is `none`.
+fn network(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> NetworkSetting {
+    let wanted = lookup("RSCCL_NET").map(|value| NetworkSetting::parse("RSCCL_NET", &value));
+    let plugin = || lookup("NCCL_NET_PLUGIN").filter(|name| !name.eq_ignore_ascii_case("none"));
+    match wanted {
+        Some(Err(mistake)) => {
+            mistakes.push(mistake);
+            NetworkSetting::Socket
+        }
+        Some(Ok(network)) => network,
+        None => plugin().map_or(NetworkSetting::Socket, NetworkSetting::Plugin),
+    }
 }
 
 fn sysfs_net(lookup: impl Fn(&str) -> Option<String>) -> PathBuf {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::gpu::DEFAULT_STAGING_BYTES;
 use crate::server::sums::Mode;
 use crate::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
-use rsccl_collective::config::{FOREVER, keep, limit, read};
+use rsccl_collective::config::{FOREVER, Settings, keep, limit, read};
 use rsccl_collective::error::{Error, Result};
 
 /// Where a worker meets nobody: it is alone in its group.
@@ -68,6 +68,8 @@ pub(crate) struct SummationSettings {
     pub(crate) continues: bool,
     /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
     pub(crate) mode: Option<Mode>,
+    /// `RSUM_NET`: `verbs` or `socket`, in place of `RSCCL_NET`.
+    pub(crate) network: Option<String>,
     /// Of every group that it is in.
     pub(crate) group: GroupSettings,
 }
@@ -133,6 +135,7 @@ impl SummationSettings {
         let secret = reader.secret(&root);
         let mode = reader.mode();
         let Reader { lookup, mut mistakes } = reader;
+        let network = lookup("RSUM_NET");
         let group = GroupSettings::read(&lookup, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(Error::InvalidUsage(mistakes.join("; ")));
@@ -149,8 +152,17 @@ impl SummationSettings {
             staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
             continues,
             mode,
+            network,
             group,
         })
+    }
+
+    /// What the group's processes talk over, where it is not what the collectives have.
+    pub(crate) fn over_network(&self, comm: Settings) -> Result<Settings> {
+        match &self.network {
+            Some(value) => comm.over("RSUM_NET", value),
+            None => Ok(comm),
+        }
     }
 }
 
@@ -352,7 +364,7 @@ mod tests {
             _ => None,
         };
         assert!(GroupSettings::parse(set).unwrap_err().to_string().contains("RSUM_THREADS: \"many\""));
-        assert_eq!(rsccl_collective::config::Settings::parse(set).unwrap().reported, []);
+        assert_eq!(Settings::parse(set).unwrap().reported, []);
         let group = GroupSettings::parse(|name| set(name).filter(|_| name == "RSUM_LOCAL")).unwrap();
         assert_eq!(group.reported, [("RSUM_LOCAL".to_owned(), "off".to_owned())]);
     }

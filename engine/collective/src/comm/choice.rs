@@ -25,8 +25,6 @@ use crate::net::hello::{Hello, Purpose};
 #[cfg(test)]
 use crate::run::flat::cut::Cut;
 use crate::topology::ranks::Way;
-use crate::transport::tcp::recv::TcpRecv;
-use crate::transport::tcp::send::TcpSend;
 use crate::transport::{RecvHalf, SendHalf};
 
 /// What carries out here what NCCL takes: a tree, or the ring, over which goes also what only NVSwitches do; sends and receives
@@ -196,7 +194,8 @@ impl Member {
             let hello = Hello { purpose: Purpose::Data(strand), rank: self.rank, to: peer };
             call_peer(&target, hello, &self.secret, self.settings.timeout)
         };
-        let streams: std::io::Result<Vec<_>> = strands(channel, self.settings.n_sockets).map(call).collect();
+        let streams: std::io::Result<Vec<_>> =
+            strands(channel, self.carrier.n_sockets(self.settings.n_sockets)).map(call).collect();
         let streams = streams.map_err(|error| {
             let Target { address, from, .. } = target;
             let name = &self.names[peer];
@@ -210,13 +209,17 @@ impl Member {
                 own => own,
             }
         })?;
-        log(Some(nic));
-        Ok(Box::new(TcpSend::new(streams)))
+        let nic = (own.name.as_str(), nic);
+        log(Some((self.carrier.name(), self.carrier.device(nic))));
+        Ok(self.carrier.send(streams, nic))
     }
 
     /// The receiving end of a connection that `peer` has made.
-    pub fn open_recv(&self, streams: Vec<TcpStream>, peer: usize) -> Box<dyn RecvHalf> {
-        Box::new(TcpRecv::new(streams, peer))
+    pub fn open_recv(&self, channel: u32, streams: Vec<TcpStream>, peer: usize) -> Box<dyn RecvHalf> {
+        let shown = if channel == P2P_CHANNEL { 0 } else { channel as usize };
+        // As `open_send` has it at the other end.
+        let nic = self.topology.nic(self.rank, shown, Way::In);
+        self.carrier.recv(streams, peer, (&self.peers[self.rank].nics[nic].name, nic))
     }
 
     /// The receiving end for `peer`, if it shares memory with this rank: no call of the peer is needed.

@@ -48,10 +48,11 @@ use crate::run::flat;
 use crate::topology::place;
 use crate::topology::ranks::Way;
 use crate::topology::{PeerInfo, RingPlace, Topology, told};
+use crate::transport::carrier::Carrier;
+use crate::transport::plugin::load::load as load_network;
+use crate::transport::plugin::network::Network;
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::{Host, Kin};
-use crate::transport::tcp::recv::TcpRecv;
-use crate::transport::tcp::send::TcpSend;
 
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
@@ -105,13 +106,15 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let silent = settings.is_silent();
     let mut nics = nic::usable(&settings)?;
     let found = place::find(&settings, &mut nics);
+    let network = load_network(&settings.network)?;
     let bootstrap = Bootstrap::join(id, request.rank, request.n_ranks, settings.timeout, pending)?;
     let inbox = Acceptor::of_process()?.expect_calls(&id.secret, request.rank, Wake::new()?);
     let mut endpoint =
         if settings.shm { Some(Endpoint::named(told::memory_name(&id.secret, request.rank))?) } else { None };
     let tuning = settings.tuning.clone().unwrap_or_else(TuningTable::built_in);
     let own = (request.rank, request.device);
-    let info = tell::own_info(own, &settings, &nics, (endpoint.as_ref(), found.placement))?;
+    let info =
+        tell::own_info(own, &settings, &nics, (endpoint.as_ref(), found.placement, network.as_deref()))?;
     let told = bootstrap.all_gather_told(&*info.facts, info.own_bytes(&id.secret)).inspect_err(|_| {
         // NCCL's ranks do not hear of a root that ends before all have come.
         if silent && bootstrap.failure().is_none() {
@@ -121,7 +124,7 @@ fn make(request: Request, settings: Settings, pending: &Arc<Pending>) -> Result<
     let peers = tell::peers(&told, (&id.secret, info.host_hash))?;
     alike::check(&peers)?;
     spans.bootstrap = spans.lap();
-    let mut init = Init::new(request, settings, id, peers, pending)?;
+    let mut init = Init::new(request, settings, (id, network), peers, pending)?;
     spans.graphs = spans.lap();
     init.log_start(&nics);
     init.log_search(&found.notes, &found.warnings);
@@ -169,6 +172,7 @@ struct Init {
     topology: Topology,
     rings: Vec<RingPlace>,
     identity: lines::Identity,
+    carrier: Carrier,
     pending: Arc<Pending>,
 }
 
@@ -176,7 +180,7 @@ impl Init {
     fn new(
         request: Request,
         settings: Settings,
-        id: UniqueId,
+        (id, network): (UniqueId, Option<Arc<Network>>),
         peers: Vec<PeerInfo>,
         pending: &Arc<Pending>,
     ) -> Result<Self> {
@@ -211,7 +215,9 @@ impl Init {
             comm_hash: request.split.map_or_else(|| hash::hash(&request.id), |split| split.4),
             split: request.split.map(|(parent, count, color, key, _)| (parent, count, color, key)),
         };
-        Ok(Self { request, settings, id, peers, topology, rings, identity, pending: Arc::clone(pending) })
+        let carrier = Carrier::new(network.as_ref(), identity.comm_hash)?;
+        let pending = Arc::clone(pending);
+        Ok(Self { request, settings, id, peers, topology, rings, identity, carrier, pending })
     }
 
     /// What NCCL's rules take into account where no machine is described: no CollNet, no unpacking network and no NVLS are
@@ -247,6 +253,12 @@ impl Init {
         Teller::new(profiler, self.settings.faithful, n_local)
     }
 
+    /// Name and place of the own NIC of a channel.
+    fn own_nic(&self, channel: usize, way: Way) -> (&str, usize) {
+        let nic = self.topology.nic(self.identity.rank, channel, way);
+        (&self.peers[self.identity.rank].nics[nic].name, nic)
+    }
+
     fn target(&self, rank: usize, channel: usize) -> Target {
         let own = self.identity.rank;
         let from = self.peers[own].nics[self.topology.nic(own, channel, Way::Out)].address;
@@ -275,16 +287,18 @@ impl Init {
                 .collect(),
             coordinator: (!first && !silent).then(|| self.target(0, 0)),
             control_callers: if first && !silent { self.identity.n_ranks - 1 } else { 0 },
-            n_sockets: self.settings.n_sockets,
+            n_sockets: self.carrier.n_sockets(self.settings.n_sockets),
             timeout: self.settings.timeout,
         };
         let connected = connect(&plan, inbox, bootstrap)?;
         let mut links = Links::default();
         for ((channel, target), streams) in plan.sends.iter().zip(connected.sends) {
-            links.sends.connect(*channel, target.rank, Box::new(TcpSend::new(streams)));
+            let nic = self.own_nic(*channel as usize, Way::Out);
+            links.sends.connect(*channel, target.rank, self.carrier.send(streams, nic));
         }
         for ((channel, peer), streams) in plan.recvs.iter().zip(connected.recvs) {
-            links.recvs.connect(*channel, *peer, Box::new(TcpRecv::new(streams, *peer)));
+            let nic = self.own_nic(*channel as usize, Way::In);
+            links.recvs.connect(*channel, *peer, self.carrier.recv(streams, *peer, nic));
         }
         if let Some(host) = &host {
             for (channel, ring) in rings().filter(|(_, ring)| reaches(ring.next())) {
@@ -347,6 +361,7 @@ impl Init {
             peers: self.peers,
             settings: self.settings,
             secret: self.id.secret,
+            carrier: self.carrier,
             model,
         };
         let comm = Arc::new(Comm {

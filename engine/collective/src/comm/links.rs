@@ -101,6 +101,26 @@ impl<H: ?Sized> Connectors<H> {
 }
 
 impl Links {
+    /// Lets connections go on that do nothing by themselves; whether all that was posted on them is on its way. One that has
+    /// failed has nothing on its way, and says so to who uses it next.
+    pub fn go_on(&mut self) -> bool {
+        let asked =
+            |end: &&mut Connector<dyn SendHalf>| end.half.as_ref().is_some_and(|half| half.must_be_asked());
+        self.sends.0.iter_mut().filter(asked).fold(true, |is_settled, end| {
+            let released = end.half.as_mut().map(|half| half.released());
+            let is_waiting = matches!(released, Some(Ok(parts)) if parts < end.parts);
+            is_settled && !is_waiting
+        })
+    }
+
+    /// Whether one of the connections wakes nobody.
+    pub fn must_be_asked(&self) -> bool {
+        let recvs = self.recvs.iter().filter_map(|end| end.half.as_ref());
+        let sends = self.sends.iter().filter_map(|end| end.half.as_ref());
+        recvs.into_iter().any(|half| half.must_be_asked())
+            || sends.into_iter().any(|half| half.must_be_asked())
+    }
+
     /// What each connection has carried.
     pub fn traffic(&self) -> Vec<Traffic> {
         self.sends.traffic(true).chain(self.recvs.traffic(false)).collect()

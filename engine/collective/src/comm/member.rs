@@ -18,6 +18,7 @@ use crate::net::control::Health;
 use crate::net::secret::Secret;
 use crate::run::affinity::Affinity;
 use crate::topology::{PeerInfo, RingPlace, Topology};
+use crate::transport::carrier::Carrier;
 use crate::transport::shm::host::{Host, Kin};
 
 /// A rank.
@@ -49,6 +50,8 @@ pub struct Member {
     pub(super) peers: Vec<PeerInfo>,
     pub(super) settings: Settings,
     pub(super) secret: Secret,
+    /// What carries data between hosts.
+    pub(super) carrier: Carrier,
     /// What NCCL goes by where it takes an algorithm.
     pub(super) model: Model,
 }

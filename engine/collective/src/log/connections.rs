@@ -56,11 +56,14 @@ pub(crate) fn append(path: &str, hops: &[(Hop<'_>, Description)]) -> Result<()> 
         .map_err(|error| Error::system(format_args!("RSCCL_CONNECTION_LOG: {path}"), &error))
 }
 
-fn lines<'a>(hop: &Hop<'a>, description: &Description) -> Vec<Line<'a>> {
+fn lines<'a>(hop: &Hop<'a>, description: &'a Description) -> Vec<Line<'a>> {
     match description {
         Description::Tcp { sockets } => sockets.iter().map(|socket| line(hop, "tcp", Some(socket))).collect(),
         Description::Shm { direct: true } => vec![line(hop, "shm-direct", None)],
         Description::Shm { direct: false } => vec![line(hop, "shm", None)],
+        Description::Plugin { network, device } => {
+            vec![Line { nic: device, ..line(hop, network, None) }]
+        }
         #[cfg(test)]
         Description::Sim => vec![line(hop, "sim", None)],
     }

@@ -183,20 +183,23 @@ pub(crate) fn ring(channel: usize, prev: usize, rank: usize, next: usize) -> Str
     format!("Ring {channel:02} : {prev} -> {rank} -> {next}")
 }
 
-/// A hop: sender and receiver as (rank, index on its node); without a NIC, through shared memory.
+/// A hop: sender and receiver as (rank, index on its node); by a network and the number of its NIC, or without one through
+/// shared memory.
 pub(crate) fn hop(
     channel: usize,
     connection: u8,
     from: (usize, usize),
     to: (usize, usize),
     direction: &str,
-    nic: Option<usize>,
+    nic: Option<(&str, usize)>,
     version: Version,
 ) -> String {
     let ((sender, sender_device), (receiver, receiver_device)) = (from, to);
     let hop = format!("{sender}[{sender_device}] -> {receiver}[{receiver_device}]");
     match nic {
-        Some(nic) => format!("Channel {channel:02}/{connection} : {hop} [{direction}] via NET/Socket/{nic}"),
+        Some((network, nic)) => {
+            format!("Channel {channel:02}/{connection} : {hop} [{direction}] via NET/{network}/{nic}")
+        }
         None if version >= Version::V2_30 => format!("Channel {channel:02} : {hop} via SHM/direct"),
         None => format!("Channel {channel:02} : {hop} via SHM/direct/direct"),
     }
@@ -256,7 +259,7 @@ mod tests {
             (channel(0, 8, &[3, 2, 0, 1]), "Channel 00/08 : 0 1 3 2"),
             (ring(3, 0, 1, 2), "Ring 03 : 0 -> 1 -> 2"),
             (
-                hop(0, 0, (1, 1), (2, 0), "send", Some(1), Version::V2_28),
+                hop(0, 0, (1, 1), (2, 0), "send", Some(("Socket", 1)), Version::V2_28),
                 "Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/1",
             ),
             (

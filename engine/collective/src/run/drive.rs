@@ -34,6 +34,10 @@ use crate::transport::Fault;
 use crate::transport::shm::doorbell::{Doorbell, Mode, Nap};
 use crate::transport::shm::host::Host;
 
+/// How long to sleep where a connection wakes nobody: a tenth of what a small message takes over such a network, and some
+/// percents of a core.
+const ASK_AGAIN: Duration = Duration::from_micros(50);
+
 /// What one group asks of one communicator.
 #[derive(Debug)]
 pub(crate) struct Launch {
@@ -115,6 +119,8 @@ fn look(runs: &mut [Run<'_>]) -> bool {
 /// Sleeps until something may move; whether something had moved already.
 fn sleep(runs: &mut [Run<'_>], most: Duration) -> bool {
     let most = runs.iter_mut().fold(most, |most, run| most.min(run.note_stillness()));
+    let is_asked = runs.iter().any(|run| run.engine.must_be_asked());
+    let most = if is_asked { most.min(ASK_AGAIN) } else { most };
     runs.iter().for_each(|run| run.comm.reset_runner());
     let comms: Vec<&Comm> = runs.iter().map(|run| run.comm).collect();
     let needs_fds = runs.len() > 1 || runs.iter().any(|run| run.connections().next().is_some());
@@ -369,7 +375,7 @@ impl<'a> Run<'a> {
             return;
         }
         for inbound in self.comm.health.take_inbound() {
-            let half = self.comm.open_recv(inbound.streams, inbound.peer);
+            let half = self.comm.open_recv(inbound.channel, inbound.streams, inbound.peer);
             self.engine.links.recvs.connect(inbound.channel, inbound.peer, half);
         }
     }

@@ -228,6 +228,22 @@ impl Engine {
         self.lanes[..self.n_lanes].iter().filter_map(|lane| self.poll_fd(lane))
     }
 
+    /// Whether a connection that the launch uses wakes nobody.
+    pub(crate) fn must_be_asked(&self) -> bool {
+        let lanes = self.lanes[..self.n_lanes].iter().filter(|lane| !lane.work.is_empty());
+        lanes.into_iter().any(|lane| match lane.direction {
+            Direction::Send => {
+                let end = self.links.sends.get(lane.slot).and_then(|end| end.half.as_deref());
+                end.is_some_and(SendHalf::must_be_asked)
+            }
+            Direction::Recv => {
+                let end = self.links.recvs.get(lane.slot).and_then(|end| end.half.as_deref());
+                end.is_some_and(RecvHalf::must_be_asked)
+            }
+            Direction::Local => false,
+        })
+    }
+
     fn poll_fd(&self, lane: &Lane) -> Option<PollFd<'_>> {
         let (job, queue) = *lane.work.front()?;
         if !self.jobs[job].is_ready(queue) {

@@ -64,6 +64,9 @@ pub(crate) struct HostFacts {
     /// The version of NCCL as which it shows, by name; empty without the faithful mode.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) faithful: String,
+    /// The network that carries data between hosts, where it is a plugin: its name; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) network: String,
     /// `RSCCL_DETERMINISTIC`, in full; empty without it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) rank_order: String,

@@ -6,6 +6,8 @@
 //! cut transfers alike, so the receiver knows which header must come, and a different one means that the ranks called
 //! different things.
 
+pub(crate) mod carrier;
+pub(crate) mod plugin;
 pub mod shm;
 #[cfg(test)]
 pub(crate) mod sim;
@@ -76,6 +78,10 @@ pub trait SendHalf: Send + std::fmt::Debug {
     /// A descriptor that becomes writable when [`SendHalf::post`] can move again; none if the transport rings the
     /// communicator's doorbell instead.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Whether nothing wakes a sleeper when [`SendHalf::post`] can move again: it must be asked again and again.
+    fn must_be_asked(&self) -> bool {
+        false
+    }
     /// For the connection log and the log lines.
     fn describe(&self) -> Description;
 }
@@ -91,6 +97,10 @@ pub trait RecvHalf: Send + std::fmt::Debug {
     /// A descriptor that becomes readable when [`RecvHalf::pull`] can move again; none if the transport rings the
     /// communicator's doorbell instead.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Whether nothing wakes a sleeper when [`RecvHalf::pull`] can move again: it must be asked again and again.
+    fn must_be_asked(&self) -> bool {
+        false
+    }
     /// For the connection log and the log lines.
     fn describe(&self) -> Description;
 }
@@ -116,6 +126,13 @@ pub enum Description {
     Shm {
         /// Whether the receiver reads the sender's buffers itself.
         direct: bool,
+    },
+    /// A network plugin's.
+    Plugin {
+        /// As the network calls itself.
+        network: String,
+        /// The device here.
+        device: String,
     },
     /// Simulated.
     #[cfg(test)]

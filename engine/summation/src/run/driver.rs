@@ -31,6 +31,8 @@ use rsccl_collective::run::backoff::{Backoff, Next};
 use rsccl_collective::transport::Fault;
 use rsccl_collective::transport::shm::doorbell::Mode;
 
+/// How long to sleep where a connection wakes nobody: less than a part takes over a fast network, and some percents of a core.
+const ASK_AGAIN: Duration = Duration::from_micros(200);
 /// Frames of each kind that go out before what has come is looked at again.
 const FRAMES_PER_LOOK: usize = 16;
 
@@ -96,11 +98,13 @@ impl Driver {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// The last thing that is asked is whether what this process has said is on its way: who closes takes back what is not.
+    fn is_over(&mut self) -> bool {
         self.has_started
             && self.requests.is_closed()
             && self.serving.is_over()
             && self.contributing.as_ref().is_none_or(Contributing::is_over)
+            && self.links.go_on()
     }
 
     /// One round over everything; whether anything moved.
@@ -140,6 +144,7 @@ impl Driver {
         let start = || self.agreement.late(self.comm.rank).filter(|_| !self.has_started);
         self.requests.asked().answer(|| self.patience.date(self.serving.report(), start(), now_ns));
         self.take_inbound();
+        self.links.go_on();
         let mut moved = self.listen(now_ns)?;
         if !self.has_greeted {
             moved |= self.greet()?;
@@ -265,6 +270,7 @@ impl Driver {
         let now_ns = clock::monotonic_ns();
         let most = self.watch.as_ref().map_or(most, |watch| watch.bound(most, now_ns));
         let most = self.contributing.as_ref().map_or(most, |contributing| contributing.bound(most, now_ns));
+        let most = if self.links.must_be_asked() { most.min(ASK_AGAIN) } else { most };
         let runner = PollFd::new(&comm.health.runner, PollFlags::IN);
         let contributing = self.contributing.iter().flat_map(|one| one.poll_fds(&self.links));
         let mut fds: Vec<PollFd<'_>> =
@@ -283,7 +289,7 @@ impl Driver {
             return;
         }
         for inbound in self.comm.health.take_inbound() {
-            let half = self.comm.open_recv(inbound.streams, inbound.peer);
+            let half = self.comm.open_recv(inbound.channel, inbound.streams, inbound.peer);
             self.links.recvs.connect(inbound.channel, inbound.peer, half);
         }
     }

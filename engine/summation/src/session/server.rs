@@ -76,7 +76,7 @@ impl Server {
     pub fn from_env(options: Options) -> std::result::Result<Self, Failed> {
         let settings = SummationSettings::server_from_env().map_err(failed)?;
         let settings = SummationSettings { worker: None, ..settings };
-        let comm = Settings::from_env().map_err(failed)?;
+        let comm = Settings::from_env().and_then(|comm| settings.over_network(comm)).map_err(failed)?;
         log::warn_by_default();
         Ok(Self { options, settings, comm, ends: Arc::default(), status: Arc::default() })
     }

@@ -71,7 +71,9 @@ impl Session {
     /// # Errors
     /// The settings are wrong, nobody is at the rendezvous, one is not let in, or there is no group: why.
     pub(crate) fn from_env() -> Result<Self> {
-        Self::join(SummationSettings::worker_from_env()?, Settings::from_env()?)
+        let settings = SummationSettings::worker_from_env()?;
+        let comm = settings.over_network(Settings::from_env()?)?;
+        Self::join(settings, comm)
     }
 
     /// The same, as the settings say.
@@ -414,6 +416,7 @@ mod tests {
             continues: false,
             mode: None,
             staging_bytes: 1 << 20,
+            network: None,
             group: GroupSettings::parse(|_| None).unwrap(),
         };
         let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());

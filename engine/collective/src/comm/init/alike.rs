@@ -18,6 +18,8 @@ pub(super) fn check(peers: &[PeerInfo]) -> Result<()> {
     let or = |value: &str, none: &str| if value.is_empty() { none } else { value }.to_owned();
     let order = |peer: &PeerInfo| or(&peer.rank_order, "not set");
     differ("RSCCL_DETERMINISTIC", "", &all, (order, order))?;
+    let network = |peer: &PeerInfo| or(&peer.network, "Socket");
+    differ("The network (RSCCL_NET, NCCL_NET_PLUGIN)", "", &all, (network, network))?;
     let version = |peer: &PeerInfo| or(&peer.faithful, "off");
     differ("RSCCL_FAITHFUL", "", &all, (version, version))?;
     // Without the faithful mode nobody has a machine.

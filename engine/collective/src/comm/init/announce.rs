@@ -14,6 +14,7 @@ use crate::topology::print;
 use crate::topology::processor::Processor;
 use crate::topology::ranks::Way;
 use crate::transport::Description;
+use crate::transport::carrier::Carrier;
 
 impl Init {
     pub(super) fn info(&self, subsystem: u64, text: &str) {
@@ -90,7 +91,12 @@ impl Init {
         if !self.settings.is_silent() || log::are_other_nics(&nics) {
             self.info(subsystem::INIT | subsystem::NET, &nics);
         }
-        self.info(subsystem::INIT | subsystem::NET, "Using network Socket");
+        let name = self.carrier.name();
+        if matches!(self.carrier, Carrier::Plugin(_)) {
+            self.info(subsystem::INIT, &format!("Initialized NET plugin {name}"));
+            self.info(subsystem::INIT, &format!("Assigned NET plugin {name} to comm"));
+        }
+        self.info(subsystem::INIT | subsystem::NET, &format!("Using network {name}"));
     }
 
     /// The node's graph, and what the search found in it, for the ring and again for the tree.
@@ -161,8 +167,12 @@ impl Init {
             let nic = |way| self.topology.nic(own, channel, way);
             let (into, out) = (nic(Way::In), nic(Way::Out));
             let (prev, next) = (recv.peer, send.peer);
-            let over = |description: Option<Description>, nic| {
-                matches!(description, Some(Description::Tcp { .. })).then_some(nic)
+            let over = |description: Option<Description>, nic: usize| match description {
+                Some(Description::Tcp { .. } | Description::Plugin { .. }) => {
+                    let named = (self.peers[own].nics[nic].name.as_str(), nic);
+                    Some((self.carrier.name(), self.carrier.device(named)))
+                }
+                _ => None,
             };
             let from = over(recv.half.as_ref().map(|half| half.describe()), into);
             let to = over(send.half.as_ref().map(|half| half.describe()), out);

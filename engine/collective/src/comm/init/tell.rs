@@ -12,6 +12,7 @@ use crate::net::secret::Secret;
 use crate::run::affinity;
 use crate::topology::peers::Placement;
 use crate::topology::{HostFacts, PeerInfo, PeerNic};
+use crate::transport::plugin::network::Network;
 use crate::transport::shm::connect::Endpoint;
 
 /// What this rank has to tell.
@@ -19,7 +20,7 @@ pub(super) fn own_info(
     (rank, device): (usize, Option<u32>),
     settings: &Settings,
     nics: &[Nic],
-    (endpoint, placement): (Option<&Endpoint>, Placement),
+    (endpoint, placement, network): (Option<&Endpoint>, Placement, Option<&Network>),
 ) -> Result<PeerInfo> {
     let nic = |nic: &Nic| PeerNic {
         name: nic.name.clone(),
@@ -43,6 +44,7 @@ pub(super) fn own_info(
             nics: nics.iter().map(nic).collect(),
             placement,
             faithful: settings.faithful.map_or("", Version::name).to_owned(),
+            network: network.map_or("", Network::name).to_owned(),
             rank_order: settings.rank_order.map_or("", rank_order_name).to_owned(),
         }),
         shm,
