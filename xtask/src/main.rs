@@ -17,6 +17,7 @@ mod packages;
 mod peers;
 mod process;
 mod python;
+mod rdma;
 mod rig;
 mod scale;
 mod screens;
@@ -117,6 +118,9 @@ enum Command {
     },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
+    /// Two guests with soft RoCE devices (QEMU, Debian's kernel), and RDMA between them: predicted beside measured. Installs QEMU
+    /// and RDMA's programs through apt
+    Rdma(rdma::Args),
     /// Measure the engine's algorithms and channels against each other, and print the table that it chooses by, as
     /// RSCCL_TUNING takes it
     Tune(collective::Tune),
@@ -175,6 +179,7 @@ fn main() -> ExitCode {
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Example { example, arguments } => example::start(example, &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
+        Command::Rdma(args) => rdma::run(&args),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };
     match result {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{build, dashboards, harm, nccl, python, rig, tools};
+use crate::{build, dashboards, harm, nccl, python, rdma, rig, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
@@ -32,6 +32,7 @@ pub(crate) fn run_all() -> Result<()> {
     python::test_package()?;
     harm::test()?;
     rig::test()?;
+    rdma::test()?;
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     // The provider at which tests sign in.
     run(&mut npm("daemon/tests/oidc", ["ci", "--no-audit", "--no-fund"]))?;

@@ -5,7 +5,7 @@
 //! last process in them: nothing is left behind, whatever ended the run.
 
 mod accounts;
-mod confine;
+pub(crate) mod confine;
 mod daemon;
 mod engine;
 mod formulas;
@@ -17,7 +17,7 @@ mod n3;
 mod n4;
 mod n5;
 mod network;
-mod report;
+pub(crate) mod report;
 mod stage;
 mod summation;
 
