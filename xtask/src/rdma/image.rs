@@ -22,6 +22,8 @@ pub(crate) struct Extras {
     pub(crate) programs: Vec<PathBuf>,
     /// Folders of this machine, under the same path, with the libraries that libraries in them are linked to.
     pub(crate) folders: Vec<PathBuf>,
+    /// TCP ports of guests that this machine reaches, as [`Guest::address`](super::pair::Guest::address) says.
+    pub(crate) ports: Vec<u16>,
 }
 
 /// What QEMU is given.
@@ -217,3 +219,19 @@ fn module_name(path: &str) -> String {
 }
 
 const FILES: &str = "files-";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_named_as_the_kernel_does() {
+        for (path, name) in [
+            ("kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko", "rdma_rxe"),
+            ("kernel/arch/x86/crypto/crc32-pclmul.ko.xz", "crc32_pclmul"),
+            ("9p", "9p"),
+        ] {
+            assert_eq!(module_name(path), name);
+        }
+    }
+}

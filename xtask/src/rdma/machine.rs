@@ -1,7 +1,8 @@
 //! One QEMU process: how it is started, what its console says, whether it lives. It dies with the thread that started it, whatever
 //! ended that.
 
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,7 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::image::Image;
 use super::pair::Options;
@@ -21,10 +22,10 @@ use crate::clock::{Stopwatch, eventually};
 const BOOT_LIMIT: Duration = Duration::from_secs(150);
 /// QEMU ends so soon after its guest has closed a connection, if that was the end of both.
 const END_LIMIT: Duration = Duration::from_secs(5);
-/// Another program may have taken the port that was free a moment ago; not thrice.
-const TRIES: usize = 3;
 /// Of a console, in a message.
-const TAIL_LINES: usize = 15;
+const TAIL_LINES: usize = 12;
+/// Words of the kernel's that say why a guest ended, though they may be far from the end.
+const REASONS: [&str; 5] = ["FAILED", "Kernel panic", "Out of memory", "Oops", "BUG:"];
 
 /// The ends of the two cables that a guest is plugged to.
 #[derive(Debug)]
@@ -40,8 +41,8 @@ pub(super) struct Cables {
 pub(super) struct Machine {
     name: String,
     console: PathBuf,
-    /// Here, of the guest's agent.
-    port: u16,
+    /// Ports here, by the guest's ports that they lead to.
+    ports: BTreeMap<u16, u16>,
     process: Mutex<Child>,
     /// Why it was ended by us, if it was.
     killed: Mutex<Option<String>>,
@@ -56,50 +57,25 @@ impl Machine {
         cables: &Cables,
         options: &Options,
     ) -> Result<Self> {
-        for _ in 1..TRIES {
-            let machine = Self::start_once(number, image, folder, cables, options)?;
-            match machine.first_words() {
-                Ok(()) => return Ok(machine),
-                Err(error) if error.to_string().contains(PORT_TAKEN) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Self::start_once(number, image, folder, cables, options)
-    }
-
-    fn start_once(
-        number: u8,
-        image: &Image,
-        folder: &Path,
-        cables: &Cables,
-        options: &Options,
-    ) -> Result<Self> {
         let name = network::name(number);
         let console = folder.join(format!("{name}.console"));
-        let said = File::create(&console).context("cannot make a console's file")?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let said = OpenOptions::new().create(true).append(true).open(&console);
+        let said = said.context("cannot make a console's file")?;
+        let ports = free_ports(options.extras.ports.iter().copied().chain([AGENT_PORT]))?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "sh", "-c", WITH_CABLES, "sh", packages::QEMU]);
         command.args(MACHINE).args(["-accel", if options.kvm { "kvm" } else { "tcg,thread=multi" }]);
         command.args(["-smp", &options.processors.to_string(), "-m", &options.memory_mib.to_string()]);
         command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.files);
         command.args(["-append", &format!("console=ttyS0 loglevel=4 panic=-1 guest={number}")]);
-        command.args(nics(number, port));
+        command.args(nics(number, &ports));
         command.args(["-virtfs", &shared(&folder.join(SHARE))?]);
         command.stdin(OwnedFd::from(cables.rdma.try_clone()?)).stdout(OwnedFd::from(cables.tcp.try_clone()?));
         // The console and QEMU's own complaints, in the order in which they come.
         command.arg("-chardev").arg(format!("file,id=console,append=on,path={}", console.display()));
         command.args(["-serial", "chardev:console"]).stderr(said);
         let process = command.spawn().context("cannot start setpriv: apt-get install util-linux")?;
-        Ok(Self { name, console, port, process: Mutex::new(process), killed: Mutex::new(None) })
-    }
-
-    /// Waits for the first thing that it says, or for its early end.
-    fn first_words(&self) -> Result<()> {
-        eventually(&format!("{} says something", self.name), BOOT_LIMIT, || {
-            self.fail_if_ended()?;
-            Ok((!self.console_text().is_empty()).then_some(()))
-        })
+        Ok(Self { name, console, ports, process: Mutex::new(process), killed: Mutex::new(None) })
     }
 
     /// Waits until it takes commands.
@@ -107,19 +83,14 @@ impl Machine {
         let ready = eventually(&format!("{} is ready", self.name), BOOT_LIMIT, || {
             let text = self.console_text();
             if let Some(reason) = text.lines().find(|line| line.starts_with("FAILED")) {
-                bail!("{} cannot be set up: {reason}; its console: {}", self.name, self.tail());
+                bail!("{} cannot be set up: {reason}", self.name);
             }
-            self.fail_if_ended()?;
+            if let Some(status) = self.process().try_wait()? {
+                bail!("{} has ended before it was ready ({status})", self.name);
+            }
             Ok(text.lines().any(|line| line.trim() == "READY").then_some(()))
         });
-        ready.with_context(|| format!("the console of {}: {}", self.name, self.tail()))
-    }
-
-    fn fail_if_ended(&self) -> Result<()> {
-        match self.process().try_wait()? {
-            Some(status) => bail!("{} has ended ({status}); its console: {}", self.name, self.tail()),
-            None => Ok(()),
-        }
+        ready.map_err(|error| anyhow!("{error:#}; its console: {}", self.tail()))
     }
 
     /// As the guest calls itself.
@@ -127,9 +98,9 @@ impl Machine {
         &self.name
     }
 
-    /// Of the agent, on this machine.
-    pub(super) fn port(&self) -> u16 {
-        self.port
+    /// The port here that leads to one of the guest's.
+    pub(super) fn port(&self, of_guest: u16) -> Option<u16> {
+        self.ports.get(&of_guest).copied()
     }
 
     /// Why the guest answers no more, with its last words.
@@ -146,12 +117,13 @@ impl Machine {
         format!("{} {how}; its console: {}", self.name, self.tail())
     }
 
-    /// The end of what its console says.
+    /// The end of what its console says, and before it what says why.
     pub(super) fn tail(&self) -> String {
         let text = self.console_text();
         let lines: Vec<&str> = text.lines().collect();
-        let tail = lines.iter().skip(lines.len().saturating_sub(TAIL_LINES));
-        let told: String = tail.flat_map(|line| ["\n    ", line.trim_end()]).collect();
+        let (before, tail) = lines.split_at(lines.len().saturating_sub(TAIL_LINES));
+        let why = before.iter().filter(|line| REASONS.iter().any(|words| line.contains(words)));
+        let told: String = why.chain(tail).flat_map(|line| ["\n    ", line.trim_end()]).collect();
         if told.is_empty() { "it says nothing".to_owned() } else { told }
     }
 
@@ -179,16 +151,24 @@ impl Drop for Machine {
 }
 
 /// Three NICs: the cables come as open sockets, so there are no names that two runs could both take.
-fn nics(number: u8, port: u16) -> Vec<String> {
+fn nics(number: u8, ports: &BTreeMap<u16, u16>) -> Vec<String> {
     let nic = |backend: String, id: &str, more: &str| {
         let mac = network::mac(id, number);
         ["-netdev".to_owned(), backend, "-device".to_owned(), format!("{NIC},netdev={id},mac={mac}{more}")]
     };
     let rdma_mtu = format!(",host_mtu={}", network::RDMA_MTU);
     let cable = |id: &str, open: u8| format!("stream,id={id},server=off,addr.type=fd,addr.str={open}");
-    let user = format!("user,id=c,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{AGENT_PORT}");
+    let forward = |(guest, here): (&u16, &u16)| format!(",hostfwd=tcp:127.0.0.1:{here}-:{guest}");
+    let user = format!("user,id=c,restrict=on{}", ports.iter().map(forward).collect::<String>());
     let nics = [nic(cable("a", 3), "a", &rdma_mtu), nic(cable("b", 4), "b", ""), nic(user, "c", "")];
     nics.into_iter().flatten().collect()
+}
+
+/// A free port for each, all of them held until the last is found.
+fn free_ports(of_guest: impl Iterator<Item = u16>) -> Result<BTreeMap<u16, u16>> {
+    let held = of_guest.map(|port| Ok((port, TcpListener::bind("127.0.0.1:0")?)));
+    let held: Vec<(u16, TcpListener)> = held.collect::<Result<_>>().context("no free port on 127.0.0.1")?;
+    held.iter().map(|(port, listener)| Ok((*port, listener.local_addr()?.port()))).collect()
 }
 
 fn shared(folder: &Path) -> Result<String> {
@@ -199,9 +179,9 @@ fn shared(folder: &Path) -> Result<String> {
 /// The folder that both guests see as `/share`, in that of the run.
 pub(super) const SHARE: &str = "share";
 /// Where the agent listens, in `agent.c`.
-const AGENT_PORT: u16 = 7000;
-/// QEMU's words for it.
-const PORT_TAKEN: &str = "Could not set up host forwarding rule";
+pub(super) const AGENT_PORT: u16 = 7000;
+/// QEMU's words where another program has taken the port that was free a moment ago.
+pub(super) const PORT_TAKEN: &str = "Could not set up host forwarding rule";
 /// A program that is started through Rust's library has three open files: two cables and a place for complaints.
 const WITH_CABLES: &str = r#"exec "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
 const NIC: &str = "virtio-net-pci,romfile=";

@@ -118,7 +118,6 @@ pub(crate) fn test() -> Result<()> {
 /// Boots, and runs commands of a person's.
 fn commands(args: &Args) -> Result<()> {
     let pair = Pair::boot(&args.options())?;
-    say(&format!("both guests are ready after {:.1} s", pair.boot_seconds));
     for words in &args.run {
         let (guest, command) = match words.split_once(' ') {
             Some(("g1", command)) => (pair.guest(1), command),
@@ -127,6 +126,9 @@ fn commands(args: &Args) -> Result<()> {
         };
         let output = guest.run(command, TOTAL_LIMIT)?;
         say(&format!("{words}: exit status {}, {:.2} s", output.code, output.seconds));
+        if output.dropped_bytes > 0 {
+            say(&format!("{} bytes of what it said were dropped", output.dropped_bytes));
+        }
         say(&format!("{}{}", output.text(), output.complaints()));
     }
     Ok(())

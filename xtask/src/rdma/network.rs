@@ -138,3 +138,16 @@ pub(super) fn hosts() -> String {
     let line = |guest| format!("{} {}\n", Link::Tcp.address(guest), name(guest));
     ["127.0.0.1 localhost\n".to_owned(), line(1), line(2)].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_moved_is_told() {
+        let counters =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+        let moved = moved(&counters(&[("a", 1), ("b", 2)]), &counters(&[("a", 1), ("b", 5), ("new", 7)]));
+        assert_eq!(moved, counters(&[("b", 3), ("new", 7)]));
+    }
+}

@@ -52,18 +52,27 @@ pub(super) fn ensure_installed() -> Result<()> {
         cfg!(target_arch = "x86_64"),
         "guests are x86-64 machines, and take their programs from this one"
     );
-    let mut missing: Vec<&str> = OUTSIDE
-        .iter()
-        .chain(&PROGRAMS)
-        .filter(|(program, _)| find(program).is_none())
-        .map(|(_, package)| *package)
-        .collect();
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    tools::install(&missing)?;
+    let missing = self::missing();
+    ensure!(missing.is_empty(), "apt has {} installed, and yet their files are missing", missing.join(", "));
+    Ok(())
+}
+
+/// Packages of which something is not there.
+fn missing() -> Vec<&'static str> {
+    let all = OUTSIDE.iter().chain(&PROGRAMS);
+    let mut missing: Vec<&str> =
+        all.filter(|(program, _)| find(program).is_none()).map(|(_, package)| *package).collect();
     if providers().is_empty() {
         missing.push("ibverbs-providers");
     }
     missing.sort_unstable();
     missing.dedup();
-    if missing.is_empty() { Ok(()) } else { tools::install(&missing) }
+    missing
 }
 
 /// Where the programs of a guest lie here.
@@ -116,11 +125,8 @@ pub(super) fn kernel() -> Result<Kernel> {
     let modules = place.join("lib/modules");
     let version = only_one(&modules)?;
     let version = version.file_name().context("a version")?.to_string_lossy().into_owned();
-    Ok(Kernel {
-        image: place.join(format!("boot/vmlinuz-{version}")),
-        modules: modules.join(&version),
-        version,
-    })
+    let (bare, packed) = (place.join("boot").join(BARE), place.join(format!("boot/vmlinuz-{version}")));
+    Ok(Kernel { image: if bare.exists() { bare } else { packed }, modules: modules.join(&version), version })
 }
 
 fn fetch_kernel(place: &Path) -> Result<()> {
@@ -142,7 +148,23 @@ fn fetch_kernel(place: &Path) -> Result<()> {
     let version = version.file_name().context("a version")?;
     let depmod = find("depmod").context("no depmod: apt-get install kmod")?;
     run(Command::new(depmod).arg("-b").arg(&unpacked).arg(version))?;
+    let boot = unpacked.join("boot");
+    let packed = fs::read(boot.join(format!("vmlinuz-{}", version.display())))?;
+    if let Some(bare) = bare(&packed, &fresh.0)? {
+        fs::write(boot.join(BARE), bare)?;
+    }
     cache::settle(&unpacked, place)
+}
+
+/// The kernel without what unpacks it at boot, which would take an emulated processor as long as all the rest. None if it is not packed
+/// by xz, as Debian's are.
+fn bare(packed: &[u8], folder: &Path) -> Result<Option<Vec<u8>>> {
+    let Some(start) = packed.windows(XZ.len()).position(|bytes| bytes == XZ) else { return Ok(None) };
+    let archive = folder.join("kernel.xz");
+    fs::write(&archive, packed.get(start..).unwrap_or_default())?;
+    let unpacked = Command::new("xz").args(["-dc", "--single-stream"]).arg(&archive).output();
+    fs::remove_file(&archive)?;
+    Ok(unpacked.ok().map(|output| output.stdout).filter(|bytes| bytes.starts_with(b"\x7fELF")))
 }
 
 /// The package that the kernel is in today.
@@ -162,3 +184,8 @@ fn only_one(folder: &Path) -> Result<PathBuf> {
         Err(paths) => bail!("{} has {} entries in place of one; remove it", folder.display(), paths.len()),
     }
 }
+
+/// A kernel that is not packed; QEMU boots it by its PVH note.
+const BARE: &str = "vmlinux";
+/// How xz' archives begin.
+const XZ: &[u8] = b"\xfd7zXZ\0";

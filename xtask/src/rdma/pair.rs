@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use super::cache::{self, Fresh};
-use super::image::{self, Extras};
-use super::machine::{Cables, Machine, SHARE};
+use super::image::{self, Extras, Image};
+use super::machine::{Cables, Machine, PORT_TAKEN, SHARE};
 use super::shell::{Output, Running};
 use crate::clock::Stopwatch;
+use crate::process::say;
 
 /// What guests are like.
 #[derive(Clone, Debug)]
@@ -39,6 +40,9 @@ impl Default for Options {
 /// Of a guest beside its memory: QEMU itself, and what it has translated.
 const OVERHEAD_MIB: u64 = 200;
 
+/// Ports of the command agents may be taken between our look and QEMU's; not thrice.
+const TRIES: usize = 3;
+
 /// Two guests, ready. Boot it on a thread that outlives it: QEMU ends with the thread that started it.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -53,6 +57,16 @@ impl Pair {
     pub(crate) fn boot(options: &Options) -> Result<Self> {
         enough_memory(options)?;
         let image = image::make(&options.extras)?;
+        for _ in 1..TRIES {
+            match Self::boot_once(&image, options) {
+                Err(error) if format!("{error:#}").contains(PORT_TAKEN) => say(&format!("again: {error:#}")),
+                result => return result,
+            }
+        }
+        Self::boot_once(&image, options)
+    }
+
+    fn boot_once(image: &Image, options: &Options) -> Result<Self> {
         let folder = Fresh::folder("pair")?;
         let share = folder.0.join(SHARE);
         fs::create_dir(&share).context("cannot make the shared folder")?;
@@ -60,12 +74,14 @@ impl Pair {
         let (rdma, tcp) = (UnixStream::pair()?, UnixStream::pair()?);
         let cables = [Cables { rdma: rdma.0, tcp: tcp.0 }, Cables { rdma: rdma.1, tcp: tcp.1 }];
         let start = |number: u8, cables: &Cables| -> Result<Guest> {
-            let machine = Arc::new(Machine::start(number, &image, &folder.0, cables, options)?);
+            let machine = Arc::new(Machine::start(number, image, &folder.0, cables, options)?);
             Ok(Guest { number, machine, share: share.clone(), watch, limit: options.limit })
         };
         let guests = [start(1, &cables[0])?, start(2, &cables[1])?];
         guests.iter().try_for_each(|guest| guest.machine.wait_until_ready())?;
-        Ok(Self { guests, boot_seconds: watch.seconds(), folder })
+        let boot_seconds = watch.seconds();
+        say(&format!("both guests are ready after {boot_seconds:.1} s"));
+        Ok(Self { guests, boot_seconds, folder })
     }
 
     /// Guest 1 or 2.
@@ -139,6 +155,14 @@ impl Guest {
         let _ = fs::remove_file(&place);
         fs::copy(file, &place).with_context(|| format!("cannot copy {}", file.display()))?;
         Ok(format!("/share/{}", name.display()))
+    }
+
+    /// Where this machine reaches a TCP port of it, one of [`Extras::ports`].
+    pub(crate) fn address(&self, port: u16) -> Result<String> {
+        let here = self.machine.port(port);
+        let here =
+            here.with_context(|| format!("port {port} of {} is not among Extras::ports", self.name()))?;
+        Ok(format!("127.0.0.1:{here}"))
     }
 
     /// Ends it at once, as a power failure does.

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::machine::Machine;
+use super::machine::{AGENT_PORT, Machine};
 use crate::clock::Stopwatch;
 
 /// Of what a command said, in a message.
 const TAIL_BYTES: usize = 2000;
+
+/// Of each output; what comes after is dropped, and counted.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// What became of a command.
 #[derive(Clone, Debug)]
@@ -22,6 +25,8 @@ pub(crate) struct Output {
     pub(crate) stdout: Vec<u8>,
     /// Standard error.
     pub(crate) stderr: Vec<u8>,
+    /// Of both outputs, beyond what is kept.
+    pub(crate) dropped_bytes: usize,
     /// From its start to its end.
     pub(crate) seconds: f64,
     /// Guest and command, for messages.
@@ -80,6 +85,7 @@ struct Told {
 struct State {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    dropped_bytes: usize,
     end: Option<End>,
 }
 
@@ -95,7 +101,7 @@ impl Running {
     pub(super) fn start(machine: Arc<Machine>, command: &str) -> Result<Self> {
         let what = format!("{}: {}", machine.name(), command.trim());
         let watch = Stopwatch::start();
-        let connected = TcpStream::connect(("127.0.0.1", machine.port()));
+        let connected = TcpStream::connect(("127.0.0.1", machine.port(AGENT_PORT).unwrap_or_default()));
         let sent = connected.and_then(|mut connection| {
             connection.set_nodelay(true)?;
             connection.write_all(format!("{}\n{command}", command.len()).as_bytes())?;
@@ -124,8 +130,10 @@ impl Running {
             drop(state);
             bail!("{}: {}", self.what, self.machine.obituary())
         };
-        let (stdout, stderr, seconds) = (state.stdout.clone(), state.stderr.clone(), self.watch.seconds());
-        Ok(Output { code, stdout, stderr, seconds, what: self.what.clone() })
+        let (stdout, stderr, dropped_bytes) =
+            (state.stdout.clone(), state.stderr.clone(), state.dropped_bytes);
+        let (seconds, what) = (self.watch.seconds(), self.what.clone());
+        Ok(Output { code, stdout, stderr, dropped_bytes, seconds, what })
     }
 
     /// Waits until one of its outputs has `words` in it. Fails if it ends before, or after `limit`. Many programs say nothing into a
@@ -189,10 +197,11 @@ impl Told {
                     break;
                 }
             }
-            let mut state = self.lock();
+            let mut locked = self.lock();
+            let state = &mut *locked;
             match kind {
-                'o' => state.stdout.extend(bytes),
-                'e' => state.stderr.extend(bytes),
+                'o' => state.dropped_bytes += keep(&mut state.stdout, &bytes),
+                'e' => state.dropped_bytes += keep(&mut state.stderr, &bytes),
                 _ => state.end = Some(End::Code(number)),
             }
             self.changed.notify_all();
@@ -200,6 +209,13 @@ impl Told {
         self.lock().end.get_or_insert(End::Lost);
         self.changed.notify_all();
     }
+}
+
+/// Adds what fits, and says how many bytes do not.
+fn keep(to: &mut Vec<u8>, bytes: &[u8]) -> usize {
+    let (kept, dropped) = bytes.split_at(bytes.len().min(KEPT_BYTES.saturating_sub(to.len())));
+    to.extend(kept);
+    dropped.len()
 }
 
 /// A kind and a number.
@@ -212,4 +228,48 @@ fn head(connection: &mut BufReader<TcpStream>) -> Option<(char, i32)> {
 
 fn contains(said: &[u8], words: &str) -> bool {
     said.windows(words.len().max(1)).any(|part| part == words.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is told of an agent that answers so, and closes.
+    fn told(answer: &[u8]) -> Told {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut agent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        agent.write_all(answer).unwrap();
+        drop(agent);
+        let told = Told::default();
+        told.listen(listener.accept().unwrap().0);
+        told
+    }
+
+    #[test]
+    fn outputs_and_status_are_told_apart() {
+        let told = told(b"o3\na\nbe2\nxyo1\ncx143\n");
+        let state = told.lock();
+        assert_eq!(
+            (state.stdout.as_slice(), state.stderr.as_slice()),
+            (b"a\nbc".as_slice(), b"xy".as_slice())
+        );
+        assert!(matches!(state.end, Some(End::Code(143))), "{:?}", state.end);
+    }
+
+    #[test]
+    fn an_agent_that_dies_is_no_exit_status() {
+        for answer in [b"".as_slice(), b"o3\nab", b"o", b"rubbish\n"] {
+            let told = told(answer);
+            assert!(matches!(told.lock().end, Some(End::Lost)), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn more_than_is_kept_is_counted() {
+        let mut kept = vec![0; KEPT_BYTES - 1];
+        assert_eq!(keep(&mut kept, b"abc"), 2);
+        assert_eq!(kept.len(), KEPT_BYTES);
+    }
 }

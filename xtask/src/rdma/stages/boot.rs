@@ -2,12 +2,15 @@
 //! so do files.
 
 use std::fs;
+use std::io::Read as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 
 use crate::clock::eventually;
+use crate::rdma::image::Extras;
 use crate::rdma::network::Link;
 use crate::rdma::pair::Pair;
 use crate::rig::report::{Limit, Report};
@@ -36,6 +39,11 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let there = pair.guest(1).run("cp /share/bytes /tmp/bytes && cp /tmp/bytes /share/back", QUICK)?.ok();
     let is_same = there.is_ok() && fs::read(pair.share().join("back"))? == bytes;
     report.equal(STAGE, "a file of 12 MB through a guest is the same", true, is_same);
+    let _serving = pair.guest(2).spawn(&format!("while echo hello | nc -l -p {ECHO_PORT}; do :; done"))?;
+    pair.guest(2).wait_for_listener(ECHO_PORT)?;
+    let mut told = String::new();
+    TcpStream::connect(pair.guest(2).address(ECHO_PORT)?)?.read_to_string(&mut told)?;
+    report.equal(STAGE, "what a server in g2 says to this machine", "hello", told.trim());
     let program = pair.guest(2).put(Path::new("/bin/true"))?;
     report.equal(STAGE, "a program of this machine runs there", 0, pair.guest(2).run(&program, QUICK)?.code);
     Ok(())
@@ -61,4 +69,10 @@ fn commands(pair: &Pair, report: &mut Report) -> Result<()> {
     })
 }
 
+/// What the boot stage needs: a port of guests that can be reached from here.
+pub(super) fn prepare() -> Result<Extras> {
+    Ok(Extras { ports: vec![ECHO_PORT], ..Extras::default() })
+}
+
+const ECHO_PORT: u16 = 7007;
 const TERM: u8 = 15;

@@ -4,13 +4,14 @@
 //! 1. `stages/NAME.rs` with `pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()>`: it uses [`Pair`] and its guests,
 //!    and adds what was predicted and measured to the report. It leaves the network as it found it.
 //! 2. A line in [`STAGES`], with `is_in_test` if `cargo xtask test` shall run it (all of these together: 4 min).
-//! 3. What guests need beside the usual (python3, say) is what `prepare` gives; it builds what is to be [`Guest::put`](super::pair::Guest::put)
-//!    there, before guests are booted. All stages of a run share the guests; after one that fails they are booted anew.
+//! 3. What guests need beside the usual (python3, a port that this machine reaches) is what `prepare` gives; it also builds what is to be
+//!    [`put`](super::pair::Guest::put) there, before guests are booted. All stages of a run share the guests; after one that fails they
+//!    are booted anew.
 
 mod boot;
 mod link_down;
 mod loss;
-mod perftest;
+pub(super) mod perftest;
 mod verbs;
 
 use std::time::Duration;
@@ -30,7 +31,7 @@ pub(super) const STAGES: &[Stage] = &[
         about: "both guests are ready, see each other and their device",
         is_in_test: true,
         limit: minutes(4),
-        prepare: nothing,
+        prepare: boot::prepare,
         run: boot::run,
     },
     Stage {
@@ -112,11 +113,7 @@ impl Stage {
     fn run(&self, pair: &mut Option<Pair>, options: &Options) -> Result<()> {
         let booted = match pair.take() {
             Some(pair) => pair,
-            None => {
-                let pair = Pair::boot(options)?;
-                say(&format!("both guests are ready after {:.1} s", pair.boot_seconds));
-                pair
-            }
+            None => Pair::boot(options)?,
         };
         let pair = pair.insert(booted);
         let (watch, mut report) = (Stopwatch::start(), Report::default());
@@ -136,7 +133,10 @@ impl Stage {
 fn prepared(stages: &[&Stage], options: &Options) -> Result<Options> {
     let mut options = options.clone();
     for stage in stages {
-        let Extras { programs, folders } = (stage.prepare)()?;
+        let Extras { programs, folders, ports } = (stage.prepare)()?;
+        options.extras.ports.extend(
+            ports.into_iter().filter(|port| !options.extras.ports.contains(port)).collect::<Vec<_>>(),
+        );
         options.extras.programs.extend(programs);
         options.extras.folders.extend(folders);
     }

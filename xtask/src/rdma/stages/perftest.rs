@@ -10,12 +10,12 @@ use crate::rdma::network::{DEVICE, Link};
 use crate::rdma::pair::{Guest, Pair};
 
 /// Where both programs meet.
-const PORT: u16 = 18515;
+pub(in crate::rdma) const PORT: u16 = 18515;
 /// For a run that takes seconds.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// Mean bandwidth that `ib_write_bw`, `ib_read_bw` or `ib_send_bw` tells of so many messages, in bytes per second.
-pub(super) fn bandwidth(pair: &Pair, program: &str, n: u32, size_bytes: u32) -> Result<f64> {
+pub(in crate::rdma) fn bandwidth(pair: &Pair, program: &str, n: u32, size_bytes: u32) -> Result<f64> {
     let command = |guest: &Guest| -> Result<String> {
         Ok(format!("{program} -d {DEVICE} -x {} -p {PORT} -n {n} -s {size_bytes} -F", guest.gid_index()?))
     };
@@ -28,6 +28,11 @@ pub(super) fn bandwidth(pair: &Pair, program: &str, n: u32, size_bytes: u32) -> 
         .find_map(|words| words.get(3)?.parse().ok());
     let mib_s: f64 = mean.with_context(|| format!("{program} tells no bandwidth: {told}"))?;
     Ok(mib_s * MIB)
+}
+
+/// `ib_write_bw` as it writes for an hour, unless it is ended.
+pub(in crate::rdma) fn endless(guest: &Guest) -> Result<String> {
+    Ok(format!("ib_write_bw -d {DEVICE} -x {} -p {PORT} -D 3600 -s 65536 -F", guest.gid_index()?))
 }
 
 /// Microseconds of one way there and back, by `ibv_rc_pingpong`.
