@@ -20,6 +20,7 @@ mod record;
 mod shell;
 mod stages;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -28,6 +29,7 @@ use clap::{Args as _, FromArgMatches as _};
 use crate::clock::Stopwatch;
 use crate::process::say;
 use crate::rig::confine;
+use image::Extras;
 use pair::{Options, Pair};
 use stages::{STAGES, Stage};
 
@@ -42,6 +44,7 @@ const TEST_LIMIT: Duration = Duration::from_secs(4 * 60);
   cargo xtask rdma                    all stages
   cargo xtask rdma --only loss        one of them
   cargo xtask rdma --run 'g1 rdma link' --run 'g2 ibv_devinfo'
+  cargo xtask rdma --program /usr/bin/python3 --folder /usr/lib/python3.11 --run 'g1 python3 -V'
   cargo xtask rdma --record           fixtures/rdma anew
 
 The first run fetches a kernel (70 MB) and installs Debian's qemu-system-x86, perftest and others through apt. What guests
@@ -57,6 +60,15 @@ pub(crate) struct Args {
     /// Boot, run a command in guest g1 or g2 in place of the stages, and print what it says; may be given several times
     #[arg(long, value_name = "GUEST COMMAND")]
     run: Vec<String>,
+    /// Give guests a file of this machine, as /share/NAME; may be given several times
+    #[arg(long, value_name = "FILE", requires = "run")]
+    put: Vec<PathBuf>,
+    /// Give guests a program of this machine, under the same path and with its libraries; may be given several times
+    #[arg(long, value_name = "FILE")]
+    program: Vec<PathBuf>,
+    /// Give guests a folder of this machine, under the same path and with the libraries of libraries in it
+    #[arg(long, value_name = "FOLDER")]
+    folder: Vec<PathBuf>,
     /// Record what the guests show before and after loss, in place of the stages: fixtures/rdma
     #[arg(long)]
     record: bool,
@@ -118,6 +130,9 @@ pub(crate) fn test() -> Result<()> {
 /// Boots, and runs commands of a person's.
 fn commands(args: &Args) -> Result<()> {
     let pair = Pair::boot(&args.options())?;
+    for file in &args.put {
+        pair.guest(1).put(file)?;
+    }
     for words in &args.run {
         let (guest, command) = match words.split_once(' ') {
             Some(("g1", command)) => (pair.guest(1), command),
@@ -141,7 +156,9 @@ impl Args {
 
     fn options(&self) -> Options {
         let (memory_mib, processors, kvm) = (self.memory_mib, self.processors, self.kvm);
-        Options { memory_mib, processors, kvm, limit: TOTAL_LIMIT, ..Options::default() }
+        let extras =
+            Extras { programs: self.program.clone(), folders: self.folder.clone(), ports: Vec::new() };
+        Options { memory_mib, processors, kvm, extras, limit: TOTAL_LIMIT }
     }
 
     fn behind_dashes(&self) -> Result<Self> {

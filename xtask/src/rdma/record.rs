@@ -12,15 +12,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::network::{DEVICE, Link};
 use super::pair::{Guest, Options, Pair};
-use super::stages::perftest;
+use super::stages::perftest::{self, Run, USUAL_TIMEOUT};
 use crate::clock::eventually;
 use crate::process::{root, say};
 
 /// Some thousand files, read by a shell in an emulated machine.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Writes of 64 KiB before each look.
-const N: u32 = 200;
-const SIZE_BYTES: u32 = 65536;
+/// What guests do before each look.
+const WRITE: Run = Run { program: "ib_write_bw", n: 200, size_bytes: 65536, ack_timeout: USUAL_TIMEOUT };
 
 /// Folder, name, and text or link.
 type Tree = BTreeMap<(String, String), String>;
@@ -29,13 +28,13 @@ type Tree = BTreeMap<(String, String), String>;
 pub(super) fn all(options: &Options) -> Result<()> {
     let pair = Pair::boot(options)?;
     let [one, two] = pair.guests();
-    perftest::bandwidth(&pair, "ib_write_bw", N, SIZE_BYTES)?;
+    perftest::bandwidth(&pair, WRITE)?;
     let base = tree(one)?;
     write("g1-before.tree", whole(&base))?;
     write("g2-before.tree", onto(&base, &tree(two)?)?)?;
     queue_pairs(&pair)?;
     two.set_netem(Link::Rdma, "loss 1%")?;
-    perftest::bandwidth(&pair, "ib_write_bw", N, SIZE_BYTES)?;
+    perftest::bandwidth(&pair, WRITE)?;
     two.clear_netem(Link::Rdma)?;
     write("g1-after-loss.tree", onto(&base, &tree(one)?)?)?;
     write("g2-after-loss.tree", onto(&base, &tree(two)?)?)?;

@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 
-use super::perftest;
+use super::perftest::{self, Run, USUAL_TIMEOUT};
 use crate::process::say;
 use crate::rdma::network::{Link, moved};
 use crate::rdma::pair::Pair;
@@ -17,13 +17,14 @@ const N: u32 = 200;
 /// Few: the connection manager's time-out is 2 s, and a lost last packet of a message is noticed by that alone.
 const N_CHECKED: u32 = 10;
 const SIZE_BYTES: u32 = 65536;
+const WRITE: Run = Run { program: "ib_write_bw", n: N, size_bytes: SIZE_BYTES, ack_timeout: USUAL_TIMEOUT };
 const LOSS: &str = "loss 1%";
 
 pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let [serving, asking] = pair.guests();
     let before = [serving.counters()?, asking.counters()?];
     asking.set_netem(Link::Rdma, LOSS)?;
-    let bandwidth = perftest::bandwidth(pair, "ib_write_bw", N, SIZE_BYTES);
+    let bandwidth = perftest::bandwidth(pair, WRITE);
     let is_right = perftest::is_data_right(pair, N_CHECKED, SIZE_BYTES - 1);
     asking.clear_netem(Link::Rdma)?;
     let at_server = moved(&before[0], &serving.counters()?);

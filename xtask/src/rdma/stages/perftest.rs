@@ -14,10 +14,32 @@ pub(in crate::rdma) const PORT: u16 = 18515;
 /// For a run that takes seconds.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// Mean bandwidth that `ib_write_bw`, `ib_read_bw` or `ib_send_bw` tells of so many messages, in bytes per second.
-pub(in crate::rdma) fn bandwidth(pair: &Pair, program: &str, n: u32, size_bytes: u32) -> Result<f64> {
+/// A run of perftest.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::rdma) struct Run {
+    /// `ib_write_bw`, `ib_read_bw` or `ib_send_bw`.
+    pub(in crate::rdma) program: &'static str,
+    /// Messages.
+    pub(in crate::rdma) n: u32,
+    /// Of each.
+    pub(in crate::rdma) size_bytes: u32,
+    /// Without an answer for 4.096 µs times two to the power of it, a packet is sent again.
+    pub(in crate::rdma) ack_timeout: u8,
+}
+
+/// 67 ms: libibverbs' programs' own. On a busy machine guests may take longer to answer.
+pub(in crate::rdma) const USUAL_TIMEOUT: u8 = 14;
+/// 4 s: nothing is sent again that was not lost.
+pub(in crate::rdma) const PATIENT_TIMEOUT: u8 = 20;
+
+/// Mean bandwidth that the program tells, in bytes per second.
+pub(in crate::rdma) fn bandwidth(pair: &Pair, run: Run) -> Result<f64> {
+    let Run { program, n, size_bytes, ack_timeout } = run;
     let command = |guest: &Guest| -> Result<String> {
-        Ok(format!("{program} -d {DEVICE} -x {} -p {PORT} -n {n} -s {size_bytes} -F", guest.gid_index()?))
+        Ok(format!(
+            "{program} -d {DEVICE} -x {} -p {PORT} -n {n} -s {size_bytes} -u {ack_timeout} -F",
+            guest.gid_index()?
+        ))
     };
     let told = served(pair, command)?;
     // bytes, iterations, peak, mean, messages; MiB/s.

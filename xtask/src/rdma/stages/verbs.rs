@@ -6,7 +6,7 @@
 
 use anyhow::Result;
 
-use super::perftest;
+use super::perftest::{self, PATIENT_TIMEOUT, Run};
 use crate::rdma::network::moved;
 use crate::rdma::pair::Pair;
 use crate::rig::report::{Limit, Report};
@@ -14,16 +14,17 @@ use crate::rig::report::{Limit, Report};
 const STAGE: &str = "verbs";
 const N: u32 = 200;
 const SIZE_BYTES: u32 = 65536;
+const WRITE: Run = Run { program: "ib_write_bw", n: N, size_bytes: SIZE_BYTES, ack_timeout: PATIENT_TIMEOUT };
 /// Payload of a packet: the active MTU of an Ethernet MTU of 4200.
 const MTU_BYTES: u32 = 4096;
 /// What guests reached on two idle cores, MiB/s and µs.
 const USUAL_MIB_S: f64 = 15.0;
-const USUAL_PING_PONG_US: f64 = 700.0;
+const USUAL_PING_PONG_US: f64 = 2500.0;
 
 pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let [serving, asking] = pair.guests();
     let before = [serving.counters()?, asking.counters()?];
-    let write = perftest::bandwidth(pair, "ib_write_bw", N, SIZE_BYTES)?;
+    let write = perftest::bandwidth(pair, WRITE)?;
     let at_server = moved(&before[0], &serving.counters()?);
     let at_client = moved(&before[1], &asking.counters()?);
     let of = |counters: &std::collections::BTreeMap<String, u64>, name: &str| {
@@ -53,7 +54,7 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
         );
     };
     usual(report, "ib_write_bw", write);
-    usual(report, "ib_read_bw", perftest::bandwidth(pair, "ib_read_bw", N, SIZE_BYTES)?);
+    usual(report, "ib_read_bw", perftest::bandwidth(pair, Run { program: "ib_read_bw", ..WRITE })?);
     let ping_pong_us = perftest::ping_pong(pair, N, MTU_BYTES)?;
     report.number(STAGE, "ibv_rc_pingpong of 4 KiB, µs", (USUAL_PING_PONG_US, ping_pong_us), 0, Limit::None);
     Ok(())
