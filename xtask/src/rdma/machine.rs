@@ -103,6 +103,11 @@ impl Machine {
         self.ports.get(&of_guest).copied()
     }
 
+    /// Whether QEMU runs.
+    pub(super) fn is_alive(&self) -> bool {
+        matches!(self.process().try_wait(), Ok(None))
+    }
+
     /// Why the guest answers no more, with its last words.
     pub(super) fn obituary(&self) -> String {
         if let Some(reason) = self.killed.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {

@@ -47,9 +47,11 @@ const TEST_LIMIT: Duration = Duration::from_secs(4 * 60);
   cargo xtask rdma --program /usr/bin/python3 --folder /usr/lib/python3.11 --run 'g1 python3 -V'
   cargo xtask rdma --record           fixtures/rdma anew
 
-The first run fetches a kernel (70 MB) and installs Debian's qemu-system-x86, perftest and others through apt. What guests
-boot is kept in target/rdma; consoles of the last run lie there too. Exit status 0: every criterion met; 1: one missed, a
-stage failed, or QEMU cannot be had")]
+The first run fetches a kernel (70 MB) and installs Debian's qemu-system-x86, perftest and
+others through apt. What guests boot is kept in target/rdma; consoles of the last run lie there
+too.
+
+Exit status: 0 every criterion met; 1 one missed, a stage failed, or QEMU cannot be had")]
 pub(crate) struct Args {
     /// Only stages whose name begins so; may be given several times
     #[arg(long, value_name = "NAME")]

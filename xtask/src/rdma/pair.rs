@@ -95,6 +95,11 @@ impl Pair {
         &self.guests
     }
 
+    /// Whether none was killed.
+    pub(super) fn is_whole(&self) -> bool {
+        self.guests.iter().all(|guest| guest.machine.is_alive())
+    }
+
     /// The folder that both guests see as `/share`.
     pub(crate) fn share(&self) -> PathBuf {
         self.folder.0.join(SHARE)

@@ -5,8 +5,8 @@
 //!    and adds what was predicted and measured to the report. It leaves the network as it found it.
 //! 2. A line in [`STAGES`], with `is_in_test` if `cargo xtask test` shall run it (all of these together: 4 min).
 //! 3. What guests need beside the usual (python3, a port that this machine reaches) is what `prepare` gives; it also builds what is to be
-//!    [`put`](super::pair::Guest::put) there, before guests are booted. All stages of a run share the guests; after one that fails they
-//!    are booted anew.
+//!    [`put`](super::pair::Guest::put) there, before guests are booted. All stages of a run share the guests; after one that fails, or
+//!    kills a guest, they are booted anew.
 
 mod boot;
 mod link_down;
@@ -112,8 +112,8 @@ pub(super) fn run(stages: &[&Stage], options: &Options) -> Result<()> {
 impl Stage {
     fn run(&self, pair: &mut Option<Pair>, options: &Options) -> Result<()> {
         let booted = match pair.take() {
-            Some(pair) => pair,
-            None => Pair::boot(options)?,
+            Some(pair) if pair.is_whole() => pair,
+            _ => Pair::boot(options)?,
         };
         let pair = pair.insert(booted);
         let (watch, mut report) = (Stopwatch::start(), Report::default());
