@@ -5,6 +5,7 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::sum::{Group, sum_program};
 use common::{Job, Rank, compile, folder, library_folder, rank_program};
@@ -126,4 +127,24 @@ fn a_summation_group_goes_over_a_plugin_with_the_same_bits() {
         said
     };
     assert_eq!(over(&[("NCCL_NET_PLUGIN", &path)]), over(&[]));
+}
+
+/// The program that calls plugins as NCCL does (`cargo xtask rdma` calls ours with it), on one that is right and on one that is not.
+#[test]
+fn the_harness_finds_a_plugin_right_or_says_what_is_wrong() {
+    let folder = folder("net-harness");
+    let program = folder.join("harness");
+    compile("net/harness.c", &program, &["-ldl"]);
+    let told = |path: &Path, version: u32| {
+        let version = version.to_string();
+        let mut command = Command::new(&program);
+        Rank::start(command.arg(path).args([version.as_str(), "both", "0"])).rest()
+    };
+    for version in 8..=11 {
+        let said = told(&plugin(&folder, version, &[]), version);
+        assert!(said.contains("OK 60 messages"), "version {version}: {said}");
+    }
+    let cut = told(&plugin(&folder, 9, &["-DFAIL_AFTER=100000"]), 9);
+    assert!(cut.contains("FAILED 6") && cut.contains("the wire is cut"), "{cut}");
+    assert!(told(&plugin(&folder, 8, &[]), 11).contains("FAILED no ncclNetPlugin_v11"));
 }

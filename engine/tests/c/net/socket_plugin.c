@@ -209,6 +209,7 @@ static Code properties(int device, PROPERTIES* told) {
   memset(told, 0, sizeof *told);
 #if VERSION == 11
   PropertiesV9* to = &told->v9;
+  told->max_multi_request_size = 1;
 #else
   PROPERTIES* to = told;
 #endif
