@@ -154,6 +154,11 @@ impl Running {
         }
     }
 
+    /// What it has said on its first output so far.
+    pub(crate) fn said(&self) -> String {
+        String::from_utf8_lossy(&self.told.lock().stdout).into_owned()
+    }
+
     /// Whether it has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.told.lock().end.is_some()

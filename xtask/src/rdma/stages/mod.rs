@@ -9,9 +9,12 @@
 //!    kills a guest, they are booted anew.
 
 mod boot;
+mod collectives;
 mod link_down;
 mod loss;
 pub(super) mod perftest;
+mod plugin;
+mod programs;
 mod verbs;
 
 use std::time::Duration;
@@ -57,6 +60,22 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(2),
         prepare: nothing,
         run: link_down::run,
+    },
+    Stage {
+        name: "plugin",
+        about: "the network plugin by itself, versions 8 to 11",
+        is_in_test: true,
+        limit: minutes(4),
+        prepare: programs::build,
+        run: plugin::run,
+    },
+    Stage {
+        name: "collectives",
+        about: "every primitive, type and operator over it, two guests with two ranks each",
+        is_in_test: false,
+        limit: minutes(5),
+        prepare: programs::build,
+        run: collectives::run,
     },
 ];
 

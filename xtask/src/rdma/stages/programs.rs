@@ -1,0 +1,66 @@
+//! What stages build on this machine for the guests: our libraries, and C programs that drive them.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::process::{cargo, command, root, run, target_dir};
+use crate::rdma::image::Extras;
+use crate::rdma::pair::{Guest, Pair};
+use crate::tools;
+
+/// The plugin, as NCCL looks for it. Cargo gives a library no name with hyphens.
+const PLUGIN: [&str; 2] = ["libnccl_net_ringscope.so", "libnccl-net-ringscope.so"];
+/// For a program that takes seconds where nothing is lost.
+pub(super) const LIMIT: Duration = Duration::from_secs(150);
+
+/// The plugin and the engine, and the programs that call them.
+pub(super) fn build() -> Result<Extras> {
+    tools::ensure_libclang()?;
+    run(&mut cargo(["build", "-p", "ringscope-net", "-p", "ringscope-engine", "--locked"]))?;
+    let folder = folder()?;
+    let built = target_dir().join("debug");
+    copy(&built.join(PLUGIN[0]), &folder.join(PLUGIN[1]))?;
+    copy(&built.join("librsccl.so"), &folder.join("librsccl.so"))?;
+    compile("net/harness.c", "harness", &[])?;
+    let here = folder.display().to_string();
+    let engine = ["-L", here.as_str(), "-lrsccl", "-lm", "-Wl,-rpath,$ORIGIN"];
+    compile("primitives.c", "primitives", &engine)?;
+    compile("rank.c", "rank", &engine)?;
+    compile("root.c", "root", &engine)?;
+    Ok(Extras::default())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).map(drop).with_context(|| format!("cannot copy {}", from.display()))
+}
+
+/// Where what is built lies.
+fn folder() -> Result<PathBuf> {
+    let folder = target_dir().join("rdma").join("programs");
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Compiles a file of the engine's tests.
+fn compile(source: &str, name: &str, arguments: &[&str]) -> Result<()> {
+    let engine = root().join("engine");
+    let mut cc = command("cc", ["-Wall", "-Wextra", "-Werror", "-O1"]);
+    cc.arg("-I").arg(engine.join("include")).arg(engine.join("tests/c").join(source));
+    cc.arg("-o").arg(folder()?.join(name)).args(arguments).args(["-ldl", "-pthread"]);
+    run(&mut cc)
+}
+
+/// Gives the guests what was built: the folder there.
+pub(super) fn put(pair: &Pair) -> Result<&'static str> {
+    for name in [PLUGIN[1], "librsccl.so", "harness", "primitives", "rank", "root"] {
+        pair.guest(1).put(&folder()?.join(name))?;
+    }
+    Ok("/share")
+}
+
+/// Settings under which the two ends meet on the cable for TCP, and give up a dead path within seconds.
+pub(super) fn settings(guest: &Guest) -> String {
+    format!("NCCL_SOCKET_IFNAME=tcp0 NCCL_IB_HCA=rxe0 NCCL_IB_TIMEOUT=14 RSCCL_HOST={}", guest.name())
+}
