@@ -102,7 +102,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("ringscope-store", &["ringscope-access", "ringscope-api", "ringscope-wire"]),
-    ("ringscope-agent", &["ringscope-api", "ringscope-logs", "ringscope-tls", "ringscope-wire"]),
+    (
+        "ringscope-agent",
+        &["ringscope-api", "ringscope-connections", "ringscope-logs", "ringscope-tls", "ringscope-wire"],
+    ),
     (
         "ringscope-server",
         &[

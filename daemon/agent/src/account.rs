@@ -192,6 +192,8 @@ fn delta_of_none(now: &batch::Process) -> batch::Process {
         summations: Vec::new(),
         sequences: Vec::new(),
         pairs: Vec::new(),
+        connections: Vec::new(),
+        connection_counts: Vec::new(),
         ..now.clone()
     }
 }

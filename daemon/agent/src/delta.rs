@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use prost::Message as _;
-use ringscope_wire::batch::{CallSequence, Counters, Link, Operation, PairCalls, Process, SummationMember};
+use ringscope_wire::batch::{
+    CallSequence, Connection, Counters, Link, Operation, PairCalls, Process, SummationMember,
+};
 
 /// A batch is cut before it grows beyond this, process by process, and a process of very many communicators by these. Far
 /// below what daemons take, and what proxies before them let pass.
@@ -48,6 +50,9 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         collector_off_since_ns: now.collector_off_since_ns,
         unwatched_since_ns: None,
         own_time: now.own_time.clone().filter(|time| said.own_time.as_ref() != Some(time)),
+        connections: changed(&said.connections, &now.connections, |one: &Connection| one.place),
+        connection_counts: changed(&said.connection_counts, &now.connection_counts, |one| one.place),
+        connections_left_out: now.connections_left_out,
         // Only of files.
         told_until_ns: None,
         told_by_peers: String::new(),
@@ -96,6 +101,8 @@ fn cut(mut process: Process, max_bytes: usize) -> Vec<Process> {
         activity: process.activity.take(),
         look: process.look.take(),
         own_time: process.own_time.take(),
+        connections: std::mem::take(&mut process.connections),
+        connection_counts: std::mem::take(&mut process.connection_counts),
         ..Process::default()
     };
     let whole = process;
@@ -139,6 +146,8 @@ fn add(part: &mut Process, of_one: Process) {
     part.pairs.extend(of_one.pairs);
     part.completed_operations.extend(of_one.completed_operations);
     part.recalled.extend(of_one.recalled);
+    part.connections.extend(of_one.connections);
+    part.connection_counts.extend(of_one.connection_counts);
     part.activity = part.activity.take().or(of_one.activity);
     part.look = part.look.take().or(of_one.look);
     part.own_time = part.own_time.take().or(of_one.own_time);

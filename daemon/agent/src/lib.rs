@@ -10,7 +10,7 @@
 //! * [`run`]: two loops. The reader asks the `tracker` for what changed each interval and numbers batches; the `sender`
 //!   keeps them in the `backlog` until the daemon has them.
 //! * `tracker`: what lies in the folder. `process`: one segment, with its `operations`, its `log_tail` (whose `log_file` is
-//!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, and its `summations`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word, `wishes`: what the daemon wants there.
+//!   read by `log_readers`) and the `join` of both, what is lost of the `completion` of its operations, its `calls`, its `summations`, and its RDMA `connections`. `segment_file`: bytes of a segment and whether its process lives. `control`: the control word, `wishes`: what the daemon wants there.
 //! * `other_version`: segments that only another release can read.
 //! * `log_only`: processes of which only the log is known, with what `run_file` says of their run and the `liveness` of
 //!   their ids. `log_folder`: where private logs lie. `log_hole`: frees what has been read of them. `lacks`: what a log does not say, and what of the host goes unseen.
@@ -40,6 +40,7 @@ mod calls;
 mod claims;
 mod completion;
 mod config;
+mod connections;
 mod control;
 mod delta;
 mod denied;

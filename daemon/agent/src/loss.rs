@@ -32,6 +32,8 @@ pub(super) enum Loss {
     SegmentOverBudget,
     /// A log beyond those that are followed of one user.
     LogOverBudget,
+    /// A file of RDMA connections that is not what it should be, or not its process's user's. Once per process and reason.
+    ConnectionsUnreadable,
 }
 
 impl Loss {
@@ -49,6 +51,7 @@ impl Loss {
             Self::HostRefused => "host_refused",
             Self::SegmentOverBudget => "segment_over_budget",
             Self::LogOverBudget => "log_over_budget",
+            Self::ConnectionsUnreadable => "connections_unreadable",
         }
     }
 }
@@ -100,6 +103,7 @@ mod tests {
             Loss::HostRefused,
             Loss::SegmentOverBudget,
             Loss::LogOverBudget,
+            Loss::ConnectionsUnreadable,
         ];
         let reasons = DropReason::ALL.iter().map(|reason| reason.label()).chain(lost.map(Loss::reason));
         for reason in reasons {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ use super::beneath::FileId;
 use super::budget::Budgets;
 use super::calls::Calls;
 use super::completion::{self, Lost};
+use super::connections::{self, Connections};
+use super::hardware::QueuePairStates;
 use super::join::{Wanted, find};
 use super::lacks;
 use super::liveness::is_silent;
@@ -44,8 +47,12 @@ pub(super) struct Now<'a> {
     pub(super) machine: &'a str,
     /// Whether processes may count themselves to other hosts than that.
     pub(super) other_hosts: bool,
-    /// The folder of segments.
+    /// The folder of segments, and opened.
     pub(super) dir: &'a Path,
+    pub(super) folder: Option<&'a OwnedFd>,
+    /// The files of connections there.
+    pub(super) connections: &'a connections::Files,
+    pub(super) queue_pairs: &'a QueuePairStates,
     pub(super) readers: &'a LogReaders,
     pub(super) budgets: &'a Budgets,
 }
@@ -72,6 +79,9 @@ pub(super) struct Process {
     calls: Calls,
     asked: Asked,
     summations: Summations,
+    pub(super) connections: Connections,
+    /// Why its connections could not be read, as it was said.
+    connections_error: Option<String>,
     communicators: BTreeMap<u64, Known>,
     /// Communicators seen so far, by pointer.
     uses: BTreeMap<u64, u32>,
@@ -136,6 +146,8 @@ impl Process {
             calls: Calls::default(),
             asked: Asked::default(),
             summations: Summations::default(),
+            connections: Connections::default(),
+            connections_error: None,
             communicators: BTreeMap::new(),
             uses: BTreeMap::new(),
             has_gaps: false,
@@ -189,6 +201,7 @@ impl Process {
         self.summations.update(file, &snapshot.summation, clock)?;
         let history = self.operations.take_history();
         losses.add(Loss::OperationHistory, self.account.completed(history));
+        self.read_connections(&snapshot, is_dead, now, losses);
         self.read_log(now, losses);
         self.know(&snapshot, clock, now);
         self.join(&snapshot);
@@ -301,6 +314,27 @@ impl Process {
                 && communicator.n_ranks > 1
                 && communicator.made_by != batch::MADE_BY_RSUM
         })
+    }
+
+    fn read_connections(&mut self, snapshot: &Snapshot, is_last: bool, now: Now<'_>, losses: &mut Losses) {
+        let reading = connections::Reading {
+            folder: now.folder,
+            path: now.connections.find(snapshot.identity.pid, snapshot.identity.start_time_ns),
+            user: self.file.owner,
+            monotonic: now.monotonic,
+            is_last,
+        };
+        let error = self.connections.update(&reading).err().map(|error| error.to_string());
+        if let Some(error) = error.as_ref().filter(|_| error != self.connections_error) {
+            losses.add(Loss::ConnectionsUnreadable, 1);
+            tracing::warn!(
+                segment = %self.path.display(),
+                error,
+                "cannot read the RDMA connections of a process: all else of it is seen"
+            );
+        }
+        // Between two readings nothing is known to be otherwise.
+        self.connections_error = error.or(self.connections_error.take());
     }
 
     fn read_log(&mut self, now: Now<'_>, losses: &mut Losses) {
@@ -423,6 +457,7 @@ impl Process {
         };
         let sampled_log2 = |local_id| self.operations.sampled_log2(local_id);
         let sequences = self.calls.sequences(&self.account.now.sequences, sampled_log2);
+        let connections = self.connections.tell(now.queue_pairs, clock);
         let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),
@@ -454,6 +489,9 @@ impl Process {
             collector_off_since_ns: self.calls.off_since_ns(),
             unwatched_since_ns: None,
             own_time: self.own_time.tell(self.account.now.own_time.take()),
+            connections: connections.connections,
+            connection_counts: connections.counts,
+            connections_left_out: connections.left_out,
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),

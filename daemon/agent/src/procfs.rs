@@ -75,10 +75,15 @@ impl Stat {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
-    /// When it started, nanoseconds since the Unix epoch: as the collector computes it.
+    /// When it started, nanoseconds since the Unix epoch.
     pub(super) fn start_ns(&self) -> Option<u64> {
-        Some(boot_ns()?.saturating_add(self.start_ticks.saturating_mul(TICK_NS)))
+        ns_of_ticks(self.start_ticks)
     }
+}
+
+/// A start time of `/proc` in nanoseconds since the Unix epoch, as the collector computes it.
+pub(super) fn ns_of_ticks(ticks: u64) -> Option<u64> {
+    Some(boot_ns()?.saturating_add(ticks.saturating_mul(TICK_NS)))
 }
 
 impl Pid {

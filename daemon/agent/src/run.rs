@@ -191,6 +191,9 @@ impl Reader {
         self.tracker.inquire(&news.inquiries);
         self.counts_wait = news.counts_wait.unwrap_or(self.counts_wait);
         self.hardware.poll(monotonic, self.tracker.has_running());
+        if let Some(states) = self.hardware.take_queue_pairs() {
+            self.tracker.know_queue_pairs(states);
+        }
         // What is read after this moment may have happened after it, never before.
         self.read_at = ringscope_api::clock::now();
         self.tracker.poll(monotonic);

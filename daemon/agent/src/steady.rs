@@ -34,6 +34,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         open_calls: _,
         last_returned_at_ns: _,
         own_time: _,
+        connection_counts: _,
         completed_operations,
         sequences,
         // What is news.
@@ -59,6 +60,8 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         segment_version,
         collector_off_since_ns,
         unwatched_since_ns,
+        connections,
+        connections_left_out,
         told_until_ns,
         told_by_peers,
     } = now;
@@ -81,6 +84,8 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         && *dropped == said.dropped
         && *log_lacks == said.log_lacks
         && *summations == said.summations
+        && *connections == said.connections
+        && *connections_left_out == said.connections_left_out
         // Answers.
         && pairs.is_empty()
         && activity.is_none()
@@ -93,7 +98,8 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
 #[cfg(test)]
 mod tests {
     use ringscope_wire::batch::{
-        Activity, CallSequence, Counters, Dropped, OpenCall, Operation, PairCalls, ProcessState, SequenceMark,
+        Activity, CallSequence, Connection, ConnectionCounts, Counters, Dropped, OpenCall, Operation,
+        PairCalls, ProcessState, SequenceMark,
     };
 
     use super::*;
@@ -121,6 +127,8 @@ mod tests {
         check(false, "stopped", |now| now.activity = Some(Activity::default()));
         check(false, "an answer", |now| now.pairs.push(PairCalls::default()));
         check(false, "another one", |now| now.recalled.push(Operation::default()));
+        check(true, "bytes of a connection", |now| now.connection_counts.push(ConnectionCounts::default()));
+        check(false, "a connection", |now| now.connections.push(Connection::default()));
         check(false, "a third one", |now| now.look = Some(ringscope_wire::batch::Look::default()));
     }
 

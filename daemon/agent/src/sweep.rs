@@ -16,6 +16,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, statat, unlinkat};
 
 use super::beneath::{Access, Found};
+use super::connections::Owner;
 use super::log_folder::{self, Folder};
 pub use super::mark::AWAY;
 use ringscope_api::clock::Timestamp;
@@ -80,6 +81,8 @@ struct Runs {
     ended: BTreeSet<(String, u32)>,
     /// Runs of which something is left.
     left: BTreeSet<String>,
+    /// Processes with a segment that is left, by number and start time.
+    segments: Vec<(u32, u64)>,
 }
 
 impl Sweep<'_> {
@@ -103,6 +106,8 @@ impl Sweep<'_> {
         for name in &names {
             if let Some(run) = run_id(Path::new(name)) {
                 self.note(name, run, &runs);
+            } else if let Some(owner) = Owner::of(name.as_ref()) {
+                self.connections(name, owner, &runs);
             } else if let Some(pid) = unfinished(name).or_else(|| Marker::of(name).map(|marker| marker.pid)) {
                 self.remnant(name, pid);
             }
@@ -128,6 +133,7 @@ impl Sweep<'_> {
             runs.ended.insert(process);
         } else {
             runs.living.insert(process);
+            runs.segments.push((pid, start_time_ns));
             runs.left.insert(head.run_id);
         }
     }
@@ -169,6 +175,15 @@ impl Sweep<'_> {
         }
         let note = RunFile::read_of(self.path, run, self.user);
         if note.pid.is_none_or(|pid| !is_here(pid, note.start_time_ns)) {
+            self.remove(name, &metadata);
+        }
+    }
+
+    /// The RDMA connections of a process that is gone. Whose segment was removed now is.
+    fn connections(&mut self, name: &str, owner: Owner, runs: &Runs) {
+        let is_left = runs.segments.iter().any(|(pid, start_ns)| owner.is(*pid, *start_ns));
+        let Some((_, metadata)) = self.own(name).filter(|_| !is_left) else { return };
+        if age(&metadata, self.now) > KEPT && !is_here(owner.pid, owner.start_ns()) {
             self.remove(name, &metadata);
         }
     }

@@ -6,7 +6,6 @@ mod listing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -23,6 +22,7 @@ use super::claims::{self, Keys, Refusal, is_same_host};
 use super::control::raised;
 use super::denied::Denied;
 use super::foreign::clean;
+use super::hardware::QueuePairStates;
 use super::lacks;
 use super::launches::Launches;
 use super::log_file::Reached;
@@ -68,6 +68,7 @@ pub struct Tracker {
     warned: BTreeSet<PathBuf>,
     told: BTreeSet<String>,
     wishes: Wishes,
+    queue_pairs: QueuePairStates,
     is_first: bool,
 }
 
@@ -141,6 +142,7 @@ impl Tracker {
             warned: BTreeSet::new(),
             told: BTreeSet::new(),
             wishes: Wishes::default(),
+            queue_pairs: QueuePairStates::default(),
             is_first: true,
         }
     }
@@ -187,6 +189,11 @@ impl Tracker {
         Self { ended_bytes, ..self }
     }
 
+    /// Takes how the kernel says that queue pairs stand.
+    pub(super) fn know_queue_pairs(&mut self, states: QueuePairStates) {
+        self.queue_pairs = states;
+    }
+
     /// Whether any process runs.
     pub(super) fn has_running(&self) -> bool {
         self.processes.values().any(|tracked| !tracked.process.is_final)
@@ -199,6 +206,9 @@ impl Tracker {
         let readers = std::mem::take(&mut self.log_readers);
         let budgets = std::mem::take(&mut self.budgets);
         let ticks = super::ticks::reading();
+        let listing = self.list();
+        let folder = own_folder(&dir).ok();
+        let queue_pairs = std::mem::take(&mut self.queue_pairs);
         let now = Now {
             wall,
             monotonic,
@@ -206,15 +216,16 @@ impl Tracker {
             machine: &machine,
             other_hosts: self.other_hosts,
             dir: &dir,
+            folder: folder.as_ref(),
+            connections: &listing.connections,
+            queue_pairs: &queue_pairs,
             readers: &readers,
             budgets: &budgets,
         };
         budgets.begin(&self.held(), monotonic);
-        let listing = self.list();
-        let folder = own_folder(&dir).ok();
         self.denied = Denied::default();
         for path in &listing.segments {
-            if let Err(error) = self.read(folder.as_ref(), path, now) {
+            if let Err(error) = self.read(path, now) {
                 self.other_versions.note(path, &error);
                 self.denied.note(path, &error);
                 self.warn_unreadable(path, &error);
@@ -234,6 +245,7 @@ impl Tracker {
         let processes = self.processes.values_mut().map(|tracked| &mut tracked.process).collect();
         self.watch.poll(processes, &mut self.launches, monotonic);
         (self.machine, self.log_readers, self.budgets) = (machine, readers, budgets);
+        self.queue_pairs = queue_pairs;
         self.is_first = false;
         self.tell_missing_logs();
         self.clean(monotonic, &listing, &claimed);
@@ -349,7 +361,7 @@ impl Tracker {
         claimed
     }
 
-    fn read(&mut self, folder: Option<&OwnedFd>, path: &Path, now: Now<'_>) -> Result<(), ReadError> {
+    fn read(&mut self, path: &Path, now: Now<'_>) -> Result<(), ReadError> {
         let known = self.processes.get(path).map(|tracked| &tracked.process);
         let is_passed = match known {
             Some(process) => process.is_final || !now.budgets.may_read(process.file.owner, path),
@@ -360,7 +372,7 @@ impl Tracker {
         }
         let known = known.map(|process| process.file);
         let started = ringscope_api::clock::monotonic();
-        let opened = SegmentFile::open(folder, path).and_then(|file| match known {
+        let opened = SegmentFile::open(now.folder, path).and_then(|file| match known {
             Some(known) if known != file.id() => Err(io::Error::other("another file has its name by now")),
             _ => Ok(file),
         });

@@ -10,6 +10,7 @@
 
 mod attacks;
 mod calls;
+mod connections;
 mod daemon;
 mod hardware;
 mod hostile;

@@ -4,56 +4,15 @@ use std::path::Path;
 
 use ringscope_wire::batch::{Nic, NicCounter, NicKind};
 
-use super::{MAX_ERRORS, MAX_NICS, counters, files, net, pci};
+use super::rdma_counters::{CONGESTION, FAILURES, HARDWARE_ERRORS, LINK_ERRORS, RETRANSMITS};
+use super::{MAX_ERRORS, MAX_NICS, counters, files, gids, net, pci};
 
-/// Counters of `counters` that mean trouble on the link, from the kernel's `Documentation/ABI/stable/sysfs-class-infiniband`.
-/// `port_xmit_wait` and the switch relay's are congestion and multicast.
-const LINK_ERRORS: &[&str] = &[
-    "symbol_error",
-    "link_error_recovery",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_constraint_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "VL15_dropped",
-];
-/// Counters of `hw_counters` that mean that something was lost or repeated: mlx5, EFA, bnxt_re, irdma. Those of congestion
-/// control (`np_cnp_sent`) and of queues that a program flushes when it ends are not among them.
-const HARDWARE_ERRORS: &[&str] = &[
-    "out_of_sequence",
-    "packet_seq_err",
-    "local_ack_timeout_err",
-    "rnr_nak_retry_err",
-    "implied_nak_seq_err",
-    "rx_icrc_encapsulated",
-    "roce_adp_retrans",
-    "roce_adp_retrans_to",
-    "roce_slow_restart_trans",
-    "rx_crc_errors",
-    "rdma_read_wr_err",
-    "rdma_write_wr_err",
-    "retrans_timeout_events",
-    "unresponsive_remote_events",
-    "impaired_remote_conn_events",
-    "tx_roce_errors",
-    "tx_roce_discards",
-    "rx_roce_errors",
-    "rx_roce_discards",
-    "to_retransmits",
-    "seq_err_naks_rcvd",
-    "max_retry_exceeded",
-    "missing_resp",
-    "unrecoverable_err",
-    "ip4InTruncPkts",
-    "ip6InTruncPkts",
-    "tcpRetransSegs",
-    "tcpInProtoErrors",
-];
 /// Words that the InfiniBand specification counts data in.
 const WORD_BYTES: u64 = 4;
+/// Bytes that headers of RoCE take of an interface's MTU, and what is left for payload comes in these sizes. Source: Linux,
+/// include/rdma/ib_addr.h, `iboe_get_mtu`.
+const ROCE_HEADER_BYTES: u64 = 96;
+const MTUS_BYTES: [u16; 5] = [4096, 2048, 1024, 512, 256];
 
 /// The ports of all devices.
 pub(super) fn read(sysfs: &Path) -> Vec<Nic> {
@@ -92,6 +51,7 @@ fn ports(sysfs: &Path, folder: &Path, name: &str) -> Vec<Nic> {
             pci: place.address.clone(),
             pci_path: place.bridges.clone(),
             numa_node: place.numa_node,
+            mtu_bytes: counted.mtu_bytes(),
             model: model.clone().unwrap_or_default(),
             ..state(&port)
         };
@@ -115,6 +75,7 @@ fn state(port: &Path) -> Nic {
         state,
         physical_state,
         rate_bits_per_s: rate.and_then(|rate| bits_per_s(&rate)),
+        gids: gids::read(port, &link_layer),
         link_layer: if is_link_layer(&link_layer) { link_layer } else { String::new() },
         state_file: state_file.display().to_string(),
         ..Nic::default()
@@ -140,12 +101,19 @@ impl Counted<'_> {
     fn tell(&self, nic: Nic) -> Nic {
         // On Ethernet the interface sees the cable; on InfiniBand the interface is one user among others.
         let netdev = self.netdev.as_deref().filter(|_| nic.link_layer == "Ethernet");
-        let link_downed = || files::number(&self.port.join("counters/link_downed"));
+        let link_downed = || {
+            let counted = files::number(&self.port.join("counters/link_downed"));
+            counted.or_else(|| files::number(&self.hardware.join("hw_counters/link_downed")))
+        };
+        let hardware = |names| counters(&self.hardware.join("hw_counters"), names);
         Nic {
             sent_bytes: self.bytes("port_xmit_data", "tx_bytes", &["ip4OutOctets", "ip6OutOctets"]),
             received_bytes: self.bytes("port_rcv_data", "rx_bytes", &["ip4InOctets", "ip6InOctets"]),
             link_downs: netdev.and_then(net::carrier_downs).or_else(link_downed),
             errors: self.errors(netdev),
+            retransmits: hardware(RETRANSMITS),
+            failures: hardware(FAILURES),
+            congestion: hardware(CONGESTION),
             ..nic
         }
     }
@@ -162,7 +130,15 @@ impl Counted<'_> {
         errors
     }
 
-    /// Bytes as the specification counts them, or as EFA and bnxt_re do, or as irdma does.
+    /// Bytes of payload in a packet of RoCE, of what its interface can. On InfiniBand no file tells.
+    fn mtu_bytes(&self) -> Option<u32> {
+        let interface = files::number(&self.netdev.as_ref()?.join("mtu"))?;
+        let room = interface.checked_sub(ROCE_HEADER_BYTES)?;
+        MTUS_BYTES.iter().find(|mtu| u64::from(**mtu) <= room).map(|mtu| u32::from(*mtu))
+    }
+
+    /// Bytes as the specification counts them, or as EFA and bnxt_re do, or as irdma does. A driver in software counts none
+    /// (soft RoCE has no `counters`): there all that its interface carries is told.
     fn bytes(&self, words: &str, bytes: &str, octets: &[&str]) -> Option<u64> {
         let hardware = self.hardware.join("hw_counters");
         let words = files::number(&self.port.join("counters").join(words));
@@ -173,6 +149,16 @@ impl Counted<'_> {
                 let counted = counters(&hardware, octets);
                 (!counted.is_empty()).then(|| counted.iter().map(|counter| counter.value).sum())
             })
+            .or_else(|| {
+                let netdev = self.netdev.as_ref().filter(|_| self.is_in_software())?;
+                files::number(&netdev.join("statistics").join(bytes))
+            })
+    }
+
+    /// Whether no device is behind it: soft RoCE, soft iWARP.
+    fn is_in_software(&self) -> bool {
+        let device = self.port.parent().and_then(Path::parent).map(|folder| folder.join("device"));
+        device.is_some_and(|device| !device.exists()) && !self.port.join("counters").is_dir()
     }
 }
 
@@ -187,7 +173,10 @@ fn interface(folder: &Path, port: &Path, number: u32) -> Option<String> {
         let names = files::names(&net);
         let is_port =
             |name: &&String| files::number(&net.join(name).join("dev_port")) == Some(u64::from(number) - 1);
-        names.iter().find(is_port).or_else(|| names.first().filter(|_| names.len() == 1)).cloned()
+        let found =
+            names.iter().find(is_port).or_else(|| names.first().filter(|_| names.len() == 1)).cloned();
+        // A device in software names the interface that it sits on.
+        found.or_else(|| files::text(&folder.join("parent")))
     })
 }
 
@@ -289,10 +278,39 @@ mod tests {
                 ("net/ens1/statistics/rx_crc_errors", "5"),
                 ("net/ens1/statistics/rx_dropped", "6"),
             ])[0];
-            let errors: Vec<_> = nic.errors.iter().map(|error| (error.name.as_str(), error.value)).collect();
-            assert_eq!((errors.as_slice(), nic.link_downs), expected, "{link_layer}");
+            assert_eq!((named(&nic.errors).as_slice(), nic.link_downs), expected, "{link_layer}");
+            assert_eq!(named(&nic.retransmits), [("packet_seq_err", 2)]);
+            assert_eq!(named(&nic.congestion), [("np_cnp_sent", 9)]);
         };
-        check("Ethernet", (&[("packet_seq_err", 2), ("rx_crc_errors", 5)], Some(3)));
-        check("InfiniBand", (&[("packet_seq_err", 2)], Some(4)));
+        check("Ethernet", (&[("rx_crc_errors", 5)], Some(3)));
+        check("InfiniBand", (&[], Some(4)));
+    }
+
+    fn named(counters: &[NicCounter]) -> Vec<(&str, u64)> {
+        counters.iter().map(|counter| (counter.name.as_str(), counter.value)).collect()
+    }
+
+    #[test]
+    fn soft_roce_has_no_counters_of_its_port_and_bytes_of_its_interface() {
+        let nic = &told([
+            ("infiniband/rxe0/parent", "eth0"),
+            ("infiniband/rxe0/ports/1/state", "4: ACTIVE"),
+            ("infiniband/rxe0/ports/1/link_layer", "Ethernet"),
+            ("infiniband/rxe0/ports/1/hw_counters/rcvd_seq_err", "12"),
+            ("infiniband/rxe0/ports/1/hw_counters/retry_exceeded_err", "1"),
+            ("infiniband/rxe0/ports/1/hw_counters/sent_pkts", "900"),
+            ("infiniband/rxe0/ports/1/hw_counters/send_err", "0"),
+            ("net/eth0/mtu", "4200"),
+            ("net/eth0/statistics/tx_bytes", "70"),
+            ("net/eth0/statistics/rx_bytes", "80"),
+        ])[0];
+        assert_eq!(
+            (nic.interface.as_str(), nic.sent_bytes, nic.received_bytes),
+            ("eth0", Some(70), Some(80))
+        );
+        assert_eq!(named(&nic.retransmits), [("rcvd_seq_err", 12)]);
+        assert_eq!(named(&nic.failures), [("retry_exceeded_err", 1)]);
+        assert_eq!(named(&nic.errors), [("send_err", 0)]);
+        assert_eq!(nic.mtu_bytes, Some(4096));
     }
 }

@@ -2,14 +2,19 @@
 //! back neither segments nor logs. Never sets anything, never uses a GPU, and never fails: what is missing or cannot be
 //! read is not said.
 //!
-//! * `infiniband`: ports of RDMA devices. `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
+//! * `infiniband`: ports of RDMA devices, with their `gids`; what their counters mean stands in `rdma_counters`. `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
+//! * `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
 //! * `files`: files of sysfs, each read with a bound.
 
 mod files;
+mod gids;
 mod gpu;
 mod infiniband;
 mod net;
+mod netlink;
 mod pci;
+mod queue_pairs;
+mod rdma_counters;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use ringscope_wire::batch::{Gpu, HostHardware, NicCounter};
 
+pub(super) use self::queue_pairs::QueuePairStates;
 use super::config::AgentConfig;
 
 /// Ports of one host; machines with 8 GPUs have 8 to 20, those that give out virtual functions a hundred.
@@ -39,7 +45,9 @@ const BUSY_GPU_INTERVAL: Duration = Duration::from_secs(15);
 pub(super) struct Hardware {
     hosts: Vec<(String, PathBuf)>,
     is_real: bool,
-    nics: Task<Vec<HostHardware>>,
+    nics: Task<(Vec<HostHardware>, QueuePairStates)>,
+    /// Since they were taken last.
+    queue_pairs: Option<QueuePairStates>,
     /// With whether only some of them are seen.
     gpus: Task<(Option<Vec<Gpu>>, bool)>,
     known_gpus: Option<Vec<Gpu>>,
@@ -56,6 +64,7 @@ impl Hardware {
             hosts: if is_real { vec![own] } else { config.pretended_hosts.clone() },
             is_real,
             nics: Task::new(config.hardware_interval),
+            queue_pairs: None,
             gpus: Task::new(if config.hardware_interval.is_zero() { Duration::ZERO } else { GPU_INTERVAL }),
             known_gpus: None,
             gpus_confined: false,
@@ -77,17 +86,28 @@ impl Hardware {
                 (self.known_gpus, self.gpus_confined) = read;
             }
         }
-        let hosts = self.hosts.clone();
-        let read =
-            self.nics.poll(monotonic, move || hosts.iter().map(|(host, sysfs)| read(host, sysfs)).collect());
-        if let Some(read) = read {
-            self.unsent = read;
+        let (hosts, is_real) = (self.hosts.clone(), self.is_real);
+        let read = self.nics.poll(monotonic, move || {
+            let mut read: Vec<HostHardware> = hosts.iter().map(|(host, sysfs)| read(host, sysfs)).collect();
+            // What the kernel says is of this machine.
+            let own = read.first_mut().filter(|_| is_real);
+            let states = own.map(queue_pairs::read).unwrap_or_default();
+            (read, states)
+        });
+        if let Some((hardware, states)) = read {
+            self.unsent = hardware;
+            self.queue_pairs = Some(states);
         }
     }
 
     /// Whether something has been read since the last [`Hardware::take`].
     pub(super) fn is_new(&self) -> bool {
         !self.unsent.is_empty()
+    }
+
+    /// How queue pairs stand, if that has been read since the last time.
+    pub(super) fn take_queue_pairs(&mut self) -> Option<QueuePairStates> {
+        self.queue_pairs.take()
     }
 
     /// What has been read since the last time.

@@ -78,5 +78,6 @@ fn interface(folder: &Path, name: String) -> Nic {
         link_downs: carrier_downs(folder),
         errors: errors(folder),
         state_file: state_file.display().to_string(),
+        ..Nic::default()
     }
 }

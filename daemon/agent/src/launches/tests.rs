@@ -2,6 +2,8 @@ use std::process::{Child, Command};
 
 use super::*;
 use crate::budget::Budgets;
+use crate::connections;
+use crate::hardware::QueuePairStates;
 use crate::log_readers::LogReaders;
 use crate::ticks;
 
@@ -72,6 +74,9 @@ impl Folder {
             ticks: ticks::reading(),
             machine: MACHINE,
             other_hosts: true,
+            folder: None,
+            connections: &connections::Files::default(),
+            queue_pairs: &QueuePairStates::default(),
             dir: self.dir.path(),
             readers: &LogReaders::default(),
             budgets: &Budgets::default(),

@@ -58,6 +58,9 @@ fn denied(role: Role) -> Calls {
         ],
     };
     let mut calls: Calls = lists.iter().copied().flatten().map(|number| (*number, Vec::new())).collect();
+    if role == Role::Agent {
+        calls.insert(libc::SYS_socket, other_netlink().into_iter().collect());
+    }
     calls.insert(libc::SYS_clone, NAMESPACES.iter().filter_map(|flag| has_bits(0, *flag)).collect());
     if role == Role::Look {
         let writes = |at: u8| WRITES.iter().filter_map(|flag| has_bits(at, *flag)).collect();
@@ -75,6 +78,16 @@ fn unknown(role: Role) -> Calls {
         calls.insert(libc::SYS_openat2, Vec::new());
     }
     calls
+}
+
+/// Netlink, but for the kernel's RDMA: an agent asks it how queue pairs stand.
+fn other_netlink() -> Option<SeccompRule> {
+    let is = |argument, op, value: i32| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, u64::from(value.cast_unsigned())).ok()
+    };
+    let family = is(0, SeccompCmpOp::Eq, libc::AF_NETLINK)?;
+    let protocol = is(2, SeccompCmpOp::Ne, libc::NETLINK_RDMA)?;
+    SeccompRule::new(vec![family, protocol]).ok()
 }
 
 /// That an argument has all these bits.
@@ -281,6 +294,23 @@ mod tests {
         assert_eq!([Role::Agent, Role::Starter, Role::Look].map(starts), [false, true, false]);
         let reads_memory = |role| !denied(role).contains_key(&libc::SYS_process_vm_readv);
         assert_eq!([Role::Agent, Role::Starter, Role::Look].map(reads_memory), [false, true, true]);
+    }
+
+    #[test]
+    fn of_netlink_an_agent_has_the_kernels_rdma_alone() {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
+
+        let confined = std::thread::spawn(|| {
+            deny_calls(Role::Agent).unwrap();
+            // That of routes is 0.
+            [None, Some(netlink::RDMA)].map(|protocol| {
+                let flags = SocketFlags::CLOEXEC;
+                socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol).err()
+            })
+        });
+        let [route, rdma] = confined.join().unwrap();
+        assert_eq!(route, Some(rustix::io::Errno::PERM));
+        assert!(matches!(rdma, None | Some(rustix::io::Errno::PROTONOSUPPORT)), "{rdma:?}");
     }
 
     #[cfg(target_arch = "x86_64")]

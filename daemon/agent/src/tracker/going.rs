@@ -2,6 +2,7 @@
 //! notes that nobody needs.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,11 @@ use super::Tracker;
 use super::listing::Listing;
 use crate::account::Account;
 use crate::beneath::{FileId, metadata};
+use crate::connections::Owner;
 use crate::folder_file::remove;
 use crate::log_only::Claimed;
 use crate::run_file::run_id;
+use crate::sweep::{is_here, segment_name};
 use crate::{log_folder, room};
 
 /// How long the side file of a run is kept that has no process: a launcher may wait for hours before it starts one.
@@ -38,6 +41,9 @@ impl Tracker {
             if let Some((log, id)) = tracked.process.log.file() {
                 remove(&dir, log, id);
             }
+            if let Some((connections, id)) = tracked.process.connections.file() {
+                remove(&dir, connections, id);
+            }
             remove(&dir, path, tracked.process.file);
             false
         });
@@ -56,6 +62,23 @@ impl Tracker {
             }
         }
         self.remove_side_files(&listing.runs);
+        self.remove_connections(listing);
+    }
+
+    /// Removes files of connections that no segment's process has left and that are old, unless a process is there that may
+    /// have.
+    fn remove_connections(&self, listing: &Listing) {
+        let is_known = |of: Owner| {
+            let mut segments = listing.segments.iter().filter_map(|path| path.file_name()?.to_str());
+            segments.any(|name| segment_name(name).is_some_and(|(pid, start_ns)| of.is(pid, start_ns)))
+        };
+        for (owner, path) in listing.connections.all() {
+            let Ok(file) = metadata(&self.dir, path) else { continue };
+            let is_old = age(&file).is_some_and(|age| age > SIDE_FILE_KEPT);
+            if is_old && !is_known(owner) && !is_here(owner.pid, owner.start_ns()) {
+                remove(&self.dir, path, FileId::of(&file));
+            }
+        }
     }
 
     fn forget_keys(&mut self) {
@@ -72,8 +95,10 @@ impl Tracker {
             let Some(at) = tracked.process.account.end_acknowledged else { continue };
             let log = tracked.process.log.file().map(|(log, _)| log);
             let of_log = || log.map_or(0, |log| room::taken(log_folder::metadata(&self.dir, log)));
-            let bytes =
-                tracked.bytes.get_or_insert_with(|| room::taken(metadata(&self.dir, path)) + of_log());
+            let connections = tracked.process.connections.file().map(|(path, _)| path);
+            let of_connections = || connections.map_or(0, |path| room::taken(metadata(&self.dir, path)));
+            let all = || room::taken(metadata(&self.dir, path)) + of_log() + of_connections();
+            let bytes = tracked.bytes.get_or_insert_with(all);
             ended.push((at, path.as_path(), *bytes));
         }
         if ended.is_empty() {
@@ -94,13 +119,15 @@ impl Tracker {
             let Some(run) = run_id(path) else { continue };
             let is_used = self.is_used(run) || self.launches.knows(run);
             let Ok(note) = metadata(&self.dir, path) else { continue };
-            let age =
-                note.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map(
-                    |modified| Duration::from_nanos(ringscope_api::clock::now().0).saturating_sub(modified),
-                );
-            if !is_used && age.is_some_and(|age| age > SIDE_FILE_KEPT) {
+            if !is_used && age(&note).is_some_and(|age| age > SIDE_FILE_KEPT) {
                 remove(&self.dir, path, FileId::of(&note));
             }
         }
     }
+}
+
+/// Time since a file was last written to.
+fn age(file: &Metadata) -> Option<Duration> {
+    let modified = file.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Duration::from_nanos(ringscope_api::clock::now().0).saturating_sub(modified))
 }

@@ -1,10 +1,11 @@
-//! Which segments, logs and notes lie in the folder.
+//! Which segments, logs, notes and files of connections lie in the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::beneath::FileId;
+use crate::connections::{Files, Owner};
 use crate::log_folder;
 use crate::run_file::{Log, log_name, run_id};
 
@@ -14,6 +15,7 @@ pub(super) struct Listing {
     pub(super) segments: BTreeSet<PathBuf>,
     pub(super) logs: BTreeMap<PathBuf, Log>,
     pub(super) runs: Vec<PathBuf>,
+    pub(super) connections: Files,
 }
 
 impl Listing {
@@ -35,6 +37,8 @@ impl Listing {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "seg") {
                 self.segments.insert(path);
+            } else if let Some(owner) = Owner::of(&path) {
+                self.connections.add(owner, path);
             } else if let Some(name) = log_name(&path) {
                 // Beside the segments, as older `ringscope run` left them: whose it is counts.
                 if let Ok(owner) = log_folder::metadata(dir, &path).map(|log| FileId::of(&log).owner) {

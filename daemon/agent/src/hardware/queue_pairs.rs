@@ -1,0 +1,89 @@
+//! How queue pairs stand, as the kernel tells: their states for whoever shows connections, and those in an error state by port.
+
+use std::collections::BTreeMap;
+
+use ringscope_wire::batch::{FailedQueuePair, HostHardware, Nic, NicKind, QueuePairState};
+
+use super::netlink::{self, QueuePair};
+
+/// Queue pairs of a port in an error state that are told, as the batch allows.
+const MAX_FAILED: usize = 64;
+
+/// States by device and number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueuePairStates(BTreeMap<String, BTreeMap<u32, QueuePairState>>);
+
+impl QueuePairStates {
+    pub(crate) fn insert(&mut self, device: &str, number: u32, state: QueuePairState) {
+        self.0.entry(device.to_owned()).or_default().insert(number, state);
+    }
+
+    /// Unspecified: the kernel does not tell.
+    pub(crate) fn of(&self, device: &str, number: u32) -> QueuePairState {
+        self.0.get(device).and_then(|of| of.get(&number)).copied().unwrap_or_default()
+    }
+}
+
+/// Asks the kernel, and adds to the ports of a host what stands in an error state there.
+pub(super) fn read(host: &mut HostHardware) -> QueuePairStates {
+    let found = netlink::queue_pairs().unwrap_or_else(|error| {
+        tracing::debug!(%error, "cannot ask the kernel how queue pairs stand");
+        Vec::new()
+    });
+    tell(host, &found)
+}
+
+fn tell(host: &mut HostHardware, found: &[QueuePair]) -> QueuePairStates {
+    let mut states = QueuePairStates::default();
+    for pair in found {
+        states.insert(&pair.device, pair.number, pair.state);
+        let is_its =
+            |nic: &&mut Nic| nic.kind() == NicKind::Rdma && nic.name == pair.device && nic.port == pair.port;
+        let port = host.nics.iter_mut().find(is_its).filter(|nic| nic.failed_queue_pairs.len() < MAX_FAILED);
+        if let Some(nic) = port.filter(|_| matches!(pair.state, QueuePairState::Err | QueuePairState::Sqe)) {
+            nic.failed_queue_pairs.push(FailedQueuePair {
+                number: pair.number,
+                remote_number: pair.remote_number,
+                state: pair.state.into(),
+                pid: pair.pid,
+            });
+        }
+    }
+    states
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_known_by_device_and_errors_are_told_by_port() {
+        let nic = |name: &str, port| Nic {
+            name: name.to_owned(),
+            port,
+            kind: NicKind::Rdma.into(),
+            ..Nic::default()
+        };
+        let mut host = HostHardware {
+            nics: vec![nic("rxe0", 1), nic("rxe0", 2), nic("rxe1", 1)],
+            ..HostHardware::default()
+        };
+        let pair = |device: &str, port, number, state| QueuePair {
+            device: device.to_owned(),
+            port,
+            number,
+            remote_number: Some(number + 1),
+            state,
+            pid: 7,
+        };
+        let mut found: Vec<_> =
+            (100..300).map(|number| pair("rxe1", 1, number, QueuePairState::Err)).collect();
+        found.push(pair("rxe0", 2, 17, QueuePairState::Sqe));
+        found.push(pair("rxe0", 1, 18, QueuePairState::Rts));
+        let states = tell(&mut host, &found);
+        assert_eq!(states.of("rxe0", 18), QueuePairState::Rts);
+        assert_eq!(states.of("rxe1", 18), QueuePairState::Unspecified);
+        let told: Vec<_> = host.nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
+        assert_eq!(told, [0, 1, MAX_FAILED]);
+    }
+}
