@@ -104,6 +104,9 @@ fn names(batch: &mut Batch, change: &mut impl FnMut(&mut String)) {
         if let Some(identity) = &mut process.identity {
             if_told(&mut identity.host);
         }
+        for remote in process.connections.iter_mut().filter_map(|one| one.remote.as_mut()) {
+            if_told(&mut remote.host);
+        }
         for told in &mut process.summations {
             told.services.iter_mut().for_each(|service| if_told(&mut service.host));
             told.contributors.iter_mut().for_each(|one| if_told(&mut one.host));

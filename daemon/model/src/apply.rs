@@ -229,6 +229,8 @@ impl Model {
 
     /// Gives the process the ranks that it claims, and notes which communicators changed.
     fn join(&mut self, id: ProcessId, merged: &Merged, changes: &mut Changes) {
+        // How connections stand is judged with the hardware that they go over.
+        changes.hardware |= merged.connections;
         for local_id in &merged.changed {
             self.join_one(id, *local_id, changes);
         }

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use ringscope_wire::batch::{self, NicKind};
 
 pub use self::gpu::Gpu;
-pub use self::nic::{ErrorCount, Nic, Phase, Port};
+pub(super) use self::marks::Marks;
+pub(super) use self::nic::RATE;
+pub use self::nic::{ErrorCount, FailedQueuePair, FlowCount, Gid, Nic, Phase, Port};
 use ringscope_api::clock::Timestamp;
 
 use super::agents::Stamp;

@@ -110,6 +110,21 @@ pub const MAX_GPUS: usize = 64;
 /// Counters of errors of one port (`nic_error_limit`); the batch format promises as many.
 pub const MAX_NIC_ERRORS: usize = 64;
 
+/// Entries of one port's table of GIDs; the batch format promises as many.
+pub const MAX_GIDS: usize = 64;
+
+/// Queue pairs of one port in an error state; the batch format promises as many.
+pub const MAX_FAILED_QUEUE_PAIRS: usize = 64;
+
+/// RDMA connections of one process (`connection_limit`); the batch format promises as many.
+pub const MAX_CONNECTIONS: usize = 1_024;
+
+/// Queue pairs of one connection that are shown; the batch format promises as many.
+pub const MAX_CONNECTION_QUEUE_PAIRS: usize = 8;
+
+/// Over how long pause frames are looked at: a storm goes on.
+pub const PAUSE_WINDOW: Duration = Duration::from_secs(30);
+
 /// Bridges above a PCI device; deeper ones are left out. Two levels of switches make five.
 pub const MAX_PCI_PATH: usize = 16;
 

@@ -12,6 +12,7 @@ use super::CommunicatorId;
 use super::activity::Activity;
 use super::agents::Stamp;
 use super::calls::{OpenCall, Pair, Sequence};
+use super::connections::Connections;
 use super::counters::{Counters, Sent};
 use super::facts::Facts;
 use super::family::Claimed;
@@ -38,6 +39,8 @@ pub struct Process {
     pub(super) last_returned: Option<Timestamp>,
     pub(super) activity: Option<Activity>,
     pub(super) pace: Option<Box<Pace>>,
+    pub(super) connections: Connections,
+    pub(super) connections_left_out: u64,
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
@@ -171,6 +174,8 @@ impl Process {
             last_returned: None,
             activity: None,
             pace: None,
+            connections: Connections::new(),
+            connections_left_out: 0,
             look: None,
             told_until: None,
             told_by_peers: None,

@@ -42,6 +42,8 @@ pub(super) struct Merged {
     pub(super) counters: bool,
     /// Something that hangs are judged by: calls, what a process does.
     pub(super) calls: bool,
+    /// An RDMA connection came, went or stands otherwise.
+    pub(super) connections: bool,
     /// Something of it that shall not wait for the next tick.
     pub(super) alarming: bool,
     /// Local ids of the communicators of which the facts changed.

@@ -3,8 +3,9 @@
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::Primitive;
 use ringscope_wire::batch::{
-    self, Batch, Communicator, CommunicatorState, Counters, FORMAT_VERSION, HostHardware, Identity, Link,
-    Nic, NicKind, Operation, OperationState, Process, ProcessState, RingPosition,
+    self, Batch, Communicator, CommunicatorState, Connection, ConnectionEnd, ConnectionState, Counters,
+    FORMAT_VERSION, GidKind, HostHardware, Identity, Link, Nic, NicKind, Operation, OperationState, Process,
+    ProcessState, QueuePair, QueuePairState, RingPosition,
 };
 
 use ringscope_api::CommunicatorId;
@@ -229,5 +230,35 @@ pub fn nic(name: &str) -> Nic {
         model: "MT4129".to_owned(),
         state_file: format!("/sys/class/infiniband/{name}/ports/1/state"),
         ..Nic::default()
+    }
+}
+
+/// An open connection over which data leave this process, by RoCE v2.
+pub fn connection(device: &str, remote_host: &str, remote_device: &str) -> Connection {
+    let end = |device: &str, last| ConnectionEnd {
+        device: device.to_owned(),
+        port: 1,
+        gid: vec![0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last],
+        gid_index: 1,
+        gid_kind: GidKind::RoceV2.into(),
+        mtu_bytes: 4096,
+        ..ConnectionEnd::default()
+    };
+    Connection {
+        place: 0,
+        generation: 1,
+        state: ConnectionState::Open.into(),
+        is_send: true,
+        local: Some(end(device, 1)),
+        remote: Some(ConnectionEnd {
+            host: remote_host.to_owned(),
+            pid: 4712,
+            global_rank: Some(1),
+            ..end(remote_device, 2)
+        }),
+        path_mtu_bytes: 4096,
+        queue_pairs: vec![QueuePair { number: 17, remote_number: 18, state: QueuePairState::Rts.into() }],
+        file: "/dev/shm/ringscope/4711-8771.net".to_owned(),
+        ..Connection::default()
     }
 }

@@ -7,23 +7,23 @@ use ringscope_api::clock::Timestamp;
 
 /// How far back a counter is remembered, and how close two marks may be.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reach {
-    pub(super) back: Duration,
-    pub(super) step: Duration,
+pub(crate) struct Reach {
+    pub(crate) back: Duration,
+    pub(crate) step: Duration,
 }
 
 /// The marks of one counter, oldest first. The first is at or before the beginning of the reach, or the first of all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks(VecDeque<(Timestamp, u64)>);
+pub(crate) struct Marks(VecDeque<(Timestamp, u64)>);
 
 impl Marks {
     /// A counter that is first seen now.
-    pub(super) fn first(at: Timestamp, value: u64) -> Self {
+    pub(crate) fn first(at: Timestamp, value: u64) -> Self {
         Self([(at, value)].into())
     }
 
     /// Notes a reading. A counter that falls was set back: what it was before says nothing any more.
-    pub(super) fn push(&mut self, at: Timestamp, value: u64, reach: Reach) {
+    pub(crate) fn push(&mut self, at: Timestamp, value: u64, reach: Reach) {
         let at = self.0.back().map_or(at, |last| at.max(last.0));
         if self.0.back().is_some_and(|last| value < last.1) {
             self.0.clear();
@@ -42,17 +42,17 @@ impl Marks {
     }
 
     /// What it is.
-    pub(super) fn value(&self) -> u64 {
+    pub(crate) fn value(&self) -> u64 {
         self.0.back().map_or(0, |last| last.1)
     }
 
     /// How far it rose over the reach.
-    pub(super) fn risen(&self) -> u64 {
+    pub(crate) fn risen(&self) -> u64 {
         self.0.front().map_or(0, |first| self.value().saturating_sub(first.1))
     }
 
     /// How fast it rose over the reach. Absent: read once only.
-    pub(super) fn per_s(&self) -> Option<f64> {
+    pub(crate) fn per_s(&self) -> Option<f64> {
         let (first, last) = self.0.front().zip(self.0.back())?;
         let span = last.0.since(first.0).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a bandwidth needs no 53 bits")]

@@ -9,7 +9,11 @@ use ringscope_wire::batch;
 use super::marks::{Marks, Reach};
 use super::path;
 use super::payload::Share;
-use crate::limits::{MAX_NIC_ERRORS, MAX_NIC_PHASES, RATE_WINDOW, TROUBLE_WINDOW};
+use crate::connections::{self, gid_text};
+use crate::limits::{
+    MAX_FAILED_QUEUE_PAIRS, MAX_GIDS, MAX_NIC_ERRORS, MAX_NIC_PHASES, PAUSE_WINDOW, RATE_WINDOW,
+    TROUBLE_WINDOW,
+};
 use crate::names::Names;
 use crate::word::Word;
 use crate::{Name, Process};
@@ -49,8 +53,18 @@ pub struct Nic {
     sent: Option<Marks>,
     received: Option<Marks>,
     link_downs: Option<Marks>,
-    /// Only those that were ever seen other than 0.
+    pub mtu_bytes: Option<u32>,
+    /// Entries of its table of GIDs that are not empty, by index.
+    pub gids: Box<[Gid]>,
+    /// Queue pairs that stand in an error state, by number.
+    pub failed_queue_pairs: BTreeMap<u32, FailedQueuePair>,
+    /// Of all counters only those that were ever seen other than 0.
     errors: BTreeMap<Name, Marks>,
+    retransmits: BTreeMap<Name, Marks>,
+    failures: BTreeMap<Name, Marks>,
+    congestion: BTreeMap<Name, Marks>,
+    /// Bytes, over as long as trouble is looked at.
+    carried: Marks,
     payload: Option<(Marks, bool)>,
 }
 
@@ -76,6 +90,49 @@ pub struct ErrorCount {
     pub value: u64,
     /// How many more than [`TROUBLE_WINDOW`] ago.
     pub risen: u64,
+}
+
+/// A counter of pause frames or of congestion control that is not 0.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowCount {
+    /// As the kernel names it.
+    pub name: Name,
+    /// Since the port counts.
+    pub value: u64,
+    /// How fast it rose over [`PAUSE_WINDOW`]. Absent: read once only.
+    pub per_s: Option<f64>,
+}
+
+/// An entry of a port's table of GIDs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gid {
+    /// Its place in the table.
+    pub index: u32,
+    /// 16 bytes, as on the wire.
+    pub gid: [u8; 16],
+    /// Its kind.
+    pub kind: batch::GidKind,
+    /// Network interface that it belongs to. Empty: none, or not known.
+    pub interface: Name,
+}
+
+impl Gid {
+    /// As an IPv6 address.
+    #[must_use]
+    pub fn text(&self) -> String {
+        gid_text(self.gid).unwrap_or_default()
+    }
+}
+
+/// A queue pair that stands in an error state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedQueuePair {
+    /// Its number at the other end. Absent: not connected, or not told.
+    pub remote_number: Option<u32>,
+    /// Process that made it, as its machine numbers it.
+    pub pid: u32,
+    /// When it was first read so, by the host's clock.
+    pub since: Timestamp,
 }
 
 impl Port {
@@ -107,7 +164,14 @@ impl Nic {
             sent: None,
             received: None,
             link_downs: None,
+            mtu_bytes: None,
+            gids: Box::default(),
+            failed_queue_pairs: BTreeMap::new(),
             errors: BTreeMap::new(),
+            retransmits: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            congestion: BTreeMap::new(),
+            carried: Marks::default(),
             payload: None,
         };
         nic.merge(told, at, false, word);
@@ -145,8 +209,35 @@ impl Nic {
         count(&mut self.sent, told.sent_bytes, at, RATE);
         count(&mut self.received, told.received_bytes, at, RATE);
         count(&mut self.link_downs, told.link_downs, at, TROUBLE);
-        self.count_errors(&told.errors, at, same_agent && !was_missing, word);
-        changed
+        self.mtu_bytes = told.mtu_bytes;
+        let carried = told.sent_bytes.unwrap_or(0).saturating_add(told.received_bytes.unwrap_or(0));
+        self.carried.push(at, carried, TROUBLE);
+        let counted = Counted { at, same_agent: same_agent && !was_missing };
+        counted.merge(&mut self.errors, &told.errors, TROUBLE, word);
+        counted.merge(&mut self.retransmits, &told.retransmits, TROUBLE, word);
+        counted.merge(&mut self.failures, &told.failures, TROUBLE, word);
+        counted.merge(&mut self.congestion, &told.congestion, PAUSE, word);
+        changed | self.merge_rdma(told, at, word)
+    }
+
+    /// Returns whether queue pairs failed, or are there no more that had.
+    fn merge_rdma(&mut self, told: &batch::Nic, at: Timestamp, word: &mut Word<'_>) -> bool {
+        let gid = |told: &batch::Gid| Gid {
+            index: told.index,
+            gid: connections::gid(&told.gid),
+            kind: told.kind(),
+            interface: word.names.intern(&told.interface),
+        };
+        self.gids = told.gids.iter().take(MAX_GIDS).map(gid).collect();
+        let before = std::mem::take(&mut self.failed_queue_pairs);
+        let failed = |told: &batch::FailedQueuePair| {
+            let since = before.get(&told.number).filter(|known| known.pid == told.pid);
+            let since = since.map_or(at, |known| known.since);
+            (told.number, FailedQueuePair { remote_number: told.remote_number, pid: told.pid, since })
+        };
+        self.failed_queue_pairs =
+            told.failed_queue_pairs.iter().take(MAX_FAILED_QUEUE_PAIRS).map(failed).collect();
+        self.failed_queue_pairs != before
     }
 
     /// The host shows it no more. Returns whether that is new.
@@ -158,6 +249,11 @@ impl Nic {
         self.rate_bits_per_s = None;
         (self.sent, self.received, self.link_downs, self.payload) = (None, None, None, None);
         self.errors.clear();
+        (self.mtu_bytes, self.gids, self.carried) = (None, Box::default(), Marks::default());
+        self.failed_queue_pairs.clear();
+        for counters in [&mut self.retransmits, &mut self.failures, &mut self.congestion] {
+            counters.clear();
+        }
         self.note_phase(at)
     }
 
@@ -200,25 +296,6 @@ impl Nic {
         }
         self.phases.push_back(phase);
         true
-    }
-
-    fn count_errors(
-        &mut self,
-        told: &[batch::NicCounter],
-        at: Timestamp,
-        same_agent: bool,
-        word: &mut Word<'_>,
-    ) {
-        for counter in told.iter().take(MAX_NIC_ERRORS) {
-            if let Some(marks) = self.errors.get_mut(&*counter.name) {
-                marks.push(at, counter.value, TROUBLE);
-            } else if counter.value > 0 && self.errors.len() < MAX_NIC_ERRORS {
-                let mut marks = Marks::first(at, if same_agent { 0 } else { counter.value });
-                marks.push(at, counter.value, TROUBLE);
-                self.errors.insert(word.names.intern(&counter.name), marks);
-            }
-        }
-        word.losses.add_many("nic_error_limit", told.len().saturating_sub(MAX_NIC_ERRORS));
     }
 
     /// Whether this is how rings name it: its device (`mlx5_3`, `mlx5_3:2`), its interface, or several that are used as one
@@ -282,12 +359,65 @@ impl Nic {
 
     /// Counters of errors that are not 0, by name.
     pub fn errors(&self) -> impl Iterator<Item = ErrorCount> {
-        let counted = self.errors.iter().filter(|(_, marks)| marks.value() > 0);
-        counted.map(|(name, marks)| ErrorCount {
+        error_counts(&self.errors)
+    }
+
+    /// Counters of what was lost, late or out of order and was repeated, that are not 0, by name.
+    pub fn retransmits(&self) -> impl Iterator<Item = ErrorCount> {
+        error_counts(&self.retransmits)
+    }
+
+    /// Counters of requests that failed for good, that are not 0, by name.
+    pub fn failures(&self) -> impl Iterator<Item = ErrorCount> {
+        error_counts(&self.failures)
+    }
+
+    /// Counters of pause frames and of congestion control that are not 0, by name.
+    pub fn congestion(&self) -> impl Iterator<Item = FlowCount> {
+        let counted = self.congestion.iter().filter(|(_, marks)| marks.value() > 0);
+        counted.map(|(name, marks)| FlowCount {
             name: name.clone(),
             value: marks.value(),
-            risen: marks.risen(),
+            per_s: marks.per_s(),
         })
+    }
+
+    /// Bytes that it sent and received over the [`TROUBLE_WINDOW`], as far as they are counted.
+    #[must_use]
+    pub fn carried_lately(&self) -> u64 {
+        self.carried.risen()
+    }
+}
+
+fn error_counts(counters: &BTreeMap<Name, Marks>) -> impl Iterator<Item = ErrorCount> {
+    let counted = counters.iter().filter(|(_, marks)| marks.value() > 0);
+    counted.map(|(name, marks)| ErrorCount { name: name.clone(), value: marks.value(), risen: marks.risen() })
+}
+
+/// A reading of counters. `same_agent`: a counter that it did not have before was 0.
+struct Counted {
+    at: Timestamp,
+    same_agent: bool,
+}
+
+impl Counted {
+    fn merge(
+        &self,
+        known: &mut BTreeMap<Name, Marks>,
+        told: &[batch::NicCounter],
+        reach: Reach,
+        word: &mut Word<'_>,
+    ) {
+        for counter in told.iter().take(MAX_NIC_ERRORS) {
+            if let Some(marks) = known.get_mut(&*counter.name) {
+                marks.push(self.at, counter.value, reach);
+            } else if counter.value > 0 && known.len() < MAX_NIC_ERRORS {
+                let mut marks = Marks::first(self.at, if self.same_agent { 0 } else { counter.value });
+                marks.push(self.at, counter.value, reach);
+                known.insert(word.names.intern(&counter.name), marks);
+            }
+        }
+        word.losses.add_many("nic_error_limit", told.len().saturating_sub(MAX_NIC_ERRORS));
     }
 }
 
@@ -302,6 +432,8 @@ fn count(marks: &mut Option<Marks>, told: Option<u64>, at: Timestamp, reach: Rea
 const MISSING: &str = "missing";
 
 /// Bytes: over the last seconds.
-const RATE: Reach = Reach { back: RATE_WINDOW, step: Duration::from_secs(1) };
+pub(crate) const RATE: Reach = Reach { back: RATE_WINDOW, step: Duration::from_secs(1) };
 /// Trouble: rare, so looked at over longer.
 const TROUBLE: Reach = Reach { back: TROUBLE_WINDOW, step: Duration::from_secs(30) };
+/// Pause frames: of the last half minute.
+const PAUSE: Reach = Reach { back: PAUSE_WINDOW, step: Duration::from_secs(5) };

@@ -5,7 +5,7 @@ mod calls;
 use ringscope_access::Tenant;
 use ringscope_api::unseen::is_odd;
 use ringscope_model::limits::MAX_NAME_BYTES;
-use ringscope_wire::batch::{Batch, BatchError, HostHardware, SummationMember};
+use ringscope_wire::batch::{Batch, BatchError, Connection, HostHardware, SummationMember};
 
 /// Shortens and cleans texts that are only shown. What batches are told apart by must be right as it is.
 ///
@@ -28,6 +28,7 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
         }
         process.log_lacks.iter_mut().for_each(line);
         process.summations.iter_mut().for_each(summation);
+        process.connections.iter_mut().for_each(connection);
         for communicator in &mut process.communicators {
             line(&mut communicator.name);
             line(&mut communicator.gpu);
@@ -62,6 +63,15 @@ fn summation(told: &mut SummationMember) {
     told.waits.iter_mut().for_each(|wait| line(&mut wait.tensor));
 }
 
+fn connection(told: &mut Connection) {
+    line(&mut told.error);
+    line(&mut told.file);
+    for end in [&mut told.local, &mut told.remote].into_iter().flatten() {
+        line(&mut end.device);
+        line(&mut end.host);
+    }
+}
+
 fn hardware(told: &mut HostHardware) {
     line(&mut told.host);
     for nic in &mut told.nics {
@@ -76,7 +86,9 @@ fn hardware(told: &mut HostHardware) {
             &mut nic.state_file,
         ];
         texts.into_iter().chain(&mut nic.pci_path).for_each(line);
-        nic.errors.iter_mut().for_each(|error| line(&mut error.name));
+        let counters = [&mut nic.errors, &mut nic.retransmits, &mut nic.failures, &mut nic.congestion];
+        counters.into_iter().flatten().for_each(|counter| line(&mut counter.name));
+        nic.gids.iter_mut().for_each(|gid| line(&mut gid.interface));
     }
     for gpu in &mut told.gpus {
         let texts = [&mut gpu.name, &mut gpu.uuid, &mut gpu.pci];
@@ -123,8 +135,8 @@ const TEXT_BYTES_MAX: usize = 512;
 #[cfg(test)]
 mod tests {
     use ringscope_wire::batch::{
-        Communicator, Evidence, Gpu, Identity, Nic, NicCounter, Process, RingPosition, SummationContributor,
-        SummationService, SummationStage, SummationWait,
+        Communicator, ConnectionEnd, Evidence, Gid, Gpu, Identity, Nic, NicCounter, Process, RingPosition,
+        SummationContributor, SummationService, SummationStage, SummationWait,
     };
 
     use super::*;
@@ -190,7 +202,18 @@ mod tests {
     fn what_is_said_of_hardware_becomes_storable() {
         let odd = || format!("a\0{}", "b".repeat(1000));
         let errors = vec![NicCounter { name: odd(), value: 1 }];
-        let nic = Nic { name: odd(), state_file: odd(), pci_path: vec![odd()], errors, ..Nic::default() };
+        let gids = vec![Gid { interface: odd(), ..Gid::default() }];
+        let nic = Nic {
+            name: odd(),
+            state_file: odd(),
+            pci_path: vec![odd()],
+            retransmits: errors.clone(),
+            failures: errors.clone(),
+            congestion: errors.clone(),
+            errors,
+            gids,
+            ..Nic::default()
+        };
         let gpu = Gpu { uuid: odd(), pci_path: vec![odd()], ..Gpu::default() };
         let told = HostHardware { host: odd(), nics: vec![nic], gpus: vec![gpu], ..HostHardware::default() };
         let mut batch = Batch { agent_id: "a".into(), hardware: vec![told], ..Batch::default() };
@@ -198,7 +221,9 @@ mod tests {
         let told = &batch.hardware[0];
         let (nic, gpu) = (&told.nics[0], &told.gpus[0]);
         let texts = [&told.host, &nic.name, &nic.state_file, &nic.pci_path[0], &nic.errors[0].name];
-        for text in texts.into_iter().chain([&gpu.uuid, &gpu.pci_path[0]]) {
+        let counters = [&nic.retransmits, &nic.failures, &nic.congestion].map(|counted| &counted[0].name);
+        let others = [&gpu.uuid, &gpu.pci_path[0], &nic.gids[0].interface];
+        for text in texts.into_iter().chain(counters).chain(others) {
             assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
         }
     }
@@ -220,6 +245,27 @@ mod tests {
         let told = &batch.processes[0].summations[0];
         let texts = [&told.failure, &told.services[0].host, &told.contributors[0].host];
         for text in texts.into_iter().chain([&told.stages[0].stage, &told.waits[0].tensor]) {
+            assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_connections_becomes_storable() {
+        let odd = || format!("a\0{}", "b".repeat(1000));
+        let end = Some(ConnectionEnd { device: odd(), host: odd(), ..ConnectionEnd::default() });
+        let told = Connection {
+            error: odd(),
+            file: odd(),
+            local: end.clone(),
+            remote: end,
+            ..Connection::default()
+        };
+        let mut batch = batch("k", "j");
+        batch.processes[0].connections = vec![told];
+        clean(&mut batch).unwrap();
+        let told = &batch.processes[0].connections[0];
+        let (local, remote) = (told.local.as_ref().unwrap(), told.remote.as_ref().unwrap());
+        for text in [&told.error, &told.file, &local.device, &remote.device, &remote.host] {
             assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
         }
     }
