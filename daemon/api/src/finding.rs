@@ -228,11 +228,23 @@ pub enum FindingKind {
     Slowdown,
     /// A job spends much of its time in collectives of few bytes, of which one larger one would take far less. Subject: job.
     TooSmall,
+    /// A port of an RDMA device sends much again, or much of what is sent to it is lost. Subject: host and NIC.
+    RdmaRetransmits,
+    /// Requests of a port of an RDMA device fail for good. Subject: host and NIC.
+    RdmaErrors,
+    /// RDMA connections failed, or queue pairs stand in an error state, while their processes live. Subject: host and NIC.
+    QueuePairError,
+    /// The two ends of RDMA connections, or the hosts of a job on one rail, have GIDs of different kinds. Subject: host and NIC.
+    GidMismatch,
+    /// The two ends of RDMA connections can packets of different sizes. Subject: host and NIC.
+    MtuMismatch,
+    /// Pause frames stop a port. Subject: host and NIC that send them, where that is known, else those that are stopped.
+    PfcStorm,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 45] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -272,7 +284,27 @@ impl FindingKind {
         Self::OtherWork,
         Self::Slowdown,
         Self::TooSmall,
+        Self::RdmaRetransmits,
+        Self::RdmaErrors,
+        Self::QueuePairError,
+        Self::GidMismatch,
+        Self::MtuMismatch,
+        Self::PfcStorm,
     ];
+
+    /// Whether it is about RDMA: a port, its connections and their queue pairs.
+    #[must_use]
+    pub const fn is_about_rdma(self) -> bool {
+        matches!(
+            self,
+            Self::RdmaRetransmits
+                | Self::RdmaErrors
+                | Self::QueuePairError
+                | Self::GidMismatch
+                | Self::MtuMismatch
+                | Self::PfcStorm
+        )
+    }
 
     /// Whether it is about how fast a job goes.
     #[must_use]
@@ -335,6 +367,12 @@ impl FindingKind {
             Self::SlowHost => "slow_host",
             Self::UnevenWork => "uneven_work",
             Self::OtherWork => "other_work",
+            Self::RdmaRetransmits => "rdma_retransmits",
+            Self::RdmaErrors => "rdma_errors",
+            Self::QueuePairError => "queue_pair_error",
+            Self::GidMismatch => "gid_mismatch",
+            Self::MtuMismatch => "mtu_mismatch",
+            Self::PfcStorm => "pfc_storm",
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use ringscope_api::FindingKind;
 
+use super::rdma::PAUSES_SENT;
+
 /// What to do. Empty: nothing is known to help.
 pub(super) fn advice(kind: FindingKind, host: &str, cause: &str, nic: Option<&str>) -> String {
     use FindingKind as Kind;
@@ -14,6 +16,7 @@ pub(super) fn advice(kind: FindingKind, host: &str, cause: &str, nic: Option<&st
              `nvidia-smi topo -m` there with a healthy host. Once mended, the job uses it when it next forms its \
              communicators."
         ),
+        (kind, Some(nic)) if kind.is_about_rdma() => about_rdma(kind, cause, host, nic),
         (Kind::GpuMissing, _) => format!(
             "Look at the GPUs of {host}: `nvidia-smi -L` and `dmesg -T | grep -i xid` there; one that fell off the bus \
              comes back with a reset or a restart of the host."
@@ -33,6 +36,43 @@ pub(super) fn advice(kind: FindingKind, host: &str, cause: &str, nic: Option<&st
         (Kind::RailMismatch, _) => format!(
             "Traffic of {host} crosses the spine: compare the order of its NICs (`NCCL_IB_HCA`, PCI slots) with the other \
              hosts', and `NCCL_CROSS_NIC`."
+        ),
+        _ => String::new(),
+    }
+}
+
+fn about_rdma(kind: FindingKind, cause: &str, host: &str, nic: &str) -> String {
+    use FindingKind as Kind;
+    match kind {
+        Kind::RdmaRetransmits => format!(
+            "Packets are lost on the way: look at {nic} of {host}, its cable and the queues and drops of its switch port \
+             (`rdma statistic show link {nic}/1`, `ethtool -S` of its interface), and whether PFC or ECN holds for the \
+             traffic class of the job on every switch between."
+        ),
+        Kind::RdmaErrors | Kind::QueuePairError => format!(
+            "Nothing goes over a failed connection any more: the job has to be started again, or to form its communicators \
+             anew. Before that look at the other end and the way to it: `ibv_devinfo -d {nic}` and `rdma resource show qp` on \
+             both hosts, `ping` between the two addresses. Retries that are exceeded mean that the other end did not answer; \
+             an access error, that a program wrote where it may not."
+        ),
+        Kind::GidMismatch => format!(
+            "Give all hosts one kind of GID: `NCCL_IB_GID_INDEX` counts otherwise on each of them, \
+             `NCCL_IB_ROCE_VERSION_NUM=2` chooses by kind. `grep . /sys/class/infiniband/{nic}/ports/1/gid_attrs/types/*` on \
+             {host} shows which there are."
+        ),
+        Kind::MtuMismatch => format!(
+            "Set the MTU of the interface behind {nic} of {host} as on the other hosts (`ip link show`, 4200 or more for packets \
+             of 4096 bytes), and that of the switch ports at least as high; connections that are made after that use it."
+        ),
+        Kind::PfcStorm if cause != PAUSES_SENT => format!(
+            "Look for who sends the pause frames: the switch port of {nic} of {host} and those that it forwards to; follow \
+             the counters of pause frames from port to port to the one that sends them and receives none. Switch the PFC \
+             watchdog of the switches on."
+        ),
+        Kind::PfcStorm => format!(
+            "Take {host} out, or set its port {nic} down: who sends pause frames all the time takes nothing and stops all who \
+             send to it. Look for a process that hangs in the NIC's driver (`dmesg -T`), a NIC that wants a reset, and switch \
+             the PFC watchdog of the switches on."
         ),
         _ => String::new(),
     }

@@ -14,9 +14,11 @@ mod tests;
 mod words;
 
 pub(super) use ails::Ail;
+pub(super) use errors::{LOSSES_RISEN, Usual};
 pub(super) use kinds::Build;
 pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
+pub(super) use words::{beside, error_line};
 
 use std::collections::BTreeMap;
 
@@ -24,9 +26,9 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{Evidence, FindingKind, Severity};
 use ringscope_model::{Hardware, Model, Name};
 
-use self::errors::Usual;
 use self::fleet::Fleet;
 use super::judgement::{Blame, Judgement};
+use super::rdma;
 
 /// The cause of a finding about a NIC that is down, and of one that this explains.
 pub const NIC_DOWN: &str = "nic_down";
@@ -45,6 +47,11 @@ const GPU_MISSING: &str = "gpu_missing";
 /// Every cause of a finding about hardware.
 const CAUSES: [&str; 7] =
     [NIC_DOWN, NIC_MISSING, NIC_SLOW, NIC_FLAPPING, NIC_ERRORS, FEWER_THAN_BEFORE, FEWER_THAN_PEERS];
+
+/// One that the store kept, of hardware or of what goes over it.
+fn known_cause(cause: &str) -> Option<&'static str> {
+    CAUSES.into_iter().chain(rdma::CAUSES).find(|known| *known == cause)
+}
 /// Those that take channels from a communicator.
 const COSTS_CHANNELS: [&str; 5] = [NIC_DOWN, NIC_MISSING, NIC_SLOW, FEWER_THAN_BEFORE, FEWER_THAN_PEERS];
 
@@ -73,8 +80,13 @@ pub(super) struct Trouble {
     pub(super) cause: &'static str,
     /// Whether it takes channels from a communicator.
     pub(super) costs_channels: bool,
+    /// Whether it is that bad by itself.
+    pub(super) severity: Option<Severity>,
     pub(super) message: String,
     pub(super) evidence: Vec<Evidence>,
+    /// Other hosts that are to blame, and processes.
+    pub(super) culprits: Vec<String>,
+    pub(super) blame: Blame,
 }
 
 /// Every host of which the hardware is known, judged. Of one that has not been heard of for long nobody knows how it is.
@@ -89,7 +101,10 @@ pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTree
         (Name::clone(host), health)
     };
     let heard = |(_, hardware): &(&Name, &Hardware)| now.since(hardware.heard()) < super::HOST_GONE_AFTER;
-    let mut judged = model.hardware().filter(heard).map(health).collect();
+    let mut judged: BTreeMap<Name, Health> = model.hardware().filter(heard).map(health).collect();
+    for (host, trouble) in rdma::judge(model, &usual, now) {
+        judged.entry(host).or_default().troubles.push(trouble);
+    }
     recall.add(model, &mut judged, now);
     judged
 }
@@ -98,18 +113,18 @@ impl Trouble {
     /// The finding. `lacks_channels`: the host found fewer channels than others in a communicator in use.
     pub(super) fn judgement(self, host: &Name, lacks_channels: bool) -> Judgement {
         Judgement {
-            blame: Blame::default(),
+            blame: self.blame,
             kind: self.kind,
-            severity: match self.costs_channels && lacks_channels {
+            severity: self.severity.unwrap_or(match self.costs_channels && lacks_channels {
                 true => Severity::Critical,
                 false => Severity::Warning,
-            },
+            }),
             host: host.clone(),
             rank: None,
             channel: None,
             nic: self.nic,
             cause: self.cause,
-            culprits: Vec::new(),
+            culprits: self.culprits,
             message: self.message,
             evidence: self.evidence,
         }

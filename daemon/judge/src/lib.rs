@@ -33,6 +33,7 @@ mod past;
 pub mod predict;
 mod rank_channels;
 mod ranks;
+mod rdma;
 mod scope;
 mod seen;
 pub mod standing;

@@ -26,9 +26,7 @@ impl Scope {
     /// `None`: an id of another format. Such a finding cannot be judged again, so it could never be resolved.
     pub(super) fn of(finding: &Finding) -> Option<Self> {
         match finding.finding {
-            FindingKind::NicDegraded | FindingKind::GpuMissing => {
-                Some(Self::Hardware(finding.host.as_str().into()))
-            }
+            kind if is_of_host(kind) => Some(Self::Hardware(finding.host.as_str().into())),
             kind if is_of_job(kind) => Some(Self::Job(finding.job.as_str().into())),
             kind if kind.is_about_pace() => Some(Self::Pace(finding.job.as_str().into())),
             _ => match &finding.group {
@@ -59,6 +57,11 @@ impl Scope {
     pub(super) fn is_of_waits(&self) -> bool {
         matches!(self, Self::Job(_) | Self::Pace(_))
     }
+}
+
+/// Whether a host is judged for this, whatever runs there.
+pub(super) const fn is_of_host(kind: FindingKind) -> bool {
+    matches!(kind, FindingKind::NicDegraded | FindingKind::GpuMissing) || kind.is_about_rdma()
 }
 
 /// Whether a job is judged as a whole for this.
@@ -109,7 +112,9 @@ fn id(hash: Digest, scope: &Scope, judgement: &Judgement) -> String {
     let hash = match judgement.kind {
         FindingKind::TransportFallback => hash.text(judgement.cause),
         // And have trouble with several NICs.
-        FindingKind::NicDegraded => hash.text(judgement.nic.as_deref().unwrap_or_default()),
+        kind if kind == FindingKind::NicDegraded || kind.is_about_rdma() => {
+            hash.text(judgement.nic.as_deref().unwrap_or_default())
+        }
         _ => hash,
     };
     let hash = match scope.group() {

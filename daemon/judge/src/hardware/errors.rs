@@ -9,14 +9,15 @@ use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
 /// that are as good as the standard asks.
 const LINK_ERRORS: u64 = 10;
 /// The same for what is lost or late: one in six seconds. Each holds up a transfer for a while.
-const LOSSES_RISEN: u64 = 100;
+pub(in super::super) const LOSSES_RISEN: u64 = 100;
 /// How many times as many as its like a port counts that is worse than they are.
 const WORSE: u64 = 10;
 /// Bytes a second below which a port is idle: it says nothing of what busy ones count.
 const IDLE_BYTES_PER_S: f64 = 1e6;
 
 /// What comes of congestion, reordering and slow receivers as well as of a bad link (NVIDIA, "Understanding mlx5 ethtool
-/// counters" and the drivers' own lists): trouble only where the like ports do not count it.
+/// counters" and the drivers' own lists): trouble only where the like ports do not count it. Of those that say that something
+/// was sent again only agents of older releases tell as errors: see `rdma`.
 const LOSSES: [&str; 12] = [
     "packet_seq_err",
     "implied_nak_seq_err",
@@ -40,7 +41,7 @@ const BENIGN: [&str; 4] =
 type Kind<'a> = (bool, &'a Name, &'a Name);
 
 /// How far each counter rose on ports that are alike.
-pub(super) struct Usual<'a>(HashMap<Kind<'a>, Rises>);
+pub(in super::super) struct Usual<'a>(HashMap<Kind<'a>, Rises>);
 
 #[derive(Default)]
 struct Rises {
@@ -68,7 +69,7 @@ impl<'a> Usual<'a> {
             }
             let rises = usual.entry(kind(port, nic)).or_default();
             rises.n += 1;
-            for error in nic.errors().filter(|error| error.risen > 0) {
+            for error in nic.errors().chain(nic.retransmits()).filter(|error| error.risen > 0) {
                 rises.by_counter.entry(error.name).or_default().push(error.risen);
             }
         }
@@ -93,6 +94,17 @@ impl<'a> Usual<'a> {
                 (is_bad && is_worse).then_some(Bad { error, usual })
             })
             .collect()
+    }
+
+    /// How far a counter rose on most ports that are alike, and whether it rose much further on this one. Absent: there are none.
+    pub(in super::super) fn compare(
+        &self,
+        port: &Port,
+        nic: &Nic,
+        counted: &ErrorCount,
+    ) -> (Option<u64>, bool) {
+        let usual = self.rise(port, nic, &counted.name);
+        (usual, usual.is_some_and(|usual| counted.risen > usual.saturating_mul(WORSE)))
     }
 
     /// What at least half of the like ports have at most. Of two, what the better one has.

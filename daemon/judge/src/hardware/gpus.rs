@@ -9,6 +9,7 @@ use super::suspects::Suspect;
 use super::{
     COSTS_CHANNELS, FEWER_THAN_BEFORE, FEWER_THAN_PEERS, GPU_MISSING, Health, MIN_JOB_HOSTS, Trouble, words,
 };
+use crate::judgement::Blame;
 
 /// GPUs that more than half of a job's hosts show, by job; only of jobs with enough hosts.
 pub(super) type ByJob<'a> = BTreeMap<&'a Name, usize>;
@@ -58,7 +59,10 @@ pub(super) fn judge(model: &Model, usual: &ByJob<'_>, host: &Name, hardware: &Ha
         nic: None,
         cause,
         costs_channels: COSTS_CHANNELS.contains(&cause),
+        severity: None,
         message,
         evidence: Vec::new(),
+        culprits: Vec::new(),
+        blame: Blame::default(),
     });
 }

@@ -11,6 +11,7 @@ use super::words::{self, Why};
 use super::{
     COSTS_CHANNELS, FLAPS, Health, NIC_DOWN, NIC_ERRORS, NIC_FLAPPING, NIC_MISSING, NIC_SLOW, Trouble,
 };
+use crate::judgement::Blame;
 
 /// What one port should be.
 struct Due {
@@ -139,6 +140,9 @@ fn trouble(
         message: format!("{label} of {host} {}", what.join("; it also ")),
         evidence,
         nic: Some(label),
+        severity: None,
+        culprits: Vec::new(),
+        blame: Blame::default(),
     };
     Some((trouble, ail))
 }

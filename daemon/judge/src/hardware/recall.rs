@@ -10,7 +10,9 @@ use ringscope_model::limits::HARDWARE_KEPT;
 use ringscope_model::{Hardware, Model, Name};
 
 use super::suspects::Suspect;
-use super::{CAUSES, COSTS_CHANNELS, Health, NIC_DOWN, NIC_MISSING, Trouble, words};
+use super::{COSTS_CHANNELS, Health, NIC_DOWN, NIC_MISSING, Trouble, known_cause, words};
+use crate::judgement::Blame;
+use crate::scope::is_of_host;
 
 /// See the module.
 #[derive(Default)]
@@ -23,7 +25,7 @@ pub(in super::super) struct Recall {
 impl Recall {
     /// Takes a finding that the store kept.
     pub(in super::super) fn keep(&mut self, finding: &Finding) {
-        let is_of_hardware = matches!(finding.finding, FindingKind::NicDegraded | FindingKind::GpuMissing);
+        let is_of_hardware = is_of_host(finding.finding);
         if is_of_hardware && finding.state == FindingState::Firing {
             self.findings.entry(finding.host.as_str().into()).or_default().push(finding.clone());
         }
@@ -52,7 +54,7 @@ impl Health {
     fn recall(&mut self, finding: &Finding) {
         let nic: Option<Name> = finding.nic.as_deref().map(Name::from);
         let is_same = |known: &Trouble| known.kind == finding.finding && known.nic == nic;
-        let Some(cause) = CAUSES.into_iter().find(|cause| *cause == finding.cause) else { return };
+        let Some(cause) = known_cause(&finding.cause) else { return };
         if self.troubles.iter().any(is_same) {
             return;
         }
@@ -65,8 +67,15 @@ impl Health {
             nic,
             cause,
             costs_channels: COSTS_CHANNELS.contains(&cause),
+            severity: finding.finding.is_about_rdma().then_some(finding.severity),
             message: finding.message.clone(),
             evidence: finding.evidence.clone(),
+            culprits: finding.culprits.clone(),
+            blame: Blame {
+                accused: finding.accused.clone(),
+                details: finding.details.clone(),
+                ..Blame::default()
+            },
         });
     }
 }

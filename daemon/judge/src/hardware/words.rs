@@ -130,7 +130,7 @@ pub(super) fn downs_line(port: &Port, nic: &Nic) -> Option<Evidence> {
 }
 
 /// A counter of errors, and by how much it rose.
-pub(super) fn error_line(port: &Port, nic: &Nic, error: &ErrorCount) -> Evidence {
+pub(in super::super) fn error_line(port: &Port, nic: &Nic, error: &ErrorCount) -> Evidence {
     let folder = match port.is_interface {
         true => "statistics",
         false if STANDARD.contains(&&*error.name) => "counters",
@@ -141,7 +141,7 @@ pub(super) fn error_line(port: &Port, nic: &Nic, error: &ErrorCount) -> Evidence
 }
 
 /// A file in the folder of the one that says the state.
-fn beside(nic: &Nic, file: &str) -> String {
+pub(in super::super) fn beside(nic: &Nic, file: &str) -> String {
     let folder = nic.state_file.rsplit_once('/').map_or("", |(folder, _)| folder);
     format!("{folder}/{file}")
 }

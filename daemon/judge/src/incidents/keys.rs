@@ -55,9 +55,12 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
         Kind::SlowLink | Kind::SlowNic | Kind::Congestion => keys.push(Key::SlowIn(job)),
+        // What a process with a failed connection does not get done.
+        Kind::QueuePairError => keys.extend(processes(finding)),
         _ => {}
     }
-    if matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded | Kind::SlowNic) {
+    let is_of_nic = matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded | Kind::SlowNic);
+    if is_of_nic || finding.finding.is_about_rdma() {
         keys.extend(finding.nic.as_deref().map(|nic| Key::Nic(host, nic)));
     }
     if accuses(finding.finding) {
@@ -108,6 +111,10 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
                 keys.push(Key::Gpus(host));
             }
             keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]);
+        }
+        Kind::QueuePairError | Kind::RdmaErrors => {
+            keys.extend(processes(finding));
+            keys.extend(finding.culprits.iter().map(|culprit| Key::Host(culprit)));
         }
         Kind::Slowdown => keys.push(Key::SlowIn(job)),
         Kind::SlowDevice => keys.extend([Key::KernelTo(job, host), Key::Kernel(host)]),

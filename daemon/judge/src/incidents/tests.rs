@@ -112,6 +112,22 @@ fn the_consequences_of_one_cause_are_one_incident() {
 }
 
 #[test]
+fn a_connection_that_failed_explains_what_its_process_does_not_get_done_and_is_explained_by_its_port() {
+    let check = |findings: &[Finding], expected: &[&[&str]]| {
+        assert_eq!(World::default().fire(findings, 10), expected);
+    };
+    let nic = |finding: Finding| Finding { nic: Some("mlx5_0".into()), ..finding };
+    let failed = Finding { comm: String::new(), ..accuses("pair", Kind::QueuePairError, "", ("a", 3, 1), 4) };
+    let stalled = accuses("stalled", Kind::TransferStalled, "c1", ("a", 3, 1), 5);
+    check(&[stalled.clone(), nic(failed.clone())], &[&["pair", "stalled"]]);
+    let storm = nic(finding("storm", Kind::PfcStorm, "a", 3));
+    check(&[stalled, nic(failed.clone()), storm], &[&["storm", "pair", "stalled"]]);
+    // One of another port has nothing to do with it.
+    let other = Finding { nic: Some("mlx5_1".into()), ..finding("storm", Kind::PfcStorm, "a", 3) };
+    check(&[nic(failed), other], &[&["pair"], &["storm"]]);
+}
+
+#[test]
 fn an_incident_costs_what_its_sentence_says() {
     let costs = |finding: Finding, percent: f64, rank_hours: f64| {
         let cost = Cost { percent, rank_hours, ..Cost::default() };

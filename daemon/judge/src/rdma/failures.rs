@@ -1,0 +1,79 @@
+//! Ports whose requests failed for good. One is enough: a reliable connection is gone with it. Where the process at the other
+//! end has ended, that is why.
+
+use std::collections::BTreeSet;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{FindingKind, Severity};
+use ringscope_model::limits::TROUBLE_WINDOW;
+use ringscope_model::{ErrorCount, Model, Name, Nic, Port, Process, ProcessState};
+
+use super::links::{Link, Links, Place, port, ports};
+use super::queue_pairs::other_end;
+use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, heard, trouble};
+use crate::hardware::{Trouble, error_line};
+
+pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
+    let mut found = Vec::new();
+    for (host, hardware) in heard(model, now) {
+        for (port, nic) in hardware.nics.iter().filter(|(port, _)| !port.is_interface) {
+            let risen: Vec<ErrorCount> = nic.failures().filter(|count| count.risen > 0).collect();
+            if !risen.is_empty() {
+                found.push((host.clone(), one(model, links, (host, port, nic), &risen, now)));
+            }
+        }
+    }
+    found
+}
+
+fn one(
+    model: &Model,
+    links: &Links<'_>,
+    (host, port_of, nic): (&Name, &Port, &Nic),
+    risen: &[ErrorCount],
+    now: Timestamp,
+) -> Trouble {
+    let place: Place = (host.clone(), port_of.label());
+    let failed: Vec<&Link<'_>> = links.at(&place).filter(|link| !link.one.error.is_empty()).collect();
+    let peers: BTreeSet<&Place> = failed.iter().map(|link| &link.peer).collect();
+    let counters: Vec<String> =
+        risen.iter().take(NAMED).map(|count| format!("{} rose by {}", count.name, count.risen)).collect();
+    let counters = counters.join(", ");
+    let has_ended = |link: &&Link<'_>| other_end(model, link).is_some_and(|process| !process.is_living());
+    let (cause, severity, why) = if !failed.is_empty() && failed.iter().all(has_ended) {
+        let why = format!("; the processes at {}, where they went, have ended", ports(peers.iter().copied()));
+        (PEER_ENDED, Severity::Info, why)
+    } else if !peers.is_empty() {
+        let why = format!("; the connections that failed led to {}", ports(peers.iter().copied()));
+        (FAILED, Severity::Warning, why)
+    } else if let Some(dead) = death_in_a_job_of(model, host, now) {
+        (
+            AFTER_A_DEATH,
+            Severity::Info,
+            format!("; {dead}, and who sends to a process that is gone counts that"),
+        )
+    } else {
+        (FAILED, Severity::Warning, String::new())
+    };
+    let message = format!("requests of {} failed for good: {counters} in ten minutes{why}", port(&place));
+    let evidence = risen.iter().map(|count| error_line(port_of, nic, count)).collect();
+    let mut found = trouble((FindingKind::RdmaErrors, cause, severity), place.1, message, evidence);
+    found.culprits = peers.into_iter().map(|(host, _)| host.to_string()).collect();
+    found
+}
+
+/// A process that was killed lately in a job that this host has processes of.
+fn death_in_a_job_of(model: &Model, host: &Name, now: Timestamp) -> Option<String> {
+    let (_, processes) = model.host(host)?;
+    let jobs: BTreeSet<&Name> =
+        processes.filter_map(|process| process.identity()).map(|identity| &identity.job).collect();
+    let is_dead = |process: &&Process| {
+        process.state() == ProcessState::Killed
+            && process.ended().is_some_and(|ended| now.since(ended) < TROUBLE_WINDOW)
+    };
+    let dead = jobs.into_iter().filter_map(|name| model.job(name)).find_map(|(name, job)| {
+        let dead = job.processes(model).find(is_dead)?.identity()?;
+        Some((name, dead))
+    });
+    dead.map(|(name, dead)| format!("process {} of {} in job {name} was killed", dead.pid, dead.host))
+}

@@ -1,0 +1,208 @@
+//! Connections that failed, and queue pairs that stand in an error state, while their processes live. Those of a process that
+//! has ended were flushed by its end, and one that the process has replaced is no trouble any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
+use ringscope_model::{ConnectionState, Model, Name, Process};
+
+use super::links::{Link, Links, Place, common, port};
+use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
+use crate::hardware::{Trouble, beside};
+
+/// A queue pair stands in an error state for a moment while its program takes it down.
+const STANDS: Duration = Duration::from_secs(10);
+/// Processes that one finding accuses.
+const ACCUSED: usize = 8;
+
+pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
+    let mut broken: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
+    for link in links.all.iter().filter(|link| is_broken(link, now) && !is_replaced(link)) {
+        broken.entry(link.place()).or_default().push(link);
+    }
+    let targets: Vec<BTreeSet<Place>> =
+        broken.values().map(|links| links.iter().map(|link| link.peer.clone()).collect()).collect();
+    let n_hosts = broken.keys().map(|(host, _)| host).collect::<BTreeSet<_>>().len();
+    let mut found = match common(&targets).filter(|target| n_hosts > 1 && !broken.contains_key(target)) {
+        Some(target) => vec![to_one(model, &target, &broken)],
+        None => broken.iter().map(|(place, links)| at_one(model, place, links)).collect(),
+    };
+    found.extend(unexplained(model, links, &broken, now));
+    found
+}
+
+/// Whether nothing goes over the connection any more.
+fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
+    let stands_in_error = || link.one.broken_since.is_some_and(|since| now.since(since) >= STANDS);
+    match link.one.state {
+        ConnectionState::Failed => true,
+        ConnectionState::Connecting | ConnectionState::Open => stands_in_error(),
+        _ => false,
+    }
+}
+
+/// Whether the process has made another connection to the same host since.
+fn is_replaced(link: &Link<'_>) -> bool {
+    let mut others = link.process.connections();
+    others.any(|other| {
+        other.is_in_use()
+            && other.broken_since.is_none()
+            && other.remote.host == link.one.remote.host
+            && (other.is_send, other.since > link.one.since) == (link.one.is_send, true)
+    })
+}
+
+/// The process at the other end, as far as it is known.
+pub(super) fn other_end<'m>(model: &'m Model, link: &Link<'_>) -> Option<&'m Process> {
+    let (_, mut processes) = model.host(&link.peer.0)?;
+    let pid = link.one.remote.pid;
+    processes.find(|process| process.identity().is_some_and(|identity| identity.pid == pid && pid != 0))
+}
+
+/// "rank 3 of host-0: queue pair 17 of rxe0 to queue pair 18 of rxe0 of host-1 (rank 1) failed: transport retry counter exceeded".
+fn words(link: &Link<'_>) -> String {
+    let pair = link.one.queue_pairs.first();
+    let (own, other) = match pair {
+        Some(pair) => {
+            (format!("queue pair {} of ", pair.number), format!("queue pair {} of ", pair.remote_number))
+        }
+        None => (String::new(), String::new()),
+    };
+    let error = match &*link.one.error {
+        "" => "stands in an error state".to_owned(),
+        error => format!("failed: {error}"),
+    };
+    let (nic, port) = (&link.one.local.device, link.one.local.port);
+    format!("{}: {own}{nic} port {port} to {other}{} {error}", link.whose(), link.to())
+}
+
+fn evidence(link: &Link<'_>) -> Evidence {
+    let text = match &*link.one.error {
+        "" => "a queue pair in state ERR".to_owned(),
+        error => error.to_owned(),
+    };
+    Evidence { file: link.one.file.to_string(), line: 0, text }
+}
+
+/// Connections of one port.
+fn at_one(model: &Model, place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
+    let ended = |link: &&&Link<'_>| other_end(model, link).is_some_and(|process| !process.is_living());
+    let has_ended = links.iter().all(|link| ended(&link));
+    // What has a reason of its own is told before what comes of another one's end.
+    let first = links.iter().find(|link| !ended(link)).or(links.first());
+    let said = first.map(|link| words(link)).unwrap_or_default();
+    let more = links.len().saturating_sub(1);
+    let more = if more > 0 { format!("; and {more} more of this port") } else { String::new() };
+    let (cause, severity, why) = match has_ended {
+        true => (PEER_ENDED, Severity::Info, "; the process at its other end has ended"),
+        false => (CONNECTION_FAILED, Severity::Critical, ""),
+    };
+    let message = format!("{said}{more}{why}");
+    let proof = links.iter().map(|link| evidence(link)).collect();
+    let mut found = trouble((FindingKind::QueuePairError, cause, severity), place.1.clone(), message, proof);
+    let accused = match has_ended {
+        true => links.iter().map(|link| remote(link, "has ended")).collect(),
+        false => links.iter().map(|link| local(link)).collect(),
+    };
+    found.blame.accused = each_once(accused);
+    let peers: BTreeSet<&Name> = links.iter().map(|link| &link.peer.0).collect();
+    found.culprits = peers.into_iter().filter(|host| **host != place.0).map(ToString::to_string).collect();
+    (place.0.clone(), found)
+}
+
+/// Connections of several hosts that all lead to one port.
+fn to_one(model: &Model, target: &Place, broken: &BTreeMap<Place, Vec<&Link<'_>>>) -> (Name, Trouble) {
+    let all: Vec<&Link<'_>> =
+        broken.values().flatten().filter(|link| link.peer == *target).copied().collect();
+    let has_ended = all.iter().all(|link| other_end(model, link).is_some_and(|process| !process.is_living()));
+    let hosts: BTreeSet<&Name> = broken.keys().map(|(host, _)| host).collect();
+    let first = all.first().map(|link| words(link)).unwrap_or_default();
+    let message = format!(
+        "{}: all connections that failed lead to it, {} of {} hosts; {first}{}",
+        port(target),
+        all.len(),
+        hosts.len(),
+        if has_ended { "; its process has ended" } else { "" }
+    );
+    let (cause, severity) = match has_ended {
+        true => (PEER_ENDED, Severity::Info),
+        false => (CONNECTIONS_TO, Severity::Critical),
+    };
+    let proof = all.iter().map(|link| evidence(link)).collect();
+    let (host, nic) = target.clone();
+    let mut found = trouble((FindingKind::QueuePairError, cause, severity), nic, message, proof);
+    let doing = if has_ended { "has ended" } else { "all connections that failed lead to it" };
+    found.blame.accused = each_once(all.iter().map(|link| remote(link, doing)).collect());
+    (host, found)
+}
+
+/// Queue pairs that the kernel shows in an error state and that are of no connection that anybody told of.
+fn unexplained(
+    model: &Model,
+    links: &Links<'_>,
+    broken: &BTreeMap<Place, Vec<&Link<'_>>>,
+    now: Timestamp,
+) -> Vec<(Name, Trouble)> {
+    let mut found = Vec::new();
+    for (host, hardware) in heard(model, now) {
+        for (port_of, nic) in &hardware.nics {
+            let place: Place = (host.clone(), port_of.label());
+            let told: BTreeSet<u32> =
+                (links.at(&place).flat_map(|link| &link.one.queue_pairs)).map(|pair| pair.number).collect();
+            let stands =
+                |pair: &ringscope_model::FailedQueuePair| hardware.read_at.since(pair.since) >= STANDS;
+            let mut pairs =
+                nic.failed_queue_pairs.iter().filter(|(number, pair)| stands(pair) && !told.contains(number));
+            let Some((number, first)) = pairs.next().filter(|_| !broken.contains_key(&place)) else {
+                continue;
+            };
+            let other = first.remote_number.map(|other| format!(" to {other}")).unwrap_or_default();
+            let more = match pairs.count() {
+                0 => String::new(),
+                more => format!("; and {more} more of this port"),
+            };
+            let message = format!(
+                "process {} of {host}: queue pair {number}{other} of {} port {} stands in an error state{more}",
+                first.pid, port_of.nic, port_of.number
+            );
+            let text = format!("queue pair {number} of process {}: state ERR", first.pid);
+            let proof = vec![Evidence { file: beside(nic, "state"), line: 0, text }];
+            let what = (FindingKind::QueuePairError, IN_ERROR, Severity::Warning);
+            let mut one = trouble(what, place.1, message, proof);
+            let pid = Some(first.pid);
+            let doing = "has a queue pair in an error state".to_owned();
+            one.blame.accused = vec![Culprit { host: host.to_string(), pid, doing, ..Culprit::default() }];
+            found.push((host.clone(), one));
+        }
+    }
+    found
+}
+
+fn local(link: &Link<'_>) -> Culprit {
+    Culprit {
+        host: link.identity.host.to_string(),
+        pid: Some(link.identity.pid),
+        rank: None,
+        global_rank: link.identity.global_rank,
+        doing: format!("its connection to {} failed", link.to()),
+    }
+}
+
+fn remote(link: &Link<'_>, doing: &str) -> Culprit {
+    Culprit {
+        host: link.peer.0.to_string(),
+        pid: Some(link.one.remote.pid).filter(|pid| *pid != 0),
+        rank: None,
+        global_rank: link.one.remote.global_rank,
+        doing: doing.to_owned(),
+    }
+}
+
+fn each_once(mut accused: Vec<Culprit>) -> Vec<Culprit> {
+    accused.sort_by(|one, other| (&one.host, one.pid).cmp(&(&other.host, other.pid)));
+    accused.dedup_by(|one, other| (&one.host, one.pid) == (&other.host, other.pid));
+    accused.truncate(ACCUSED);
+    accused
+}

@@ -1,0 +1,135 @@
+//! Ports that send much again. Counters of the receiving side (`out_of_sequence`) accuse nobody: a fabric with adaptive routing
+//! makes them rise by the thousand.
+
+use std::collections::BTreeSet;
+
+use ringscope_api::clock::Timestamp;
+use ringscope_api::{FindingKind, Severity};
+use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
+
+use super::links::{Links, Place, common, port, ports};
+use super::{LOST, LOST_TOWARDS, NAMED, heard, trouble};
+use crate::hardware::{LOSSES_RISEN, Trouble, Usual, error_line};
+
+/// Counters of the side that sends: what it sent was lost, or not confirmed in time.
+const SENT_AGAIN: [&str; 12] = [
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "roce_adp_retrans_to",
+    "rcvd_seq_err",
+    "completer_retry_err",
+    "retrans_pkts",
+    "retrans_timeout_events",
+    "to_retransmits",
+    "seq_err_naks_rcvd",
+    "missing_resp",
+    "tcpRetransSegs",
+];
+/// Packets are taken to be so small where nobody says their size: then there are more of them, and the share is the smaller.
+const PACKET_BYTES: u64 = 1024;
+/// One packet in so many that is sent again is trouble, also where all ports do so; and in so many it is bad: a sender goes back to
+/// the lost one and sends all that followed again.
+const ONE_IN: u64 = 1000;
+const BAD_ONE_IN: u64 = 100;
+
+/// A port that sends much again.
+struct Loser<'m> {
+    place: Place,
+    port: &'m Port,
+    nic: &'m Nic,
+    /// Its worst counter, and how far that rose on most ports that are alike.
+    worst: ErrorCount,
+    usual: Option<u64>,
+    /// One packet in so many. Absent: nobody counts its bytes.
+    one_in: Option<u64>,
+    /// Where its connections lead.
+    peers: BTreeSet<Place>,
+}
+
+pub(super) fn judge(
+    model: &Model,
+    usual: &Usual<'_>,
+    links: &Links<'_>,
+    now: Timestamp,
+) -> Vec<(Name, Trouble)> {
+    let mut losers = Vec::new();
+    for (host, hardware) in heard(model, now) {
+        let ports = hardware.nics.iter().filter(|(port, _)| !port.is_interface);
+        losers.extend(ports.filter_map(|(port, nic)| Loser::of(host, port, nic, usual, links)));
+    }
+    let sets: Vec<_> = losers.iter().map(|loser| loser.peers.clone()).collect();
+    // Where one of the losers is what all others lead to, the way into it is as good an answer as its own.
+    match common(&sets).filter(|target| losers.iter().all(|loser| loser.place != *target)) {
+        Some(target) => vec![towards(&target, &losers)],
+        None => losers.iter().map(Loser::trouble).collect(),
+    }
+}
+
+impl<'m> Loser<'m> {
+    fn of(host: &Name, port: &'m Port, nic: &'m Nic, usual: &Usual<'_>, links: &Links<'_>) -> Option<Self> {
+        let counted = nic.retransmits().filter(|count| SENT_AGAIN.contains(&&*count.name));
+        let worst = counted.max_by_key(|count| count.risen).filter(|count| count.risen >= LOSSES_RISEN)?;
+        let packets = nic.carried_lately() / PACKET_BYTES;
+        let one_in = (packets > 0).then(|| packets / worst.risen.max(1));
+        let (usual, is_worse) = usual.compare(port, nic, &worst);
+        if !is_worse && one_in.is_none_or(|one_in| one_in > ONE_IN) {
+            return None;
+        }
+        let place = (host.clone(), port.label());
+        let peers = links.peers(&place);
+        Some(Self { place, port, nic, worst, usual, one_in, peers })
+    }
+
+    /// "packet_seq_err rose by 700 (by 5 on most of its like) in ten minutes".
+    fn counter(&self) -> String {
+        let usual = self.usual.map(|usual| format!(" (by {usual} on most of its like)")).unwrap_or_default();
+        format!("{} rose by {}{usual} in ten minutes", self.worst.name, self.worst.risen)
+    }
+
+    fn severity(&self) -> Severity {
+        let is_bad = self.one_in.is_some_and(|one_in| one_in <= BAD_ONE_IN);
+        if is_bad { Severity::Critical } else { Severity::Warning }
+    }
+
+    fn trouble(&self) -> (Name, Trouble) {
+        let share = self.one_in.filter(|one_in| *one_in <= ONE_IN);
+        let share =
+            share.map(|one_in| format!(", about one packet in {}", one_in.max(1))).unwrap_or_default();
+        let peers = match self.peers.len() {
+            0 => String::new(),
+            1..=NAMED => format!("; its connections lead to {}", ports(&self.peers)),
+            n => format!(
+                "; its connections lead to {n} ports, {} among them",
+                ports(self.peers.iter().take(1))
+            ),
+        };
+        let message =
+            format!("{} sends again what was lost: {}{share}{peers}", port(&self.place), self.counter());
+        let (host, nic) = self.place.clone();
+        let evidence = vec![error_line(self.port, self.nic, &self.worst)];
+        (host, trouble((FindingKind::RdmaRetransmits, LOST, self.severity()), nic, message, evidence))
+    }
+}
+
+/// All that is sent again goes to one port.
+fn towards(target: &Place, losers: &[Loser<'_>]) -> (Name, Trouble) {
+    let named: Vec<String> = losers
+        .iter()
+        .take(NAMED)
+        .map(|loser| format!("{} ({} rose by {})", port(&loser.place), loser.worst.name, loser.worst.risen))
+        .collect();
+    let more = losers.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "what is sent to {} is lost: all {} ports that send again have connections with it, and have no other port in \
+         common: {}{more}, in ten minutes",
+        port(target),
+        losers.len(),
+        named.join(", ")
+    );
+    let severity = losers.iter().map(Loser::severity).max().unwrap_or(Severity::Warning);
+    let evidence = losers.iter().map(|loser| error_line(loser.port, loser.nic, &loser.worst)).collect();
+    let (host, nic) = target.clone();
+    (host, trouble((FindingKind::RdmaRetransmits, LOST_TOWARDS, severity), nic, message, evidence))
+}

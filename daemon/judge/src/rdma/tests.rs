@@ -1,0 +1,419 @@
+use ringscope_api::Finding;
+use ringscope_model::Model;
+use ringscope_samples::cluster::{Cluster, at, batch, connection, ended, hardware, nic};
+use ringscope_wire::batch::{
+    Connection, ConnectionState, FailedQueuePair, GidKind, HostHardware, Nic, NicCounter, ProcessState,
+    QueuePairState,
+};
+
+use crate::Diagnosis;
+
+/// A daemon that is told of a job's connections and of its hosts' hardware, every five seconds.
+struct World {
+    cluster: Cluster,
+    model: Model,
+    diagnosis: Diagnosis,
+    seq_number: u64,
+    s: u64,
+}
+
+impl World {
+    /// A rank on each of so many hosts: host-0 and on.
+    fn new(n: usize) -> Self {
+        let names: Vec<String> = (0..n).map(|i| format!("host-{i}")).collect();
+        let hosts: Vec<(&str, u32, u32)> = names.iter().map(|name| (name.as_str(), 1, 2)).collect();
+        let cluster = Cluster::new(&hosts, 2);
+        let (model, diagnosis) = (Model::new(), Diagnosis::new());
+        Self { cluster, model, diagnosis, seq_number: 0, s: 0 }
+    }
+
+    fn apply(&mut self, processes: Vec<ringscope_wire::batch::Process>, hosts: Vec<HostHardware>) {
+        self.s += 5;
+        self.seq_number += 1;
+        let hosts = hosts.into_iter().map(|host| HostHardware { read_at_ns: at(self.s).0, ..host }).collect();
+        let told =
+            ringscope_wire::batch::Batch { hardware: hosts, ..batch(self.seq_number, self.s, processes) };
+        self.model.apply(&told, at(self.s));
+        self.diagnosis.update(&self.model, None, at(self.s));
+    }
+
+    /// Each rank's connections, told whole.
+    fn connect(&mut self, ranks: &[Vec<Connection>]) {
+        let tell = |(rank, connections): (u32, &Vec<Connection>)| {
+            let connections = connections.clone();
+            ringscope_wire::batch::Process { connections, ..self.cluster.process(rank) }
+        };
+        let told = (0..).zip(ranks).map(tell).collect();
+        self.apply(told, Vec::new());
+    }
+
+    /// The hardware of each host: one port.
+    fn read(&mut self, nics: Vec<Nic>) {
+        let hosts = nics.into_iter().enumerate();
+        let hosts = hosts.map(|(i, nic)| hardware(&format!("host-{i}"), 0, vec![nic])).collect();
+        self.apply(Vec::new(), hosts);
+    }
+
+    fn end(&mut self, rank: u32, state: ProcessState) {
+        let told = ended(self.cluster.process(rank), state, self.s);
+        self.apply(vec![told], Vec::new());
+    }
+
+    fn wait(&mut self, s: u64) {
+        for _ in 0..s / 5 {
+            self.apply(Vec::new(), Vec::new());
+        }
+    }
+
+    fn firing(&self) -> Vec<&Finding> {
+        self.diagnosis.firing().filter(|finding| finding.finding.is_about_rdma()).collect()
+    }
+
+    /// What fires, as lines, sorted.
+    fn fires(&self) -> Vec<String> {
+        let line = |finding: &&Finding| {
+            let (kind, severity) = (finding.finding.label(), finding.severity.label());
+            format!("{kind} {severity} [{}] {}", finding.cause, finding.message)
+        };
+        let mut lines: Vec<String> = self.firing().iter().map(line).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// A connection from this device to rank `rank`, on the host of its number.
+fn to(rank: u32) -> Connection {
+    let mut one = connection("mlx5_0", &format!("host-{rank}"), "mlx5_0");
+    let remote = one.remote.as_mut().unwrap();
+    (remote.pid, remote.global_rank) = (1_000 + rank, Some(rank));
+    one
+}
+
+fn at_place(place: u32, one: Connection) -> Connection {
+    Connection { place, ..one }
+}
+
+fn failed(one: Connection) -> Connection {
+    let error = "transport retry counter exceeded".to_owned();
+    Connection { state: ConnectionState::Failed.into(), error, ..one }
+}
+
+fn counter(name: &str, value: u64) -> Vec<NicCounter> {
+    vec![NicCounter { name: name.to_owned(), value }]
+}
+
+fn retransmits(name: &str, value: u64) -> Nic {
+    Nic { retransmits: counter(name, value), ..nic("mlx5_0") }
+}
+
+/// Two readings: the counter of each host rises so far, while each sends so many bytes.
+fn lose(world: &mut World, counter: &str, risen: &[u64], sent_bytes: u64) {
+    for reading in 0..2 {
+        let port = |risen: &u64| Nic {
+            sent_bytes: Some(1 << 40 | (sent_bytes * reading)),
+            ..retransmits(counter, 1_000_000 + risen * reading)
+        };
+        world.read(risen.iter().map(port).collect());
+    }
+}
+
+#[track_caller]
+fn check_lost(counter: &str, risen: &[u64], sent_bytes: u64, expected: &[&str]) {
+    let mut world = World::new(risen.len());
+    lose(&mut world, counter, risen, sent_bytes);
+    assert_eq!(world.fires(), expected, "{counter} {risen:?}");
+}
+
+const GIGABYTE: u64 = 1_000_000_000;
+
+#[test]
+fn a_port_that_sends_again_more_than_its_like_or_much_of_all_that_it_sends() {
+    let worse = "rdma_retransmits warning [lost_packets] mlx5_0 of host-1 sends again what was lost: \
+                 local_ack_timeout_err rose by 700 (by 0 on most of its like) in ten minutes";
+    check_lost("local_ack_timeout_err", &[0, 700, 0, 0], GIGABYTE, &[worse]);
+    let alone = "rdma_retransmits critical [lost_packets] mlx5_0 of host-0 sends again what was lost: rcvd_seq_err rose \
+                 by 20000 in ten minutes, about one packet in 48";
+    check_lost("rcvd_seq_err", &[20_000], GIGABYTE, &[alone]);
+    // Twins: few, or as many as all, or by the side that receives, or a counter that stands still.
+    check_lost("local_ack_timeout_err", &[0, 99, 0, 0], GIGABYTE, &[]);
+    check_lost("local_ack_timeout_err", &[600, 700, 650, 800], GIGABYTE, &[]);
+    check_lost("out_of_sequence", &[0, 90_000, 0, 0], GIGABYTE, &[]);
+    check_lost("out_of_seq_request", &[90_000], GIGABYTE, &[]);
+    check_lost("rcvd_seq_err", &[0], GIGABYTE, &[]);
+    check_lost("rcvd_seq_err", &[900], GIGABYTE, &[]);
+}
+
+#[test]
+fn one_retransmit_in_an_hour_and_what_was_long_ago_is_no_trouble() {
+    let mut world = World::new(1);
+    let port = |value, sent| Nic { sent_bytes: Some(sent), ..retransmits("packet_seq_err", value) };
+    world.read(vec![port(0, 0)]);
+    world.read(vec![port(1, 4096)]);
+    assert_eq!(world.fires(), [""; 0]);
+    world.read(vec![port(20_000, GIGABYTE)]);
+    assert_eq!(world.firing().len(), 1);
+    for _ in 0..130 {
+        world.read(vec![port(20_000, GIGABYTE)]);
+    }
+    assert_eq!(world.fires(), [""; 0], "ten minutes later");
+}
+
+#[test]
+fn a_port_that_all_losers_send_to_is_named_and_they_are_not() {
+    let mut world = World::new(8);
+    let (a, b, c) = (at_place(1, to(1)), at_place(2, to(2)), at_place(3, to(3)));
+    world.connect(&[vec![b.clone(), c.clone()], vec![c.clone()], vec![a.clone(), c], vec![a, b]]);
+    lose(&mut world, "packet_seq_err", &[900, 800, 700, 0, 0, 0, 0, 0], GIGABYTE);
+    let expected = "rdma_retransmits warning [lost_towards] what is sent to mlx5_0 of host-3 is lost: all 3 ports that send \
+                    again have connections with it, and have no other port in common: mlx5_0 of host-0 (packet_seq_err rose \
+                    by 900), mlx5_0 of host-1 (packet_seq_err rose by 800), mlx5_0 of host-2 (packet_seq_err rose by 700), \
+                    in ten minutes";
+    assert_eq!(world.fires(), [expected]);
+    let found = &world.firing()[0];
+    assert_eq!(
+        (found.host.as_str(), found.nic.as_deref(), found.evidence.len()),
+        ("host-3", Some("mlx5_0"), 3)
+    );
+    assert!(found.evidence[0].file.ends_with("/ports/1/hw_counters/packet_seq_err"), "{:?}", found.evidence);
+    // Twin: one alone loses what it sends, to whomever.
+    let mut world = World::new(3);
+    world.connect(&[vec![at_place(1, to(1)), at_place(2, to(2))]]);
+    lose(&mut world, "packet_seq_err", &[900, 0, 0], GIGABYTE);
+    let found = world.fires();
+    assert!(found[0].contains("mlx5_0 of host-0 sends again what was lost"), "{found:?}");
+    assert!(found[0].ends_with("its connections lead to mlx5_0 of host-1 and mlx5_0 of host-2"), "{found:?}");
+}
+
+#[test]
+fn requests_that_failed_name_their_counter_and_the_other_end() {
+    let port = |value| Nic { failures: counter("retry_exceeded_err", value), ..nic("mlx5_0") };
+    let mut world = World::new(2);
+    world.connect(&[vec![failed(to(1))]]);
+    world.read(vec![port(7)]);
+    let of_pairs =
+        |world: &World| world.fires().iter().filter(|line| line.starts_with("rdma_errors")).count();
+    assert_eq!(of_pairs(&world), 0, "a counter that stands still");
+    world.read(vec![port(8)]);
+    let expected = "rdma_errors warning [failed_requests] requests of mlx5_0 of host-0 failed for good: \
+                    retry_exceeded_err rose by 1 in ten minutes; the connections that failed led to mlx5_0 of host-1";
+    assert!(world.fires().contains(&expected.to_owned()), "{:?}", world.fires());
+    // Twin: the other end is gone, and that is told elsewhere.
+    world.end(1, ProcessState::Killed);
+    let found = world.firing();
+    let severities: Vec<_> = found.iter().map(|one| (one.severity.label(), one.cause.as_str())).collect();
+    assert_eq!(severities, [("info", "peer_ended"); 2], "{:?}", world.fires());
+}
+
+#[test]
+fn requests_that_failed_after_a_death_in_the_job_are_explained_also_where_nobody_tells_of_connections() {
+    let port = |value| Nic { failures: counter("req_transport_retries_exceeded", value), ..nic("mlx5_0") };
+    let mut world = World::new(2);
+    world.connect(&[Vec::new(), Vec::new()]);
+    world.read(vec![port(7)]);
+    world.read(vec![port(9)]);
+    assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Warning);
+    world.end(1, ProcessState::Killed);
+    assert_eq!(
+        world.fires(),
+        ["rdma_errors info [after_a_death] requests of mlx5_0 of host-0 failed for good: \
+          req_transport_retries_exceeded rose by 2 in ten minutes; process 1001 of host-1 in job train was killed, and \
+          who sends to a process that is gone counts that"]
+    );
+}
+
+const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to \
+                           queue pair 18 of mlx5_0 of host-1 (rank 1) failed: transport retry counter exceeded";
+
+#[test]
+fn a_connection_that_failed_while_its_process_lives() {
+    let mut world = World::new(2);
+    world.connect(&[vec![failed(to(1))]]);
+    assert_eq!(world.fires(), [FAILED_PAIR]);
+    let found = world.firing()[0].clone();
+    assert_eq!((found.host.as_str(), found.culprits), ("host-0", vec!["host-1".to_owned()]));
+    assert_eq!((found.accused[0].global_rank, found.accused[0].pid), (Some(0), Some(1_000)));
+    assert_eq!(found.evidence[0].text, "transport retry counter exceeded");
+    // Twins: its process ended, which flushes what it had; or it has another connection there by now; or it was closed.
+    world.end(0, ProcessState::Exited);
+    assert_eq!(world.fires(), [""; 0]);
+    let mut world = World::new(2);
+    world.connect(&[vec![failed(to(1))]]);
+    world.connect(&[vec![failed(to(1)), at_place(1, to(1))]]);
+    assert_eq!(world.fires(), [""; 0], "replaced");
+    let closed = Connection { state: ConnectionState::Closed.into(), ..to(1) };
+    let mut world = World::new(2);
+    world.connect(&[vec![closed]]);
+    assert_eq!(world.fires(), [""; 0]);
+}
+
+#[test]
+fn connections_of_several_hosts_that_failed_to_one_port_name_that() {
+    let mut world = World::new(3);
+    world.connect(&[vec![failed(to(2))], vec![failed(to(2))]]);
+    let found = world.fires();
+    assert_eq!(found.len(), 1, "{found:?}");
+    let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 of 2 \
+                 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
+    assert!(found[0].starts_with(start), "{found:?}");
+    assert_eq!(world.firing()[0].accused[0].global_rank, Some(2));
+}
+
+#[test]
+fn a_queue_pair_that_stands_in_an_error_state_and_one_that_is_taken_down() {
+    let broken = |state: QueuePairState| {
+        let mut one = to(1);
+        one.queue_pairs[0].state = state.into();
+        one
+    };
+    let mut world = World::new(2);
+    world.connect(&[vec![broken(QueuePairState::Err)]]);
+    assert_eq!(world.fires(), [""; 0], "for a moment");
+    world.wait(10);
+    assert_eq!(
+        world.fires(),
+        [FAILED_PAIR.replace("failed: transport retry counter exceeded", "stands in an error state")]
+    );
+    world.connect(&[vec![broken(QueuePairState::Rts)]]);
+    assert_eq!(world.fires(), [""; 0]);
+}
+
+#[test]
+fn a_queue_pair_of_a_program_that_tells_nobody_of_its_connections() {
+    let port = |pid| Nic {
+        failed_queue_pairs: vec![FailedQueuePair {
+            number: 40,
+            remote_number: Some(41),
+            state: QueuePairState::Err.into(),
+            pid,
+        }],
+        ..nic("mlx5_0")
+    };
+    let mut world = World::new(1);
+    for _ in 0..2 {
+        world.read(vec![port(77)]);
+    }
+    assert_eq!(world.fires(), [""; 0], "five seconds");
+    world.read(vec![port(78)]);
+    world.read(vec![port(78)]);
+    assert_eq!(world.fires(), [""; 0], "another process's");
+    world.read(vec![port(78)]);
+    let expected = "queue_pair_error warning [in_error_state] process 78 of host-0: queue pair 40 to 41 of mlx5_0 port 1 \
+                    stands in an error state";
+    assert_eq!(world.fires(), [expected]);
+}
+
+fn with_kinds(one: Connection, local: GidKind, remote: GidKind) -> Connection {
+    let mut one = one;
+    one.local.as_mut().unwrap().gid_kind = local.into();
+    one.remote.as_mut().unwrap().gid_kind = remote.into();
+    one
+}
+
+#[test]
+fn ends_with_gids_of_two_kinds() {
+    let mut world = World::new(3);
+    let (v1, v2) = (GidKind::RoceV1, GidKind::RoceV2);
+    let odd = with_kinds(at_place(1, to(2)), v2, v1);
+    world.connect(&[vec![to(1), odd.clone()], vec![to(0), odd], vec![with_kinds(to(0), v1, v2)]]);
+    let expected = "gid_mismatch critical [other_gid_kind] mlx5_0 of host-2 uses a GID of RoCE v1, mlx5_0 of host-0 at the \
+                    other end of its connection one of RoCE v2: these do not reach each other";
+    assert_eq!(world.fires(), [expected]);
+    // Twin: other indices of one kind, and a kind that nobody told.
+    let mut other = to(1);
+    other.local.as_mut().unwrap().gid_index = 3;
+    let unknown = with_kinds(at_place(1, to(2)), v2, GidKind::Unspecified);
+    let mut world = World::new(3);
+    world.connect(&[vec![other, unknown], vec![to(0)]]);
+    assert_eq!(world.fires(), [""; 0]);
+}
+
+#[test]
+fn a_host_whose_rail_has_another_kind_of_gid_than_most() {
+    let (v1, v2) = (GidKind::RoceV1, GidKind::RoceV2);
+    let mut world = World::new(4);
+    let pair = |rank, kind| vec![with_kinds(to(rank), kind, GidKind::Unspecified)];
+    world.connect(&[pair(1, v2), pair(2, v2), pair(3, v2), pair(0, v1)]);
+    let found = world.fires();
+    let start = "gid_mismatch warning [other_gid_kind] mlx5_0 of host-3 uses a GID of RoCE v1, mlx5_0 of most hosts of the \
+                 job one of RoCE v2";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
+    // Twin: another rail may be of another kind.
+    let mut world = World::new(4);
+    let mut rail = with_kinds(to(0), v1, v1);
+    rail.local.as_mut().unwrap().device = "mlx5_1".to_owned();
+    rail.remote.as_mut().unwrap().device = "mlx5_1".to_owned();
+    world.connect(&[pair(1, v2), pair(2, v2), pair(3, v2), vec![rail]]);
+    assert_eq!(world.fires(), [""; 0]);
+}
+
+#[test]
+fn ends_that_can_packets_of_two_sizes() {
+    let with = |local: u32, remote: u32, path: u32| {
+        let mut one = to(1);
+        one.local.as_mut().unwrap().mtu_bytes = local;
+        one.remote.as_mut().unwrap().mtu_bytes = remote;
+        Connection { path_mtu_bytes: path, ..one }
+    };
+    let check = |one: Connection, expected: &[&str]| {
+        let mut world = World::new(2);
+        world.connect(&[vec![one]]);
+        assert_eq!(world.fires(), expected);
+    };
+    check(
+        with(4096, 1024, 1024),
+        &[
+            "mtu_mismatch warning [smaller_mtu] mlx5_0 of host-1 can packets of 1024 bytes, mlx5_0 of host-0 at the other end \
+           of its connection 4096: their connection uses 1024",
+        ],
+    );
+    check(
+        with(1024, 4096, 4096),
+        &[
+            "mtu_mismatch critical [mtu_too_large] mlx5_0 of host-0 can packets of 1024 bytes, mlx5_0 of host-1 at the other \
+           end of its connection 4096: their connection uses 4096, which cannot arrive",
+        ],
+    );
+    // Twins: a connection that uses less than both ends can, and ends that nobody told of.
+    check(with(4096, 4096, 1024), &[]);
+    check(with(0, 4096, 1024), &[]);
+    check(with(4096, 0, 4096), &[]);
+}
+
+/// A port with pause frames and bytes a second, after two readings.
+fn paused(counter_name: &str, per_s: u64, sent_per_s: u64, received_per_s: u64) -> [Nic; 2] {
+    [0, 1].map(|reading| Nic {
+        congestion: counter(counter_name, 1_000_000 + 5 * per_s * reading),
+        sent_bytes: Some(5 * sent_per_s * reading),
+        received_bytes: Some(5 * received_per_s * reading),
+        ..nic("mlx5_0")
+    })
+}
+
+#[track_caller]
+fn check_paused(ports: &[[Nic; 2]], expected: &[&str]) {
+    let mut world = World::new(ports.len());
+    for reading in 0..2 {
+        world.read(ports.iter().map(|port| port[reading].clone()).collect());
+    }
+    assert_eq!(world.fires(), expected);
+}
+
+#[test]
+fn pause_frames_that_stop_a_port_and_who_sends_them() {
+    const GIGABYTES_40: u64 = 40 * GIGABYTE;
+    let stopped = || paused("rx_prio3_pause_duration", 900_000, 1_000, 1_000);
+    let busy = || paused("rx_prio3_pause_duration", 900_000, GIGABYTES_40, 1_000);
+    let alone = "pfc_storm critical [pauses_received] mlx5_0 of host-0 stands still: it is told to pause 90 % of the time \
+                 (rx_prio3_pause_duration), and sends nearly nothing; who sends the pause frames is not seen";
+    check_paused(&[stopped()], &[alone]);
+    let sender = paused("tx_prio3_pause", 20_000, 1_000, 1_000);
+    let found = "pfc_storm critical [pauses_sent] mlx5_0 of host-2 stops others: it sends pause frames 100 % of the time \
+                 (tx_prio3_pause) and takes nearly nothing; mlx5_0 of host-0 and mlx5_0 of host-1 stand still";
+    check_paused(&[stopped(), stopped(), sender.clone()], &[found]);
+    // Twins: a port that moves all the same, few pause frames, who sends them and stops nobody, and words on transitions.
+    check_paused(&[busy()], &[]);
+    check_paused(&[paused("rx_prio3_pause", 500, 1_000, 1_000)], &[]);
+    check_paused(&[busy(), sender], &[]);
+    check_paused(&[paused("rx_prio3_pause_transition", 20_000, 1_000, 1_000)], &[]);
+    check_paused(&[paused("np_cnp_sent", 20_000, 1_000, 1_000)], &[]);
+}
