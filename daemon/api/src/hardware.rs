@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Severity;
+use super::{Gid, Severity};
 use crate::clock::Timestamp;
 
 /// What a host has, as its agent last read it.
@@ -81,6 +81,17 @@ pub struct Nic {
     pub link_downs: Option<u64>,
     /// Counters of errors that are not 0, by name.
     pub errors: Vec<NicError>,
+    /// Counters of what was lost, late or out of order and was repeated, that are not 0, by name.
+    pub retransmits: Vec<NicError>,
+    /// Counters of requests that failed for good, that are not 0, by name.
+    pub failures: Vec<NicError>,
+    /// Counters of pause frames and of congestion control that are not 0, by name.
+    pub congestion: Vec<NicFlow>,
+    /// Bytes of payload in a packet that an RDMA port can now. Absent: not known.
+    #[schema(required = true)]
+    pub mtu_bytes: Option<u32>,
+    /// Entries of an RDMA port's table of GIDs that are not empty, by index.
+    pub gids: Vec<Gid>,
     /// Worst severity of the findings about it that fire. Absent: none does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -100,6 +111,18 @@ pub struct NicError {
     pub value: u64,
     /// How many more than ten minutes ago.
     pub risen: u64,
+}
+
+/// One counter of pause frames or of congestion control.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
+pub struct NicFlow {
+    /// As the kernel names it, e.g. `rx_prio3_pause`, `np_cnp_sent`.
+    pub name: String,
+    /// Since the port counts.
+    pub value: u64,
+    /// How fast it rose over the last half minute. Absent: not known yet.
+    #[schema(required = true)]
+    pub per_s: Option<f64>,
 }
 
 /// Channels of a communicator that go through a NIC.

@@ -10,6 +10,7 @@ mod bandwidth;
 pub mod clock;
 mod communicator;
 mod condition;
+mod connection;
 mod coverage;
 mod digest;
 mod finding;
@@ -48,6 +49,7 @@ pub use communicator::{
     Dimension, Hop, OddHop, PrimitiveTotals, Primitives, Purpose, Rank, RankPrimitives, Ring, Rings,
 };
 pub use condition::{Condition, ConditionCounts, Health, HealthLevel, Standing};
+pub use connection::{Connection, ConnectionEnd, ConnectionState, Gid, GidKind, QueuePair};
 pub use coverage::{Coverage, CoverageState};
 pub use digest::Digest;
 pub use finding::{
@@ -56,7 +58,7 @@ pub use finding::{
 pub use fnv::Fnv;
 pub use graphs::{Graphs, NodeSearch, SearchedRow, Tree, TreePlace};
 pub use group_id::{GroupId, GroupIdError};
-pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError};
+pub use hardware::{Gpu, GpuNic, Hardware, Nic, NicChannels, NicError, NicFlow};
 pub use host::{HostChannels, HostDetail, HostRank, HostSummary};
 pub use id::{CommunicatorId, CommunicatorIdError};
 pub use import::{

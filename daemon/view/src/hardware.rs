@@ -6,9 +6,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{self as api, Finding, FindingKind, GpuNic, NicChannels, NicError};
+use ringscope_api::{self as api, Finding, FindingKind, GpuNic, NicChannels, NicError, NicFlow};
 use ringscope_model::{self as model, CommunicatorId, Model, Name, Port, Process};
 
+use super::connections::gid_kind;
 use super::text;
 
 /// NICs and GPUs of a host. `processes`: the host's. `in_use`: whether a communicator is. `firing`: findings about the host.
@@ -32,7 +33,8 @@ pub(super) fn hardware(
 fn about<'a>(port: &Port, firing: &[&'a Finding]) -> Vec<&'a Finding> {
     let label = port.label();
     let is_about = |finding: &&&Finding| {
-        finding.finding == FindingKind::NicDegraded && finding.nic.as_deref() == Some(&*label)
+        let is_of_nics = finding.finding == FindingKind::NicDegraded || finding.finding.is_about_rdma();
+        is_of_nics && finding.nic.as_deref() == Some(&*label)
     };
     firing.iter().filter(is_about).copied().collect()
 }
@@ -83,6 +85,11 @@ fn nic(port: &Port, known: &model::Nic, through: &Through, firing: &[&Finding], 
         payload_estimated: payload.is_some_and(|(_, is_estimated)| is_estimated && is_fresh),
         link_downs: known.link_downs(),
         errors: known.errors().map(error).collect(),
+        retransmits: known.retransmits().map(error).collect(),
+        failures: known.failures().map(error).collect(),
+        congestion: known.congestion().map(|count| flow(count, is_fresh)).collect(),
+        mtu_bytes: known.mtu_bytes,
+        gids: known.gids.iter().map(gid).collect(),
         severity: findings.iter().map(|finding| finding.severity).max(),
         reasons: findings.iter().map(|finding| finding.message.clone()).collect(),
         channels: channels
@@ -97,6 +104,16 @@ fn nic(port: &Port, known: &model::Nic, through: &Through, firing: &[&Finding], 
 
 fn error(count: model::ErrorCount) -> NicError {
     NicError { name: count.name.to_string(), value: count.value, risen: count.risen }
+}
+
+fn flow(count: model::FlowCount, is_fresh: bool) -> NicFlow {
+    let per_s = count.per_s.filter(|_| is_fresh);
+    NicFlow { name: count.name.to_string(), value: count.value, per_s }
+}
+
+fn gid(entry: &model::Gid) -> api::Gid {
+    let kind = gid_kind(entry.kind);
+    api::Gid { index: entry.index, gid: entry.text(), kind, interface: text(&entry.interface) }
 }
 
 /// Of bits.

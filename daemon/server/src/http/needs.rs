@@ -67,6 +67,7 @@ const ROUTES: &[Row] = &[
     row("GET", "/api/v1/nodes", READ),
     row("GET", "/api/v1/nodes/{host}", READ),
     row("GET", "/api/v1/nodes/{host}/channels", READ),
+    row("GET", "/api/v1/nodes/{host}/connections", READ),
     row("GET", "/api/v1/incidents", READ),
     row("GET", "/api/v1/incidents/{id}", READ),
     told("POST", "/api/v1/incidents/{id}/acknowledge", OPERATE, "acknowledge"),

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::Path;
-use ringscope_api::{HostChannels, HostDetail, HostSummary, Page, Problem};
+use ringscope_api::{Connection, HostChannels, HostDetail, HostSummary, Page, Problem};
 use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
 use ringscope_view as view;
@@ -16,7 +16,11 @@ use super::{App, Whole};
 
 /// The routes of this room.
 pub(super) fn routes() -> OpenApiRouter<Whole> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(channels))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one))
+        .routes(routes!(channels))
+        .routes(routes!(connections))
 }
 
 /// Every host, by name.
@@ -86,4 +90,25 @@ pub(super) async fn channels(
     let found = app.read(move |model, diagnosis, _| view::host_channels(model, diagnosis, &wanted)).await?;
     let channels = found.ok_or_else(|| ApiError::unknown("node", &host))?;
     Ok(Json(paging.page(channels, |one| one.comm.clone())))
+}
+
+/// The RDMA connections of a host's processes that live, those that failed first: both ends, queue pairs and what went over them.
+#[utoipa::path(get, path = "/api/v1/nodes/{host}/connections", tag = "nodes",
+    params(("host" = String, Path, description = "Name of the host."), PageParams),
+    responses(
+        (status = 200, description = "A page of connections.", body = Page<Connection>),
+        (status = 400, description = "A parameter is wrong.", body = Problem, content_type = "application/problem+json"),
+        (status = 404, description = "No such host.", body = Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn connections(
+    app: App,
+    Path(host): Path<String>,
+    params: Params,
+) -> Result<Json<Page<Connection>>, ApiError> {
+    let params = params.allow(&["limit", "cursor"])?;
+    let paging = Paging::from_params(&params)?;
+    let wanted = host.clone();
+    let found = app.read(move |model, _, _| view::connections(model, &wanted)).await?;
+    let connections = found.ok_or_else(|| ApiError::unknown("node", &host))?;
+    Ok(Json(paging.page(connections, |one| one.id.clone())))
 }

@@ -34,6 +34,7 @@ mod jobs_seen;
 mod judgement_lag;
 mod kept;
 mod left_out;
+mod nic_congestion;
 mod nic_errors;
 mod nic_link_downs;
 mod nic_rate;
@@ -44,6 +45,9 @@ mod nics;
 mod notifications;
 mod own;
 mod process;
+mod rdma_connections;
+mod rdma_errors;
+mod rdma_retransmits;
 mod remote_writes;
 mod replayed_calls;
 mod room;
@@ -236,7 +240,7 @@ fn desc(name: &str) -> Result<Desc, prometheus::Error> {
 
 type Family = fn(&Snapshot) -> MetricFamily;
 
-const FAMILIES: [Family; 49] = [
+const FAMILIES: [Family; 53] = [
     init_channels::family,
     final_channels::family,
     issued_bytes::family,
@@ -262,6 +266,10 @@ const FAMILIES: [Family; 49] = [
     nic_received_bytes::family,
     nic_link_downs::family,
     nic_errors::family,
+    nic_congestion::family,
+    rdma_retransmits::family,
+    rdma_errors::family,
+    rdma_connections::family,
     gpus::family,
     host_clock_offset::family,
     host_clock_error::family,

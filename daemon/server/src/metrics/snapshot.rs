@@ -12,11 +12,11 @@ use ringscope_view as view;
 use super::MetricsLimits;
 use super::by_host::ByHost;
 use super::communicators::{self, Shown};
-use super::family::Row;
+use super::family::{self, Row};
 use super::findings::{self, Fired};
 use super::jobs_seen::{self, JobSeen};
 use super::kept::Kept;
-use super::nics::{self, NicPort};
+use super::nics::{self, Count, NicPort};
 use super::room::{Choice, Memory};
 use super::summations::{self, Summing};
 use crate::hub::{CollectorCount, Hub};
@@ -148,7 +148,7 @@ impl Snapshot {
             let mut labels = vec![("comm", one.id.as_str())];
             labels.extend(host_label(&sample.host));
             labels.extend([("job", &*one.job), ("primitive", sample.primitive.label())]);
-            (labels, super::family::number(value(sample)))
+            (labels, family::number(value(sample)))
         })
     }
 
@@ -162,6 +162,21 @@ impl Snapshot {
         channels.filter_map(move |(one, host)| {
             let labels = vec![("comm", one.id.as_str()), ("host", &*host.host), ("job", &*one.job)];
             Some((labels, f64::from(value(host)?)))
+        })
+    }
+
+    /// One row per port of a NIC and counter.
+    pub(super) fn nic_counters(&self, of: impl Fn(&NicPort) -> &Vec<Count>) -> impl Iterator<Item = Row<'_>> {
+        self.nics.iter().flat_map(move |nic| {
+            of(nic).iter().map(|(name, value)| {
+                let labels = vec![
+                    ("counter", &**name),
+                    ("host", nic.host.as_str()),
+                    ("nic", nic.nic.as_str()),
+                    ("port", nic.port.as_str()),
+                ];
+                (labels, family::number(*value))
+            })
         })
     }
 
