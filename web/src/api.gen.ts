@@ -215,6 +215,84 @@ export type ConditionCounts = {
   unknown: number;
 };
 
+/** One RDMA connection of a process, in which data go one way. */
+export type Connection = {
+  /** Bytes of whole requests that went over it. */
+  bytes: number;
+  /** Bytes per second over the last seconds. Absent: not known yet. */
+  bytes_per_s: number | null;
+  /** Those of them that were found in the cache. */
+  cached_registrations: number;
+  /** Communicator that it was made for, as the library names it (`Communicator.comm_hash`). Absent: not known. */
+  comm_hash?: string;
+  /** Requests that are done. */
+  completed_requests: number;
+  /** How it failed, in the verbs' own words. Absent: it has not. */
+  error?: string;
+  /** Rank in the job. Absent: not known. */
+  global_rank: number | null;
+  /** Names it as long as it is shown, on its host. */
+  id: string;
+  /** Whether data leave this process. */
+  is_send: boolean;
+  /** Job of the process. */
+  job: string;
+  /** When a request was last done. Absent: never. */
+  last_done?: string;
+  /** This end. */
+  local: ConnectionEnd;
+  /** Bytes of payload in a packet that it uses. Absent: not known. */
+  path_mtu_bytes: number | null;
+  /** Process id. */
+  pid: number;
+  /** Its queue pairs. */
+  queue_pairs: (QueuePair)[];
+  /** Registrations of memory. */
+  registrations: number;
+  /** The other end. */
+  remote: ConnectionEnd;
+  /** Requests that were asked for. */
+  requests: number;
+  /** Service level. */
+  service_level: number;
+  /** Since when, as it was first told of. */
+  since: string;
+  /** How it stands. */
+  state: ConnectionState;
+  /** Traffic class. */
+  traffic_class: number;
+  /** How long requests waited for that, in seconds. */
+  wait_s: number;
+  /** How often a request had to be asked for again, because the other end had not made room. */
+  waits: number;
+  /** Work requests that were posted. */
+  work_requests: number;
+};
+
+/** One end of a connection. */
+export type ConnectionEnd = {
+  /** Device, e.g. `mlx5_3`. */
+  device: string;
+  /** GID, as an IPv6 address. Absent: none. */
+  gid: string | null;
+  /** Index of the GID in the port's table. Absent: not known. */
+  gid_index: number | null;
+  gid_kind: GidKind | null;
+  /** Rank in the job. Absent: not known. */
+  global_rank: number | null;
+  /** Host. */
+  host: string;
+  /** Bytes of payload in a packet that its port can. Absent: not known. */
+  mtu_bytes: number | null;
+  /** Process id. Absent: not known. */
+  pid: number | null;
+  /** Its port, counting from 1. Absent: not known. */
+  port: number | null;
+};
+
+/** How a connection stands. */
+export type ConnectionState = "failed" | "broken" | "connecting" | "open" | "closed";
+
 /** What a slowness costs a job. */
 export type Cost = {
   /** Seconds that each step gains where only this one is mended, for others are slow at the same time. Absent: nobody else is. */
@@ -348,10 +426,24 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "other_work" | "slowdown" | "too_small";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "other_work" | "slowdown" | "too_small" | "rdma_retransmits" | "rdma_errors" | "queue_pair_error" | "gid_mismatch" | "mtu_mismatch" | "pfc_storm";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";
+
+/** An entry of a port's table of GIDs. */
+export type Gid = {
+  /** As an IPv6 address. */
+  gid: string;
+  /** Its place in the table. */
+  index: number;
+  /** Network interface that it belongs to. Absent: none, or not known. */
+  interface?: string;
+  kind: GidKind | null;
+};
+
+/** Kinds of GID. */
+export type GidKind = "infiniband" | "roce_v1" | "roce_v2";
 
 /** One GPU. */
 export type Gpu = {
@@ -814,8 +906,14 @@ export type NewToken = {
 export type Nic = {
   /** Channels of communicators in use whose rings go through it, by communicator. */
   channels: (NicChannels)[];
+  /** Counters of pause frames and of congestion control that are not 0, by name. */
+  congestion: (NicFlow)[];
   /** Counters of errors that are not 0, by name. */
   errors: (NicError)[];
+  /** Counters of requests that failed for good, that are not 0, by name. */
+  failures: (NicError)[];
+  /** Entries of an RDMA port's table of GIDs that are not empty, by index. */
+  gids: (Gid)[];
   /** Network interface of an RDMA device. Absent: none, or not known. */
   interface?: string;
   /** How often its link went down since it counts. Absent: not counted. */
@@ -824,6 +922,8 @@ export type Nic = {
   link_layer: string;
   /** Driver or board. Absent: not said. */
   model?: string;
+  /** Bytes of payload in a packet that an RDMA port can now. Absent: not known. */
+  mtu_bytes: number | null;
   /** Device, e.g. `mlx5_3`. */
   name: string;
   /** NUMA node. Absent: not known. */
@@ -848,6 +948,8 @@ export type Nic = {
   received_bytes: number | null;
   /** Bytes per second received. */
   received_bytes_per_s: number | null;
+  /** Counters of what was lost, late or out of order and was repeated, that are not 0, by name. */
+  retransmits: (NicError)[];
   /** Bytes that the port has sent since it counts. Absent: not counted. */
   sent_bytes: number | null;
   /** Bytes per second sent over the last seconds. Absent: not known yet. */
@@ -874,6 +976,16 @@ export type NicError = {
   name: string;
   /** How many more than ten minutes ago. */
   risen: number;
+  /** Since the port counts. */
+  value: number;
+};
+
+/** One counter of pause frames or of congestion control. */
+export type NicFlow = {
+  /** As the kernel names it, e.g. `rx_prio3_pause`, `np_cnp_sent`. */
+  name: string;
+  /** How fast it rose over the last half minute. Absent: not known yet. */
+  per_s: number | null;
   /** Since the port counts. */
   value: number;
 };
@@ -1147,6 +1259,16 @@ export type Purpose = {
   dimension: Dimension;
   /** Whether its name says so; else its shape does, which is a guess. */
   named: boolean;
+};
+
+/** The two ends of a queue pair. */
+export type QueuePair = {
+  /** Its number here. */
+  number: number;
+  /** Its number at the other end. */
+  remote_number: number;
+  /** Its state as the InfiniBand specification names it, e.g. `RTS`, `ERR`. Absent: the kernel does not tell. */
+  state: string | null;
 };
 
 /** One rank of a communicator. */

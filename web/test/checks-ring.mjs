@@ -27,6 +27,16 @@ export const ringChecks = {
     await has(page, `${row} .why a >> text=Channel shortfall`, "href", /#\/findings\?host=host-2&id=f-1/);
   },
 
+  async "a host's RDMA links show both ends, and those that failed stand first with the verbs' words"({ open }) {
+    const { page } = await open("rails", { at: "#/hosts/host-2" });
+    await says(page, "#connections h2", /RDMA links, 4 failed/);
+    await says(page, "#connections tbody tr:first-child", /rank 4 sends mlx5_1 .*failed transport retry counter exceeded host-3 rank 6 mlx5_1 RoCE v2, index 3 MTU 4096 .* ERR/);
+    await says(page, "#connections tbody tr:nth-child(5)", /open .* RTS .*11.1 GB\/s .*311 ×, 1.4 s in all/);
+    await says(page, '[data-nic="mlx5_1"]', /2 GIDs \(InfiniBand, RoCE v2\), MTU 4096/);
+    await page.click("#connections tbody tr:first-child >> text=host-3");
+    await goesTo(page, /#\/hosts\/host-3$/);
+  },
+
   async "a hop leads to the NIC that it uses, which is marked"({ open }) {
     const { page } = await open("rails", { at: `${RAILS}?rank=1` });
     await says(page, ".ring-details", /1\s*→\s*to\s*2 host-0 → host-1 NET\/IB via mlx5_0/);

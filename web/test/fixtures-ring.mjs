@@ -19,6 +19,10 @@ export function hardware(now, tick, { down = null, channels = 4, comm = null, id
       sent_bytes: Math.round(4e14 + now / 1e3), received_bytes: Math.round(3.9e14 + now / 1e3), sent_bytes_per_s: sent, received_bytes_per_s: sent * 0.99,
       payload_bytes_per_s: through.length === 0 ? null : sent * 0.97, payload_estimated: false, link_downs: dead ? 3 : 0,
       errors: dead ? [{ name: "symbol_error", value: 18_204, risen: 1_912 }, { name: "port_rcv_errors", value: 7, risen: 0 }] : [],
+      retransmits: dead ? [{ name: "local_ack_timeout_err", value: 412, risen: 212 }] : [],
+      failures: dead ? [{ name: "req_transport_retries_exceeded", value: 4, risen: 4 }] : [],
+      congestion: [{ name: "np_cnp_sent", value: 812, per_s: 0.2 }], mtu_bytes: 4096,
+      gids: ["infiniband", "roce_v2"].map((kind, index) => ({ index, gid: `fe80::a288:c203:10:${i + 1}`, kind, ...(index > 0 ? { interface: `ibs${i}f0` } : {}) })),
       ...(dead ? { severity: "critical" } : {}), reasons: dead ? [`${name} is down (Polling) for 14 min; the other hosts have it up`] : [],
       channels: through.length === 0 ? [] : [{ comm, channels: through }],
     };
@@ -26,7 +30,7 @@ export function hardware(now, tick, { down = null, channels = 4, comm = null, id
   const management = {
     name: "eno1", rdma: false, port: 0, up: true, state: "up", rate_bytes_per_s: 25 * GB / 8, link_layer: "Ethernet", pci: "0000:01:00.0", numa_node: 0,
     model: "bnxt_en", sent_bytes: 8.1e9, received_bytes: 9.4e9, sent_bytes_per_s: 41_000, received_bytes_per_s: 52_000, payload_bytes_per_s: null,
-    payload_estimated: false, link_downs: null, errors: [], reasons: [], channels: [],
+    payload_estimated: false, link_downs: null, errors: [], retransmits: [], failures: [], congestion: [], mtu_bytes: null, gids: [], reasons: [], channels: [],
   };
   return {
     read_at: iso(now - 4_000),

@@ -1,5 +1,6 @@
 // What a daemon would say of made-up clusters, as the objects of daemon/api. `now` is milliseconds since the epoch.
 
+import { connections } from "./fixtures-rdma.mjs";
 import { HANGS, hangFinding, judge } from "./fixtures-incidents.mjs";
 import { hardware, rails } from "./fixtures-ring.mjs";
 import { SUMMATIONS } from "./fixtures-summation.mjs";
@@ -299,6 +300,15 @@ export function hostDetail(all, name) {
   const comm = clusters.find((one) => one.communicator.hosts.includes(name))?.communicator;
   const found = { down: firing.find((one) => one.finding === "nic_degraded")?.nic ?? null, comm: comm?.id ?? null, channels: comm?.final_channels ?? 0, gpus: host.n_gpus };
   return { ...host, ranks, firing, hardware: hardware(Date.parse(host.last_seen), 0, found) };
+}
+
+/** The RDMA connections of one host. */
+export function hostConnections(all, name) {
+  const one = [...all.byId.values()].find((known) => known.communicator.state !== "ended" && known.communicator.hosts.includes(name));
+  if (one === undefined) return [];
+  const host = all.nodes.find((known) => known.host === name);
+  const down = all.firing.find((found) => found.host === name && found.finding === "nic_degraded")?.nic ?? null;
+  return connections(Date.parse(host.last_seen), name, one.job.id, one.detail.ranks, down);
 }
 
 /** History of one metric as rates, with a drop where the cluster's trouble began. */

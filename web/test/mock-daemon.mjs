@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { audit } from "./fixtures-access.mjs";
-import { hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
+import { hostConnections, hostDetail, RUNBOOK, search, series, world } from "./fixtures.mjs";
 import { hostChannels, jobSeries } from "./fixtures-ring.mjs";
 import { paceSeries, past } from "./fixtures-past.mjs";
 import { summationSeries } from "./fixtures-summation.mjs";
@@ -210,6 +210,7 @@ function api(state, url, response) {
     return path[3] === "rounds" && found !== undefined ? page(found.rounds) : send(found?.detail);
   }
   if (path[0] === "nodes" && path[2] === "channels") return page(hostChannels(Date.now(), path[1], [...all.byId.values()].map((one) => one.detail)));
+  if (path[0] === "nodes" && path[2] === "connections") return page(hostConnections(all, path[1]));
   if (path[0] === "nodes" && path.length === 2) return send(hostDetail(all, path[1]));
   if (path[0] === "nodes") return page(all.nodes);
   if (path[0] === "findings") return page(findings(all, query));

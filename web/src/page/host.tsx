@@ -1,12 +1,14 @@
-import type { Finding, HostChannels, HostDetail, SummationGroup } from "../api";
+import type { Connection, Finding, HostChannels, HostDetail, SummationGroup } from "../api";
+import { title } from "../pure/connections";
 import { group } from "../pure/findings";
 import { integer, plural, rateOf } from "../pure/format";
 import { distinctNames } from "../pure/names";
 import { groupRows } from "../pure/summation/tables";
-import { gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
+import { connectionRows, gpuRows, historyRows, hostRankRows, nicRows } from "../pure/tables";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { ChannelHistory } from "../view/channel-history";
+import { Connections } from "../view/connections";
 import { Export } from "../view/export";
 import { subjectRows } from "../view/finding-detail";
 import { FindingLine } from "../view/finding-line";
@@ -48,6 +50,7 @@ export function HostPage({ host: name }: { host: string }) {
             <Nics host={name} hardware={host.hardware} findings={host.firing} named={route.page === "host" ? route.nic : undefined} names={names} />
           )}
         </Panel>
+        <Links host={name} path={path} />
         {host.hardware != null && (
           <Panel id="gpus" title="GPUs" aside={<Export path={path} name={`gpus-${name}`} rows={() => gpuRows(host.hardware?.gpus ?? [])} />}>
             {host.hardware.gpus == null ? <p class="quiet">No driver answered: it has no GPU, or its agent may not ask for them.</p> : <Gpus gpus={host.hardware.gpus} />}
@@ -62,6 +65,18 @@ export function HostPage({ host: name }: { host: string }) {
         </Panel>
       </div>
     </div>
+  );
+}
+
+/** The RDMA connections of its processes: nothing where there are none, as without a network plugin that tells of them. */
+function Links({ host, path }: { host: string; path: string }) {
+  const of = `${path}/connections`;
+  const items = useList<Connection>(of, { on: "hosts", everyMs: 5_000 }).value?.items ?? [];
+  if (items.length === 0) return null;
+  return (
+    <Panel id="connections" title={title(items)} aside={<Export path={`${of}?limit=1000`} name={`connections-${host}`} rows={() => connectionRows(items)} />}>
+      <Connections all={items} />
+    </Panel>
   );
 }
 

@@ -50,6 +50,12 @@ const NAMES = {
   slow_device: "Slow GPU",
   slowdown: "Slower than it was",
   too_small: "Operations too small",
+  rdma_retransmits: "RDMA retransmits",
+  rdma_errors: "RDMA errors",
+  queue_pair_error: "Queue pair error",
+  gid_mismatch: "GID mismatch",
+  mtu_mismatch: "MTU mismatch",
+  pfc_storm: "PFC storm",
 } satisfies Record<Exclude<FindingKind, `sum_${string}`>, string>;
 
 /** Of the summation service. */

@@ -36,10 +36,13 @@ export function about(nic: Nic, findings: Finding[]): Finding[] {
   return findings.filter((finding) => finding.nic != null && (finding.nic === nic.name || finding.nic === nic.interface));
 }
 
+/** Findings that are about a port itself, and explain no channels. */
+const OF_PORTS: ReadonlySet<string> = new Set(["nic_degraded", "rdma_retransmits", "rdma_errors", "queue_pair_error", "gid_mismatch", "mtu_mismatch", "pfc_storm"]);
+
 /** What a down port means for the channels, in one sentence; empty if it says nothing. */
 export function explains(nic: Nic, findings: Finding[], hardware: Hardware): string {
   if (nic.up) return "";
-  const channels = about(nic, findings).filter((finding) => finding.finding !== "nic_degraded");
+  const channels = about(nic, findings).filter((finding) => !OF_PORTS.has(finding.finding));
   const others = hardware.nics.filter((one) => one.rdma === nic.rdma && one.up && one.channels.length > 0);
   if (channels.length > 0) return `It explains: ${channels[0]!.message.replace(/\.$/, "")}.`;
   if (nic.channels.length > 0) return `${plural(count(nic), "channel")} of communicators in use ran through it when they were formed.`;
@@ -61,9 +64,9 @@ export function payloadWords(nic: Nic): string {
   return `${Math.min(100, Math.round(share * 100))} % of what it sends${full}`;
 }
 
-/** "symbol_error 1 204, 12 more in 10 min", those that rise first. */
+/** "symbol_error 1 204, 12 more in 10 min", those that rise first: of the link, of requests that failed, of what was sent again. */
 export function errorWords(nic: Nic): { words: string; rising: boolean }[] {
-  return [...nic.errors]
+  return [...nic.errors, ...nic.failures, ...nic.retransmits]
     .sort((a, b) => b.risen - a.risen || a.name.localeCompare(b.name))
     .map(({ name, value, risen }) => ({
       words: `${name} ${integer(value)}${risen > 0 ? `, ${integer(risen)} more in 10 min` : ""}`,

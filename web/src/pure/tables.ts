@@ -1,6 +1,6 @@
 /** Rows of the tables of a job, a communicator and a host, to be taken into a spreadsheet. Their heads are the API's words. Pure. */
 
-import type { CommunicatorSummary, Finding, Gpu, HostChannels, HostRank, Incident, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
+import type { CommunicatorSummary, Connection, Finding, Gpu, HostChannels, HostRank, Incident, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
 import { purposeBadge } from "./purpose";
 import type { CsvValue } from "./csv";
 
@@ -38,9 +38,19 @@ export function nicRows(nics: Nic[]): Rows {
   const head = ["name", "port", "up", "state", "physical_state", "link_layer", "interface", "pci", "numa_node", "rate_bytes_per_s", "sent_bytes_per_s", "received_bytes_per_s", "payload_bytes_per_s", "link_downs"] as const;
   return [[...head, "errors", "channels", "reasons"], ...nics.map((nic) => [
     ...head.map((name) => nic[name]),
-    nic.errors.map((one) => `${one.name}=${one.value}`).join(" "),
+    [...nic.errors, ...nic.failures, ...nic.retransmits, ...nic.congestion].map((one) => `${one.name}=${one.value}`).join(" "),
     nic.channels.map((one) => `${one.comm}:${one.channels.join("/")}`).join(" "),
     nic.reasons.join("; "),
+  ])];
+}
+
+export function connectionRows(all: Connection[]): Rows {
+  const head = ["id", "job", "pid", "global_rank", "is_send", "state", "since", "error", "path_mtu_bytes", "traffic_class", "service_level", "bytes", "requests", "completed_requests", "work_requests", "waits", "wait_s", "registrations", "cached_registrations"] as const;
+  const end = ["host", "pid", "global_rank", "device", "port", "gid", "gid_index", "gid_kind", "mtu_bytes"] as const;
+  const heads = [...head, ...end.map((name) => `local_${name}`), ...end.map((name) => `remote_${name}`), "queue_pairs"];
+  return [heads, ...all.map((one) => [
+    ...head.map((name) => one[name]), ...end.map((name) => one.local[name]), ...end.map((name) => one.remote[name]),
+    one.queue_pairs.map((pair) => `${pair.number}:${pair.remote_number}:${pair.state ?? ""}`).join(" "),
   ])];
 }
 

@@ -1,5 +1,6 @@
 import { useEffect } from "preact/hooks";
 import type { Finding, Hardware, Nic } from "../api";
+import { gidLines, tableWords } from "../pure/connections";
 import { rankRanges, size } from "../pure/format";
 import { about, byTrouble, closest, errorWords, explains, linkRate, nicTrouble, payloadWords, rateWords } from "../pure/hardware";
 import { group, kindName } from "../pure/findings";
@@ -65,6 +66,7 @@ function NicRow({ host, nic, hardware, names }: { host: string; nic: Nic; hardwa
         <b>{nic.name}</b>
         {nic.port > 1 && ` port ${nic.port}`}
         <small>{[nic.link_layer, nic.interface, nic.model].filter(Boolean).join(" · ")}</small>
+        {tableWords(nic) !== "" && <small title={gidLines(nic.gids)}>{tableWords(nic)}</small>}
       </th>
       <td data-label="State" class="nic-state">
         <Mark kind={trouble === "down" ? "killed" : trouble ?? (nic.up ? "ok" : "ended")} label={nic.up ? "up" : "down"} />

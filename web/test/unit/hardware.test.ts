@@ -9,7 +9,8 @@ import { finding, operation, rank, ring } from "./fixture";
 
 const nic = (name: string, rest: Partial<Nic> = {}): Nic => ({
   name, rdma: true, port: 1, up: true, state: "ACTIVE", rate_bytes_per_s: 50e9, link_layer: "InfiniBand", sent_bytes: 0, received_bytes: 0,
-  sent_bytes_per_s: 10e9, received_bytes_per_s: 10e9, payload_bytes_per_s: 9.7e9, payload_estimated: false, link_downs: 0, errors: [], reasons: [],
+  sent_bytes_per_s: 10e9, received_bytes_per_s: 10e9, payload_bytes_per_s: 9.7e9, payload_estimated: false, link_downs: 0, errors: [], retransmits: [], failures: [],
+  congestion: [], mtu_bytes: null, gids: [], reasons: [],
   channels: [], ...rest,
 });
 
