@@ -3,9 +3,10 @@
 //! read is not said.
 //!
 //! * `infiniband`: ports of RDMA devices, with their `gids`; what their counters mean stands in `rdma_counters`. `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
-//! * `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
+//! * `ethtool`: pause frames. `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
 //! * `files`: files of sysfs, each read with a bound.
 
+mod ethtool;
 mod files;
 mod gids;
 mod gpu;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringscope_wire::batch::{Gpu, HostHardware, NicCounter};
+use ringscope_wire::batch::{Gpu, HostHardware, NicCounter, NicKind};
 
 pub(super) use self::queue_pairs::QueuePairStates;
 use super::config::AgentConfig;
@@ -90,7 +91,8 @@ impl Hardware {
         let read = self.nics.poll(monotonic, move || {
             let mut read: Vec<HostHardware> = hosts.iter().map(|(host, sysfs)| read(host, sysfs)).collect();
             // What the kernel says is of this machine.
-            let own = read.first_mut().filter(|_| is_real);
+            let mut own = read.first_mut().filter(|_| is_real);
+            own.iter_mut().for_each(|own| add_pauses(own));
             let states = own.map(queue_pairs::read).unwrap_or_default();
             (read, states)
         });
@@ -138,6 +140,15 @@ pub fn read(host: &str, sysfs: &Path) -> HostHardware {
         gpus_known: false,
         network_functions: pci::held(sysfs, NETWORK, |_| true),
         gpus_confined: false,
+    }
+}
+
+/// Adds the pause frames of RoCE ports, which their interfaces count.
+fn add_pauses(host: &mut HostHardware) {
+    for nic in host.nics.iter_mut().filter(|nic| nic.kind() == NicKind::Rdma && nic.link_layer == "Ethernet")
+    {
+        nic.congestion.extend(ethtool::pauses(&nic.interface));
+        nic.congestion.truncate(MAX_ERRORS);
     }
 }
 

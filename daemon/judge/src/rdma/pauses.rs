@@ -56,11 +56,11 @@ fn paused(nic: &Nic, direction: &str) -> Option<(FlowCount, f64)> {
     shares.filter(|(_, share)| *share >= STOPPED).max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
-/// "rx_prio3_pause", "rx_prio3_pause_duration", "rx_pause_ctrl_phy", "rx_pfc_ena_frames_pri3". Not the words on what was not
-/// paused ("rx_prio3_pause_transition").
+/// "rx_prio3_pause", "rx_prio3_pause_duration", "rx_pause_ctrl_phy", "rx_pfc_ena_frames_pri3". Not how often
+/// it began ("rx_prio3_pause_transition"), nor what a NIC says of storms itself ("tx_pause_storm_error_events").
 fn is_pause(name: &str, direction: &str) -> bool {
     let names_it = name.contains("pause") || name.contains("pfc");
-    names_it && name.starts_with(direction) && !name.contains("transition")
+    names_it && name.starts_with(direction) && !name.contains("transition") && !name.contains("storm")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no link has 2^53 bits per second")]

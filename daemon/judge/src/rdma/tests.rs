@@ -139,6 +139,7 @@ fn a_port_that_sends_again_more_than_its_like_or_much_of_all_that_it_sends() {
     check_lost("local_ack_timeout_err", &[600, 700, 650, 800], GIGABYTE, &[]);
     check_lost("out_of_sequence", &[0, 90_000, 0, 0], GIGABYTE, &[]);
     check_lost("out_of_seq_request", &[90_000], GIGABYTE, &[]);
+    check_lost("retrans_pkts", &[0, 90_000, 0, 0], GIGABYTE, &[]);
     check_lost("rcvd_seq_err", &[0], GIGABYTE, &[]);
     check_lost("rcvd_seq_err", &[900], GIGABYTE, &[]);
 }
@@ -415,5 +416,6 @@ fn pause_frames_that_stop_a_port_and_who_sends_them() {
     check_paused(&[paused("rx_prio3_pause", 500, 1_000, 1_000)], &[]);
     check_paused(&[busy(), sender], &[]);
     check_paused(&[paused("rx_prio3_pause_transition", 20_000, 1_000, 1_000)], &[]);
+    check_paused(&[paused("rx_pause_storm_error_events", 20_000, 1_000, 1_000)], &[]);
     check_paused(&[paused("np_cnp_sent", 20_000, 1_000, 1_000)], &[]);
 }
