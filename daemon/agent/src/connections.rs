@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch::{self, ConnectionCounts, ConnectionEnd, ConnectionState, GidKind};
 use ringscope_wire::segment::clock::Clock;
 use rsnet_connections::layout::{HEAD_BYTES, MAX_PLACES, head};
-use rsnet_connections::{Connection, State, parse};
+use rsnet_connections::{Connection, Counts, State, parse};
 
 use super::beneath::{Access, FileId, Found};
 use super::foreign::clean;
@@ -88,6 +88,13 @@ pub(super) struct Connections {
     read_at: Option<Instant>,
     all: Vec<Connection>,
     left_out: u64,
+    /// Something was read, or closed, that was not told.
+    is_new: bool,
+    /// Which states of queue pairs were told with them.
+    states: u64,
+    /// Counts as they were read, and told, by place: as long as nothing is done, its time stays as it was told, however the clock
+    /// is known by then.
+    counts: BTreeMap<u32, (Counts, ConnectionCounts)>,
 }
 
 /// A reading: when, and what else is known then.
@@ -144,11 +151,14 @@ impl Connections {
             std::mem::take(&mut self.all).into_iter().map(|one| (one.place, one)).collect();
         known.extend(read.into_iter().map(|one| (one.place, one)));
         self.all = known.into_values().collect();
+        self.is_new = true;
     }
 
     fn close(&mut self) {
-        for one in self.all.iter_mut().filter(|one| one.state != State::Failed) {
+        let is_open = |one: &&mut Connection| !matches!(one.state, State::Failed | State::Closed);
+        for one in self.all.iter_mut().filter(is_open) {
             one.state = State::Closed;
+            self.is_new = true;
         }
     }
 
@@ -157,18 +167,31 @@ impl Connections {
         self.file.as_ref().map(|(path, id)| (path.as_path(), *id))
     }
 
-    /// All that is known, as the batch says it.
-    pub(super) fn tell(&self, states: &QueuePairStates, clock: Clock) -> Told {
+    /// All that is known, as the batch says it; as it was told `before` where nothing is new.
+    pub(super) fn tell(&mut self, before: Told, states: &QueuePairStates, clock: Clock) -> Told {
+        if !std::mem::take(&mut self.is_new) && self.states == states.revision {
+            return before;
+        }
+        self.states = states.revision;
         let file = self.file().map_or_else(String::new, |(path, _)| path.display().to_string());
+        let known = std::mem::take(&mut self.counts);
+        for one in &self.all {
+            let same = known
+                .get(&one.place)
+                .filter(|(read, told)| (*read, told.generation) == (one.counts, one.generation));
+            let told = same.map_or_else(|| counts(one, clock), |(_, told)| *told);
+            self.counts.insert(one.place, (one.counts, told));
+        }
         Told {
             connections: self.all.iter().map(|one| connection(one, states, &file)).collect(),
-            counts: self.all.iter().map(|one| counts(one, clock)).collect(),
+            counts: self.counts.values().map(|(_, told)| *told).collect(),
             left_out: self.left_out,
         }
     }
 }
 
 /// See [`Connections::tell`].
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Told {
     pub(super) connections: Vec<batch::Connection>,
     pub(super) counts: Vec<ConnectionCounts>,

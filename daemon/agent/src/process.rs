@@ -457,7 +457,13 @@ impl Process {
         };
         let sampled_log2 = |local_id| self.operations.sampled_log2(local_id);
         let sequences = self.calls.sequences(&self.account.now.sequences, sampled_log2);
-        let connections = self.connections.tell(now.queue_pairs, clock);
+        let told = &mut self.account.now;
+        let before = connections::Told {
+            connections: std::mem::take(&mut told.connections),
+            counts: std::mem::take(&mut told.connection_counts),
+            left_out: told.connections_left_out,
+        };
+        let connections = self.connections.tell(before, now.queue_pairs, clock);
         let summations = self.summations.tell(std::mem::take(&mut self.account.now.summations), clock);
         self.account.now = batch::Process {
             key: std::mem::take(&mut self.account.now.key),

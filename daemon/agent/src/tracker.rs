@@ -191,7 +191,7 @@ impl Tracker {
 
     /// Takes how the kernel says that queue pairs stand.
     pub(super) fn know_queue_pairs(&mut self, states: QueuePairStates) {
-        self.queue_pairs = states;
+        self.queue_pairs.replace(states);
     }
 
     /// Whether any process runs.

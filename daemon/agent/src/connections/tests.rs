@@ -53,16 +53,17 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn tell(connections: &Connections) -> Told {
+fn tell(connections: &mut Connections) -> Told {
+    tell_by(connections, Told::default(), 1_000)
+}
+
+/// By a clock that is at that time when the machine starts.
+fn tell_by(connections: &mut Connections, before: Told, wall_ns: u64) -> Told {
     let mut states = QueuePairStates::default();
     states.insert("rxe0", 17, batch::QueuePairState::Rts);
-    let anchor = ringscope_wire::segment::clock::ClockAnchor {
-        is_counter: false,
-        ticks: 0,
-        monotonic_ns: 0,
-        wall_ns: 1_000,
-    };
-    connections.tell(&states, anchor.clock(0, 0))
+    let anchor =
+        ringscope_wire::segment::clock::ClockAnchor { is_counter: false, ticks: 0, monotonic_ns: 0, wall_ns };
+    connections.tell(before, &states, anchor.clock(0, 0))
 }
 
 #[test]
@@ -70,13 +71,13 @@ fn connections_are_told_from_their_beginning_to_their_end() {
     let mut stage = Stage::new();
     let mut connections = Connections::default();
     stage.update(&mut connections, user()).unwrap();
-    assert!(tell(&connections).connections.is_empty(), "no file");
+    assert!(tell(&mut connections).connections.is_empty(), "no file");
     let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
     let pairs = [QueuePair { number: 17, remote_number: 18 }, QueuePair { number: 19, remote_number: 20 }];
     let place = table.take(&about(&pairs)).unwrap();
     place.store(&Counts { bytes: 5, waits: 2, last_done_ns: 7, ..Counts::default() });
     stage.update(&mut connections, user()).unwrap();
-    let told = tell(&connections);
+    let told = tell(&mut connections);
     let (one, counts) = (&told.connections[0], &told.counts[0]);
     assert_eq!((one.place, one.generation, one.state()), (0, 1, ConnectionState::Open));
     let states: Vec<_> = one.queue_pairs.iter().map(batch::QueuePair::state).collect();
@@ -93,7 +94,7 @@ fn connections_are_told_from_their_beginning_to_their_end() {
     stage.update(&mut connections, user()).unwrap();
     drop((place, other, table));
     stage.update(&mut connections, user()).unwrap();
-    let told = tell(&connections).connections;
+    let told = tell(&mut connections).connections;
     let ends: Vec<_> = told.iter().map(|one| (one.state(), one.error.as_str())).collect();
     let failed = (ConnectionState::Failed, "transport retry counter exceeded");
     assert_eq!(ends, [failed, (ConnectionState::Closed, "")], "the file is gone");
@@ -116,7 +117,7 @@ fn what_is_another_users_or_no_file_of_connections_is_refused() {
     huge[8..12].copy_from_slice(&1_u32.to_le_bytes());
     std::fs::write(&stage.path, huge).unwrap();
     stage.update(&mut connections, user()).unwrap();
-    assert!(tell(&connections).connections.is_empty());
+    assert!(tell(&mut connections).connections.is_empty());
     std::fs::remove_file(&stage.path).unwrap();
     std::os::unix::fs::symlink("/proc/self/environ", &stage.path).unwrap();
     assert!(stage.update(&mut connections, user()).is_err(), "a link");
@@ -157,4 +158,21 @@ fn a_file_is_read_once_a_second() {
     let _place = table.take(&about(&[])).unwrap();
     assert_eq!(n_after(INTERVAL / 2, false), 0, "not due");
     assert_eq!(n_after(INTERVAL / 2, true), 1, "the last one");
+}
+
+#[test]
+fn what_stands_still_is_told_as_it_was_however_the_clock_is_known_by_then() {
+    let mut stage = Stage::new();
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let (idle, busy) = (table.take(&about(&[])).unwrap(), table.take(&about(&[])).unwrap());
+    idle.store(&Counts { bytes: 5, last_done_ns: 7, ..Counts::default() });
+    let mut connections = Connections::default();
+    stage.update(&mut connections, user()).unwrap();
+    let first = tell_by(&mut connections, Told::default(), 1_000);
+    assert_eq!(tell_by(&mut connections, first.clone(), 2_000), first, "nothing was read");
+    busy.store(&Counts { bytes: 6, last_done_ns: 8, ..Counts::default() });
+    stage.update(&mut connections, user()).unwrap();
+    let next = tell_by(&mut connections, first.clone(), 2_000);
+    assert_eq!((next.counts[0], next.counts[1].last_done_at_ns), (first.counts[0], Some(2_008)));
+    assert_eq!(next.connections, first.connections);
 }

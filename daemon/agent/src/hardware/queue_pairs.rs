@@ -10,17 +10,28 @@ use super::netlink::{self, QueuePair};
 const MAX_FAILED: usize = 64;
 
 /// States by device and number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueuePairStates(BTreeMap<String, BTreeMap<u32, QueuePairState>>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueuePairStates {
+    all: BTreeMap<String, BTreeMap<u32, QueuePairState>>,
+    /// Another one where any is not as it was.
+    pub(crate) revision: u64,
+}
 
 impl QueuePairStates {
     pub(crate) fn insert(&mut self, device: &str, number: u32, state: QueuePairState) {
-        self.0.entry(device.to_owned()).or_default().insert(number, state);
+        self.all.entry(device.to_owned()).or_default().insert(number, state);
+    }
+
+    /// Takes what was read after these.
+    pub(crate) fn replace(&mut self, newer: Self) {
+        if self.all != newer.all {
+            *self = Self { revision: self.revision + 1, ..newer };
+        }
     }
 
     /// Unspecified: the kernel does not tell.
     pub(crate) fn of(&self, device: &str, number: u32) -> QueuePairState {
-        self.0.get(device).and_then(|of| of.get(&number)).copied().unwrap_or_default()
+        self.all.get(device).and_then(|of| of.get(&number)).copied().unwrap_or_default()
     }
 }
 
@@ -83,6 +94,10 @@ mod tests {
         let states = tell(&mut host, &found);
         assert_eq!(states.of("rxe0", 18), QueuePairState::Rts);
         assert_eq!(states.of("rxe1", 18), QueuePairState::Unspecified);
+        let mut known = QueuePairStates::default();
+        known.replace(states.clone());
+        known.replace(states);
+        assert_eq!((known.revision, known.of("rxe0", 18)), (1, QueuePairState::Rts), "the same twice");
         let told: Vec<_> = host.nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
         assert_eq!(told, [0, 1, MAX_FAILED]);
     }

@@ -77,6 +77,24 @@ fn queue_pairs_of_programs_are_told_with_their_state() {
     assert_eq!((taken(&done).0.len(), taken(&done).1), (1, Ok(true)));
 }
 
+/// As a kernel answered, see `fixtures/README.md`.
+#[test]
+fn recorded_answers_are_taken_apart() {
+    let numbers = |datagram: &[u8]| {
+        let pairs = taken(datagram).0.into_iter();
+        pairs.map(|pair| (pair.number, pair.remote_number, pair.state)).collect::<Vec<_>>()
+    };
+    let rts = include_bytes!("../../../../../fixtures/rdma/queue-pairs-rts.netlink");
+    assert_eq!(numbers(rts), [(17, Some(18), QueuePairState::Rts), (18, Some(17), QueuePairState::Rts)]);
+    let err = include_bytes!("../../../../../fixtures/rdma/queue-pairs-err.netlink");
+    assert_eq!(numbers(err), [(19, Some(20), QueuePairState::Err)]);
+    assert_eq!((taken(err).0[0].device.as_str(), taken(err).0[0].port), ("rxe0", 1));
+    let devices = include_bytes!("../../../../../fixtures/rdma/devices.netlink");
+    let mut found = Vec::new();
+    assert!(is_last(devices, &mut |attributes| found.extend(attributes.number(DEV_INDEX))).unwrap());
+    assert_eq!(found, [0]);
+}
+
 #[test]
 fn an_answer_ends_with_its_last_message_an_error_or_where_it_makes_no_sense() {
     let error = |code: i32| message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat());
