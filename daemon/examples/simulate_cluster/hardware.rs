@@ -69,6 +69,7 @@ fn rdma(index: u32, sent_bytes: u64) -> Nic {
             counter("port_rcv_errors", 0),
         ],
         name,
+        ..Nic::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringscope_wire::batch::{HostHardware, Nic, NicKind};
+use ringscope_wire::batch::{GidKind, HostHardware, Nic, NicKind};
 
 use super::daemon::{Answer, FakeDaemon};
 use super::segment::SegmentWriter;
@@ -36,7 +36,8 @@ fn line(nic: &Nic) -> String {
     words.push(format!("node {}", count(nic.numa_node.map(u64::from))));
     words.push(format!("bytes {} {}", count(nic.sent_bytes), count(nic.received_bytes)));
     words.push(format!("downs {}", count(nic.link_downs)));
-    let errors = nic.errors.iter().filter(|error| error.value > 0);
+    let counters = nic.errors.iter().chain(&nic.retransmits).chain(&nic.failures);
+    let errors = counters.filter(|counter| counter.value > 0);
     words.extend(errors.map(|error| format!("{}={}", error.name, error.value)));
     words.retain(|word| !word.is_empty());
     words.join(" ")
@@ -61,13 +62,13 @@ async fn lines(tree: &str) -> Vec<String> {
 
 const HEALTHY: [&str; 8] = [
     "mlx5_0/1 up ACTIVE LinkUp 400000000000 InfiniBand ib0 MT4129 0000:18:00.0 below 3 node 0 bytes \
-     11523046035392 11527250538148 downs 1 out_of_sequence=1",
+     11523046035392 11527250538148 downs 1 out_of_sequence=1 duplicate_request=41",
     "mlx5_1/1 up ACTIVE LinkUp 400000000000 InfiniBand ib1 MT4129 0000:3a:00.0 below 3 node 0 bytes \
-     11523046067068 11527250562552 downs 1 out_of_sequence=1 packet_seq_err=1",
+     11523046067068 11527250562552 downs 1 out_of_sequence=1 packet_seq_err=1 duplicate_request=41",
     "mlx5_2/1 up ACTIVE LinkUp 400000000000 InfiniBand ib2 MT4129 0000:9a:00.0 below 3 node 1 bytes \
-     11523046098744 11527250586956 downs 1 out_of_sequence=1",
+     11523046098744 11527250586956 downs 1 out_of_sequence=1 duplicate_request=41",
     "mlx5_3/1 up ACTIVE LinkUp 400000000000 InfiniBand ib3 MT4129 0000:ba:00.0 below 3 node 1 bytes \
-     11523046130420 11527250611360 downs 1 out_of_sequence=1",
+     11523046130420 11527250611360 downs 1 out_of_sequence=1 duplicate_request=41",
     "mlx5_4/1 up ACTIVE LinkUp 100000000000 Ethernet enp112s0f0np0 MT4125 0000:70:00.0 below 1 node 0 \
      bytes 18527668 14933760 downs 1 out_of_sequence=1 packet_seq_err=1 local_ack_timeout_err=131 \
      roce_adp_retrans=99 roce_adp_retrans_to=4",
@@ -95,14 +96,14 @@ async fn differs(tree: &str, name: &str, expected: &str) {
 #[tokio::test]
 async fn a_port_that_is_down_has_no_rate() {
     let expected = "mlx5_3/1 down DOWN Polling - InfiniBand ib3 MT4129 0000:ba:00.0 below 3 node 1 bytes \
-         11523046130420 11527250611360 downs 2 out_of_sequence=1";
+         11523046130420 11527250611360 downs 2 out_of_sequence=1 duplicate_request=41";
     differs("port-down", "mlx5_3", expected).await;
 }
 
 #[tokio::test]
 async fn a_port_on_half_its_lanes_is_up() {
     let expected = "mlx5_2/1 up ACTIVE LinkUp 200000000000 InfiniBand ib2 MT4129 0000:9a:00.0 below 3 node 1 bytes \
-         11523046098744 11527250586956 downs 1 out_of_sequence=1";
+         11523046098744 11527250586956 downs 1 out_of_sequence=1 duplicate_request=41";
     differs("half-rate", "mlx5_2", expected).await;
 }
 
@@ -122,16 +123,33 @@ async fn a_host_without_infiniband_has_its_interfaces() {
 async fn adapters_of_another_vendor_are_read_as_far_as_they_say() {
     let expected = [
         "efa_0/1 up ACTIVE LinkUp 100000000000 efa 0000:10:1b.0 below 0 node 0 bytes 8934410240 \
-         9023313920 downs -",
+         9023313920 downs - retrans_pkts=115",
         "efa_1/1 up ACTIVE LinkUp 100000000000 efa 0000:20:1b.0 below 0 node 0 bytes 8934410241 \
-         9023313921 downs -",
+         9023313921 downs - retrans_pkts=115",
         "efa_2/1 up ACTIVE LinkUp 100000000000 efa 0000:90:1b.0 below 0 node 1 bytes 8934410242 \
-         9023313922 downs - retrans_timeout_events=3",
+         9023313922 downs - retrans_pkts=115 retrans_timeout_events=3",
         "efa_3/1 up ACTIVE LinkUp 100000000000 efa 0000:a0:1b.0 below 0 node 1 bytes 8934410243 \
-         9023313923 downs -",
+         9023313923 downs - retrans_pkts=115",
         "ens5 up up - Ethernet ena 0000:00:05.0 below 0 node - bytes 184113011 301339120 downs 0",
     ];
     assert_eq!(lines("foreign-vendor").await, expected);
+}
+
+#[tokio::test]
+async fn soft_roce_tells_its_losses_its_gids_and_the_bytes_of_its_interface() {
+    let expected =
+        ["rxe0/1 up ACTIVE LinkUp 2500000000 Ethernet rdma0 below 0 node - bytes 47596426 47070 downs 1 \
+         rcvd_seq_err=32 completer_retry_err=41"];
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let (host, sysfs) = host(&daemon.url);
+    unpack("../rdma/g2-after-loss", &sysfs);
+    let agent = host.agent();
+    let hardware = reading(&mut daemon, |_| true).await;
+    agent.stop().await;
+    assert_eq!(hardware.nics.iter().map(line).collect::<Vec<_>>(), expected, "its interface is told with it");
+    let gids: Vec<_> = hardware.nics[0].gids.iter().map(|gid| (gid.index, gid.kind(), gid.gid[15])).collect();
+    assert_eq!(gids, [(0, GidKind::RoceV2, 2), (1, GidKind::RoceV2, 2)]);
+    assert_eq!(hardware.nics[0].mtu_bytes, Some(4096));
 }
 
 #[tokio::test]

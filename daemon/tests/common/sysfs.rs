@@ -1,4 +1,4 @@
-//! The trees of `fixtures/sysfs`, unpacked.
+//! The trees of `fixtures/sysfs` and, by `../rdma/NAME`, those of `fixtures/rdma`, unpacked.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,8 @@ pub fn unpack(tree: &str, root: &Path) {
     let mut folder = root.to_owned();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         if let Some(base) = line.strip_prefix("< ") {
-            unpack(base, root);
+            let folder = tree.rsplit_once('/').map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
+            unpack(&format!("{folder}{base}"), root);
         } else if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             folder = root.join(name);
             fs::create_dir_all(&folder).expect("a folder");

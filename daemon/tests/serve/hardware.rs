@@ -1,6 +1,9 @@
 //! Hosts' hardware, from an agent's batch to the page's objects, the findings and the store.
 
-use ringscope_wire::batch::{Batch, HostHardware};
+use ringscope_samples::cluster::connection;
+use ringscope_wire::batch::{
+    Batch, Connection, ConnectionCounts, ConnectionState, Gid, GidKind, HostHardware,
+};
 use serde_json::{Value, json};
 
 use crate::common::batches::{SMALL, START_NS, hardware};
@@ -131,5 +134,49 @@ async fn outlives_a_restart(trouble: impl Fn(usize) -> HostHardware, count: &str
     .await;
     assert_eq!(findings(&daemon, FIRING).await[0]["id"], before["id"]);
     assert!(findings(&daemon, RESOLVED).await.is_empty());
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_shown_with_both_ends_and_one_that_failed_is_found() {
+    let daemon = Daemon::ready("sqlite::memory:").await;
+    let mut hardware = healthy(0);
+    let gid = Gid { index: 1, gid: vec![1; 16], kind: GidKind::RoceV2.into(), ..Gid::default() };
+    hardware.nics[0].gids = vec![gid];
+    let mut batch = told(0, 1, hardware);
+    let open = connection("mlx5_0", SMALL.hosts[1], "mlx5_1");
+    let failed = Connection {
+        place: 1,
+        state: ConnectionState::Failed.into(),
+        error: "transport retry counter exceeded".into(),
+        ..open.clone()
+    };
+    batch.processes[0].connections = vec![open, failed];
+    batch.processes[0].connection_counts =
+        vec![ConnectionCounts { generation: 1, bytes: 4096, ..ConnectionCounts::default() }];
+    daemon.take(&batch).await;
+    let page = daemon.json("/api/v1/nodes/node-a/connections").await;
+    let items = page["items"].as_array().unwrap();
+    let states: Vec<_> = items.iter().map(|one| (&one["state"], &one["bytes"])).collect();
+    assert_eq!(states, [(&json!("failed"), &json!(0)), (&json!("open"), &json!(4096))]);
+    let one = &items[1];
+    let ends =
+        json!([one["local"]["device"], one["local"]["gid"], one["remote"]["host"], one["remote"]["device"]]);
+    assert_eq!(ends, json!(["mlx5_0", "fe80::1", "node-b", "mlx5_1"]));
+    assert_eq!(one["queue_pairs"], json!([{"number": 17, "remote_number": 18, "state": "RTS"}]));
+    let nic = &daemon.json("/api/v1/nodes/node-a").await["hardware"]["nics"][0];
+    assert_eq!(
+        nic["gids"],
+        json!([{"index": 1, "gid": "101:101:101:101:101:101:101:101", "kind": "roce_v2"}])
+    );
+    assert_eq!(daemon.get("/api/v1/nodes/nobody/connections").await.status(), 404);
+    until_found(&daemon, "kind=queue_pair_error&state=firing", 1).await;
+    let finding = findings(&daemon, "kind=queue_pair_error").await.remove(0);
+    let message = finding["message"].as_str().unwrap();
+    assert!(
+        message.contains("queue pair 17 of mlx5_0 port 1 to queue pair 18 of mlx5_1 of node-b"),
+        "{message}"
+    );
+    assert!(message.ends_with("failed: transport retry counter exceeded"), "{message}");
     daemon.stop().await;
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ringscope_daemon::config::ServeConfig;
+use ringscope_samples::cluster::connection;
 use ringscope_server::metrics::MetricsLimits;
-use ringscope_wire::batch::{Completion, Gpu, Level};
+use ringscope_wire::batch::{Completion, Gpu, Level, NicCounter};
 
 use crate::common::batches::{Job, SMALL, START_NS, hardware};
 use crate::common::daemon::{Daemon, config};
@@ -23,6 +24,13 @@ async fn metrics_are_as_recorded_and_prometheus_likes_them() {
         let mut hardware = hardware(SMALL.hosts[host], &["mlx5_0", "mlx5_1"], START_NS);
         hardware.gpus = vec![Gpu { pci: "0000:18:00.0".into(), ..Gpu::default() }];
         hardware.gpus_known = host == 0;
+        if host == 0 {
+            let count = |name: &str, value| vec![NicCounter { name: name.into(), value }];
+            hardware.nics[0].retransmits = count("packet_seq_err", 7);
+            hardware.nics[0].failures = count("req_remote_access_errors", 2);
+            hardware.nics[0].congestion = count("np_cnp_sent", 812);
+            batch.processes[0].connections = vec![connection("mlx5_0", SMALL.hosts[1], "mlx5_0")];
+        }
         batch.hardware = vec![hardware];
         daemon.take(&batch).await;
     }

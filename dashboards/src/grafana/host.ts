@@ -56,8 +56,10 @@ export const host = dashboard({
           ),
         }),
         lines({
-          title: "NIC errors", unit: "short", w: 24, h: 6, description: "Errors that the ports counted in the last five minutes.",
-          targets: over(["{{nic}} {{counter}}", `(sum by (nic, counter) (increase(ringscope_nic_errors_total{${OF}}[5m])) > 0) or label_replace(vector(0), "nic", "none", "", "")`]),
+          title: "NIC errors", unit: "short", w: 24, h: 6,
+          description: "What the ports counted in the last five minutes: errors of the link, RDMA requests that failed, and what was lost and sent again.",
+          targets: over(["{{nic}} {{counter}}", ["nic_errors", "rdma_errors", "rdma_retransmits"].map((of) =>
+            `(sum by (nic, counter) (increase(ringscope_${of}_total{${OF}}[5m])) > 0)`).concat(`label_replace(vector(0), "nic", "none", "", "")`).join(" or ")]),
         }),
       ],
     },

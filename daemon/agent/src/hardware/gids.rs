@@ -8,8 +8,10 @@ use super::files;
 
 /// Entries that are told, as the batch allows; a port has a few for each address of its interface.
 const MAX_GIDS: usize = 64;
-/// Entries that are looked at: mlx5 shows 256, of which most are empty.
-const MAX_LOOKED_AT: usize = 512;
+/// Entries that are looked at: mlx5 shows 256, soft RoCE 1024, of which most are empty.
+const MAX_LOOKED_AT: usize = 1024;
+/// After so many that are empty there are no more: holes are where an address was taken away.
+const MAX_HOLE: usize = 64;
 
 /// The entries of the port's table that are not empty.
 pub(super) fn read(port: &Path, link_layer: &str) -> Vec<Gid> {
@@ -26,7 +28,16 @@ pub(super) fn read(port: &Path, link_layer: &str) -> Vec<Gid> {
     };
     let names = files::names(&port.join("gids"));
     let indices = names.iter().take(MAX_LOOKED_AT).filter_map(|name| name.parse().ok());
-    indices.filter_map(entry).take(MAX_GIDS).collect()
+    let (mut found, mut hole) = (Vec::new(), 0);
+    for index in indices {
+        let entry = entry(index);
+        hole = if entry.is_some() { 0 } else { hole + 1 };
+        found.extend(entry);
+        if hole > MAX_HOLE || found.len() >= MAX_GIDS {
+            break;
+        }
+    }
+    found
 }
 
 /// Eight groups of four digits: "fe80:0000:0000:0000:5054:00ff:fe00:0101".

@@ -77,15 +77,15 @@ fn queue_pairs_of_programs_are_told_with_their_state() {
     assert_eq!((taken(&done).0.len(), taken(&done).1), (1, Ok(true)));
 }
 
-/// As a kernel answered, see `fixtures/README.md`.
+/// As kernels answered, see `fixtures/rdma/README.md`.
 #[test]
 fn recorded_answers_are_taken_apart() {
     let numbers = |datagram: &[u8]| {
         let pairs = taken(datagram).0.into_iter();
         pairs.map(|pair| (pair.number, pair.remote_number, pair.state)).collect::<Vec<_>>()
     };
-    let rts = include_bytes!("../../../../../fixtures/rdma/queue-pairs-rts.netlink");
-    assert_eq!(numbers(rts), [(17, Some(18), QueuePairState::Rts), (18, Some(17), QueuePairState::Rts)]);
+    let rts = include_bytes!("../../../../../fixtures/rdma/res-qp.bin");
+    assert_eq!(numbers(rts), [(18, Some(18), QueuePairState::Rts)]);
     let err = include_bytes!("../../../../../fixtures/rdma/queue-pairs-err.netlink");
     assert_eq!(numbers(err), [(19, Some(20), QueuePairState::Err)]);
     assert_eq!((taken(err).0[0].device.as_str(), taken(err).0[0].port), ("rxe0", 1));
