@@ -1,7 +1,8 @@
 /* Calls a network plugin as NCCL does, by one version of the interface: harness PLUGIN VERSION server|client|both PORT [PEER].
    Both ends in one process ("both"), or one in each of two (the handle goes over a socket at PORT of the server).
    Each message's bytes tell which it is, so that one that is lost, torn, doubled or out of order shows. Says OK, or what is
-   wrong. LOOPS: how often all sizes are sent. */
+   wrong. LOOPS: how often all sizes are sent. STALE: the receiver gives its memory back while it is written to.
+   PATIENCE: seconds without anything moving. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -31,6 +32,7 @@ static int version, devices;
 static const void* table;
 static void* context;
 static PropertiesV9 about;
+static double patience = 60;
 
 static void say(int level, unsigned long flags, const char* file, int line, const char* format, ...) {
   va_list list;
@@ -165,10 +167,15 @@ static int go_on(End* end) {
     if (end->is_send)
       for (size_t i = 0; i < size; i++) data[i] = (char)value(end->begun, i);
     else memset(data, 0xee, size < SLOT ? size + 1 : size);
+    if (!end->memory) break;
     CHECK(end->is_send ? isend(end->comm, data, size, end->memory, &end->requests[slot])
                        : irecv(end->comm, data, SLOT, end->memory, &end->requests[slot]));
     if (!end->requests[slot]) break;
     end->begun++;
+    if (!end->is_send && end->begun == 3 && getenv("STALE")) {
+      CHECK(OF(dereg_mr)(end->comm, end->memory));
+      end->memory = NULL;
+    }
   }
   while (end->done < end->begun) {
     unsigned slot = end->done % SLOTS;
@@ -191,7 +198,7 @@ static int go_on(End* end) {
     end->done++;
     end->since = now();
   }
-  if (end->done < end->total && now() - end->since > 60) DIE("WRONG nothing moves after message %u", end->done);
+  if (end->done < end->total && now() - end->since > patience) DIE("WRONG nothing moves after message %u", end->done);
   return end->done == end->total;
 }
 
@@ -224,6 +231,7 @@ int main(int argc, char** argv) {
   version = atoi(argv[2]);
   int is_server = strcmp(argv[3], "client"), is_client = strcmp(argv[3], "server");
   unsigned total = N_SIZES * (unsigned)(getenv("LOOPS") ? atoi(getenv("LOOPS")) : 4);
+  if (getenv("PATIENCE")) patience = atof(getenv("PATIENCE"));
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (!library) DIE("FAILED dlopen: %s", dlerror());
   char symbol[32];
@@ -246,11 +254,11 @@ int main(int argc, char** argv) {
   if (is_server) CHECK(listen_on(0, handle, &listening));
   if (fd >= 0 && is_server) EXPECT(write(fd, handle, sizeof handle) == sizeof handle);
   if (fd >= 0 && !is_server) EXPECT(recv(fd, handle, sizeof handle, MSG_WAITALL) == sizeof handle);
-  double until = now() + 60;
+  double until = now() + patience;
   while ((is_client && !sending) || (is_server && !receiving)) {
     if (is_client && !sending) CHECK(connect_to(0, handle, &sending));
     if (is_server && !receiving) CHECK(OF(accept)(listening, &receiving, &offload));
-    if (now() > until) DIE("WRONG not connected after a minute");
+    if (now() > until) DIE("WRONG not connected in time");
   }
   End ends[2] = {{.total = 0}, {.total = 0}};
   if (is_client) prepare(&ends[0], 1, sending, total);

@@ -4,17 +4,15 @@
 //! On the cable for RDMA nothing else travels, so its bytes are what the formula says: of a write of S bytes ⌈S / 4096⌉ packets, each
 //! with the headers of Ethernet, IP, UDP and RoCE.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use super::programs::{self, LIMIT};
+use super::programs::{self, LIMIT, Root};
 use crate::process::say;
-use crate::rdma::network::Link;
-use crate::rdma::pair::{Guest, Pair};
+use crate::rdma::pair::Pair;
 use crate::rig::report::Report;
 
 const STAGE: &str = "collectives";
 const N_RANKS: usize = 4;
-const TERM: u8 = 15;
 
 pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let folder = programs::put(pair)?;
@@ -30,29 +28,17 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Two ranks in each guest, on the cable for TCP where they talk over sockets; what each says.
+/// Two ranks in each guest; what each says.
 fn ranks(pair: &Pair, folder: &str, settings: &str) -> Result<Vec<String>> {
-    // The NIC's name is the device's, so that the log says over what data go; its address is the one for TCP.
-    let known = |guest: &Guest| {
-        format!(
-            "{} RSCCL_NICS=rxe0={} {settings}",
-            programs::settings(guest),
-            Link::Tcp.address(guest.number())
-        )
-    };
-    let mut root = pair.guest(1).spawn(&format!("{} exec {folder}/root", known(pair.guest(1))))?;
-    root.wait_for("\n", LIMIT)?;
-    let said = root.said();
-    let id = said.trim().strip_prefix("ID ").with_context(|| format!("no unique id: {said}"))?;
+    let root = Root::start(pair, folder, settings)?;
     let mut running = Vec::new();
     for rank in 0..N_RANKS {
         let guest = &pair.guests()[rank / 2];
-        let known = known(guest);
+        let (known, id) = (programs::over(guest, settings), &root.id);
         running.push(
             guest.spawn(&format!("{known} RANK={rank} {folder}/primitives {rank} {N_RANKS} {id} all"))?,
         );
     }
     let ended = running.iter_mut().map(|rank| rank.wait(LIMIT)).collect::<Result<Vec<_>>>()?;
-    root.signal(TERM)?;
     Ok(ended.iter().map(|told| format!("{}{}", told.text(), told.complaints()).trim().to_owned()).collect())
 }

@@ -10,6 +10,7 @@
 
 mod boot;
 mod collectives;
+mod faults;
 mod link_down;
 mod loss;
 pub(super) mod perftest;
@@ -76,6 +77,14 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(5),
         prepare: programs::build,
         run: collectives::run,
+    },
+    Stage {
+        name: "faults",
+        about: "port down, killed peer, stale key, refused memory, too many queue pairs: clear errors, no hang",
+        is_in_test: false,
+        limit: minutes(4),
+        prepare: faults::prepare,
+        run: faults::run,
     },
 ];
 

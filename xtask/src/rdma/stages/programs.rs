@@ -7,7 +7,9 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{cargo, command, root, run, target_dir};
 use crate::rdma::image::Extras;
+use crate::rdma::network::Link;
 use crate::rdma::pair::{Guest, Pair};
+use crate::rdma::shell::Running;
 use crate::tools;
 
 /// The plugin, as NCCL looks for it. Cargo gives a library no name with hyphens.
@@ -63,4 +65,29 @@ pub(super) fn put(pair: &Pair) -> Result<&'static str> {
 /// Settings under which the two ends meet on the cable for TCP, and give up a dead path within seconds.
 pub(super) fn settings(guest: &Guest) -> String {
     format!("NCCL_SOCKET_IFNAME=tcp0 NCCL_IB_HCA=rxe0 NCCL_IB_TIMEOUT=14 RSCCL_HOST={}", guest.name())
+}
+
+/// The same of a rank of the engine. The NIC's name is the device's, so that the log says over what data go; its address is the one
+/// for TCP.
+pub(super) fn over(guest: &Guest, settings: &str) -> String {
+    format!("{} RSCCL_NICS=rxe0={} {settings}", self::settings(guest), Link::Tcp.address(guest.number()))
+}
+
+/// The root of a communicator, in guest 1: ended when it is dropped.
+pub(super) struct Root {
+    _running: Running,
+    /// The unique id, in hexadecimal.
+    pub(super) id: String,
+}
+
+impl Root {
+    /// Starts it, under the settings of the ranks.
+    pub(super) fn start(pair: &Pair, folder: &str, settings: &str) -> Result<Self> {
+        let guest = pair.guest(1);
+        let running = guest.spawn(&format!("{} exec {folder}/root", over(guest, settings)))?;
+        running.wait_for("\n", LIMIT)?;
+        let said = running.said();
+        let id = said.trim().strip_prefix("ID ").with_context(|| format!("no unique id: {said}"))?.to_owned();
+        Ok(Self { _running: running, id })
+    }
 }
