@@ -137,7 +137,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // Only tests may depend on it.
     ("ringscope-samples", &["ringscope-api", "ringscope-wire"]),
     // `harm` reads what a collector has left.
-    ("xtask", &["ringscope-wire"]),
+    ("xtask", &["ringscope-connections", "ringscope-wire"]),
 ];
 
 #[test]

@@ -9,6 +9,7 @@
 //!    kills a guest, they are booted anew.
 
 mod boot;
+mod bytes;
 mod collectives;
 mod faults;
 mod link_down;
@@ -77,6 +78,14 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(5),
         prepare: programs::build,
         run: collectives::run,
+    },
+    Stage {
+        name: "bytes",
+        about: "what the plugin, the device and the cable counted, by formula",
+        is_in_test: true,
+        limit: minutes(2),
+        prepare: programs::build,
+        run: bytes::run,
     },
     Stage {
         name: "faults",

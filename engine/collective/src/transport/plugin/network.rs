@@ -282,6 +282,8 @@ impl Network {
             return Ok(());
         }
         let text = words.unwrap_or_else(|| format!("it cannot {what} (code {code})"));
+        // As NCCL's own networks begin their lines.
+        let text = text.strip_prefix(&format!("NET/{} : ", self.name)).unwrap_or(&text);
         Err(Error::from_code(code, format!("network {}: {text}", self.name)))
     }
 }
