@@ -17,6 +17,7 @@ mod loss;
 pub(super) mod perftest;
 mod plugin;
 mod programs;
+mod summation;
 mod verbs;
 
 use std::time::Duration;
@@ -86,6 +87,14 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(2),
         prepare: programs::build,
         run: bytes::run,
+    },
+    Stage {
+        name: "summation",
+        about: "a summation group over verbs has the bits that it has over sockets",
+        is_in_test: false,
+        limit: minutes(3),
+        prepare: programs::build,
+        run: summation::run,
     },
     Stage {
         name: "faults",

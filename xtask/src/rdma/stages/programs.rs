@@ -24,13 +24,16 @@ pub(super) fn build() -> Result<Extras> {
     let folder = folder()?;
     let built = target_dir().join("debug");
     copy(&built.join(PLUGIN[0]), &folder.join(PLUGIN[1]))?;
-    copy(&built.join("librsccl.so"), &folder.join("librsccl.so"))?;
+    for name in ["librsccl.so", "ringscope-sumd"] {
+        copy(&built.join(name), &folder.join(name))?;
+    }
     compile("net/harness.c", "harness", &[])?;
     let here = folder.display().to_string();
     let engine = ["-L", here.as_str(), "-lrsccl", "-lm", "-Wl,-rpath,$ORIGIN"];
     compile("primitives.c", "primitives", &engine)?;
     compile("rank.c", "rank", &engine)?;
     compile("root.c", "root", &engine)?;
+    compile("sum.c", "sum", &engine)?;
     Ok(Extras::default())
 }
 
@@ -56,7 +59,7 @@ fn compile(source: &str, name: &str, arguments: &[&str]) -> Result<()> {
 
 /// Gives the guests what was built: the folder there.
 pub(super) fn put(pair: &Pair) -> Result<&'static str> {
-    for name in [PLUGIN[1], "librsccl.so", "harness", "primitives", "rank", "root"] {
+    for name in [PLUGIN[1], "librsccl.so", "harness", "primitives", "rank", "root", "sum", "ringscope-sumd"] {
         pair.guest(1).put(&folder()?.join(name))?;
     }
     Ok("/share")
