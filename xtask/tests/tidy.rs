@@ -77,7 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ringscope-preload", &[]),
     ("ringscope-collective", &["ringscope-net-abi"]),
     ("ringscope-connections", &[]),
-    ("ringscope-net", &["ringscope-connections", "ringscope-net-abi", "ringscope-verbs"]),
+    ("ringscope-net", &["ringscope-connections", "ringscope-glibc", "ringscope-net-abi", "ringscope-verbs"]),
     ("ringscope-net-abi", &[]),
     ("ringscope-observer", &[]),
     ("ringscope-verbs", &[]),

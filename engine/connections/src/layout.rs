@@ -19,7 +19,7 @@ pub(crate) const PLACE_BYTES_WORD: u32 = 640;
 pub const MAX_PLACES: usize = 4096;
 /// Places that get their pages together.
 pub const BLOCK_PLACES: usize = 32;
-/// Queue pairs of a connection that are shown; NCCL has at most so many (`NCCL_IB_MAX_QPS`, 128, over 16 connections in flight).
+/// Queue pairs of a connection that are shown: as many as our plugin makes at most.
 pub const MAX_QUEUE_PAIRS: usize = 8;
 /// Bytes of a device's or a host's name; what is longer is cut.
 pub const NAME_BYTES: usize = 64;
@@ -94,7 +94,7 @@ pub mod at {
     pub const ERROR: usize = 360;
     /// `u64` each, from here on: counts since the connection was made, see [`Counts`](crate::Counts).
     pub const COUNTS: usize = 552;
-    /// `u32`: the generation again, written last.
+    /// `u32`: the generation again, written first; the one at the beginning is written last.
     pub const GENERATION_AGAIN: usize = 636;
 }
 

@@ -202,7 +202,9 @@ impl Place {
         };
         let generation = u32::from_le(self.table.word(self.offset(at::GENERATION)).load(Ordering::Relaxed));
         let generation = generation.wrapping_add(1).max(1);
-        word(at::GENERATION, generation);
+        // Who reads goes upwards: it sees the new mark at the end before it sees anything else that is new, and the one at the
+        // beginning only once all is.
+        word(at::GENERATION_AGAIN, generation);
         std::sync::atomic::fence(Ordering::Release);
         word(at::STATE, State::Open.number());
         word(at::IS_SEND, u32::from(about.is_send));
@@ -231,7 +233,7 @@ impl Place {
         self.text(at::REMOTE_HOST, about.remote_host, NAME_BYTES);
         self.text(at::ERROR, "", ERROR_BYTES);
         (0..crate::layout::N_COUNTS).for_each(|which| self.count(which).store(0, Ordering::Relaxed));
-        self.table.word(self.offset(at::GENERATION_AGAIN)).store(generation.to_le(), Ordering::Release);
+        self.table.word(self.offset(at::GENERATION)).store(generation.to_le(), Ordering::Release);
     }
 
     /// A text, filled up with zeros; one that is too long is cut between characters.

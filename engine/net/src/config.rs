@@ -10,7 +10,7 @@ const DEFAULT_TIMEOUT: u8 = 20;
 const MAX_RETRIES: u8 = 6;
 /// From so many bytes on, adaptive routing may bring a write's packets in any order (`ncclParamIbArThreshold`).
 const DEFAULT_AR_THRESHOLD: usize = 8192;
-/// NCCL's limit (`NCCL_IB_MAX_QPS`, 128) over more than anybody gains by.
+/// NCCL allows 128 (`NCCL_IB_MAX_QPS`); what is set beyond this counts as this.
 pub(crate) const MAX_QUEUE_PAIRS: usize = 8;
 /// Under which names launchers tell a process its rank in the job.
 const RANKS: [&str; 6] =
@@ -34,9 +34,11 @@ pub(crate) struct Settings {
     /// `NCCL_IB_ADDR_RANGE`: the net that the address lies in.
     pub(crate) range: Option<(IpAddr, u8)>,
     /// `NCCL_IB_TC`
-    pub(crate) traffic_class: u8,
+    pub(crate) traffic_class: Option<u8>,
     /// `NCCL_IB_SL`
-    pub(crate) service_level: u8,
+    pub(crate) service_level: Option<u8>,
+    /// `NCCL_IB_PKEY`: the partition's place in the port's table.
+    pub(crate) pkey_index: u16,
     /// `NCCL_IB_TIMEOUT`
     pub(crate) timeout: u8,
     /// `NCCL_IB_RETRY_CNT`
@@ -84,8 +86,8 @@ impl Settings {
         let mut mistakes = Vec::new();
         let mut number = |name: &str, most: i64, default: i64| {
             let Some(text) = lookup(name) else { return default };
-            match text.trim().parse::<i64>() {
-                Ok(value) if (-1..=most).contains(&value) => value,
+            match integer(text.trim()) {
+                Some(value) if (-1..=most).contains(&value) => value,
                 _ => {
                     mistakes
                         .push(format!("{name}: \"{text}\" is no number up to {most}; {default} is taken"));
@@ -98,8 +100,9 @@ impl Settings {
             is_disabled: number("NCCL_IB_DISABLE", 1, 0) == 1,
             gid_index: u32::try_from(number("NCCL_IB_GID_INDEX", 255, -1)).ok(),
             roce_version: u32::try_from(number("NCCL_IB_ROCE_VERSION_NUM", 2, 2)).unwrap_or(2),
-            traffic_class: byte(number("NCCL_IB_TC", 255, 0)),
-            service_level: byte(number("NCCL_IB_SL", 15, 0)),
+            traffic_class: u8::try_from(number("NCCL_IB_TC", 255, -1)).ok(),
+            service_level: u8::try_from(number("NCCL_IB_SL", 15, -1)).ok(),
+            pkey_index: u16::try_from(number("NCCL_IB_PKEY", 65_535, 0)).unwrap_or(0),
             timeout: byte(number("NCCL_IB_TIMEOUT", 31, i64::from(DEFAULT_TIMEOUT))),
             retries: byte(number("NCCL_IB_RETRY_CNT", 7, i64::from(MAX_RETRIES))).min(MAX_RETRIES),
             queue_pairs: usize::try_from(number("NCCL_IB_QPS_PER_CONNECTION", 128, 1))
@@ -130,6 +133,17 @@ impl Settings {
     }
 }
 
+/// As NCCL reads numbers (`strtoll` with base 0): decimal, 0x…, 0….
+fn integer(text: &str) -> Option<i64> {
+    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
+    let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        Some(hex) => i64::from_str_radix(hex, 16),
+        None if digits.len() > 1 && digits.starts_with('0') => i64::from_str_radix(digits, 8),
+        None => digits.parse(),
+    };
+    value.ok().map(|value| sign * value)
+}
+
 fn range(text: &str) -> Option<(IpAddr, u8)> {
     let (net, bits) = text.trim().split_once('/')?;
     Some((net.parse().ok()?, bits.parse().ok()?))
@@ -151,7 +165,12 @@ impl Filter {
     /// Whether a name is wanted; a port is looked at where the list names one.
     pub(crate) fn takes(&self, name: &str, port: Option<u32>) -> bool {
         let is = |wanted: &str| if self.is_exact { name == wanted } else { name.starts_with(wanted) };
-        let on = |wanted: Option<u32>| wanted.is_none() || port.is_none() || wanted == port;
+        // Of a device as a whole, to leave out one of its ports says nothing.
+        let on = |wanted: Option<u32>| match (wanted, port) {
+            (Some(_), None) => !self.excludes,
+            (Some(wanted), Some(port)) => wanted == port,
+            (None, _) => true,
+        };
         let is_listed = self.names.iter().any(|(wanted, of)| is(wanted) && on(*of));
         self.names.is_empty() || is_listed != self.excludes
     }
@@ -175,7 +194,7 @@ mod tests {
     fn nothing_set_is_what_nccl_takes() {
         let all = settings(&[]);
         assert_eq!((all.timeout, all.retries, all.queue_pairs, all.splits), (20, 6, 1, false));
-        assert_eq!((all.gid_index, all.roce_version, all.traffic_class), (None, 2, 0));
+        assert_eq!((all.gid_index, all.roce_version, all.traffic_class), (None, 2, None));
         assert_eq!((all.ar_threshold, all.adaptive_routing, all.global_rank), (8192, None, -1));
         assert!(all.mistakes.is_empty() && !all.is_disabled && all.devices.takes("any", Some(1)));
     }
@@ -183,7 +202,7 @@ mod tests {
     #[test]
     fn nccls_names_are_understood() {
         let all = settings(&[
-            ("NCCL_IB_TC", "106"),
+            ("NCCL_IB_TC", "0x6a"),
             ("NCCL_IB_SL", "3"),
             ("NCCL_IB_GID_INDEX", "3"),
             ("NCCL_IB_QPS_PER_CONNECTION", "4"),
@@ -192,7 +211,7 @@ mod tests {
             ("SLURM_PROCID", "7"),
             ("NCCL_IB_TIMEOUT", "many"),
         ]);
-        assert_eq!((all.traffic_class, all.service_level, all.gid_index), (106, 3, Some(3)));
+        assert_eq!((all.traffic_class, all.service_level, all.gid_index), (Some(106), Some(3), Some(3)));
         assert_eq!((all.queue_pairs, all.splits, all.global_rank), (4, true, 7));
         assert_eq!(all.range, Some(("10.9.0.0".parse().unwrap(), 16)));
         assert_eq!(all.mistakes, ["NCCL_IB_TIMEOUT: \"many\" is no number up to 31; 20 is taken"]);
@@ -213,5 +232,8 @@ mod tests {
             let found = ["mlx5_0", "mlx5_1", "mlx5_11", "rxe0"].map(|name| filter.takes(name, Some(1)));
             assert_eq!(found, taken, "{list}");
         }
+        let but_a_port = Filter::parse("^mlx5_0:1");
+        assert!(but_a_port.takes("mlx5_0", None) && but_a_port.takes("mlx5_0", Some(2)));
+        assert!(!but_a_port.takes("mlx5_0", Some(1)));
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use verbs::{Access, Buffer, Context, Domain, Gid, GidKind, LinkLayer, Pages};
@@ -31,6 +32,12 @@ pub(crate) struct Device {
     pub(crate) pci_path: Option<CString>,
     /// Kinds of memory that it can move: NCCL's bits.
     pub(crate) memory_kinds: i32,
+    /// Reads in flight that a queue pair of it answers.
+    pub(crate) reads: u8,
+    /// The identifier of the card.
+    pub(crate) guid: u64,
+    /// Whether it has said that it is broken as a whole.
+    pub(crate) is_broken: AtomicBool,
     /// What is registered.
     pub(crate) cache: Mutex<Cache>,
 }
@@ -65,6 +72,10 @@ fn find(settings: &Settings) -> Result<Vec<Arc<Device>>> {
             Err(error) => refused.push(error.to_string()),
         }
     }
+    // As hosts agree on, whichever order their lists have.
+    found.sort_by(|one, next| {
+        (&one.pci_path, &one.name, one.port).cmp(&(&next.pci_path, &next.name, next.port))
+    });
     if found.is_empty() {
         let why = if refused.is_empty() { String::new() } else { format!(" ({})", refused.join("; ")) };
         return Err(Failure::system(format!("no RDMA device has a port that is active and wanted{why}")));
@@ -80,7 +91,8 @@ fn ports(name: &str, settings: &Settings) -> verbs::Result<Vec<Arc<Device>>> {
     let mut found = Vec::new();
     for number in 1..=limits.ports {
         let port = context.port(number)?;
-        if !port.is_active || !settings.devices.takes(name, Some(u32::from(number))) {
+        let is_reliable = port.link_layer != LinkLayer::Other;
+        if !port.is_active || !is_reliable || !settings.devices.takes(name, Some(u32::from(number))) {
             continue;
         }
         found.push(Arc::new(Device {
@@ -92,6 +104,9 @@ fn ports(name: &str, settings: &Settings) -> verbs::Result<Vec<Arc<Device>>> {
             name: CString::new(name).unwrap_or_default(),
             pci_path: pci_path(name),
             memory_kinds,
+            reads: limits.reads,
+            guid: limits.guid,
+            is_broken: AtomicBool::new(false),
             cache: Mutex::default(),
         }));
     }
@@ -103,16 +118,20 @@ fn pci_path(name: &str) -> Option<CString> {
     CString::new(path.into_os_string().into_encoded_bytes()).ok()
 }
 
-/// Host memory always; a GPU's where the driver's module that lets others reach it is loaded; by dma-buf where the kernel and the
-/// device have it, which they say by not calling a wrong descriptor a request that they do not support.
+/// Host memory always. A GPU's by its address only where the module is loaded that lets others reach it, as NCCL looks for it
+/// (`ncclIbGdrSupport`): with dma-buf alone NCCL asks for that first.
 fn memory_kinds(domain: &Domain) -> i32 {
-    let modules = ["/sys/module/nvidia_peermem", "/sys/kernel/mm/memory_peers/nv_mem"];
-    let has_peer_memory = modules.iter().any(|module| Path::new(module).exists());
-    let has_dma_buf = reaches_gpus_by_dma_buf(domain);
-    let gpu = if has_peer_memory || has_dma_buf { nccl_net::PTR_CUDA } else { 0 };
-    nccl_net::PTR_HOST | gpu | if has_dma_buf { nccl_net::PTR_DMABUF } else { 0 }
+    const MODULES: [&str; 3] = [
+        "/sys/module/nvidia_peermem/version",
+        "/sys/kernel/mm/memory_peers/nv_mem/version",
+        "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+    ];
+    let by_address = MODULES.iter().any(|module| Path::new(module).exists());
+    let kinds = [(by_address, nccl_net::PTR_CUDA), (reaches_gpus_by_dma_buf(domain), nccl_net::PTR_DMABUF)];
+    kinds.iter().filter(|(has, _)| *has).fold(nccl_net::PTR_HOST, |all, (_, kind)| all | kind)
 }
 
+/// A wrong descriptor is refused as wrong by a kernel and a device that have dma-buf, and as not supported by others.
 fn reaches_gpus_by_dma_buf(domain: &Domain) -> bool {
     if !Path::new("/dev/nvidiactl").exists() {
         return false;
@@ -152,9 +171,20 @@ impl Device {
         while let Some(event) = self.context.next_event() {
             let what = match event.about {
                 verbs::About::PortDown(port) => format!("port {port} is down"),
-                verbs::About::Port(port) => format!("port {port}: {}", event.words),
+                verbs::About::Port(port) => {
+                    log::info(&format!(
+                        "NET/ringscope : {}: port {port}: {}",
+                        self.context.name(),
+                        event.words
+                    ));
+                    continue;
+                }
                 verbs::About::QueuePair(number) => format!("queue pair {number}: {}", event.words),
-                _ => event.words,
+                verbs::About::Device => {
+                    self.is_broken.store(true, Ordering::Relaxed);
+                    event.words
+                }
+                verbs::About::Other => event.words,
             };
             log::warn(&format!("NET/ringscope : {}: {what}", self.context.name()));
         }
@@ -166,14 +196,14 @@ impl Device {
     }
 }
 
-/// By index, if one is set. Else on InfiniBand the first; on Ethernet, by content: of the wanted version and family and in the
+/// On InfiniBand the first, as NCCL has it. On Ethernet by index, if one is set; else by content: of the wanted version and family and in the
 /// wanted range, then one that routers forward, then any.
 fn choose(table: &[Gid], link_layer: LinkLayer, settings: &Settings) -> Option<Gid> {
-    if let Some(index) = settings.gid_index {
-        return table.iter().find(|gid| gid.index == index).copied();
-    }
     if link_layer == LinkLayer::InfiniBand {
         return table.first().copied();
+    }
+    if let Some(index) = settings.gid_index {
+        return table.iter().find(|gid| gid.index == index).copied();
     }
     let kind = if settings.roce_version == 1 { GidKind::RoceV1 } else { GidKind::RoceV2 };
     let score = |gid: &&Gid| {
@@ -224,6 +254,6 @@ mod tests {
         assert_eq!(chosen(&[("NCCL_IB_ADDR_RANGE", "192.168.0.0/16")], ethernet), Some(5));
         assert_eq!(chosen(&[("NCCL_IB_GID_INDEX", "1")], ethernet), Some(1));
         assert_eq!(chosen(&[("NCCL_IB_GID_INDEX", "9")], ethernet), None);
-        assert_eq!(chosen(&[], LinkLayer::InfiniBand), Some(0));
+        assert_eq!(chosen(&[("NCCL_IB_GID_INDEX", "3")], LinkLayer::InfiniBand), Some(0));
     }
 }

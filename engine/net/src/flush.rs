@@ -18,7 +18,7 @@ impl Flush {
     pub(crate) fn new(device: &Device, queue: &CompletionQueue) -> Result<Self> {
         let room = Room { sends: 64, receives: 1, inline_bytes: 0 };
         let mut pair = device.domain.queue_pair(queue, queue, room)?;
-        pair.prepare(device.port)?;
+        pair.prepare(device.port, settings().pkey_index)?;
         let gid = device.gid(settings())?;
         let port = device.context.port(device.port)?;
         pair.connect(&Path {
@@ -26,11 +26,11 @@ impl Flush {
             gid,
             remote_gid: gid.bytes,
             remote_lid: port.lid,
-            is_global: device.link_layer == LinkLayer::Ethernet,
+            is_global: device.link_layer == LinkLayer::Ethernet || port.needs_gid,
             remote_number: pair.number(),
             mtu_bytes: port.mtu_bytes,
-            traffic_class: settings().traffic_class,
-            service_level: settings().service_level,
+            traffic_class: settings().traffic_class.unwrap_or(0),
+            service_level: settings().service_level.unwrap_or(0),
             timeout: settings().timeout,
             retries: settings().retries,
             reads: 1,

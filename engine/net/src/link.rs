@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsnet_connections::{Counts, Place};
 use rustix::time::{ClockId, clock_gettime};
@@ -11,15 +12,17 @@ use verbs::{Completion, CompletionQueue, QueuePair, State, Status};
 use crate::config::settings;
 use crate::device::Device;
 use crate::failure::{Failure, Result};
-use crate::log;
 use crate::wire::Hello;
 
 /// Empty looks after which the socket is asked: a question costs as much as some looks.
 const LOOKS_PER_QUESTION: u32 = 256;
 /// Empty looks after which the clock is read.
 const LOOKS_PER_READING: u32 = 1024;
-/// How often queue pairs and the device are asked, while nothing comes: a peer's mistake may end a queue pair here without a word.
-const ASK_AFTER_NS: u64 = 500_000_000;
+/// How often the counts are shown and the device's events are read, while nothing comes.
+const SHOW_AFTER_NS: u64 = 500_000_000;
+/// How often queue pairs are asked, while nothing comes: on some devices a peer's mistake ends one without a word. On others the
+/// question is a command to the firmware, so it is rare.
+const ASK_AFTER_NS: u64 = 10_000_000_000;
 /// Bytes in which an end that has failed tells the other one why.
 const LAST_WORDS_BYTES: usize = 256;
 
@@ -42,11 +45,20 @@ pub(crate) struct Link {
     place: Option<Place>,
     failure: Option<Failure>,
     looks: u32,
+    shown_ns: u64,
     asked_ns: u64,
+    /// Registrations, which other threads make too.
+    pub(crate) registrations: Arc<Registrations>,
 }
 
-/// What a completion is of: its number is a request's place, unless it is one of these.
-pub(crate) const OF_ROOM: u64 = u64::MAX;
+/// How often memory was registered for a connection, and found to be.
+#[derive(Debug, Default)]
+pub(crate) struct Registrations {
+    /// All.
+    pub(crate) all: AtomicU64,
+    /// Those of them that were found.
+    pub(crate) cached: AtomicU64,
+}
 
 impl Link {
     /// Over queue pairs that are connected.
@@ -70,7 +82,9 @@ impl Link {
             place,
             failure: None,
             looks: 0,
-            asked_ns: 0,
+            shown_ns: 0,
+            asked_ns: monotonic_ns(),
+            registrations: Arc::default(),
         }
     }
 
@@ -91,18 +105,35 @@ impl Link {
 
     /// An error if the connection has failed.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.device.is_broken.load(Ordering::Relaxed) {
+            return Err(Failure::system(format!("{}: the device is broken, as its driver says", self.own())));
+        }
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    /// Hands over what is done. `what` names the request of a completion, for errors; `waits` says whether anything is waited for
-    /// that only the other end can bring.
+    /// Hands over what is done; a completion that is a failure is given back, so that its request can be named. `waits`: whether
+    /// anything is in flight that only the other end can bring.
     pub(crate) fn poll(
         &mut self,
         waits: bool,
-        what: impl Fn(u64) -> String,
         mut take: impl FnMut(&mut Counts, Completion),
-    ) -> Result<()> {
+    ) -> Result<Option<Completion>> {
         self.check()?;
+        let (come, failed) = self.take(&mut take)?;
+        if come > 0 || failed.is_some() || !waits {
+            return Ok(failed);
+        }
+        let Some(failure) = self.look_after()? else { return Ok(None) };
+        // What came before the other end left has come.
+        let (come, failed) = self.take(&mut take)?;
+        if come > 0 || failed.is_some() { Ok(failed) } else { Err(self.fail(failure)) }
+    }
+
+    /// How many are done, and the first failure: what was not even begun because of it says less.
+    fn take(
+        &mut self,
+        take: &mut impl FnMut(&mut Counts, Completion),
+    ) -> Result<(usize, Option<Completion>)> {
         let mut failed = None;
         let counts = &mut self.counts;
         let polled = self.queue.poll(|completion| {
@@ -113,30 +144,30 @@ impl Link {
             }
         });
         let come = polled.map_err(|error| self.fail(error.into()))?;
-        if let Some(completion) = failed {
-            let text = self.words(&completion, &what(completion.id));
-            return Err(self.fail(Failure::remote(text)));
-        }
         if come > 0 {
-            self.store();
+            self.show_counts();
             self.looks = 0;
-            return Ok(());
         }
-        if waits { self.wonder() } else { Ok(()) }
+        Ok((come, failed))
     }
 
-    /// `rank 3 (host-1) on mlx5_0:1/RoCE: a write of 4096 bytes to rank 1 (…) by queue pair 17 -> 20: transport retry counter exceeded …`
-    fn words(&self, completion: &Completion, what: &str) -> String {
-        let at = self.pairs.iter().position(|pair| pair.number() == completion.queue_pair);
-        let theirs = at.and_then(|at| self.peer.queue_pairs.get(at)).copied().unwrap_or(0);
+    /// A request failed: `rank 3 (host-1) on mlx5_0:1/RoCE: a write of 4096 bytes to rank 1 (…) by queue pair 17 -> 20: transport retry
+    /// counter exceeded (status 12)`.
+    pub(crate) fn broke(&mut self, completion: &Completion, what: &str) -> Failure {
         let Completion { queue_pair, status, vendor_error, .. } = *completion;
+        let at = self.pairs.iter().position(|pair| pair.number() == queue_pair);
+        let theirs = at.and_then(|at| self.peer.queue_pairs.get(at)).copied().unwrap_or(queue_pair);
         let vendor =
             if vendor_error == 0 { String::new() } else { format!(", vendor's error {vendor_error:#x}") };
-        format!(
-            "{}: {what} {} by queue pair {queue_pair} -> {theirs}: {status}{vendor}",
-            self.own(),
-            self.peer.shown()
-        )
+        let (own, peer) = (self.own(), self.peer.shown());
+        let text = format!("{own}: {what} {peer} by queue pair {queue_pair} -> {theirs}: {status}{vendor}");
+        self.fail(Failure::remote(text))
+    }
+
+    /// A call of the verbs failed, as the connection with it.
+    pub(crate) fn refused(&mut self, failure: Failure) -> Failure {
+        let text = format!("{}, to {}: {}", self.own(), self.peer.shown(), failure.text);
+        self.fail(Failure { text, ..failure })
     }
 
     /// `rank 3 (host-1) on mlx5_0:1/RoCE`
@@ -144,53 +175,51 @@ impl Link {
         own(&self.device)
     }
 
-    /// Nothing has come for a while: whether the other end, the queue pairs and the device are still well.
-    fn wonder(&mut self) -> Result<()> {
+    /// Nothing has come for a while: what is wrong with the other end, the queue pairs or the device, if anything is.
+    fn look_after(&mut self) -> Result<Option<Failure>> {
         self.looks = self.looks.wrapping_add(1);
-        if self.looks.is_multiple_of(LOOKS_PER_QUESTION) {
-            self.hear()?;
+        if self.looks.is_multiple_of(LOOKS_PER_QUESTION)
+            && let Some(failure) = self.hear()
+        {
+            return Ok(Some(failure));
         }
         if !self.looks.is_multiple_of(LOOKS_PER_READING) {
-            return Ok(());
+            return Ok(None);
         }
         let now = monotonic_ns();
+        if now.saturating_sub(self.shown_ns) >= SHOW_AFTER_NS {
+            self.shown_ns = now;
+            self.show_counts();
+            self.device.say_events();
+        }
         if now.saturating_sub(self.asked_ns) < ASK_AFTER_NS {
-            return Ok(());
+            return Ok(None);
         }
         self.asked_ns = now;
-        self.store();
-        self.device.say_events();
         for pair in &self.pairs {
             if pair.state()? == State::Error {
                 let (own, peer, number) = (self.own(), self.peer.shown(), pair.number());
                 let text = format!(
                     "{own}: queue pair {number} to {peer} is in the error state, by what the other end did"
                 );
-                return Err(self.fail(Failure::remote(text)));
+                return Ok(Some(Failure::remote(text)));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// What the other end says over the socket: that it has failed, and why; or it is gone.
-    fn hear(&mut self) -> Result<()> {
+    fn hear(&mut self) -> Option<Failure> {
         let mut words = [0; LAST_WORDS_BYTES];
+        let (own, peer) = (self.own(), self.peer.shown());
         match self.socket.read(&mut words) {
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
             Ok(count @ 1..) => {
                 let text = String::from_utf8_lossy(words.get(..count).unwrap_or_default());
                 let text = text.trim_end_matches('\0');
-                let text = format!("{}: {} has failed: {text}", self.own(), self.peer.shown());
-                Err(self.fail(Failure::remote(text)))
+                Some(Failure::remote(format!("{own}: {peer} has failed: {text}")))
             }
-            _ => {
-                let text = format!(
-                    "{}: {} is gone: it ended, or closed the connection",
-                    self.own(),
-                    self.peer.shown()
-                );
-                Err(self.fail(Failure::remote(text)))
-            }
+            _ => Some(Failure::remote(format!("{own}: {peer} is gone: it ended, or closed the connection"))),
         }
     }
 
@@ -199,8 +228,7 @@ impl Link {
         if let Some(first) = &self.failure {
             return first.clone();
         }
-        log::warn(&format!("NET/ringscope : {}", failure.text));
-        self.store();
+        self.show_counts();
         if let Some(place) = &self.place {
             place.fail(&failure.text);
         }
@@ -221,10 +249,14 @@ impl Link {
     }
 
     /// Shows the counts.
-    pub(crate) fn store(&self) {
-        if let Some(place) = &self.place {
-            place.store(&self.counts);
-        }
+    pub(crate) fn show_counts(&self) {
+        let Some(place) = &self.place else { return };
+        let Registrations { all, cached } = &*self.registrations;
+        place.store(&Counts {
+            registrations: all.load(Ordering::Relaxed),
+            cached_registrations: cached.load(Ordering::Relaxed),
+            ..self.counts
+        });
     }
 }
 

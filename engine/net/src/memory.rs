@@ -7,13 +7,9 @@ use std::sync::Arc;
 
 use verbs::Region;
 
-/// Regions are registered in whole pages, so that neighbours in one page share a region.
-const PAGE_BYTES: u64 = 4096;
-
 /// The regions of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    /// By their beginnings.
     entries: Vec<Entry>,
 }
 
@@ -32,10 +28,10 @@ pub(crate) struct Registered {
     pub(crate) region: Arc<Region>,
 }
 
-/// The whole pages of a range.
+/// The whole pages of a range: neighbours in one page share a region.
 pub(crate) fn pages(address: u64, len: usize) -> (u64, u64) {
-    let start = address - address % PAGE_BYTES;
-    (start, (address + len as u64).next_multiple_of(PAGE_BYTES))
+    let page = rustix::param::page_size() as u64;
+    (address - address % page, (address + len as u64).next_multiple_of(page))
 }
 
 impl Cache {
@@ -54,8 +50,7 @@ impl Cache {
             return Ok((Registered { region: Arc::clone(&entry.region) }, true));
         }
         let region = Arc::new(register()?);
-        let at = self.entries.partition_point(|entry| entry.start < start);
-        self.entries.insert(at, Entry { start, end, users: 1, region: Arc::clone(&region) });
+        self.entries.push(Entry { start, end, users: 1, region: Arc::clone(&region) });
         Ok((Registered { region }, false))
     }
 
@@ -65,7 +60,7 @@ impl Cache {
         let Some(at) = self.entries.iter().position(is) else { return };
         self.entries[at].users -= 1;
         if self.entries[at].users == 0 {
-            self.entries.remove(at);
+            self.entries.swap_remove(at);
         }
     }
 }
@@ -76,8 +71,9 @@ mod tests {
 
     #[test]
     fn ranges_are_whole_pages() {
-        assert_eq!(pages(4096, 4096), (4096, 8192));
-        assert_eq!(pages(5000, 10), (4096, 8192));
-        assert_eq!(pages(8190, 10), (4096, 12288));
+        let page = rustix::param::page_size() as u64;
+        assert_eq!(pages(page, 16), (page, 2 * page));
+        assert_eq!(pages(page + 904, 10), (page, 2 * page));
+        assert_eq!(pages(2 * page - 2, 10), (page, 3 * page));
     }
 }

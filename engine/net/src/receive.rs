@@ -5,14 +5,15 @@ use verbs::{Buffer, Kind, Remote, Signal};
 
 use crate::failure::{Failure, Result};
 use crate::flush::Flush;
-use crate::link::{Link, OF_ROOM};
+use crate::link::Link;
 use crate::memory::Registered;
 use crate::rendezvous::{ROOM_BYTES, ROOM_STRIDE};
 use crate::requests::Requests;
 
 /// How many tell of room before one says that it is done: what is in flight leaves the queue with it.
 const ROOMS_PER_SIGNAL: u64 = 8;
-/// Numbers of flushes begin here; below are those of receives.
+/// The number of what tells of room; flushes have theirs from `OF_FLUSH` on, and receives their places, below.
+const OF_ROOM: u64 = u64::MAX;
 const OF_FLUSH: u64 = 1 << 32;
 
 /// The receiving end.
@@ -35,7 +36,10 @@ impl Receiver {
         let needs_memory = (inline_bytes as usize) < ROOM_BYTES;
         let told = needs_memory.then(|| link.device.buffer(MAX_REQUESTS * ROOM_STRIDE)).transpose()?;
         let (requests, flushes) = (Requests::default(), Requests::default());
-        Ok(Self { link, told, next: 0, requests, flush: None, flushes, next_flush: 0 })
+        // Where GPUs are reached, flushes will come: not in the path of the first of them.
+        let has_gpu = link.device.memory_kinds != nccl_net::PTR_HOST;
+        let flush = has_gpu.then(|| Flush::new(&link.device, link.queue())).transpose()?;
+        Ok(Self { link, told, next: 0, requests, flush, flushes, next_flush: 0 })
     }
 
     /// Begins to receive at most so many bytes to an address in registered memory: the request's place, or none while too many are
@@ -60,7 +64,7 @@ impl Receiver {
         self.link.counts.requests += 1;
         if let Err(failure) = self.tell(place, target, room, taken) {
             self.requests.take_back(place);
-            return Err(self.link.fail(failure));
+            return Err(self.link.refused(failure));
         }
         self.next += 1;
         Ok(Some(place))
@@ -86,8 +90,11 @@ impl Receiver {
         let offset = place * ROOM_STRIDE;
         let rooms = self.link.peer.room;
         let to = Remote { address: rooms.address + offset as u64, ..rooms };
-        let signal =
-            if self.next.is_multiple_of(ROOMS_PER_SIGNAL) { Signal::With(OF_ROOM) } else { Signal::Silent };
+        let signal = if self.next.is_multiple_of(ROOMS_PER_SIGNAL) {
+            Signal::With(OF_ROOM)
+        } else {
+            Signal::Silent(OF_ROOM)
+        };
         let Some(pair) = self.link.pairs.first_mut() else { return Ok(()) };
         match &self.told {
             None => pair.write_inline(&bytes, to, None, signal)?,
@@ -107,11 +114,12 @@ impl Receiver {
 
     /// Begins to make sure that what was received is seen by who does not look through this processor: a read of a byte of it comes
     /// behind all writes that came before.
-    pub(crate) fn flush(&mut self, address: u64, memory: &Registered) -> Result<Option<usize>> {
+    pub(crate) fn flush(&mut self, address: u64, memory: &Registered) -> Result<usize> {
         self.link.check()?;
         let place = usize::try_from(self.next_flush % MAX_REQUESTS as u64).unwrap_or(0);
         if !self.flushes.is_free(place) {
-            return Ok(None);
+            // No request would mean that there was nothing to flush.
+            return Err(Failure::internal("more flushes at once than requests"));
         }
         let offset =
             address.checked_sub(memory.region.address()).and_then(|offset| usize::try_from(offset).ok());
@@ -119,22 +127,16 @@ impl Receiver {
         if self.flush.is_none() {
             self.flush = Some(Flush::new(&self.link.device, self.link.queue())?);
         }
-        let Some(flush) = &mut self.flush else { return Ok(None) };
+        let flush = self.flush.as_mut().ok_or_else(|| Failure::internal("no queue pair for flushes"))?;
         flush.read(memory.region.remote(offset), OF_FLUSH + place as u64)?;
         self.flushes.begin(place, 1, 0);
         self.next_flush += 1;
-        Ok(Some(place))
+        Ok(place)
     }
 
     fn poll(&mut self) -> Result<()> {
         let Self { link, requests, flushes, .. } = self;
-        let waits = requests.any() || flushes.any();
-        let what = |id: u64| match id {
-            OF_ROOM => "telling of room to".to_owned(),
-            OF_FLUSH.. => "a flush of what came from".to_owned(),
-            _ => "a receive from".to_owned(),
-        };
-        link.poll(waits, what, |counts, completion| {
+        let failed = link.poll(requests.any(), |counts, completion| {
             let bytes = completion.immediate.map(u64::from);
             match completion.id {
                 OF_ROOM => {}
@@ -148,7 +150,14 @@ impl Receiver {
                 }
                 _ => {}
             }
-        })
+        })?;
+        let Some(failed) = failed else { return Ok(()) };
+        let what = match failed.id {
+            OF_ROOM => "telling of room to",
+            OF_FLUSH.. => "a flush of what came from",
+            _ => "a receive from",
+        };
+        Err(self.link.broke(&failed, what))
     }
 
     /// Goes on with a receive; its bytes if it is done.
@@ -162,7 +171,9 @@ impl Receiver {
 
     /// Goes on with a flush; 0 if it is done.
     pub(crate) fn test_flush(&mut self, place: usize) -> Result<Option<u64>> {
-        self.poll()?;
-        self.flushes.take(place).map_err(|()| Failure::internal("a flush that is not in flight"))
+        let polled = self.poll();
+        let taken =
+            self.flushes.take(place).map_err(|()| Failure::internal("a flush that is not in flight"))?;
+        if taken.is_some() { Ok(taken) } else { polled.map(|()| None) }
     }
 }

@@ -7,10 +7,11 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nccl_net::MAX_REQUESTS;
 use rsnet_connections::{About, Place};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use verbs::{Buffer, CompletionQueue, Gid, LinkLayer, Path, QueuePair, Room};
 
 use crate::area;
@@ -20,15 +21,15 @@ use crate::failure::{Failure, Result};
 use crate::interfaces;
 use crate::link::{Link, host, own};
 use crate::log;
-use crate::wire::{HELLO_BYTES, Handle, Hello, SECRET_BYTES};
+use crate::wire::{HELLO_BYTES, Handle, Hello, SECRET_BYTES, shows};
 
 /// Work requests of each queue pair: for each request in flight two writes, or a write that tells of room.
 const SENDS: u32 = 128;
 /// Receives: those of all requests in flight, and as many that are done and not yet looked at.
 const RECEIVES: u32 = 64;
 const _: () = assert!(MAX_REQUESTS == 32);
-/// Completions that fit: more than all requests in flight can have.
-const COMPLETIONS: u32 = 2048;
+/// Completions of flushes, beside those of the queue pairs.
+const FLUSHES: u32 = 64;
 /// Bytes of what tells of room.
 pub(crate) const ROOM_BYTES: usize = 32;
 /// The same, as devices are asked for it.
@@ -119,10 +120,7 @@ impl Listening {
     pub(crate) fn accept(&mut self) -> Result<Option<Link>> {
         loop {
             match self.listener.accept() {
-                Ok((socket, _)) => {
-                    self.callers.extend(Caller::new(socket));
-                    self.forget_a_stranger();
-                }
+                Ok((socket, _)) => self.callers.extend(Caller::new(socket)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
@@ -144,17 +142,9 @@ impl Listening {
                 false
             }
         });
+        // Those that were heard first stay: the wanted one has said all at once.
+        self.callers.truncate(MAX_CALLERS);
         failed.map_or(Ok(met), Err)
-    }
-}
-
-impl Listening {
-    /// Who calls and says nothing keeps nobody else out.
-    fn forget_a_stranger(&mut self) {
-        let silent = self.callers.iter().position(|caller| caller.link.is_none());
-        if let Some(silent) = silent.filter(|_| self.callers.len() > MAX_CALLERS) {
-            self.callers.remove(silent);
-        }
     }
 }
 
@@ -169,6 +159,7 @@ impl Caller {
     fn new(socket: TcpStream) -> Option<Self> {
         socket.set_nonblocking(true).ok()?;
         let _ = socket.set_nodelay(true);
+        let _ = stay_alive(&SockRef::from(&socket));
         let (hello, answer) = (Box::new([0; HELLO_BYTES]), Vec::new());
         Some(Self { socket, hello, read: 0, answer, written: 0, link: None })
     }
@@ -180,12 +171,10 @@ impl Caller {
                 Ok(false) => return Ok(Step::Waits),
                 Err(_) => return Ok(Step::Stranger),
             }
-            let peer = match Hello::from_bytes(&self.hello) {
-                Ok(peer) if peer.secret == *secret => peer,
-                Ok(_) => return Ok(Step::Stranger),
-                Err(why) if why.contains("version") => return Err(Failure::usage(why)),
-                Err(_) => return Ok(Step::Stranger),
-            };
+            if !shows(&self.hello, secret) {
+                return Ok(Step::Stranger);
+            }
+            let peer = Hello::from_bytes(&self.hello).map_err(Failure::usage)?;
             match self.answer_to(peer, device, wishes) {
                 Ok(link) => self.link = Some(link),
                 Err(failure) => {
@@ -210,7 +199,9 @@ impl Caller {
         let gid = device.gid(settings())?;
         let mut ends = Ends::new(device, peer.queue_pairs.len().max(1))?;
         let splits = peer.splits;
-        let hello = hello(device, &gid, &ends.pairs, splits)?;
+        let (traffic_class, service_level) = (peer.traffic_class, peer.service_level);
+        let hello = hello(device, &gid, &ends.pairs, splits, wishes)?;
+        let hello = Hello { traffic_class, service_level, ..hello };
         let place = ends.connect(device, &gid, (&hello, &peer), wishes, false)?;
         self.answer = vec![READY];
         self.answer.extend(hello.to_bytes());
@@ -234,7 +225,7 @@ impl Calling {
         let gid = device.gid(settings())?;
         let ends = Ends::new(device, settings().queue_pairs)?;
         let rooms = device.buffer(MAX_REQUESTS * ROOM_STRIDE)?;
-        let mut hello = hello(device, &gid, &ends.pairs, settings().splits)?;
+        let mut hello = hello(device, &gid, &ends.pairs, settings().splits, wishes)?;
         hello.secret = handle.secret;
         hello.room = rooms.region().remote(0);
         let socket = call(handle.address)
@@ -321,7 +312,7 @@ impl Calling {
             self.answer[1..].first_chunk().ok_or_else(|| Failure::internal("an answer without a hello"))?;
         let peer = Hello::from_bytes(bytes).map_err(Failure::usage)?;
         let mut ends = self.ends.take().ok_or_else(|| Failure::internal("connected twice"))?;
-        let hello = hello(&self.device, &self.gid, &ends.pairs, settings().splits)?;
+        let hello = hello(&self.device, &self.gid, &ends.pairs, settings().splits, self.wishes)?;
         let place = ends.connect(&self.device, &self.gid, (&hello, &peer), self.wishes, true)?;
         let socket =
             self.socket.try_clone().map_err(|error| Failure::system(format!("keep the socket: {error}")))?;
@@ -335,7 +326,8 @@ impl Ends {
         let limit = |error: verbs::Error| {
             Failure::system(format!("{}: {error} ({count} queue pairs for a connection)", own(device)))
         };
-        let queue = device.context.completion_queue(COMPLETIONS).map_err(limit)?;
+        let completions = u32::try_from(count).unwrap_or(1) * (SENDS + RECEIVES) + FLUSHES;
+        let queue = device.context.completion_queue(completions).map_err(limit)?;
         let pairs: verbs::Result<Vec<QueuePair>> = (0..count).map(|_| pair(device, &queue)).collect();
         Ok(Self { pairs: pairs.map_err(limit)?, queue })
     }
@@ -349,7 +341,6 @@ impl Ends {
         wishes: Wishes,
         is_send: bool,
     ) -> Result<Option<Place>> {
-        let class = wishes.traffic_class.unwrap_or(settings().traffic_class);
         let mtu_bytes = own_hello.mtu_bytes.min(peer.mtu_bytes);
         let numbers = area::queue_pairs(&own_hello.queue_pairs, &peer.queue_pairs);
         let place = area::place(&About {
@@ -360,8 +351,8 @@ impl Ends {
             gids: [gid.bytes, peer.gid],
             gid_kinds: [gid.kind.number(), peer.gid_kind],
             mtus_bytes: [own_hello.mtu_bytes, peer.mtu_bytes, mtu_bytes],
-            traffic_class: u32::from(class),
-            service_level: u32::from(settings().service_level),
+            traffic_class: u32::from(own_hello.traffic_class),
+            service_level: u32::from(own_hello.service_level),
             comm_hash: wishes.comm_hash,
             remote_rank: peer.rank,
             remote_pid: peer.pid,
@@ -370,7 +361,7 @@ impl Ends {
             queue_pairs: &numbers,
         });
         let connected = check(device, gid, peer)
-            .and_then(|()| self.connect_pairs(device, gid, (peer, mtu_bytes), class))
+            .and_then(|()| self.connect_pairs(device, gid, (peer, mtu_bytes), own_hello))
             .inspect_err(|failure| place.iter().for_each(|place| place.fail(&failure.text)));
         connected?;
         if own_hello.mtu_bytes != peer.mtu_bytes {
@@ -390,12 +381,12 @@ impl Ends {
         device: &Device,
         gid: &Gid,
         (peer, mtu_bytes): (&Hello, u32),
-        traffic_class: u8,
+        own_hello: &Hello,
     ) -> Result<()> {
         let is_ethernet = device.link_layer == LinkLayer::Ethernet;
         // Between InfiniBand subnets packets need the identifiers too.
-        let is_global = is_ethernet || gid.bytes[..8] != peer.gid[..8];
-        let reads = device.context.limits()?.reads.min(READS);
+        let is_global = is_ethernet || own_hello.needs_gid || gid.bytes[..8] != peer.gid[..8];
+        let reads = device.reads.min(READS);
         for (pair, remote_number) in self.pairs.iter_mut().zip(&peer.queue_pairs) {
             pair.connect(&Path {
                 port: device.port,
@@ -405,8 +396,8 @@ impl Ends {
                 is_global,
                 remote_number: *remote_number,
                 mtu_bytes,
-                traffic_class,
-                service_level: settings().service_level,
+                traffic_class: own_hello.traffic_class,
+                service_level: own_hello.service_level,
                 timeout: settings().timeout,
                 retries: settings().retries,
                 reads,
@@ -460,15 +451,20 @@ fn pair(device: &Device, queue: &CompletionQueue) -> verbs::Result<QueuePair> {
         device.domain.queue_pair(queue, queue, room)
     };
     let mut pair = with(INLINE_BYTES).or_else(|_| with(0))?;
-    pair.prepare(device.port)?;
+    pair.prepare(device.port, settings().pkey_index)?;
     Ok(pair)
 }
 
-fn hello(device: &Device, gid: &Gid, pairs: &[QueuePair], splits: bool) -> Result<Hello> {
+/// What this end says of itself. The traffic class is the environment's, as in NCCL, else the communicator's; who was called takes
+/// the caller's.
+fn hello(device: &Device, gid: &Gid, pairs: &[QueuePair], splits: bool, wishes: Wishes) -> Result<Hello> {
     let port = device.context.port(device.port)?;
     Ok(Hello {
         queue_pairs: pairs.iter().map(QueuePair::number).collect(),
         splits,
+        traffic_class: settings().traffic_class.or(wishes.traffic_class).unwrap_or(0),
+        service_level: settings().service_level.or(wishes.traffic_class).unwrap_or(0) & 0xf,
+        needs_gid: port.needs_gid,
         gid: gid.bytes,
         gid_kind: gid.kind.number(),
         lid: port.lid,
@@ -482,11 +478,18 @@ fn hello(device: &Device, gid: &Gid, pairs: &[QueuePair], splits: bool) -> Resul
     })
 }
 
+/// A host that loses its power says nothing: within a minute the socket does.
+fn stay_alive(socket: &Socket) -> std::io::Result<()> {
+    let often = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
+    socket.set_tcp_keepalive(&often.with_retries(3))
+}
+
 /// Begins to connect.
 fn call(address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
+    stay_alive(&socket)?;
     match socket.connect(&address.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
         _ => {}

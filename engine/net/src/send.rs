@@ -68,7 +68,7 @@ impl Sender {
         self.link.counts.requests += 1;
         if let Err(failure) = self.write(address, len, memory, target, place, taken) {
             self.requests.take_back(place);
-            return Err(self.link.fail(failure));
+            return Err(self.link.refused(failure));
         }
         self.next += 1;
         Ok(Some(place))
@@ -122,7 +122,7 @@ impl Sender {
             let Some(pair) = self.link.pairs.get_mut(pair) else { continue };
             if is_reordered {
                 // The number then comes behind all of the data, whichever way their packets took.
-                pair.write(local, remote, None, Signal::Silent)?;
+                pair.write(local, remote, None, Signal::Silent(place as u64))?;
                 pair.write(memory.region.local(start, 0)?, remote, Some(number), signal)?;
                 self.link.counts.work_requests += 2;
             } else {
@@ -135,17 +135,15 @@ impl Sender {
 
     fn poll(&mut self, waits: bool) -> Result<()> {
         let Self { link, requests, .. } = self;
-        let sizes: [u64; MAX_REQUESTS] = std::array::from_fn(|place| requests.bytes(place));
-        let what = |id: u64| {
-            let bytes = usize::try_from(id).ok().and_then(|place| sizes.get(place));
-            format!("a write of {} bytes to", bytes.copied().unwrap_or(0))
-        };
-        link.poll(waits, what, |counts, completion| {
+        let failed = link.poll(waits, |counts, completion| {
             let place = usize::try_from(completion.id).unwrap_or(usize::MAX);
             if let Some(bytes) = requests.done(place, None) {
                 Link::note_done(counts, bytes);
             }
-        })
+        })?;
+        let Some(failed) = failed else { return Ok(()) };
+        let bytes = usize::try_from(failed.id).map_or(0, |place| self.requests.bytes(place));
+        Err(self.link.broke(&failed, &format!("a write of {bytes} bytes to")))
     }
 
     /// Goes on with a request; its bytes if it is done.

@@ -35,6 +35,10 @@ pub(crate) struct Hello {
     pub(crate) queue_pairs: Vec<u32>,
     /// Whether each message takes all of them.
     pub(crate) splits: bool,
+    /// The caller's: traffic class and service level, which both ends use.
+    pub(crate) traffic_class: u8,
+    /// See [`Hello::traffic_class`].
+    pub(crate) service_level: u8,
     /// Its port's identifier and kind, local identifier, payload of a packet, and whether it is Ethernet.
     pub(crate) gid: [u8; 16],
     /// See [`verbs::GidKind::number`].
@@ -45,6 +49,8 @@ pub(crate) struct Hello {
     pub(crate) mtu_bytes: u32,
     /// Whether the link is Ethernet.
     pub(crate) is_ethernet: bool,
+    /// Whether packets from here must carry identifiers; not told to the other end.
+    pub(crate) needs_gid: bool,
     /// The caller's: where who receives writes what room there is.
     pub(crate) room: Remote,
     /// The process.
@@ -85,6 +91,11 @@ impl Handle {
     }
 }
 
+/// Whether a caller's bytes show the secret. It is looked at before anything else of a hello: a stranger's mistake is nobody's.
+pub(crate) fn shows(bytes: &[u8; HELLO_BYTES], secret: &[u8; SECRET_BYTES]) -> bool {
+    bytes.get(8..8 + SECRET_BYTES) == Some(secret.as_slice())
+}
+
 impl Hello {
     /// As it is sent.
     pub(crate) fn to_bytes(&self) -> [u8; HELLO_BYTES] {
@@ -103,7 +114,12 @@ impl Hello {
         writer.put(&self.pid.to_le_bytes());
         writer.put(&self.rank.to_le_bytes());
         writer.put(&u32::from(self.lid).to_le_bytes());
-        writer.put(&[u8::from(self.is_ethernet), u8::from(self.splits), 0, 0]);
+        writer.put(&[
+            u8::from(self.is_ethernet),
+            u8::from(self.splits),
+            self.traffic_class,
+            self.service_level,
+        ]);
         writer.text(&self.device);
         writer.text(&self.host);
         writer.bytes
@@ -127,16 +143,19 @@ impl Hello {
         let numbers: Vec<u32> = (0..MAX_QUEUE_PAIRS).map(|_| reader.word()).collect();
         let (gid_kind, mtu_bytes, pid) = (reader.word(), reader.word(), reader.word());
         let (rank, lid) = (reader.word().cast_signed(), reader.word());
-        let [is_ethernet, splits, ..] = reader.array::<4>();
+        let [is_ethernet, splits, traffic_class, service_level] = reader.array::<4>();
         Ok(Self {
             secret,
             queue_pairs: numbers.into_iter().take(count).collect(),
             splits: splits != 0,
+            traffic_class,
+            service_level,
             gid,
             gid_kind,
             lid: u16::try_from(lid).unwrap_or(0),
             mtu_bytes,
             is_ethernet: is_ethernet != 0,
+            needs_gid: false,
             room,
             pid,
             rank,
@@ -219,11 +238,14 @@ mod tests {
             secret: [3; SECRET_BYTES],
             queue_pairs: vec![17, 18, 19],
             splits: true,
+            traffic_class: 106,
+            service_level: 3,
             gid: [9; 16],
             gid_kind: 3,
             lid: 5,
             mtu_bytes: 4096,
             is_ethernet: true,
+            needs_gid: false,
             room: Remote { address: 1 << 40, key: 77 },
             pid: 1234,
             rank: -1,

@@ -20,7 +20,6 @@ pub struct Context {
 pub(crate) struct Open {
     pub(crate) context: NonNull<sys::ibv_context>,
     name: String,
-    guid: u64,
 }
 
 // SAFETY: libibverbs' objects may be used by any thread.
@@ -41,6 +40,8 @@ pub struct Limits {
     pub reads: u8,
     /// Ports, which are numbered from 1.
     pub ports: u8,
+    /// The global identifier of what the device is a part of: the ports of one card have the same.
+    pub guid: u64,
 }
 
 /// The names of the RDMA devices of this machine, in libibverbs' order; none where the kernel has RDMA and no device.
@@ -66,6 +67,12 @@ impl List {
         if !has_library() {
             return Err(Error::NoLibrary);
         }
+        // A child that a fork makes would take pages from under the device, on kernels before 5.12: before anything is registered.
+        static FORKS: std::sync::Once = std::sync::Once::new();
+        FORKS.call_once(|| {
+            // SAFETY: no arguments; where the kernel needs nothing, it does nothing.
+            unsafe { sys::ibv_fork_init() };
+        });
         let mut len = 0;
         // SAFETY: writes the length, and gives an array of so many devices or null.
         let first = unsafe { sys::ibv_get_device_list(&raw mut len) };
@@ -110,11 +117,9 @@ impl Context {
         let device = list.iter().find(|device| name_of(*device) == name);
         let device = device.ok_or_else(|| Error::NoDevice(name.to_owned()))?;
         // SAFETY: a device of a list that is not freed yet.
-        let guid = u64::from_be(unsafe { sys::ibv_get_device_guid(device.as_ptr()) });
-        // SAFETY: as above.
         let context = unsafe { sys::ibv_open_device(device.as_ptr()) };
         let context = NonNull::new(context).ok_or_else(|| Error::last(format!("open {name}")))?;
-        let open = Open { context, name: name.to_owned(), guid };
+        let open = Open { context, name: name.to_owned() };
         open.never_block()?;
         Ok(Self { open: Arc::new(open) })
     }
@@ -122,11 +127,6 @@ impl Context {
     /// The device's name.
     pub fn name(&self) -> &str {
         &self.open.name
-    }
-
-    /// The device's global identifier; NICs of one chip may share it.
-    pub fn guid(&self) -> u64 {
-        self.open.guid
     }
 
     /// What the device can hold.
@@ -144,6 +144,7 @@ impl Context {
             regions: number(told.max_mr),
             reads: u8::try_from(told.max_qp_rd_atom).unwrap_or(u8::MAX),
             ports: told.phys_port_cnt,
+            guid: u64::from_be(told.sys_image_guid),
         })
     }
 

@@ -24,15 +24,22 @@ pub struct Port {
     pub gid_table_len: u32,
     /// Its rate in Mbit/s, lanes by speed.
     pub rate_mbit_per_s: u32,
+    /// Whether all packets must carry the identifiers.
+    pub needs_gid: bool,
 }
+
+/// `IBV_QPF_GRH_REQUIRED`
+const GRH_REQUIRED: u8 = 1;
 
 /// What a link speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// InfiniBand; EFA and others do not say.
+    /// InfiniBand.
     InfiniBand,
     /// RoCE.
     Ethernet,
+    /// Not said: EFA and others, which have no reliable connections.
+    Other,
 }
 
 impl Context {
@@ -49,12 +56,18 @@ impl Context {
             is_active: told.state == sys::ibv_port_state::IBV_PORT_ACTIVE,
             link_layer: match told.link_layer {
                 sys::IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
-                _ => LinkLayer::InfiniBand,
+                sys::IBV_LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
+                _ => LinkLayer::Other,
             },
             mtu_bytes: mtu_bytes(told.active_mtu),
             lid: told.lid,
             gid_table_len: u32::try_from(told.gid_tbl_len).unwrap_or(0),
-            rate_mbit_per_s: lanes(told.active_width) * lane_mbit_per_s(told.active_speed),
+            rate_mbit_per_s: lanes(told.active_width)
+                * lane_mbit_per_s(match told.active_speed_ex {
+                    0 => u32::from(told.active_speed),
+                    speed => speed,
+                }),
+            needs_gid: told.flags & GRH_REQUIRED != 0,
         })
     }
 }
@@ -81,7 +94,7 @@ fn lanes(width: u8) -> u32 {
 }
 
 /// By the InfiniBand specification, `PortInfo:LinkSpeedActive` and its extension: SDR to XDR.
-fn lane_mbit_per_s(speed: u8) -> u32 {
+fn lane_mbit_per_s(speed: u32) -> u32 {
     match speed {
         2 => 5000,
         4 | 8 => 10_000,
@@ -89,6 +102,7 @@ fn lane_mbit_per_s(speed: u8) -> u32 {
         32 => 25_000,
         64 => 50_000,
         128 => 100_000,
+        256 => 200_000,
         _ => 2500,
     }
 }

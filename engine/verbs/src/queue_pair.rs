@@ -73,8 +73,8 @@ pub struct Path {
 pub enum Signal {
     /// It completes visibly, with this number.
     With(u64),
-    /// Only if it fails.
-    Silent,
+    /// Only if it fails, with this number.
+    Silent(u64),
 }
 
 /// How a queue pair stands.
@@ -139,11 +139,13 @@ impl QueuePair {
         &self.domain
     }
 
-    /// Takes it to where it may receive: receives may be posted from then on.
-    pub fn prepare(&mut self, port: u8) -> Result<()> {
+    /// Takes it to where it may receive: receives may be posted from then on. `pkey_index`: the partition's place in the port's
+    /// table; 0 without partitions.
+    pub fn prepare(&mut self, port: u8, pkey_index: u16) -> Result<()> {
         let mut wanted = attributes();
         wanted.qp_state = sys::ibv_qp_state::IBV_QPS_INIT;
         wanted.port_num = port;
+        wanted.pkey_index = pkey_index;
         let access = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0
             | sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0
             | sys::ibv_access_flags::IBV_ACCESS_REMOTE_READ.0;
@@ -281,10 +283,10 @@ impl QueuePair {
     ) -> Result<()> {
         // SAFETY: numbers and pointers, for which zero is a value.
         let mut request: sys::ibv_send_wr = unsafe { std::mem::zeroed() };
-        if let Signal::With(id) = signal {
-            request.wr_id = id;
-            request.send_flags = sys::ibv_send_flags::IBV_SEND_SIGNALED.0;
-        }
+        (request.wr_id, request.send_flags) = match signal {
+            Signal::With(id) => (id, sys::ibv_send_flags::IBV_SEND_SIGNALED.0),
+            Signal::Silent(id) => (id, 0),
+        };
         request.send_flags |= flags;
         request.sg_list = piece;
         request.num_sge = i32::from(n_pieces > 0);

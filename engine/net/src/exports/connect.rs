@@ -3,15 +3,16 @@
 #![expect(unsafe_code, reason = "functions that C calls, with pointers")]
 
 use std::ffi::{c_int, c_void};
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
 use nccl_net::{Code, Config, HANDLE_BYTES, MAX_REQUESTS};
 
-use crate::device;
+use crate::device::{self, Device};
 use crate::exports::fence::{fence, object, put};
 use crate::exports::setup::{Context, traffic_class};
-use crate::failure::Failure;
-use crate::link::Link;
+use crate::failure::{Failure, Result};
+use crate::link::{Link, Registrations};
 use crate::receive::Receiver;
 use crate::rendezvous::{Calling, Listening, Wishes};
 use crate::send::Sender;
@@ -20,12 +21,23 @@ use crate::wire::Handle;
 /// Where in a handle the sender keeps what it is at: the last eight bytes, which are zero at first.
 const STAGE: usize = HANDLE_BYTES - 8;
 
-/// One end, as its pointer stands for it.
+/// One end, as its pointer stands for it. NCCL registers memory for it on another thread than the one that sends and receives, so
+/// each is reached by itself, and never the whole.
 #[derive(Debug)]
 pub(super) struct Comm {
-    pub(super) end: End,
+    end: End,
+    shared: Shared,
     /// One for each place of a request, and one for each flush.
-    tokens: Box<[Token; 2 * MAX_REQUESTS]>,
+    tokens: [Token; 2 * MAX_REQUESTS],
+}
+
+/// What any thread may look at.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) device: Arc<Device>,
+    pub(super) registrations: Arc<Registrations>,
+    /// The other end, as errors name it.
+    pub(super) peer: String,
 }
 
 #[derive(Debug)]
@@ -35,7 +47,7 @@ pub(super) enum End {
 }
 
 /// A request, as its pointer stands for it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) comm: *mut Comm,
     pub(super) place: usize,
@@ -192,8 +204,8 @@ pub(super) unsafe extern "C" fn close(comm: *mut c_void) -> Code {
     fence(|| {
         if !comm.is_null() {
             // SAFETY: made by `connect` or `accept`, and closed once.
-            let mut comm = unsafe { Box::from_raw(comm.cast::<Comm>()) };
-            comm.link().store();
+            let comm = unsafe { Box::from_raw(comm.cast::<Comm>()) };
+            comm.end.link().show_counts();
         }
         Ok(())
     })
@@ -214,28 +226,63 @@ pub(super) unsafe extern "C" fn close_listen(listening: *mut c_void) -> Code {
 impl Comm {
     /// Of an end; its tokens know where it is, and it stays there.
     fn boxed(end: End) -> *mut c_void {
+        let link = end.link();
+        let (device, registrations) = (Arc::clone(&link.device), Arc::clone(&link.registrations));
+        let shared = Shared { device, registrations, peer: link.peer.shown() };
         let token = |index: usize| Token {
             comm: null_mut(),
             place: index % MAX_REQUESTS,
             is_flush: index >= MAX_REQUESTS,
         };
-        let comm = Box::into_raw(Box::new(Self { end, tokens: Box::new(std::array::from_fn(token)) }));
+        let comm = Box::into_raw(Box::new(Self { end, shared, tokens: std::array::from_fn(token) }));
         // SAFETY: made above, and nobody else knows it yet.
         let tokens = unsafe { &mut (*comm).tokens };
         tokens.iter_mut().for_each(|token| token.comm = comm);
         comm.cast()
     }
+}
 
-    pub(super) fn link(&mut self) -> &mut Link {
-        match &mut self.end {
-            End::Send(sender) => &mut sender.link,
-            End::Receive(receiver) => &mut receiver.link,
+impl End {
+    fn link(&self) -> &Link {
+        match self {
+            Self::Send(sender) => &sender.link,
+            Self::Receive(receiver) => &receiver.link,
         }
     }
+}
 
-    pub(super) fn token(&mut self, place: Option<usize>, is_flush: bool) -> *mut c_void {
-        let Some(place) = place else { return null_mut() };
-        let index = place + if is_flush { MAX_REQUESTS } else { 0 };
-        self.tokens.get_mut(index).map_or(null_mut(), |token| (&raw mut *token).cast())
-    }
+/// What sends or receives.
+///
+/// # Safety
+/// Null, or a connection that is not closed; NCCL's contract: one thread at a time.
+pub(super) unsafe fn end<'a>(comm: *mut c_void) -> Result<&'a mut End> {
+    let comm =
+        NonNull::new(comm.cast::<Comm>()).ok_or_else(|| Failure::internal("a connection that is NULL"))?;
+    // SAFETY: the caller's promise; other threads reach other fields.
+    Ok(unsafe { &mut (*comm.as_ptr()).end })
+}
+
+/// What any thread may look at.
+///
+/// # Safety
+/// Null, or a connection that is not closed.
+pub(super) unsafe fn shared<'a>(comm: *mut c_void) -> Result<&'a Shared> {
+    let comm =
+        NonNull::new(comm.cast::<Comm>()).ok_or_else(|| Failure::internal("a connection that is NULL"))?;
+    // SAFETY: the caller's promise; nobody writes there.
+    Ok(unsafe { &(*comm.as_ptr()).shared })
+}
+
+/// The pointer that stands for a request; null for none.
+///
+/// # Safety
+/// A connection that is not closed.
+pub(super) unsafe fn token(comm: *mut c_void, place: Option<usize>, is_flush: bool) -> *mut c_void {
+    let Some(place) = place else { return null_mut() };
+    let index = place % MAX_REQUESTS + if is_flush { MAX_REQUESTS } else { 0 };
+    let comm = comm.cast::<Comm>();
+    // SAFETY: the caller's promise.
+    let tokens = unsafe { &raw mut (*comm).tokens };
+    // SAFETY: less than their number.
+    unsafe { tokens.cast::<Token>().add(index) }.cast()
 }

@@ -1,4 +1,4 @@
-//! Fence: what every function of the tables begins with. No panic gets out, and no pointer is believed.
+//! Fence: what every function of the tables begins with. No panic gets out, and NULL is an error.
 
 #![expect(unsafe_code, reason = "pointers of C")]
 
@@ -13,12 +13,14 @@ use crate::log;
 
 /// Runs the body; its failure is warned of, and is the code.
 pub(super) fn fence(body: impl FnOnce() -> Result<()>) -> Code {
+    quiet_fence(|| body().inspect_err(|failure| log::warn(&format!("NET/ringscope : {}", failure.text))))
+}
+
+/// Runs the body, whose failure somebody else tells of.
+pub(super) fn quiet_fence(body: impl FnOnce() -> Result<()>) -> Code {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => SUCCESS,
-        Ok(Err(failure)) => {
-            log::warn(&format!("NET/ringscope : {}", failure.text));
-            failure.code
-        }
+        Ok(Err(failure)) => failure.code,
         Err(_) => {
             log::warn("NET/ringscope : a panic, which is a bug of this plugin");
             INTERNAL_ERROR

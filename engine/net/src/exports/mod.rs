@@ -1,6 +1,6 @@
 //! The tables that NCCL and the engine look for, one for each version of the interface.
 //!
-//! NCCL's contract: one thread at a time calls the functions of one connection, any thread those of a device.
+//! NCCL's contract: one thread at a time sends, receives and tests on one connection; another may register memory for it.
 
 #![expect(unsafe_code, reason = "symbols that C looks for, and tables of pointers")]
 

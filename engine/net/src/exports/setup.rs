@@ -12,7 +12,7 @@ use nccl_net::{
 use crate::config::settings;
 use crate::device;
 use crate::exports::MAX_MESSAGE_BYTES;
-use crate::exports::fence::{fence, put};
+use crate::exports::fence::{fence, put, quiet_fence};
 use crate::failure::Result;
 use crate::interfaces;
 use crate::log;
@@ -42,11 +42,11 @@ fn begin(logger: Logger) -> Result<()> {
 }
 
 pub(super) extern "C" fn init(logger: Logger) -> Code {
-    fence(|| begin(logger))
+    quiet_fence(|| begin(logger))
 }
 
 pub(super) extern "C" fn init_v10(logger: Logger, _profiler: ProfilerCallback) -> Code {
-    fence(|| begin(logger))
+    quiet_fence(|| begin(logger))
 }
 
 /// # Safety
@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn init_v11(
     logger: Logger,
     _profiler: ProfilerCallback,
 ) -> Code {
-    fence(|| {
+    quiet_fence(|| {
         begin(logger)?;
         // SAFETY: NCCL's promise.
         let config = unsafe { config.as_ref() };
@@ -106,7 +106,7 @@ fn properties(number: c_int) -> Result<PropertiesV11> {
         v9: PropertiesV9 {
             name: text(&device.name),
             pci_path: device.pci_path.as_ref().map_or(null_mut(), text),
-            guid: device.context.guid(),
+            guid: device.guid,
             ptr_support: device.memory_kinds,
             reg_is_global: 1,
             force_flush: 0,

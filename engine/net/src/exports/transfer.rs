@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use nccl_net::Code;
 use verbs::{Access, Region};
@@ -13,23 +13,25 @@ use verbs::{Access, Region};
 use crate::config::settings;
 use crate::device::Device;
 use crate::exports::MAX_MESSAGE_BYTES;
-use crate::exports::connect::{Comm, End, Token};
+use crate::exports::connect::{End, Shared, Token, end, shared, token};
 use crate::exports::fence::{fence, object, put};
 use crate::failure::{Failure, Result};
+use crate::link::own;
 use crate::memory::{Registered, pages};
 
 /// Registers whole pages, or finds that they are.
 fn register(
-    comm: &mut Comm,
+    comm: &Shared,
     (address, len): (u64, usize),
     region: impl FnOnce(&Device, (u64, u64)) -> verbs::Result<Region>,
 ) -> Result<*mut c_void> {
-    let device = Arc::clone(&comm.link().device);
     let range = pages(address, len);
-    let (registered, was_there) = device.cache().take(range, || region(&device, range))?;
-    let counts = &mut comm.link().counts;
-    counts.registrations += 1;
-    counts.cached_registrations += u64::from(was_there);
+    let taken = comm.device.cache().take(range, || region(&comm.device, range));
+    let (registered, was_there) = taken.map_err(|error| {
+        Failure::system(format!("{}, for a connection with {}: {error}", own(&comm.device), comm.peer))
+    })?;
+    comm.registrations.all.fetch_add(1, Ordering::Relaxed);
+    comm.registrations.cached.fetch_add(u64::from(was_there), Ordering::Relaxed);
     Ok(Box::into_raw(Box::new(registered)).cast())
 }
 
@@ -48,7 +50,7 @@ pub(super) unsafe extern "C" fn register_memory(
 ) -> Code {
     fence(|| {
         // SAFETY: NCCL's promise.
-        let comm: &mut Comm = unsafe { object(comm) }?;
+        let comm = unsafe { shared(comm) }?;
         let made = register(comm, (data as u64, len), |device, (start, end)| {
             let len = usize::try_from(end - start).unwrap_or(usize::MAX);
             let start = NonNull::new(std::ptr::with_exposed_provenance_mut::<u8>(
@@ -77,11 +79,13 @@ pub(super) unsafe extern "C" fn register_dma_buf(
 ) -> Code {
     fence(|| {
         // SAFETY: NCCL's promise.
-        let comm: &mut Comm = unsafe { object(comm) }?;
+        let comm = unsafe { shared(comm) }?;
         let address = data as u64;
         let made = register(comm, (address, len), |device, (start, end)| {
             let len = usize::try_from(end - start).unwrap_or(usize::MAX);
-            let offset = offset.saturating_sub(address - start);
+            // The first byte of the page lies before the buffer's where the buffer does not begin with a page.
+            let outside = verbs::Error::OutOfRegion { offset: 0, end: len, len: 0 };
+            let offset = offset.checked_sub(address - start).ok_or(outside)?;
             // SAFETY: NCCL's promise: the descriptor is open during the call.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
             device.domain.register_dma_buf(fd, offset, len, start, access())
@@ -96,11 +100,11 @@ pub(super) unsafe extern "C" fn register_dma_buf(
 pub(super) unsafe extern "C" fn deregister(comm: *mut c_void, memory: *mut c_void) -> Code {
     fence(|| {
         // SAFETY: NCCL's promise.
-        let comm: &mut Comm = unsafe { object(comm) }?;
+        let comm = unsafe { shared(comm) }?;
         if !memory.is_null() {
             // SAFETY: made by a registration, and given back once.
             let registered = unsafe { Box::from_raw(memory.cast::<Registered>()) };
-            comm.link().device.cache().release(&registered);
+            comm.device.cache().release(&registered);
         }
         Ok(())
     })
@@ -119,17 +123,18 @@ unsafe fn send(
         // SAFETY: NCCL's promise.
         unsafe { put(request, null_mut()) }?;
         // SAFETY: as above.
-        let comm: &mut Comm = unsafe { object(comm) }?;
+        let which = unsafe { end(comm) }?;
         // SAFETY: as above.
-        let memory: &mut Registered = unsafe { object(memory) }?;
-        let End::Send(sender) = &mut comm.end else {
+        let memory: &Registered = unsafe { object(memory) }?;
+        let End::Send(sender) = which else {
             return Err(Failure::internal("a send on a receiving connection"));
         };
         if len > MAX_MESSAGE_BYTES {
             return Err(Failure::internal(format!("a message of {len} bytes; {MAX_MESSAGE_BYTES} at most")));
         }
         let place = sender.send(data as u64, len, memory)?;
-        let token = comm.token(place, false);
+        // SAFETY: as above.
+        let token = unsafe { token(comm, place, false) };
         // SAFETY: as above.
         unsafe { put(request, token) }
     })
@@ -192,8 +197,8 @@ unsafe fn receive(
         // SAFETY: NCCL's promise.
         unsafe { put(request, null_mut()) }?;
         // SAFETY: as above.
-        let comm: &mut Comm = unsafe { object(comm) }?;
-        let End::Receive(receiver) = &mut comm.end else {
+        let which = unsafe { end(comm) }?;
+        let End::Receive(receiver) = which else {
             return Err(Failure::internal("a receive on a sending connection"));
         };
         let (1, Some(room)) = (n, room) else {
@@ -204,9 +209,10 @@ unsafe fn receive(
         // SAFETY: as above.
         let memory = unsafe { memory.read() };
         // SAFETY: as above.
-        let memory: &mut Registered = unsafe { object(memory) }?;
+        let memory: &Registered = unsafe { object(memory) }?;
         let place = receiver.receive(data as u64, room, memory)?;
-        let token = comm.token(place, false);
+        // SAFETY: as above.
+        let token = unsafe { token(comm, place, false) };
         // SAFETY: as above.
         unsafe { put(request, token) }
     })
@@ -280,8 +286,8 @@ pub(super) unsafe extern "C" fn flush(
         // SAFETY: NCCL's promise.
         unsafe { put(request, null_mut()) }?;
         // SAFETY: as above.
-        let comm: &mut Comm = unsafe { object(comm) }?;
-        let End::Receive(receiver) = &mut comm.end else {
+        let which = unsafe { end(comm) }?;
+        let End::Receive(receiver) = which else {
             return Err(Failure::internal("a flush on a sending connection"));
         };
         let count = usize::try_from(n).unwrap_or(0);
@@ -293,9 +299,10 @@ pub(super) unsafe extern "C" fn flush(
         // SAFETY: as above.
         let data = unsafe { std::slice::from_raw_parts(data, count) };
         // SAFETY: NCCL's promise: each is registered memory.
-        let memory: &mut Registered = unsafe { object(memory[last]) }?;
+        let memory: &Registered = unsafe { object(memory[last]) }?;
         let place = receiver.flush(data[last] as u64, memory)?;
-        let token = comm.token(place, true);
+        // SAFETY: as above.
+        let token = unsafe { token(comm, Some(place), true) };
         // SAFETY: NCCL's promise.
         unsafe { put(request, token) }
     })
@@ -310,8 +317,8 @@ pub(super) unsafe extern "C" fn test(request: *mut c_void, done: *mut c_int, siz
         // SAFETY: as above: a token, which lies in memory of its connection's.
         let Token { comm, place, is_flush } = *unsafe { object::<Token>(request) }?;
         // SAFETY: a token's connection lives as long as it does.
-        let comm: &mut Comm = unsafe { object(comm.cast()) }?;
-        let bytes = match &mut comm.end {
+        let which = unsafe { end(comm.cast()) }?;
+        let bytes = match which {
             End::Send(sender) => sender.test(place)?,
             End::Receive(receiver) if is_flush => receiver.test_flush(place)?,
             End::Receive(receiver) => receiver.test(place)?,

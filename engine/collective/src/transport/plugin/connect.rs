@@ -46,7 +46,8 @@ pub(super) struct Calling {
 pub(super) struct Taking {
     told: [u8; TOLD_BYTES],
     written: usize,
-    listening: std::result::Result<End, Error>,
+    /// Who listens, until somebody has called.
+    listening: std::result::Result<Option<End>, Error>,
 }
 
 impl Companion {
@@ -65,10 +66,11 @@ impl Companion {
 
     /// Whether the other end is gone.
     fn is_alone(&mut self) -> bool {
-        let peeked = self.sockets.first().map(|socket| socket.peek(&mut [0]));
-        let is_there =
-            |error: &std::io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
-        !matches!(peeked, Some(Err(error)) if is_there(&error))
+        match self.sockets.first().map(|socket| socket.peek(&mut [0])) {
+            Some(Ok(count)) => count == 0,
+            Some(Err(error)) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+            None => true,
+        }
     }
 
     /// What an error of the network is: where the other end is gone, that it is gone.
@@ -108,9 +110,9 @@ impl Calling {
             self.handle = Some(handle(&self.told).map_err(Fault::Broken)?);
         }
         let Some(handle) = &mut self.handle else { return Ok(None) };
-        let end = with.context.connect(with.device, handle).map_err(Fault::Broken)?;
+        let end = with.context.connect(with.device, handle).map_err(|error| with.fault(error))?;
         let Some(end) = end else { return with.look().map(|()| None) };
-        Staging::new(end).map(Some).map_err(Fault::Broken)
+        Staging::new(end).map(Some).map_err(|error| with.fault(error))
     }
 }
 
@@ -135,7 +137,7 @@ impl Taking {
             Ok((end, handle)) => {
                 told[0] = LISTENS;
                 told[1..].copy_from_slice(&handle.0);
-                Ok(end)
+                Ok(Some(end))
             }
             Err(error) => {
                 told[0] = FAILED;
@@ -159,7 +161,13 @@ impl Taking {
             }
         }
         let listening = self.listening.as_ref().map_err(|error| Fault::Broken(error.clone()))?;
-        let Some(end) = listening.accept().map_err(Fault::Broken)? else { return with.look().map(|()| None) };
-        Staging::new(end).map(Some).map_err(Fault::Broken)
+        let accepted = match listening {
+            Some(end) => end.accept().map_err(|error| with.fault(error))?,
+            None => None,
+        };
+        let Some(end) = accepted else { return with.look().map(|()| None) };
+        // Nobody else is to call.
+        self.listening = Ok(None);
+        Staging::new(end).map(Some).map_err(|error| with.fault(error))
     }
 }

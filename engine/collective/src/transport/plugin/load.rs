@@ -84,11 +84,16 @@ fn open_first(asked: &str, files: &[PathBuf]) -> Result<Network> {
     for file in files {
         match open(file) {
             Ok(library) => return begin(asked, file, library),
-            Err(why) if why.contains("No such file or directory") => missing.push(file.display().to_string()),
+            // Of the library itself, and not of one that it needs.
+            Err(why) if is_missing(file, &why) => missing.push(file.display().to_string()),
             Err(why) => return Err(Error::System(format!("{asked}: cannot load {}: {why}", file.display()))),
         }
     }
     Err(Error::InvalidUsage(format!("{asked}: there is no {}", missing.join(", nor "))))
+}
+
+fn is_missing(file: &Path, why: &str) -> bool {
+    why.starts_with(&file.display().to_string()) && why.contains("No such file or directory")
 }
 
 fn open(file: &Path) -> std::result::Result<Library, String> {

@@ -38,6 +38,8 @@ pub(crate) struct Network {
     table: Table,
     name: String,
     devices: Vec<Device>,
+    /// From version 11 on, the context that keeps the plugin begun for as long as it is loaded; else null.
+    first: *mut c_void,
     _library: Library,
 }
 
@@ -80,7 +82,7 @@ pub(crate) struct End {
     kind: Kind,
 }
 
-// SAFETY: NCCL's contract: one thread at a time calls the functions of one connection, whichever it is.
+// SAFETY: NCCL's contract: one thread at a time sends, receives and tests on a connection, whichever it is.
 unsafe impl Send for End {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +155,9 @@ impl Network {
     /// # Errors
     /// It does not want to, or it has no device.
     pub(crate) fn begin(table: Table, library: Library) -> Result<Self> {
-        let mut network = Self { table, name: table.name(), devices: Vec::new(), _library: library };
-        network.init()?;
+        let (name, devices) = (table.name(), Vec::new());
+        let mut network = Self { table, name, devices, first: null_mut(), _library: library };
+        network.first = network.init()?;
         let mut count = 0;
         let devices = network.function(of!(table, devices), "devices")?;
         // SAFETY: a place for the count.
@@ -168,21 +171,21 @@ impl Network {
     }
 
     /// Up to version 10 once for the process; in version 11 a context is made for each communicator, of which this first one is for
-    /// none.
-    fn init(&self) -> Result<()> {
+    /// none: without any, plugins may forget their devices.
+    fn init(&self) -> Result<*mut c_void> {
         let code = match self.table {
             // SAFETY: a static of the library; the logger outlives it.
             Table::V8(table) => unsafe { (*table).init }.map(|init| unsafe { init(logger()) }),
             // SAFETY: as above.
             Table::V9(table) => unsafe { (*table).init }.map(|init| unsafe { init(logger()) }),
             // SAFETY: as above; no profiler.
-            Table::V10(table) => unsafe { (*table).init }.map(|init| unsafe { init(logger(), None) }),
-            Table::V11(_) => {
-                let pointer = self.make_context(0)?;
-                return self.end_context(pointer);
+            Table::V10(table) => {
+                // SAFETY: as above.
+                unsafe { (*table).init }.map(|init| unsafe { init(logger(), Some(no_profiler)) })
             }
+            Table::V11(_) => return self.make_context(0),
         };
-        self.check("begin", code.unwrap_or(SUCCESS))
+        self.check("begin", code.unwrap_or(SUCCESS)).map(|()| null_mut())
     }
 
     fn make_context(&self, comm_hash: u64) -> Result<*mut c_void> {
@@ -192,7 +195,7 @@ impl Network {
         // SAFETY: a static of the library.
         let init = self.function(unsafe { (*table).init }, "init")?;
         // SAFETY: places that live during the call; the logger outlives the library; no profiler.
-        let code = unsafe { init(&raw mut pointer, comm_hash, &raw mut config, logger(), None) };
+        let code = unsafe { init(&raw mut pointer, comm_hash, &raw mut config, logger(), Some(no_profiler)) };
         self.check("begin", code)?;
         Ok(pointer)
     }
@@ -275,16 +278,29 @@ impl Network {
         function.ok_or_else(|| Error::InvalidUsage(format!("the network {} has no {name}", self.name)))
     }
 
-    /// The plugin's own words, where it has warned.
+    /// The plugin's own words, where it has warned during the call.
     fn check(&self, what: &str, code: Code) -> Result<()> {
+        self.check_with(|| what.to_owned(), code)
+    }
+
+    fn check_with(&self, what: impl FnOnce() -> String, code: Code) -> Result<()> {
         let words = WARNING.with_borrow_mut(Option::take);
         if code == SUCCESS {
             return Ok(());
         }
-        let text = words.unwrap_or_else(|| format!("it cannot {what} (code {code})"));
+        let text = words.unwrap_or_else(|| format!("it cannot {} (code {code})", what()));
         // As NCCL's own networks begin their lines.
         let text = text.strip_prefix(&format!("NET/{} : ", self.name)).unwrap_or(&text);
         Err(Error::from_code(code, format!("network {}: {text}", self.name)))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if !self.first.is_null() {
+            // There is nobody to tell.
+            let _ = self.end_context(self.first);
+        }
     }
 }
 
@@ -403,7 +419,7 @@ impl End {
         let (end, memory) = (self.pointer.as_ptr(), memory.as_ptr().cast());
         // SAFETY: the connection is of this plugin; the caller's promise.
         let code = unsafe { register(end, memory, len, PTR_HOST, &raw mut registration) };
-        network.check(&format!("register {len} bytes"), code)?;
+        network.check_with(|| format!("register {len} bytes"), code)?;
         Ok(Registration(registration))
     }
 
@@ -412,6 +428,7 @@ impl End {
         let Some(deregister) = of!(self.context.network.table, deregister) else { return };
         // SAFETY: of this connection, given back once. There is nobody to tell of an error.
         let _ = unsafe { deregister(self.pointer.as_ptr(), registration.0) };
+        WARNING.with_borrow_mut(Option::take);
     }
 
     /// Begins to send; nothing where the other end has no room yet.
@@ -455,7 +472,7 @@ impl End {
                 unsafe { send(end, memory, len, 0, registration.0, null_mut(), at) }
             }
         };
-        network.check(&format!("send {len} bytes"), code)?;
+        network.check_with(|| format!("send {len} bytes"), code)?;
         Ok(NonNull::new(request).map(Request))
     }
 
@@ -502,7 +519,7 @@ impl End {
                 unsafe { receive(end, 1, memories, &raw mut room, tags, registrations, &raw mut events, at) }
             }
         };
-        network.check(&format!("receive {room} bytes"), code)?;
+        network.check_with(|| format!("receive {room} bytes"), code)?;
         debug_assert_ne!(request.addr(), OPTIONAL_RECV_COMPLETION, "it was not asked for");
         Ok(NonNull::new(request).map(Request))
     }
@@ -530,8 +547,21 @@ impl Drop for End {
         if let Some(close) = close {
             // SAFETY: of this plugin, closed once. There is nobody to tell of an error.
             let _ = unsafe { close(self.pointer.as_ptr()) };
+            // What it has warned of is no call's error.
+            WARNING.with_borrow_mut(Option::take);
         }
     }
+}
+
+/// Events of a network for a profiler, which the engine does not tell one of. A plugin may call without looking whether it may.
+unsafe extern "C" fn no_profiler(
+    _event: *mut *mut c_void,
+    _kind: c_int,
+    _parent: *mut c_void,
+    _id: i64,
+    _told: *mut c_void,
+) -> Code {
+    SUCCESS
 }
 
 /// The logger that plugins get. Its variable arguments cannot be read in stable Rust, so the format itself is logged.

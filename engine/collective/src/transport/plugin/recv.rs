@@ -1,4 +1,5 @@
-//! The receiving end: all free slots are posted, and what comes is handed over from where it lies.
+//! The receiving end: what comes is handed over from where it lies. Only what is due is asked for, so that nothing is in flight
+//! when the connection closes: networks differ in what they make of that.
 
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
@@ -8,7 +9,7 @@ use crate::error::Error;
 use crate::net::link::{HEADER_BYTES, Header};
 use crate::transport::plugin::connect::{Companion, Taking};
 use crate::transport::plugin::network::Context;
-use crate::transport::plugin::staging::{N_SLOTS, Staging};
+use crate::transport::plugin::staging::{N_SLOTS, SLOT_BYTES, Staging};
 use crate::transport::{Description, Fault, Progress, RecvHalf, Sink};
 
 /// The receiving end.
@@ -38,14 +39,14 @@ impl PluginRecv {
         Self { companion, taking, staging, peer, next: 0, oldest: 0, come, header, taken: 0 }
     }
 
-    /// Whether the oldest message is there.
-    fn has_come(&mut self) -> Result<bool, Fault> {
+    /// Whether the oldest message is there, of so many that are due.
+    fn has_come(&mut self, n_due: usize) -> Result<bool, Fault> {
         if self.staging.is_none() {
             self.staging = self.taking.go_on(&mut self.companion)?;
         }
         let Some(staging) = &mut self.staging else { return Ok(false) };
         let companion = &mut self.companion;
-        while self.next < self.oldest + N_SLOTS
+        while self.next < self.oldest + n_due.min(N_SLOTS)
             && staging.receive(self.next).map_err(|error| companion.fault(error))?
         {
             self.next += 1;
@@ -85,12 +86,18 @@ impl PluginRecv {
     }
 }
 
-impl RecvHalf for PluginRecv {
-    fn front(&mut self) -> Result<Option<Header>, Fault> {
+/// Messages in which so many bytes travel.
+fn n_messages(bytes: usize) -> usize {
+    bytes.div_ceil(SLOT_BYTES).max(1)
+}
+
+impl PluginRecv {
+    /// The header of the part that comes next, of which so many messages are due.
+    fn header(&mut self, n_due: usize) -> Result<Option<Header>, Fault> {
         if self.header.is_some() {
             return Ok(self.header);
         }
-        if !self.has_come()? {
+        if !self.has_come(n_due)? {
             return Ok(None);
         }
         let bytes = self.staging.as_mut().and_then(|staging| staging.bytes(self.oldest));
@@ -99,18 +106,24 @@ impl RecvHalf for PluginRecv {
         let header = head.and_then(Header::from_bytes).ok_or_else(|| self.wrong("no valid header"))?;
         Ok(Some(header))
     }
+}
+
+impl RecvHalf for PluginRecv {
+    fn front(&mut self) -> Result<Option<Header>, Fault> {
+        self.header(1)
+    }
 
     fn pull(&mut self, expected: &Header, sink: &mut dyn Sink) -> Result<Progress, Fault> {
         let mut moved = false;
         let len = expected.len as usize;
         loop {
             let is_first = self.header.is_none();
-            let Some(header) = self.front()? else { break };
+            let Some(header) = self.header(n_messages(HEADER_BYTES + len))? else { break };
             if header != *expected {
                 return Err(Fault::Mismatch(header));
             }
             self.header = Some(header);
-            if !is_first && !self.has_come()? {
+            if !is_first && !self.has_come(n_messages(len - self.taken))? {
                 break;
             }
             self.hand_over(if is_first { HEADER_BYTES } else { 0 }, len - self.taken, sink)?;

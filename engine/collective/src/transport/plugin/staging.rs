@@ -28,7 +28,11 @@ pub(super) struct Staging {
 }
 
 #[derive(Debug)]
-struct Mapping(NonNull<u8>);
+struct Mapping {
+    start: NonNull<u8>,
+    /// Whether it stays mapped for good.
+    is_lent: bool,
+}
 
 // SAFETY: the memory is its own, and all of it is reached through its owner alone.
 unsafe impl Send for Mapping {}
@@ -45,16 +49,16 @@ impl Staging {
         let mapped = mapped.map_err(|error| failed(error.into()))?;
         let memory = NonNull::new(mapped.cast::<u8>())
             .ok_or_else(|| failed(std::io::ErrorKind::OutOfMemory.into()))?;
-        let memory = Mapping(memory);
+        let memory = Mapping { start: memory, is_lent: false };
         // SAFETY: mapped until `drop` has given it back.
-        let registration = unsafe { end.register(memory.0, LEN) }?;
+        let registration = unsafe { end.register(memory.start, LEN) }?;
         Ok(Self { registration, end, memory, requests: [None; N_SLOTS] })
     }
 
     fn slot(&self, slot: usize) -> NonNull<u8> {
         let offset = (slot % N_SLOTS) * SLOT_BYTES;
         // SAFETY: inside the mapping.
-        unsafe { self.memory.0.add(offset) }
+        unsafe { self.memory.start.add(offset) }
     }
 
     /// Whether a request is in flight there.
@@ -102,13 +106,18 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
+        // Nobody knows what a plugin does with memory of a request that it had no chance to end.
+        self.memory.is_lent = self.requests.iter().any(Option::is_some);
         self.end.deregister(&self.registration);
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if self.is_lent {
+            return;
+        }
         // SAFETY: mapped by `Staging::new`, of that length; the connection that knew it is closed.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), LEN) };
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), LEN) };
     }
 }
