@@ -6,6 +6,7 @@
  *   until-error   all-reduces until one fails; prints READY after the first, and the error at the end, then makes a
  *                 communicator of one rank to show that the process is still of use
  *   init          init alone
+ *   idle COUNT ROUNDS  that many all-reduces of COUNT floats, then IDLE, and nothing more until it is ended
  *   leave ROUNDS  that many all-reduces, then exit without destroying anything
  *   mismatch      rank 0 calls all-gather where the others call all-reduce
  */
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifdef WITH_NVIDIA_HEADER
 #include <nccl.h>
@@ -212,6 +214,17 @@ int main(int argc, char** argv) {
     CHECK(rscclStreamSynchronize(stream));
     printf("LEFT\n");
     return 0;
+  }
+  if (!strcmp(argv[4], "idle")) {
+    size_t count = strtoul(argv[5], NULL, 10);
+    float* values = numbers(count, 1);
+    for (int round = atoi(argv[6]); round > 0; round--) {
+      CHECK(ncclAllReduce(values, values, count, ncclFloat32, ncclMax, comm, stream));
+      CHECK(rscclStreamSynchronize(stream));
+    }
+    printf("IDLE\n");
+    fflush(stdout);
+    for (;;) pause();
   }
   if (!strcmp(argv[4], "bench")) bench(strtoul(argv[5], NULL, 10), argc > 6 && !strcmp(argv[6], "shared"));
   if (!strcmp(argv[4], "once")) {

@@ -99,9 +99,18 @@ pub(super) fn providers() -> Vec<PathBuf> {
     folder.read_dir().into_iter().flatten().flatten().map(|file| file.path()).filter(is_ours).collect()
 }
 
-/// Libraries that programs open by name, without being linked to them.
+/// Libraries that programs open by name, without being linked to them, and those of glibc that our libraries name for older systems.
 pub(super) fn opened_libraries() -> Vec<PathBuf> {
-    let names = ["libibverbs.so.1", "librdmacm.so.1", "libgcc_s.so.1", "libstdc++.so.6", "libm.so.6"];
+    let names = [
+        "libibverbs.so.1",
+        "librdmacm.so.1",
+        "libgcc_s.so.1",
+        "libstdc++.so.6",
+        "libm.so.6",
+        "libpthread.so.0",
+        "libdl.so.2",
+        "librt.so.1",
+    ];
     names.iter().map(|name| Path::new(LIBRARIES).join(name)).filter(|path| path.exists()).collect()
 }
 

@@ -17,6 +17,7 @@ mod loss;
 pub(super) mod perftest;
 mod plugin;
 mod programs;
+mod seen;
 mod summation;
 mod verbs;
 
@@ -95,6 +96,14 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(3),
         prepare: programs::build,
         run: summation::run,
+    },
+    Stage {
+        name: "seen",
+        about: "ringscope in the guests: connections, bytes, lost packets, a port that goes down",
+        is_in_test: false,
+        limit: minutes(6),
+        prepare: seen::prepare,
+        run: seen::run,
     },
     Stage {
         name: "faults",

@@ -1,0 +1,233 @@
+//! ringscope itself in the guests: a daemon and an agent on each, a job over RDMA that it watches, and what it says of connections, bytes,
+//! lost packets and a port that goes down.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::programs::{self, LIMIT, Root};
+use crate::clock::eventually;
+use crate::http;
+use crate::process::{cargo, run as run_command, say, target_dir};
+use crate::rdma::image::Extras;
+use crate::rdma::network::Link;
+use crate::rdma::pair::Pair;
+use crate::rdma::shell::Running;
+use crate::rig::report::Report;
+
+const STAGE: &str = "seen";
+const PORT: u16 = 9440;
+/// For what an emulated processor has to tell, and a finding that needs several looks.
+const PATIENCE: Duration = Duration::from_secs(90);
+const N_RANKS: usize = 4;
+/// A part of it is less than a message of the engine, so that each part is one message with one header.
+const COUNT: usize = 20_000;
+const ROUNDS: usize = 10;
+/// Of each part, what it says about itself (`HEADER_BYTES` of the engine).
+const HEADER_BYTES: u64 = 32;
+const WATCHER: [&str; 4] =
+    ["ringscope", "libringscope.so", "libringscope_preload.so", "libringscope_watcher.so"];
+
+/// Everything of ours.
+pub(super) fn prepare() -> Result<Extras> {
+    programs::build()?;
+    let mut build =
+        cargo(["build", "-p", "ringscope", "-p", "ringscope-collector", "-p", "ringscope-preload"]);
+    run_command(build.args(["-p", "ringscope-summation-watcher", "--locked"]))?;
+    Ok(Extras { ports: vec![PORT], ..Extras::default() })
+}
+
+/// What watches; it ends with this.
+struct Watch {
+    address: String,
+    _daemon: Running,
+    _agent: Running,
+}
+
+pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
+    let folder = programs::put(pair)?;
+    for name in WATCHER {
+        pair.guest(1).put(&target_dir().join("debug").join(name))?;
+    }
+    let watch = Watch::start(pair, folder)?;
+    bytes(pair, report, folder, &watch)?;
+    let job = job(pair, folder, "counters", "until-error")?;
+    for rank in &job.ranks {
+        rank.wait_for("READY", LIMIT)?;
+    }
+    let open = watch.connections(1, |one| one["state"] == "open" && one["remote"]["host"] == "g2")?;
+    report.add(
+        STAGE,
+        "open connections of g1 to g2, each with both ends",
+        "> 0",
+        open.len(),
+        !open.is_empty(),
+    );
+    loss(pair, report, &watch)?;
+    port_down(pair, report, &watch)
+}
+
+/// Once the job stands still, all have counted the same.
+fn bytes(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
+    let job = job(pair, folder, "steps", &format!("idle {COUNT} {ROUNDS}"))?;
+    for rank in &job.ranks {
+        rank.wait_for("IDLE", LIMIT)?;
+    }
+    let completed = |inter: &[Value]| inter.iter().all(|one| one["completed_calls"] == ROUNDS);
+    let counted = eventually("the collector's bytes of all ranks", PATIENCE, || {
+        let found = watch.items("/api/v1/communicators?limit=10")?;
+        let Some(id) =
+            found.iter().find_map(|one| (one["n_ranks_seen"] == N_RANKS).then(|| one["id"].clone()))
+        else {
+            return Ok(None);
+        };
+        let told =
+            watch.json(&format!("/api/v1/communicators/{}/primitives", id.as_str().unwrap_or_default()))?;
+        let ranks = told["ranks"].as_array().cloned().unwrap_or_default();
+        let of_g1 = ranks.iter().filter(|rank| rank["host"] == "g1");
+        let totals: Vec<Value> =
+            of_g1.flat_map(|rank| rank["primitives"].as_array().cloned().unwrap_or_default()).collect();
+        let inter: Option<u64> = totals.iter().map(|one| one["inter_bytes"].as_u64()).sum();
+        Ok(inter.filter(|inter| completed(&totals) && *inter > 0))
+    })?;
+    let sum = |found: &[Value], what: &str| found.iter().filter_map(|one| one[what].as_u64()).sum::<u64>();
+    let sends =
+        watch.connections(1, |one| one["is_send"] == true && one["completed_requests"].as_u64() > Some(0))?;
+    let settled = sum(&sends, "bytes") - HEADER_BYTES * sum(&sends, "completed_requests");
+    report.equal(STAGE, "bytes by the collector, and by the plugin less headers", settled, counted);
+    watch.picture(pair, "connections")?;
+    drop(job);
+    Ok(())
+}
+
+/// Packets are lost on the way out of g2: that one is named.
+fn loss(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
+    pair.guest(2).set_netem(Link::Rdma, "loss 3%")?;
+    let found = watch.finding("rdma_retransmits");
+    watch.picture(pair, "loss")?;
+    pair.guest(2).clear_netem(Link::Rdma)?;
+    named(report, "lost packets", &found?, &["g2", "rxe0"]);
+    Ok(())
+}
+
+/// The port of g2 goes down while data flow.
+fn port_down(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
+    pair.guest(2).set_link(Link::Rdma, false)?;
+    let found = watch.finding("queue_pair_error");
+    watch.picture(pair, "port-down")?;
+    pair.guest(2).set_link(Link::Rdma, true)?;
+    pair.guest(2).wait_for_port("ACTIVE")?;
+    named(report, "port down", &found?, &["rxe0", "g2"]);
+    Ok(())
+}
+
+fn named(report: &mut Report, what: &str, finding: &Value, words: &[&str]) {
+    let told = finding.to_string();
+    say(&format!("{what}: {}", finding["title"].as_str().or(finding["summary"].as_str()).unwrap_or(&told)));
+    let is_named = words.iter().all(|word| told.contains(word));
+    if !is_named {
+        say(&told);
+    }
+    report.equal(STAGE, format!("{what}: the finding names {}", words.join(" and ")), true, is_named);
+}
+
+/// A job that is watched; its ranks end with it.
+struct Job {
+    ranks: Vec<Running>,
+    _root: Root,
+}
+
+/// Two ranks in each guest.
+fn job(pair: &Pair, folder: &str, level: &str, command: &str) -> Result<Job> {
+    let settings = "RSCCL_NET=verbs RSCCL_TIMEOUT_S=30";
+    let root = Root::start(pair, folder, settings)?;
+    let start = |rank: usize| {
+        let guest = &pair.guests()[rank / 2];
+        let known = programs::over(guest, &format!("{settings} RANK={rank} WORLD_SIZE={N_RANKS}"));
+        let watched = format!("{folder}/ringscope run --job rdma-{level} --level {level}");
+        let id = &root.id;
+        guest.spawn(&format!("{known} exec {watched} -- {folder}/rank {rank} {N_RANKS} {id} {command}"))
+    };
+    Ok(Job { ranks: (0..N_RANKS).map(start).collect::<Result<_>>()?, _root: root })
+}
+
+impl Watch {
+    fn start(pair: &Pair, folder: &str) -> Result<Self> {
+        let [one, two] = pair.guests();
+        let often = "--interval 250ms --hardware-interval 1s";
+        let serve = format!(
+            "exec {folder}/ringscope serve --listen 0.0.0.0:{PORT} --insecure-open --data-dir /tmp/data {often}"
+        );
+        let daemon = one.spawn(&serve)?;
+        one.wait_for_listener(PORT)?;
+        let at = format!("http://{}:{PORT}", Link::Tcp.address(1));
+        let agent = two
+            .spawn(&format!("exec {folder}/ringscope agent --daemon {at} {often} --state-dir /tmp/state"))?;
+        let watch = Self { address: one.address(PORT)?, _daemon: daemon, _agent: agent };
+        eventually("both hosts are told of", PATIENCE, || {
+            Ok(watch.items("/api/v1/nodes").ok().filter(|nodes| nodes.len() == 2))
+        })?;
+        Ok(watch)
+    }
+
+    fn json(&self, path: &str) -> Result<Value> {
+        let body = http::get(&self.address, path, PATIENCE)?;
+        serde_json::from_str(&body).with_context(|| format!("{path}: {body}"))
+    }
+
+    fn items(&self, path: &str) -> Result<Vec<Value>> {
+        let told = self.json(path)?;
+        told["items"].as_array().cloned().with_context(|| format!("{path}: no items: {told}"))
+    }
+
+    /// Connections of a guest, once there is one like that.
+    fn connections(&self, guest: u8, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
+        eventually(&format!("connections of g{guest}"), PATIENCE, || {
+            let all = self.items(&format!("/api/v1/nodes/g{guest}/connections?limit=1000"))?;
+            let found: Vec<Value> = all.into_iter().filter(|one| wanted(one)).collect();
+            Ok((!found.is_empty()).then_some(found))
+        })
+    }
+
+    /// The firing finding of this kind, once there is one.
+    fn finding(&self, kind: &str) -> Result<Value> {
+        let mut kinds = Vec::new();
+        let found = eventually(&format!("finding {kind}"), PATIENCE, || {
+            let all = self.items("/api/v1/findings?state=firing&limit=100")?;
+            kinds = all.iter().map(|one| one["finding"].to_string()).collect();
+            Ok(all.into_iter().find(|one| one["finding"] == kind))
+        });
+        found.with_context(|| format!("firing instead: {}", kinds.join(", ")))
+    }
+
+    /// The page of g1 as a browser shows it, where there is one: into `target/rdma/pictures`.
+    fn picture(&self, pair: &Pair, name: &str) -> Result<()> {
+        let folder = target_dir().join("rdma").join("pictures");
+        std::fs::create_dir_all(&folder)?;
+        for (guest, width) in [(1, 1440), (2, 1440), (1, 390)] {
+            let host = pair.guest(guest).name().to_owned();
+            let file = folder.join(format!("{name}-{host}-{width}.png"));
+            let page = format!("http://{}/#/hosts/{host}", self.address);
+            let mut browser = std::process::Command::new("chromium");
+            browser.args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--virtual-time-budget=8000",
+            ]);
+            browser
+                .arg(format!("--window-size={width},2400"))
+                .arg(format!("--screenshot={}", file.display()))
+                .arg(page);
+            let shown =
+                browser.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status();
+            if !shown.is_ok_and(|status| status.success()) {
+                say("no picture: chromium is not there, or fails");
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
