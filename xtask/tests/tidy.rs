@@ -82,6 +82,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("ringscope-observer", &[]),
     ("ringscope-verbs", &[]),
     ("ringscope-summation", &["ringscope-collective", "ringscope-observer"]),
+    ("ringscope-tensors", &["ringscope-verbs"]),
     ("ringscope-engine", &["ringscope-collective", "ringscope-summation"]),
     ("ringscope-api", &[]),
     ("ringscope-tls", &["ringscope-api"]),
@@ -176,6 +177,7 @@ fn unsafe_code_stands_only_in_fences_that_say_why() {
         "engine/src",
         "engine/collective/src",
         "engine/summation/src",
+        "engine/tensors/src",
         "xtask/src",
     ]) {
         for (name, text) in sources(&folder) {
@@ -226,9 +228,13 @@ fn sql_stands_only_in_the_store_and_routes_only_in_http() {
 
 #[test]
 fn the_environment_is_read_only_in_config() {
-    for folder in
-        with_daemon(&["collector/src", "engine/src", "engine/collective/src", "engine/summation/src"])
-    {
+    for folder in with_daemon(&[
+        "collector/src",
+        "engine/src",
+        "engine/collective/src",
+        "engine/summation/src",
+        "engine/tensors/src",
+    ]) {
         assert_eq!(offenders(&folder, &["env::var"], &["config.rs"]), Vec::<String>::new());
     }
 }
@@ -255,6 +261,7 @@ fn a_room_has_one_purpose_and_says_it() {
         "engine/src",
         "engine/collective/src",
         "engine/summation/src",
+        "engine/tensors/src",
         "xtask/src",
     ]) {
         for (name, text) in sources(&folder) {

@@ -1,0 +1,223 @@
+//! Writes and reads as copies between mappings.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::clock::Deadline;
+use crate::device::local::frame::{self, Frame};
+use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant, meeting};
+use crate::error::{Error, Result};
+use crate::memory::{Address, Part, Region};
+
+/// One end of a connection to a process of this host.
+#[derive(Debug)]
+pub struct Local {
+    socket: OwnedFd,
+    peer: String,
+    own: BTreeMap<u64, Region>,
+    theirs: BTreeMap<u64, Region>,
+    next_key: u64,
+    /// Control messages that came while something else was looked for, and the pieces of the next one.
+    controls: VecDeque<Vec<u8>>,
+    pieces: Vec<u8>,
+    events: Vec<Event>,
+    writes: u64,
+    counts: Counts,
+}
+
+impl Local {
+    pub(super) fn new(socket: OwnedFd, peer: String) -> Self {
+        Self {
+            socket,
+            peer,
+            own: BTreeMap::new(),
+            theirs: BTreeMap::new(),
+            next_key: 1,
+            controls: VecDeque::new(),
+            pieces: Vec::new(),
+            events: Vec::new(),
+            writes: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes what the socket has. The peer's memory is announced before its keys are told, so it is known by then.
+    fn take_frames(&mut self) -> Result<()> {
+        loop {
+            match frame::receive(&self.socket) {
+                Ok(Some(frame)) => self.take(frame)?,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.lost(error)),
+            }
+        }
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<()> {
+        match frame {
+            Frame::Region { key, size_bytes, fd } => {
+                let malformed = |error: Error| self.malformed(&error.to_string());
+                self.theirs.insert(key, Region::of_peer(fd, size_bytes, key).map_err(malformed)?);
+            }
+            Frame::Revoke { key } => {
+                self.theirs.remove(&key);
+            }
+            Frame::Control { is_last, bytes } => {
+                if self.pieces.len() + bytes.len() > MAX_CONTROL_BYTES {
+                    return Err(self.malformed("a control message of too many bytes"));
+                }
+                self.pieces.extend_from_slice(&bytes);
+                if is_last {
+                    self.controls.push_back(std::mem::take(&mut self.pieces));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn malformed(&self, what: &str) -> Error {
+        Error::Malformed { peer: self.peer.clone(), what: what.to_owned() }
+    }
+
+    fn lost(&self, error: Errno) -> Error {
+        let why = match error {
+            Errno::CONNRESET | Errno::PIPE => "its connection is closed".to_owned(),
+            other => std::io::Error::from(other).to_string(),
+        };
+        Error::PeerLost { peer: self.peer.clone(), waiting_for: "talking to it".to_owned(), why }
+    }
+
+    /// The peer's memory at an address, asking the socket for it if it is not known yet.
+    fn remote(&mut self, at: Address, bytes: u64) -> Result<Part> {
+        if !self.theirs.contains_key(&at.key) {
+            self.take_frames()?;
+        }
+        meant(&self.theirs, &self.peer, at, bytes)
+    }
+
+    fn tell(&mut self, kind: u64, fields: [u64; 2], bytes: &[u8], region: Option<&Region>) -> Result<bool> {
+        let fd = region.map(Region::fd);
+        frame::send(&self.socket, kind, fields, bytes, fd).map_err(|error| self.lost(error))
+    }
+
+    /// Tells until there is room. The peer makes room whenever it polls in vain or waits for a control message.
+    fn tell_until(&mut self, deadline: Deadline, kind: u64, fields: [u64; 2], bytes: &[u8]) -> Result<()> {
+        let waiting_for = format!("room in the socket to {}", self.peer);
+        meeting::until(deadline, &waiting_for, || {
+            if self.tell(kind, fields, bytes, None)? {
+                return Ok(Some(()));
+            }
+            self.take_frames()?;
+            Ok(None)
+        })
+    }
+}
+
+impl Device for Local {
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    fn form(&self) -> FlagForm {
+        FlagForm::Tail
+    }
+
+    fn register(&mut self, region: &Region) -> Result<Region> {
+        let region = region.with_key(self.next_key);
+        let fields = [region.key(), region.mapped_bytes()];
+        if !self.tell(frame::REGION, fields, &[], Some(&region))? {
+            return Err(Error::Device {
+                peer: self.peer.clone(),
+                what: "it takes no more registrations: allocate fewer, larger regions".to_owned(),
+            });
+        }
+        self.next_key += 1;
+        self.own.insert(region.key(), region.clone());
+        self.counts.registrations += 1;
+        Ok(region)
+    }
+
+    fn release(&mut self, region: &Region) -> Result<()> {
+        let Some(own) = self.own.remove(&region.key()) else {
+            return Err(Error::StaleKey { peer: "this process".to_owned(), key: region.key() });
+        };
+        own.revoke();
+        self.tell(frame::REVOKE, [region.key(), 0], &[], None).map(|_| ())
+    }
+
+    fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
+        let target = self.remote(to, from.size_bytes())?;
+        target.place(from.bytes())?;
+        self.writes += 1;
+        self.counts.work_requests += 1;
+        self.counts.moved_bytes += from.size_bytes();
+        Ok(self.writes)
+    }
+
+    fn write_flag(&mut self, value: u64, to: Address) -> Result<u64> {
+        self.remote(to, 8)?.set_word(value)?;
+        self.writes += 1;
+        self.counts.work_requests += 1;
+        Ok(self.writes)
+    }
+
+    fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
+        let source = self.remote(from, into.size_bytes())?;
+        into.place(source.bytes())?;
+        self.events.push(Event::Read(work));
+        self.counts.work_requests += 1;
+        self.counts.moved_bytes += into.size_bytes();
+        Ok(())
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        events.append(&mut self.events);
+        Ok(())
+    }
+
+    fn sent(&self) -> u64 {
+        self.writes
+    }
+
+    fn check_peer(&mut self) -> Result<()> {
+        self.take_frames()
+    }
+
+    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+        let mut rest = bytes;
+        loop {
+            let (piece, after) = rest.split_at(rest.len().min(frame::PIECE_BYTES));
+            self.tell_until(deadline, frame::CONTROL, [u64::from(after.is_empty()), 0], piece)?;
+            self.counts.controls += 1;
+            if after.is_empty() {
+                return Ok(());
+            }
+            rest = after;
+        }
+    }
+
+    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
+        let waiting_for = format!("word of {}", self.peer);
+        meeting::until(deadline, &waiting_for, || {
+            if self.controls.is_empty() {
+                let gone = self.take_frames();
+                // What it said before it went is heard.
+                if self.controls.is_empty() {
+                    gone?;
+                }
+            }
+            Ok(self.controls.pop_front())
+        })
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.own.values().for_each(Region::revoke);
+    }
+}

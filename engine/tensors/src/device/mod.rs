@@ -1,0 +1,220 @@
+//! A remote machine as a device with memory: allocate, register, write, read. No message from the receiver, no receive call.
+//!
+//! The same files in every folder: `connect.rs` brings two ends together, `frame.rs` has what travels beside the tensors,
+//! `device.rs` is the [`Device`]. [`local`] maps the memory of a process of this host and copies straight into it; [`tcp`]
+//! sends messages with serialisation, which is the baseline; [`reordering`] is a device for tests that keeps no promise it
+//! has not made.
+
+pub mod local;
+mod meeting;
+pub mod reordering;
+pub mod tcp;
+
+use std::fmt;
+
+use crate::clock::Deadline;
+use crate::error::{Error, Result};
+use crate::memory::{Address, Part, Region};
+
+/// Bytes of a control message at most: what two ends tell each other at set-up.
+pub const MAX_CONTROL_BYTES: usize = 16 << 20;
+
+/// One end of a connection to one peer, whose registered memory it can write and read.
+///
+/// Writes and flags take effect at the peer in the order of their calls. Nothing here waits, except the control messages.
+pub trait Device: Send {
+    /// What errors call the peer.
+    fn peer(&self) -> &str;
+
+    /// How a transfer has to end so that its flag is never seen before its data: what this device promises.
+    fn form(&self) -> FlagForm;
+
+    /// Has the peer write and read this memory, and this end write from it and read into it. The result is the same memory
+    /// under the key that this connection has for it.
+    ///
+    /// # Errors
+    /// The device registers no more.
+    fn register(&mut self, region: &Region) -> Result<Region>;
+
+    /// New memory, registered.
+    ///
+    /// # Errors
+    /// There is no memory, or the device registers no more.
+    fn allocate(&mut self, size_bytes: u64) -> Result<Region> {
+        let region = Region::new(size_bytes)?;
+        self.register(&region)
+    }
+
+    /// Takes a region back: what the peer does with its key from now on is an error of the peer's.
+    ///
+    /// # Errors
+    /// The region is not one of this device's.
+    fn release(&mut self, region: &Region) -> Result<()>;
+
+    /// Writes `from` to the peer's memory; it is to stay as it is until [`Device::sent`] has come to the number returned. What
+    /// is seen of it before all of it is there depends on [`Device::form`].
+    ///
+    /// # Errors
+    /// The device is broken, or it knows already that there is no such memory.
+    fn write(&mut self, from: &Part, to: Address) -> Result<u64>;
+
+    /// Writes one word, which is seen after everything that was written before.
+    ///
+    /// # Errors
+    /// As of [`Device::write`].
+    fn write_flag(&mut self, value: u64, to: Address) -> Result<u64>;
+
+    /// Writes, and has the peer's [`Device::poll`] tell of `number` once all of it is there.
+    ///
+    /// # Errors
+    /// As of [`Device::write`], and the device cannot do this.
+    fn write_immediate(&mut self, from: &Part, to: Address, number: u32) -> Result<u64> {
+        let _ = (from, to, number);
+        Err(Error::Usage(format!("the device to {} has no writes with an immediate", self.peer())))
+    }
+
+    /// Reads the peer's memory into `into`; [`Device::poll`] tells of `work` once it is there.
+    ///
+    /// # Errors
+    /// As of [`Device::write`].
+    fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()>;
+
+    /// Moves on what does not move by itself, and adds what is over to `events`. Never waits.
+    ///
+    /// # Errors
+    /// A write or read was refused, or the device is broken.
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
+
+    /// Up to which number writes have left their memory.
+    fn sent(&self) -> u64;
+
+    /// Looks whether the peer is still there. Costs a system call: for those who have polled in vain for a while.
+    ///
+    /// # Errors
+    /// It is gone.
+    fn check_peer(&mut self) -> Result<()>;
+
+    /// Tells the peer something, at set-up.
+    ///
+    /// # Errors
+    /// The peer is gone, or does not take it in time.
+    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()>;
+
+    /// What the peer tells next, at set-up.
+    ///
+    /// # Errors
+    /// The peer is gone, or says nothing in time.
+    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>>;
+
+    /// What was done so far.
+    fn counts(&self) -> Counts;
+}
+
+/// How a transfer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagForm {
+    /// The flag is the last word of the payload: one work request. Right only on devices that place it last.
+    Tail,
+    /// The flag is a second small write behind the payload. Right on all devices.
+    Behind,
+    /// The flag is the last word of the payload, and believed once the write's immediate has come. Right on all devices
+    /// that have immediates; one work request.
+    Immediate,
+}
+
+/// Something that [`Device::poll`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The read of this number is over.
+    Read(u64),
+    /// The peer's write with this immediate is there.
+    Immediate(u32),
+}
+
+/// What a device has done, counted. After set-up only the first four grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests to the device: writes, flags, reads.
+    pub work_requests: u64,
+    /// Bytes that writes and reads have moved, flags not counted.
+    pub moved_bytes: u64,
+    /// Messages, in which a peer's program had to take part to get them.
+    pub messages: u64,
+    /// Bytes that were copied in this process on their way, beside the transfer itself.
+    pub copied_bytes: u64,
+    /// Registrations.
+    pub registrations: u64,
+    /// Control messages.
+    pub controls: u64,
+}
+
+/// Which device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A process of this host: its memory is mapped.
+    Local,
+    /// Messages over TCP.
+    Tcp,
+}
+
+/// Which of two ends: one waits to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Waits at the address.
+    Listen,
+    /// Calls it, again and again until the deadline.
+    Call,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "local" => Ok(Self::Local),
+            "tcp" => Ok(Self::Tcp),
+            "verbs" => {
+                Err(Error::Usage("this build has no verbs: build it with --features verbs".to_owned()))
+            }
+            other => Err(Error::Usage(format!("there is no device {other}; there are local, tcp and verbs"))),
+        }
+    }
+}
+
+/// Connects to a peer. The address is a name without meaning for `local`, and host:port otherwise.
+///
+/// # Errors
+/// Nobody is there until the deadline, or it is somebody else.
+pub fn connect(kind: Kind, role: Role, address: &str, deadline: Deadline) -> Result<Box<dyn Device>> {
+    Ok(match kind {
+        Kind::Local => Box::new(local::connect(role, address, deadline)?),
+        Kind::Tcp => Box::new(tcp::connect(role, address, deadline)?),
+    })
+}
+
+/// The region of a key that a peer used, and the part of it that was meant.
+fn meant(
+    regions: &std::collections::BTreeMap<u64, Region>,
+    whose: &str,
+    at: Address,
+    bytes: u64,
+) -> Result<Part> {
+    let region = regions.get(&at.key).filter(|region| !region.is_revoked());
+    let region = region.ok_or_else(|| Error::StaleKey { peer: whose.to_owned(), key: at.key })?;
+    region.part(at.offset, bytes).map_err(|_| Error::OutOfBounds {
+        peer: whose.to_owned(),
+        key: at.key,
+        offset: at.offset,
+        bytes,
+        size_bytes: region.size_bytes(),
+    })
+}

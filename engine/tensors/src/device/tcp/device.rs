@@ -1,0 +1,284 @@
+//! Writes and reads as messages.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::TcpStream;
+
+use crate::clock::{Deadline, Patience};
+use crate::device::tcp::frame::Header;
+use crate::device::tcp::incoming::{Came, Incoming};
+use crate::device::tcp::outgoing::{Outgoing, Payload};
+use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant};
+use crate::error::{Error, Result};
+use crate::memory::{Address, Part, Region};
+
+/// One end of a connection over TCP.
+#[derive(Debug)]
+pub struct Tcp {
+    stream: TcpStream,
+    peer: String,
+    own: BTreeMap<u64, Region>,
+    next_key: u64,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Where the pieces of the message that has begun go.
+    target: Target,
+    /// Reads that the peer has not answered yet.
+    reads: BTreeMap<u64, Part>,
+    controls: VecDeque<Vec<u8>>,
+    events: Vec<Event>,
+    refusal: Option<Error>,
+    writes: u64,
+    counts: Counts,
+}
+
+/// Where bytes that come go.
+#[derive(Debug)]
+enum Target {
+    /// Nowhere: they were refused.
+    Nowhere,
+    /// Into memory; with the read that asked for them.
+    Memory(Part, Option<u64>),
+    /// Into a control message.
+    Control(Vec<u8>),
+}
+
+impl Tcp {
+    pub(super) fn new(stream: TcpStream, peer: String) -> Self {
+        Self {
+            stream,
+            peer,
+            own: BTreeMap::new(),
+            next_key: 1,
+            outgoing: Outgoing::new(),
+            incoming: Incoming::new(),
+            target: Target::Nowhere,
+            reads: BTreeMap::new(),
+            controls: VecDeque::new(),
+            events: Vec::new(),
+            refusal: None,
+            writes: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Sends what the socket takes and puts down what it has.
+    fn progress(&mut self) -> Result<()> {
+        loop {
+            self.flush()?;
+            while self.take_one()? {}
+            let came = self.incoming.fill(&self.stream);
+            if !came.map_err(|error| self.lost(&error))? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.outgoing.flush(&self.stream).map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, error: &std::io::Error) -> Error {
+        let why = match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => "its connection is closed".to_owned(),
+            _ => error.to_string(),
+        };
+        Error::PeerLost { peer: self.peer.clone(), waiting_for: "talking to it".to_owned(), why }
+    }
+
+    fn malformed(&self, what: &str) -> Error {
+        Error::Malformed { peer: self.peer.clone(), what: what.to_owned() }
+    }
+
+    fn push(&mut self, header: Header, payload: Payload) {
+        self.counts.messages += 1;
+        self.outgoing.push(header, payload);
+    }
+
+    /// Takes the next message or piece out of the buffer; whether there was one.
+    fn take_one(&mut self) -> Result<bool> {
+        match self.incoming.next() {
+            None => return Ok(false),
+            Some(Came::Header(header)) => self.begin(header)?,
+            Some(Came::Nonsense) => return Err(self.malformed("bytes that are no message")),
+            Some(Came::Piece { offset, bytes, is_last }) => {
+                match &mut self.target {
+                    Target::Nowhere => {}
+                    Target::Memory(part, _) => {
+                        part.part(offset, bytes.len() as u64)?.place(bytes)?;
+                        self.counts.copied_bytes += bytes.len() as u64;
+                    }
+                    Target::Control(message) => message.extend_from_slice(bytes),
+                }
+                if is_last {
+                    self.end();
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn begin(&mut self, header: Header) -> Result<()> {
+        match header {
+            Header::Write { to, bytes, .. } => {
+                self.target =
+                    self.own_part(to, bytes).map_or(Target::Nowhere, |part| Target::Memory(part, None));
+            }
+            Header::Flag { to, value } => {
+                if let Some(part) = self.own_part(to, 8) {
+                    part.set_word(value)?;
+                }
+            }
+            Header::Read { work, from, bytes } => {
+                if let Some(part) = self.own_part(from, bytes) {
+                    self.push(Header::Answer { work, bytes }, Payload::Part(part));
+                }
+            }
+            Header::Answer { work, bytes } => {
+                let part = self.reads.remove(&work).filter(|part| part.size_bytes() == bytes);
+                let part = part.ok_or_else(|| self.malformed("an answer that nobody asked for"))?;
+                self.target = Target::Memory(part, Some(work));
+            }
+            Header::Refused { at, bytes, size_bytes: 0 } => {
+                let _ = bytes;
+                self.refusal = Some(Error::StaleKey { peer: self.peer.clone(), key: at.key });
+            }
+            Header::Refused { at: Address { key, offset }, bytes, size_bytes } => {
+                let peer = self.peer.clone();
+                self.refusal = Some(Error::OutOfBounds { peer, key, offset, bytes, size_bytes });
+            }
+            Header::Control { bytes } => {
+                if bytes > MAX_CONTROL_BYTES as u64 {
+                    return Err(self.malformed("a control message of too many bytes"));
+                }
+                self.target = Target::Control(Vec::new());
+            }
+        }
+        if header.payload_bytes() == 0 && matches!(header, Header::Control { .. } | Header::Answer { .. }) {
+            self.end();
+        }
+        Ok(())
+    }
+
+    /// The message that has begun is whole.
+    fn end(&mut self) {
+        match std::mem::replace(&mut self.target, Target::Nowhere) {
+            Target::Memory(_, Some(work)) => self.events.push(Event::Read(work)),
+            Target::Control(message) => self.controls.push_back(message),
+            Target::Memory(_, None) | Target::Nowhere => {}
+        }
+    }
+
+    /// Own memory that the peer means; where it is not there the peer is told.
+    fn own_part(&mut self, at: Address, bytes: u64) -> Option<Part> {
+        let size_bytes = match meant(&self.own, "this process", at, bytes) {
+            Ok(part) => return Some(part),
+            Err(Error::OutOfBounds { size_bytes, .. }) => size_bytes,
+            Err(_) => 0,
+        };
+        self.push(Header::Refused { at, bytes, size_bytes }, Payload::None);
+        None
+    }
+
+    fn until<T>(
+        &mut self,
+        deadline: Deadline,
+        waiting_for: &str,
+        mut found: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T> {
+        let mut patience = Patience::default();
+        loop {
+            let outcome = self.progress();
+            // What the peer said before it went is heard.
+            if let Some(found) = found(self) {
+                return Ok(found);
+            }
+            outcome?;
+            if patience.wait() && deadline.passed() {
+                let waiting_for = format!("{waiting_for} {}", self.peer);
+                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
+            }
+        }
+    }
+}
+
+impl Device for Tcp {
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    fn form(&self) -> FlagForm {
+        FlagForm::Tail
+    }
+
+    fn register(&mut self, region: &Region) -> Result<Region> {
+        let region = region.with_key(self.next_key);
+        self.next_key += 1;
+        self.own.insert(region.key(), region.clone());
+        self.counts.registrations += 1;
+        Ok(region)
+    }
+
+    fn release(&mut self, region: &Region) -> Result<()> {
+        match self.own.remove(&region.key()) {
+            Some(_) => Ok(()),
+            None => Err(Error::StaleKey { peer: "this process".to_owned(), key: region.key() }),
+        }
+    }
+
+    fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
+        self.writes += 1;
+        let header = Header::Write { number: self.writes, to, bytes: from.size_bytes() };
+        self.push(header, Payload::Part(from.clone()));
+        self.counts.work_requests += 1;
+        self.counts.moved_bytes += from.size_bytes();
+        self.flush()?;
+        Ok(self.writes)
+    }
+
+    fn write_flag(&mut self, value: u64, to: Address) -> Result<u64> {
+        self.push(Header::Flag { to, value }, Payload::None);
+        self.counts.work_requests += 1;
+        self.flush()?;
+        Ok(self.writes)
+    }
+
+    fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
+        self.reads.insert(work, into.clone());
+        self.push(Header::Read { work, from, bytes: into.size_bytes() }, Payload::None);
+        self.counts.work_requests += 1;
+        self.counts.moved_bytes += into.size_bytes();
+        self.flush()
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let outcome = self.progress();
+        events.append(&mut self.events);
+        match self.refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => outcome,
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        self.outgoing.copied
+    }
+
+    fn check_peer(&mut self) -> Result<()> {
+        // Whoever polls notices the end of the connection by that.
+        Ok(())
+    }
+
+    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+        self.outgoing.push(Header::Control { bytes: bytes.len() as u64 }, Payload::Bytes(bytes.to_vec()));
+        self.counts.controls += 1;
+        self.until(deadline, "room for a message to", |own| own.outgoing.is_empty().then_some(()))
+    }
+
+    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
+        self.until(deadline, "word of", |own| own.controls.pop_front())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { copied_bytes: self.counts.copied_bytes + self.outgoing.copied_bytes, ..self.counts }
+    }
+}

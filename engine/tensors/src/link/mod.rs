@@ -1,0 +1,270 @@
+//! All edges to one peer, over one device: declared first, then set up together, then used again and again.
+//!
+//! Set-up tells the peer every edge's place once. After it nothing is allocated, registered or told, except what dynamic
+//! edges ask of the link's arena.
+
+mod ends;
+mod layout;
+mod setup;
+mod transfer;
+
+use std::collections::BTreeMap;
+
+use crate::clock::Deadline;
+use crate::device::{Counts, Device, Event, FlagForm};
+use crate::error::{Error, Result};
+use crate::link::ends::{Edge, End};
+use crate::memory::arena::Arena;
+use crate::memory::{Part, Region};
+use crate::tensor::Shape;
+
+/// Edges of a link at most: their numbers travel in immediates.
+pub const MAX_EDGES: usize = 1 << 16;
+
+/// Bytes of a link's arena unless told otherwise: for the tensors of dynamic edges.
+pub const DEFAULT_ARENA_BYTES: u64 = 64 << 20;
+
+/// An edge of a link, by the order of declarations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EdgeId(pub(crate) usize);
+
+/// Which way an edge goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the peer.
+    Send,
+    /// From it.
+    Receive,
+}
+
+/// How an edge carries its tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Always this shape, always to the same place.
+    Static(Shape),
+    /// Any shape of so many bytes at most.
+    Dynamic {
+        /// The most that a tensor may have.
+        limit_bytes: u64,
+    },
+}
+
+/// What tells a sender that the receiver is done with a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A word that the receiver writes back when it releases the tensor.
+    Release,
+    /// The data flow: what comes back on this edge depends on the tensor, so by then the receiver has released it. Nothing
+    /// is written for it. Edges that are held by one edge transfer as often as each other.
+    By(String),
+}
+
+/// An edge as one end sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration {
+    /// Its name, the same at both ends.
+    pub name: String,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// How it carries its tensors, the same at both ends.
+    pub placement: Placement,
+    /// What holds the next transfer back; only the sender's counts.
+    pub hold: Hold,
+    /// Whether a static sender has memory here. Without, it sends from elsewhere ([`Link::send_from`]).
+    pub has_slot: bool,
+}
+
+impl Declaration {
+    /// A tensor of a shape that is known, to be sent.
+    pub fn static_sender(name: impl Into<String>, shape: Shape, hold: Hold) -> Self {
+        let placement = Placement::Static(shape);
+        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
+    }
+
+    /// A tensor of a shape that is known, to be received.
+    pub fn static_receiver(name: impl Into<String>, shape: Shape) -> Self {
+        let placement = Placement::Static(shape);
+        Self {
+            name: name.into(),
+            direction: Direction::Receive,
+            placement,
+            hold: Hold::Release,
+            has_slot: true,
+        }
+    }
+
+    /// A tensor whose shape changes, to be sent.
+    pub fn dynamic_sender(name: impl Into<String>, limit_bytes: u64, hold: Hold) -> Self {
+        let placement = Placement::Dynamic { limit_bytes };
+        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
+    }
+
+    /// A tensor whose shape changes, to be received.
+    pub fn dynamic_receiver(name: impl Into<String>, limit_bytes: u64) -> Self {
+        let placement = Placement::Dynamic { limit_bytes };
+        Self {
+            name: name.into(),
+            direction: Direction::Receive,
+            placement,
+            hold: Hold::Release,
+            has_slot: true,
+        }
+    }
+}
+
+/// How often receivers were looked at, and how often something was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polls {
+    /// Looks.
+    pub polls: u64,
+    /// Looks that found a tensor.
+    pub hits: u64,
+}
+
+/// One end of all edges to a peer.
+pub struct Link {
+    device: Box<dyn Device>,
+    edges: Vec<Edge>,
+    names: BTreeMap<String, usize>,
+    arena_bytes: u64,
+    /// There once the link is set up and has dynamic edges.
+    arena: Option<Arena>,
+    is_ready: bool,
+    /// Reads under way, with the edge of each.
+    reads: BTreeMap<u64, usize>,
+    n_reads: u64,
+    events: Vec<Event>,
+    polls: Polls,
+}
+
+impl Link {
+    /// A link over a device, without edges yet.
+    pub fn new(device: Box<dyn Device>) -> Self {
+        Self {
+            device,
+            edges: Vec::new(),
+            names: BTreeMap::new(),
+            arena_bytes: DEFAULT_ARENA_BYTES,
+            arena: None,
+            is_ready: false,
+            reads: BTreeMap::new(),
+            n_reads: 0,
+            events: Vec::new(),
+            polls: Polls::default(),
+        }
+    }
+
+    /// Bytes for the tensors of dynamic edges on this end; before [`Link::ready`].
+    pub fn set_arena_bytes(&mut self, bytes: u64) {
+        self.arena_bytes = bytes;
+    }
+
+    /// Declares an edge; before [`Link::ready`].
+    ///
+    /// # Errors
+    /// The link is set up already, or has an edge of this name.
+    pub fn declare(&mut self, declaration: Declaration) -> Result<EdgeId> {
+        if self.is_ready {
+            return Err(Error::Usage(format!("edge {}: the link is set up already", declaration.name)));
+        }
+        if self.edges.len() == MAX_EDGES {
+            return Err(Error::Usage(format!("a link has {MAX_EDGES} edges at most")));
+        }
+        let number = self.edges.len();
+        if self.names.insert(declaration.name.clone(), number).is_some() {
+            return Err(Error::Usage(format!("there are two edges {}", declaration.name)));
+        }
+        self.edges.push(Edge::declared(declaration));
+        Ok(EdgeId(number))
+    }
+
+    /// Sets all edges up, together with the peer: memory is allocated and registered, and each end learns the other's
+    /// addresses.
+    ///
+    /// # Errors
+    /// The two ends' declarations do not fit, there is no memory, or the peer does not answer in time.
+    pub fn ready(&mut self, deadline: Deadline) -> Result<()> {
+        if self.is_ready {
+            return Err(Error::Usage("the link is set up already".to_owned()));
+        }
+        self.lay_out()?;
+        let own = setup::encode(self.device.form(), &self.edges)?;
+        self.device.send_control(&own, deadline)?;
+        let theirs = setup::decode(&self.device.receive_control(deadline)?);
+        let peer = self.device.peer().to_owned();
+        let theirs =
+            theirs.ok_or_else(|| Error::Malformed { peer, what: "edges that make no sense".to_owned() })?;
+        self.bind(&theirs)?;
+        self.is_ready = true;
+        Ok(())
+    }
+
+    /// Registers memory of the caller's with the peer's device, to send from it or to receive into it.
+    ///
+    /// # Errors
+    /// The device registers no more.
+    pub fn register(&mut self, region: &Region) -> Result<Region> {
+        self.device.register(region)
+    }
+
+    /// The device below, for what only it can do.
+    pub fn device(&mut self) -> &mut dyn Device {
+        self.device.as_mut()
+    }
+
+    /// What errors call the peer.
+    pub fn peer(&self) -> &str {
+        self.device.peer()
+    }
+
+    /// The edge of this name.
+    pub fn edge(&self, name: &str) -> Option<EdgeId> {
+        self.names.get(name).copied().map(EdgeId)
+    }
+
+    /// What the device has done.
+    pub fn counts(&self) -> Counts {
+        self.device.counts()
+    }
+
+    /// How often receivers were looked at.
+    pub fn polls(&self) -> Polls {
+        self.polls
+    }
+
+    /// Bytes of this end's arena that are in use: tensors of dynamic edges that were not released.
+    pub fn arena_used_bytes(&self) -> u64 {
+        self.arena.as_ref().map_or(0, |arena| arena.list().used_bytes())
+    }
+
+    /// A static edge's memory on this end: where its sender finds what to send, or its receiver what has come.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn slot(&self, edge: EdgeId) -> Result<Part> {
+        let found = self.at(edge)?;
+        match (&found.declaration.placement, &found.slot) {
+            (Placement::Static(shape), Some(slot)) => slot.part(0, shape.size_bytes()),
+            _ => Err(Error::Usage(format!("edge {} has no memory of its own here", found.declaration.name))),
+        }
+    }
+
+    fn at(&self, edge: EdgeId) -> Result<&Edge> {
+        self.edges.get(edge.0).ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))
+    }
+
+    /// How the peer's transfers end, and ours.
+    fn form(&self) -> FlagForm {
+        self.device.form()
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let edges: Vec<&End> = self.edges.iter().map(|edge| &edge.end).collect();
+        f.debug_struct("Link")
+            .field("peer", &self.device.peer())
+            .field("edges", &edges)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,405 @@
+//! Transfers over a link that is set up: write, poll, release.
+
+use crate::clock::{Deadline, Patience};
+use crate::device::{Event, FlagForm};
+use crate::error::{Error, Result};
+use crate::link::ends::{Edge, End, told};
+use crate::link::{EdgeId, Link, Placement};
+use crate::memory::Part;
+use crate::tensor::Shape;
+
+/// Where a dynamic edge's tensor comes to lie.
+type Take<'a> = &'a mut dyn FnMut(&Shape) -> Result<Part>;
+
+impl Link {
+    /// The memory to be sent next: of a static edge its slot, of a dynamic one what [`Link::begin`] allocated.
+    ///
+    /// # Errors
+    /// The last transfer may still be on its way out of it, or there is none.
+    pub fn tensor_mut(&mut self, edge: EdgeId) -> Result<&mut [u8]> {
+        self.drive()?;
+        let sent = self.device.sent();
+        let found = self.at_mut(edge)?;
+        let name = found.name().to_owned();
+        if found.number > sent {
+            return Err(Error::Usage(format!(
+                "edge {name}: the last transfer still leaves this memory: wait for it"
+            )));
+        }
+        match (&found.end, &found.pending, &found.declaration.placement, &found.slot) {
+            (End::StaticSender(_), _, Placement::Static(shape), Some(slot)) => {
+                let len = usize::try_from(shape.size_bytes()).unwrap_or(0);
+                Ok(slot.bytes_mut().get_mut(..len).unwrap_or_default())
+            }
+            (End::DynamicSender(sender), Some((_, part)), ..) if sender.may_send() => Ok(part.bytes_mut()),
+            (End::DynamicSender(_), ..) => Err(Error::Usage(format!("edge {name}: begin a tensor first"))),
+            _ => Err(Error::Usage(format!("edge {name} has nothing to be sent from here"))),
+        }
+    }
+
+    /// Allocates a tensor of a dynamic edge, to be written and sent.
+    ///
+    /// # Errors
+    /// The receiver may still read the last one, the tensor is too large, or the arena is full.
+    pub fn begin(&mut self, edge: EdgeId, shape: &Shape) -> Result<()> {
+        let may_send = self.may_send(edge)?;
+        let peer = self.device.peer().to_owned();
+        let found = self.edges.get_mut(edge.0);
+        let found = found.ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))?;
+        let Placement::Dynamic { limit_bytes } = found.declaration.placement else {
+            return Err(Error::Usage(format!("edge {} is static: its memory is there", found.name())));
+        };
+        if !may_send {
+            let waiting_for = format!("edge {}: {peer} may still read the last tensor", found.name());
+            return Err(Error::Usage(waiting_for));
+        }
+        let bytes = shape.size_bytes();
+        if bytes > limit_bytes {
+            return Err(Error::TooLarge { edge: found.name().to_owned(), bytes, limit_bytes });
+        }
+        let none = || Error::Usage("the link has no arena: set_arena_bytes".to_owned());
+        let arena = self.arena.as_mut().ok_or_else(none)?;
+        if let Some((_, part)) = found.pending.take() {
+            arena.give_back(&part);
+        }
+        found.pending = Some((shape.clone(), arena.take(bytes)?));
+        Ok(())
+    }
+
+    /// Sends what is in [`Link::tensor_mut`].
+    ///
+    /// # Errors
+    /// [`Error::TooEarly`] before the data flow allows it, or the device's.
+    pub fn send(&mut self, edge: EdgeId) -> Result<()> {
+        match (&self.at(edge)?.end, &self.at(edge)?.pending) {
+            (End::DynamicSender(_), Some((shape, part))) => {
+                let (shape, part) = (shape.clone(), part.clone());
+                self.transfer(edge, Some((&shape, &part)))
+            }
+            (End::DynamicSender(_), None) => {
+                Err(Error::Usage(format!("edge {}: begin a tensor first", self.at(edge)?.name())))
+            }
+            _ => self.transfer(edge, None),
+        }
+    }
+
+    /// Sends registered memory that lies elsewhere: a part of what [`Link::register`] gave. It stays as it is until
+    /// [`Link::has_left`], that of a dynamic edge until [`Link::may_send`].
+    ///
+    /// # Errors
+    /// As of [`Link::send`].
+    pub fn send_from(&mut self, edge: EdgeId, shape: &Shape, from: &Part) -> Result<()> {
+        self.transfer(edge, Some((shape, from)))
+    }
+
+    fn transfer(&mut self, edge: EdgeId, from: Option<(&Shape, &Part)>) -> Result<()> {
+        self.hear_word(edge)?;
+        let tells = told(&self.edges, &self.at(edge)?.tells_of);
+        let Self { edges, device, .. } = self;
+        let Some(found) = edges.get_mut(edge.0) else { return Ok(()) };
+        let name = found.declaration.name.clone();
+        let outcome = match (&mut found.end, from) {
+            (End::StaticSender(sender), None) => sender.send(device.as_mut(), None, tells),
+            (End::StaticSender(sender), Some((shape, part))) => {
+                if found.declaration.placement != Placement::Static(shape.clone()) {
+                    return Err(Error::Usage(format!("edge {name} does not carry {shape}")));
+                }
+                sender.send(device.as_mut(), Some(part), tells)
+            }
+            (End::DynamicSender(sender), Some((shape, part))) => {
+                sender.send(device.as_mut(), shape, part, tells)
+            }
+            _ => return Err(Error::Usage(format!("edge {name} is not one to send on, or not set up"))),
+        };
+        found.number = outcome.map_err(|error| error.during(|| format!("sending on edge {name}")))?;
+        Ok(())
+    }
+
+    /// Whether the next transfer is allowed and its memory free.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn may_send(&mut self, edge: EdgeId) -> Result<bool> {
+        self.hear_word(edge)?;
+        if !self.at(edge)?.may_send() || !self.has_left(edge)? {
+            self.drive()?;
+            self.hear_word(edge)?;
+        }
+        Ok(self.at(edge)?.may_send() && self.device.sent() >= self.at(edge)?.number)
+    }
+
+    /// Whether the last transfer has left its memory.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn has_left(&mut self, edge: EdgeId) -> Result<bool> {
+        let number = self.at(edge)?.number;
+        if self.device.sent() < number {
+            self.drive()?;
+        }
+        Ok(self.device.sent() >= number)
+    }
+
+    /// Looks whether a tensor is there. One of a dynamic edge is fetched into the link's arena, over several polls if need be.
+    ///
+    /// # Errors
+    /// The device's, or the sender broke the rules of the edge.
+    pub fn poll(&mut self, edge: EdgeId) -> Result<bool> {
+        let mut arena = self.arena.take();
+        let mut take = |shape: &Shape| match &mut arena {
+            Some(arena) => arena.take(shape.size_bytes()),
+            None => Err(Error::Usage("the link has no arena: set_arena_bytes".to_owned())),
+        };
+        let found = self.poll_into(edge, &mut take);
+        self.arena = arena;
+        if matches!(found, Ok(true)) {
+            self.at_mut(edge)?.is_from_arena = true;
+        }
+        found
+    }
+
+    /// The same, where tensors of dynamic edges are fetched to where `take` says: parts of what [`Link::register`] gave.
+    ///
+    /// # Errors
+    /// As of [`Link::poll`].
+    pub fn poll_into(&mut self, edge: EdgeId, take: Take<'_>) -> Result<bool> {
+        self.polls.polls += 1;
+        if self.look(edge, take)? {
+            self.polls.hits += 1;
+            return Ok(true);
+        }
+        let outcome = self.drive();
+        // What a peer wrote before it went is there.
+        if self.look(edge, take)? {
+            self.polls.hits += 1;
+            return Ok(true);
+        }
+        outcome.map(|()| false).map_err(|error| error.during(|| self.waiting_for(edge)))
+    }
+
+    /// Waits until a tensor is there.
+    ///
+    /// # Errors
+    /// As of [`Link::poll`]; the peer is gone, or the deadline has passed.
+    pub fn wait(&mut self, edge: EdgeId, deadline: Deadline) -> Result<()> {
+        self.until(edge, deadline, Self::poll)
+    }
+
+    /// Waits until the next transfer is allowed.
+    ///
+    /// # Errors
+    /// As of [`Link::may_send`]; the peer is gone, or the deadline has passed.
+    pub fn wait_to_send(&mut self, edge: EdgeId, deadline: Deadline) -> Result<()> {
+        self.until(edge, deadline, Self::may_send)
+    }
+
+    /// Waits until nobody needs this end any more, before the end of a program: all that was sent has left its memory, and
+    /// tensors of dynamic edges whose receivers write back were read.
+    ///
+    /// # Errors
+    /// As of [`Link::has_left`]; the peer is gone, or the deadline has passed.
+    pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
+        (0..self.edges.len()).try_for_each(|edge| self.until(EdgeId(edge), deadline, Self::is_done_with))
+    }
+
+    fn is_done_with(&mut self, edge: EdgeId) -> Result<bool> {
+        let found = self.at(edge)?;
+        match found.end {
+            End::DynamicSender(_) if found.word.is_some() => self.may_send(edge),
+            _ => self.has_left(edge),
+        }
+    }
+
+    fn until(
+        &mut self,
+        edge: EdgeId,
+        deadline: Deadline,
+        is_over: fn(&mut Self, EdgeId) -> Result<bool>,
+    ) -> Result<()> {
+        let mut patience = Patience::default();
+        while !is_over(self, edge)? {
+            if !patience.wait() {
+                continue;
+            }
+            if let Err(error) = self.device.check_peer() {
+                return match is_over(self, edge)? {
+                    true => Ok(()),
+                    false => Err(error.during(|| self.waiting_for(edge))),
+                };
+            }
+            if deadline.passed() {
+                let waiting_for = self.waiting_for(edge);
+                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensor that is there, and its shape.
+    ///
+    /// # Errors
+    /// None is there.
+    pub fn tensor(&self, edge: EdgeId) -> Result<(&Shape, &[u8])> {
+        let found = self.at(edge)?;
+        match (&found.end, &found.declaration.placement, &found.slot) {
+            (End::StaticReceiver(receiver), Placement::Static(shape), Some(slot)) => {
+                let payload = receiver.payload()?;
+                let len = usize::try_from(payload.size_bytes()).unwrap_or(0);
+                Ok((shape, slot.bytes().get(..len).unwrap_or_default()))
+            }
+            (End::DynamicReceiver(receiver), ..) => {
+                receiver.payload().map(|(shape, part)| (shape, part.bytes()))
+            }
+            _ => Err(Error::Usage(format!("edge {} is not one to receive on, or not set up", found.name()))),
+        }
+    }
+
+    /// Where the tensor that is there lies, and its shape.
+    ///
+    /// # Errors
+    /// None is there.
+    pub fn received(&self, edge: EdgeId) -> Result<(Shape, Part)> {
+        let found = self.at(edge)?;
+        match (&found.end, &found.declaration.placement) {
+            (End::StaticReceiver(receiver), Placement::Static(shape)) => {
+                Ok((shape.clone(), receiver.payload()?))
+            }
+            (End::DynamicReceiver(receiver), _) => {
+                receiver.payload().map(|(shape, part)| (shape.clone(), part.clone()))
+            }
+            _ => Err(Error::Usage(format!("edge {} is not one to receive on, or not set up", found.name()))),
+        }
+    }
+
+    /// Gives the tensor that is there up. Its sender hears of it by a word, or by what this end sends next on the edge that
+    /// holds it.
+    ///
+    /// # Errors
+    /// None is there, or the device's.
+    pub fn release(&mut self, edge: EdgeId) -> Result<()> {
+        let peer = self.device.peer().to_owned();
+        let found = self.at_mut(edge)?;
+        let (released, memory) = match &mut found.end {
+            End::StaticReceiver(receiver) => (receiver.release(&peer)?, None),
+            End::DynamicReceiver(receiver) => {
+                let memory = receiver.release()?;
+                (receiver.released(), Some(memory))
+            }
+            _ => return Err(Error::Usage(format!("edge {} is not one to receive on", found.name()))),
+        };
+        let is_from_arena = std::mem::replace(&mut found.is_from_arena, false);
+        let tell_at = found.tell_at;
+        if let (Some(memory), true, Some(arena)) = (memory, is_from_arena, &mut self.arena) {
+            arena.give_back(&memory);
+        }
+        if let Some(word) = tell_at {
+            let told = self.device.write_flag(u64::from(released), word);
+            told.map_err(|error| error.during(|| format!("releasing a tensor of edge {}", self.name(edge))))?;
+        }
+        Ok(())
+    }
+
+    /// What an edge waits for, in words.
+    pub fn waiting_for(&self, edge: EdgeId) -> String {
+        let (name, peer) = (self.name(edge), self.device.peer());
+        match self.at(edge).map(|found| &found.end) {
+            Ok(End::StaticReceiver(receiver)) => {
+                format!("edge {name} waits for the flag of transfer {} from {peer}", receiver.sequence())
+            }
+            Ok(End::DynamicReceiver(receiver)) if receiver.wants().is_none() && receiver.is_told() => {
+                format!("edge {name} waits for the bytes of transfer {} of {peer}", receiver.sequence())
+            }
+            Ok(End::DynamicReceiver(receiver)) => {
+                format!("edge {name} waits for the metadata of transfer {} from {peer}", receiver.sequence())
+            }
+            Ok(End::StaticSender(_) | End::DynamicSender(_)) => {
+                format!("edge {name} waits until {peer} has released the last transfer")
+            }
+            _ => format!("edge {name} of {peer}"),
+        }
+    }
+
+    fn name(&self, edge: EdgeId) -> &str {
+        self.at(edge).map_or("?", Edge::name)
+    }
+
+    fn at_mut(&mut self, edge: EdgeId) -> Result<&mut Edge> {
+        self.edges.get_mut(edge.0).ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))
+    }
+
+    /// What the receiver has written back, of an edge that is held by that.
+    fn hear_word(&mut self, edge: EdgeId) -> Result<()> {
+        let found = self.at_mut(edge)?;
+        if let Some(word) = &found.word {
+            let released = u32::try_from(word.word()?).unwrap_or(0);
+            found.hear(released);
+        }
+        Ok(())
+    }
+
+    /// Looks at an edge's flag.
+    fn look(&mut self, edge: EdgeId, take: Take<'_>) -> Result<bool> {
+        let by_immediates = self.form() == FlagForm::Immediate;
+        let Self { edges, device, reads, n_reads, .. } = self;
+        let Some(found) = edges.get_mut(edge.0) else { return Ok(false) };
+        let may_look = !by_immediates || found.arrived > 0;
+        let (heard, is_here) = match &mut found.end {
+            End::StaticReceiver(receiver) => {
+                let heard = if may_look { receiver.poll(device.peer())? } else { None };
+                (heard, receiver.is_here())
+            }
+            End::DynamicReceiver(receiver) => {
+                let heard = if may_look { receiver.poll(device.peer())? } else { None };
+                if let Some(shape) = receiver.wants() {
+                    let into = take(&shape.clone())?;
+                    *n_reads += 1;
+                    reads.insert(*n_reads, edge.0);
+                    let fetched = receiver.fetch(device.as_mut(), into, *n_reads);
+                    fetched.map_err(|error| {
+                        error.during(|| format!("reading a tensor of edge {}", found.declaration.name))
+                    })?;
+                }
+                (heard, receiver.is_here())
+            }
+            _ => {
+                return Err(Error::Usage(format!(
+                    "edge {} is not one to receive on, or not set up",
+                    found.name()
+                )));
+            }
+        };
+        if let Some(released) = heard {
+            found.arrived = found.arrived.saturating_sub(1);
+            for sender in found.frees.clone() {
+                if let Some(sender) = edges.get_mut(sender) {
+                    sender.hear(released);
+                }
+            }
+        }
+        Ok(is_here)
+    }
+
+    /// Moves the device on, and hands what it tells to the edges.
+    fn drive(&mut self) -> Result<()> {
+        let mut events = std::mem::take(&mut self.events);
+        let outcome = self.device.poll(&mut events);
+        for event in events.drain(..) {
+            match event {
+                Event::Read(work) => {
+                    let edge = self.reads.remove(&work).and_then(|edge| self.edges.get_mut(edge));
+                    if let Some(Edge { end: End::DynamicReceiver(receiver), .. }) = edge {
+                        receiver.hear_read(work);
+                    }
+                }
+                Event::Immediate(number) => {
+                    let edge = usize::try_from(number).ok().and_then(|number| self.edges.get_mut(number));
+                    if let Some(edge) = edge {
+                        edge.arrived += 1;
+                    }
+                }
+            }
+        }
+        self.events = events;
+        outcome
+    }
+}

@@ -1,0 +1,215 @@
+//! What goes wrong: said clearly, naming edge and peer, and never by waiting for ever.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{KINDS, address, devices, ready, soon};
+use rtensor::clock::Deadline;
+use rtensor::device::{self, Kind, Role};
+use rtensor::error::Error;
+use rtensor::link::{Declaration, Hold, Link};
+use rtensor::memory::Address;
+use rtensor::tensor::{DataType, Shape};
+
+const CHILD: &str = "RTENSOR_TEST_CHILD";
+
+fn links(kind: Kind) -> (Link, Link) {
+    let (one, other) = devices(kind);
+    (Link::new(one), Link::new(other))
+}
+
+fn floats(count: u64) -> Shape {
+    Shape::new(DataType::F32, &[count]).unwrap()
+}
+
+/// The peer of the next test: sends once, then waits for its end.
+#[test]
+fn child_that_is_killed() {
+    #[expect(clippy::disallowed_methods, reason = "how a test's own child knows what it is")]
+    let Ok(told) = std::env::var(CHILD) else { return };
+    let (kind, address) = told.split_once(' ').unwrap();
+    let device = device::connect(kind.parse().unwrap(), Role::Call, address, soon()).unwrap();
+    let mut link = Link::new(device);
+    let edge = link.declare(Declaration::static_sender("gradients", floats(1000), Hold::Release)).unwrap();
+    link.ready(soon()).unwrap();
+    link.send(edge).unwrap();
+    let _ = link.wait_to_send(edge, soon());
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_killed_peer_is_named_with_the_edge_that_waits_for_it() {
+    for kind in KINDS {
+        let address = address(kind);
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_is_killed"])
+            .env(CHILD, format!("{kind} {address}"))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut link = Link::new(device::connect(kind, Role::Listen, &address, soon()).unwrap());
+        let edge = link.declare(Declaration::static_receiver("gradients", floats(1000))).unwrap();
+        link.ready(soon()).unwrap();
+        link.wait(edge, soon()).unwrap();
+        link.release(edge).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let error = link.wait(edge, soon()).unwrap_err();
+        assert!(matches!(error, Error::PeerLost { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("edge gradients waits for the flag of transfer 2 from"), "{text}");
+        assert!(text.contains("is gone"), "{text}");
+    }
+}
+
+#[test]
+fn what_a_peer_wrote_before_it_went_is_there() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        let sender = one.declare(Declaration::static_sender("last", floats(10), Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::static_receiver("last", floats(10))).unwrap();
+        ready(&mut one, &mut other);
+        one.tensor_mut(sender).unwrap().fill(7);
+        one.send(sender).unwrap();
+        one.finish(soon()).unwrap();
+        drop(one);
+        other.wait(receiver, soon()).unwrap();
+        assert_eq!(other.tensor(receiver).unwrap().1, [7; 40]);
+    }
+}
+
+#[test]
+fn a_deadline_without_progress_names_edge_peer_and_what_is_awaited() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        one.declare(Declaration::dynamic_sender("tokens", 100, Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::dynamic_receiver("tokens", 100)).unwrap();
+        ready(&mut one, &mut other);
+        let text = other.wait(receiver, Deadline::after(Duration::from_millis(30))).unwrap_err().to_string();
+        assert!(text.contains("0.03 s: edge tokens waits for the metadata of transfer 1 from"), "{text}");
+    }
+}
+
+#[test]
+fn a_stale_or_wrong_address_is_an_error_of_who_uses_it() {
+    for kind in KINDS {
+        let (mut one, mut other) = devices(kind);
+        let theirs = other.allocate(4096).unwrap();
+        let own = one.allocate(4096).unwrap();
+        let address = Address { key: theirs.key(), offset: 0 };
+        one.write(&own.part(0, 64).unwrap(), address).unwrap();
+        let mut write = |bytes: u64, to: Address| -> Error {
+            let part = own.part(0, bytes).unwrap();
+            let mut events = Vec::new();
+            if let Err(error) = one.write(&part, to) {
+                return error;
+            }
+            loop {
+                other.poll(&mut events).unwrap();
+                if let Err(error) = one.poll(&mut events) {
+                    return error;
+                }
+            }
+        };
+        let text = write(64, Address { offset: 4090, ..address }).to_string();
+        assert!(text.contains("64 bytes at 4090 lie outside of memory"), "{text}");
+        assert!(matches!(write(64, Address { key: 77, offset: 0 }), Error::StaleKey { key: 77, .. }));
+    }
+}
+
+#[test]
+fn memory_that_was_taken_back_is_refused() {
+    for kind in KINDS {
+        let (mut one, mut other) = devices(kind);
+        let theirs = other.allocate(4096).unwrap();
+        let own = one.allocate(4096).unwrap();
+        let (part, to) = (own.part(0, 64).unwrap(), Address { key: theirs.key(), offset: 0 });
+        one.write(&part, to).unwrap();
+        let mut events = Vec::new();
+        other.poll(&mut events).unwrap();
+        other.release(&theirs).unwrap();
+        assert!(other.release(&theirs).is_err());
+        let error = loop {
+            if let Err(error) = one.write(&part, to).map(|_| ()).and_then(|()| one.poll(&mut events)) {
+                break error;
+            }
+            other.poll(&mut events).unwrap();
+        };
+        assert!(matches!(error, Error::StaleKey { .. }), "{error}");
+    }
+}
+
+#[test]
+fn tensors_that_are_too_large_and_full_arenas_are_refused() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        one.set_arena_bytes(64 << 10);
+        other.set_arena_bytes(4096);
+        let sender = one.declare(Declaration::dynamic_sender("tokens", 1 << 20, Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::dynamic_receiver("tokens", 1 << 20)).unwrap();
+        ready(&mut one, &mut other);
+        let text = one.begin(sender, &floats(1 << 20)).unwrap_err().to_string();
+        assert!(text.contains("edge tokens: a tensor of 4194304 bytes, where 1048576"), "{text}");
+        let text = one.begin(sender, &floats(1 << 17)).unwrap_err().to_string();
+        assert!(
+            text.contains("the arena of the link") && text.contains("524288 bytes in one piece"),
+            "{text}"
+        );
+        one.begin(sender, &floats(2000)).unwrap();
+        one.send(sender).unwrap();
+        let error = other.wait(receiver, soon()).unwrap_err();
+        assert!(matches!(error, Error::Exhausted { wanted_bytes: 8000, .. }), "{error}");
+    }
+}
+
+#[test]
+fn memory_that_the_machine_does_not_have_is_refused() {
+    let (mut one, _other) = devices(Kind::Local);
+    let error = one.allocate(1 << 50).unwrap_err();
+    assert!(matches!(error, Error::NoMemory { .. }), "{error}");
+}
+
+#[test]
+fn ends_that_do_not_fit_say_which_edge_and_how() {
+    for kind in KINDS {
+        let refused = |here: Declaration, there: Declaration| {
+            let (mut one, mut other) = links(kind);
+            one.declare(here).unwrap();
+            other.declare(there).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| other.ready(soon()).unwrap_err());
+                one.ready(soon()).unwrap_err().to_string()
+            })
+        };
+        let sender = |count| Declaration::static_sender("w", floats(count), Hold::Release);
+        let text = refused(sender(3), Declaration::static_receiver("w", floats(4)));
+        assert!(
+            text.contains("edge w does not fit") && text.contains("[3]") && text.contains("[4]"),
+            "{text}"
+        );
+        let text = refused(sender(3), sender(3));
+        assert!(text.contains("edge w does not fit"), "{text}");
+        let text = refused(sender(3), Declaration::static_receiver("v", floats(3)));
+        assert!(text.contains("edge v does not fit") && text.contains("unknown"), "{text}");
+        let held = Declaration::static_sender("w", floats(3), Hold::By("nothing".to_owned()));
+        let text = refused(held, Declaration::static_receiver("w", floats(3)));
+        assert!(text.contains("held by edge nothing"), "{text}");
+    }
+}
+
+#[test]
+fn nobody_at_an_address_is_an_error_after_the_deadline() {
+    for kind in KINDS {
+        for role in [Role::Listen, Role::Call] {
+            let address = address(kind);
+            let error = device::connect(kind, role, &address, Deadline::after(Duration::from_millis(30)))
+                .err()
+                .unwrap();
+            assert!(error.to_string().contains(&address), "{error}");
+        }
+    }
+}
