@@ -12,6 +12,8 @@
 pub mod clock;
 pub mod device;
 pub mod error;
+pub mod executor;
+pub mod graph;
 pub mod link;
 pub mod memory;
 pub mod placement;

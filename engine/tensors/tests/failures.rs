@@ -75,7 +75,7 @@ fn what_a_peer_wrote_before_it_went_is_there() {
         ready(&mut one, &mut other);
         one.tensor_mut(sender).unwrap().fill(7);
         one.send(sender).unwrap();
-        one.finish(soon()).unwrap();
+        one.flush(soon()).unwrap();
         drop(one);
         other.wait(receiver, soon()).unwrap();
         assert_eq!(other.tensor(receiver).unwrap().1, [7; 40]);

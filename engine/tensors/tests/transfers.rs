@@ -31,7 +31,7 @@ struct Edges {
 
 impl Edges {
     fn random(mix: Mix, random: &mut Random) -> Self {
-        let mut one = |random: &mut Random| match mix {
+        let one = |random: &mut Random| match mix {
             Mix::Static => Some(random.shape()),
             Mix::Dynamic => None,
             Mix::Both => (random.below(2) == 0).then(|| random.shape()),

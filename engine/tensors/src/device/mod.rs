@@ -88,6 +88,11 @@ pub trait Device: Send {
     /// Up to which number writes have left their memory.
     fn sent(&self) -> u64;
 
+    /// Whether nothing is left that [`Device::poll`] would have to send.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
     /// Looks whether the peer is still there. Costs a system call: for those who have polled in vain for a while.
     ///
     /// # Errors

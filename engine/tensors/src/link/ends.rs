@@ -37,6 +37,8 @@ pub(super) struct Edge {
     pub(super) number: u64,
     /// Of a dynamic sender: the tensor that is made, or that the receiver may still read.
     pub(super) pending: Option<(Shape, Part)>,
+    /// Of a receiver: the last transfer that the sender was told of by that word.
+    pub(super) told: u32,
     /// Of a dynamic receiver: whether its tensor's memory is the link's arena's.
     pub(super) is_from_arena: bool,
     pub(super) end: End,
@@ -54,6 +56,7 @@ impl Edge {
             arrived: 0,
             number: 0,
             pending: None,
+            told: 0,
             is_from_arena: false,
             end: End::Declared,
         }

@@ -11,6 +11,9 @@ use crate::tensor::Shape;
 /// Where a dynamic edge's tensor comes to lie.
 type Take<'a> = &'a mut dyn FnMut(&Shape) -> Result<Part>;
 
+/// What each end says when it needs the other no more.
+const FAREWELL: &[u8] = b"farewell";
+
 impl Link {
     /// The memory to be sent next: of a static edge its slot, of a dynamic one what [`Link::begin`] allocated.
     ///
@@ -120,12 +123,12 @@ impl Link {
     /// # Errors
     /// The device's.
     pub fn may_send(&mut self, edge: EdgeId) -> Result<bool> {
-        self.hear_word(edge)?;
-        if !self.at(edge)?.may_send() || !self.has_left(edge)? {
-            self.drive()?;
-            self.hear_word(edge)?;
-        }
-        Ok(self.at(edge)?.may_send() && self.device.sent() >= self.at(edge)?.number)
+        let is_free = |own: &mut Self| -> Result<bool> {
+            own.hear_word(edge)?;
+            let found = own.at(edge)?;
+            Ok(found.may_send() && own.device.sent() >= found.number)
+        };
+        self.now_or_then(is_free)
     }
 
     /// Whether the last transfer has left its memory.
@@ -134,10 +137,19 @@ impl Link {
     /// The device's.
     pub fn has_left(&mut self, edge: EdgeId) -> Result<bool> {
         let number = self.at(edge)?.number;
-        if self.device.sent() < number {
-            self.drive()?;
+        self.now_or_then(|own| Ok(own.device.sent() >= number))
+    }
+
+    /// Looks, moves the device on, and looks again: what a peer wrote before it went is there.
+    fn now_or_then(&mut self, mut is_so: impl FnMut(&mut Self) -> Result<bool>) -> Result<bool> {
+        if is_so(self)? {
+            return Ok(true);
         }
-        Ok(self.device.sent() >= number)
+        let outcome = self.drive();
+        if is_so(self)? {
+            return Ok(true);
+        }
+        outcome.map(|()| false)
     }
 
     /// Looks whether a tensor is there. One of a dynamic edge is fetched into the link's arena, over several polls if need be.
@@ -193,20 +205,59 @@ impl Link {
         self.until(edge, deadline, Self::may_send)
     }
 
-    /// Waits until nobody needs this end any more, before the end of a program: all that was sent has left its memory, and
-    /// tensors of dynamic edges whose receivers write back were read.
+    /// Waits until all that was sent has left this process.
     ///
     /// # Errors
-    /// As of [`Link::has_left`]; the peer is gone, or the deadline has passed.
-    pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
-        (0..self.edges.len()).try_for_each(|edge| self.until(EdgeId(edge), deadline, Self::is_done_with))
+    /// The peer is gone, or the deadline has passed.
+    pub fn flush(&mut self, deadline: Deadline) -> Result<()> {
+        let is_flushed = |own: &mut Self, _| own.is_flushed();
+        (0..self.edges.len()).try_for_each(|edge| self.until(EdgeId(edge), deadline, is_flushed))
     }
 
-    fn is_done_with(&mut self, edge: EdgeId) -> Result<bool> {
-        let found = self.at(edge)?;
-        match found.end {
-            End::DynamicSender(_) if found.word.is_some() => self.may_send(edge),
-            _ => self.has_left(edge),
+    /// Whether all that was sent has left this process.
+    pub(crate) fn is_flushed(&mut self) -> Result<bool> {
+        let number = self.edges.iter().map(|edge| edge.number).max().unwrap_or(0);
+        self.now_or_then(|own| Ok(own.device.sent() >= number && own.device.is_idle()))
+    }
+
+    /// Waits until neither end needs the other any more, before the end of a program. Both ends call it.
+    ///
+    /// # Errors
+    /// The peer is gone without having called it, or the deadline has passed.
+    pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
+        self.flush(deadline)?;
+        self.begin_finish(deadline)?;
+        self.end_finish(deadline)
+    }
+
+    /// The first half of [`Link::finish`] of a link that is flushed, for those who have several links: this end needs the
+    /// other no more.
+    pub(crate) fn begin_finish(&mut self, deadline: Deadline) -> Result<()> {
+        match self.device.send_control(FAREWELL, deadline) {
+            // It may have gone after its own farewell.
+            Ok(()) | Err(Error::PeerLost { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The second half: nor does the other need this one.
+    pub(crate) fn end_finish(&mut self, deadline: Deadline) -> Result<()> {
+        let said = self.device.receive_control(deadline);
+        let said = said.map_err(|error| error.during(|| "waiting for its end".to_owned()))?;
+        if said == FAREWELL {
+            return Ok(());
+        }
+        Err(Error::Malformed { peer: self.peer().to_owned(), what: "something else than its end".to_owned() })
+    }
+
+    /// Moves the device on for the peer's sake, which may want to read here. A peer that is gone is not noticed.
+    ///
+    /// # Errors
+    /// A write or read of this end's was refused.
+    pub fn serve(&mut self) -> Result<()> {
+        match self.drive() {
+            Err(Error::PeerLost { .. }) => Ok(()),
+            outcome => outcome,
         }
     }
 
@@ -271,32 +322,37 @@ impl Link {
         }
     }
 
-    /// Gives the tensor that is there up. Its sender hears of it by a word, or by what this end sends next on the edge that
-    /// holds it.
+    /// Gives the tensor that is there up. The sender of a static edge hears of it by a word, or by what this end sends next on
+    /// the edge that holds it; that of a dynamic one has heard when the tensor was read.
     ///
     /// # Errors
     /// None is there, or the device's.
     pub fn release(&mut self, edge: EdgeId) -> Result<()> {
         let peer = self.device.peer().to_owned();
         let found = self.at_mut(edge)?;
-        let (released, memory) = match &mut found.end {
-            End::StaticReceiver(receiver) => (receiver.release(&peer)?, None),
-            End::DynamicReceiver(receiver) => {
-                let memory = receiver.release()?;
-                (receiver.released(), Some(memory))
-            }
+        let memory = match &mut found.end {
+            End::StaticReceiver(receiver) => receiver.release(&peer).map(|_| None)?,
+            End::DynamicReceiver(receiver) => Some(receiver.release()?),
             _ => return Err(Error::Usage(format!("edge {} is not one to receive on", found.name()))),
         };
         let is_from_arena = std::mem::replace(&mut found.is_from_arena, false);
-        let tell_at = found.tell_at;
         if let (Some(memory), true, Some(arena)) = (memory, is_from_arena, &mut self.arena) {
             arena.give_back(&memory);
         }
-        if let Some(word) = tell_at {
-            let told = self.device.write_flag(u64::from(released), word);
-            told.map_err(|error| error.during(|| format!("releasing a tensor of edge {}", self.name(edge))))?;
+        self.tell(edge)
+    }
+
+    /// Writes the word that tells a sender of releases, where there is one and something to be told.
+    fn tell(&mut self, edge: EdgeId) -> Result<()> {
+        let found = self.at_mut(edge)?;
+        let released = found.released();
+        let Some(word) = found.tell_at.filter(|_| found.told != released) else { return Ok(()) };
+        found.told = released;
+        match self.device.write_flag(u64::from(released), word) {
+            // Who is gone needs no word; whoever waits for it next is told.
+            Ok(_) | Err(Error::PeerLost { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// What an edge waits for, in words.
@@ -368,6 +424,7 @@ impl Link {
                 )));
             }
         };
+        let has_read = is_here && matches!(found.end, End::DynamicReceiver(_));
         if let Some(released) = heard {
             found.arrived = found.arrived.saturating_sub(1);
             for sender in found.frees.clone() {
@@ -375,6 +432,9 @@ impl Link {
                     sender.hear(released);
                 }
             }
+        }
+        if has_read {
+            self.tell(edge)?;
         }
         Ok(is_here)
     }

@@ -175,10 +175,6 @@ impl Part {
     }
 
     /// The bytes, to be written: nobody else uses them meanwhile.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "the memory is shared; who may write where is agreed by the links"
-    )]
     pub(crate) fn bytes_mut(&self) -> &mut [u8] {
         self.region.map.write(self.range.start, self.range.len())
     }

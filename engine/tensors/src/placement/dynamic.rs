@@ -1,6 +1,6 @@
 //! Dynamic allocation: the sender writes where its tensor lies and what it is like into a block of fixed size, which ends in
-//! a flag; the receiver polls that, allocates, and reads. Then it releases the sender's memory: by a word of its own, or by
-//! what it sends next.
+//! a flag; the receiver polls that, allocates, and reads. Then the sender's memory is free, whatever becomes of the tensor:
+//! the receiver tells it so by a word of its own, or by what it sends next.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -32,9 +32,9 @@ pub struct Receiver {
     block: Part,
     limit_bytes: u64,
     state: State,
-    /// The last transfer that was told of, and the last one that was released.
+    /// The last transfer that was told of, and the last one that was read.
     sequence: u32,
-    released: u32,
+    fetched: u32,
 }
 
 /// How far a transfer is.
@@ -101,7 +101,7 @@ impl Receiver {
     /// An end whose block has room for [`slot_bytes`](crate::placement::slot_bytes) of [`BLOCK_BYTES`], and which takes
     /// tensors of `limit_bytes` at most.
     pub fn new(edge: String, block: Part, limit_bytes: u64) -> Self {
-        Self { edge, block, limit_bytes, state: State::Awaited, sequence: 0, released: 0 }
+        Self { edge, block, limit_bytes, state: State::Awaited, sequence: 0, fetched: 0 }
     }
 
     /// Looks at the flag; what it says of the sender's releases once a tensor is told of.
@@ -153,6 +153,7 @@ impl Receiver {
         let shape = metadata.shape.clone();
         let into = into.part(0, shape.size_bytes())?;
         self.state = if shape.size_bytes() == 0 {
+            self.fetched = self.sequence;
             State::Here { shape, into }
         } else {
             device.read(metadata.from, &into, work)?;
@@ -164,7 +165,10 @@ impl Receiver {
     /// The read of this number is over.
     pub fn hear_read(&mut self, number: u64) {
         self.state = match std::mem::replace(&mut self.state, State::Awaited) {
-            State::Fetched { shape, into, work } if work == number => State::Here { shape, into },
+            State::Fetched { shape, into, work } if work == number => {
+                self.fetched = self.sequence;
+                State::Here { shape, into }
+            }
             other => other,
         };
     }
@@ -184,9 +188,9 @@ impl Receiver {
         if matches!(self.state, State::Awaited) { self.sequence.wrapping_add(1) } else { self.sequence }
     }
 
-    /// The last transfer that was released.
+    /// The last transfer that was read: the sender's memory of it is free.
     pub fn released(&self) -> u32 {
-        self.released
+        self.fetched
     }
 
     /// The tensor that is there, and its shape.
@@ -207,10 +211,7 @@ impl Receiver {
     pub fn release(&mut self) -> Result<Part> {
         self.payload()?;
         match std::mem::replace(&mut self.state, State::Awaited) {
-            State::Here { into, .. } => {
-                self.released = self.sequence;
-                Ok(into)
-            }
+            State::Here { into, .. } => Ok(into),
             _ => Err(Error::Usage(format!("edge {}: no tensor is there", self.edge))),
         }
     }

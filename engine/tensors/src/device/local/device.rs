@@ -215,9 +215,3 @@ impl Device for Local {
         self.counts
     }
 }
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        self.own.values().for_each(Region::revoke);
-    }
-}

@@ -263,6 +263,10 @@ impl Device for Tcp {
         self.outgoing.copied
     }
 
+    fn is_idle(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
     fn check_peer(&mut self) -> Result<()> {
         // Whoever polls notices the end of the connection by that.
         Ok(())
