@@ -2,13 +2,15 @@
 //!
 //! The same files in every folder: `connect.rs` brings two ends together, `frame.rs` has what travels beside the tensors,
 //! `device.rs` is the [`Device`]. [`local`] maps the memory of a process of this host and copies straight into it; [`tcp`]
-//! sends messages with serialisation, which is the baseline; [`reordering`] is a device for tests that keeps no promise it
-//! has not made.
+//! sends messages with serialisation, which is the baseline; `verbs` has a NIC do it, where the crate is built with that
+//! feature; [`reordering`] is a device for tests that keeps no promise it has not made.
 
 pub mod local;
 mod meeting;
 pub mod reordering;
 pub mod tcp;
+#[cfg(feature = "verbs")]
+pub mod verbs;
 
 use std::fmt;
 
@@ -160,6 +162,9 @@ pub enum Kind {
     Local,
     /// Messages over TCP.
     Tcp,
+    #[cfg(feature = "verbs")]
+    /// RDMA.
+    Verbs,
 }
 
 /// Which of two ends: one waits to be called.
@@ -176,6 +181,8 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Local => "local",
             Self::Tcp => "tcp",
+            #[cfg(feature = "verbs")]
+            Self::Verbs => "verbs",
         })
     }
 }
@@ -187,6 +194,9 @@ impl std::str::FromStr for Kind {
         match text {
             "local" => Ok(Self::Local),
             "tcp" => Ok(Self::Tcp),
+            #[cfg(feature = "verbs")]
+            "verbs" => Ok(Self::Verbs),
+            #[cfg(not(feature = "verbs"))]
             "verbs" => {
                 Err(Error::Usage("this build has no verbs: build it with --features verbs".to_owned()))
             }
@@ -203,6 +213,8 @@ pub fn connect(kind: Kind, role: Role, address: &str, deadline: Deadline) -> Res
     Ok(match kind {
         Kind::Local => Box::new(local::connect(role, address, deadline)?),
         Kind::Tcp => Box::new(tcp::connect(role, address, deadline)?),
+        #[cfg(feature = "verbs")]
+        Kind::Verbs => Box::new(verbs::connect(role, address, &verbs::Settings::from_env()?, deadline)?),
     })
 }
 
