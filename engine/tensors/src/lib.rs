@@ -5,10 +5,12 @@
 //! the receiver polls.
 //!
 //! A map: [`device`] is one-sided access to a peer's memory; [`memory`] what it accesses; [`tensor`] what is in there;
-//! [`placement`] the two ways of carrying a tensor; [`link`] all edges to one peer, which is what programs use.
+//! [`placement`] the two ways of carrying a tensor; [`link`] all edges to one peer, which is what programs use; [`graph`] finds
+//! the edges of a data-flow graph over machines, and [`executor`] runs one machine's part of it; [`api`] is `rtensor.h`.
 //!
 //! Source: Xue et al., "Fast distributed deep learning over RDMA", EuroSys 2019.
 
+pub mod api;
 pub mod clock;
 pub mod device;
 pub mod error;

@@ -40,6 +40,19 @@ impl Link {
         }
     }
 
+    /// The shape of what [`Link::tensor_mut`] gives.
+    ///
+    /// # Errors
+    /// Nothing is to be sent on the edge.
+    pub fn shape_to_send(&self, edge: EdgeId) -> Result<Shape> {
+        let found = self.at(edge)?;
+        match (&found.end, &found.pending, &found.declaration.placement) {
+            (End::StaticSender(_), _, Placement::Static(shape))
+            | (End::DynamicSender(_), Some((shape, _)), _) => Ok(shape.clone()),
+            _ => Err(Error::Usage(format!("edge {} has nothing to be sent from here", found.name()))),
+        }
+    }
+
     /// Allocates a tensor of a dynamic edge, to be written and sent.
     ///
     /// # Errors
@@ -48,7 +61,7 @@ impl Link {
         let may_send = self.may_send(edge)?;
         let peer = self.device.peer().to_owned();
         let found = self.edges.get_mut(edge.0);
-        let found = found.ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))?;
+        let found = found.ok_or_else(|| no_edge(edge))?;
         let Placement::Dynamic { limit_bytes } = found.declaration.placement else {
             return Err(Error::Usage(format!("edge {} is static: its memory is there", found.name())));
         };
@@ -99,7 +112,7 @@ impl Link {
         self.hear_word(edge)?;
         let tells = told(&self.edges, &self.at(edge)?.tells_of);
         let Self { edges, device, .. } = self;
-        let Some(found) = edges.get_mut(edge.0) else { return Ok(()) };
+        let Some(found) = edges.get_mut(edge.0) else { return Err(no_edge(edge)) };
         let name = found.declaration.name.clone();
         let outcome = match (&mut found.end, from) {
             (End::StaticSender(sender), None) => sender.send(device.as_mut(), None, tells),
@@ -380,7 +393,7 @@ impl Link {
     }
 
     fn at_mut(&mut self, edge: EdgeId) -> Result<&mut Edge> {
-        self.edges.get_mut(edge.0).ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))
+        self.edges.get_mut(edge.0).ok_or_else(|| no_edge(edge))
     }
 
     /// What the receiver has written back, of an edge that is held by that.
@@ -397,7 +410,7 @@ impl Link {
     fn look(&mut self, edge: EdgeId, take: Take<'_>) -> Result<bool> {
         let by_immediates = self.form() == FlagForm::Immediate;
         let Self { edges, device, reads, n_reads, .. } = self;
-        let Some(found) = edges.get_mut(edge.0) else { return Ok(false) };
+        let Some(found) = edges.get_mut(edge.0) else { return Err(no_edge(edge)) };
         let may_look = !by_immediates || found.arrived > 0;
         let (heard, is_here) = match &mut found.end {
             End::StaticReceiver(receiver) => {
@@ -462,4 +475,8 @@ impl Link {
         self.events = events;
         outcome
     }
+}
+
+fn no_edge(edge: EdgeId) -> Error {
+    Error::Usage(format!("the link has no edge {}", edge.0))
 }

@@ -1,0 +1,301 @@
+"""Tensors as memory of a remote machine, over librtensor.so: arrays that a peer writes to and reads, without a copy.
+
+A `Link` joins two processes. Both declare the same edges by name, one end `send` and the other `receive`, then both call
+`ready`. An edge with a shape is static: its array is the same memory for ever, and a transfer is one write into the
+receiver's. One without is dynamic: each tensor is allocated as it comes.
+
+    link = Link("local", "a name", listens=True)        # and listens=False in the other process
+    out = link.send("parameters", (64, 10), "float32", held_by="gradients")
+    back = link.receive("gradients", (64, 10), "float32")
+    link.ready()
+    for step in range(100):
+        out.array[...] = parameters
+        out.send()
+        back.wait()
+        parameters -= 0.1 * back.array
+        back.release()
+    link.finish()
+
+`held_by` names the edge whose tensors depend on this one's: once something has come on it the receiver is done, and nothing
+is sent to say so. A send before that raises `TooEarly`.
+
+The library is looked for at RTENSOR_LIBRARY, beside the package, then where the linker looks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+import numpy
+
+from ._errors import Error
+
+NAME = "librtensor.so"
+MAX_DIMS = 8
+PATIENCE_S = 60.0
+
+# rtensorU8, …; numpy has no bf16.
+DATATYPES = {"uint8": 1, "float16": 2, "float32": 4, "float64": 5, "int32": 6, "int64": 7}
+_NAMES = {number: name for name, number in DATATYPES.items()}
+_TOO_EARLY, _PEER_LOST, _TIMEOUT = 4, 7, 8
+
+
+class TooEarly(Error):
+    """A send before the receiver is known to be done with the last tensor: it could tear what is still read."""
+
+
+class LostPeer(Error):
+    """The other process is gone, which the text names with what waits for it."""
+
+
+class Timeout(Error):
+    """Nothing happened in time; the text names the edge and what it waits for."""
+
+
+class _Tensor(ctypes.Structure):
+    """rtensor_t."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("size_bytes", c_uint64),
+        ("datatype", c_int),
+        ("n_dims", c_int),
+        ("dims", c_uint64 * MAX_DIMS),
+    ]
+
+
+class Counts(ctypes.Structure):
+    """rtensor_counts_t: what this end has done."""
+
+    _fields_ = [
+        (name, c_uint64)
+        for name in ("work_requests", "moved_bytes", "messages", "copied_bytes", "registrations", "polls", "hits")
+    ]
+
+
+_SHAPE = [c_int, c_int, POINTER(c_uint64)]
+_SIGNATURES: dict[str, list[Any]] = {
+    "rtensor_connect": [c_char_p, c_int, c_char_p, c_double, POINTER(c_void_p)],
+    "rtensor_set_arena": [c_void_p, c_uint64],
+    "rtensor_static_sender": [c_void_p, c_char_p, *_SHAPE, c_char_p],
+    "rtensor_static_receiver": [c_void_p, c_char_p, *_SHAPE],
+    "rtensor_dynamic_sender": [c_void_p, c_char_p, c_uint64, c_char_p],
+    "rtensor_dynamic_receiver": [c_void_p, c_char_p, c_uint64],
+    "rtensor_ready": [c_void_p, c_double],
+    "rtensor_begin": [c_void_p, c_int, *_SHAPE],
+    "rtensor_to_send": [c_void_p, c_int, POINTER(_Tensor)],
+    "rtensor_send": [c_void_p, c_int],
+    "rtensor_may_send": [c_void_p, c_int],
+    "rtensor_wait_to_send": [c_void_p, c_int, c_double],
+    "rtensor_poll": [c_void_p, c_int],
+    "rtensor_wait": [c_void_p, c_int, c_double],
+    "rtensor_received": [c_void_p, c_int, POINTER(_Tensor)],
+    "rtensor_release": [c_void_p, c_int],
+    "rtensor_counts": [c_void_p, POINTER(Counts)],
+    "rtensor_finish": [c_void_p, c_double],
+    "rtensor_close": [c_void_p],
+    "rtensor_last_error": [],
+}
+
+
+def candidates() -> list[str]:
+    """Where the library may be, in this order."""
+    named = os.environ.get("RTENSOR_LIBRARY")
+    if named:
+        return [named]
+    beside = Path(__file__).parent / NAME
+    return ([str(beside)] if beside.exists() else []) + [NAME]
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+    tried = []
+    for path in candidates():
+        try:
+            library = ctypes.CDLL(path)
+            break
+        except OSError as error:
+            tried.append(str(error))
+    else:
+        raise Error(f"cannot load {NAME}: {'; '.join(tried)}. Set RTENSOR_LIBRARY to its path")
+    for name, arguments in _SIGNATURES.items():
+        found = getattr(library, name, None)
+        if found is None:
+            raise Error(f"{library._name} has no {name}: it is older than this package, or another library")
+        found.argtypes = arguments
+        found.restype = c_char_p if name == "rtensor_last_error" else c_int
+    return library
+
+
+def _error(code: int) -> Error:
+    text = (_library().rtensor_last_error() or b"").decode(errors="replace")
+    kinds = {_TOO_EARLY: TooEarly, _PEER_LOST: LostPeer, _TIMEOUT: Timeout}
+    return kinds.get(code, Error)(text, code)
+
+
+def _call(name: str, *arguments: Any) -> None:
+    code = getattr(_library(), name)(*arguments)
+    if code != 0:
+        raise _error(code)
+
+
+def _number(name: str, *arguments: Any) -> int:
+    number = int(getattr(_library(), name)(*arguments))
+    if number < 0:
+        raise _error(-1 - number)
+    return number
+
+
+def _shape(shape: Sequence[int], dtype: Any) -> list[Any]:
+    name = numpy.dtype(dtype).name
+    if name not in DATATYPES:
+        raise Error(f"elements of type {name} cannot be sent; these can: {', '.join(DATATYPES)}")
+    return [DATATYPES[name], len(shape), (c_uint64 * max(len(shape), 1))(*shape)]
+
+
+def _text(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else text.encode()
+
+
+class _Handle:
+    """The library's link. Arrays over its memory hold it, so the memory is there for as long as one of them is."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self.pointer = pointer
+        # At the interpreter's end modules may be gone first.
+        self._close = _library().rtensor_close
+
+    def __del__(self) -> None:
+        self._close(self.pointer)
+
+    def array(self, function: str, edge: int) -> numpy.ndarray:
+        """The tensor that a function tells of, without a copy."""
+        tensor = _Tensor()
+        _call(function, self.pointer, edge, byref(tensor))
+        dims, dtype = tuple(tensor.dims[: tensor.n_dims]), numpy.dtype(_NAMES[tensor.datatype])
+        if tensor.size_bytes == 0:
+            return numpy.empty(dims, dtype)
+        memory = (ctypes.c_ubyte * tensor.size_bytes).from_address(tensor.data)
+        memory.link = self
+        return numpy.frombuffer(memory, dtype).reshape(dims)
+
+
+class Sender:
+    """The sending end of an edge."""
+
+    def __init__(self, handle: _Handle, edge: int, is_static: bool) -> None:
+        self._handle, self._edge, self._is_static = handle, edge, is_static
+        self._array: Optional[numpy.ndarray] = None
+
+    @property
+    def array(self) -> numpy.ndarray:
+        """What is sent next: fill it. Of a static edge always the same memory; of a dynamic one what `begin` gave."""
+        if self._array is None or not self._is_static:
+            self._array = self._handle.array("rtensor_to_send", self._edge)
+        return self._array
+
+    def begin(self, shape: Sequence[int], dtype: Any = "float32") -> numpy.ndarray:
+        """Allocates the next tensor of a dynamic edge."""
+        _call("rtensor_begin", self._handle.pointer, self._edge, *_shape(shape, dtype))
+        return self.array
+
+    def send(self) -> None:
+        """Sends the array, which stays as it is until `may_send` is true again."""
+        _call("rtensor_send", self._handle.pointer, self._edge)
+
+    def may_send(self) -> bool:
+        """Whether the receiver is done with the last tensor."""
+        return _number("rtensor_may_send", self._handle.pointer, self._edge) == 1
+
+    def wait(self, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until it is."""
+        _call("rtensor_wait_to_send", self._handle.pointer, self._edge, timeout_s)
+
+
+class Receiver:
+    """The receiving end of an edge."""
+
+    def __init__(self, handle: _Handle, edge: int) -> None:
+        self._handle, self._edge = handle, edge
+
+    def poll(self) -> bool:
+        """Whether a tensor is there."""
+        return _number("rtensor_poll", self._handle.pointer, self._edge) == 1
+
+    def wait(self, timeout_s: float = PATIENCE_S) -> numpy.ndarray:
+        """Waits until one is; the array."""
+        _call("rtensor_wait", self._handle.pointer, self._edge, timeout_s)
+        return self.array
+
+    @property
+    def array(self) -> numpy.ndarray:
+        """The tensor that is there, to be used until `release`."""
+        return self._handle.array("rtensor_received", self._edge)
+
+    def release(self) -> None:
+        """Gives it up: the sender may write the next one."""
+        _call("rtensor_release", self._handle.pointer, self._edge)
+
+
+class Link:
+    """All edges to one other process."""
+
+    def __init__(self, device: str, address: str, *, listens: bool, timeout_s: float = PATIENCE_S) -> None:
+        """Connects to the process that uses the same address.
+
+        `device` is "local" (of this host; the address is any name), "tcp" or, in a build that has it, "verbs" (host:port).
+        """
+        pointer = c_void_p()
+        _call("rtensor_connect", device.encode(), int(listens), address.encode(), timeout_s, byref(pointer))
+        self._handle = _Handle(pointer)
+
+    def set_arena(self, size_bytes: int) -> None:
+        """Bytes for tensors of dynamic edges on this end; before `ready`."""
+        _call("rtensor_set_arena", self._handle.pointer, size_bytes)
+
+    def send(
+        self,
+        name: str,
+        shape: Optional[Sequence[int]] = None,
+        dtype: Any = "float32",
+        *,
+        limit_bytes: int = 16 << 20,
+        held_by: Optional[str] = None,
+    ) -> Sender:
+        """Declares an edge to the other process: static with a shape, otherwise dynamic with tensors of so many bytes."""
+        pointer, held = self._handle.pointer, _text(held_by)
+        if shape is None:
+            edge = _number("rtensor_dynamic_sender", pointer, name.encode(), limit_bytes, held)
+        else:
+            edge = _number("rtensor_static_sender", pointer, name.encode(), *_shape(shape, dtype), held)
+        return Sender(self._handle, edge, shape is not None)
+
+    def receive(
+        self, name: str, shape: Optional[Sequence[int]] = None, dtype: Any = "float32", *, limit_bytes: int = 16 << 20
+    ) -> Receiver:
+        """Declares an edge from the other process."""
+        pointer = self._handle.pointer
+        if shape is None:
+            edge = _number("rtensor_dynamic_receiver", pointer, name.encode(), limit_bytes)
+        else:
+            edge = _number("rtensor_static_receiver", pointer, name.encode(), *_shape(shape, dtype))
+        return Receiver(self._handle, edge)
+
+    def ready(self, timeout_s: float = PATIENCE_S) -> None:
+        """Sets all edges up, together with the other process."""
+        _call("rtensor_ready", self._handle.pointer, timeout_s)
+
+    def counts(self) -> Counts:
+        """What this end has done."""
+        counts = Counts()
+        _call("rtensor_counts", self._handle.pointer, byref(counts))
+        return counts
+
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
+        """Waits until neither process needs the other. Both call it at the end."""
+        _call("rtensor_finish", self._handle.pointer, timeout_s)
