@@ -4,116 +4,17 @@
 
 mod common;
 
+use common::mixes::{Edges, LIMIT_BYTES, LINKS, Mix, run};
 use common::{KINDS, Random, devices, fill, is_whole, ready, reordering, soon};
 use rtensor::device::{Device, FlagForm, Kind};
-use rtensor::link::{Declaration, EdgeId, Hold, Link};
+use rtensor::link::{Declaration, Hold, Link};
 use rtensor::tensor::{DataType, Shape};
-
-/// Which edges a link of the random test has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mix {
-    Static,
-    Dynamic,
-    Both,
-}
-
-const TRANSFERS: u64 = 10_000;
-const LINKS: u64 = 25;
-const LIMIT_BYTES: u64 = 1 << 20;
-
-/// Edges of one link, the same at both ends: forward ones, and back ones of which the first tells the senders.
-#[derive(Clone, Debug)]
-struct Edges {
-    /// Shape of a static edge, none of a dynamic one; whether the data flow holds it.
-    forward: Vec<(Option<Shape>, bool)>,
-    back: Option<Shape>,
-}
-
-impl Edges {
-    fn random(mix: Mix, random: &mut Random) -> Self {
-        let one = |random: &mut Random| match mix {
-            Mix::Static => Some(random.shape()),
-            Mix::Dynamic => None,
-            Mix::Both => (random.below(2) == 0).then(|| random.shape()),
-        };
-        let n_edges = 1 + random.below(4);
-        let forward = (0..n_edges).map(|_| (one(random), random.below(2) == 0)).collect();
-        Self { forward, back: one(random) }
-    }
-
-    fn declare(&self, link: &mut Link, sends_forward: bool) -> (Vec<EdgeId>, EdgeId) {
-        link.set_arena_bytes(8 << 20);
-        let mut one = |name: String, shape: &Option<Shape>, sends: bool, hold: Hold| {
-            let declaration = match (shape, sends) {
-                (Some(shape), true) => Declaration::static_sender(name, shape.clone(), hold),
-                (Some(shape), false) => Declaration::static_receiver(name, shape.clone()),
-                (None, true) => Declaration::dynamic_sender(name, LIMIT_BYTES, hold),
-                (None, false) => Declaration::dynamic_receiver(name, LIMIT_BYTES),
-            };
-            link.declare(declaration).unwrap()
-        };
-        let held = |by_flow: bool| if by_flow { Hold::By("back".to_owned()) } else { Hold::Release };
-        let forward = self.forward.iter().enumerate().map(|(number, (shape, by_flow))| {
-            one(format!("forward {number}"), shape, sends_forward, held(*by_flow))
-        });
-        let forward = forward.collect();
-        (forward, one("back".to_owned(), &self.back, !sends_forward, Hold::Release))
-    }
-}
-
-fn send(
-    link: &mut Link,
-    edge: EdgeId,
-    shape: &Option<Shape>,
-    number: u64,
-    iteration: u64,
-    random: &mut Random,
-) {
-    link.wait_to_send(edge, soon()).unwrap();
-    if shape.is_none() {
-        link.begin(edge, &random.shape()).unwrap();
-    }
-    fill(link.tensor_mut(edge).unwrap(), number, iteration);
-    random.delay();
-    link.send(edge).unwrap();
-}
-
-fn receive(link: &mut Link, edge: EdgeId, number: u64, iteration: u64) {
-    link.wait(edge, soon()).unwrap();
-    let (shape, bytes) = link.tensor(edge).unwrap();
-    assert_eq!(bytes.len() as u64, shape.size_bytes());
-    assert!(is_whole(bytes, number, iteration), "edge {number}, iteration {iteration}: {shape} is torn");
-    link.release(edge).unwrap();
-}
-
-/// One end: `is_first` sends forward and receives what comes back.
-fn run(device: Box<dyn Device>, edges: &Edges, is_first: bool, iterations: u64, seed: u64) -> Link {
-    let mut link = Link::new(device);
-    let (forward, back) = edges.declare(&mut link, is_first);
-    link.ready(soon()).unwrap();
-    let mut random = Random(seed);
-    for iteration in 1..=iterations {
-        for (number, (edge, (shape, _))) in forward.iter().zip(&edges.forward).enumerate() {
-            random.delay();
-            match is_first {
-                true => send(&mut link, *edge, shape, number as u64, iteration, &mut random),
-                false => receive(&mut link, *edge, number as u64, iteration),
-            }
-        }
-        match is_first {
-            true => receive(&mut link, back, 99, iteration),
-            false => send(&mut link, back, &edges.back, 99, iteration, &mut random),
-        }
-    }
-    link.finish(soon()).unwrap();
-    link
-}
 
 fn many(mix: Mix, pair: impl Fn(u64) -> (Box<dyn Device>, Box<dyn Device>)) {
     let mut random = Random(mix as u64 + 1);
     for number in 0..LINKS {
         let edges = Edges::random(mix, &mut random);
-        let iterations = TRANSFERS / LINKS / (edges.forward.len() as u64 + 1) + 1;
+        let iterations = edges.iterations();
         let (one, other) = pair(number);
         std::thread::scope(|scope| {
             let one = scope.spawn(|| run(one, &edges, true, iterations, number));
