@@ -311,9 +311,13 @@ impl Link {
                 let len = usize::try_from(payload.size_bytes()).unwrap_or(0);
                 Ok((shape, slot.bytes().get(..len).unwrap_or_default()))
             }
-            (End::DynamicReceiver(receiver), ..) => {
-                receiver.payload().map(|(shape, part)| (shape, part.bytes()))
-            }
+            (End::DynamicReceiver(receiver), ..) => match receiver.payload()? {
+                (_, part) if part.region().gpu().is_some() => Err(Error::Usage(format!(
+                    "edge {}: the tensor lies on a GPU: see received",
+                    found.name()
+                ))),
+                (shape, part) => Ok((shape, part.bytes())),
+            },
             _ => Err(Error::Usage(format!("edge {} is not one to receive on, or not set up", found.name()))),
         }
     }

@@ -2,7 +2,9 @@
 
 pub mod arena;
 mod available;
+mod gpu;
 pub(crate) mod map;
 mod region;
 
+pub use gpu::GpuMemory;
 pub use region::{Address, PAGE_BYTES, Part, Region};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
+use crate::memory::gpu::GpuMemory;
 use crate::memory::map::{Mapping, WORD_BYTES};
 
 /// Regions begin and end at multiples of it; the arenas' larger blocks begin at them.
@@ -18,8 +19,17 @@ const TAIL_BYTES: usize = 4096;
 /// Memory of this process that a peer may write and read. Clones are the same memory.
 #[derive(Clone, Debug)]
 pub struct Region {
-    map: Arc<Mapping>,
+    memory: Memory,
     key: u64,
+}
+
+/// What a region is made of.
+#[derive(Clone, Debug)]
+enum Memory {
+    /// This machine's.
+    Host(Arc<Mapping>),
+    /// A GPU's.
+    Gpu(Arc<dyn GpuMemory>),
 }
 
 /// Some bytes of a region.
@@ -52,35 +62,48 @@ impl Region {
         let len = whole
             .checked_add(TAIL_BYTES)
             .ok_or_else(|| Error::Usage(format!("a region of {size_bytes} bytes")))?;
-        Ok(Self { map: Arc::new(Mapping::new(len, "registered memory")?), key: 0 })
+        Ok(Self { memory: Memory::Host(Arc::new(Mapping::new(len, "registered memory")?)), key: 0 })
+    }
+
+    /// Memory of a GPU, which no device knows yet.
+    pub fn of_gpu(memory: Arc<dyn GpuMemory>) -> Self {
+        Self { memory: Memory::Gpu(memory), key: 0 }
+    }
+
+    /// The GPU's memory that it is, if it is.
+    pub fn gpu(&self) -> Option<&dyn GpuMemory> {
+        match &self.memory {
+            Memory::Host(_) => None,
+            Memory::Gpu(memory) => Some(memory.as_ref()),
+        }
     }
 
     /// The same memory under the key that a device has for it.
     #[must_use]
     pub fn with_key(&self, key: u64) -> Self {
-        Self { map: Arc::clone(&self.map), key }
+        Self { memory: self.memory.clone(), key }
     }
 
     /// Takes it back: whoever has it mapped is to leave it alone.
     pub(crate) fn revoke(&self) {
-        self.map.word(self.map.len() - TAIL_BYTES).store(1, Ordering::Release);
+        if let Memory::Host(map) = &self.memory {
+            map.word(map.len() - TAIL_BYTES).store(1, Ordering::Release);
+        }
     }
 
     /// Whether its owner has taken it back.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.map.word(self.map.len() - TAIL_BYTES).load(Ordering::Acquire) != 0
-    }
-
-    /// Bytes of the mapping, with what its owner tells behind the memory itself.
-    pub(crate) fn mapped_bytes(&self) -> u64 {
-        self.map.len() as u64
+        match &self.memory {
+            Memory::Host(map) => map.word(map.len() - TAIL_BYTES).load(Ordering::Acquire) != 0,
+            Memory::Gpu(_) => false,
+        }
     }
 
     /// A peer's memory on this host.
     pub(crate) fn of_peer(fd: OwnedFd, mapped_bytes: u64, key: u64) -> Result<Self> {
         match usize::try_from(mapped_bytes) {
             Ok(len) if len > TAIL_BYTES && len.is_multiple_of(TAIL_BYTES) => {
-                Ok(Self { map: Arc::new(Mapping::of_peer(fd, len)?), key })
+                Ok(Self { memory: Memory::Host(Arc::new(Mapping::of_peer(fd, len)?)), key })
             }
             _ => Err(Error::Usage(format!("memory of {mapped_bytes} bytes"))),
         }
@@ -93,17 +116,33 @@ impl Region {
 
     /// Its bytes.
     pub fn size_bytes(&self) -> u64 {
-        (self.map.len() - TAIL_BYTES) as u64
+        match &self.memory {
+            Memory::Host(map) => (map.len() - TAIL_BYTES) as u64,
+            Memory::Gpu(memory) => memory.size_bytes(),
+        }
     }
 
-    /// Where it begins in this process.
-    pub fn base(&self) -> NonNull<u8> {
-        self.map.base()
+    /// Where it begins in this process; a GPU's does not.
+    pub fn base(&self) -> Option<NonNull<u8>> {
+        match &self.memory {
+            Memory::Host(map) => Some(map.base()),
+            Memory::Gpu(_) => None,
+        }
     }
 
-    /// The memory behind it, for a process of this host.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.map.fd()
+    /// What a process of this host maps, and its bytes, of which the last page is the owner's; of a GPU's memory nothing.
+    pub(crate) fn to_map(&self) -> Option<(BorrowedFd<'_>, u64)> {
+        match &self.memory {
+            Memory::Host(map) => Some((map.fd(), map.len() as u64)),
+            Memory::Gpu(_) => None,
+        }
+    }
+
+    fn map(&self) -> Result<&Mapping> {
+        match &self.memory {
+            Memory::Host(map) => Ok(map),
+            Memory::Gpu(_) => Err(Error::Usage("memory of a GPU is not reached from here".to_owned())),
+        }
     }
 
     /// `bytes` bytes of it from `offset` on.
@@ -164,30 +203,48 @@ impl Part {
 
     /// Whether both share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.region.map, &other.region.map)
-            && self.range.start < other.range.end
-            && other.range.start < self.range.end
+        let is_same = match (&self.region.memory, &other.region.memory) {
+            (Memory::Host(one), Memory::Host(other)) => Arc::ptr_eq(one, other),
+            (Memory::Gpu(one), Memory::Gpu(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        is_same && self.range.start < other.range.end && other.range.start < self.range.end
     }
 
-    /// The bytes. For devices and tests: whoever reads them has seen the flag that says that nobody writes them.
+    /// The bytes; none of a GPU's memory. For devices and tests: whoever reads them has seen the flag that says that nobody
+    /// writes them.
     pub fn bytes(&self) -> &[u8] {
-        self.region.map.read(self.range.start, self.range.len())
+        self.region.map().map_or(&[], |map| map.read(self.range.start, self.range.len()))
     }
 
     /// The bytes, to be written: nobody else uses them meanwhile.
     pub(crate) fn bytes_mut(&self) -> &mut [u8] {
-        self.region.map.write(self.range.start, self.range.len())
+        self.region.map().map_or(&mut [], |map| map.write(self.range.start, self.range.len()))
+    }
+
+    /// A copy of the bytes, of a GPU's memory too.
+    ///
+    /// # Errors
+    /// The GPU's driver's.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let Some(gpu) = self.region.gpu() else { return Ok(self.bytes().to_vec()) };
+        let mut bytes = vec![0; self.range.len()];
+        gpu.copy_out(self.offset(), &mut bytes)?;
+        Ok(bytes)
     }
 
     /// Puts bytes at its beginning, the last word of them last: who sees it by [`Part::word`] sees all of them.
     ///
     /// # Errors
-    /// There are more bytes than there is room.
+    /// There are more bytes than there is room, or the GPU's driver's.
     pub fn place(&self, bytes: &[u8]) -> Result<()> {
         if bytes.len() > self.range.len() {
             return Err(Error::Usage(format!("{} bytes do not fit {}", bytes.len(), self.range.len())));
         }
-        self.region.map.place(self.range.start, bytes);
+        match &self.region.memory {
+            Memory::Host(map) => map.place(self.range.start, bytes),
+            Memory::Gpu(memory) => memory.copy_in(self.offset(), bytes)?,
+        }
         Ok(())
     }
 
@@ -216,6 +273,6 @@ impl Part {
                 self.range.start
             )));
         }
-        Ok(self.region.map.word(self.range.start))
+        Ok(self.region.map()?.word(self.range.start))
     }
 }

@@ -96,16 +96,15 @@ impl Local {
         meant(&self.theirs, &self.peer, at, bytes)
     }
 
-    fn tell(&mut self, kind: u64, fields: [u64; 2], bytes: &[u8], region: Option<&Region>) -> Result<bool> {
-        let fd = region.map(Region::fd);
-        frame::send(&self.socket, kind, fields, bytes, fd).map_err(|error| self.lost(error))
+    fn tell(&mut self, kind: u64, fields: [u64; 2], bytes: &[u8]) -> Result<bool> {
+        frame::send(&self.socket, kind, fields, bytes, None).map_err(|error| self.lost(error))
     }
 
     /// Tells until there is room. The peer makes room whenever it polls in vain or waits for a control message.
     fn tell_until(&mut self, deadline: Deadline, kind: u64, fields: [u64; 2], bytes: &[u8]) -> Result<()> {
         let waiting_for = format!("room in the socket to {}", self.peer);
         meeting::until(deadline, &waiting_for, || {
-            if self.tell(kind, fields, bytes, None)? {
+            if self.tell(kind, fields, bytes)? {
                 return Ok(Some(()));
             }
             self.take_frames()?;
@@ -125,12 +124,14 @@ impl Device for Local {
 
     fn register(&mut self, region: &Region) -> Result<Region> {
         let region = region.with_key(self.next_key);
-        let fields = [region.key(), region.mapped_bytes()];
-        if !self.tell(frame::REGION, fields, &[], Some(&region))? {
-            return Err(Error::Device {
-                peer: self.peer.clone(),
-                what: "it takes no more registrations: allocate fewer, larger regions".to_owned(),
-            });
+        // A GPU's memory is read into, and no peer of this host maps it.
+        if let Some((fd, mapped_bytes)) = region.to_map() {
+            let fields = [region.key(), mapped_bytes];
+            let sent = frame::send(&self.socket, frame::REGION, fields, &[], Some(fd));
+            if !sent.map_err(|error| self.lost(error))? {
+                let what = "it takes no more registrations: allocate fewer, larger regions".to_owned();
+                return Err(Error::Device { peer: self.peer.clone(), what });
+            }
         }
         self.next_key += 1;
         self.own.insert(region.key(), region.clone());
@@ -143,12 +144,15 @@ impl Device for Local {
             return Err(Error::StaleKey { peer: "this process".to_owned(), key: region.key() });
         };
         own.revoke();
-        self.tell(frame::REVOKE, [region.key(), 0], &[], None).map(|_| ())
+        self.tell(frame::REVOKE, [region.key(), 0], &[]).map(|_| ())
     }
 
     fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
         let target = self.remote(to, from.size_bytes())?;
-        target.place(from.bytes())?;
+        match from.region().gpu() {
+            Some(_) => target.place(&from.to_vec()?)?,
+            None => target.place(from.bytes())?,
+        }
         self.writes += 1;
         self.counts.work_requests += 1;
         self.counts.moved_bytes += from.size_bytes();

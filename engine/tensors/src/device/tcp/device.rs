@@ -130,7 +130,8 @@ impl Tcp {
             }
             Header::Read { work, from, bytes } => {
                 if let Some(part) = self.own_part(from, bytes) {
-                    self.push(Header::Answer { work, bytes }, Payload::Part(part));
+                    let payload = payload_of(&part)?;
+                    self.push(Header::Answer { work, bytes }, payload);
                 }
             }
             Header::Answer { work, bytes } => {
@@ -201,6 +202,14 @@ impl Tcp {
     }
 }
 
+/// What is sent of a part: of a GPU's memory a copy.
+fn payload_of(part: &Part) -> Result<Payload> {
+    match part.region().gpu() {
+        Some(_) => part.to_vec().map(Payload::Bytes),
+        None => Ok(Payload::Part(part.clone())),
+    }
+}
+
 impl Device for Tcp {
     fn peer(&self) -> &str {
         &self.peer
@@ -228,7 +237,8 @@ impl Device for Tcp {
     fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
         self.writes += 1;
         let header = Header::Write { number: self.writes, to, bytes: from.size_bytes() };
-        self.push(header, Payload::Part(from.clone()));
+        let payload = payload_of(from)?;
+        self.push(header, payload);
         self.counts.work_requests += 1;
         self.counts.moved_bytes += from.size_bytes();
         self.flush()?;

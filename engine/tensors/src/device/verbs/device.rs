@@ -286,7 +286,7 @@ impl Device for Verbs {
 
     fn register(&mut self, region: &Region) -> Result<Region> {
         let registered = Registered::new(&self.domain, region);
-        let registered = registered.map_err(|error| self.failed(error.to_string()))?;
+        let registered = registered.map_err(|what| self.failed(what))?;
         let remote = registered.region().remote(0);
         let key = u64::from(remote.key);
         self.own.insert(key, registered);

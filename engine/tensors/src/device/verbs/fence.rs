@@ -15,12 +15,21 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Registers all of a region.
-    pub(super) fn new(domain: &Domain, memory: &Region) -> verbs::Result<Self> {
+    /// Registers all of a region; a GPU's by its dma-buf.
+    pub(super) fn new(domain: &Domain, memory: &Region) -> Result<Self, String> {
         let len = usize::try_from(memory.size_bytes()).unwrap_or(usize::MAX);
-        // SAFETY: the mapping is held beside the registration and lives longer. It is shared memory, of which slices exist
-        // only while the links' flags keep its writers away.
-        let region = unsafe { domain.register(memory.base(), len, Access::ALL) }?;
+        let region = match (memory.gpu(), memory.base()) {
+            (Some(gpu), _) => {
+                let none = || "the GPU's driver gives no dma-buf of this memory".to_owned();
+                let (fd, offset) = gpu.dma_buf().ok_or_else(none)?;
+                domain.register_dma_buf(fd, offset, len, gpu.address(), Access::ALL)
+            }
+            // SAFETY: the mapping is held beside the registration and lives longer. It is shared memory, of which slices
+            // exist only while the links' flags keep its writers away.
+            (None, Some(base)) => unsafe { domain.register(base, len, Access::ALL) },
+            (None, None) => return Err("memory that is neither this machine's nor a GPU's".to_owned()),
+        };
+        let region = region.map_err(|error| error.to_string())?;
         Ok(Self { region, _memory: memory.clone() })
     }
 
