@@ -25,6 +25,8 @@ use tonic_prost::ProstCodec;
 
 /// Bytes of a message at most.
 const MOST_BYTES: usize = 256 << 20;
+/// Bytes that may be on their way without an answer: by default 64 KiB, which would keep large tensors waiting.
+const WINDOW_BYTES: u32 = 64 << 20;
 /// Between two tries to call a peer, or to hear of it.
 const RETRY: Duration = Duration::from_millis(5);
 
@@ -83,9 +85,21 @@ pub(crate) fn connect(role: Role, address: &str, deadline: Deadline) -> Result<R
     let shared = Arc::new(Mutex::new(Shared::default()));
     let served = Tensors(Arc::clone(&shared));
     let at = format!("{host}:{own}").parse().map_err(|_| usage("host has to be an address".to_owned()))?;
-    runtime.spawn(async move { Server::builder().tcp_nodelay(true).add_service(served).serve(at).await });
+    runtime.spawn(async move {
+        Server::builder()
+            .tcp_nodelay(true)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .add_service(served)
+            .serve(at)
+            .await
+    });
     let endpoint = Endpoint::from_shared(format!("http://{host}:{theirs}"));
-    let endpoint = endpoint.map_err(|error| usage(error.to_string()))?.tcp_nodelay(true);
+    let endpoint = endpoint.map_err(|error| usage(error.to_string()))?;
+    let endpoint = endpoint
+        .tcp_nodelay(true)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES);
     let channel = runtime.block_on(async {
         loop {
             match endpoint.connect().await {
