@@ -23,11 +23,9 @@ impl Link {
         self.drive()?;
         let sent = self.device.sent();
         let found = self.at_mut(edge)?;
-        let name = found.name().to_owned();
+        let refused = |why: &str| Err(Error::Usage(format!("edge {}: {why}", found.declaration.name)));
         if found.number > sent {
-            return Err(Error::Usage(format!(
-                "edge {name}: the last transfer still leaves this memory: wait for it"
-            )));
+            return refused("the last transfer still leaves this memory: wait for it");
         }
         match (&found.end, &found.pending, &found.declaration.placement, &found.slot) {
             (End::StaticSender(_), _, Placement::Static(shape), Some(slot)) => {
@@ -35,8 +33,8 @@ impl Link {
                 Ok(slot.bytes_mut().get_mut(..len).unwrap_or_default())
             }
             (End::DynamicSender(sender), Some((_, part)), ..) if sender.may_send() => Ok(part.bytes_mut()),
-            (End::DynamicSender(_), ..) => Err(Error::Usage(format!("edge {name}: begin a tensor first"))),
-            _ => Err(Error::Usage(format!("edge {name} has nothing to be sent from here"))),
+            (End::DynamicSender(_), ..) => refused("begin a tensor first"),
+            _ => refused("there is nothing to be sent from here"),
         }
     }
 
@@ -113,11 +111,11 @@ impl Link {
         let tells = told(&self.edges, &self.at(edge)?.tells_of);
         let Self { edges, device, .. } = self;
         let Some(found) = edges.get_mut(edge.0) else { return Err(no_edge(edge)) };
-        let name = found.declaration.name.clone();
+        let name = &found.declaration.name;
         let outcome = match (&mut found.end, from) {
             (End::StaticSender(sender), None) => sender.send(device.as_mut(), None, tells),
             (End::StaticSender(sender), Some((shape, part))) => {
-                if found.declaration.placement != Placement::Static(shape.clone()) {
+                if !matches!(&found.declaration.placement, Placement::Static(known) if known == shape) {
                     return Err(Error::Usage(format!("edge {name} does not carry {shape}")));
                 }
                 sender.send(device.as_mut(), Some(part), tells)
@@ -345,10 +343,10 @@ impl Link {
     /// # Errors
     /// None is there, or the device's.
     pub fn release(&mut self, edge: EdgeId) -> Result<()> {
-        let peer = self.device.peer().to_owned();
-        let found = self.at_mut(edge)?;
+        let Self { edges, device, .. } = self;
+        let found = edges.get_mut(edge.0).ok_or_else(|| no_edge(edge))?;
         let memory = match &mut found.end {
-            End::StaticReceiver(receiver) => receiver.release(&peer).map(|_| None)?,
+            End::StaticReceiver(receiver) => receiver.release(device.peer()).map(|_| None)?,
             End::DynamicReceiver(receiver) => Some(receiver.release()?),
             _ => return Err(Error::Usage(format!("edge {} is not one to receive on", found.name()))),
         };
@@ -444,10 +442,15 @@ impl Link {
         let has_read = is_here && matches!(found.end, End::DynamicReceiver(_));
         if let Some(released) = heard {
             found.arrived = found.arrived.saturating_sub(1);
-            for sender in found.frees.clone() {
-                if let Some(sender) = edges.get_mut(sender) {
+            // Out of the edge for as long as the others are told.
+            let frees = std::mem::take(&mut found.frees);
+            for sender in &frees {
+                if let Some(sender) = edges.get_mut(*sender) {
                     sender.hear(released);
                 }
+            }
+            if let Some(found) = edges.get_mut(edge.0) {
+                found.frees = frees;
             }
         }
         if has_read {
