@@ -1,5 +1,8 @@
-//! A device for tests: a device of this host that places the bytes of a write in any order, as networks may, and keeps only
-//! the order between requests. The naive flag in the last word of a write must fail on it.
+//! A device for tests: two ends in one process, over devices of this host, that place the bytes of a write in any order, as
+//! networks may, and keep only the order between requests. The naive flag in the last word of a write must fail on it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Deadline;
 use crate::device::local::Local;
@@ -16,13 +19,32 @@ pub struct Reordering {
     below: Local,
     form: FlagForm,
     late: Vec<(Part, Address)>,
+    /// The immediate of the write whose packets are late.
+    announced: Option<u32>,
+    to_peer: Immediates,
+    from_peer: Immediates,
+    writes: u64,
     random: u64,
 }
 
+/// Immediates on their way from one end to the other.
+type Immediates = Arc<Mutex<VecDeque<u32>>>;
+
 impl Reordering {
-    /// A device that claims `form`, whether or not that is right for it.
-    pub fn new(below: Local, form: FlagForm, seed: u64) -> Self {
-        Self { below, form, late: Vec::new(), random: seed | 1 }
+    /// Two ends that claim `form`, whether or not that is right for them.
+    pub fn pair(one: Local, other: Local, form: FlagForm, seed: u64) -> (Self, Self) {
+        let [there, back] = [Immediates::default(), Immediates::default()];
+        let end = |below, to_peer: &Immediates, from_peer: &Immediates| Self {
+            below,
+            form,
+            late: Vec::new(),
+            announced: None,
+            to_peer: Arc::clone(to_peer),
+            from_peer: Arc::clone(from_peer),
+            writes: 0,
+            random: seed | 1,
+        };
+        (end(one, &there, &back), end(other, &back, &there))
     }
 
     /// The next number (xorshift).
@@ -36,6 +58,7 @@ impl Reordering {
     /// Any of the packets that are late arrives.
     fn arrive(&mut self) -> Result<()> {
         if self.late.is_empty() {
+            self.announce();
             return Ok(());
         }
         let which = self.random() % self.late.len() as u64;
@@ -47,8 +70,18 @@ impl Reordering {
         while !self.late.is_empty() {
             self.arrive()?;
         }
+        self.announce();
         Ok(())
     }
+
+    /// All of a write is there: its immediate comes.
+    fn announce(&mut self) {
+        lock(&self.to_peer).extend(self.announced.take());
+    }
+}
+
+fn lock(immediates: &Immediates) -> MutexGuard<'_, VecDeque<u32>> {
+    immediates.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Device for Reordering {
@@ -82,12 +115,14 @@ impl Device for Reordering {
         for _ in 0..at_once {
             self.arrive()?;
         }
-        Ok(self.sent())
+        self.writes += 1;
+        Ok(self.writes)
     }
 
     fn write_flag(&mut self, value: u64, to: Address) -> Result<u64> {
         self.arrive_all()?;
-        self.below.write_flag(value, to)
+        self.below.write_flag(value, to)?;
+        Ok(self.writes)
     }
 
     fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
@@ -95,13 +130,24 @@ impl Device for Reordering {
         self.below.read(from, into, work)
     }
 
+    fn write_immediate(&mut self, from: &Part, to: Address, number: u32) -> Result<u64> {
+        let sent = self.write(from, to)?;
+        self.announced = Some(number);
+        Ok(sent)
+    }
+
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         self.arrive()?;
+        events.extend(lock(&self.from_peer).drain(..).map(Event::Immediate));
         self.below.poll(events)
     }
 
     fn sent(&self) -> u64 {
-        self.below.sent()
+        self.writes - u64::from(!self.late.is_empty())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.late.is_empty() && self.announced.is_none()
     }
 
     fn check_peer(&mut self) -> Result<()> {

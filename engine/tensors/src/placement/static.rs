@@ -86,7 +86,7 @@ impl Sender {
                 });
             }
             // Elsewhere no flag lies behind the payload.
-            Some(part) => write_behind(device, part, self.remote, flag_offset(self.payload_bytes), flag)?,
+            Some(part) => write_from(device, part, self.payload_bytes, self.remote, self.ending, flag)?,
             None => {
                 let none =
                     || Error::Usage(format!("edge {} has no memory here: send from elsewhere", self.edge));
@@ -118,6 +118,24 @@ pub(super) fn write_slot(
         FlagForm::Immediate => device.write_immediate(&whole, to, ending.number),
         FlagForm::Tail | FlagForm::Behind => device.write(&whole, to),
     }
+}
+
+/// Writes a payload that has no flag behind it, and the flag.
+fn write_from(
+    device: &mut dyn Device,
+    payload: &Part,
+    payload_bytes: u64,
+    to: Address,
+    ending: Ending,
+    flag: u64,
+) -> Result<u64> {
+    let offset = flag_offset(payload_bytes);
+    if ending.form != FlagForm::Immediate {
+        return write_behind(device, payload, to, offset, flag);
+    }
+    // The flag may be there first: it is believed once the immediate has come.
+    device.write_flag(flag, Address { key: to.key, offset: to.offset + offset })?;
+    device.write_immediate(payload, to, ending.number)
 }
 
 fn write_behind(device: &mut dyn Device, payload: &Part, to: Address, offset: u64, flag: u64) -> Result<u64> {

@@ -51,10 +51,8 @@ pub(crate) fn reordering(form: FlagForm, seed: u64) -> (Box<dyn Device>, Box<dyn
         let called = scope.spawn(|| local::connect(Role::Listen, &address, soon()).unwrap());
         let caller = local::connect(Role::Call, &address, soon()).unwrap();
         let called = called.join().unwrap();
-        (
-            Box::new(Reordering::new(caller, form, seed)) as _,
-            Box::new(Reordering::new(called, form, seed)) as _,
-        )
+        let (one, other) = Reordering::pair(caller, called, form, seed);
+        (Box::new(one) as _, Box::new(other) as _)
     })
 }
 
