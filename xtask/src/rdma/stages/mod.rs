@@ -19,6 +19,7 @@ mod plugin;
 mod programs;
 mod seen;
 mod summation;
+mod tensors;
 mod verbs;
 
 use std::time::Duration;
@@ -96,6 +97,14 @@ pub(super) const STAGES: &[Stage] = &[
         limit: minutes(3),
         prepare: programs::build,
         run: summation::run,
+    },
+    Stage {
+        name: "tensors",
+        about: "tensors as remote memory: digits with the bits of TCP, random ones on a bad cable",
+        is_in_test: false,
+        limit: minutes(5),
+        prepare: tensors::prepare,
+        run: tensors::run,
     },
     Stage {
         name: "seen",

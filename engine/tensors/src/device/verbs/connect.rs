@@ -29,7 +29,7 @@ pub fn connect(role: Role, address: &str, settings: &Settings, deadline: Deadlin
     let receives = context.completion_queue(RECEIVES).map_err(here)?;
     let room = Room { sends: SENDS, receives: RECEIVES, inline_bytes: INLINE_BYTES };
     let mut pair = domain.queue_pair(&sends, &receives, room).map_err(here)?;
-    pair.prepare(port.number).map_err(here)?;
+    pair.prepare(port.number, 0).map_err(here)?;
 
     let control = tcp::connect(role, address, deadline)?;
     let peer = format!("{} by {}:{}", control.peer(), context.name(), port.number);

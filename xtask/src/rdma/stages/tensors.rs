@@ -1,0 +1,89 @@
+//! Tensors as remote memory between the guests: a model that learns to read digits has the same bits over verbs and over TCP, and random
+//! tensors come whole, also where the cable loses, delays and reorders packets.
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::programs::{self, LIMIT};
+use crate::process::{cargo, root, run as run_command, say, target_dir};
+use crate::rdma::image::Extras;
+use crate::rdma::network::Link;
+use crate::rdma::pair::{Guest, Pair};
+use crate::rig::report::Report;
+use crate::tools;
+
+const STAGE: &str = "tensors";
+const PORT: u16 = 18640;
+const STEPS: u32 = 20;
+/// One in so many of the 30 000 transfers: all of them take a quarter of an hour.
+const SHARE: u32 = 10;
+/// Of what the guests send on the cable for RDMA, while random tensors travel.
+const WEATHER: &str = "loss 2% delay 1ms reorder 20%";
+const PROGRAMS: [&str; 2] = ["digits", "transfers"];
+
+/// The examples, with verbs.
+pub(super) fn prepare() -> Result<Extras> {
+    tools::ensure_libclang()?;
+    let mut build = cargo(["build", "-p", "ringscope-tensors", "--features", "verbs", "--locked"]);
+    run_command(build.args(PROGRAMS.iter().flat_map(|name| ["--example", name])))?;
+    Ok(Extras::default())
+}
+
+pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
+    for name in PROGRAMS {
+        pair.guest(1).put(&target_dir().join("debug/examples").join(name))?;
+    }
+    pair.guest(1).put(&root().join("fixtures/digits/digits.csv.gz"))?;
+    let learn = |device: &str| {
+        let options = format!("--device {device} --steps {STEPS} --data /share/digits.csv.gz");
+        let told = both(pair, &format!("/share/digits {options}"))?;
+        let line = told[0].lines().find(|line| line.contains("parameters"));
+        let print = line.and_then(|line| line.split_whitespace().find(is_print));
+        print.map(str::to_owned).with_context(|| format!("no fingerprint of the parameters: {}", told[0]))
+    };
+    let (tcp, verbs) = (learn("tcp")?, learn("verbs")?);
+    report.equal(
+        STAGE,
+        format!("parameters after {STEPS} steps, over verbs as over TCP"),
+        tcp.as_str(),
+        verbs.as_str(),
+    );
+    for guest in pair.guests() {
+        guest.set_netem(Link::Rdma, WEATHER)?;
+    }
+    let moved = both(pair, &format!("/share/transfers --device verbs --share {SHARE}"));
+    for guest in pair.guests() {
+        guest.clear_netem(Link::Rdma)?;
+    }
+    let told = moved?;
+    told.iter().flat_map(|told| told.lines()).for_each(say);
+    let whole = told.iter().flat_map(|told| told.lines()).filter(|line| line.contains("were whole")).count();
+    report.equal(STAGE, format!("kinds of random tensors that came whole at both ends, {WEATHER}"), 6, whole);
+    Ok(())
+}
+
+fn is_print(word: &&str) -> bool {
+    word.len() >= 16 && word.chars().all(|letter| letter.is_ascii_hexdigit())
+}
+
+/// What machine 0, in guest 1, and machine 1 say.
+fn both(pair: &Pair, command: &str) -> Result<[String; 2]> {
+    let of = |guest: &Guest| {
+        let (known, machine) = (programs::settings(guest), guest.number() - 1);
+        format!("{known} exec {command} --machine {machine} --address {}:{PORT}", Link::Tcp.address(1))
+    };
+    let [one, two] = pair.guests();
+    let mut first = one.spawn(&of(one))?;
+    one.wait_for_listener(PORT)?;
+    let second = two.run(&of(two), LIMIT)?;
+    let first = first.wait(LIMIT)?;
+    for told in [&first, &second] {
+        ensure!(
+            told.code == 0,
+            "{command}: exit status {}: {} {}",
+            told.code,
+            told.text(),
+            told.complaints()
+        );
+    }
+    Ok([first.text(), second.text()])
+}
