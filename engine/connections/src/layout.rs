@@ -84,16 +84,20 @@ pub mod at {
     pub const N_QUEUE_PAIRS: usize = 96;
     /// [`MAX_QUEUE_PAIRS`](super::MAX_QUEUE_PAIRS) pairs of `u32`: the local number, the remote one.
     pub const QUEUE_PAIRS: usize = 100;
+    /// `u32`: the remote device's port, from 1; 0: not known.
+    pub const REMOTE_PORT: usize = 164;
     /// [`NAME_BYTES`](super::NAME_BYTES): the local device.
     pub const DEVICE: usize = 168;
     /// The remote device.
     pub const REMOTE_DEVICE: usize = 232;
     /// The other process's host.
     pub const REMOTE_HOST: usize = 296;
-    /// [`ERROR_BYTES`](super::ERROR_BYTES): how it failed, in the verbs' own words.
+    /// [`ERROR_BYTES`](super::ERROR_BYTES): how it failed, in the verbs' own words. Whose it was stands beside it.
     pub const ERROR: usize = 360;
     /// `u64` each, from here on: counts since the connection was made, see [`Counts`](crate::Counts).
     pub const COUNTS: usize = 552;
+    /// `u64`: when it was made: `CLOCK_MONOTONIC`, in ns.
+    pub const MADE_NS: usize = 624;
     /// `u32`: the generation again, written first; the one at the beginning is written last.
     pub const GENERATION_AGAIN: usize = 636;
 }
@@ -102,5 +106,6 @@ pub mod at {
 pub const N_COUNTS: usize = 9;
 const _: () = assert!(PLACE_BYTES_WORD as usize == PLACE_BYTES);
 const _: () = assert!(at::COUNTS.is_multiple_of(8) && at::COUNTS + 8 * N_COUNTS <= at::GENERATION_AGAIN);
-const _: () = assert!(at::QUEUE_PAIRS + 8 * MAX_QUEUE_PAIRS <= at::DEVICE);
+const _: () = assert!(at::QUEUE_PAIRS + 8 * MAX_QUEUE_PAIRS <= at::REMOTE_PORT);
+const _: () = assert!(at::COUNTS + 8 * N_COUNTS <= at::MADE_NS);
 const _: () = assert!(PLACE_BYTES.is_multiple_of(64) && at::GENERATION_AGAIN + 4 == PLACE_BYTES);

@@ -61,14 +61,18 @@ pub struct Connection {
     pub remote_pid: u32,
     /// Its device.
     pub remote_device: String,
+    /// That device's port, from 1; 0: not known.
+    pub remote_port: u32,
     /// Its host.
     pub remote_host: String,
     /// The queue pairs.
     pub queue_pairs: Vec<QueuePair>,
-    /// How it failed, in the verbs' own words.
+    /// How it failed, in the verbs' own words: "transport retry counter exceeded (status 12)".
     pub error: String,
     /// What went over it.
     pub counts: Counts,
+    /// When it was made: `CLOCK_MONOTONIC`, in ns.
+    pub made_ns: u64,
 }
 
 /// How a connection stands.
@@ -241,11 +245,13 @@ fn connection(index: u32, place: Fields<'_>) -> Option<Connection> {
         comm_hash: place.long(at::COMM_HASH).filter(|hash| *hash != 0),
         remote_rank: place.rank(at::REMOTE_RANK),
         remote_pid: place.word(at::REMOTE_PID)?,
+        remote_port: place.word(at::REMOTE_PORT)?,
         remote_device: place.text(at::REMOTE_DEVICE, NAME_BYTES),
         remote_host: place.text(at::REMOTE_HOST, NAME_BYTES),
         queue_pairs: (0..n_queue_pairs).filter_map(queue_pair).collect(),
         error: place.text(at::ERROR, ERROR_BYTES),
         counts: Counts::of(counts),
+        made_ns: place.long(at::MADE_NS)?,
     };
     is_whole.then_some(found)
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -52,6 +53,8 @@ pub struct About<'a> {
     pub remote_pid: u32,
     /// Its device.
     pub remote_device: &'a str,
+    /// That device's port, from 1; 0: not known.
+    pub remote_port: u32,
     /// Its host.
     pub remote_host: &'a str,
     /// The queue pairs.
@@ -219,12 +222,16 @@ impl Place {
         word(at::SERVICE_LEVEL, about.service_level);
         word(at::REMOTE_RANK, about.remote_rank.cast_unsigned());
         word(at::REMOTE_PID, about.remote_pid);
+        word(at::REMOTE_PORT, about.remote_port);
         let queue_pairs = about.queue_pairs.get(..MAX_QUEUE_PAIRS).unwrap_or(about.queue_pairs);
         word(at::N_QUEUE_PAIRS, u32::try_from(queue_pairs.len()).unwrap_or_default());
         for (which, pair) in queue_pairs.iter().enumerate() {
             word(at::QUEUE_PAIRS + 8 * which, pair.number);
             word(at::QUEUE_PAIRS + 8 * which + 4, pair.remote_number);
         }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = Duration::try_from(now).map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        self.table.long(self.offset(at::MADE_NS)).store(now.to_le(), Ordering::Relaxed);
         self.table.long(self.offset(at::COMM_HASH)).store(about.comm_hash.to_le(), Ordering::Relaxed);
         self.table.bytes(self.offset(at::GID), &about.gids[0]);
         self.table.bytes(self.offset(at::REMOTE_GID), &about.gids[1]);
@@ -300,6 +307,7 @@ mod tests {
             remote_rank: 2,
             remote_pid: 44,
             remote_device: "rxe1",
+            remote_port: 2,
             remote_host: "g2",
             queue_pairs: pairs,
         }
@@ -324,6 +332,7 @@ mod tests {
         );
         assert_eq!((found.comm_hash, found.remote_rank, found.remote_pid), (Some(0xabc), Some(2), 44));
         assert_eq!(found.queue_pairs, pairs);
+        assert!(found.remote_port == 2 && found.made_ns > 0);
         assert_eq!((found.counts.bytes, found.counts.wait_ns, found.counts.last_done_ns), (5, 6, 7));
         place.fail("transport retry counter exceeded");
         place.fail("Work Request Flushed Error");

@@ -9,6 +9,8 @@ pub(crate) struct Failure {
     pub(crate) code: Code,
     /// What happened, where, and what to do.
     pub(crate) text: String,
+    /// The verbs' own words in it, where there are any: for who knows the rest.
+    pub(crate) words: Option<String>,
 }
 
 /// What a call gives.
@@ -17,27 +19,35 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 impl Failure {
     /// The system or the device refused something.
     pub(crate) fn system(text: impl Into<String>) -> Self {
-        Self { code: SYSTEM_ERROR, text: text.into() }
+        Self { code: SYSTEM_ERROR, text: text.into(), words: None }
     }
 
     /// The caller has broken the interface's rules.
     pub(crate) fn internal(text: impl Into<String>) -> Self {
-        Self { code: INTERNAL_ERROR, text: text.into() }
+        Self { code: INTERNAL_ERROR, text: text.into(), words: None }
     }
 
     /// The program or its settings are wrong.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
-        Self { code: INVALID_USAGE, text: text.into() }
+        Self { code: INVALID_USAGE, text: text.into(), words: None }
     }
 
     /// The other end is gone or has failed.
     pub(crate) fn remote(text: impl Into<String>) -> Self {
-        Self { code: REMOTE_ERROR, text: text.into() }
+        Self { code: REMOTE_ERROR, text: text.into(), words: None }
+    }
+}
+
+impl Failure {
+    /// Without who and where, as far as that can be told apart.
+    pub(crate) fn words(&self) -> &str {
+        self.words.as_deref().unwrap_or(&self.text)
     }
 }
 
 impl From<verbs::Error> for Failure {
     fn from(error: verbs::Error) -> Self {
-        Self::system(error.to_string())
+        let text = error.to_string();
+        Self { words: Some(text.clone()), ..Self::system(text) }
     }
 }

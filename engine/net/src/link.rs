@@ -161,7 +161,8 @@ impl Link {
             if vendor_error == 0 { String::new() } else { format!(", vendor's error {vendor_error:#x}") };
         let (own, peer) = (self.own(), self.peer.shown());
         let text = format!("{own}: {what} {peer} by queue pair {queue_pair} -> {theirs}: {status}{vendor}");
-        self.fail(Failure::remote(text))
+        let words = Some(format!("{status}{vendor}"));
+        self.fail(Failure { words, ..Failure::remote(text) })
     }
 
     /// A call of the verbs failed, as the connection with it.
@@ -202,7 +203,9 @@ impl Link {
                 let text = format!(
                     "{own}: queue pair {number} to {peer} is in the error state, by what the other end did"
                 );
-                return Ok(Some(Failure::remote(text)));
+                let words =
+                    Some(format!("queue pair {number} is in the error state, by what the other end did"));
+                return Ok(Some(Failure { words, ..Failure::remote(text) }));
             }
         }
         Ok(None)
@@ -217,9 +220,16 @@ impl Link {
             Ok(count @ 1..) => {
                 let text = String::from_utf8_lossy(words.get(..count).unwrap_or_default());
                 let text = text.trim_end_matches('\0');
-                Some(Failure::remote(format!("{own}: {peer} has failed: {text}")))
+                let words = Some(format!("the other end has failed: {text}"));
+                Some(Failure { words, ..Failure::remote(format!("{own}: {peer} has failed: {text}")) })
             }
-            _ => Some(Failure::remote(format!("{own}: {peer} is gone: it ended, or closed the connection"))),
+            _ => {
+                let words = Some("the other end is gone: it ended, or closed the connection".to_owned());
+                Some(Failure {
+                    words,
+                    ..Failure::remote(format!("{own}: {peer} is gone: it ended, or closed the connection"))
+                })
+            }
         }
     }
 
@@ -230,11 +240,12 @@ impl Link {
         }
         self.show_counts();
         if let Some(place) = &self.place {
-            place.fail(&failure.text);
+            place.fail(failure.words());
         }
         let mut words = [0; LAST_WORDS_BYTES];
-        let cut = failure.text.floor_char_boundary(LAST_WORDS_BYTES);
-        words[..cut].copy_from_slice(&failure.text.as_bytes()[..cut]);
+        let own = failure.words();
+        let cut = own.floor_char_boundary(LAST_WORDS_BYTES);
+        words[..cut].copy_from_slice(&own.as_bytes()[..cut]);
         // Who does not hear it sees the socket close.
         let _ = self.socket.write(&words);
         self.failure = Some(failure.clone());

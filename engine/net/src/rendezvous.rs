@@ -357,12 +357,13 @@ impl Ends {
             remote_rank: peer.rank,
             remote_pid: peer.pid,
             remote_device: &peer.device,
+            remote_port: u32::from(peer.port),
             remote_host: &peer.host,
             queue_pairs: &numbers,
         });
         let connected = check(device, gid, peer)
             .and_then(|()| self.connect_pairs(device, gid, (peer, mtu_bytes), own_hello))
-            .inspect_err(|failure| place.iter().for_each(|place| place.fail(&failure.text)));
+            .inspect_err(|failure| place.iter().for_each(|place| place.fail(failure.words())));
         connected?;
         if own_hello.mtu_bytes != peer.mtu_bytes {
             log::info(&format!(
@@ -472,6 +473,7 @@ fn hello(device: &Device, gid: &Gid, pairs: &[QueuePair], splits: bool, wishes: 
         is_ethernet: device.link_layer == LinkLayer::Ethernet,
         pid: std::process::id(),
         rank: settings().global_rank,
+        port: device.port,
         device: device.context.name().to_owned(),
         host: host(),
         ..Hello::default()

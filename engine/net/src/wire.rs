@@ -57,6 +57,8 @@ pub(crate) struct Hello {
     pub(crate) pid: u32,
     /// Its rank in its job; -1: not known.
     pub(crate) rank: i32,
+    /// Its device's port.
+    pub(crate) port: u8,
     /// Its device.
     pub(crate) device: String,
     /// Its host.
@@ -113,7 +115,8 @@ impl Hello {
         writer.put(&self.mtu_bytes.to_le_bytes());
         writer.put(&self.pid.to_le_bytes());
         writer.put(&self.rank.to_le_bytes());
-        writer.put(&u32::from(self.lid).to_le_bytes());
+        writer.put(&self.lid.to_le_bytes());
+        writer.put(&[self.port, 0]);
         writer.put(&[
             u8::from(self.is_ethernet),
             u8::from(self.splits),
@@ -142,7 +145,9 @@ impl Hello {
         let count = (reader.word() as usize).min(MAX_QUEUE_PAIRS);
         let numbers: Vec<u32> = (0..MAX_QUEUE_PAIRS).map(|_| reader.word()).collect();
         let (gid_kind, mtu_bytes, pid) = (reader.word(), reader.word(), reader.word());
-        let (rank, lid) = (reader.word().cast_signed(), reader.word());
+        let rank = reader.word().cast_signed();
+        let lid = u16::from_le_bytes(reader.array());
+        let [port, _] = reader.array::<2>();
         let [is_ethernet, splits, traffic_class, service_level] = reader.array::<4>();
         Ok(Self {
             secret,
@@ -152,7 +157,8 @@ impl Hello {
             service_level,
             gid,
             gid_kind,
-            lid: u16::try_from(lid).unwrap_or(0),
+            lid,
+            port,
             mtu_bytes,
             is_ethernet: is_ethernet != 0,
             needs_gid: false,
@@ -243,6 +249,7 @@ mod tests {
             gid: [9; 16],
             gid_kind: 3,
             lid: 5,
+            port: 2,
             mtu_bytes: 4096,
             is_ethernet: true,
             needs_gid: false,

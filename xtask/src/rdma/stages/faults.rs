@@ -58,10 +58,10 @@ fn port_down(pair: &Pair, report: &mut Report, folder: &str) -> Result<()> {
     pair.guest(2).wait_for_port("ACTIVE")?;
     drop(root);
     for (rank, told) in ended?.iter().enumerate() {
-        let words = ["rxe0", "queue pair", "rank"];
+        let words = ["rxe0", "rank 1 (g2", "(status "];
         says(
             report,
-            &format!("port down: the error of rank {rank} names device and queue pair"),
+            &format!("port down: the error of rank {rank} names rank 1, its device and the status"),
             told,
             &words,
         );
