@@ -257,6 +257,7 @@ fn connection(one: &Connection, states: &QueuePairStates, file: &str) -> batch::
         }),
         remote: Some(ConnectionEnd {
             device: clean(&one.remote_device, MAX_TEXT_BYTES),
+            port: one.remote_port,
             gid: one.remote_gid.to_vec(),
             gid_kind: gid_kind(one.remote_gid_kind).into(),
             mtu_bytes: one.remote_mtu_bytes,

@@ -37,6 +37,7 @@ fn about(pairs: &[QueuePair]) -> About<'_> {
         remote_rank: 1,
         remote_pid: 43,
         remote_device: "rxe0",
+        remote_port: 2,
         remote_host: "node2",
         queue_pairs: pairs,
     }
@@ -75,7 +76,10 @@ async fn connections_are_told_with_their_process_and_go_with_its_files() {
     );
     let (local, remote) = (one.local.as_ref().expect("an end"), one.remote.as_ref().expect("an end"));
     assert_eq!((local.device.as_str(), local.gid_kind(), local.mtu_bytes), ("rxe0", GidKind::RoceV2, 4096));
-    assert_eq!((remote.host.as_str(), remote.pid, remote.global_rank), ("node2", 43, Some(1)));
+    assert_eq!(
+        (remote.host.as_str(), remote.port, remote.pid, remote.global_rank),
+        ("node2", 2, 43, Some(1))
+    );
     assert_eq!((counted.bytes, counted.waits, counted.last_done_at_ns), (900, 2, Some(ANCHOR_WALL_NS + 5)));
 
     place.store(&Counts { bytes: 1_800, waits: 2, last_done_ns: ANCHOR_TICKS + 9, ..Counts::default() });

@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(open.local.gid.as_deref(), Some("fe80::1"));
         assert_eq!((open.local.port, open.local.gid_kind), (Some(1), Some(api::GidKind::RoceV2)));
         assert_eq!(
-            (open.remote.host.as_str(), open.remote.pid, open.remote.gid_index),
-            ("host-1", Some(4712), None)
+            (open.remote.host.as_str(), open.remote.port, open.remote.pid, open.remote.gid_index),
+            ("host-1", Some(1), Some(4712), None)
         );
         assert_eq!(open.queue_pairs[0].state.as_deref(), Some("RTS"));
     }

@@ -20,6 +20,7 @@ fn about(pairs: &[QueuePair]) -> About<'_> {
         remote_rank: 2,
         remote_pid: 44,
         remote_device: "rxe1\u{1b}",
+        remote_port: 2,
         remote_host: "g2",
         queue_pairs: pairs,
     }
@@ -84,8 +85,8 @@ fn connections_are_told_from_their_beginning_to_their_end() {
     assert_eq!(states, [batch::QueuePairState::Rts, batch::QueuePairState::Unspecified]);
     let remote = one.remote.as_ref().unwrap();
     assert_eq!(
-        (remote.device.as_str(), remote.global_rank, remote.gid_kind()),
-        ("rxe1 ", Some(2), GidKind::RoceV1)
+        (remote.device.as_str(), remote.port, remote.global_rank, remote.gid_kind()),
+        ("rxe1 ", 2, Some(2), GidKind::RoceV1)
     );
     assert_eq!(one.file, stage.path.display().to_string());
     assert_eq!((counts.bytes, counts.waits, counts.last_done_at_ns), (5, 2, Some(1_007)));
