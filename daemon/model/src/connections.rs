@@ -161,6 +161,17 @@ impl Process {
         self.connections_left_out
     }
 
+    /// Where there is none, the one makes way that ended first, closed ones before those that failed.
+    fn has_room_for(&mut self, place: u32) -> bool {
+        if self.connections.len() < MAX_CONNECTIONS || self.connections.contains_key(&place) {
+            return true;
+        }
+        let ended = self.connections.iter().filter(|(_, one)| !one.is_in_use());
+        let rank = |one: &Connection| (one.state != ConnectionState::Closed, one.since);
+        let oldest = ended.min_by_key(|(_, one)| rank(one)).map(|(place, _)| *place);
+        oldest.is_some_and(|oldest| self.connections.remove(&oldest).is_some())
+    }
+
     /// Returns whether one came, went or stands otherwise.
     pub(super) fn merge_connections(&mut self, told: &batch::Process, word: &mut Word<'_>) -> bool {
         if word.stamp == Stamp::STORE {
@@ -168,7 +179,7 @@ impl Process {
         }
         let mut changed = false;
         for one in &told.connections {
-            if one.place as usize >= MAX_CONNECTIONS {
+            if !self.has_room_for(one.place) {
                 word.losses.add("connection_limit");
                 continue;
             }
@@ -287,12 +298,21 @@ mod tests {
     #[test]
     fn what_is_beyond_the_bounds_is_counted_or_cut() {
         let mut model = Model::new();
-        let place = u32::try_from(MAX_CONNECTIONS).unwrap();
+        let n = u32::try_from(MAX_CONNECTIONS).unwrap();
         let mut odd = connection("rxe0", "host-1", "rxe1");
         odd.queue_pairs = vec![batch::QueuePair::default(); 100];
         odd.local.as_mut().unwrap().gid = vec![1; 5];
-        tell(&mut model, 1, vec![batch::Connection { place, ..odd.clone() }, odd], Vec::new());
+        let at_place = |place| batch::Connection { place, ..odd.clone() };
+        tell(&mut model, 1, (0..=n).map(at_place).collect(), Vec::new());
         assert_eq!(model.dropped().get("connection_limit"), Some(&1));
+        let closed = batch::Connection { state: ConnectionState::Closed.into(), ..at_place(3) };
+        tell(&mut model, 2, vec![closed, at_place(n + 7)], Vec::new());
+        let places: Vec<_> = told(&model).iter().map(|one| one.place).collect();
+        assert!(places.len() == n as usize && places.contains(&(n + 7)) && !places.contains(&3));
+        let failed = batch::Connection { state: ConnectionState::Failed.into(), ..at_place(4) };
+        tell(&mut model, 3, vec![failed, at_place(n + 8)], Vec::new());
+        assert!(told(&model).iter().all(|one| one.place != 4), "nor one that failed");
+        assert_eq!(model.dropped().get("connection_limit"), Some(&1), "a closed one makes way");
         let one = told(&model)[0];
         assert_eq!((one.queue_pairs.len(), one.local.gid_text()), (MAX_CONNECTION_QUEUE_PAIRS, None));
     }
