@@ -1,6 +1,7 @@
 //! The RDMA connections of a process, from the file that it leaves of them beside its segment (`ringscope-connections`). Read as
 //! a segment is: never mapped, only what is in use, and nothing in it believed.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch::{self, ConnectionCounts, ConnectionEnd, ConnectionState, GidKind};
 use ringscope_wire::segment::clock::Clock;
 use rsnet_connections::layout::{HEAD_BYTES, MAX_PLACES, head};
-use rsnet_connections::{Connection, Counts, State, parse};
+use rsnet_connections::{Connection, Counts, Malformed, State, parse};
 
 use super::beneath::{Access, FileId, Found};
 use super::foreign::clean;
@@ -20,8 +21,8 @@ use super::procfs;
 
 /// Places of a process that are told, as the batch allows: two connections of each of 16 channels with each of 32 peers.
 const MAX_TOLD: usize = 1024;
-/// Bytes of one place in a later version; what is longer is no place.
-const MAX_PLACE_BYTES: usize = 4096;
+/// Bytes of one place in a later version; what is longer is no place. All places of a file are 4 MiB then.
+const MAX_PLACE_BYTES: usize = 1024;
 /// Time between two readings of one file: nobody looks at a connection four times a second.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of a text of a file.
@@ -47,8 +48,11 @@ impl Owner {
 
     /// Whether it is the process with this number that started then.
     pub(super) fn is(self, pid: u32, start_time_ns: u64) -> bool {
-        let is_same_start = |own: u64| own.abs_diff(start_time_ns) <= SLACK_NS;
-        self.pid == pid && self.start_ns().is_some_and(is_same_start)
+        self.pid == pid && self.distance_ns(start_time_ns).is_some_and(|distance| distance <= SLACK_NS)
+    }
+
+    fn distance_ns(self, start_time_ns: u64) -> Option<u64> {
+        Some(self.start_ns()?.abs_diff(start_time_ns))
     }
 }
 
@@ -57,28 +61,73 @@ const SLACK_NS: u64 = 2_000_000_000;
 
 /// The files of connections that lie in the folder, by process.
 #[derive(Debug, Default)]
-pub(super) struct Files(BTreeMap<Owner, PathBuf>);
+pub(super) struct Files {
+    all: BTreeMap<Owner, PathBuf>,
+    left_out: u64,
+}
 
 impl Files {
     pub(super) fn add(&mut self, owner: Owner, path: PathBuf) {
-        if self.0.len() < MAX_FILES {
-            self.0.insert(owner, path);
+        if self.all.len() < MAX_FILES && self.of(owner.pid).count() < MAX_OF_PID {
+            self.all.insert(owner, path);
+        } else {
+            self.left_out += 1;
         }
     }
 
-    /// The file of the process with this number that started then.
-    pub(super) fn find(&self, pid: u32, start_time_ns: u64) -> Option<&Path> {
-        let of_pid = self.0.range(Owner { pid, ticks: 0 }..=Owner { pid, ticks: u64::MAX });
-        of_pid.into_iter().find(|(owner, _)| owner.is(pid, start_time_ns)).map(|(_, path)| path.as_path())
+    /// The files that may be those of the process with this number that started then, the most likely first.
+    pub(super) fn of_process(&self, pid: u32, start_time_ns: u64) -> Vec<&Path> {
+        let mut found: Vec<_> = self.of(pid).filter(|(owner, _)| owner.is(pid, start_time_ns)).collect();
+        found.sort_by_key(|(owner, _)| owner.distance_ns(start_time_ns));
+        found.into_iter().map(|(_, path)| path.as_path()).collect()
+    }
+
+    fn of(&self, pid: u32) -> impl Iterator<Item = (&Owner, &PathBuf)> {
+        self.all.range(Owner { pid, ticks: 0 }..=Owner { pid, ticks: u64::MAX })
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (Owner, &Path)> {
-        self.0.iter().map(|(owner, path)| (*owner, path.as_path()))
+        self.all.iter().map(|(owner, path)| (*owner, path.as_path()))
+    }
+
+    /// Files that are not looked at, because there are too many.
+    pub(super) const fn left_out(&self) -> u64 {
+        self.left_out
     }
 }
 
 /// Files that are looked at: as many as processes are followed.
 const MAX_FILES: usize = 16_384;
+/// The same of one process number, which has one. Anybody may leave files with anybody's number.
+const MAX_OF_PID: usize = 16;
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it is user {owner}'s and its process user {user}'s")]
+    OtherUser { owner: u32, user: u32 },
+    #[error("it holds no connections: {0:?}")]
+    Malformed(Malformed),
+}
+
+impl Unreadable {
+    /// What sort of error it is, however its words go: the owner of a file may change what these say at each reading.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Io(_) => "io",
+            Self::OtherUser { .. } => "other_user",
+            Self::Malformed(Malformed::Short) => "short",
+            Self::Malformed(Malformed::NotOurs) => "not_ours",
+            Self::Malformed(Malformed::OtherVersion(_)) => "other_version",
+        }
+    }
+
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
 
 /// What has been read of one process's connections.
 #[derive(Debug, Default)]
@@ -87,71 +136,131 @@ pub(super) struct Connections {
     file: Option<(PathBuf, FileId)>,
     read_at: Option<Instant>,
     all: Vec<Connection>,
+    /// The most that were left out at one reading, and how many of them were counted as lost.
     left_out: u64,
+    counted_left_out: u64,
     /// Something was read, or closed, that was not told.
     is_new: bool,
     /// Which states of queue pairs were told with them.
     states: u64,
-    /// Counts as they were read, and told, by place: as long as nothing is done, its time stays as it was told, however the clock
+    /// Counts as they were read, and told, by place and generation: as long as nothing is done, its time stays as it was told, however the clock
     /// is known by then.
-    counts: BTreeMap<u32, (Counts, ConnectionCounts)>,
+    counts: BTreeMap<(u32, u32), (Counts, ConnectionCounts)>,
 }
 
 /// A reading: when, and what else is known then.
 pub(super) struct Reading<'a> {
     /// The folder of segments. Absent: it cannot be opened.
     pub(super) folder: Option<&'a OwnedFd>,
-    /// The process's file there. Absent: there is none.
-    pub(super) path: Option<&'a Path>,
-    /// The user whose process it is.
+    /// Where that is.
+    pub(super) dir: &'a Path,
+    /// The files of connections there, as far as they are known.
+    pub(super) files: &'a Files,
+    /// The process, as it knows itself, and the user whose it is.
+    pub(super) pid: u32,
+    pub(super) start_time_ns: u64,
     pub(super) user: u32,
     pub(super) monotonic: Instant,
     /// The process has ended: this is the last reading.
     pub(super) is_last: bool,
 }
 
+impl Reading<'_> {
+    /// Where the file of the process is that counts from the same start of the machine as the agent.
+    fn own_path(&self) -> Option<PathBuf> {
+        let ticks = procfs::ticks_of_ns(self.start_time_ns)?;
+        Some(self.dir.join(format!("{}-{ticks}.net", self.pid)))
+    }
+}
+
 impl Connections {
-    /// Reads the file, if it is time to. A process whose file is gone has closed what it had.
+    /// Reads the file, if it is time to. A process whose file is gone has closed what it had, and so has one that is gone
+    /// itself and whose file cannot be read; that the file was not found in a list says nothing.
     ///
     /// # Errors
     /// It is not what it should be, or not that user's.
-    pub(super) fn update(&mut self, reading: &Reading<'_>) -> io::Result<()> {
-        let Some((folder, path)) = reading.folder.zip(reading.path) else {
-            if reading.folder.is_some() {
-                self.close();
-            }
-            return Ok(());
-        };
+    pub(super) fn update(&mut self, reading: &Reading<'_>) -> Result<(), Unreadable> {
         let is_due = self
             .read_at
             .is_none_or(|at| reading.monotonic.saturating_duration_since(at) >= INTERVAL || reading.is_last);
         if !is_due {
             return Ok(());
         }
-        self.read_at = Some(reading.monotonic);
-        let (bytes, id) = match read(folder, path, reading.user) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        let Some(folder) = reading.folder else {
+            if reading.is_last {
                 self.close();
-                return Ok(());
             }
-            read => read?,
+            return Ok(());
         };
-        let found =
-            parse(&bytes).map_err(|why| io::Error::other(format!("it holds no connections: {why:?}")))?;
-        let beyond = n_used(&bytes).saturating_sub(MAX_TOLD);
-        self.left_out = found.n_lost.saturating_add(beyond as u64);
-        self.take(found.all);
+        self.read_at = Some(reading.monotonic);
+        let known = self.file.as_ref().map(|(path, _)| path.clone());
+        let read = match known {
+            Some(path) => self.read(folder, &path, reading.user),
+            None => return self.find(folder, reading),
+        };
+        let is_gone = read.as_ref().is_err_and(Unreadable::is_missing);
+        if is_gone || read.is_err() && reading.is_last {
+            self.close();
+        }
+        if is_gone { Ok(()) } else { read }
+    }
+
+    /// Reads the file of this process, of those that may be it.
+    fn find(&mut self, folder: &OwnedFd, reading: &Reading<'_>) -> Result<(), Unreadable> {
+        let own = reading.own_path();
+        let mut first_error = None;
+        if let Some(path) = &own {
+            match self.read(folder, path, reading.user) {
+                Err(error) if error.is_missing() => {}
+                Err(error) => first_error = Some(error),
+                Ok(()) => return Ok(()),
+            }
+        }
+        let others = reading.files.of_process(reading.pid, reading.start_time_ns).into_iter();
+        for path in others.filter(|path| own.as_deref() != Some(*path)) {
+            match self.read(folder, path, reading.user) {
+                // What others leave beside it is nothing to this process.
+                Err(Unreadable::OtherUser { .. }) => {}
+                Err(error) if error.is_missing() => {}
+                Err(error) => first_error = first_error.or(Some(error)),
+                Ok(()) => return Ok(()),
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn read(&mut self, folder: &OwnedFd, path: &Path, user: u32) -> Result<(), Unreadable> {
+        let (bytes, id) = read(folder, path, user)?;
+        let found = parse(&bytes).map_err(Unreadable::Malformed)?;
+        let left_out = self.take(found.all);
+        self.left_out = self.left_out.max(found.n_lost.saturating_add(left_out as u64));
         self.file = Some((path.to_owned(), id));
         Ok(())
     }
 
-    /// What was being written stays as it was read last.
-    fn take(&mut self, read: Vec<Connection>) {
+    /// What was being written stays as it was read last. Returns how many that are not closed are more than are told.
+    fn take(&mut self, read: Vec<Connection>) -> usize {
+        let before: BTreeMap<u32, State> = self.all.iter().map(|one| (one.place, one.state)).collect();
         let mut known: BTreeMap<u32, Connection> =
             std::mem::take(&mut self.all).into_iter().map(|one| (one.place, one)).collect();
         known.extend(read.into_iter().map(|one| (one.place, one)));
-        self.all = known.into_values().collect();
+        let mut all: Vec<Connection> = known.into_values().collect();
+        let n_not_closed = all.iter().filter(|one| one.state != State::Closed).count();
+        if all.len() > MAX_TOLD {
+            let rank = |one: &Connection| Rank::of(one.state, before.get(&one.place).copied());
+            all.sort_by_key(|one| (rank(one), Reverse(one.made_ns)));
+            all.truncate(MAX_TOLD);
+            all.sort_by_key(|one| one.place);
+        }
+        self.all = all;
         self.is_new = true;
+        n_not_closed.saturating_sub(MAX_TOLD)
+    }
+
+    /// How many more have been left out than ever before.
+    pub(super) fn newly_left_out(&mut self) -> u64 {
+        let before = std::mem::replace(&mut self.counted_left_out, self.left_out);
+        self.left_out.saturating_sub(before)
     }
 
     fn close(&mut self) {
@@ -176,16 +285,36 @@ impl Connections {
         let file = self.file().map_or_else(String::new, |(path, _)| path.display().to_string());
         let known = std::mem::take(&mut self.counts);
         for one in &self.all {
-            let same = known
-                .get(&one.place)
-                .filter(|(read, told)| (*read, told.generation) == (one.counts, one.generation));
+            let same = known.get(&(one.place, one.generation)).filter(|(read, _)| *read == one.counts);
             let told = same.map_or_else(|| counts(one, clock), |(_, told)| *told);
-            self.counts.insert(one.place, (one.counts, told));
+            self.counts.insert((one.place, one.generation), (one.counts, told));
         }
         Told {
             connections: self.all.iter().map(|one| connection(one, states, &file)).collect(),
             counts: self.counts.values().map(|(_, told)| *told).collect(),
             left_out: self.left_out,
+        }
+    }
+}
+
+/// Which are told where there are too many: the first ones, and of each rank the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// It was told as being in use, so whoever was told must also hear how it ends.
+    Told,
+    InUse,
+    Failed,
+    Closed,
+}
+
+impl Rank {
+    fn of(now: State, before: Option<State>) -> Self {
+        let is_in_use = |state| matches!(state, State::Connecting | State::Open);
+        match now {
+            _ if before.is_some_and(is_in_use) => Self::Told,
+            State::Connecting | State::Open => Self::InUse,
+            State::Failed => Self::Failed,
+            State::Closed => Self::Closed,
         }
     }
 }
@@ -198,17 +327,17 @@ pub(super) struct Told {
     pub(super) left_out: u64,
 }
 
-fn read(folder: &OwnedFd, path: &Path, user: u32) -> io::Result<(Vec<u8>, FileId)> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+fn read(folder: &OwnedFd, path: &Path, user: u32) -> Result<(Vec<u8>, FileId), Unreadable> {
+    let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let found = Found::beneath(folder, name)?;
     let id = FileId::of(found.metadata());
     if id.owner != user {
-        return Err(io::Error::other(format!("it is user {}'s and its process user {user}'s", id.owner)));
+        return Err(Unreadable::OtherUser { owner: id.owner, user });
     }
     let file = found.open(Access::Read)?;
     let mut bytes = vec![0; HEAD_BYTES];
     file.read_exact_at(&mut bytes, 0)?;
-    let room = n_used(&bytes).min(MAX_TOLD) * place_bytes(&bytes);
+    let room = n_used(&bytes) * place_bytes(&bytes);
     bytes.resize(HEAD_BYTES + room, 0);
     let mut filled = HEAD_BYTES;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -50,8 +50,12 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         collector_off_since_ns: now.collector_off_since_ns,
         unwatched_since_ns: None,
         own_time: now.own_time.clone().filter(|time| said.own_time.as_ref() != Some(time)),
-        connections: changed(&said.connections, &now.connections, |one: &Connection| one.place),
-        connection_counts: changed(&said.connection_counts, &now.connection_counts, |one| one.place),
+        connections: changed(&said.connections, &now.connections, |one: &Connection| {
+            (one.place, one.generation)
+        }),
+        connection_counts: changed(&said.connection_counts, &now.connection_counts, |one| {
+            (one.place, one.generation)
+        }),
         connections_left_out: now.connections_left_out,
         // Only of files.
         told_until_ns: None,

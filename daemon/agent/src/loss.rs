@@ -34,6 +34,10 @@ pub(super) enum Loss {
     LogOverBudget,
     /// A file of RDMA connections that is not what it should be, or not its process's user's. Once per process and reason.
     ConnectionsUnreadable,
+    /// RDMA connections that are not closed and not told, because their process has too many; the most at one time of each.
+    ConnectionsLeftOut,
+    /// Files of RDMA connections that are not looked at, because there are too many; the most at one time.
+    ConnectionFilesLeftOut,
 }
 
 impl Loss {
@@ -52,6 +56,8 @@ impl Loss {
             Self::SegmentOverBudget => "segment_over_budget",
             Self::LogOverBudget => "log_over_budget",
             Self::ConnectionsUnreadable => "connections_unreadable",
+            Self::ConnectionsLeftOut => "connections_left_out",
+            Self::ConnectionFilesLeftOut => "connection_files_left_out",
         }
     }
 }
@@ -104,6 +110,8 @@ mod tests {
             Loss::SegmentOverBudget,
             Loss::LogOverBudget,
             Loss::ConnectionsUnreadable,
+            Loss::ConnectionsLeftOut,
+            Loss::ConnectionFilesLeftOut,
         ];
         let reasons = DropReason::ALL.iter().map(|reason| reason.label()).chain(lost.map(Loss::reason));
         for reason in reasons {

@@ -80,8 +80,8 @@ pub(super) struct Process {
     asked: Asked,
     summations: Summations,
     pub(super) connections: Connections,
-    /// Why its connections could not be read, as it was said.
-    connections_error: Option<String>,
+    /// Kinds of errors of reading its connections that were said, each once.
+    connection_errors: BTreeSet<&'static str>,
     communicators: BTreeMap<u64, Known>,
     /// Communicators seen so far, by pointer.
     uses: BTreeMap<u64, u32>,
@@ -147,7 +147,7 @@ impl Process {
             asked: Asked::default(),
             summations: Summations::default(),
             connections: Connections::default(),
-            connections_error: None,
+            connection_errors: BTreeSet::new(),
             communicators: BTreeMap::new(),
             uses: BTreeMap::new(),
             has_gaps: false,
@@ -319,22 +319,25 @@ impl Process {
     fn read_connections(&mut self, snapshot: &Snapshot, is_last: bool, now: Now<'_>, losses: &mut Losses) {
         let reading = connections::Reading {
             folder: now.folder,
-            path: now.connections.find(snapshot.identity.pid, snapshot.identity.start_time_ns),
+            dir: now.dir,
+            files: now.connections,
+            pid: snapshot.identity.pid,
+            start_time_ns: snapshot.identity.start_time_ns,
             user: self.file.owner,
             monotonic: now.monotonic,
             is_last,
         };
-        let error = self.connections.update(&reading).err().map(|error| error.to_string());
-        if let Some(error) = error.as_ref().filter(|_| error != self.connections_error) {
+        if let Err(error) = self.connections.update(&reading)
+            && self.connection_errors.insert(error.kind())
+        {
             losses.add(Loss::ConnectionsUnreadable, 1);
             tracing::warn!(
                 segment = %self.path.display(),
-                error,
+                %error,
                 "cannot read the RDMA connections of a process: all else of it is seen"
             );
         }
-        // Between two readings nothing is known to be otherwise.
-        self.connections_error = error.or(self.connections_error.take());
+        losses.add(Loss::ConnectionsLeftOut, self.connections.newly_left_out());
     }
 
     fn read_log(&mut self, now: Now<'_>, losses: &mut Losses) {

@@ -86,6 +86,12 @@ pub(super) fn ns_of_ticks(ticks: u64) -> Option<u64> {
     Some(boot_ns()?.saturating_add(ticks.saturating_mul(TICK_NS)))
 }
 
+/// The reverse of [`ns_of_ticks`]. Absent: it is computed from another start of the machine.
+pub(super) fn ticks_of_ns(start_ns: u64) -> Option<u64> {
+    let since_boot_ns = start_ns.checked_sub(boot_ns()?)?;
+    since_boot_ns.is_multiple_of(TICK_NS).then_some(since_boot_ns / TICK_NS)
+}
+
 impl Pid {
     /// The process that has this number now.
     pub(super) fn of(number: u32) -> Option<Self> {

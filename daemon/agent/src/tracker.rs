@@ -69,6 +69,8 @@ pub struct Tracker {
     told: BTreeSet<String>,
     wishes: Wishes,
     queue_pairs: QueuePairStates,
+    /// Files of connections that were left out, the most so far.
+    connection_files_left_out: u64,
     is_first: bool,
 }
 
@@ -143,6 +145,7 @@ impl Tracker {
             told: BTreeSet::new(),
             wishes: Wishes::default(),
             queue_pairs: QueuePairStates::default(),
+            connection_files_left_out: 0,
             is_first: true,
         }
     }
@@ -207,6 +210,10 @@ impl Tracker {
         let budgets = std::mem::take(&mut self.budgets);
         let ticks = super::ticks::reading();
         let listing = self.list();
+        let left_out = listing.connections.left_out();
+        self.losses
+            .add(Loss::ConnectionFilesLeftOut, left_out.saturating_sub(self.connection_files_left_out));
+        self.connection_files_left_out = self.connection_files_left_out.max(left_out);
         let folder = own_folder(&dir).ok();
         let queue_pairs = std::mem::take(&mut self.queue_pairs);
         let now = Now {

@@ -32,6 +32,9 @@ struct Stage {
     folder: OwnedFd,
     now: Instant,
     path: PathBuf,
+    files: Files,
+    pid: u32,
+    start_time_ns: u64,
 }
 
 impl Stage {
@@ -39,14 +42,34 @@ impl Stage {
         let dir = tempfile::tempdir().unwrap();
         let folder = own_folder(dir.path()).unwrap();
         let path = dir.path().join(format!("7-{TICKS}.net"));
-        Self { dir, folder, now: ringscope_api::clock::monotonic(), path }
+        let start_time_ns = procfs::ns_of_ticks(TICKS).unwrap();
+        let (now, files) = (ringscope_api::clock::monotonic(), Files::default());
+        Self { dir, folder, now, path, files, pid: 7, start_time_ns }
     }
 
-    fn update(&mut self, connections: &mut Connections, user: u32) -> io::Result<()> {
+    /// At its time.
+    fn reading(&self, user: u32) -> Reading<'_> {
+        Reading {
+            folder: Some(&self.folder),
+            dir: self.dir.path(),
+            files: &self.files,
+            pid: self.pid,
+            start_time_ns: self.start_time_ns,
+            user,
+            monotonic: self.now,
+            is_last: false,
+        }
+    }
+
+    fn update(&mut self, connections: &mut Connections, user: u32) -> Result<(), Unreadable> {
         self.now += INTERVAL;
-        let path = self.path.exists().then_some(self.path.as_path());
-        let (folder, monotonic) = (Some(&self.folder), self.now);
-        connections.update(&Reading { folder, path, user, monotonic, is_last: false })
+        connections.update(&self.reading(user))
+    }
+
+    fn list(&mut self, name: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        self.files.add(Owner::of(&path).unwrap(), path.clone());
+        path
     }
 }
 
@@ -125,18 +148,133 @@ fn what_is_another_users_or_no_file_of_connections_is_refused() {
 }
 
 #[test]
-fn a_file_is_joined_by_number_and_start() {
+fn a_file_is_joined_by_number_and_start_the_nearest_first() {
     let owner = Owner::of(Path::new("/x/7-8771.net")).unwrap();
     let start_ns = owner.start_ns().unwrap();
+    assert_eq!(procfs::ticks_of_ns(start_ns), Some(8771));
     let mut files = Files::default();
-    files.add(owner, "/x/7-8771.net".into());
-    files.add(Owner::of(Path::new("/x/7-99999999.net")).unwrap(), "/x/7-99999999.net".into());
-    assert_eq!(files.find(7, start_ns + 1_000_000_000), Some(Path::new("/x/7-8771.net")));
-    assert_eq!(files.find(7, start_ns + 60_000_000_000), None, "another had its number");
-    assert_eq!(files.find(8, start_ns), None);
+    for ticks in [8_700, 8_770, 8_771, 99_999_999] {
+        files.add(Owner { pid: 7, ticks }, format!("/x/7-{ticks}.net").into());
+    }
+    let found = |pid, start_ns| -> Vec<String> {
+        files.of_process(pid, start_ns).into_iter().map(|path| path.display().to_string()).collect()
+    };
+    assert_eq!(found(7, start_ns), ["/x/7-8771.net", "/x/7-8770.net", "/x/7-8700.net"]);
+    assert_eq!(found(7, start_ns - 1_000_000_000), ["/x/7-8700.net", "/x/7-8770.net", "/x/7-8771.net"]);
+    assert!(found(7, start_ns + 60_000_000_000).is_empty(), "another had its number");
+    assert!(found(8, start_ns).is_empty());
     for odd in ["7-8771.seg", "7.net", "x-1.net", ".7-1.net"] {
         assert_eq!(Owner::of(Path::new(odd)), None, "{odd}");
     }
+}
+
+#[test]
+fn files_beyond_the_bounds_are_counted() {
+    let mut files = Files::default();
+    for ticks in 0..100 {
+        files.add(Owner { pid: 7, ticks }, "/x".into());
+    }
+    files.add(Owner { pid: 8, ticks: 1 }, "/x".into());
+    assert_eq!((files.all().count(), files.left_out()), (MAX_OF_PID + 1, 100 - MAX_OF_PID as u64));
+}
+
+#[test]
+fn what_others_leave_beside_a_file_does_not_hide_it() {
+    let mut stage = Stage::new();
+    // By another start of the machine, so that it is found in the list alone.
+    stage.start_time_ns += 30_000_001;
+    let nearer = stage.list(&format!("7-{}.net", TICKS + 3));
+    std::os::unix::fs::symlink("/proc/self/environ", nearer).unwrap();
+    stage.list(&format!("7-{TICKS}.net"));
+    let mut connections = Connections::default();
+    assert_eq!(stage.update(&mut connections, user()).unwrap_err().kind(), "io", "nothing else is there");
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let _place = table.take(&about(&[])).unwrap();
+    stage.update(&mut connections, user() + 1).unwrap_err();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(connections.all.len(), 1);
+}
+
+#[test]
+fn a_file_of_another_user_that_is_not_its_own_by_name_is_nothing_to_a_process() {
+    let mut stage = Stage::new();
+    stage.list(&format!("7-{}.net", TICKS + 1));
+    let _other = Table::create(stage.dir.path(), 7, TICKS + 1, 3).unwrap();
+    let mut connections = Connections::default();
+    stage.update(&mut connections, user() + 1).unwrap();
+    assert_eq!(connections.file(), None);
+}
+
+#[test]
+fn only_a_file_that_is_gone_or_a_process_that_is_closes_connections() {
+    let mut stage = Stage::new();
+    stage.start_time_ns += 1;
+    stage.list(&format!("7-{TICKS}.net"));
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let _place = table.take(&about(&[])).unwrap();
+    let mut connections = Connections::default();
+    stage.update(&mut connections, user()).unwrap();
+    let state = |connections: &Connections| connections.all[0].state;
+    stage.files = Files::default();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(state(&connections), State::Open, "it is not in the list");
+    let kept = std::fs::read(&stage.path).unwrap();
+    std::fs::write(&stage.path, "x").unwrap();
+    assert!(stage.update(&mut connections, user()).is_err());
+    assert_eq!(state(&connections), State::Open, "it cannot be read");
+    assert!(connections.update(&Reading { is_last: true, ..stage.reading(user()) }).is_err());
+    assert_eq!(state(&connections), State::Closed, "its process is gone");
+    std::fs::write(&stage.path, kept).unwrap();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(state(&connections), State::Open);
+    std::fs::remove_file(&stage.path).unwrap();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(state(&connections), State::Closed);
+}
+
+#[test]
+fn a_process_that_has_had_many_connections_shows_those_that_it_has() {
+    let mut stage = Stage::new();
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let take = |n| (0..n).map(|_| table.take(&about(&[])).unwrap()).collect::<Vec<_>>();
+    let mut connections = Connections::default();
+    let mut states = |connections: &mut Connections| {
+        stage.update(connections, user()).unwrap();
+        let count = |state| connections.all.iter().filter(|one| one.state == state).count();
+        ([State::Open, State::Failed, State::Closed].map(count), connections.newly_left_out())
+    };
+    let old = take(MAX_TOLD);
+    assert_eq!(states(&mut connections), ([MAX_TOLD, 0, 0], 0));
+    old[0].fail("Work Request Flushed Error");
+    drop(old);
+    let mut new = take(MAX_TOLD - 1);
+    assert_eq!(states(&mut connections), ([0, 1, MAX_TOLD - 1], 0), "how they ended is told first");
+    assert_eq!(states(&mut connections), ([MAX_TOLD - 1, 1, 0], 0), "closed ones make way");
+    new.extend(take(5));
+    assert_eq!(states(&mut connections), ([MAX_TOLD, 0, 0], 5), "and those that failed after them");
+    assert_eq!(states(&mut connections), ([MAX_TOLD, 0, 0], 0), "counted once");
+    let told = tell(&mut connections);
+    assert_eq!(told.left_out, 5);
+    let told: Vec<_> = told.connections.iter().map(|one| one.place).collect();
+    drop(new.drain(10..));
+    assert_eq!(states(&mut connections), ([10, 0, MAX_TOLD - 10], 0));
+    let still: Vec<_> = tell(&mut connections).connections.iter().map(|one| one.place).collect();
+    assert_eq!(told, still, "each that was told is told to have closed");
+}
+
+#[test]
+fn an_error_is_of_the_same_kind_whatever_the_file_says() {
+    let mut stage = Stage::new();
+    let mut connections = Connections::default();
+    let mut kinds = std::collections::BTreeSet::new();
+    for version in [2_u32, 3, 4] {
+        let mut head = vec![0; HEAD_BYTES];
+        head[..8].copy_from_slice(&rsnet_connections::layout::MAGIC.to_le_bytes());
+        head[8..12].copy_from_slice(&version.to_le_bytes());
+        std::fs::write(&stage.path, head).unwrap();
+        kinds.insert(stage.update(&mut connections, user()).unwrap_err().kind());
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["other_version"]);
 }
 
 #[test]
@@ -145,13 +283,7 @@ fn a_file_is_read_once_a_second() {
     let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
     let mut connections = Connections::default();
     let mut n_after = |after, is_last| {
-        let reading = Reading {
-            folder: Some(&stage.folder),
-            path: Some(&stage.path),
-            user: user(),
-            monotonic: stage.now + after,
-            is_last,
-        };
+        let reading = Reading { monotonic: stage.now + after, is_last, ..stage.reading(user()) };
         connections.update(&reading).unwrap();
         connections.all.len()
     };
