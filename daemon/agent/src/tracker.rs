@@ -71,6 +71,8 @@ pub struct Tracker {
     queue_pairs: QueuePairStates,
     /// Files of connections that were left out, the most so far.
     connection_files_left_out: u64,
+    /// When files of connections were last looked at that may go.
+    connections_cleaned_at: Option<Instant>,
     is_first: bool,
 }
 
@@ -146,6 +148,7 @@ impl Tracker {
             wishes: Wishes::default(),
             queue_pairs: QueuePairStates::default(),
             connection_files_left_out: 0,
+            connections_cleaned_at: None,
             is_first: true,
         }
     }

@@ -1,7 +1,7 @@
 //! When files may go: those of processes whose end the daemon has had for long enough or for which there is no room, and
 //! notes that nobody needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use super::Tracker;
 use super::listing::Listing;
 use crate::account::Account;
-use crate::beneath::{FileId, metadata};
-use crate::connections::Owner;
+use crate::beneath::{FileId, Found, metadata, own_folder};
 use crate::folder_file::remove;
 use crate::log_only::Claimed;
 use crate::run_file::run_id;
@@ -19,6 +18,10 @@ use crate::{log_folder, room};
 
 /// How long the side file of a run is kept that has no process: a launcher may wait for hours before it starts one.
 const SIDE_FILE_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Time between two looks at the files of connections that may go: they are kept for a day.
+const CONNECTIONS_CLEANED: Duration = Duration::from_secs(60);
+/// Old files of connections of one user whose process is looked up at once; the others wait for the next time.
+const MAX_LOOKED_UP: usize = 1024;
 
 impl Tracker {
     /// Removes the files of processes whose end the daemon has had for long enough, and forgets what is gone.
@@ -62,21 +65,40 @@ impl Tracker {
             }
         }
         self.remove_side_files(&listing.runs);
-        self.remove_connections(listing);
+        self.remove_connections(listing, monotonic);
     }
 
     /// Removes files of connections that no segment's process has left and that are old, unless a process is there that may
-    /// have.
-    fn remove_connections(&self, listing: &Listing) {
-        let is_known = |of: Owner| {
-            let mut segments = listing.segments.iter().filter_map(|path| path.file_name()?.to_str());
-            segments.any(|name| segment_name(name).is_some_and(|(pid, start_ns)| of.is(pid, start_ns)))
-        };
+    /// have. Once in a while: their owners may leave as many as they like.
+    fn remove_connections(&mut self, listing: &Listing, monotonic: Instant) {
+        let is_due = self
+            .connections_cleaned_at
+            .is_none_or(|at| monotonic.saturating_duration_since(at) >= CONNECTIONS_CLEANED);
+        if !is_due {
+            return;
+        }
+        self.connections_cleaned_at = Some(monotonic);
+        let Ok(folder) = own_folder(&self.dir) else { return };
+        let names = listing.segments.iter().filter_map(|path| path.file_name()?.to_str());
+        let segments: BTreeSet<(u32, u64)> = names.filter_map(segment_name).collect();
+        let mut looked_up = BTreeMap::<u32, usize>::new();
         for (owner, path) in listing.connections.all() {
-            let Ok(file) = metadata(&self.dir, path) else { continue };
-            let is_old = age(&file).is_some_and(|age| age > SIDE_FILE_KEPT);
-            if is_old && !is_known(owner) && !is_here(owner.pid, owner.start_ns()) {
-                remove(&self.dir, path, FileId::of(&file));
+            let of_pid = segments.range((owner.pid, 0)..=(owner.pid, u64::MAX));
+            if of_pid.into_iter().any(|(pid, start_ns)| owner.is(*pid, *start_ns)) {
+                continue;
+            }
+            let Some(Ok(found)) = path.file_name().map(|name| Found::beneath(&folder, name)) else {
+                continue;
+            };
+            let id = FileId::of(found.metadata());
+            let of_user = looked_up.entry(id.owner).or_default();
+            let is_old = age(found.metadata()).is_some_and(|age| age > SIDE_FILE_KEPT);
+            if !is_old || *of_user >= MAX_LOOKED_UP {
+                continue;
+            }
+            *of_user += 1;
+            if !is_here(owner.pid, owner.start_ns()) {
+                remove(&self.dir, path, id);
             }
         }
     }
@@ -130,4 +152,76 @@ impl Tracker {
 fn age(file: &Metadata) -> Option<Duration> {
     let modified = file.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(Duration::from_nanos(ringscope_api::clock::now().0).saturating_sub(modified))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::Path;
+
+    use super::*;
+    use crate::connections::Owner;
+
+    /// No process has this number.
+    const NOBODY: u32 = u32::MAX;
+
+    fn leave(dir: &Path, ticks: u32, age: Duration) -> PathBuf {
+        let path = dir.join(format!("{NOBODY}-{ticks}.net"));
+        let file = File::create(&path).unwrap();
+        let now = std::time::UNIX_EPOCH + Duration::from_nanos(ringscope_api::clock::now().0);
+        file.set_modified(now - age).unwrap();
+        path
+    }
+
+    #[test]
+    fn old_files_of_connections_go_once_a_minute_and_no_more_of_a_user_than_are_looked_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tracker =
+            Tracker::new(dir.path().to_owned(), "host-0".to_owned(), Duration::ZERO, Duration::ZERO);
+        let start = ringscope_api::clock::monotonic();
+        let at = |s| start + Duration::from_secs(s);
+        let (old, new) = (SIDE_FILE_KEPT * 2, SIDE_FILE_KEPT / 2);
+        let (first, young) = (leave(dir.path(), 1, old), leave(dir.path(), 2, new));
+        tracker.poll(at(0));
+        assert_eq!((first.exists(), young.exists()), (false, true));
+        let second = leave(dir.path(), 3, old);
+        tracker.poll(at(59));
+        assert!(second.exists(), "not yet");
+        tracker.poll(at(60));
+        assert!(!second.exists());
+        let listing = |n: usize| {
+            let mut listing = Listing::default();
+            for ticks in 0..n {
+                let pid = NOBODY - u32::try_from(ticks).unwrap();
+                let path = dir.path().join(format!("{pid}-1.net"));
+                std::fs::copy(&young, &path).unwrap();
+                let file = File::options().append(true).open(&path).unwrap();
+                let now = std::time::UNIX_EPOCH + Duration::from_nanos(ringscope_api::clock::now().0);
+                file.set_modified(now - old).unwrap();
+                listing.connections.add(Owner::of(&path).unwrap(), path);
+            }
+            listing
+        };
+        let listing = listing(MAX_LOOKED_UP + 3);
+        tracker.remove_connections(&listing, at(120));
+        let n_left = listing.connections.all().filter(|(_, path)| path.exists()).count();
+        assert_eq!(n_left, 3, "at the next time");
+        tracker.remove_connections(&listing, at(180));
+        assert!(listing.connections.all().all(|(_, path)| !path.exists()));
+    }
+
+    #[test]
+    fn the_connections_of_a_segment_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tracker =
+            Tracker::new(dir.path().to_owned(), "host-0".to_owned(), Duration::ZERO, Duration::ZERO);
+        let path = leave(dir.path(), 8771, SIDE_FILE_KEPT * 2);
+        let owner = Owner::of(&path).unwrap();
+        let mut listing = Listing::default();
+        listing.connections.add(owner, path.clone());
+        listing.segments.insert(dir.path().join(format!("{NOBODY}-{}.seg", owner.start_ns().unwrap() + 1)));
+        let now = ringscope_api::clock::monotonic();
+        tracker.remove_connections(&listing, now);
+        assert!(path.exists());
+    }
 }
