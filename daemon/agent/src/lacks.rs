@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::foreign::clean;
 use super::log_file::Reached;
 use super::log_tail::LogTail;
 
@@ -31,6 +32,17 @@ pub(super) fn of_starter() -> String {
      agent (`ringscope agent-starter`) has ended: restart the agent"
         .to_owned()
 }
+
+/// What is not seen of queue pairs.
+pub(super) fn of_queue_pairs(why: &str) -> String {
+    format!(
+        "queue pairs not read: {}. Those in an error state may go unseen: see whether `rdma resource show qp` lists them",
+        clean(why, MAX_WHY_BYTES)
+    )
+}
+
+/// Bytes of the kernel's reason, with a device's name.
+const MAX_WHY_BYTES: usize = 192;
 
 /// What a folder of segments of this user's may hide; `agent` is the agent's own.
 pub(super) fn of_owner(dir: &Path, owner: u32, agent: u32) -> Option<String> {

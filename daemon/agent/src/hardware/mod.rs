@@ -1,9 +1,9 @@
-//! NICs and GPUs of a host, read from sysfs and from the GPU's driver in threads of their own: a driver that hangs holds
-//! back neither segments nor logs. Never sets anything, never uses a GPU, and never fails: what is missing or cannot be
+//! NICs and GPUs of a host, read from sysfs, from the GPU's driver and from the kernel's sockets, each in a thread of its own:
+//! a driver that hangs holds back neither segments nor logs nor the state of ports. Never sets anything, never uses a GPU, and never fails: what is missing or cannot be
 //! read is not said.
 //!
 //! * `infiniband`: ports of RDMA devices, with their `gids`; what their counters mean stands in `rdma_counters`. `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
-//! * `ethtool`: pause frames. `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
+//! * `task`: work in a thread of its own. `ethtool`: pause frames. `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
 //! * `files`: files of sysfs, each read with a bound.
 
 mod ethtool;
@@ -16,16 +16,19 @@ mod netlink;
 mod pci;
 mod queue_pairs;
 mod rdma_counters;
+mod task;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringscope_wire::batch::{Gpu, HostHardware, NicCounter, NicKind};
+use ringscope_wire::batch::{Gpu, HostHardware, Nic, NicCounter, NicKind};
 
+use self::netlink::Told;
 pub(super) use self::queue_pairs::QueuePairStates;
+use self::task::{Asked, Task};
 use super::config::AgentConfig;
+use super::lacks;
 
 /// Ports of one host; machines with 8 GPUs have 8 to 20, those that give out virtual functions a hundred.
 const MAX_NICS: usize = 128;
@@ -41,14 +44,25 @@ const GPU_INTERVAL: Duration = Duration::from_secs(600);
 /// While processes run, whose GPU may get slow.
 const BUSY_GPU_INTERVAL: Duration = Duration::from_secs(15);
 
+/// Some drivers ask their firmware about each queue pair: no more often than that.
+const QUEUE_PAIR_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Reads the hardware of the hosts that the agent looks after, again and again.
 #[derive(Debug)]
 pub(super) struct Hardware {
     hosts: Vec<(String, PathBuf)>,
     is_real: bool,
-    nics: Task<(Vec<HostHardware>, QueuePairStates)>,
+    nics: Task<Vec<HostHardware>>,
+    /// Interfaces of RoCE ports, as they were read last.
+    interfaces: Vec<String>,
+    /// Pause frames by interface.
+    pauses: Asked<BTreeMap<String, Vec<NicCounter>>>,
+    has_rdma: bool,
+    queue_pairs: Asked<Told>,
     /// Since they were taken last.
-    queue_pairs: Option<QueuePairStates>,
+    queue_pair_states: Option<QueuePairStates>,
+    /// Why not all queue pairs are known.
+    queue_pairs_lack: Option<String>,
     /// With whether only some of them are seen.
     gpus: Task<(Option<Vec<Gpu>>, bool)>,
     known_gpus: Option<Vec<Gpu>>,
@@ -65,7 +79,16 @@ impl Hardware {
             hosts: if is_real { vec![own] } else { config.pretended_hosts.clone() },
             is_real,
             nics: Task::new(config.hardware_interval),
-            queue_pairs: None,
+            interfaces: Vec::new(),
+            pauses: Asked::new(config.hardware_interval),
+            has_rdma: false,
+            queue_pairs: Asked::new(if config.hardware_interval.is_zero() {
+                Duration::ZERO
+            } else {
+                config.hardware_interval.max(QUEUE_PAIR_INTERVAL)
+            }),
+            queue_pair_states: None,
+            queue_pairs_lack: None,
             gpus: Task::new(if config.hardware_interval.is_zero() { Duration::ZERO } else { GPU_INTERVAL }),
             known_gpus: None,
             gpus_confined: false,
@@ -87,19 +110,62 @@ impl Hardware {
                 (self.known_gpus, self.gpus_confined) = read;
             }
         }
-        let (hosts, is_real) = (self.hosts.clone(), self.is_real);
-        let read = self.nics.poll(monotonic, move || {
-            let mut read: Vec<HostHardware> = hosts.iter().map(|(host, sysfs)| read(host, sysfs)).collect();
-            // What the kernel says is of this machine.
-            let mut own = read.first_mut().filter(|_| is_real);
-            own.iter_mut().for_each(|own| add_pauses(own));
-            let states = own.map(queue_pairs::read).unwrap_or_default();
-            (read, states)
-        });
-        if let Some((hardware, states)) = read {
-            self.unsent = hardware;
-            self.queue_pairs = Some(states);
+        let hosts = self.hosts.clone();
+        let read = self
+            .nics
+            .poll(monotonic, move || hosts.iter().map(|(host, sysfs)| read(host, sysfs)).collect::<Vec<_>>());
+        // What the kernel says is of this machine.
+        if self.is_real {
+            self.ask(monotonic);
         }
+        if let Some(hardware) = read {
+            self.unsent = hardware;
+            if self.is_real {
+                self.complete(monotonic);
+            }
+        }
+    }
+
+    /// Asks the kernel for what sysfs does not tell.
+    fn ask(&mut self, monotonic: Instant) {
+        if !self.interfaces.is_empty() {
+            let interfaces = self.interfaces.clone();
+            self.pauses.poll(monotonic, move || {
+                let pauses = interfaces.into_iter().map(|name| (ethtool::pauses(&name), name));
+                pauses.map(|(pauses, name)| (name, pauses)).collect()
+            });
+        }
+        let is_new = self.queue_pairs.poll(monotonic, netlink::queue_pairs);
+        let (is_overdue, told) = (self.queue_pairs.is_overdue(monotonic), self.queue_pairs.answer(monotonic));
+        if is_new || is_overdue {
+            self.queue_pair_states =
+                Some(told.map(|told| queue_pairs::states(&told.queue_pairs)).unwrap_or_default());
+            self.queue_pairs_lack = match told {
+                Some(told) => told.lack.clone(),
+                None => Some("the kernel does not answer".to_owned()),
+            };
+        }
+    }
+
+    /// Adds to what was read of this machine what the kernel answered last.
+    fn complete(&mut self, monotonic: Instant) {
+        let Some(own) = self.unsent.first_mut() else { return };
+        let is_roce = |nic: &&mut Nic| nic.kind() == NicKind::Rdma && nic.link_layer == "Ethernet";
+        self.has_rdma = own.nics.iter().any(|nic| nic.kind() == NicKind::Rdma);
+        self.interfaces = own.nics.iter_mut().filter(is_roce).map(|nic| nic.interface.clone()).collect();
+        for nic in own.nics.iter_mut().filter(is_roce) {
+            let pauses = self.pauses.answer(monotonic).and_then(|known| known.get(&nic.interface));
+            nic.congestion.extend(pauses.into_iter().flatten().cloned());
+            nic.congestion.truncate(MAX_ERRORS);
+        }
+        if let Some(told) = self.queue_pairs.answer(monotonic) {
+            queue_pairs::add_failed(own, &told.queue_pairs);
+        }
+    }
+
+    /// What of the hardware is not seen, in words.
+    pub(super) fn lack(&self) -> Option<String> {
+        self.queue_pairs_lack.as_deref().filter(|_| self.has_rdma).map(lacks::of_queue_pairs)
     }
 
     /// Whether something has been read since the last [`Hardware::take`].
@@ -109,7 +175,7 @@ impl Hardware {
 
     /// How queue pairs stand, if that has been read since the last time.
     pub(super) fn take_queue_pairs(&mut self) -> Option<QueuePairStates> {
-        self.queue_pairs.take()
+        self.queue_pair_states.take()
     }
 
     /// What has been read since the last time.
@@ -143,49 +209,12 @@ pub fn read(host: &str, sysfs: &Path) -> HostHardware {
     }
 }
 
-/// Adds the pause frames of RoCE ports, which their interfaces count.
-fn add_pauses(host: &mut HostHardware) {
-    for nic in host.nics.iter_mut().filter(|nic| nic.kind() == NicKind::Rdma && nic.link_layer == "Ethernet")
-    {
-        nic.congestion.extend(ethtool::pauses(&nic.interface));
-        nic.congestion.truncate(MAX_ERRORS);
-    }
-}
-
 /// The counters of this list that the folder has.
 fn counters(folder: &Path, names: &[&str]) -> Vec<NicCounter> {
     let counter = |name: &&str| {
         Some(NicCounter { name: (*name).to_owned(), value: files::number(&folder.join(name))? })
     };
     names.iter().filter_map(counter).collect()
-}
-
-/// Work that is done in a thread of its own, at most once in an interval and never twice at a time.
-#[derive(Debug)]
-struct Task<T> {
-    interval: Duration,
-    started_at: Option<Instant>,
-    running: Option<JoinHandle<T>>,
-}
-
-impl<T: Send + 'static> Task<T> {
-    /// An interval of zero: never.
-    const fn new(interval: Duration) -> Self {
-        Self { interval, started_at: None, running: None }
-    }
-
-    /// The result if there is one since the last time. Starts `work` when it is due.
-    fn poll(&mut self, now: Instant, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let ended = self.running.take_if(|running| running.is_finished());
-        let is_due = self.started_at.is_none_or(|at| now.saturating_duration_since(at) >= self.interval);
-        if !self.interval.is_zero() && is_due && self.running.is_none() {
-            self.started_at = Some(now);
-            let thread = std::thread::Builder::new().name("hardware".to_owned()).spawn(work);
-            self.running =
-                thread.inspect_err(|error| tracing::warn!(%error, "cannot read the hardware")).ok();
-        }
-        ended.and_then(|ended| ended.join().ok())
-    }
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 //! kernel without RDMA has no such socket, and then there are none. What the kernel sends is taken apart as if anybody had sent
 //! it: nothing is read beyond a message, and what is odd is left out.
 //!
+//! To answer, some drivers ask their firmware about each queue pair (mlx5), so this is asked rarely, and may block.
+//!
 //! Statistics by queue pair (`STAT_GET`) are not asked for: they are of counters that an administrator has bound to some, and
 //! those of a port are in sysfs. Source: Linux, include/uapi/linux/netlink.h, include/uapi/rdma/rdma_netlink.h and
 //! drivers/infiniband/core/nldev.c.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringscope_wire::batch::QueuePairState;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -38,28 +40,57 @@ const MAX_DATAGRAMS: usize = 65_536;
 const DATAGRAM_BYTES: usize = 64 * 1024;
 /// The kernel answers at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// For all devices together; what has not been told by then is not waited for.
+const ALL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// All of all devices.
-///
-/// # Errors
-/// The kernel's; that it has no RDMA is none.
-pub(super) fn queue_pairs() -> io::Result<Vec<QueuePair>> {
-    let socket = match open() {
-        Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(Vec::new()),
-        socket => socket?,
-    };
+/// What the kernel told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) queue_pairs: Vec<QueuePair>,
+    /// Why not all are there.
+    pub(super) lack: Option<String>,
+}
+
+/// All of all devices. That the kernel has no RDMA is no lack.
+pub(super) fn queue_pairs() -> Told {
+    let until = ringscope_api::clock::monotonic() + ALL_PATIENCE;
     let mut devices = Vec::new();
-    dump(&socket, &request(CMD_GET, None), |attributes| {
-        devices.extend(attributes.number(DEV_INDEX).filter(|_| devices.len() < MAX_DEVICES));
-    })?;
-    let mut found = Vec::new();
-    for device in devices {
-        // A device may be gone by now.
-        let _ = dump(&socket, &request(CMD_RES_QP_GET, Some(device)), |attributes| {
-            take(attributes, &mut found);
-        });
+    let listed = dump(&request(CMD_GET, None), until, |attributes| {
+        let name = attributes.text(DEV_NAME).unwrap_or_default();
+        devices.extend(attributes.number(DEV_INDEX).map(|index| (index, name)));
+    });
+    let mut told = Told::default();
+    let mut lacks = Vec::new();
+    match listed {
+        Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return told,
+        Err(error) => lacks.push(error.to_string()),
+        Ok(()) if devices.len() > MAX_DEVICES => lacks.push(format!("more than {MAX_DEVICES} devices")),
+        Ok(()) => {}
     }
-    Ok(found)
+    for (device, name) in devices.into_iter().take(MAX_DEVICES) {
+        let all = dump(&request(CMD_RES_QP_GET, Some(device)), until, |attributes| {
+            take(attributes, &mut told.queue_pairs);
+        });
+        // A device may be gone by now.
+        if let Err(error) = all.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }) {
+            lacks.push(format!("{name}: {error}"));
+        }
+    }
+    if told.queue_pairs.len() >= MAX_QUEUE_PAIRS {
+        lacks.push(format!("more than {MAX_QUEUE_PAIRS} of them"));
+    }
+    told.lack = words(&lacks);
+    told
+}
+
+/// The first, and how many others there are.
+fn words(lacks: &[String]) -> Option<String> {
+    let (first, others) = lacks.split_first()?;
+    Some(if others.is_empty() { first.clone() } else { format!("{first} (and {} more)", others.len()) })
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    [libc::ENODEV, libc::EINVAL].map(Some).contains(&error.raw_os_error())
 }
 
 fn open() -> io::Result<OwnedFd> {
@@ -69,17 +100,40 @@ fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Asks, and hands over the attributes of each message of the answer.
-fn dump(socket: &OwnedFd, request: &[u8], mut each: impl FnMut(Attributes<'_>)) -> io::Result<()> {
-    send(socket, request, SendFlags::empty())?;
+/// Asks, and hands over the attributes of each message of the answer. By a socket of its own: what is left of an answer that is
+/// not waited for goes with it.
+///
+/// # Errors
+/// The kernel's, or the answer is not whole.
+fn dump(request: &[u8], until: Instant, mut each: impl FnMut(Attributes<'_>)) -> io::Result<()> {
+    if ringscope_api::clock::monotonic() >= until {
+        return Err(late());
+    }
+    let socket = open()?;
+    send(&socket, request, SendFlags::empty())?;
     let mut buffer = vec![0; DATAGRAM_BYTES];
     for _ in 0..MAX_DATAGRAMS {
-        let (n, _) = recv(socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-        if is_last(buffer.get(..n).unwrap_or_default(), &mut each)? {
+        let (n, whole) = match recv(&socket, buffer.as_mut_slice(), RecvFlags::TRUNC) {
+            Err(rustix::io::Errno::AGAIN) => return Err(late()),
+            received => received?,
+        };
+        let datagram = buffer.get(..n).filter(|_| whole <= n).ok_or_else(cut)?;
+        if is_last(datagram, &mut each)? {
             return Ok(());
         }
+        if ringscope_api::clock::monotonic() >= until {
+            return Err(late());
+        }
     }
-    Err(io::Error::other("the kernel's answer has no end"))
+    Err(cut())
+}
+
+fn late() -> io::Error {
+    io::Error::other("the kernel takes too long to answer")
+}
+
+fn cut() -> io::Error {
+    io::Error::other("the kernel's answer is not whole")
 }
 
 /// A request for all of a kind.
@@ -101,28 +155,29 @@ fn request(command: u16, device: Option<u32>) -> Vec<u8> {
 /// Takes a datagram apart. Returns whether it ends the answer.
 ///
 /// # Errors
-/// What the kernel says.
+/// What the kernel says, or it is not whole.
 fn is_last(datagram: &[u8], each: &mut impl FnMut(Attributes<'_>)) -> io::Result<bool> {
     let mut rest = datagram;
-    while let Some((bytes, kind)) = word(rest, 0).zip(half(rest, 4)) {
+    while let (Some(bytes), Some(kind), Some(flags)) = (word(rest, 0), half(rest, 4), half(rest, 6)) {
         let bytes = bytes as usize;
-        let Some(payload) = rest.get(HEAD_BYTES..bytes) else { return Ok(true) };
+        let payload = rest.get(HEAD_BYTES..bytes).ok_or_else(cut)?;
         match kind {
-            NLMSG_DONE => return Ok(true),
-            NLMSG_ERROR => {
+            NLMSG_DONE | NLMSG_ERROR => {
+                // The kernel ends with how it went, too.
                 let code = word(payload, 0).unwrap_or_default().cast_signed();
-                return if code == 0 {
-                    Ok(true)
+                return if code < 0 {
+                    Err(io::Error::from_raw_os_error(-code.max(-i32::MAX)))
                 } else {
-                    Err(io::Error::from_raw_os_error(code.wrapping_neg()))
+                    Ok(true)
                 };
             }
+            _ if flags & NLM_F_DUMP_INTR != 0 => return Err(cut()),
             _ if kind >> CLIENT_SHIFT == NLDEV => each(Attributes(payload)),
             _ => {}
         }
         rest = rest.get(aligned(bytes)..).unwrap_or_default();
     }
-    Ok(rest.len() == datagram.len())
+    if rest.len() == datagram.len() { Err(cut()) } else { Ok(false) }
 }
 
 /// The queue pairs that a message tells of, those of programs.
@@ -207,6 +262,8 @@ const ATTRIBUTE_HEAD_BYTES: usize = 4;
 const KIND_MASK: u16 = 0x3fff;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
+/// What is told changed meanwhile.
+const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 /// The kind of a message is its client, shifted so far, and its command.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{FailedQueuePair, HostHardware, Nic, NicKind, QueuePairState};
 
-use super::netlink::{self, QueuePair};
+use super::netlink::QueuePair;
 
 /// Queue pairs of a port in an error state that are told, as the batch allows.
 const MAX_FAILED: usize = 64;
@@ -35,23 +35,23 @@ impl QueuePairStates {
     }
 }
 
-/// Asks the kernel, and adds to the ports of a host what stands in an error state there.
-pub(super) fn read(host: &mut HostHardware) -> QueuePairStates {
-    let found = netlink::queue_pairs().unwrap_or_else(|error| {
-        tracing::debug!(%error, "cannot ask the kernel how queue pairs stand");
-        Vec::new()
-    });
-    tell(host, &found)
-}
-
-fn tell(host: &mut HostHardware, found: &[QueuePair]) -> QueuePairStates {
+/// How all stand that the kernel told of.
+pub(super) fn states(found: &[QueuePair]) -> QueuePairStates {
     let mut states = QueuePairStates::default();
     for pair in found {
         states.insert(&pair.device, pair.number, pair.state);
+    }
+    states
+}
+
+/// Adds to the ports of a host what stands in an error state there.
+pub(super) fn add_failed(host: &mut HostHardware, found: &[QueuePair]) {
+    let is_failed = |pair: &&QueuePair| matches!(pair.state, QueuePairState::Err | QueuePairState::Sqe);
+    for pair in found.iter().filter(is_failed) {
         let is_its =
             |nic: &&mut Nic| nic.kind() == NicKind::Rdma && nic.name == pair.device && nic.port == pair.port;
         let port = host.nics.iter_mut().find(is_its).filter(|nic| nic.failed_queue_pairs.len() < MAX_FAILED);
-        if let Some(nic) = port.filter(|_| matches!(pair.state, QueuePairState::Err | QueuePairState::Sqe)) {
+        if let Some(nic) = port {
             nic.failed_queue_pairs.push(FailedQueuePair {
                 number: pair.number,
                 remote_number: pair.remote_number,
@@ -60,7 +60,6 @@ fn tell(host: &mut HostHardware, found: &[QueuePair]) -> QueuePairStates {
             });
         }
     }
-    states
 }
 
 #[cfg(test)]
@@ -91,7 +90,8 @@ mod tests {
             (100..300).map(|number| pair("rxe1", 1, number, QueuePairState::Err)).collect();
         found.push(pair("rxe0", 2, 17, QueuePairState::Sqe));
         found.push(pair("rxe0", 1, 18, QueuePairState::Rts));
-        let states = tell(&mut host, &found);
+        add_failed(&mut host, &found);
+        let states = states(&found);
         assert_eq!(states.of("rxe0", 18), QueuePairState::Rts);
         assert_eq!(states.of("rxe1", 18), QueuePairState::Unspecified);
         let mut known = QueuePairStates::default();

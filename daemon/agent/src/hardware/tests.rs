@@ -1,48 +1,96 @@
+use ringscope_wire::batch::QueuePairState;
+
+use super::netlink::QueuePair;
 use super::*;
 
-/// Polls until the task has a result.
-fn result(task: &mut Task<u32>, now: Instant, value: u32) -> u32 {
-    let patience = ringscope_api::clock::monotonic() + Duration::from_secs(30);
-    loop {
-        if let Some(result) = task.poll(now, move || value) {
-            return result;
-        }
-        assert!(ringscope_api::clock::monotonic() < patience, "the work never ended");
+fn nic(name: &str, interface: &str) -> Nic {
+    Nic {
+        name: name.to_owned(),
+        port: 1,
+        interface: interface.to_owned(),
+        kind: NicKind::Rdma.into(),
+        link_layer: "Ethernet".to_owned(),
+        ..Nic::default()
+    }
+}
+
+fn hardware(nics: Vec<Nic>) -> Hardware {
+    let mut hardware = Hardware::new(&AgentConfig::new("http://127.0.0.1:1", "host-0"));
+    hardware.unsent = vec![HostHardware { nics, ..HostHardware::default() }];
+    hardware
+}
+
+/// Asks, and waits for the answer.
+fn answer<T: Send + 'static>(asked: &mut Asked<T>, now: Instant, work: impl FnOnce() -> T + Send + 'static) {
+    let mut work = Some(work);
+    asked.poll(now, work.take().unwrap());
+    while !asked.poll(now, || unreachable!("it is not due")) {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn work_is_done_once_an_interval() {
-    let start = ringscope_api::clock::monotonic();
-    let mut task = Task::new(Duration::from_secs(5));
-    assert_eq!(result(&mut task, start, 1), 1);
-    assert_eq!(task.poll(start + Duration::from_secs(4), || 2), None);
-    assert!(task.running.is_none(), "not due");
-    assert_eq!(result(&mut task, start + Duration::from_secs(5), 3), 3);
-}
-
-#[test]
-fn work_that_hangs_is_not_started_again_and_work_that_panics_is() {
-    let start = ringscope_api::clock::monotonic();
+fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_back() {
+    let now = ringscope_api::clock::monotonic();
+    let mut hardware = hardware(vec![nic("rxe0", "eth0"), nic("rxe1", "eth1")]);
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let mut task = Task::new(Duration::from_secs(5));
-    assert_eq!(task.poll(start, move || held.recv().map_or(0, |()| 1)), None);
-    let later = start + Duration::from_secs(60);
-    assert_eq!(task.poll(later, || 2), None);
+    hardware.pauses.poll(now, move || held.recv().map(|()| BTreeMap::new()).unwrap_or_default());
+    let failed = QueuePair {
+        device: "rxe1".to_owned(),
+        port: 1,
+        number: 17,
+        remote_number: Some(18),
+        state: QueuePairState::Err,
+        pid: 7,
+    };
+    answer(&mut hardware.queue_pairs, now, move || Told { queue_pairs: vec![failed], lack: None });
+    hardware.complete(now);
+    let told: Vec<_> = hardware.unsent[0].nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
+    assert_eq!(
+        (told, hardware.interfaces.as_slice()),
+        (vec![0, 1], ["eth0", "eth1"].map(str::to_owned).as_slice())
+    );
+    assert_eq!(hardware.unsent[0].nics[0].congestion, [], "what hangs is not waited for");
     release.send(()).unwrap();
-    assert_eq!(result(&mut task, start, 3), 1, "the first work's");
-    assert_eq!(task.poll(later, || panic!("a driver's fault")), None);
-    while !task.running.as_ref().is_some_and(JoinHandle::is_finished) {
+    while !hardware.pauses.poll(now, || unreachable!("it is not due")) {
         std::thread::yield_now();
     }
-    assert_eq!(task.poll(later, || 4), None);
-    assert_eq!(result(&mut task, later + Duration::from_secs(5), 5), 5);
+    let later = now + Duration::from_secs(60);
+    let pause = NicCounter { name: "rx_prio3_pause".to_owned(), value: 5 };
+    let counted = pause.clone();
+    answer(&mut hardware.pauses, later, move || BTreeMap::from([("eth1".to_owned(), vec![counted])]));
+    hardware.complete(later);
+    let told: Vec<_> = hardware.unsent[0].nics.iter().map(|nic| nic.congestion.clone()).collect();
+    assert_eq!(told, [Vec::new(), vec![pause]]);
 }
 
 #[test]
-fn an_interval_of_zero_is_never() {
-    let mut task = Task::new(Duration::ZERO);
-    assert_eq!(task.poll(ringscope_api::clock::monotonic(), || 1), None);
-    assert!(task.running.is_none());
+fn queue_pairs_that_are_not_read_are_lacked_where_there_is_rdma() {
+    let now = ringscope_api::clock::monotonic();
+    let mut hardware = hardware(Vec::new());
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    hardware.queue_pairs.poll(now, move || {
+        let _ = held.recv();
+        Told { lack: Some("rxe0: Input/output error".to_owned()), ..Told::default() }
+    });
+    hardware.ask(now);
+    assert_eq!(
+        (hardware.queue_pairs_lack.clone(), hardware.take_queue_pairs().is_some()),
+        (None, false),
+        "not yet"
+    );
+    let late = now + Duration::from_secs(20);
+    hardware.ask(late);
+    assert_eq!(hardware.lack(), None, "no device");
+    hardware.has_rdma = true;
+    let words = hardware.lack().unwrap();
+    assert!(words.starts_with("queue pairs not read: the kernel does not answer"), "{words}");
+    assert!(hardware.take_queue_pairs().is_some(), "nothing is known of them");
+    release.send(()).unwrap();
+    while hardware.queue_pairs.answer(late).is_none() {
+        hardware.ask(late);
+        std::thread::yield_now();
+    }
+    let words = hardware.lack().unwrap();
+    assert!(words.contains("rxe0: Input/output error"), "{words}");
 }

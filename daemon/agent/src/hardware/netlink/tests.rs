@@ -96,14 +96,18 @@ fn recorded_answers_are_taken_apart() {
 }
 
 #[test]
-fn an_answer_ends_with_its_last_message_an_error_or_where_it_makes_no_sense() {
+fn an_answer_ends_with_its_last_message_or_an_error_and_is_not_whole_where_it_makes_no_sense() {
     let error = |code: i32| message(NLMSG_ERROR, &[&code.to_ne_bytes()[..], &[0; 16]].concat());
     assert_eq!(taken(&error(-libc::ENODEV)).1, Err(Some(libc::ENODEV)));
     assert_eq!(taken(&error(0)).1, Ok(true));
-    assert_eq!(taken(&[]).1, Ok(true), "nothing came");
+    assert_eq!(taken(&message(NLMSG_DONE, &(-libc::EIO).to_ne_bytes())).1, Err(Some(libc::EIO)), "midway");
+    assert_eq!(taken(&[]).1, Err(None), "nothing came");
     let long = [&u32::MAX.to_ne_bytes()[..], &[0; 20]].concat();
-    assert_eq!(taken(&long).1, Ok(true), "longer than what came");
-    assert_eq!(taken(&[0; 64]).1, Ok(true), "shorter than its head");
+    assert_eq!(taken(&long).1, Err(None), "longer than what came");
+    assert_eq!(taken(&[0; 64]).1, Err(None), "shorter than its head");
+    let mut changed = answer(&[entry(17, Some(18), 3, Ok(4711))]);
+    changed[6] |= 0x10;
+    assert_eq!(taken(&changed), (Vec::new(), Err(None)), "changed meanwhile");
     assert_eq!(taken(&message(4 << CLIENT_SHIFT, &[])), (Vec::new(), Ok(false)), "another's");
 }
 
@@ -122,7 +126,16 @@ fn a_request_is_as_the_kernel_takes_it() {
 fn a_kernel_without_rdma_has_no_queue_pairs() {
     // With RDMA, this process has made none.
     let own = std::process::id();
-    assert!(queue_pairs().unwrap().iter().all(|pair| pair.pid != own));
+    assert!(queue_pairs().queue_pairs.iter().all(|pair| pair.pid != own));
+}
+
+#[test]
+fn an_answer_that_takes_too_long_is_not_waited_for() {
+    let now = ringscope_api::clock::monotonic();
+    assert_eq!(dump(&[], now, |_| {}).unwrap_err().to_string(), late().to_string());
+    let lacks = ["rxe0: Input/output error".to_owned(), "rxe1: late".to_owned()];
+    assert_eq!(words(&lacks).as_deref(), Some("rxe0: Input/output error (and 1 more)"));
+    assert_eq!(words(&[]), None);
 }
 
 proptest! {
