@@ -11,6 +11,9 @@ use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant};
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
 
+/// Bytes at a message's end that are placed in one piece, however few come at a time: a flag's.
+const TAIL_BYTES: usize = 8;
+
 /// One end of a connection over TCP.
 #[derive(Debug)]
 pub struct Tcp {
@@ -36,10 +39,17 @@ pub struct Tcp {
 enum Target {
     /// Nowhere: they were refused.
     Nowhere,
-    /// Into memory; with the read that asked for them.
-    Memory(Part, Option<u64>),
+    /// Into memory; with the read that asked for them, and the message's last word as far as it has come. That is placed
+    /// at the end, in one piece: it may be a flag.
+    Memory { part: Part, read: Option<u64>, tail: [u8; TAIL_BYTES] },
     /// Into a control message.
     Control(Vec<u8>),
+}
+
+impl Target {
+    fn memory(part: Part, read: Option<u64>) -> Self {
+        Self::Memory { part, read, tail: [0; TAIL_BYTES] }
+    }
 }
 
 impl Tcp {
@@ -103,8 +113,8 @@ impl Tcp {
             Some(Came::Piece { offset, bytes, is_last }) => {
                 match &mut self.target {
                     Target::Nowhere => {}
-                    Target::Memory(part, _) => {
-                        part.part(offset, bytes.len() as u64)?.place(bytes)?;
+                    Target::Memory { part, tail, .. } => {
+                        put_down(part, tail, offset, bytes, is_last)?;
                         self.counts.copied_bytes += bytes.len() as u64;
                     }
                     Target::Control(message) => message.extend_from_slice(bytes),
@@ -121,7 +131,7 @@ impl Tcp {
         match header {
             Header::Write { to, bytes, .. } => {
                 self.target =
-                    self.own_part(to, bytes).map_or(Target::Nowhere, |part| Target::Memory(part, None));
+                    self.own_part(to, bytes).map_or(Target::Nowhere, |part| Target::memory(part, None));
             }
             Header::Flag { to, value } => {
                 if let Some(part) = self.own_part(to, 8) {
@@ -137,7 +147,7 @@ impl Tcp {
             Header::Answer { work, bytes } => {
                 let part = self.reads.remove(&work).filter(|part| part.size_bytes() == bytes);
                 let part = part.ok_or_else(|| self.malformed("an answer that nobody asked for"))?;
-                self.target = Target::Memory(part, Some(work));
+                self.target = Target::memory(part, Some(work));
             }
             Header::Refused { at, bytes, size_bytes: 0 } => {
                 let _ = bytes;
@@ -163,9 +173,9 @@ impl Tcp {
     /// The message that has begun is whole.
     fn end(&mut self) {
         match std::mem::replace(&mut self.target, Target::Nowhere) {
-            Target::Memory(_, Some(work)) => self.events.push(Event::Read(work)),
+            Target::Memory { read: Some(work), .. } => self.events.push(Event::Read(work)),
             Target::Control(message) => self.controls.push_back(message),
-            Target::Memory(_, None) | Target::Nowhere => {}
+            Target::Memory { read: None, .. } | Target::Nowhere => {}
         }
     }
 
@@ -200,6 +210,32 @@ impl Tcp {
             }
         }
     }
+}
+
+/// Puts a piece of a message down: all but the message's last word at once, that word with the last piece.
+fn put_down(
+    part: &Part,
+    tail: &mut [u8; TAIL_BYTES],
+    offset: u64,
+    bytes: &[u8],
+    is_last: bool,
+) -> Result<()> {
+    let tail_at = part.size_bytes().saturating_sub(TAIL_BYTES as u64);
+    let ahead = usize::try_from(tail_at.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
+    let (ahead, held) = bytes.split_at(ahead);
+    if !ahead.is_empty() {
+        part.part(offset, ahead.len() as u64)?.place(ahead)?;
+    }
+    let at = usize::try_from(offset.saturating_sub(tail_at)).unwrap_or(TAIL_BYTES);
+    for (place, byte) in tail.iter_mut().skip(at).zip(held) {
+        *place = *byte;
+    }
+    if is_last {
+        let len = part.size_bytes() - tail_at;
+        let word = usize::try_from(len).ok().and_then(|len| tail.get(..len)).unwrap_or_default();
+        part.part(tail_at, len)?.place(word)?;
+    }
+    Ok(())
 }
 
 /// What is sent of a part: of a GPU's memory a copy.
@@ -294,5 +330,52 @@ impl Device for Tcp {
 
     fn counts(&self) -> Counts {
         Counts { copied_bytes: self.counts.copied_bytes + self.outgoing.copied_bytes, ..self.counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A device, and the socket of a peer that says what a test wants.
+    pub(super) fn beside() -> (Tcp, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nodelay(true).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Tcp::new(stream, "a peer of a test".to_owned()), peer)
+    }
+
+    #[test]
+    fn a_flag_is_whole_however_few_bytes_come_at_a_time() {
+        for payload_bytes in [0_u64, 3, 64, 200] {
+            let (mut device, mut peer) = beside();
+            let region = device.allocate(4096).unwrap();
+            let bytes = payload_bytes + 8;
+            let flag = region.part(payload_bytes.next_multiple_of(8), 8).unwrap();
+            let start = flag.offset() + 8 - bytes;
+            let to = Address { key: region.key(), offset: start };
+            let mut message = Header::Write { number: 1, to, bytes }.to_bytes().to_vec();
+            message.extend((0..payload_bytes).map(|_| 5));
+            message.extend(0x0102_0304_0506_0708_u64.to_ne_bytes());
+            let mut events = Vec::new();
+            let (last, ahead) = message.split_last().unwrap();
+            for byte in ahead {
+                peer.write_all(&[*byte]).unwrap();
+                device.poll(&mut events).unwrap();
+                assert_eq!(flag.word().unwrap(), 0);
+            }
+            peer.write_all(&[*last]).unwrap();
+            while flag.word().unwrap() == 0 {
+                device.poll(&mut events).unwrap();
+            }
+            assert_eq!(flag.word().unwrap(), 0x0102_0304_0506_0708);
+            let payload = region.part(start, payload_bytes).unwrap();
+            assert!(payload.bytes().iter().all(|byte| *byte == 5));
+        }
     }
 }
