@@ -9,6 +9,7 @@ use crate::clock::{Deadline, Patience};
 use crate::device::tcp::Tcp;
 use crate::device::verbs::fence::Registered;
 use crate::device::verbs::frame::Frame;
+use crate::device::verbs::unknown::{Read, Unknown};
 use crate::device::{Counts, Device, Event, FlagForm};
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
@@ -21,6 +22,8 @@ pub(super) const RECEIVES: u32 = 256;
 pub(super) const INLINE_BYTES: u32 = 32;
 /// Bytes of a request at most: what every port takes (`max_msg_sz` is 1 GiB or more).
 const MOST_BYTES: u64 = 1 << 30;
+/// How long the word of new memory may come behind its first use: it is sent before, on another connection.
+const KEY_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a full queue may take to move, and a peer to take a message beside it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -39,6 +42,8 @@ pub struct Verbs {
     /// Of each of the peer's regions where it begins, and its bytes.
     theirs: BTreeMap<u64, (u64, u64)>,
     controls: VecDeque<Vec<u8>>,
+    /// Reads of memory that was not told of yet.
+    unknown: Unknown,
     /// Requests in flight, oldest first.
     in_flight: VecDeque<Request>,
     posted: u64,
@@ -77,6 +82,7 @@ impl Verbs {
             form,
             theirs: BTreeMap::new(),
             controls: VecDeque::new(),
+            unknown: Unknown::default(),
             in_flight: VecDeque::with_capacity(usize::try_from(SENDS).unwrap_or(0)),
             posted: 0,
             completed: 0,
@@ -137,6 +143,8 @@ impl Verbs {
         }
     }
 
+    /// The peer's memory at an address. Addresses that are written to were told by control messages, which come behind those
+    /// of the memory; one that is read may have come by the NIC, ahead of them ([`Unknown`]).
     fn remote(&mut self, at: Address, bytes: u64) -> Result<Remote> {
         if !self.theirs.contains_key(&at.key) {
             self.take_messages()?;
@@ -198,9 +206,11 @@ impl Verbs {
             }
         });
         polled.map_err(|error| self.failed(error.to_string()))?;
+        // What has come is heard before a failure of sending is told.
+        let taken = self.take_immediates();
         match failure {
             Some(completion) => Err(self.explain(completion)),
-            None => self.take_immediates(),
+            None => taken,
         }
     }
 
@@ -255,6 +265,38 @@ impl Verbs {
             }
             offset += bytes;
         }
+    }
+
+    fn post_read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
+        self.remote(from, into.size_bytes())?;
+        let mut offset = 0;
+        while offset < into.size_bytes() {
+            let bytes = MOST_BYTES.min(into.size_bytes() - offset);
+            let piece = into.part(offset, bytes)?;
+            let remote = self.remote(Address { key: from.key, offset: from.offset + offset }, bytes)?;
+            offset += bytes;
+            let told = (offset == into.size_bytes()).then_some(work);
+            self.post(from.key, told, |pair, own, signal| pair.read(local(own, &piece)?, remote, signal))?;
+            self.counts.moved_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Posts the reads whose memory was told of meanwhile.
+    fn retry_reads(&mut self) -> Result<()> {
+        if self.unknown.is_empty() {
+            return Ok(());
+        }
+        self.take_messages()?;
+        let theirs = &self.theirs;
+        for Read { from, into, work, .. } in self.unknown.take(|key| theirs.contains_key(&key)) {
+            self.post_read(from, &into, work)?;
+        }
+        self.unknown.overdue().map_or(Ok(()), |key| Err(self.stale(key)))
+    }
+
+    fn stale(&self, key: u64) -> Error {
+        Error::StaleKey { peer: self.peer.clone(), key }
     }
 
     fn check_registered(&self, part: &Part) -> Result<()> {
@@ -319,32 +361,28 @@ impl Device for Verbs {
 
     fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
         self.check_registered(into)?;
-        self.remote(from, into.size_bytes())?;
-        let mut offset = 0;
-        while offset < into.size_bytes() {
-            let bytes = MOST_BYTES.min(into.size_bytes() - offset);
-            let piece = into.part(offset, bytes)?;
-            let remote = self.remote(Address { key: from.key, offset: from.offset + offset }, bytes)?;
-            offset += bytes;
-            let told = (offset == into.size_bytes()).then_some(work);
-            self.post(from.key, told, |pair, own, signal| pair.read(local(own, &piece)?, remote, signal))?;
-            self.counts.moved_bytes += bytes;
+        if !self.theirs.contains_key(&from.key) {
+            self.take_messages()?;
         }
-        Ok(())
+        if !self.theirs.contains_key(&from.key) {
+            let read = Read { from, into: into.clone(), work, deadline: Deadline::after(KEY_PATIENCE) };
+            return self.unknown.push(read).map_err(|read| self.stale(read.from.key));
+        }
+        self.post_read(from, into, work)
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         let outcome = self.take_completions();
+        let retried = self.retry_reads();
         events.append(&mut self.events);
-        outcome
+        outcome.and(retried)
     }
-
     fn sent(&self) -> u64 {
         self.completed
     }
 
     fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_empty() && self.unknown.is_empty()
     }
 
     fn check_peer(&mut self) -> Result<()> {
