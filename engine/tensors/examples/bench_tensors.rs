@@ -207,7 +207,7 @@ fn connect(role: Role, addresses: &str) -> Result<BTreeMap<Way, End>> {
             Way::Grpc => Box::new(grpc::connect(role, address, deadline)?),
         };
         let mut link = Link::new(device);
-        link.set_arena_bytes(4 * LIMIT_BYTES);
+        link.set_arena_bytes(4 * LIMIT_BYTES)?;
         let mut edges = BTreeMap::new();
         for (placed, kib) in PLACED.into_iter().flat_map(|placed| SIZES_KIB.map(|kib| (placed, kib))) {
             let name =

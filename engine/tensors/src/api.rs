@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::Deadline;
+use crate::clock::{Deadline, Patience};
 use crate::device::{self, Kind, Role};
 use crate::error::{Error, Result};
 use crate::link::{Declaration, EdgeId, Hold, Link};
@@ -21,7 +21,11 @@ thread_local! {
 
 /// `rtensor_link_t`
 #[derive(Debug)]
-pub struct RtensorLink(Mutex<Link>);
+pub struct RtensorLink {
+    link: Mutex<Link>,
+    /// The process that made it: a forked child's copy is not its own.
+    pid: u32,
+}
 
 /// `rtensor_t`
 #[repr(C)]
@@ -72,7 +76,7 @@ export! {
                 return Err(null("link"));
             }
             let made = Link::new(device::connect(kind, role, &address, deadline(timeout_s)?)?);
-            let made = Box::into_raw(Box::new(RtensorLink(Mutex::new(made))));
+            let made = Box::into_raw(Box::new(RtensorLink { link: Mutex::new(made), pid: std::process::id() }));
             // SAFETY: the caller's place for a pointer.
             unsafe { link.write(made) };
             Ok(())
@@ -81,10 +85,7 @@ export! {
 
     /// Bytes of the arena.
     fn rtensor_set_arena(link: *mut RtensorLink, bytes: u64) -> c_int {
-        code(|| {
-            lock(link)?.set_arena_bytes(bytes);
-            Ok(())
-        })
+        code(|| lock(link)?.set_arena_bytes(bytes))
     }
 
     /// Declares a static sender.
@@ -157,7 +158,10 @@ export! {
 
     /// Waits until it may.
     fn rtensor_wait_to_send(link: *mut RtensorLink, edge: c_int, timeout_s: f64) -> c_int {
-        code(|| lock(link)?.wait_to_send(id(edge)?, deadline(timeout_s)?))
+        code(|| {
+            let edge = id(edge)?;
+            until(link, deadline(timeout_s)?, |link| link.may_send(edge), |link| link.waiting_for(edge))
+        })
     }
 
     /// Whether a tensor is there.
@@ -167,7 +171,10 @@ export! {
 
     /// Waits until it is.
     fn rtensor_wait(link: *mut RtensorLink, edge: c_int, timeout_s: f64) -> c_int {
-        code(|| lock(link)?.wait(id(edge)?, deadline(timeout_s)?))
+        code(|| {
+            let edge = id(edge)?;
+            until(link, deadline(timeout_s)?, |link| link.poll(edge), |link| link.waiting_for(edge))
+        })
     }
 
     /// The tensor that is there.
@@ -211,7 +218,7 @@ export! {
 
     /// Waits until neither end needs the other.
     fn rtensor_finish(link: *mut RtensorLink, timeout_s: f64) -> c_int {
-        code(|| lock(link)?.finish(deadline(timeout_s)?))
+        code(|| finish(link, deadline(timeout_s)?))
     }
 
     /// Ends the link.
@@ -219,7 +226,13 @@ export! {
         code(|| {
             if !link.is_null() {
                 // SAFETY: made by `rtensor_connect`; the caller promises that no other call uses it now or later.
-                drop(unsafe { Box::from_raw(link) });
+                let link = unsafe { Box::from_raw(link) };
+                if link.pid == std::process::id() {
+                    drop(link);
+                } else {
+                    // The parent's: what it has told its peer stays true.
+                    std::mem::forget(link);
+                }
             }
             Ok(())
         })
@@ -260,11 +273,12 @@ fn number_of(error: &Error) -> c_int {
         Error::System { .. } | Error::Device { .. } => 1,
         Error::Usage(_) | Error::Node { .. } => 2,
         Error::Mismatch { .. } => 3,
-        Error::TooEarly { .. } => 4,
+        Error::TooEarly { .. } | Error::Leaving { .. } => 4,
         Error::StaleKey { .. } | Error::OutOfBounds { .. } => 5,
         Error::TooLarge { .. } | Error::Exhausted { .. } | Error::NoMemory { .. } => 6,
-        Error::PeerLost { .. } | Error::Overtaken { .. } | Error::Malformed { .. } => 7,
+        Error::PeerLost { .. } => 7,
         Error::NoProgress { .. } => 8,
+        Error::Overtaken { .. } | Error::Malformed { .. } => 10,
     }
 }
 
@@ -308,7 +322,43 @@ fn shape(datatype: c_int, n_dims: c_int, dims: *const u64) -> Result<Shape> {
 fn lock<'a>(link: *mut RtensorLink) -> Result<MutexGuard<'a, Link>> {
     // SAFETY: NULL, or made by `rtensor_connect` and not closed.
     let link = unsafe { link.as_ref() }.ok_or_else(|| null("link"))?;
-    Ok(link.0.lock().unwrap_or_else(PoisonError::into_inner))
+    if link.pid != std::process::id() {
+        return Err(Error::Usage(
+            "the link is another process's: a forked child has none of its parent's".to_owned(),
+        ));
+    }
+    Ok(link.link.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Waits; other threads have the link between two looks.
+fn until(
+    link: *mut RtensorLink,
+    deadline: Deadline,
+    mut is_over: impl FnMut(&mut Link) -> Result<bool>,
+    waiting_for: impl Fn(&Link) -> String,
+) -> Result<()> {
+    let (mut patience, mut looks_around) = (Patience::default(), deadline.is_now());
+    while !lock(link)?.is_over(deadline, looks_around, &mut is_over, &waiting_for)? {
+        looks_around = patience.wait();
+    }
+    Ok(())
+}
+
+/// [`Link::finish`], between the looks of which other threads have the link.
+fn finish(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
+    until(link, deadline, Link::is_flushed, Link::flushing)?;
+    lock(link)?.begin_finish(deadline)?;
+    let mut patience = Patience::default();
+    loop {
+        match lock(link)?.end_finish(Deadline::after(Duration::ZERO)) {
+            Err(Error::NoProgress { .. }) => {}
+            outcome => return outcome,
+        }
+        if patience.wait() && deadline.passed() {
+            let waiting_for = format!("the end of {}", lock(link)?.peer());
+            return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
+        }
+    }
 }
 
 fn declare(link: *mut RtensorLink, declaration: Declaration) -> Result<c_int> {

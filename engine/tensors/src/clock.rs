@@ -12,14 +12,15 @@ const NAP: Duration = Duration::from_micros(50);
 /// A moment of the monotonic clock after which waiting is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
-    end: Instant,
+    /// None where the clock does not count that far.
+    end: Option<Instant>,
     wait: Duration,
 }
 
 impl Deadline {
     /// The moment `wait` from now.
     pub fn after(wait: Duration) -> Self {
-        Self { end: now() + wait, wait }
+        Self { end: now().checked_add(wait), wait }
     }
 
     /// How long was waited when it passes, in seconds.
@@ -29,12 +30,17 @@ impl Deadline {
 
     /// Whether it has passed.
     pub fn passed(self) -> bool {
-        now() >= self.end
+        self.end.is_some_and(|end| now() >= end)
+    }
+
+    /// Whether it is the moment itself: who waits for that looks once.
+    pub fn is_now(self) -> bool {
+        self.wait.is_zero()
     }
 
     /// What is left until then; zero once it has passed.
     pub fn left(self) -> Duration {
-        self.end.saturating_duration_since(now())
+        self.end.map_or(Duration::MAX, |end| end.saturating_duration_since(now()))
     }
 }
 
@@ -74,4 +80,16 @@ impl Patience {
 #[expect(clippy::disallowed_methods, reason = "this module is the crate's clock")]
 fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_may_be_farther_than_the_clock_counts() {
+        let never = Deadline::after(Duration::MAX);
+        assert!(!never.passed() && never.left() == Duration::MAX);
+        assert!(Deadline::after(Duration::ZERO).passed());
+    }
 }

@@ -46,6 +46,16 @@ pub enum Error {
         /// The last one that the receiver has not been heard to be done with.
         released: u32,
     },
+    /// A write to memory that the last transfer still leaves: it could tear what is on its way.
+    #[error(
+        "edge {edge}: the last transfer still leaves this memory for {peer}: wait until the next may be sent"
+    )]
+    Leaving {
+        /// The edge's name.
+        edge: String,
+        /// The receiver.
+        peer: String,
+    },
     /// A flag says that transfers were written over each other.
     #[error(
         "edge {edge}: {peer} wrote transfer {found} where {expected} is awaited: it did not wait until the tensor was \

@@ -12,7 +12,7 @@ use rtensor::clock::Deadline;
 use rtensor::device::{self, Kind, Role};
 use rtensor::error::Error;
 use rtensor::link::{Declaration, Hold, Link};
-use rtensor::memory::Address;
+use rtensor::memory::{Address, Region};
 use rtensor::tensor::{DataType, Shape};
 
 const CHILD: &str = "RTENSOR_TEST_CHILD";
@@ -147,8 +147,8 @@ fn memory_that_was_taken_back_is_refused() {
 fn tensors_that_are_too_large_and_full_arenas_are_refused() {
     for kind in KINDS {
         let (mut one, mut other) = links(kind);
-        one.set_arena_bytes(64 << 10);
-        other.set_arena_bytes(4096);
+        one.set_arena_bytes(64 << 10).unwrap();
+        other.set_arena_bytes(4096).unwrap();
         let sender = one.declare(Declaration::dynamic_sender("tokens", 1 << 20, Hold::Release)).unwrap();
         let receiver = other.declare(Declaration::dynamic_receiver("tokens", 1 << 20)).unwrap();
         ready(&mut one, &mut other);
@@ -212,4 +212,125 @@ fn nobody_at_an_address_is_an_error_after_the_deadline() {
             assert!(error.to_string().contains(&address), "{error}");
         }
     }
+}
+
+#[test]
+fn memory_that_is_not_free_yet_is_too_early_and_not_a_mistake() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        let sender = one.declare(Declaration::dynamic_sender("tokens", 100, Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::dynamic_receiver("tokens", 100)).unwrap();
+        ready(&mut one, &mut other);
+        one.begin(sender, &floats(3)).unwrap();
+        one.send(sender).unwrap();
+        let error = one.begin(sender, &floats(3)).unwrap_err();
+        assert!(matches!(error, Error::TooEarly { sequence: 2, released: 1, .. }), "{error}");
+        let error = one.tensor_mut(sender).unwrap_err();
+        assert!(matches!(error, Error::TooEarly { .. } | Error::Leaving { .. }), "{error}");
+        while !other.poll(receiver).unwrap() {
+            one.serve().unwrap();
+        }
+        one.wait_to_send(sender, soon()).unwrap();
+        one.begin(sender, &floats(3)).unwrap();
+    }
+}
+
+#[test]
+fn a_tensor_that_still_leaves_its_memory_is_left_alone() {
+    let (mut one, mut other) = links(Kind::Tcp);
+    // More than the sockets take.
+    let sender = one.declare(Declaration::static_sender("w", floats(16 << 20), Hold::Release)).unwrap();
+    let receiver = other.declare(Declaration::static_receiver("w", floats(16 << 20))).unwrap();
+    ready(&mut one, &mut other);
+    one.send(sender).unwrap();
+    let error = one.tensor_mut(sender).unwrap_err();
+    assert!(matches!(error, Error::Leaving { .. }), "{error}");
+    let text = one.flush(Deadline::after(Duration::from_millis(10))).unwrap_err().to_string();
+    assert!(text.contains("0.01 s: what was sent to") && text.contains("on edge w leaves"), "{text}");
+    drop(other);
+    let error = loop {
+        match one.may_send(sender) {
+            Ok(may_send) => assert!(!may_send),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("edge w"), "{error}");
+    let _ = receiver;
+}
+
+#[test]
+fn a_tensor_of_too_few_bytes_is_a_mistake() {
+    let (mut one, mut other) = links(Kind::Local);
+    let sender = one.declare(Declaration::static_sender("w", floats(10), Hold::Release)).unwrap();
+    other.declare(Declaration::static_receiver("w", floats(10))).unwrap();
+    ready(&mut one, &mut other);
+    let region = one.register(&Region::new(4096).unwrap()).unwrap();
+    let error = one.send_from(sender, &floats(10), &region.part(0, 39).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Usage(_)), "{error}");
+    assert_eq!(error.to_string(), "edge w carries 40 bytes, and not 39");
+}
+
+#[test]
+fn polls_of_both_kinds_on_one_edge_leave_the_arena_whole() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        let sender = one.declare(Declaration::dynamic_sender("tokens", 100, Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::dynamic_receiver("tokens", 100)).unwrap();
+        let kept = one.declare(Declaration::dynamic_sender("kept", 100, Hold::Release)).unwrap();
+        let keeps = other.declare(Declaration::dynamic_receiver("kept", 100)).unwrap();
+        ready(&mut one, &mut other);
+        one.begin(kept, &floats(2)).unwrap();
+        one.send(kept).unwrap();
+        while !other.poll(keeps).unwrap() {
+            one.serve().unwrap();
+        }
+        let region = other.register(&Region::new(4096).unwrap()).unwrap();
+        let used = other.arena_used_bytes();
+        for (count, elsewhere) in [(3, true), (0, true), (3, false), (0, false)] {
+            one.wait_to_send(sender, soon()).unwrap();
+            one.begin(sender, &floats(count)).unwrap();
+            one.send(sender).unwrap();
+            let mut take = |shape: &Shape| region.part(0, shape.size_bytes());
+            let mut is_here = elsewhere && other.poll_into(receiver, &mut take).unwrap();
+            while !is_here {
+                one.serve().unwrap();
+                is_here = other.poll(receiver).unwrap();
+            }
+            other.release(receiver).unwrap();
+            assert_eq!(other.arena_used_bytes(), used, "{kind}");
+        }
+        other.release(keeps).unwrap();
+        assert_eq!(other.arena_used_bytes(), 0, "{kind}");
+    }
+}
+
+#[test]
+fn a_read_that_is_refused_keeps_no_memory() {
+    let (mut one, mut other) = links(Kind::Local);
+    let sender = one.declare(Declaration::dynamic_sender("tokens", 100, Hold::Release)).unwrap();
+    let receiver = other.declare(Declaration::dynamic_receiver("tokens", 100)).unwrap();
+    ready(&mut one, &mut other);
+    let region = one.register(&Region::new(4096).unwrap()).unwrap();
+    one.send_from(sender, &floats(3), &region.part(0, 12).unwrap()).unwrap();
+    one.device().release(&region).unwrap();
+    for _ in 0..3 {
+        let error = other.poll(receiver).unwrap_err();
+        assert!(matches!(error, Error::StaleKey { .. }), "{error}");
+        assert_eq!(other.arena_used_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_link_whose_set_up_failed_is_broken_and_one_that_is_set_up_stays_as_it_is() {
+    let (mut one, mut other) = links(Kind::Local);
+    one.declare(Declaration::static_receiver("w", floats(10))).unwrap();
+    let text = one.ready(Deadline::after(Duration::ZERO)).unwrap_err().to_string();
+    assert!(text.contains("no progress for 0 s"), "{text}");
+    let text = one.ready(soon()).unwrap_err().to_string();
+    assert!(text.contains("make a new link"), "{text}");
+    assert!(one.declare(Declaration::static_receiver("v", floats(10))).is_err());
+    let (mut third, mut fourth) = links(Kind::Local);
+    ready(&mut third, &mut fourth);
+    assert!(third.set_arena_bytes(4096).unwrap_err().to_string().contains("is set up already"));
+    other.set_arena_bytes(4096).unwrap();
 }

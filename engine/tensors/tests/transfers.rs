@@ -137,16 +137,19 @@ fn a_write_before_the_data_flow_allows_it_is_an_error() {
             text.contains("edge out: transfer 2 before") && text.contains("done with transfer 1"),
             "{text}"
         );
-        // What comes back before the tensor was released frees nobody.
-        other.wait(their_out, soon()).unwrap();
+        // What comes back before the tensor was received frees nobody.
         other.send(their_back).unwrap();
         one.wait(back, soon()).unwrap();
         assert!(!one.may_send(out).unwrap());
         one.send(out).unwrap_err();
         one.release(back).unwrap();
         assert!(one.tensor(back).unwrap_err().to_string().contains("no tensor is there"));
-        other.release(their_out).unwrap();
+        // Nor could it before the tensor was released.
+        other.wait(their_out, soon()).unwrap();
         other.wait_to_send(their_back, soon()).unwrap();
+        let text = other.send(their_back).unwrap_err().to_string();
+        assert_eq!(text, "edge back: release out first");
+        other.release(their_out).unwrap();
         other.send(their_back).unwrap();
         one.wait(back, soon()).unwrap();
         one.send(out).unwrap();

@@ -39,8 +39,6 @@ pub(super) struct Edge {
     pub(super) pending: Option<(Shape, Part)>,
     /// Of a receiver: the last transfer that the sender was told of by that word.
     pub(super) told: u32,
-    /// Of a dynamic receiver: whether its tensor's memory is the link's arena's.
-    pub(super) is_from_arena: bool,
     pub(super) end: End,
 }
 
@@ -57,13 +55,23 @@ impl Edge {
             number: 0,
             pending: None,
             told: 0,
-            is_from_arena: false,
             end: End::Declared,
         }
     }
 
     pub(super) fn name(&self) -> &str {
         &self.declaration.name
+    }
+
+    /// Of a dynamic receiver: whether its tensor is told of but has no memory yet.
+    pub(super) fn wants_memory(&self) -> bool {
+        matches!(&self.end, End::DynamicReceiver(receiver) if receiver.wants().is_some())
+    }
+
+    /// Of a static receiver: whether its tensor is there and was not released. Of a dynamic one the sender is told when it was
+    /// read.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(&self.end, End::StaticReceiver(receiver) if receiver.is_here())
     }
 
     /// The last transfer that a receiver has released.

@@ -112,6 +112,16 @@ impl Declaration {
     }
 }
 
+/// How far a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Edges may be declared.
+    Declared,
+    Ready,
+    /// Set-up has failed.
+    Broken,
+}
+
 /// How often receivers were looked at, and how often something was there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polls {
@@ -129,7 +139,7 @@ pub struct Link {
     arena_bytes: u64,
     /// There once the link is set up and has dynamic edges.
     arena: Option<Arena>,
-    is_ready: bool,
+    stage: Stage,
     /// Reads under way, with the edge of each.
     reads: BTreeMap<u64, usize>,
     n_reads: u64,
@@ -146,7 +156,7 @@ impl Link {
             names: BTreeMap::new(),
             arena_bytes: DEFAULT_ARENA_BYTES,
             arena: None,
-            is_ready: false,
+            stage: Stage::Declared,
             reads: BTreeMap::new(),
             n_reads: 0,
             events: Vec::new(),
@@ -155,8 +165,24 @@ impl Link {
     }
 
     /// Bytes for the tensors of dynamic edges on this end; before [`Link::ready`].
-    pub fn set_arena_bytes(&mut self, bytes: u64) {
+    ///
+    /// # Errors
+    /// The link is set up already.
+    pub fn set_arena_bytes(&mut self, bytes: u64) -> Result<()> {
+        self.check_declared()?;
         self.arena_bytes = bytes;
+        Ok(())
+    }
+
+    fn check_declared(&self) -> Result<()> {
+        match self.stage {
+            Stage::Declared => Ok(()),
+            Stage::Ready => Err(Error::Usage(format!("the link to {} is set up already", self.peer()))),
+            Stage::Broken => Err(Error::Usage(format!(
+                "the link to {} is broken, for its set-up has failed: make a new link",
+                self.peer()
+            ))),
+        }
     }
 
     /// Declares an edge; before [`Link::ready`].
@@ -164,16 +190,15 @@ impl Link {
     /// # Errors
     /// The link is set up already, or has an edge of this name.
     pub fn declare(&mut self, declaration: Declaration) -> Result<EdgeId> {
-        if self.is_ready {
-            return Err(Error::Usage(format!("edge {}: the link is set up already", declaration.name)));
-        }
+        self.check_declared()?;
         if self.edges.len() == MAX_EDGES {
             return Err(Error::Usage(format!("a link has {MAX_EDGES} edges at most")));
         }
         let number = self.edges.len();
-        if self.names.insert(declaration.name.clone(), number).is_some() {
+        if self.names.contains_key(&declaration.name) {
             return Err(Error::Usage(format!("there are two edges {}", declaration.name)));
         }
+        self.names.insert(declaration.name.clone(), number);
         self.edges.push(Edge::declared(declaration));
         Ok(EdgeId(number))
     }
@@ -182,11 +207,17 @@ impl Link {
     /// addresses.
     ///
     /// # Errors
-    /// The two ends' declarations do not fit, there is no memory, or the peer does not answer in time.
+    /// The two ends' declarations do not fit, there is no memory, or the peer does not answer in time. The link is broken then:
+    /// what the peer knows of it is not known.
     pub fn ready(&mut self, deadline: Deadline) -> Result<()> {
-        if self.is_ready {
-            return Err(Error::Usage("the link is set up already".to_owned()));
-        }
+        self.check_declared()?;
+        self.stage = Stage::Broken;
+        self.set_up(deadline)?;
+        self.stage = Stage::Ready;
+        Ok(())
+    }
+
+    fn set_up(&mut self, deadline: Deadline) -> Result<()> {
         self.lay_out()?;
         let own = setup::encode(self.device.form(), &self.edges)?;
         self.device.send_control(&own, deadline)?;
@@ -194,9 +225,7 @@ impl Link {
         let peer = self.device.peer().to_owned();
         let theirs =
             theirs.ok_or_else(|| Error::Malformed { peer, what: "edges that make no sense".to_owned() })?;
-        self.bind(&theirs)?;
-        self.is_ready = true;
-        Ok(())
+        self.bind(&theirs)
     }
 
     /// Registers memory of the caller's with the peer's device, to send from it or to receive into it.

@@ -20,12 +20,13 @@ impl Link {
     /// # Errors
     /// The last transfer may still be on its way out of it, or there is none.
     pub fn tensor_mut(&mut self, edge: EdgeId) -> Result<&mut [u8]> {
-        self.drive()?;
-        let sent = self.device.sent();
-        let found = self.at_mut(edge)?;
+        self.drive_for(edge)?;
+        self.hear_word(edge)?;
+        let (sent, peer) = (self.device.sent(), self.device.peer());
+        let found = self.edges.get(edge.0).ok_or_else(|| no_edge(edge))?;
         let refused = |why: &str| Err(Error::Usage(format!("edge {}: {why}", found.declaration.name)));
         if found.number > sent {
-            return refused("the last transfer still leaves this memory: wait for it");
+            return Err(Error::Leaving { edge: found.name().to_owned(), peer: peer.to_owned() });
         }
         match (&found.end, &found.pending, &found.declaration.placement, &found.slot) {
             (End::StaticSender(_), _, Placement::Static(shape), Some(slot)) => {
@@ -33,6 +34,7 @@ impl Link {
                 Ok(slot.bytes_mut().get_mut(..len).unwrap_or_default())
             }
             (End::DynamicSender(sender), Some((_, part)), ..) if sender.may_send() => Ok(part.bytes_mut()),
+            (End::DynamicSender(sender), Some(_), ..) => Err(sender.too_early(peer)),
             (End::DynamicSender(_), ..) => refused("begin a tensor first"),
             _ => refused("there is nothing to be sent from here"),
         }
@@ -63,16 +65,22 @@ impl Link {
         let Placement::Dynamic { limit_bytes } = found.declaration.placement else {
             return Err(Error::Usage(format!("edge {} is static: its memory is there", found.name())));
         };
-        if !may_send {
-            let waiting_for = format!("edge {}: {peer} may still read the last tensor", found.name());
-            return Err(Error::Usage(waiting_for));
+        match &found.end {
+            _ if may_send => {}
+            End::DynamicSender(sender) if !sender.may_send() => return Err(sender.too_early(&peer)),
+            End::DynamicSender(_) => return Err(Error::Leaving { edge: found.name().to_owned(), peer }),
+            _ => {
+                return Err(Error::Usage(format!(
+                    "edge {} is not one to send on, or not set up",
+                    found.name()
+                )));
+            }
         }
         let bytes = shape.size_bytes();
         if bytes > limit_bytes {
             return Err(Error::TooLarge { edge: found.name().to_owned(), bytes, limit_bytes });
         }
-        let none = || Error::Usage("the link has no arena: set_arena_bytes".to_owned());
-        let arena = self.arena.as_mut().ok_or_else(none)?;
+        let arena = self.arena.as_mut().ok_or_else(no_arena)?;
         if let Some((_, part)) = found.pending.take() {
             arena.give_back(&part);
         }
@@ -108,7 +116,16 @@ impl Link {
 
     fn transfer(&mut self, edge: EdgeId, from: Option<(&Shape, &Part)>) -> Result<()> {
         self.hear_word(edge)?;
-        let tells = told(&self.edges, &self.at(edge)?.tells_of);
+        let found = self.at(edge)?;
+        let kept = found
+            .tells_of
+            .iter()
+            .filter_map(|receiver| self.edges.get(*receiver))
+            .find(|edge| edge.is_kept());
+        if let Some(kept) = kept {
+            return Err(Error::Usage(format!("edge {}: release {} first", found.name(), kept.name())));
+        }
+        let tells = told(&self.edges, &found.tells_of);
         let Self { edges, device, .. } = self;
         let Some(found) = edges.get_mut(edge.0) else { return Err(no_edge(edge)) };
         let name = &found.declaration.name;
@@ -139,7 +156,7 @@ impl Link {
             let found = own.at(edge)?;
             Ok(found.may_send() && own.device.sent() >= found.number)
         };
-        self.now_or_then(is_free)
+        self.now_or_then(is_free).map_err(|error| error.during(|| self.waiting_for(edge)))
     }
 
     /// Whether the last transfer has left its memory.
@@ -148,7 +165,8 @@ impl Link {
     /// The device's.
     pub fn has_left(&mut self, edge: EdgeId) -> Result<bool> {
         let number = self.at(edge)?.number;
-        self.now_or_then(|own| Ok(own.device.sent() >= number))
+        let has_left = self.now_or_then(|own| Ok(own.device.sent() >= number));
+        has_left.map_err(|error| error.during(|| format!("edge {} sends", self.name(edge))))
     }
 
     /// Looks, moves the device on, and looks again: what a peer wrote before it went is there.
@@ -169,15 +187,19 @@ impl Link {
     /// The device's, or the sender broke the rules of the edge.
     pub fn poll(&mut self, edge: EdgeId) -> Result<bool> {
         let mut arena = self.arena.take();
-        let mut take = |shape: &Shape| match &mut arena {
-            Some(arena) => arena.take(shape.size_bytes()),
-            None => Err(Error::Usage("the link has no arena: set_arena_bytes".to_owned())),
+        let mut taken = None;
+        let mut take = |shape: &Shape| {
+            let block = arena.as_mut().ok_or_else(no_arena)?.take(shape.size_bytes())?;
+            taken = Some(block.clone());
+            Ok(block)
         };
         let found = self.poll_into(edge, &mut take);
-        self.arena = arena;
-        if matches!(found, Ok(true)) {
-            self.at_mut(edge)?.is_from_arena = true;
+        // A read that the device refused has no use for its memory.
+        let is_refused = found.is_err() && self.at(edge).is_ok_and(Edge::wants_memory);
+        if let (true, Some(block), Some(arena)) = (is_refused, taken, &mut arena) {
+            arena.give_back(&block);
         }
+        self.arena = arena;
         found
     }
 
@@ -205,7 +227,7 @@ impl Link {
     /// # Errors
     /// As of [`Link::poll`]; the peer is gone, or the deadline has passed.
     pub fn wait(&mut self, edge: EdgeId, deadline: Deadline) -> Result<()> {
-        self.until(edge, deadline, Self::poll)
+        self.until(deadline, |own| own.poll(edge), |own| own.waiting_for(edge))
     }
 
     /// Waits until the next transfer is allowed.
@@ -213,7 +235,7 @@ impl Link {
     /// # Errors
     /// As of [`Link::may_send`]; the peer is gone, or the deadline has passed.
     pub fn wait_to_send(&mut self, edge: EdgeId, deadline: Deadline) -> Result<()> {
-        self.until(edge, deadline, Self::may_send)
+        self.until(deadline, |own| own.may_send(edge), |own| own.waiting_for(edge))
     }
 
     /// Waits until all that was sent has left this process.
@@ -221,14 +243,24 @@ impl Link {
     /// # Errors
     /// The peer is gone, or the deadline has passed.
     pub fn flush(&mut self, deadline: Deadline) -> Result<()> {
-        let is_flushed = |own: &mut Self, _| own.is_flushed();
-        (0..self.edges.len()).try_for_each(|edge| self.until(EdgeId(edge), deadline, is_flushed))
+        self.until(deadline, Self::is_flushed, Self::flushing)
+    }
+
+    /// What [`Link::flush`] waits for, in words.
+    pub(crate) fn flushing(&self) -> String {
+        let sent = self.device.sent();
+        let names: Vec<&str> = self.edges.iter().filter(|edge| edge.number > sent).map(Edge::name).collect();
+        match names.as_slice() {
+            [] => format!("what was sent to {} leaves", self.device.peer()),
+            names => format!("what was sent to {} on edge {} leaves", self.device.peer(), names.join(", ")),
+        }
     }
 
     /// Whether all that was sent has left this process.
     pub(crate) fn is_flushed(&mut self) -> Result<bool> {
         let number = self.edges.iter().map(|edge| edge.number).max().unwrap_or(0);
-        self.now_or_then(|own| Ok(own.device.sent() >= number && own.device.is_idle()))
+        let is_flushed = self.now_or_then(|own| Ok(own.device.sent() >= number && own.device.is_idle()));
+        is_flushed.map_err(|error| error.during(|| self.flushing()))
     }
 
     /// Waits until neither end needs the other any more, before the end of a program. Both ends call it.
@@ -274,27 +306,44 @@ impl Link {
 
     fn until(
         &mut self,
-        edge: EdgeId,
         deadline: Deadline,
-        is_over: fn(&mut Self, EdgeId) -> Result<bool>,
+        mut is_over: impl FnMut(&mut Self) -> Result<bool>,
+        waiting_for: impl Fn(&Self) -> String,
     ) -> Result<()> {
-        let mut patience = Patience::default();
-        while !is_over(self, edge)? {
-            if !patience.wait() {
-                continue;
-            }
-            if let Err(error) = self.device.check_peer() {
-                return match is_over(self, edge)? {
-                    true => Ok(()),
-                    false => Err(error.during(|| self.waiting_for(edge))),
-                };
-            }
-            if deadline.passed() {
-                let waiting_for = self.waiting_for(edge);
-                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
-            }
+        let (mut patience, mut looks_around) = (Patience::default(), deadline.is_now());
+        while !self.is_over(deadline, looks_around, &mut is_over, &waiting_for)? {
+            looks_around = patience.wait();
         }
         Ok(())
+    }
+
+    /// One look of those who wait; with one around, whether the peer is gone or the deadline has passed.
+    ///
+    /// # Errors
+    /// As of `is_over`; the peer is gone, or the deadline has passed.
+    pub(crate) fn is_over(
+        &mut self,
+        deadline: Deadline,
+        looks_around: bool,
+        mut is_over: impl FnMut(&mut Self) -> Result<bool>,
+        waiting_for: impl Fn(&Self) -> String,
+    ) -> Result<bool> {
+        if is_over(self)? {
+            return Ok(true);
+        }
+        if !looks_around {
+            return Ok(false);
+        }
+        if let Err(error) = self.device.check_peer() {
+            return match is_over(self)? {
+                true => Ok(true),
+                false => Err(error.during(|| waiting_for(self))),
+            };
+        }
+        if deadline.passed() {
+            return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for: waiting_for(self) });
+        }
+        Ok(false)
     }
 
     /// The tensor that is there, and its shape.
@@ -311,7 +360,7 @@ impl Link {
             }
             (End::DynamicReceiver(receiver), ..) => match receiver.payload()? {
                 (_, part) if part.region().gpu().is_some() => Err(Error::Usage(format!(
-                    "edge {}: the tensor lies on a GPU: see received",
+                    "edge {}: the tensor lies on a GPU, and is not read from here",
                     found.name()
                 ))),
                 (shape, part) => Ok((shape, part.bytes())),
@@ -350,8 +399,10 @@ impl Link {
             End::DynamicReceiver(receiver) => Some(receiver.release()?),
             _ => return Err(Error::Usage(format!("edge {} is not one to receive on", found.name()))),
         };
-        let is_from_arena = std::mem::replace(&mut found.is_from_arena, false);
-        if let (Some(memory), true, Some(arena)) = (memory, is_from_arena, &mut self.arena) {
+        // What was fetched to elsewhere is the business of who said where.
+        if let Some((memory, arena)) =
+            memory.zip(self.arena.as_mut()).filter(|(memory, arena)| arena.holds(memory))
+        {
             arena.give_back(&memory);
         }
         self.tell(edge)
@@ -424,11 +475,14 @@ impl Link {
                 if let Some(shape) = receiver.wants() {
                     let into = take(&shape.clone())?;
                     *n_reads += 1;
-                    reads.insert(*n_reads, edge.0);
                     let fetched = receiver.fetch(device.as_mut(), into, *n_reads);
                     fetched.map_err(|error| {
                         error.during(|| format!("reading a tensor of edge {}", found.declaration.name))
                     })?;
+                    // One without bytes is there already.
+                    if !receiver.is_here() {
+                        reads.insert(*n_reads, edge.0);
+                    }
                 }
                 (heard, receiver.is_here())
             }
@@ -459,6 +513,11 @@ impl Link {
         Ok(is_here)
     }
 
+    /// The same, for the sake of a sender.
+    fn drive_for(&mut self, edge: EdgeId) -> Result<()> {
+        self.drive().map_err(|error| error.during(|| format!("edge {} sends", self.name(edge))))
+    }
+
     /// Moves the device on, and hands what it tells to the edges.
     fn drive(&mut self) -> Result<()> {
         let mut events = std::mem::take(&mut self.events);
@@ -482,6 +541,10 @@ impl Link {
         self.events = events;
         outcome
     }
+}
+
+fn no_arena() -> Error {
+    Error::Usage("the link's arena has no bytes: give it some before set-up".to_owned())
 }
 
 fn no_edge(edge: EdgeId) -> Error {

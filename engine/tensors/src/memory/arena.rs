@@ -128,6 +128,11 @@ impl Arena {
         debug_assert!(known, "a block of {} that is not in use", self.name);
     }
 
+    /// Whether a block lies in it.
+    pub fn holds(&self, block: &Part) -> bool {
+        self.region.is_same_memory(block.region())
+    }
+
     /// Which of its bytes are in use.
     pub fn list(&self) -> &FreeList {
         &self.list

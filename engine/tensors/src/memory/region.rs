@@ -109,6 +109,15 @@ impl Region {
         }
     }
 
+    /// Whether both are the same memory, under whatever keys.
+    pub(crate) fn is_same_memory(&self, other: &Self) -> bool {
+        match (&self.memory, &other.memory) {
+            (Memory::Host(one), Memory::Host(other)) => Arc::ptr_eq(one, other),
+            (Memory::Gpu(one), Memory::Gpu(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// What the peer calls it.
     pub fn key(&self) -> u64 {
         self.key
@@ -203,12 +212,9 @@ impl Part {
 
     /// Whether both share a byte.
     pub fn overlaps(&self, other: &Self) -> bool {
-        let is_same = match (&self.region.memory, &other.region.memory) {
-            (Memory::Host(one), Memory::Host(other)) => Arc::ptr_eq(one, other),
-            (Memory::Gpu(one), Memory::Gpu(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        };
-        is_same && self.range.start < other.range.end && other.range.start < self.range.end
+        self.region.is_same_memory(&other.region)
+            && self.range.start < other.range.end
+            && other.range.start < self.range.end
     }
 
     /// The bytes; none of a GPU's memory. For devices and tests: whoever reads them has seen the flag that says that nobody

@@ -66,6 +66,16 @@ impl Sender {
         self.released == self.sequence
     }
 
+    /// What it is to write before [`Sender::may_send`].
+    pub fn too_early(&self, peer: &str) -> Error {
+        Error::TooEarly {
+            edge: self.edge.clone(),
+            peer: peer.to_owned(),
+            sequence: self.sequence.wrapping_add(1),
+            released: self.released.wrapping_add(1),
+        }
+    }
+
     /// Tells the receiver of a tensor, whose memory stays as it is until [`Sender::may_send`].
     ///
     /// # Errors
@@ -73,13 +83,7 @@ impl Sender {
     pub fn send(&mut self, device: &mut dyn Device, shape: &Shape, from: &Part, tells: u32) -> Result<u64> {
         let sequence = self.sequence.wrapping_add(1);
         if !self.may_send() {
-            let released = self.released.wrapping_add(1);
-            return Err(Error::TooEarly {
-                edge: self.edge.clone(),
-                peer: device.peer().to_owned(),
-                sequence,
-                released,
-            });
+            return Err(self.too_early(device.peer()));
         }
         if from.size_bytes() < shape.size_bytes() {
             return Err(Error::Usage(format!(

@@ -77,7 +77,12 @@ impl Sender {
         }
         let flag = Flag { sequence, released: tells }.to_word();
         let number = match from {
-            Some(part) if part.size_bytes() != self.payload_bytes => {
+            Some(part) if part.size_bytes() < self.payload_bytes => {
+                let (edge, bytes) = (&self.edge, part.size_bytes());
+                let carried = self.payload_bytes;
+                return Err(Error::Usage(format!("edge {edge} carries {carried} bytes, and not {bytes}")));
+            }
+            Some(part) if part.size_bytes() > self.payload_bytes => {
                 let bytes = part.size_bytes();
                 return Err(Error::TooLarge {
                     edge: self.edge.clone(),

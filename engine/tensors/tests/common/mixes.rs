@@ -54,7 +54,7 @@ impl Edges {
     }
 
     fn declare(&self, link: &mut Link, sends_forward: bool) -> (Vec<EdgeId>, EdgeId) {
-        link.set_arena_bytes(8 << 20);
+        link.set_arena_bytes(8 << 20).unwrap();
         let mut one = |name: String, shape: &Option<Shape>, sends: bool, hold: Hold| {
             let declaration = match (shape, sends) {
                 (Some(shape), true) => Declaration::static_sender(name, shape.clone(), hold),
