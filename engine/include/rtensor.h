@@ -13,8 +13,15 @@
  *     rtensor_to_send(l, e, &t); fill t.data     rtensor_received(l, e, &t); use t.data
  *     rtensor_send(l, e)                         rtensor_release(l, e)
  *
+ * A tensor that was received is released before what depends on it is sent (held_by); a send before that is an error.
+ *
  * Functions return 0 or an error; those that return a number return -1 - error. rtensor_last_error has the words. A link may
- * be used by any thread; its calls wait for each other. */
+ * be used by any thread; its calls wait for each other, those that wait for the peer only between two looks. It belongs to the
+ * process that made it: in a forked child every call is an error, and rtensor_close forgets it.
+ *
+ * Nothing is authenticated or encrypted: whoever reaches the address of a listener over TCP first, and speaks this protocol,
+ * is its peer, and may write to and read what is registered. Use networks whose hosts are all trusted. "local" takes processes
+ * of the same user alone. */
 #ifndef RTENSOR_H
 #define RTENSOR_H
 
@@ -30,12 +37,13 @@ enum {
   rtensorSystemError = 1,  /* the operating system or the device refused something */
   rtensorInvalidUsage = 2, /* a call or an argument that can never be right */
   rtensorMismatch = 3,     /* the two ends' edges do not fit */
-  rtensorTooEarly = 4,     /* a send before the receiver is known to be done with the last tensor */
+  rtensorTooEarly = 4,     /* the receiver may still use the last tensor, or it still leaves its memory: try again later */
   rtensorStaleAddress = 5, /* memory that is not registered (any more), or outside of it */
   rtensorNoMemory = 6,     /* an arena or the machine has no room, or a tensor is larger than its edge's limit */
-  rtensorPeerLost = 7,     /* the peer is gone, or broke the rules */
+  rtensorPeerLost = 7,     /* the peer is gone */
   rtensorTimeout = 8,      /* nothing happened in time */
-  rtensorInternalError = 9 /* a mistake of the library */
+  rtensorInternalError = 9, /* a mistake of the library */
+  rtensorBrokenRules = 10   /* the peer sent what makes no sense, or wrote over a tensor that was not released */
 };
 
 /* Types of elements. */
@@ -76,7 +84,7 @@ typedef struct {
 /* Connects to the process that uses the same address: device is "local" (a process of this host; the address is any name),
  * "tcp" or, in a build that has it, "verbs" (host:port). One end listens, the other calls. */
 int rtensor_connect(const char* device, int listens, const char* address, double timeout_s, rtensor_link_t** link);
-/* Bytes for tensors of dynamic edges on this end (64 MiB); before rtensor_ready. */
+/* Bytes for tensors of dynamic edges on this end (64 MiB); an error after rtensor_ready. */
 int rtensor_set_arena(rtensor_link_t* link, uint64_t bytes);
 
 /* Declare an edge; its number. held_by names the edge that comes back and depends on the tensor: when something has come on it,
@@ -86,13 +94,14 @@ int rtensor_static_sender(rtensor_link_t* link, const char* name, int datatype, 
 int rtensor_static_receiver(rtensor_link_t* link, const char* name, int datatype, int n_dims, const uint64_t* dims);
 int rtensor_dynamic_sender(rtensor_link_t* link, const char* name, uint64_t limit_bytes, const char* held_by);
 int rtensor_dynamic_receiver(rtensor_link_t* link, const char* name, uint64_t limit_bytes);
-/* Sets all edges up, together with the peer. */
+/* Sets all edges up, together with the peer. After an error the link is broken: close it, and make a new one. */
 int rtensor_ready(rtensor_link_t* link, double timeout_s);
 
 /* Allocates the next tensor of a dynamic edge. */
 int rtensor_begin(rtensor_link_t* link, int edge, int datatype, int n_dims, const uint64_t* dims);
 /* The tensor to be filled and sent. Of a static edge it is always the same memory, valid until rtensor_close; of a dynamic one
- * until the next rtensor_begin. It must not be changed between rtensor_send and the next rtensor_may_send that is 1. */
+ * until the next rtensor_begin. It must not be changed between rtensor_send and the next rtensor_may_send that is 1; the call
+ * is rtensorTooEarly while it still leaves this process. */
 int rtensor_to_send(rtensor_link_t* link, int edge, rtensor_t* tensor);
 int rtensor_send(rtensor_link_t* link, int edge);
 /* Whether the next tensor may be sent: 1 or 0. */

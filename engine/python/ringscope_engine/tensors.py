@@ -4,20 +4,23 @@ A `Link` joins two processes. Both declare the same edges by name, one end `send
 `ready`. An edge with a shape is static: its array is the same memory for ever, and a transfer is one write into the
 receiver's. One without is dynamic: each tensor is allocated as it comes.
 
-    link = Link("local", "a name", listens=True)        # and listens=False in the other process
-    out = link.send("parameters", (64, 10), "float32", held_by="gradients")
-    back = link.receive("gradients", (64, 10), "float32")
-    link.ready()
-    for step in range(100):
-        out.array[...] = parameters
-        out.send()
-        back.wait()
-        parameters -= 0.1 * back.array
-        back.release()
-    link.finish()
+    link = Link("local", "a name", listens=True)        link = Link("local", "a name", listens=False)
+    out = link.send("parameters", (64, 10),             received = link.receive("parameters", (64, 10))
+                    held_by="gradients")
+    back = link.receive("gradients", (64, 10))          out = link.send("gradients", (64, 10))
+    link.ready()                                        link.ready()
+    for step in range(100):                             for step in range(100):
+        out.array[...] = parameters                         gradients = 2 * received.wait()
+        out.send()                                          received.release()
+        parameters -= 0.1 * back.wait()                     out.wait()
+        back.release()                                      out.array[...] = gradients
+                                                            out.send()
+    link.finish()                                       link.finish()
 
 `held_by` names the edge whose tensors depend on this one's: once something has come on it the receiver is done, and nothing
-is sent to say so. A send before that raises `TooEarly`.
+is sent to say so. A send before that raises `TooEarly`; a tensor is released before what depends on it is sent.
+
+Nothing is authenticated: whoever reaches a listener's address over TCP first and speaks this protocol is its peer.
 
 The library is looked for at RTENSOR_LIBRARY, beside the package, then where the linker looks.
 """
@@ -42,15 +45,19 @@ PATIENCE_S = 60.0
 # rtensorU8, …; numpy has no bf16.
 DATATYPES = {"uint8": 1, "float16": 2, "float32": 4, "float64": 5, "int32": 6, "int64": 7}
 _NAMES = {number: name for name, number in DATATYPES.items()}
-_TOO_EARLY, _PEER_LOST, _TIMEOUT = 4, 7, 8
+_TOO_EARLY, _PEER_LOST, _TIMEOUT, _BROKEN_RULES = 4, 7, 8, 10
 
 
 class TooEarly(Error):
-    """A send before the receiver is known to be done with the last tensor: it could tear what is still read."""
+    """The receiver may still use the last tensor, or it still leaves its memory: to be tried again later (`Sender.wait`)."""
 
 
 class LostPeer(Error):
     """The other process is gone, which the text names with what waits for it."""
+
+
+class BrokenRules(Error):
+    """The other process sent what makes no sense, or wrote over a tensor that was not released."""
 
 
 class Timeout(Error):
@@ -134,7 +141,7 @@ def _library() -> ctypes.CDLL:
 
 def _error(code: int) -> Error:
     text = (_library().rtensor_last_error() or b"").decode(errors="replace")
-    kinds = {_TOO_EARLY: TooEarly, _PEER_LOST: LostPeer, _TIMEOUT: Timeout}
+    kinds = {_TOO_EARLY: TooEarly, _PEER_LOST: LostPeer, _TIMEOUT: Timeout, _BROKEN_RULES: BrokenRules}
     return kinds.get(code, Error)(text, code)
 
 
@@ -188,16 +195,16 @@ class _Handle:
 class Sender:
     """The sending end of an edge."""
 
-    def __init__(self, handle: _Handle, edge: int, is_static: bool) -> None:
-        self._handle, self._edge, self._is_static = handle, edge, is_static
-        self._array: Optional[numpy.ndarray] = None
+    def __init__(self, handle: _Handle, edge: int) -> None:
+        self._handle, self._edge = handle, edge
 
     @property
     def array(self) -> numpy.ndarray:
-        """What is sent next: fill it. Of a static edge always the same memory; of a dynamic one what `begin` gave."""
-        if self._array is None or not self._is_static:
-            self._array = self._handle.array("rtensor_to_send", self._edge)
-        return self._array
+        """What is sent next: fill it. Of a static edge always the same memory; of a dynamic one what `begin` gave.
+
+        `TooEarly` while the last tensor still leaves that memory.
+        """
+        return self._handle.array("rtensor_to_send", self._edge)
 
     def begin(self, shape: Sequence[int], dtype: Any = "float32") -> numpy.ndarray:
         """Allocates the next tensor of a dynamic edge."""
@@ -234,8 +241,10 @@ class Receiver:
 
     @property
     def array(self) -> numpy.ndarray:
-        """The tensor that is there, to be used until `release`."""
-        return self._handle.array("rtensor_received", self._edge)
+        """The tensor that is there, to be read until `release`."""
+        array = self._handle.array("rtensor_received", self._edge)
+        array.flags.writeable = False
+        return array
 
     def release(self) -> None:
         """Gives it up: the sender may write the next one."""
@@ -273,7 +282,7 @@ class Link:
             edge = _number("rtensor_dynamic_sender", pointer, name.encode(), limit_bytes, held)
         else:
             edge = _number("rtensor_static_sender", pointer, name.encode(), *_shape(shape, dtype), held)
-        return Sender(self._handle, edge, shape is not None)
+        return Sender(self._handle, edge)
 
     def receive(
         self, name: str, shape: Optional[Sequence[int]] = None, dtype: Any = "float32", *, limit_bytes: int = 16 << 20

@@ -39,6 +39,7 @@ if listens:
         except tensors.TooEarly as error:
             assert "edge parameters" in str(error)
         assert (back.wait() == 2 * step).all()
+        assert not back.array.flags.writeable
         back.release()
         tokens = late.wait()
         assert tokens.dtype == numpy.int64 and (tokens == numpy.arange(step)).all(), tokens
@@ -54,8 +55,33 @@ else:
         received.release()
         out.send()
         late.wait()
+        if step == 0:
+            try:
+                link.set_arena(4096)
+                raise AssertionError("an arena after set-up")
+            except Error as error:
+                assert "set up already" in str(error)
         late.begin((step,), "int64")[...] = numpy.arange(step)
         late.send()
+link.finish()
+"""
+
+LEAVING = COMMON + """
+edge = link.receive("large", (16 << 20,)) if listens else link.send("large", (16 << 20,))
+link.ready()
+if listens:
+    assert edge.wait().shape == (16 << 20,)
+    edge.release()
+else:
+    array = edge.array
+    edge.send()
+    try:
+        edge.array
+        raise AssertionError("memory that a tensor still leaves")
+    except tensors.TooEarly as error:
+        assert "edge large: the last transfer still leaves" in str(error), error
+    edge.wait()
+    assert edge.array.ctypes.data == array.ctypes.data
 link.finish()
 """
 
@@ -104,6 +130,16 @@ class Tensors(unittest.TestCase):
         for device in ("local", "tcp"):
             with self.subTest(device=device):
                 self.assertEqual(run(STEPS, device), "0 100\n")
+
+    def test_memory_that_a_tensor_still_leaves_is_not_given(self) -> None:
+        run(LEAVING, "tcp")
+
+    def test_both_ends_of_the_example_run(self) -> None:
+        text = (PACKAGE.parent / "README.md").read_text()
+        ends = text.split("## Tensors as remote memory")[1].split("```python\n")[1:3]
+        one, other = (end.split("```")[0].replace('"any name"', "sys.argv[2]") for end in ends)
+        split = f"import sys\nexec({one!r} if sys.argv[3] == 'listens' else {other!r})\nprint('whole')"
+        self.assertEqual(run(split, "local"), "whole\n")
 
     def test_a_process_that_goes_is_named_with_what_waits_for_it(self) -> None:
         for device in ("local", "tcp"):

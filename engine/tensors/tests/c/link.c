@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void fail(const char* what) {
   fprintf(stderr, "%s: %s\n", what, rtensor_last_error());
@@ -64,9 +66,12 @@ static void answer_values(rtensor_link_t* link, int out, int back) {
     check("wait to send", rtensor_wait_to_send(link, back, 30));
     const uint64_t count = (uint64_t)round;
     check("begin", rtensor_begin(link, back, rtensorI64, 1, &count));
+    check("begin anew", rtensor_begin(link, back, rtensorI64, 1, &count));
     check("to send", rtensor_to_send(link, back, &tensor));
     for (int i = 0; i < round; i++) ((int64_t*)tensor.data)[i] = round - i;
     check("send", rtensor_send(link, back));
+    const int code = rtensor_begin(link, back, rtensorI64, 1, &count);
+    if (code != rtensorSuccess && code != rtensorTooEarly) fail("begin at once");
   }
 }
 
@@ -89,6 +94,15 @@ int main(int argc, char** argv) {
   } else {
     answer_values(link, out, back);
   }
+  expect("arena", rtensor_set_arena(link, 1 << 16), rtensorInvalidUsage, "set up already");
+  const pid_t child = fork();
+  if (child == 0) {
+    expect("forked", rtensor_finish(link, 30), rtensorInvalidUsage, "another process");
+    check("forgotten", rtensor_close(link));
+    _exit(0);
+  }
+  int status = 1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) fail("a forked child");
   check("finish", rtensor_finish(link, 30));
   rtensor_counts_t counts;
   check("counts", rtensor_counts(link, &counts));
