@@ -1,6 +1,7 @@
-//! How two ends find each other: one listens, the other calls until it is heard.
+//! How two ends find each other: one listens, the other calls until it is heard. Whoever else calls does not keep them apart:
+//! a stranger has a short time to greet, and others are heard meanwhile.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -8,8 +9,17 @@ use crate::clock::Deadline;
 use crate::device::Role;
 use crate::error::{Error, Result};
 
+/// Begins every connection over TCP; the last byte is the version.
+pub(super) const GREETING: [u8; 8] = *b"rtensor\x01";
+
 /// Between two tries to call or to be called.
 const RETRY: Duration = Duration::from_millis(5);
+/// How long a caller may take to greet: many round trips, and less than anybody's patience.
+const GREETING_TIME: Duration = Duration::from_secs(2);
+/// How long one address may take to answer a call, of the several that a name may have.
+const CALL_TIME: Duration = Duration::from_secs(2);
+/// Callers that have not greeted yet at most; more wait in the listener's queue.
+const MAX_STRANGERS: usize = 64;
 
 /// Tries again until there is a result or the deadline has passed.
 pub(super) fn until<T>(
@@ -31,34 +41,179 @@ pub(super) fn until<T>(
     }
 }
 
-/// A TCP connection between two ends.
+/// A TCP connection between two ends that have greeted each other.
 pub(super) fn over_tcp(role: Role, address: &str, deadline: Deadline) -> Result<(TcpStream, SocketAddr)> {
-    let waiting_for = format!("a peer at {address}");
     let stream = match role {
-        Role::Listen => {
-            let refused = |error| Error::system(format!("listening at {address}"), error);
-            let listener: TcpListener = TcpListener::bind(address).map_err(refused)?;
-            listener.set_nonblocking(true).map_err(refused)?;
-            until(deadline, &waiting_for, || match listener.accept() {
-                Ok((stream, _)) => Ok(Some(stream)),
-                Err(error) if is_passing(error.kind()) => Ok(None),
-                Err(error) => Err(refused(error)),
-            })?
-        }
-        Role::Call => {
-            let unknown = |error| Error::system(format!("looking {address} up"), error);
-            let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(unknown)?.collect();
-            until(deadline, &waiting_for, || match TcpStream::connect(addresses.as_slice()) {
-                Ok(stream) => Ok(Some(stream)),
-                Err(error) if is_passing(error.kind()) => Ok(None),
-                Err(error) => Err(Error::system(format!("calling {address}"), error)),
-            })?
-        }
+        Role::Listen => listen(address, deadline)?,
+        Role::Call => call(address, deadline)?,
     };
-    let set = stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true));
-    set.map_err(|error| Error::system("setting up a connection", error))?;
     let peer = stream.peer_addr().map_err(|error| Error::system("setting up a connection", error))?;
     Ok((stream, peer))
+}
+
+/// A caller that has not greeted yet.
+struct Stranger {
+    stream: TcpStream,
+    said: Said,
+    limit: Deadline,
+}
+
+/// What of a greeting has come.
+#[derive(Default)]
+struct Said {
+    bytes: [u8; GREETING.len()],
+    len: usize,
+}
+
+/// How far a greeting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// Not all of it has come.
+    Some,
+    /// It is ours.
+    Greeting,
+    /// It is something else's, or of another version.
+    Nonsense,
+}
+
+impl Said {
+    fn hear(&mut self, mut stream: &TcpStream) -> std::io::Result<Heard> {
+        match stream.read(self.bytes.get_mut(self.len..).unwrap_or_default()) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(got) => self.len += got,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(match self.bytes {
+            _ if self.len < GREETING.len() => Heard::Some,
+            GREETING => Heard::Greeting,
+            _ => Heard::Nonsense,
+        })
+    }
+}
+
+/// Waits to be called by somebody who greets.
+fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
+    let refused = |error| Error::system(format!("listening at {address}"), error);
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let (mut strangers, mut hung_up) = (Vec::new(), 0_u64);
+    let found = until(deadline, "", || {
+        while strangers.len() < MAX_STRANGERS {
+            match listener.accept() {
+                Ok((stream, _)) => match set_up(&stream) {
+                    Ok(()) => strangers.push(Stranger {
+                        stream,
+                        said: Said::default(),
+                        limit: Deadline::after(GREETING_TIME),
+                    }),
+                    Err(_) => hung_up += 1,
+                },
+                Err(error) if is_passing(error.kind()) => break,
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        for mut stranger in std::mem::take(&mut strangers) {
+            let heard = stranger.said.hear(&stranger.stream);
+            // Of another version too: it is told of this one. A new connection has room for a few bytes.
+            let is_greeted = matches!(heard, Ok(Heard::Greeting | Heard::Nonsense))
+                && (&stranger.stream).write_all(&GREETING).is_ok();
+            match heard {
+                Ok(Heard::Greeting) if is_greeted => return Ok(Some(stranger.stream)),
+                Ok(Heard::Some) if !stranger.limit.passed() => strangers.push(stranger),
+                _ => hung_up += 1,
+            }
+        }
+        Ok(None)
+    });
+    found.map_err(|error| match (error, hung_up) {
+        (Error::NoProgress { seconds, .. }, 0) => {
+            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}") }
+        }
+        (Error::NoProgress { seconds, .. }, _) => {
+            let why = "speak something else, or another version";
+            Error::NoProgress {
+                seconds,
+                waiting_for: format!("a peer at {address}: {hung_up} callers {why}"),
+            }
+        }
+        (error, _) => error,
+    })
+}
+
+/// Calls until somebody is there, and greets.
+fn call(address: &str, deadline: Deadline) -> Result<TcpStream> {
+    let mut last = None;
+    let found = until(deadline, "", || match call_once(address, deadline) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if is_passing(error.kind()) => {
+            last = Some(error);
+            Ok(None)
+        }
+        Err(error) => Err(Error::system(format!("calling {address}"), error)),
+    });
+    let stream = found.map_err(|error| match error {
+        Error::NoProgress { seconds, .. } => {
+            let why = last.take().map_or_else(String::new, |error| format!(" ({error})"));
+            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}{why}") }
+        }
+        error => error,
+    })?;
+    greet(&stream, address, deadline)?;
+    Ok(stream)
+}
+
+/// Looks the name up, and calls what it stands for, one after the other.
+fn call_once(address: &str, deadline: Deadline) -> std::io::Result<TcpStream> {
+    let mut last = ErrorKind::AddrNotAvailable.into();
+    for address in address.to_socket_addrs().map_err(not_found)? {
+        // Zero would be refused.
+        let limit = CALL_TIME.min(deadline.left()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&address, limit).and_then(|stream| set_up(&stream).map(|()| stream))
+        {
+            Ok(stream) => return Ok(stream),
+            // Of several the one that may go better next time.
+            Err(error) if is_passing(error.kind()) => last = error,
+            Err(error) if !is_passing(last.kind()) => last = error,
+            Err(_) => {}
+        }
+    }
+    Err(last)
+}
+
+/// A name that is not known may be in a moment; one that is none will not.
+fn not_found(error: std::io::Error) -> std::io::Error {
+    match error.kind() {
+        ErrorKind::InvalidInput => error,
+        _ => std::io::Error::new(ErrorKind::HostUnreachable, error),
+    }
+}
+
+fn greet(mut stream: &TcpStream, address: &str, deadline: Deadline) -> Result<()> {
+    let peer = format!("peer {address}");
+    let lost = |error: std::io::Error| Error::PeerLost {
+        peer: peer.clone(),
+        waiting_for: "greeting it".to_owned(),
+        why: match error.kind() {
+            ErrorKind::UnexpectedEof => "it closed the connection: it may have another peer".to_owned(),
+            _ => error.to_string(),
+        },
+    };
+    stream.write_all(&GREETING).map_err(lost)?;
+    let mut said = Said::default();
+    let heard = until(deadline, &format!("the greeting of {peer}"), || {
+        Ok(Some(said.hear(stream).map_err(lost)?).filter(|heard| *heard != Heard::Some))
+    })?;
+    if heard == Heard::Nonsense {
+        let what = "a greeting of something else, or of another version".to_owned();
+        return Err(Error::Malformed { peer, what });
+    }
+    Ok(())
+}
+
+fn set_up(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)
 }
 
 /// Whether it may go better next time: the listener may not be there yet.
@@ -69,8 +224,64 @@ fn is_passing(kind: ErrorKind) -> bool {
             | ErrorKind::Interrupted
             | ErrorKind::ConnectionRefused
             | ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
             | ErrorKind::TimedOut
             | ErrorKind::HostUnreachable
             | ErrorKind::NetworkUnreachable
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_secs(60))
+    }
+
+    fn free_address() -> String {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    }
+
+    #[test]
+    fn strangers_do_not_keep_two_ends_apart() {
+        let address = free_address();
+        std::thread::scope(|scope| {
+            let listener = scope.spawn(|| over_tcp(Role::Listen, &address, soon()).map(|_| ()));
+            let stranger = |says: &[u8]| {
+                let mut stranger =
+                    until(soon(), "a listener", || Ok(TcpStream::connect(&address).ok())).unwrap();
+                stranger.write_all(says).unwrap();
+                stranger
+            };
+            let silent = stranger(b"rten");
+            let mut other = stranger(b"GET / HTTP/1.1\r\n");
+            drop(stranger(b""));
+            let mut answer = [0; GREETING.len()];
+            other.read_exact(&mut answer).unwrap();
+            assert_eq!(answer, GREETING);
+            over_tcp(Role::Call, &address, soon()).unwrap();
+            listener.join().unwrap().unwrap();
+            drop(silent);
+        });
+    }
+
+    #[test]
+    fn nobody_but_strangers_is_said() {
+        let address = free_address();
+        std::thread::scope(|scope| {
+            let listener =
+                scope.spawn(|| over_tcp(Role::Listen, &address, Deadline::after(Duration::from_millis(300))));
+            let mut stranger = until(soon(), "a listener", || Ok(TcpStream::connect(&address).ok())).unwrap();
+            stranger.write_all(b"rtensor\x07").unwrap();
+            let text = listener.join().unwrap().unwrap_err().to_string();
+            assert!(text.contains("1 callers speak something else"), "{text}");
+        });
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_at_once() {
+        let text = over_tcp(Role::Call, "no port", soon()).unwrap_err().to_string();
+        assert!(text.contains("calling no port"), "{text}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Two processes of a host meet at an abstract name. The caller must be the same user's.
 
+use std::os::fd::OwnedFd;
+
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -7,6 +9,9 @@ use crate::clock::Deadline;
 use crate::device::local::Local;
 use crate::device::{Role, meeting};
 use crate::error::{Error, Result};
+
+/// Callers that may wait until they are looked at: more than one, for some may be other users'.
+const BACKLOG: i32 = 64;
 
 /// Connects to a process of this host that uses the same name.
 ///
@@ -22,10 +27,11 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
         Role::Listen => {
             let listener = new().map_err(failed)?;
             rustix::net::bind(&listener, &address)
-                .and_then(|()| rustix::net::listen(&listener, 1))
+                .and_then(|()| rustix::net::listen(&listener, BACKLOG))
                 .map_err(failed)?;
             meeting::until(deadline, &waiting_for, || match rustix::net::accept_with(&listener, flags) {
-                Ok(socket) => Ok(Some(socket)),
+                // Another user's process is hung up on, and does not keep this one's away.
+                Ok(socket) => Ok(is_own(&socket).map_err(failed)?.then_some(socket)),
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
                 Err(error) => Err(failed(error)),
             })?
@@ -39,9 +45,15 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
             }
         })?,
     };
-    let user = rustix::net::sockopt::socket_peercred(&socket).map_err(failed)?;
-    if user.uid != rustix::process::geteuid() {
+    if !is_own(&socket).map_err(failed)? {
         return Err(Error::Usage(format!("the process at {name} is another user's")));
     }
+    let user = rustix::net::sockopt::socket_peercred(&socket).map_err(failed)?;
     Ok(Local::new(socket, format!("process {} at {name}", user.pid.as_raw_nonzero())))
+}
+
+/// Whether the other end is this user's.
+fn is_own(socket: &OwnedFd) -> std::result::Result<bool, Errno> {
+    let user = rustix::net::sockopt::socket_peercred(socket)?;
+    Ok(user.uid == rustix::process::geteuid())
 }
