@@ -11,6 +11,9 @@ use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant, m
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
 
+/// Control messages that may wait to be taken: a link says two, at its set-up and its end.
+const MAX_CONTROLS: usize = 4;
+
 /// One end of a connection to a process of this host.
 #[derive(Debug)]
 pub struct Local {
@@ -22,6 +25,8 @@ pub struct Local {
     /// Control messages that came while something else was looked for, and the pieces of the next one.
     controls: VecDeque<Vec<u8>>,
     pieces: Vec<u8>,
+    /// Where frames are received.
+    buffer: Box<[u8]>,
     events: Vec<Event>,
     writes: u64,
     counts: Counts,
@@ -37,6 +42,7 @@ impl Local {
             next_key: 1,
             controls: VecDeque::new(),
             pieces: Vec::new(),
+            buffer: vec![0; frame::PIECE_BYTES].into(),
             events: Vec::new(),
             writes: 0,
             counts: Counts::default(),
@@ -46,7 +52,7 @@ impl Local {
     /// Takes what the socket has. The peer's memory is announced before its keys are told, so it is known by then.
     fn take_frames(&mut self) -> Result<()> {
         loop {
-            match frame::receive(&self.socket) {
+            match frame::receive(&self.socket, &mut self.buffer) {
                 Ok(Some(frame)) => self.take(frame)?,
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(self.lost(error)),
@@ -64,11 +70,14 @@ impl Local {
                 self.theirs.remove(&key);
             }
             Frame::Control { is_last, bytes } => {
-                if self.pieces.len() + bytes.len() > MAX_CONTROL_BYTES {
+                if self.pieces.len() + bytes > MAX_CONTROL_BYTES {
                     return Err(self.malformed("a control message of too many bytes"));
                 }
-                self.pieces.extend_from_slice(&bytes);
+                self.pieces.extend_from_slice(self.buffer.get(..bytes).unwrap_or_default());
                 if is_last {
+                    if self.controls.len() == MAX_CONTROLS {
+                        return Err(self.malformed("more control messages than anybody waits for"));
+                    }
                     self.controls.push_back(std::mem::take(&mut self.pieces));
                 }
             }

@@ -21,8 +21,8 @@ pub(super) enum Frame {
     Region { key: u64, size_bytes: u64, fd: OwnedFd },
     /// The sender has taken it back.
     Revoke { key: u64 },
-    /// A piece of a control message.
-    Control { is_last: bool, bytes: Vec<u8> },
+    /// A piece of a control message: so many bytes of the buffer.
+    Control { is_last: bool, bytes: usize },
 }
 
 /// Sends a frame; whether there was room for it.
@@ -55,14 +55,13 @@ pub(super) const REGION: u64 = 1;
 pub(super) const REVOKE: u64 = 2;
 pub(super) const CONTROL: u64 = 3;
 
-/// The next frame, if there is one. The end of the connection and a frame that makes no sense are errors.
-pub(super) fn receive(socket: impl AsFd) -> Result<Option<Frame>, Errno> {
+/// The next frame, if there is one; `bytes` is room for a piece. The end of the connection and a frame that makes no sense are errors.
+pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> Result<Option<Frame>, Errno> {
     let mut head = [0; HEAD_BYTES];
-    let mut bytes = vec![0; PIECE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let mut parts = [IoSliceMut::new(&mut head), IoSliceMut::new(&mut bytes)];
+    let mut parts = [IoSliceMut::new(&mut head), IoSliceMut::new(bytes)];
     let got = match rustix::net::recvmsg(socket, &mut parts, &mut control, flags) {
         Ok(got) if got.bytes == 0 => return Err(Errno::CONNRESET),
         Ok(got) => got.bytes,
@@ -75,7 +74,7 @@ pub(super) fn receive(socket: impl AsFd) -> Result<Option<Frame>, Errno> {
             fd = rights.into_iter().next();
         }
     }
-    bytes.truncate(got.checked_sub(HEAD_BYTES).ok_or(Errno::PROTO)?);
+    let bytes = got.checked_sub(HEAD_BYTES).ok_or(Errno::PROTO)?;
     let mut fields = head.chunks_exact(8).map(|field| field.try_into().map_or(0, u64::from_le_bytes));
     let mut next = || fields.next().unwrap_or(0);
     match (next(), next(), next(), fd) {

@@ -14,6 +14,13 @@ use crate::memory::{Address, Part, Region};
 /// Bytes at a message's end that are placed in one piece, however few come at a time: a flag's.
 const TAIL_BYTES: usize = 8;
 
+/// Bytes that one call takes in at most, give or take a buffer: a peer that sends without end holds nobody up.
+const PROGRESS_BYTES: usize = 4 << 20;
+/// Control messages that may wait to be taken: over verbs each of a peer's registrations is one.
+const MAX_CONTROLS: usize = 1 << 16;
+/// Their bytes: the two of a set-up and its end, with room for registrations.
+const MAX_CONTROLS_BYTES: u64 = 3 * MAX_CONTROL_BYTES as u64;
+
 /// One end of a connection over TCP.
 #[derive(Debug)]
 pub struct Tcp {
@@ -27,7 +34,9 @@ pub struct Tcp {
     target: Target,
     /// Reads that the peer has not answered yet.
     reads: BTreeMap<u64, Part>,
+    /// Control messages that nobody has taken yet, and their bytes, with those of one that comes.
     controls: VecDeque<Vec<u8>>,
+    control_bytes: u64,
     events: Vec<Event>,
     refusal: Option<Error>,
     writes: u64,
@@ -64,6 +73,7 @@ impl Tcp {
             target: Target::Nowhere,
             reads: BTreeMap::new(),
             controls: VecDeque::new(),
+            control_bytes: 0,
             events: Vec::new(),
             refusal: None,
             writes: 0,
@@ -71,15 +81,21 @@ impl Tcp {
         }
     }
 
-    /// Sends what the socket takes and puts down what it has.
+    /// Sends what the socket takes and puts down what it has, up to a budget. What has come is taken before a failure of sending
+    /// is told.
     fn progress(&mut self) -> Result<()> {
+        let mut came_bytes = 0;
         loop {
-            self.flush()?;
+            let sent = self.flush();
             while self.take_one()? {}
-            let came = self.incoming.fill(&self.stream);
-            if !came.map_err(|error| self.lost(&error))? {
-                return Ok(());
+            if came_bytes >= PROGRESS_BYTES {
+                return sent;
             }
+            let came = self.incoming.fill(&self.stream).map_err(|error| self.lost(&error))?;
+            if came == 0 {
+                return sent;
+            }
+            came_bytes += came;
         }
     }
 
@@ -161,6 +177,10 @@ impl Tcp {
                 if bytes > MAX_CONTROL_BYTES as u64 {
                     return Err(self.malformed("a control message of too many bytes"));
                 }
+                if self.controls.len() == MAX_CONTROLS || self.control_bytes + bytes > MAX_CONTROLS_BYTES {
+                    return Err(self.malformed("more control messages than anybody waits for"));
+                }
+                self.control_bytes += bytes;
                 self.target = Target::Control(Vec::new());
             }
         }
@@ -197,6 +217,9 @@ impl Tcp {
         mut found: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T> {
         let mut patience = Patience::default();
+        if let Some(found) = found(self) {
+            return Ok(found);
+        }
         loop {
             let outcome = self.progress();
             // What the peer said before it went is heard.
@@ -204,7 +227,7 @@ impl Tcp {
                 return Ok(found);
             }
             outcome?;
-            if patience.wait() && deadline.passed() {
+            if (deadline.is_now() || patience.wait()) && deadline.passed() {
                 let waiting_for = format!("{waiting_for} {}", self.peer);
                 return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
             }
@@ -325,7 +348,9 @@ impl Device for Tcp {
     }
 
     fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        self.until(deadline, "word of", |own| own.controls.pop_front())
+        let message = self.until(deadline, "word of", |own| own.controls.pop_front())?;
+        self.control_bytes -= message.len() as u64;
+        Ok(message)
     }
 
     fn counts(&self) -> Counts {
@@ -377,5 +402,53 @@ mod tests {
             let payload = region.part(start, payload_bytes).unwrap();
             assert!(payload.bytes().iter().all(|byte| *byte == 5));
         }
+    }
+
+    #[test]
+    fn a_peer_may_not_say_more_than_anybody_waits_for() {
+        let (mut device, mut peer) = beside();
+        let sender = std::thread::spawn(move || {
+            let message = Header::Control { bytes: 0 }.to_bytes();
+            let many = message.repeat(MAX_CONTROLS + 1);
+            peer.write_all(&many).unwrap();
+            peer
+        });
+        let mut events = Vec::new();
+        let error = loop {
+            if let Err(error) = device.poll(&mut events) {
+                break error;
+            }
+        };
+        assert!(matches!(error, Error::Malformed { .. }), "{error}");
+        drop(sender.join().unwrap());
+        assert_eq!(device.receive_control(Deadline::after(std::time::Duration::ZERO)).unwrap(), [0_u8; 0]);
+    }
+
+    #[test]
+    fn one_call_takes_a_budget_at_most_and_what_came_before_a_failure_of_sending() {
+        let (mut device, mut peer) = beside();
+        let region = device.allocate(1 << 20).unwrap();
+        let to = Address { key: region.key(), offset: 0 };
+        let sender = std::thread::spawn(move || {
+            let bytes = 1 << 20;
+            let mut message = Header::Write { number: 1, to, bytes }.to_bytes().to_vec();
+            message.extend(vec![7; 1 << 20]);
+            while peer.write_all(&message).is_ok() {}
+        });
+        for _ in 0..20 {
+            let before = device.counts().copied_bytes;
+            device.progress().unwrap();
+            assert!(device.counts().copied_bytes - before <= (PROGRESS_BYTES + (256 << 10)) as u64);
+        }
+        drop(device);
+        sender.join().unwrap();
+        // The peer has said something, and takes nothing any more.
+        let (mut device, mut peer) = beside();
+        peer.write_all(&Header::Control { bytes: 0 }.to_bytes()).unwrap();
+        device.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let own = device.allocate(64).unwrap();
+        assert!(device.write(&own.part(0, 8).unwrap(), to).is_err());
+        assert!(device.poll(&mut Vec::new()).is_err());
+        assert_eq!(device.receive_control(Deadline::after(std::time::Duration::ZERO)).unwrap(), [0_u8; 0]);
     }
 }

@@ -34,8 +34,8 @@ impl Incoming {
         Self { buffer: vec![0; BUFFER_BYTES].into(), start: 0, end: 0, payload_bytes: 0, came_bytes: 0 }
     }
 
-    /// Reads what the socket has; whether there was something. The end of the connection is an error.
-    pub(super) fn fill(&mut self, mut stream: &TcpStream) -> std::io::Result<bool> {
+    /// Reads what the socket has; how many bytes that were. The end of the connection is an error.
+    pub(super) fn fill(&mut self, mut stream: &TcpStream) -> std::io::Result<usize> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -43,9 +43,9 @@ impl Incoming {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(got) => {
                 self.end += got;
-                Ok(true)
+                Ok(got)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
             Err(error) => Err(error),
         }
     }

@@ -22,6 +22,8 @@ pub(super) const RECEIVES: u32 = 256;
 pub(super) const INLINE_BYTES: u32 = 32;
 /// Bytes of a request at most: what every port takes (`max_msg_sz` is 1 GiB or more).
 const MOST_BYTES: u64 = 1 << 30;
+/// Control messages that may wait to be taken: a link says two, at its set-up and its end.
+const MAX_CONTROLS: usize = 4;
 /// How long the word of new memory may come behind its first use: it is sent before, on another connection.
 const KEY_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a full queue may take to move, and a peer to take a message beside it.
@@ -135,6 +137,9 @@ impl Verbs {
     fn take_messages(&mut self) -> Result<()> {
         loop {
             match self.hear(Deadline::after(Duration::ZERO)) {
+                Ok(Frame::Control(_)) if self.controls.len() == MAX_CONTROLS => {
+                    return Err(self.malformed("more control messages than anybody waits for"));
+                }
                 Ok(Frame::Control(bytes)) => self.controls.push_back(bytes),
                 Ok(_) => return Err(self.malformed("a message at the wrong time")),
                 Err(Error::NoProgress { .. }) => return Ok(()),
