@@ -7,9 +7,9 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{KINDS, address, devices, ready, soon};
+use common::{KINDS, address, devices, of_forms, ready, soon};
 use rtensor::clock::Deadline;
-use rtensor::device::{self, Kind, Role};
+use rtensor::device::{self, FlagForm, Kind, Role};
 use rtensor::error::Error;
 use rtensor::link::{Declaration, Hold, Link};
 use rtensor::memory::{Address, Region};
@@ -333,4 +333,18 @@ fn a_link_whose_set_up_failed_is_broken_and_one_that_is_set_up_stays_as_it_is() 
     ready(&mut third, &mut fourth);
     assert!(third.set_arena_bytes(4096).unwrap_err().to_string().contains("is set up already"));
     other.set_arena_bytes(4096).unwrap();
+}
+
+#[test]
+fn ends_that_end_their_transfers_otherwise_say_which_setting_that_is() {
+    let (one, other) = of_forms([FlagForm::Immediate, FlagForm::Behind], 1);
+    let (mut one, mut other) = (Link::new(one), Link::new(other));
+    let text = std::thread::scope(|scope| {
+        scope.spawn(|| other.ready(soon()).unwrap_err());
+        one.ready(soon()).unwrap_err().to_string()
+    });
+    assert!(
+        text.contains("Immediate") && text.contains("Behind") && text.contains("RTENSOR_IB_FLAG"),
+        "{text}"
+    );
 }

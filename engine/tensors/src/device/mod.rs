@@ -3,11 +3,10 @@
 //! The same files in every folder: `connect.rs` brings two ends together, `frame.rs` has what travels beside the tensors,
 //! `device.rs` is the [`Device`]. [`local`] maps the memory of a process of this host and copies straight into it; [`tcp`]
 //! sends messages with serialisation, which is the baseline; `verbs` has a NIC do it, where the crate is built with that
-//! feature; [`reordering`] is a device for tests that keeps no promise it has not made.
+//! feature.
 
 pub mod local;
 mod meeting;
-pub mod reordering;
 pub mod tcp;
 #[cfg(feature = "verbs")]
 pub mod verbs;
@@ -122,10 +121,11 @@ pub trait Device: Send {
 pub enum FlagForm {
     /// The flag is the last word of the payload: one work request. Right only on devices that place it last.
     Tail,
-    /// The flag is a second small write behind the payload. Right on all devices.
+    /// The flag is a second small write behind the payload. Right on devices that place one write after the other. InfiniBand
+    /// does not say that of two writes: what it names (o9-20) as behind a write's data is an immediate, a SEND or an atomic.
     Behind,
     /// The flag is the last word of the payload, and believed once the write's immediate has come. Right on all devices
-    /// that have immediates; one work request.
+    /// that have immediates, by InfiniBand's words (o9-20); one work request.
     Immediate,
 }
 

@@ -135,7 +135,9 @@ impl Link {
     pub(super) fn bind(&mut self, (form, theirs): &TheirEnd) -> Result<()> {
         let peer = self.device.peer().to_owned();
         if *form != self.form() {
-            return Err(mismatch("(all)", &peer, format!("{:?}", self.form()), format!("{form:?}")));
+            let words =
+                |form: FlagForm| format!("ended by {form:?} (RTENSOR_IB_FLAG, the same at both ends)");
+            return Err(mismatch("(all)", &peer, words(self.form()), words(*form)));
         }
         if let Some(unknown) = theirs.iter().find(|their| !self.names.contains_key(&their.name)) {
             return Err(mismatch(&unknown.name, &peer, "unknown".to_owned(), describe(unknown)));

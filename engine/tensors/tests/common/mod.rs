@@ -6,16 +6,18 @@
 pub(crate) mod contents;
 pub(crate) mod graphs;
 pub(crate) mod mixes;
+pub(crate) mod reordering;
 
 #[allow(unused_imports, reason = "each test file uses its part")]
 pub(crate) use contents::{Random, fill, is_whole};
 
+use reordering::Reordering;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rtensor::clock::Deadline;
-use rtensor::device::{self, Device, FlagForm, Kind, Role, local, reordering::Reordering};
+use rtensor::device::{self, Device, FlagForm, Kind, Role, local};
 use rtensor::link::Link;
 
 pub(crate) const KINDS: [Kind; 2] = [Kind::Local, Kind::Tcp];
@@ -46,12 +48,17 @@ pub(crate) fn devices(kind: Kind) -> (Box<dyn Device>, Box<dyn Device>) {
 
 /// Both ends of a connection that keeps no order within a write, both claiming `form`.
 pub(crate) fn reordering(form: FlagForm, seed: u64) -> (Box<dyn Device>, Box<dyn Device>) {
+    of_forms([form, form], seed)
+}
+
+/// The same, each end claiming a form of its own.
+pub(crate) fn of_forms(forms: [FlagForm; 2], seed: u64) -> (Box<dyn Device>, Box<dyn Device>) {
     let address = address(Kind::Local);
     std::thread::scope(|scope| {
         let called = scope.spawn(|| local::connect(Role::Listen, &address, soon()).unwrap());
         let caller = local::connect(Role::Call, &address, soon()).unwrap();
         let called = called.join().unwrap();
-        let (one, other) = Reordering::pair(caller, called, form, seed);
+        let (one, other) = Reordering::pair(caller, called, forms, seed);
         (Box::new(one) as _, Box::new(other) as _)
     })
 }

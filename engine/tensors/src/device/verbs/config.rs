@@ -17,9 +17,9 @@ pub struct Settings {
     pub traffic_class: u8,
     /// `RTENSOR_IB_SL`: service level; 0 by default.
     pub service_level: u8,
-    /// `RTENSOR_IB_FLAG`: how transfers end: `immediate` (the default: right on every device, one work request), `behind`
-    /// (right on every device, two work requests) or `tail` (one work request; only on networks and NICs that place a
-    /// write's bytes in their order).
+    /// `RTENSOR_IB_FLAG`: how transfers end, the same at both ends: `immediate` (the default: right on every NIC, one work
+    /// request), `behind` (two work requests; on NICs that place one write after the other, which InfiniBand does not ask for)
+    /// or `tail` (one work request; only on networks and NICs that place a write's bytes in their order).
     pub form: FlagForm,
 }
 

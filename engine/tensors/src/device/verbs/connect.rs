@@ -55,7 +55,7 @@ pub fn connect(role: Role, address: &str, settings: &Settings, deadline: Deadlin
         gid,
         remote_gid: theirs.gid,
         remote_lid: theirs.lid,
-        is_global: port.link_layer == LinkLayer::Ethernet || settings.gid_index.is_some(),
+        is_global: port.link_layer == LinkLayer::Ethernet || port.needs_gid || settings.gid_index.is_some(),
         remote_number: theirs.number,
         mtu_bytes: port.mtu_bytes.min(theirs.mtu_bytes),
         traffic_class: settings.traffic_class,

@@ -1,21 +1,21 @@
-//! A device for tests: two ends in one process, over devices of this host, that place the bytes of a write in any order, as
+//! A device that keeps no promise it has not made: two ends in one process, over devices of this host, that place the bytes of a write in any order, as
 //! networks may, and keep only the order between requests. The naive flag in the last word of a write must fail on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clock::Deadline;
-use crate::device::local::Local;
-use crate::device::{Counts, Device, Event, FlagForm};
-use crate::error::Result;
-use crate::memory::{Address, Part, Region};
+use rtensor::clock::Deadline;
+use rtensor::device::local::Local;
+use rtensor::device::{Counts, Device, Event, FlagForm};
+use rtensor::error::Result;
+use rtensor::memory::{Address, Part, Region};
 
 /// Bytes that arrive together: a packet's.
 const PACKET_BYTES: u64 = 1024;
 
 /// The device below, and packets that have not arrived yet.
 #[derive(Debug)]
-pub struct Reordering {
+pub(crate) struct Reordering {
     below: Local,
     form: FlagForm,
     late: Vec<(Part, Address)>,
@@ -31,10 +31,10 @@ pub struct Reordering {
 type Immediates = Arc<Mutex<VecDeque<u32>>>;
 
 impl Reordering {
-    /// Two ends that claim `form`, whether or not that is right for them.
-    pub fn pair(one: Local, other: Local, form: FlagForm, seed: u64) -> (Self, Self) {
+    /// Two ends that claim a form each, whether or not that is right for them.
+    pub(crate) fn pair(one: Local, other: Local, forms: [FlagForm; 2], seed: u64) -> (Self, Self) {
         let [there, back] = [Immediates::default(), Immediates::default()];
-        let end = |below, to_peer: &Immediates, from_peer: &Immediates| Self {
+        let end = |below, form, to_peer: &Immediates, from_peer: &Immediates| Self {
             below,
             form,
             late: Vec::new(),
@@ -44,7 +44,7 @@ impl Reordering {
             writes: 0,
             random: seed | 1,
         };
-        (end(one, &there, &back), end(other, &back, &there))
+        (end(one, forms[0], &there, &back), end(other, forms[1], &back, &there))
     }
 
     /// The next number (xorshift).
