@@ -387,3 +387,63 @@ fn tell(tensor: *mut RtensorTensor, shape: &Shape, data: *mut u8) -> Result<()> 
     unsafe { tensor.write(told) };
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_secs(30))
+    }
+
+    fn link(role: Role, address: &str) -> Link {
+        Link::new(device::connect(Kind::Local, role, address, soon()).unwrap())
+    }
+
+    #[test]
+    fn whoever_waits_leaves_the_link_to_others_between_two_looks() {
+        let address = format!("api-{}", std::process::id());
+        let shape = Shape::new(DataType::U8, &[1]).unwrap();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let mut other = link(Role::Listen, &address);
+                let sender = Declaration::static_sender("late", shape.clone(), Hold::Release);
+                let edge = other.declare(sender).unwrap();
+                other.ready(soon()).unwrap();
+                (other, edge)
+            });
+            let mut one = link(Role::Call, &address);
+            let edge = one.declare(Declaration::static_receiver("late", shape.clone())).unwrap();
+            one.ready(soon()).unwrap();
+            let (mut other, sender) = other.join().unwrap();
+            let handle = Arc::new(RtensorLink { link: Mutex::new(one), pid: std::process::id() });
+            let waiting = Arc::clone(&handle);
+            let waits = scope.spawn(move || {
+                let link = Arc::as_ptr(&waiting).cast_mut();
+                until(link, soon(), |link| link.poll(edge), |link| link.waiting_for(edge))
+            });
+            // It waits, and others have the link.
+            let mut polls = 0;
+            while polls < 100 {
+                polls = handle.link.lock().unwrap().polls().polls;
+            }
+            other.send(sender).unwrap();
+            waits.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_forked_child_has_no_link() {
+        let address = format!("api-fork-{}", std::process::id());
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| link(Role::Listen, &address));
+            let pid = std::process::id() + 1;
+            let mut handle = RtensorLink { link: Mutex::new(link(Role::Call, &address)), pid };
+            let text = lock(&raw mut handle).err().unwrap().to_string();
+            assert!(text.contains("another process's"), "{text}");
+            other.join().unwrap();
+        });
+    }
+}

@@ -70,9 +70,10 @@ impl<'k> Executor<'k> {
     /// A peer is gone without having called it, or does not in time.
     pub fn finish(&mut self) -> Result<()> {
         let deadline = Deadline::after(self.options.patience);
-        self.on_all_links(deadline, |link| link.is_flushed())?;
+        self.on_all_links(deadline, Link::flushing, Link::is_flushed)?;
         self.links.values_mut().try_for_each(|link| link.begin_finish(deadline))?;
-        self.on_all_links(deadline, |link| match link.end_finish(Deadline::after(Duration::ZERO)) {
+        let end_of = |link: &Link| format!("the end of {}", link.peer());
+        self.on_all_links(deadline, end_of, |link| match link.end_finish(Deadline::after(Duration::ZERO)) {
             Ok(()) => Ok(true),
             Err(Error::NoProgress { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -83,6 +84,7 @@ impl<'k> Executor<'k> {
     fn on_all_links(
         &mut self,
         deadline: Deadline,
+        waiting_for: impl Fn(&Link) -> String,
         mut is_done: impl FnMut(&mut Link) -> Result<bool>,
     ) -> Result<()> {
         let (mut done, mut patience) = (BTreeSet::new(), Patience::default());
@@ -97,8 +99,10 @@ impl<'k> Executor<'k> {
             let missing = self.links.iter().find(|(peer, _)| !done.contains(peer));
             let Some((_, link)) = missing else { return Ok(()) };
             if patience.wait() && deadline.passed() {
-                let waiting_for = format!("the end of {}", link.peer());
-                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
+                return Err(Error::NoProgress {
+                    seconds: deadline.seconds(),
+                    waiting_for: waiting_for(link),
+                });
             }
         }
     }
