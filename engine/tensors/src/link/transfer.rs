@@ -18,7 +18,7 @@ impl Link {
     /// The memory to be sent next: of a static edge its slot, of a dynamic one what [`Link::begin`] allocated.
     ///
     /// # Errors
-    /// The last transfer may still be on its way out of it, or there is none.
+    /// [`Error::Leaving`] or [`Error::TooEarly`] while the last transfer still needs it; or there is none.
     pub fn tensor_mut(&mut self, edge: EdgeId) -> Result<&mut [u8]> {
         self.drive_for(edge)?;
         self.hear_word(edge)?;
@@ -91,7 +91,8 @@ impl Link {
     /// Sends what is in [`Link::tensor_mut`].
     ///
     /// # Errors
-    /// [`Error::TooEarly`] before the data flow allows it, or the device's.
+    /// [`Error::TooEarly`] before the data flow allows it; a tensor whose sender this edge tells was not released; or the
+    /// device's.
     pub fn send(&mut self, edge: EdgeId) -> Result<()> {
         match (&self.at(edge)?.end, &self.at(edge)?.pending) {
             (End::DynamicSender(_), Some((shape, part))) => {
