@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    Activity, Batch, Dropped, Evidence, Gpu, GraphRow, Graphs, KernelMessage, KernelMessageKind,
-    KernelReading, Look, Nic, NicCounter, OpenCall, Process, Thread, TreePosition,
+    Activity, Batch, Connection, ConnectionEnd, ConnectionState, Dropped, Evidence, Gpu, GraphRow, Graphs,
+    KernelMessage, KernelMessageKind, KernelReading, Look, Nic, NicCounter, OpenCall, Process, Thread,
+    TreePosition,
 };
 
 use crate::common::batches::{Job, SMALL, hardware};
@@ -121,6 +122,24 @@ fn fill(process: &mut Process, text: &impl Fn(&str) -> String, now_ns: u64) {
         lacks: vec![text("look-lack")],
         ..Look::default()
     });
+    let end = |host: String| ConnectionEnd {
+        device: text("device"),
+        port: 1,
+        gid: vec![1; 16],
+        host,
+        ..ConnectionEnd::default()
+    };
+    process.connections = vec![Connection {
+        place: 1,
+        generation: 1,
+        state: ConnectionState::Open.into(),
+        error: text("verbs-words"),
+        is_send: true,
+        local: Some(end(String::new())),
+        remote: Some(end(text("remote-host"))),
+        file: text("connections-file"),
+        ..Connection::default()
+    }];
     let identity = process.identity.as_mut().unwrap();
     identity.k8s_namespace = text("namespace");
     identity.k8s_pod = text("pod");
