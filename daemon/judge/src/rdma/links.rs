@@ -72,9 +72,10 @@ impl<'m> Links<'m> {
         found.iter().filter_map(|index| self.all.get(*index))
     }
 
-    /// The ports at the other ends of a port's connections, of those that are in use.
+    /// The ports that a port sends to over connections that are in use. What comes over the others it does not lose.
     pub(super) fn peers(&self, place: &Place) -> BTreeSet<Place> {
-        self.at(place).filter(|link| link.one.is_in_use()).map(|link| link.peer.clone()).collect()
+        let sends = |link: &&Link<'_>| link.one.is_send && link.one.is_in_use();
+        self.at(place).filter(sends).map(|link| link.peer.clone()).collect()
     }
 }
 
@@ -115,10 +116,35 @@ pub(super) fn ports<'p>(places: impl IntoIterator<Item = &'p Place>) -> String {
     words::list(places.into_iter().map(port).collect::<Vec<_>>(), NAMED)
 }
 
-/// The one port that several have in common, where there is but one. `None`: there are not several, or they have none or more.
-pub(super) fn common(sets: &[BTreeSet<Place>]) -> Option<Place> {
-    let (first, rest) = sets.split_first().filter(|(_, rest)| !rest.is_empty())?;
-    let mut shared = first.iter().filter(|place| rest.iter().all(|other| other.contains(*place)));
-    let only = shared.next()?;
-    shared.next().is_none().then(|| only.clone())
+/// The ports in trouble, each with those that its trouble leads to.
+pub(super) type Led = BTreeMap<Place, BTreeSet<Place>>;
+
+/// The one port that the trouble of every other port leads to, where there is but one, and at least `min_others` of them. It may
+/// be in trouble itself: what that leads to says nothing about it, as no port leads to itself.
+pub(super) fn culprit(led: &Led, min_others: usize) -> Option<Place> {
+    let targets: BTreeSet<&Place> = led.values().flatten().collect();
+    let is_culprit = |target: &&&Place| {
+        let others = led.iter().filter(|(place, _)| place != *target);
+        others.clone().count() >= min_others.max(1) && others.clone().all(|(_, to)| to.contains(**target))
+    };
+    let mut found = targets.iter().filter(is_culprit);
+    let only = found.next()?;
+    found.next().is_none().then(|| Place::clone(only))
+}
+
+/// The same ports in groups that have none to do with one another: trouble in one does not hide who is to blame in another.
+pub(super) fn apart(led: Led) -> Vec<Led> {
+    let mut groups: Vec<(BTreeSet<Place>, Led)> = Vec::new();
+    for (place, to) in led {
+        let mut all: BTreeSet<Place> = to.iter().chain([&place]).cloned().collect();
+        let mut members = Led::from([(place, to)]);
+        for (other, of_other) in
+            groups.extract_if(.., |(other, _)| !other.is_disjoint(&all)).collect::<Vec<_>>()
+        {
+            all.extend(other);
+            members.extend(of_other);
+        }
+        groups.push((all, members));
+    }
+    groups.into_iter().map(|(_, members)| members).collect()
 }

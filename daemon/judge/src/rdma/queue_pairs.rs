@@ -8,7 +8,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
 use ringscope_model::{ConnectionState, Model, Name, Process};
 
-use super::links::{Link, Links, Place, common, port};
+use super::links::{Led, Link, Links, Place, apart, culprit, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
 use crate::hardware::{Trouble, beside};
 
@@ -22,15 +22,27 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
     for link in links.all.iter().filter(|link| is_broken(link, now) && !is_replaced(link)) {
         broken.entry(link.place()).or_default().push(link);
     }
-    let targets: Vec<BTreeSet<Place>> =
-        broken.values().map(|links| links.iter().map(|link| link.peer.clone()).collect()).collect();
-    let n_hosts = broken.keys().map(|(host, _)| host).collect::<BTreeSet<_>>().len();
-    let mut found = match common(&targets).filter(|target| n_hosts > 1 && !broken.contains_key(target)) {
-        Some(target) => vec![to_one(model, &target, &broken)],
-        None => broken.iter().map(|(place, links)| at_one(model, place, links)).collect(),
-    };
+    let mut found = Vec::new();
+    let led = broken.iter().map(|(place, links)| (place.clone(), leads(links))).collect();
+    for group in apart(led) {
+        let of_group = || broken.iter().filter(|(place, _)| group.contains_key(*place));
+        match culprit(&group, 2).filter(|target| is_told_by_several(&group, target)) {
+            Some(target) => found.push(to_one(model, &target, &of_group().collect::<Vec<_>>())),
+            None => found.extend(of_group().map(|(place, links)| at_one(model, place, links))),
+        }
+    }
     found.extend(unexplained(model, links, &broken, now));
     found
+}
+
+fn leads(links: &[&Link<'_>]) -> BTreeSet<Place> {
+    links.iter().map(|link| link.peer.clone()).collect()
+}
+
+/// Whether processes of several other hosts have broken connections with it.
+fn is_told_by_several(group: &Led, target: &Place) -> bool {
+    let others = group.keys().filter(|place| *place != target);
+    others.map(|(host, _)| host).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// Whether nothing goes over the connection any more.
@@ -112,15 +124,16 @@ fn at_one(model: &Model, place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) 
     (place.0.clone(), found)
 }
 
-/// Connections of several hosts that all lead to one port.
-fn to_one(model: &Model, target: &Place, broken: &BTreeMap<Place, Vec<&Link<'_>>>) -> (Name, Trouble) {
+/// Connections of several hosts that all lead to one port, which may tell of their other ends itself.
+fn to_one(model: &Model, target: &Place, broken: &[(&Place, &Vec<&Link<'_>>)]) -> (Name, Trouble) {
+    let others = || broken.iter().filter(|(place, _)| *place != target);
     let all: Vec<&Link<'_>> =
-        broken.values().flatten().filter(|link| link.peer == *target).copied().collect();
+        others().flat_map(|(_, links)| *links).filter(|link| link.peer == *target).copied().collect();
     let has_ended = all.iter().all(|link| other_end(model, link).is_some_and(|process| !process.is_living()));
-    let hosts: BTreeSet<&Name> = broken.keys().map(|(host, _)| host).collect();
+    let hosts: BTreeSet<&Name> = others().map(|((host, _), _)| host).collect();
     let first = all.first().map(|link| words(link)).unwrap_or_default();
     let message = format!(
-        "{}: all connections that failed lead to it, {} of {} hosts; {first}{}",
+        "{}: all connections that failed lead to it, {} connections of {} hosts; {first}{}",
         port(target),
         all.len(),
         hosts.len(),

@@ -7,7 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
 
-use super::links::{Links, Place, common, port, ports};
+use super::links::{Led, Links, Place, apart, culprit, port, ports};
 use super::{LOST, LOST_TOWARDS, NAMED, heard, trouble};
 use crate::hardware::{LOSSES_RISEN, Trouble, Usual, error_line};
 
@@ -58,11 +58,20 @@ pub(super) fn judge(
         let ports = hardware.nics.iter().filter(|(port, _)| !port.is_interface);
         losers.extend(ports.filter_map(|(port, nic)| Loser::of(host, port, nic, usual, links)));
     }
-    let sets: Vec<_> = losers.iter().map(|loser| loser.peers.clone()).collect();
-    // Where one of the losers is what all others lead to, the way into it is as good an answer as its own.
-    match common(&sets).filter(|target| losers.iter().all(|loser| loser.place != *target)) {
-        Some(target) => vec![towards(&target, &losers)],
-        None => losers.iter().map(Loser::trouble).collect(),
+    let led = losers.iter().map(|loser| (loser.place.clone(), loser.peers.clone())).collect();
+    apart(led).into_iter().flat_map(|group| named(&group, &losers)).collect()
+}
+
+/// Who is to blame, of losers that have to do with one another.
+fn named(group: &Led, losers: &[Loser<'_>]) -> Vec<(Name, Trouble)> {
+    let all: Vec<&Loser<'_>> = losers.iter().filter(|loser| group.contains_key(&loser.place)).collect();
+    let Some(target) = culprit(group, 1) else { return all.iter().map(|loser| loser.trouble(&[])).collect() };
+    let (own, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|loser| loser.place == target);
+    match own.first() {
+        // What it sends is lost and what is sent to it: its own link.
+        Some(own) => vec![own.trouble(&others)],
+        None if others.len() > 1 => vec![towards(&target, &others)],
+        None => others.iter().map(|loser| loser.trouble(&[])).collect(),
     }
 }
 
@@ -92,7 +101,8 @@ impl<'m> Loser<'m> {
         if is_bad { Severity::Critical } else { Severity::Warning }
     }
 
-    fn trouble(&self) -> (Name, Trouble) {
+    /// `towards`: the others that lose what they send to it.
+    fn trouble(&self, towards: &[&Self]) -> (Name, Trouble) {
         let share = self.one_in.filter(|one_in| *one_in <= ONE_IN);
         let share =
             share.map(|one_in| format!(", about one packet in {}", one_in.max(1))).unwrap_or_default();
@@ -104,16 +114,27 @@ impl<'m> Loser<'m> {
                 ports(self.peers.iter().take(1))
             ),
         };
-        let message =
-            format!("{} sends again what was lost: {}{share}{peers}", port(&self.place), self.counter());
+        let into = match towards {
+            [] => String::new(),
+            _ => format!(
+                "; what is sent to it from {} is lost too",
+                ports(towards.iter().map(|one| &one.place))
+            ),
+        };
+        let message = format!(
+            "{} sends again what was lost: {}{share}{peers}{into}",
+            port(&self.place),
+            self.counter()
+        );
         let (host, nic) = self.place.clone();
-        let evidence = vec![error_line(self.port, self.nic, &self.worst)];
+        let all = std::iter::once(self).chain(towards.iter().copied());
+        let evidence = all.map(|one| error_line(one.port, one.nic, &one.worst)).collect();
         (host, trouble((FindingKind::RdmaRetransmits, LOST, self.severity()), nic, message, evidence))
     }
 }
 
 /// All that is sent again goes to one port.
-fn towards(target: &Place, losers: &[Loser<'_>]) -> (Name, Trouble) {
+fn towards(target: &Place, losers: &[&Loser<'_>]) -> (Name, Trouble) {
     let named: Vec<String> = losers
         .iter()
         .take(NAMED)
@@ -122,13 +143,13 @@ fn towards(target: &Place, losers: &[Loser<'_>]) -> (Name, Trouble) {
     let more = losers.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "what is sent to {} is lost: all {} ports that send again have connections with it, and have no other port in \
-         common: {}{more}, in ten minutes",
+        "what is sent to {} is lost: all {} ports that send again send to it, and to no other port all of them: {}{more}, \
+         in ten minutes",
         port(target),
         losers.len(),
         named.join(", ")
     );
-    let severity = losers.iter().map(Loser::severity).max().unwrap_or(Severity::Warning);
+    let severity = losers.iter().map(|loser| loser.severity()).max().unwrap_or(Severity::Warning);
     let evidence = losers.iter().map(|loser| error_line(loser.port, loser.nic, &loser.worst)).collect();
     let (host, nic) = target.clone();
     (host, trouble((FindingKind::RdmaRetransmits, LOST_TOWARDS, severity), nic, message, evidence))

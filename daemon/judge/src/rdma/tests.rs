@@ -94,7 +94,7 @@ fn at_place(place: u32, one: Connection) -> Connection {
 }
 
 fn failed(one: Connection) -> Connection {
-    let error = "transport retry counter exceeded".to_owned();
+    let error = "transport retry counter exceeded (status 12)".to_owned();
     Connection { state: ConnectionState::Failed.into(), error, ..one }
 }
 
@@ -166,7 +166,7 @@ fn a_port_that_all_losers_send_to_is_named_and_they_are_not() {
     world.connect(&[vec![b.clone(), c.clone()], vec![c.clone()], vec![a.clone(), c], vec![a, b]]);
     lose(&mut world, "packet_seq_err", &[900, 800, 700, 0, 0, 0, 0, 0], GIGABYTE);
     let expected = "rdma_retransmits warning [lost_towards] what is sent to mlx5_0 of host-3 is lost: all 3 ports that send \
-                    again have connections with it, and have no other port in common: mlx5_0 of host-0 (packet_seq_err rose \
+                    again send to it, and to no other port all of them: mlx5_0 of host-0 (packet_seq_err rose \
                     by 900), mlx5_0 of host-1 (packet_seq_err rose by 800), mlx5_0 of host-2 (packet_seq_err rose by 700), \
                     in ten minutes";
     assert_eq!(world.fires(), [expected]);
@@ -183,6 +183,45 @@ fn a_port_that_all_losers_send_to_is_named_and_they_are_not() {
     let found = world.fires();
     assert!(found[0].contains("mlx5_0 of host-0 sends again what was lost"), "{found:?}");
     assert!(found[0].ends_with("its connections lead to mlx5_0 of host-1 and mlx5_0 of host-2"), "{found:?}");
+}
+
+fn received(one: Connection) -> Connection {
+    Connection { is_send: false, ..one }
+}
+
+#[test]
+fn of_a_ring_the_port_that_loses_both_ways_is_named_alone() {
+    // host-0 -> host-1 -> host-2 -> host-0, and each has the connection that it receives by.
+    let mut world = World::new(3);
+    let both = |next, before| vec![to(next), at_place(1, received(to(before)))];
+    world.connect(&[both(1, 2), both(2, 0), both(0, 1)]);
+    lose(&mut world, "packet_seq_err", &[9_000, 0, 8_000], GIGABYTE);
+    let found = world.fires();
+    assert!(
+        found.len() == 1 && found[0].contains("[lost_packets] mlx5_0 of host-0 sends again"),
+        "{found:?}"
+    );
+    assert!(found[0].ends_with("; what is sent to it from mlx5_0 of host-2 is lost too"), "{found:?}");
+    // Twin: two that lose what they send to each other, of whom nobody knows which.
+    let mut world = World::new(3);
+    world.connect(&[vec![to(1)], vec![to(0)]]);
+    lose(&mut world, "packet_seq_err", &[9_000, 8_000, 0], GIGABYTE);
+    assert_eq!(world.firing().len(), 2, "{:?}", world.fires());
+}
+
+#[test]
+fn losers_that_have_nothing_to_do_with_others_do_not_hide_who_is_to_blame_for_those() {
+    let mut world = World::new(12);
+    let mut ranks = vec![vec![to(2)], vec![to(2)], Vec::new(), vec![to(4)]];
+    ranks.resize(12, Vec::new());
+    world.connect(&ranks);
+    let mut risen = [0; 12];
+    (risen[0], risen[1], risen[3]) = (900, 800, 700);
+    lose(&mut world, "packet_seq_err", &risen, GIGABYTE);
+    let found = world.fires();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("[lost_packets] mlx5_0 of host-3 "), "{found:?}");
+    assert!(found[1].contains("[lost_towards] what is sent to mlx5_0 of host-2 is lost"), "{found:?}");
 }
 
 #[test]
@@ -223,7 +262,7 @@ fn requests_that_failed_after_a_death_in_the_job_are_explained_also_where_nobody
 }
 
 const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to \
-                           queue pair 18 of mlx5_0 of host-1 (rank 1) failed: transport retry counter exceeded";
+                           queue pair 18 of mlx5_0 of host-1 (rank 1) failed: transport retry counter exceeded (status 12)";
 
 #[test]
 fn a_connection_that_failed_while_its_process_lives() {
@@ -233,7 +272,7 @@ fn a_connection_that_failed_while_its_process_lives() {
     let found = world.firing()[0].clone();
     assert_eq!((found.host.as_str(), found.culprits), ("host-0", vec!["host-1".to_owned()]));
     assert_eq!((found.accused[0].global_rank, found.accused[0].pid), (Some(0), Some(1_000)));
-    assert_eq!(found.evidence[0].text, "transport retry counter exceeded");
+    assert_eq!(found.evidence[0].text, "transport retry counter exceeded (status 12)");
     // Twins: its process ended, which flushes what it had; or it has another connection there by now; or it was closed.
     world.end(0, ProcessState::Exited);
     assert_eq!(world.fires(), [""; 0]);
@@ -253,10 +292,30 @@ fn connections_of_several_hosts_that_failed_to_one_port_name_that() {
     world.connect(&[vec![failed(to(2))], vec![failed(to(2))]]);
     let found = world.fires();
     assert_eq!(found.len(), 1, "{found:?}");
-    let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 of 2 \
-                 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
+    let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 connections \
+                 of 2 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
     assert!(found[0].starts_with(start), "{found:?}");
     assert_eq!(world.firing()[0].accused[0].global_rank, Some(2));
+}
+
+#[test]
+fn a_port_that_died_is_named_where_both_ends_tell_of_it() {
+    let of = |ranks: &[u32]| -> Vec<Connection> {
+        (0..).zip(ranks).map(|(place, rank)| at_place(place, failed(to(*rank)))).collect()
+    };
+    let mut world = World::new(6);
+    // Beside it one link alone, of other hosts.
+    world.connect(&[of(&[1]), of(&[0, 2]), of(&[1]), of(&[4]), Vec::new(), Vec::new()]);
+    let found = world.fires();
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("[connection_failed] rank 3 of host-3"), "{found:?}");
+    let start = "[connections_to] mlx5_0 of host-1: all connections that failed lead to it, 2 connections of 2 hosts;";
+    assert!(found[1].contains(start), "{found:?}");
+    // Twin: one link that both its ends tell of.
+    let mut world = World::new(2);
+    world.connect(&[of(&[1]), of(&[0])]);
+    let found = world.fires();
+    assert!(found.len() == 2 && found.iter().all(|one| one.contains("[connection_failed]")), "{found:?}");
 }
 
 #[test]
@@ -272,7 +331,8 @@ fn a_queue_pair_that_stands_in_an_error_state_and_one_that_is_taken_down() {
     world.wait(10);
     assert_eq!(
         world.fires(),
-        [FAILED_PAIR.replace("failed: transport retry counter exceeded", "stands in an error state")]
+        [FAILED_PAIR
+            .replace("failed: transport retry counter exceeded (status 12)", "stands in an error state")]
     );
     world.connect(&[vec![broken(QueuePairState::Rts)]]);
     assert_eq!(world.fires(), [""; 0]);
