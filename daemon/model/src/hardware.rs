@@ -123,6 +123,13 @@ impl Hardware {
         now.since(self.heard) < STALE_AFTER
     }
 
+    /// A moment of the host's clock, by ours.
+    #[must_use]
+    pub fn ours(&self, at: Timestamp) -> Timestamp {
+        let ns = u128::from(at.0) + u128::from(self.heard.0);
+        Timestamp(u64::try_from(ns.saturating_sub(u128::from(self.read_at.0))).unwrap_or(u64::MAX))
+    }
+
     /// Whether it has any RDMA device.
     #[must_use]
     pub fn has_rdma(&self) -> bool {

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{FindingKind, Severity};
 use ringscope_model::limits::TROUBLE_WINDOW;
-use ringscope_model::{ErrorCount, Model, Name, Nic, Port, Process, ProcessState};
+use ringscope_model::{ErrorCount, Hardware, Model, Name, Nic, Port, Process, ProcessState};
 
 use super::links::{Link, Links, Place, port, ports};
-use super::queue_pairs::other_end;
 use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, heard, trouble};
 use crate::hardware::{Trouble, error_line};
 
@@ -19,7 +18,7 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
         for (port, nic) in hardware.nics.iter().filter(|(port, _)| !port.is_interface) {
             let risen: Vec<ErrorCount> = nic.failures().filter(|count| count.risen > 0).collect();
             if !risen.is_empty() {
-                found.push((host.clone(), one(model, links, (host, port, nic), &risen, now)));
+                found.push((host.clone(), one(model, links, (host, hardware, port, nic), &risen, now)));
             }
         }
     }
@@ -29,7 +28,7 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
 fn one(
     model: &Model,
     links: &Links<'_>,
-    (host, port_of, nic): (&Name, &Port, &Nic),
+    (host, hardware, port_of, nic): (&Name, &Hardware, &Port, &Nic),
     risen: &[ErrorCount],
     now: Timestamp,
 ) -> Trouble {
@@ -39,18 +38,19 @@ fn one(
     let counters: Vec<String> =
         risen.iter().take(NAMED).map(|count| format!("{} rose by {}", count.name, count.risen)).collect();
     let counters = counters.join(", ");
-    let has_ended = |link: &&Link<'_>| other_end(model, link).is_some_and(|process| !process.is_living());
+    let has_ended = |link: &&Link<'_>| link.failed_after_an_end();
     let (cause, severity, why) = if !failed.is_empty() && failed.iter().all(has_ended) {
-        let why = format!("; the processes at {}, where they went, have ended", ports(peers.iter().copied()));
+        let why =
+            format!("; the processes at {}, where they went, had ended before", ports(peers.iter().copied()));
         (PEER_ENDED, Severity::Info, why)
     } else if !peers.is_empty() {
         let why = format!("; the connections that failed led to {}", ports(peers.iter().copied()));
         (FAILED, Severity::Warning, why)
-    } else if let Some(dead) = death_in_a_job_of(model, host, now) {
+    } else if let Some(end) = end_in_a_job_of(model, host, first_risen(hardware, risen), now) {
         (
             AFTER_A_DEATH,
             Severity::Info,
-            format!("; {dead}, and who sends to a process that is gone counts that"),
+            format!("; {end}, and who sends to a process that is gone counts that"),
         )
     } else {
         (FAILED, Severity::Warning, String::new())
@@ -62,18 +62,31 @@ fn one(
     found
 }
 
-/// A process that was killed lately in a job that this host has processes of.
-fn death_in_a_job_of(model: &Model, host: &Name, now: Timestamp) -> Option<String> {
+/// When the first of these counters began to rise: when it was last read as it had been before, by our clock.
+pub(super) fn first_risen(hardware: &Hardware, risen: &[ErrorCount]) -> Timestamp {
+    let first = risen.iter().filter_map(|count| count.risen_after).min().unwrap_or_default();
+    hardware.ours(first)
+}
+
+/// A process that ended before the counters of a port rose, in a job that its host has processes of.
+pub(super) fn end_in_a_job_of(
+    model: &Model,
+    host: &Name,
+    risen: Timestamp,
+    now: Timestamp,
+) -> Option<String> {
     let (_, processes) = model.host(host)?;
     let jobs: BTreeSet<&Name> =
         processes.filter_map(|process| process.identity()).map(|identity| &identity.job).collect();
-    let is_dead = |process: &&Process| {
-        process.state() == ProcessState::Killed
-            && process.ended().is_some_and(|ended| now.since(ended) < TROUBLE_WINDOW)
+    let is_it = |process: &&Process| {
+        process.ended().is_some_and(|ended| ended <= risen && now.since(ended) < TROUBLE_WINDOW)
     };
-    let dead = jobs.into_iter().filter_map(|name| model.job(name)).find_map(|(name, job)| {
-        let dead = job.processes(model).find(is_dead)?.identity()?;
-        Some((name, dead))
+    let ended = jobs.into_iter().filter_map(|name| model.job(name)).find_map(|(name, job)| {
+        let process = job.processes(model).find(is_it)?;
+        Some((name, process.identity()?, process.state()))
     });
-    dead.map(|(name, dead)| format!("process {} of {} in job {name} was killed", dead.pid, dead.host))
+    ended.map(|(name, identity, state)| {
+        let how = if state == ProcessState::Killed { "was killed" } else { "had ended" };
+        format!("process {} of {} in job {name} {how} before", identity.pid, identity.host)
+    })
 }

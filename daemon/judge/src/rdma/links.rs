@@ -1,11 +1,16 @@
 //! The connections of all living processes, by the ports that they join. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use ringscope_api::clock::Timestamp;
 use ringscope_api::words;
-use ringscope_model::{Connection, Identity, Model, Name, Process};
+use ringscope_model::{Connection, ConnectionState, End, Identity, Job, Model, Name, Process};
 
 use super::NAMED;
+
+/// Agents read connections every second; a failed one is told of so much later than it failed.
+const READING: Duration = Duration::from_secs(2);
 
 /// A port: host, and device as its findings name it.
 pub(super) type Place = (Name, Name);
@@ -18,6 +23,8 @@ pub(super) struct Link<'m> {
     pub(super) one: &'m Connection,
     /// The port at the other end.
     pub(super) peer: Place,
+    /// The process there, as far as it is known; it may have ended.
+    pub(super) other: Option<&'m Process>,
 }
 
 impl Link<'_> {
@@ -33,6 +40,23 @@ impl Link<'_> {
             Some(rank) => format!("rank {rank} of {host}"),
             None => format!("process {} of {host}", self.identity.pid),
         }
+    }
+
+    /// When it failed, or a queue pair of it: by our clock, as it was told. Absent: it has not.
+    pub(super) fn failed_at(&self) -> Option<Timestamp> {
+        match self.one.state {
+            ConnectionState::Failed => Some(self.one.since),
+            _ => self.one.broken_since,
+        }
+    }
+
+    /// Whether the process at the other end had ended before the connection failed. Of one that ended after that, or as it
+    /// failed, the failure may be why.
+    pub(super) fn failed_after_an_end(&self) -> bool {
+        let ended = self.other.and_then(Process::ended);
+        ended
+            .zip(self.failed_at())
+            .is_some_and(|(ended, failed)| failed > ended && failed.since(ended) >= READING)
     }
 
     /// "rxe0 of host-1 (rank 1)".
@@ -52,12 +76,20 @@ impl<'m> Links<'m> {
     pub(super) fn of(model: &'m Model) -> Self {
         let mut all = Vec::new();
         let hosts = Hosts::of(model);
-        for process in model.hosts().flat_map(|(_, processes)| processes).filter(|one| one.is_living()) {
-            let Some(identity) = process.identity() else { continue };
-            all.extend(process.connections().map(|one| {
-                let host = hosts.known(&one.remote.host).unwrap_or_else(|| one.remote.host.clone());
-                Link { process, identity, one, peer: (host, one.remote.label()) }
-            }));
+        for (_, job) in model.jobs() {
+            let tells = |process: &&Process| process.is_living() && process.connections().next().is_some();
+            let mut peers = None;
+            for process in job.processes(model).filter(tells) {
+                let Some(identity) = process.identity() else { continue };
+                let peers = peers.get_or_insert_with(|| Peers::of(model, job));
+                all.extend(process.connections().map(|one| {
+                    let other = peers.at(&one.remote);
+                    let host = other.and_then(Process::identity).map(|other| other.host.clone());
+                    let host = host.or_else(|| hosts.known(&one.remote.host));
+                    let host = host.unwrap_or_else(|| one.remote.host.clone());
+                    Link { process, identity, one, peer: (host, one.remote.label()), other }
+                }));
+            }
         }
         let mut by_place: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for (index, link) in all.iter().enumerate() {
@@ -79,26 +111,77 @@ impl<'m> Links<'m> {
     }
 }
 
+/// The processes of a job, as connections of it name them.
+struct Peers<'m> {
+    by_rank: BTreeMap<u32, Vec<&'m Process>>,
+    by_pid: BTreeMap<u32, Vec<&'m Process>>,
+}
+
+impl<'m> Peers<'m> {
+    fn of(model: &'m Model, job: &'m Job) -> Self {
+        let mut peers = Self { by_rank: BTreeMap::new(), by_pid: BTreeMap::new() };
+        for process in job.processes(model) {
+            let Some(identity) = process.identity() else { continue };
+            if let Some(rank) = identity.global_rank {
+                peers.by_rank.entry(rank).or_default().push(process);
+            }
+            peers.by_pid.entry(identity.pid).or_default().push(process);
+        }
+        peers
+    }
+
+    /// Who that is: of its rank, else of its host and pid. Of several, as of a job that was started again: of the same pid,
+    /// else living, else the newest.
+    fn at(&self, end: &End) -> Option<&'m Process> {
+        let is_of_host = |process: &&Process| is_same_host(&end.host, host_of(process));
+        let found: Vec<&'m Process> = match end.global_rank.and_then(|rank| self.by_rank.get(&rank)) {
+            Some(of_rank) => of_rank.clone(),
+            None if end.global_rank.is_some() || end.pid == 0 => Vec::new(),
+            None => self.by_pid.get(&end.pid)?.iter().copied().filter(is_of_host).collect(),
+        };
+        found.into_iter().max_by_key(|process| {
+            let identity = process.identity();
+            let is_it = identity.is_some_and(|one| one.pid == end.pid && is_same_host(&end.host, &one.host));
+            (is_it, process.is_living(), identity.map(|one| one.started))
+        })
+    }
+}
+
+fn host_of(process: &Process) -> &str {
+    process.identity().map_or("", |identity| &identity.host)
+}
+
+/// Whether two names are of one host: one may be cut at its first dot. Two that both have a domain differ where that does.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let is_cut = |short: &str, long: &str| !short.contains('.') && first_label(long) == short;
+    one == other || is_cut(one, other) || is_cut(other, one)
+}
+
 /// Processes name the host at the other end as it names itself, which may be cut at its first dot, or not.
 struct Hosts<'m> {
     names: BTreeSet<&'m Name>,
-    /// None: several have it.
-    short: BTreeMap<&'m str, Option<&'m Name>>,
+    by_first_label: BTreeMap<&'m str, Vec<&'m Name>>,
 }
 
 impl<'m> Hosts<'m> {
     fn of(model: &'m Model) -> Self {
         let names: BTreeSet<&Name> = model.hosts().map(|(name, _)| name).collect();
-        let mut short: BTreeMap<&str, Option<&Name>> = BTreeMap::new();
+        let mut by_first_label: BTreeMap<&str, Vec<&Name>> = BTreeMap::new();
         for name in &names {
-            short.entry(first_label(name)).and_modify(|known| *known = None).or_insert(Some(*name));
+            by_first_label.entry(first_label(name)).or_default().push(name);
         }
-        Self { names, short }
+        Self { names, by_first_label }
     }
 
+    /// The one host that is meant. `None`: no known one, or one of several.
     fn known(&self, told: &Name) -> Option<Name> {
-        let exact = self.names.get(told).copied();
-        exact.or_else(|| self.short.get(first_label(told)).copied().flatten()).cloned()
+        if self.names.contains(told) {
+            return Some(told.clone());
+        }
+        let mut alike =
+            self.by_first_label.get(first_label(told))?.iter().filter(|name| is_same_host(told, name));
+        let only = alike.next()?;
+        alike.next().is_none().then(|| Name::clone(only))
     }
 }
 

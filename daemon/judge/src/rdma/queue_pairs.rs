@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
-use ringscope_model::{ConnectionState, Model, Name, Process};
+use ringscope_model::{ConnectionState, Model, Name};
 
 use super::links::{Led, Link, Links, Place, apart, culprit, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
@@ -27,8 +27,8 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
     for group in apart(led) {
         let of_group = || broken.iter().filter(|(place, _)| group.contains_key(*place));
         match culprit(&group, 2).filter(|target| is_told_by_several(&group, target)) {
-            Some(target) => found.push(to_one(model, &target, &of_group().collect::<Vec<_>>())),
-            None => found.extend(of_group().map(|(place, links)| at_one(model, place, links))),
+            Some(target) => found.push(to_one(&target, &of_group().collect::<Vec<_>>())),
+            None => found.extend(of_group().map(|(place, links)| at_one(place, links))),
         }
     }
     found.extend(unexplained(model, links, &broken, now));
@@ -66,13 +66,6 @@ fn is_replaced(link: &Link<'_>) -> bool {
     })
 }
 
-/// The process at the other end, as far as it is known.
-pub(super) fn other_end<'m>(model: &'m Model, link: &Link<'_>) -> Option<&'m Process> {
-    let (_, mut processes) = model.host(&link.peer.0)?;
-    let pid = link.one.remote.pid;
-    processes.find(|process| process.identity().is_some_and(|identity| identity.pid == pid && pid != 0))
-}
-
 /// "rank 3 of host-0: queue pair 17 of rxe0 to queue pair 18 of rxe0 of host-1 (rank 1) failed: transport retry counter exceeded".
 fn words(link: &Link<'_>) -> String {
     let pair = link.one.queue_pairs.first();
@@ -99,16 +92,15 @@ fn evidence(link: &Link<'_>) -> Evidence {
 }
 
 /// Connections of one port.
-fn at_one(model: &Model, place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
-    let ended = |link: &&&Link<'_>| other_end(model, link).is_some_and(|process| !process.is_living());
-    let has_ended = links.iter().all(|link| ended(&link));
+fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
+    let has_ended = links.iter().all(|link| link.failed_after_an_end());
     // What has a reason of its own is told before what comes of another one's end.
-    let first = links.iter().find(|link| !ended(link)).or(links.first());
+    let first = links.iter().find(|link| !link.failed_after_an_end()).or(links.first());
     let said = first.map(|link| words(link)).unwrap_or_default();
     let more = links.len().saturating_sub(1);
     let more = if more > 0 { format!("; and {more} more of this port") } else { String::new() };
     let (cause, severity, why) = match has_ended {
-        true => (PEER_ENDED, Severity::Info, "; the process at its other end has ended"),
+        true => (PEER_ENDED, Severity::Info, "; the process at its other end had ended before"),
         false => (CONNECTION_FAILED, Severity::Critical, ""),
     };
     let message = format!("{said}{more}{why}");
@@ -125,11 +117,11 @@ fn at_one(model: &Model, place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) 
 }
 
 /// Connections of several hosts that all lead to one port, which may tell of their other ends itself.
-fn to_one(model: &Model, target: &Place, broken: &[(&Place, &Vec<&Link<'_>>)]) -> (Name, Trouble) {
+fn to_one(target: &Place, broken: &[(&Place, &Vec<&Link<'_>>)]) -> (Name, Trouble) {
     let others = || broken.iter().filter(|(place, _)| *place != target);
     let all: Vec<&Link<'_>> =
         others().flat_map(|(_, links)| *links).filter(|link| link.peer == *target).copied().collect();
-    let has_ended = all.iter().all(|link| other_end(model, link).is_some_and(|process| !process.is_living()));
+    let has_ended = all.iter().all(|link| link.failed_after_an_end());
     let hosts: BTreeSet<&Name> = others().map(|((host, _), _)| host).collect();
     let first = all.first().map(|link| words(link)).unwrap_or_default();
     let message = format!(
@@ -137,7 +129,7 @@ fn to_one(model: &Model, target: &Place, broken: &[(&Place, &Vec<&Link<'_>>)]) -
         port(target),
         all.len(),
         hosts.len(),
-        if has_ended { "; its process has ended" } else { "" }
+        if has_ended { "; its process had ended before" } else { "" }
     );
     let (cause, severity) = match has_ended {
         true => (PEER_ENDED, Severity::Info),

@@ -21,7 +21,11 @@ impl World {
     /// A rank on each of so many hosts: host-0 and on.
     fn new(n: usize) -> Self {
         let names: Vec<String> = (0..n).map(|i| format!("host-{i}")).collect();
-        let hosts: Vec<(&str, u32, u32)> = names.iter().map(|name| (name.as_str(), 1, 2)).collect();
+        Self::named(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    fn named(names: &[&str]) -> Self {
+        let hosts: Vec<(&str, u32, u32)> = names.iter().map(|name| (*name, 1, 2)).collect();
         let cluster = Cluster::new(&hosts, 2);
         let (model, diagnosis) = (Model::new(), Diagnosis::new());
         Self { cluster, model, diagnosis, seq_number: 0, s: 0 }
@@ -237,28 +241,43 @@ fn requests_that_failed_name_their_counter_and_the_other_end() {
     let expected = "rdma_errors warning [failed_requests] requests of mlx5_0 of host-0 failed for good: \
                     retry_exceeded_err rose by 1 in ten minutes; the connections that failed led to mlx5_0 of host-1";
     assert!(world.fires().contains(&expected.to_owned()), "{:?}", world.fires());
-    // Twin: the other end is gone, and that is told elsewhere.
+    // The other end is killed for it: it failed all the same.
     world.end(1, ProcessState::Killed);
+    assert!(world.fires().contains(&expected.to_owned()), "{:?}", world.fires());
+    // Twin: the other end was gone before, and that is told elsewhere.
+    let mut world = World::new(2);
+    world.connect(&[vec![to(1)], Vec::new()]);
+    world.read(vec![port(7)]);
+    world.end(1, ProcessState::Exited);
+    world.connect(&[vec![failed(to(1))]]);
+    world.read(vec![port(8)]);
     let found = world.firing();
     let severities: Vec<_> = found.iter().map(|one| (one.severity.label(), one.cause.as_str())).collect();
     assert_eq!(severities, [("info", "peer_ended"); 2], "{:?}", world.fires());
 }
 
 #[test]
-fn requests_that_failed_after_a_death_in_the_job_are_explained_also_where_nobody_tells_of_connections() {
+fn requests_that_failed_after_an_end_in_the_job_are_explained_also_where_nobody_tells_of_connections() {
     let port = |value| Nic { failures: counter("req_transport_retries_exceeded", value), ..nic("mlx5_0") };
     let mut world = World::new(2);
     world.connect(&[Vec::new(), Vec::new()]);
     world.read(vec![port(7)]);
-    world.read(vec![port(9)]);
-    assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Warning);
     world.end(1, ProcessState::Killed);
+    world.read(vec![port(7)]);
+    world.read(vec![port(9)]);
     assert_eq!(
         world.fires(),
         ["rdma_errors info [after_a_death] requests of mlx5_0 of host-0 failed for good: \
-          req_transport_retries_exceeded rose by 2 in ten minutes; process 1001 of host-1 in job train was killed, and \
-          who sends to a process that is gone counts that"]
+          req_transport_retries_exceeded rose by 2 in ten minutes; process 1001 of host-1 in job train was killed before, \
+          and who sends to a process that is gone counts that"]
     );
+    // Twin: they failed first, and it was killed for that.
+    let mut world = World::new(2);
+    world.connect(&[Vec::new(), Vec::new()]);
+    world.read(vec![port(7)]);
+    world.read(vec![port(9)]);
+    world.end(1, ProcessState::Killed);
+    assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Warning);
 }
 
 const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to \
@@ -296,6 +315,26 @@ fn connections_of_several_hosts_that_failed_to_one_port_name_that() {
                  of 2 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
     assert!(found[0].starts_with(start), "{found:?}");
     assert_eq!(world.firing()[0].accused[0].global_rank, Some(2));
+}
+
+#[test]
+fn who_is_at_the_other_end_is_found_by_its_rank_before_its_name() {
+    // The job has two hosts of one short name; the other end names itself without its domain, and by a pid of its own.
+    let mut world = World::named(&["a.x", "a.y", "b.x"]);
+    let mut one = failed(to(1));
+    let remote = one.remote.as_mut().unwrap();
+    (remote.host, remote.pid) = ("a".to_owned(), 7);
+    world.connect(&[vec![one.clone()], Vec::new(), Vec::new()]);
+    assert_eq!(world.firing()[0].culprits, ["a.y"], "{:?}", world.fires());
+    // By host and pid where it has no rank; names with two domains are of two hosts.
+    for (host, pid, expected) in [("a", 1_001, "a.y"), ("b", 7, "b.x"), ("a", 7, "a"), ("b.z", 1_002, "b.z")]
+    {
+        let mut world = World::named(&["a.x", "a.y", "b.x"]);
+        let remote = one.remote.as_mut().unwrap();
+        (remote.host, remote.pid, remote.global_rank) = (host.to_owned(), pid, None);
+        world.connect(&[vec![one.clone()], Vec::new(), Vec::new()]);
+        assert_eq!(world.firing()[0].culprits, [expected], "{:?}", world.fires());
+    }
 }
 
 #[test]

@@ -31,7 +31,12 @@ impl Marks {
         let len = self.0.len();
         let before = len.checked_sub(2).and_then(|index| self.0.get(index)).copied();
         match self.0.back_mut() {
-            Some(last) if before.is_some_and(|before| last.0.since(before.0) < reach.step) => {
+            // The last reading before a counter begins to rise is kept: it rose after that.
+            Some(last)
+                if before.is_some_and(|before| {
+                    last.0.since(before.0) < reach.step && (before.1 < last.1 || value == last.1)
+                }) =>
+            {
                 *last = (at, value);
             }
             _ => self.0.push_back((at, value)),
@@ -49,6 +54,13 @@ impl Marks {
     /// How far it rose over the reach.
     pub(crate) fn risen(&self) -> u64 {
         self.0.front().map_or(0, |first| self.value().saturating_sub(first.1))
+    }
+
+    /// When it was last read as it was at the beginning of the reach. Absent: it has not risen since.
+    pub(crate) fn risen_after(&self) -> Option<Timestamp> {
+        let first = self.0.front()?;
+        let risen = self.0.iter().position(|mark| mark.1 > first.1)?;
+        self.0.get(risen.checked_sub(1)?).map(|mark| mark.0)
     }
 
     /// How fast it rose over the reach. Absent: read once only.
@@ -85,6 +97,16 @@ mod tests {
         assert_eq!(risen(&[(0, 7), (5, 9), (300, 9), (900, 9)]), 0, "long ago");
         assert_eq!(risen(&[(0, 7), (5, 2), (10, 3)]), 1, "set back");
         assert_eq!(risen(&[(100, 1), (50, 4)]), 3, "a clock that was set back");
+    }
+
+    #[test]
+    fn a_counter_rose_after_it_was_last_read_as_before() {
+        let after = |readings: &[(u64, u64)]| {
+            of(readings.iter().copied()).risen_after().map(|at| at.0 / 1_000_000_000)
+        };
+        assert_eq!(after(&[(0, 7), (5, 7), (10, 7)]), None);
+        assert_eq!(after(&[(0, 7), (5, 7), (10, 7), (15, 9), (20, 9), (25, 9)]), Some(10));
+        assert_eq!(after(&[(0, 7), (5, 9), (10, 12)]), Some(0));
     }
 
     #[test]

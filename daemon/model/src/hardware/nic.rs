@@ -90,6 +90,8 @@ pub struct ErrorCount {
     pub value: u64,
     /// How many more than [`TROUBLE_WINDOW`] ago.
     pub risen: u64,
+    /// When it was last read as it was then, by the host's clock: it rose after that. Absent: it has not risen.
+    pub risen_after: Option<Timestamp>,
 }
 
 /// A counter of pause frames or of congestion control that is not 0.
@@ -391,7 +393,12 @@ impl Nic {
 
 fn error_counts(counters: &BTreeMap<Name, Marks>) -> impl Iterator<Item = ErrorCount> {
     let counted = counters.iter().filter(|(_, marks)| marks.value() > 0);
-    counted.map(|(name, marks)| ErrorCount { name: name.clone(), value: marks.value(), risen: marks.risen() })
+    counted.map(|(name, marks)| ErrorCount {
+        name: name.clone(),
+        value: marks.value(),
+        risen: marks.risen(),
+        risen_after: marks.risen_after(),
+    })
 }
 
 /// A reading of counters. `same_agent`: a counter that it did not have before was 0.
