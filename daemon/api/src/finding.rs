@@ -236,7 +236,7 @@ pub enum FindingKind {
     QueuePairError,
     /// The two ends of RDMA connections, or the hosts of a job on one rail, have GIDs of different kinds. Subject: host and NIC.
     GidMismatch,
-    /// The two ends of RDMA connections can packets of different sizes. Subject: host and NIC.
+    /// The two ends of RDMA connections take packets of different sizes. Subject: host and NIC.
     MtuMismatch,
     /// Pause frames stop a port. Subject: host and NIC that send them, where that is known, else those that are stopped.
     PfcStorm,

@@ -43,21 +43,23 @@ pub(super) fn advice(kind: FindingKind, host: &str, cause: &str, nic: Option<&st
 
 fn about_rdma(kind: FindingKind, cause: &str, host: &str, nic: &str) -> String {
     use FindingKind as Kind;
+    let (device, number) = nic.split_once(':').unwrap_or((nic, "1"));
+    let port = if number == "1" { String::new() } else { format!(" -i {number}") };
     match kind {
         Kind::RdmaRetransmits => format!(
             "Packets are lost on the way: look at {nic} of {host}, its cable and the queues and drops of its switch port \
-             (`rdma statistic show link {nic}/1`, `ethtool -S` of its interface), and whether PFC or ECN holds for the \
+             (`rdma statistic show link {device}/{number}`, `ethtool -S` of its interface), and whether PFC or ECN holds for the \
              traffic class of the job on every switch between."
         ),
         Kind::RdmaErrors | Kind::QueuePairError => format!(
             "Nothing goes over a failed connection any more: the job has to be started again, or to form its communicators \
-             anew. Before that look at the other end and the way to it: `ibv_devinfo -d {nic}` and `rdma resource show qp` on \
+             anew. Before that look at the other end and the way to it: `ibv_devinfo -d {device}{port}` and `rdma resource show qp` on \
              both hosts, `ping` between the two addresses. Retries that are exceeded mean that the other end did not answer; \
              an access error, that a program wrote where it may not."
         ),
         Kind::GidMismatch => format!(
             "Give all hosts one kind of GID: `NCCL_IB_GID_INDEX` counts otherwise on each of them, \
-             `NCCL_IB_ROCE_VERSION_NUM=2` chooses by kind. `grep . /sys/class/infiniband/{nic}/ports/1/gid_attrs/types/*` on \
+             `NCCL_IB_ROCE_VERSION_NUM=2` chooses by kind. `grep . /sys/class/infiniband/{device}/ports/{number}/gid_attrs/types/*` on \
              {host} shows which there are."
         ),
         Kind::MtuMismatch => format!(
@@ -106,6 +108,19 @@ mod tests {
         assert_eq!(of(None), "", "a NIC that nobody can name");
         let shortfall = advice(FindingKind::ChannelShortfall, "host-2", "fewer_channels", None);
         assert!(shortfall.starts_with("Probably a NIC or a GPU link of host-2"), "{shortfall}");
+    }
+
+    #[test]
+    fn commands_about_rdma_name_the_device_and_its_port() {
+        let of = |kind, nic| advice(kind, "host-2", "", Some(nic));
+        for (nic, link, info, folder) in [
+            ("mlx5_3", "show link mlx5_3/1`", "`ibv_devinfo -d mlx5_3`", "/mlx5_3/ports/1/gid_attrs"),
+            ("mlx4_0:2", "show link mlx4_0/2`", "`ibv_devinfo -d mlx4_0 -i 2`", "/mlx4_0/ports/2/gid_attrs"),
+        ] {
+            assert!(of(FindingKind::RdmaRetransmits, nic).contains(link));
+            assert!(of(FindingKind::QueuePairError, nic).contains(info));
+            assert!(of(FindingKind::GidMismatch, nic).contains(folder));
+        }
     }
 
     #[test]

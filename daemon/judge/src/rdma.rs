@@ -52,7 +52,7 @@ const CONNECTIONS_TO: &str = "connections_to";
 const IN_ERROR: &str = "in_error_state";
 /// GIDs of another kind than most.
 const OTHER_KIND: &str = "other_gid_kind";
-/// Packets smaller than the other ends'.
+/// Packets of another size than the other ends'.
 const SMALLER_MTU: &str = "smaller_mtu";
 /// A connection uses larger packets than one of its ends can.
 const TOO_LARGE: &str = "mtu_too_large";
@@ -69,7 +69,20 @@ pub(super) fn judge(model: &Model, usual: &Usual<'_>, now: Timestamp) -> Vec<(Na
     found.extend(queue_pairs::judge(model, &links, now));
     found.extend(mismatch::judge(&links));
     found.extend(pauses::judge(model, now));
+    found.retain(|(host, one)| is_known(model, host, one.nic.as_deref()));
+    for (_, one) in &mut found {
+        one.culprits.retain(|host| model.host(host).is_some());
+    }
     found
+}
+
+/// Whether there is such a port, as far as anybody knows who reads the host's hardware: a process may say of itself what it
+/// likes.
+fn is_known(model: &Model, host: &str, nic: Option<&str>) -> bool {
+    match model.hardware_of(host).filter(|hardware| hardware.has_rdma()) {
+        Some(hardware) => nic.is_none_or(|nic| hardware.nics.keys().any(|port| *port.label() == *nic)),
+        None => model.host(host).is_some(),
+    }
 }
 
 /// What is wrong with one port, without who else is to blame.

@@ -259,14 +259,14 @@ fn trouble_is_proved_by_the_kernels_files() {
     world.read(vec![hardware("host-0", 0, vec![down(nic("mlx5_0"))])]);
     assert_eq!(proof(&world), [format!("{dir}/state: 1: DOWN")]);
     world.read(vec![hardware("host-0", 0, vec![at_gigabits(100, errors("rx_icrc_encapsulated", 40))])]);
-    let counter = format!("{dir}/hw_counters/rx_icrc_encapsulated: 40 (40 more than ten minutes ago)");
+    let counter = format!("{dir}/hw_counters/rx_icrc_encapsulated: 40 (40 in the last ten minutes)");
     assert_eq!(proof(&world), [format!("{dir}/rate: 100 Gb/sec"), counter]);
     let counted = Nic { link_downs: Some(3), ..errors("symbol_error", 21) };
     world.read(vec![hardware("host-0", 0, vec![Nic { link_downs: Some(0), ..nic("mlx5_0") }])]);
     world.read(vec![hardware("host-0", 0, vec![counted])]);
     let lines = proof(&world);
     assert_eq!(lines[0], format!("{dir}/counters/link_downed: 3"));
-    assert!(lines.contains(&format!("{dir}/counters/symbol_error: 21 (20 more than ten minutes ago)")));
+    assert!(lines.contains(&format!("{dir}/counters/symbol_error: 21 (20 in the last ten minutes)")));
 }
 
 fn with_gpus(host: &str, n: u32) -> HostHardware {

@@ -136,7 +136,7 @@ pub(in super::super) fn error_line(port: &Port, nic: &Nic, error: &ErrorCount) -
         false if STANDARD.contains(&&*error.name) => "counters",
         false => "hw_counters",
     };
-    let text = format!("{} ({} more than ten minutes ago)", error.value, error.risen);
+    let text = format!("{} ({} in the last ten minutes)", error.value, error.risen);
     Evidence { file: beside(nic, &format!("{folder}/{}", error.name)), line: 1, text }
 }
 

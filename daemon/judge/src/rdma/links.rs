@@ -15,6 +15,9 @@ const READING: Duration = Duration::from_secs(2);
 /// A port: host, and device as its findings name it.
 pub(super) type Place = (Name, Name);
 
+/// Ports of one process that are looked at: who invents some makes few findings.
+const MAX_PORTS: usize = 16;
+
 /// One connection, seen from the process that told of it.
 #[derive(Clone)]
 pub(super) struct Link<'m> {
@@ -40,6 +43,17 @@ impl Link<'_> {
             Some(rank) => format!("rank {rank} of {host}"),
             None => format!("process {} of {host}", self.identity.pid),
         }
+    }
+
+    /// Its queue pairs, with the process that has them.
+    pub(super) fn queue_pairs(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.one.queue_pairs.iter().map(|pair| (self.identity.pid, pair.number))
+    }
+
+    /// Whether the process at the other end says the same of its own port.
+    pub(super) fn is_told_there(&self, same: impl Fn(&End) -> bool) -> bool {
+        let mut own = self.other.into_iter().filter(|other| other.is_living()).flat_map(Process::connections);
+        own.any(|one| one.local.label() == self.peer.1 && same(&one.local))
     }
 
     /// When it failed, or a queue pair of it: by our clock, as it was told. Absent: it has not.
@@ -82,7 +96,7 @@ impl<'m> Links<'m> {
             for process in job.processes(model).filter(tells) {
                 let Some(identity) = process.identity() else { continue };
                 let peers = peers.get_or_insert_with(|| Peers::of(model, job));
-                all.extend(process.connections().map(|one| {
+                all.extend(of_few_ports(process).map(|one| {
                     let other = peers.at(&one.remote);
                     let host = other.and_then(Process::identity).map(|other| other.host.clone());
                     let host = host.or_else(|| hosts.known(&one.remote.host));
@@ -109,6 +123,16 @@ impl<'m> Links<'m> {
         let sends = |link: &&Link<'_>| link.one.is_send && link.one.is_in_use();
         self.at(place).filter(sends).map(|link| link.peer.clone()).collect()
     }
+}
+
+/// The connections of the first ports that a process tells of.
+fn of_few_ports(process: &Process) -> impl Iterator<Item = &Connection> {
+    let mut ports: BTreeSet<(&Name, u32)> = BTreeSet::new();
+    process.connections().filter(move |one| {
+        let port = (&one.local.device, one.local.port);
+        let is_one = ports.contains(&port) || ports.len() < MAX_PORTS;
+        is_one && (ports.insert(port) || is_one)
+    })
 }
 
 /// The processes of a job, as connections of it name them.

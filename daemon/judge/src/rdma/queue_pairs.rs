@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
-use ringscope_model::{ConnectionState, Model, Name};
+use ringscope_model::{Connection, ConnectionState, FailedQueuePair, Model, Name, QueuePair, QueuePairState};
 
 use super::links::{Led, Link, Links, Place, apart, culprit, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
@@ -26,7 +26,7 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
     let led = broken.iter().map(|(place, links)| (place.clone(), leads(links))).collect();
     for group in apart(led) {
         let of_group = || broken.iter().filter(|(place, _)| group.contains_key(*place));
-        match culprit(&group, 2).filter(|target| is_told_by_several(&group, target)) {
+        match culprit(&group, 2).filter(|target| is_told_by_several(&group, &broken, target)) {
             Some(target) => found.push(to_one(&target, &of_group().collect::<Vec<_>>())),
             None => found.extend(of_group().map(|(place, links)| at_one(place, links))),
         }
@@ -39,10 +39,12 @@ fn leads(links: &[&Link<'_>]) -> BTreeSet<Place> {
     links.iter().map(|link| link.peer.clone()).collect()
 }
 
-/// Whether processes of several other hosts have broken connections with it.
-fn is_told_by_several(group: &Led, target: &Place) -> bool {
-    let others = group.keys().filter(|place| *place != target);
-    others.map(|(host, _)| host).collect::<BTreeSet<_>>().len() > 1
+/// Whether processes of several other hosts have broken connections with it, and with a process that is known to be there.
+fn is_told_by_several(group: &Led, broken: &BTreeMap<Place, Vec<&Link<'_>>>, target: &Place) -> bool {
+    let others = || group.keys().filter(|place| *place != target);
+    let mut links = others().filter_map(|place| broken.get(place)).flatten();
+    links.any(|link| link.peer == *target && link.other.is_some())
+        && others().map(|(host, _)| host).collect::<BTreeSet<_>>().len() > 1
 }
 
 /// Whether nothing goes over the connection any more.
@@ -55,20 +57,19 @@ fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
     }
 }
 
-/// Whether the process has made another connection to the same host since.
+/// Whether the process has made another connection to the same process since. Of two that were told of at one moment the one is
+/// later of which its place has seen more before.
 fn is_replaced(link: &Link<'_>) -> bool {
-    let mut others = link.process.connections();
-    others.any(|other| {
-        other.is_in_use()
-            && other.broken_since.is_none()
-            && other.remote.host == link.one.remote.host
-            && (other.is_send, other.since > link.one.since) == (link.one.is_send, true)
-    })
+    let to = |one: &Connection| (one.is_send, one.remote.host.clone(), one.remote.global_rank);
+    let Some(failed) = link.failed_at() else { return false };
+    let is_later = |other: &Connection| (other.since, other.generation()) > (failed, link.one.generation());
+    let mut others = link.process.connections().filter(|one| one.is_in_use() && one.broken_since.is_none());
+    others.any(|other| is_later(other) && to(other) == to(link.one))
 }
 
 /// "rank 3 of host-0: queue pair 17 of rxe0 to queue pair 18 of rxe0 of host-1 (rank 1) failed: transport retry counter exceeded".
 fn words(link: &Link<'_>) -> String {
-    let pair = link.one.queue_pairs.first();
+    let pair = the_pair(link);
     let (own, other) = match pair {
         Some(pair) => {
             (format!("queue pair {} of ", pair.number), format!("queue pair {} of ", pair.remote_number))
@@ -76,17 +77,36 @@ fn words(link: &Link<'_>) -> String {
         None => (String::new(), String::new()),
     };
     let error = match &*link.one.error {
-        "" => "stands in an error state".to_owned(),
+        "" => format!("stands in {}", state_words(pair)),
         error => format!("failed: {error}"),
     };
     let (nic, port) = (&link.one.local.device, link.one.local.port);
     format!("{}: {own}{nic} port {port} to {other}{} {error}", link.whose(), link.to())
 }
 
+/// Of its queue pairs the one that is broken; where none is seen so, the first.
+fn the_pair<'m>(link: &Link<'m>) -> Option<&'m QueuePair> {
+    let pairs = &link.one.queue_pairs;
+    pairs.iter().find(|pair| is_error(pair.state())).or(pairs.first())
+}
+
+fn is_error(state: QueuePairState) -> bool {
+    matches!(state, QueuePairState::Err | QueuePairState::Sqe)
+}
+
+fn state_words(pair: Option<&QueuePair>) -> &'static str {
+    match pair.map(QueuePair::state) {
+        Some(QueuePairState::Err) => "state ERR",
+        Some(QueuePairState::Sqe) => "state SQE",
+        _ => "an error state",
+    }
+}
+
 fn evidence(link: &Link<'_>) -> Evidence {
-    let text = match &*link.one.error {
-        "" => "a queue pair in state ERR".to_owned(),
-        error => error.to_owned(),
+    let text = match (&*link.one.error, the_pair(link)) {
+        ("", Some(pair)) => format!("queue pair {}: {}", pair.number, state_words(Some(pair))),
+        ("", None) => "a queue pair in an error state".to_owned(),
+        (error, _) => error.to_owned(),
     };
     Evidence { file: link.one.file.to_string(), line: 0, text }
 }
@@ -153,13 +173,14 @@ fn unexplained(
     let mut found = Vec::new();
     for (host, hardware) in heard(model, now) {
         for (port_of, nic) in &hardware.nics {
+            if nic.failed_queue_pairs.is_empty() {
+                continue;
+            }
             let place: Place = (host.clone(), port_of.label());
-            let told: BTreeSet<u32> =
-                (links.at(&place).flat_map(|link| &link.one.queue_pairs)).map(|pair| pair.number).collect();
-            let stands =
-                |pair: &ringscope_model::FailedQueuePair| hardware.read_at.since(pair.since) >= STANDS;
-            let mut pairs =
-                nic.failed_queue_pairs.iter().filter(|(number, pair)| stands(pair) && !told.contains(number));
+            let told: BTreeSet<(u32, u32)> = links.at(&place).flat_map(Link::queue_pairs).collect();
+            let stands = |pair: &FailedQueuePair| hardware.read_at.since(pair.since) >= STANDS;
+            let mut pairs = (nic.failed_queue_pairs.iter())
+                .filter(|(number, pair)| stands(pair) && !told.contains(&(pair.pid, **number)));
             let Some((number, first)) = pairs.next().filter(|_| !broken.contains_key(&place)) else {
                 continue;
             };

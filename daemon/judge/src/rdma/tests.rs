@@ -286,7 +286,7 @@ const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 
 #[test]
 fn a_connection_that_failed_while_its_process_lives() {
     let mut world = World::new(2);
-    world.connect(&[vec![failed(to(1))]]);
+    world.connect(&[vec![failed(to(1))], Vec::new()]);
     assert_eq!(world.fires(), [FAILED_PAIR]);
     let found = world.firing()[0].clone();
     assert_eq!((found.host.as_str(), found.culprits), ("host-0", vec!["host-1".to_owned()]));
@@ -308,7 +308,7 @@ fn a_connection_that_failed_while_its_process_lives() {
 #[test]
 fn connections_of_several_hosts_that_failed_to_one_port_name_that() {
     let mut world = World::new(3);
-    world.connect(&[vec![failed(to(2))], vec![failed(to(2))]]);
+    world.connect(&[vec![failed(to(2))], vec![failed(to(2))], Vec::new()]);
     let found = world.fires();
     assert_eq!(found.len(), 1, "{found:?}");
     let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 connections \
@@ -327,13 +327,14 @@ fn who_is_at_the_other_end_is_found_by_its_rank_before_its_name() {
     world.connect(&[vec![one.clone()], Vec::new(), Vec::new()]);
     assert_eq!(world.firing()[0].culprits, ["a.y"], "{:?}", world.fires());
     // By host and pid where it has no rank; names with two domains are of two hosts.
-    for (host, pid, expected) in [("a", 1_001, "a.y"), ("b", 7, "b.x"), ("a", 7, "a"), ("b.z", 1_002, "b.z")]
-    {
+    let cases: [(&str, u32, &[&str]); 4] =
+        [("a", 1_001, &["a.y"]), ("b", 7, &["b.x"]), ("a", 7, &[]), ("b.z", 1_002, &[])];
+    for (host, pid, expected) in cases {
         let mut world = World::named(&["a.x", "a.y", "b.x"]);
         let remote = one.remote.as_mut().unwrap();
         (remote.host, remote.pid, remote.global_rank) = (host.to_owned(), pid, None);
         world.connect(&[vec![one.clone()], Vec::new(), Vec::new()]);
-        assert_eq!(world.firing()[0].culprits, [expected], "{:?}", world.fires());
+        assert_eq!(world.firing()[0].culprits, expected, "{:?}", world.fires());
     }
 }
 
@@ -370,10 +371,31 @@ fn a_queue_pair_that_stands_in_an_error_state_and_one_that_is_taken_down() {
     world.wait(10);
     assert_eq!(
         world.fires(),
-        [FAILED_PAIR
-            .replace("failed: transport retry counter exceeded (status 12)", "stands in an error state")]
+        [FAILED_PAIR.replace("failed: transport retry counter exceeded (status 12)", "stands in state ERR")]
     );
     world.connect(&[vec![broken(QueuePairState::Rts)]]);
+    assert_eq!(world.fires(), [""; 0]);
+}
+
+#[test]
+fn the_queue_pair_that_is_broken_is_named_and_a_connection_made_before_replaces_none() {
+    let pair = |number, state: QueuePairState| ringscope_wire::batch::QueuePair {
+        number,
+        remote_number: number + 1,
+        state: state.into(),
+    };
+    let pairs = vec![pair(17, QueuePairState::Rts), pair(21, QueuePairState::Sqe)];
+    let mut world = World::new(2);
+    // One beside it, as old as it is.
+    world.connect(&[vec![Connection { queue_pairs: pairs, ..to(1) }, at_place(1, to(1))]]);
+    world.wait(10);
+    let expected = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 21 of mlx5_0 port 1 to queue \
+                    pair 22 of mlx5_0 of host-1 (rank 1) stands in state SQE";
+    assert_eq!(world.fires(), [expected]);
+    assert_eq!(world.firing()[0].evidence[0].text, "queue pair 21: state SQE");
+    // Twin: told of at one moment, but one that came after another in its place.
+    let mut world = World::new(2);
+    world.connect(&[vec![failed(to(1)), Connection { generation: 2, ..at_place(1, to(1)) }]]);
     assert_eq!(world.fires(), [""; 0]);
 }
 
@@ -446,37 +468,80 @@ fn a_host_whose_rail_has_another_kind_of_gid_than_most() {
     assert_eq!(world.fires(), [""; 0]);
 }
 
+fn with_sizes(one: Connection, local: u32, remote: u32, path: u32) -> Connection {
+    let mut one = one;
+    one.local.as_mut().unwrap().mtu_bytes = local;
+    one.remote.as_mut().unwrap().mtu_bytes = remote;
+    Connection { path_mtu_bytes: path, ..one }
+}
+
 #[test]
-fn ends_that_can_packets_of_two_sizes() {
-    let with = |local: u32, remote: u32, path: u32| {
-        let mut one = to(1);
-        one.local.as_mut().unwrap().mtu_bytes = local;
-        one.remote.as_mut().unwrap().mtu_bytes = remote;
-        Connection { path_mtu_bytes: path, ..one }
-    };
-    let check = |one: Connection, expected: &[&str]| {
+fn ends_that_take_packets_of_two_sizes() {
+    let check = |(local, remote, path): (u32, u32, u32), expected: &[&str]| {
         let mut world = World::new(2);
-        world.connect(&[vec![one]]);
+        let back = received(with_sizes(to(0), remote, local, path));
+        world.connect(&[vec![with_sizes(to(1), local, remote, path)], vec![back]]);
         assert_eq!(world.fires(), expected);
     };
     check(
-        with(4096, 1024, 1024),
+        (4096, 1024, 1024),
         &[
-            "mtu_mismatch warning [smaller_mtu] mlx5_0 of host-1 can packets of 1024 bytes, mlx5_0 of host-0 at the other end \
-           of its connection 4096: their connection uses 1024",
+            "mtu_mismatch warning [smaller_mtu] mlx5_0 of host-1 takes packets of up to 1024 bytes, mlx5_0 of host-0 at the \
+           other end of its connection of up to 4096: their connection uses 1024",
         ],
     );
     check(
-        with(1024, 4096, 4096),
+        (1024, 4096, 4096),
         &[
-            "mtu_mismatch critical [mtu_too_large] mlx5_0 of host-0 can packets of 1024 bytes, mlx5_0 of host-1 at the other \
-           end of its connection 4096: their connection uses 4096, which cannot arrive",
+            "mtu_mismatch critical [mtu_too_large] mlx5_0 of host-0 takes packets of up to 1024 bytes, mlx5_0 of host-1 at \
+           the other end of its connection of up to 4096: their connection uses 4096, which cannot arrive",
         ],
     );
-    // Twins: a connection that uses less than both ends can, and ends that nobody told of.
-    check(with(4096, 4096, 1024), &[]);
-    check(with(0, 4096, 1024), &[]);
-    check(with(4096, 0, 4096), &[]);
+    // Twins: a connection that uses less than both ends take, and ends that nobody told of.
+    check((4096, 4096, 1024), &[]);
+    check((0, 4096, 1024), &[]);
+    check((4096, 0, 4096), &[]);
+}
+
+#[test]
+fn who_takes_packets_of_another_size_than_most_is_named_also_where_those_are_larger() {
+    let of = |rank: u32, local, remote| vec![with_sizes(to(rank), local, remote, 1024)];
+    let mut world = World::new(4);
+    world.connect(&[of(1, 1024, 1024), of(2, 1024, 1024), of(3, 1024, 4096), of(0, 4096, 1024)]);
+    let found = world.fires();
+    let start = "mtu_mismatch warning [smaller_mtu] mlx5_0 of host-3 takes packets of up to 4096 bytes, ";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
+    // Half of them each: one finding of the job.
+    let mut world = World::new(4);
+    world.connect(&[of(1, 1024, 4096), of(2, 4096, 1024), of(3, 1024, 4096), of(0, 4096, 1024)]);
+    let found = world.fires();
+    assert!(found.len() == 1 && found[0].ends_with("; and 1 more ports of the job differ so"), "{found:?}");
+}
+
+#[test]
+fn what_a_process_says_of_hosts_and_ports_that_nobody_knows_accuses_none() {
+    // Of a host that there is and says nothing of the kind, the one who says so is named.
+    let mut world = World::new(2);
+    let (v1, v2) = (GidKind::RoceV1, GidKind::RoceV2);
+    let odd = with_sizes(with_kinds(to(1), v2, v1), 4096, 1024, 1024);
+    world.connect(&[vec![odd.clone()], vec![received(to(0))]]);
+    assert!(world.firing().len() == 2 && world.firing().iter().all(|one| one.host == "host-0"));
+    // Hosts and processes that are not there, and ports that the hardware does not have.
+    let mut world = World::new(2);
+    let invented = failed(Connection { remote: to(77).remote, ..to(1) });
+    world.connect(&[vec![invented.clone()], vec![invented.clone()]]);
+    assert_eq!(world.firing().iter().map(|one| one.host.as_str()).collect::<Vec<_>>(), ["host-0", "host-1"]);
+    assert!(world.firing().iter().all(|one| one.culprits.is_empty()), "{:?}", world.firing());
+    let mut world = World::new(1);
+    let of_port = |n: u32| {
+        let mut one = at_place(n, failed(to(1)));
+        one.local.as_mut().unwrap().device = format!("no_{n}");
+        one
+    };
+    world.connect(&[(0..100).map(of_port).collect()]);
+    assert_eq!(world.firing().len(), 16, "one process makes few");
+    world.read(vec![nic("mlx5_0")]);
+    assert_eq!(world.fires(), [""; 0]);
 }
 
 /// A port with pause frames and bytes a second, after two readings.
