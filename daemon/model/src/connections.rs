@@ -177,6 +177,10 @@ impl Process {
         if word.stamp == Stamp::STORE {
             return false;
         }
+        // Those of a process that has ended went with it.
+        if self.ended.is_some() {
+            return !std::mem::take(&mut self.connections).is_empty();
+        }
         let mut changed = false;
         for one in &told.connections {
             if !self.has_room_for(one.place) {
@@ -277,6 +281,22 @@ mod tests {
         assert_eq!((one.counts.bytes, one.bytes_per_s()), (0, None), "counts of the one before are not its");
         tell(&mut model, 5, vec![open], Vec::new());
         assert_eq!(told(&model)[0].generation, 2, "an older one does not come back");
+    }
+
+    #[test]
+    fn the_connections_of_a_process_go_with_it() {
+        let mut model = Model::new();
+        let open = connection("rxe0", "host-1", "rxe1");
+        tell(&mut model, 1, vec![open.clone()], Vec::new());
+        let gone = ringscope_samples::cluster::ended(
+            Cluster::new(&[("host-0", 1, 1)], 4).process(0),
+            batch::ProcessState::Exited,
+            2,
+        );
+        model.apply(&ringscope_samples::cluster::batch(2, 2, vec![gone]), at(2));
+        assert!(told(&model).is_empty());
+        tell(&mut model, 3, vec![open], Vec::new());
+        assert!(told(&model).is_empty(), "nobody tells of them again");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! end has ended, that is why.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{FindingKind, Severity};
@@ -11,6 +12,9 @@ use ringscope_model::{ErrorCount, Hardware, Model, Name, Nic, Port, Process, Pro
 use super::links::{Link, Links, Place, port, ports};
 use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, heard, trouble};
 use crate::hardware::{Trouble, error_line};
+
+/// How long after the end of a process others may begin to count that it does not answer: libraries retry for so long.
+const AFTERMATH: Duration = Duration::from_secs(120);
 
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut found = Vec::new();
@@ -79,7 +83,8 @@ pub(super) fn end_in_a_job_of(
     let jobs: BTreeSet<&Name> =
         processes.filter_map(|process| process.identity()).map(|identity| &identity.job).collect();
     let is_it = |process: &&Process| {
-        process.ended().is_some_and(|ended| ended <= risen && now.since(ended) < TROUBLE_WINDOW)
+        let explains = |ended: Timestamp| ended <= risen && risen.since(ended) < AFTERMATH;
+        process.ended().is_some_and(|ended| explains(ended) && now.since(ended) < TROUBLE_WINDOW)
     };
     let ended = jobs.into_iter().filter_map(|name| model.job(name)).find_map(|(name, job)| {
         let process = job.processes(model).find(is_it)?;

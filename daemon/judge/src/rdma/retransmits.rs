@@ -7,8 +7,9 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
 
+use super::failures::{end_in_a_job_of, first_risen};
 use super::links::{Led, Links, Place, apart, culprit, port, ports};
-use super::{LOST, LOST_TOWARDS, NAMED, heard, trouble};
+use super::{AFTER_A_DEATH, LOST, LOST_TOWARDS, NAMED, heard, trouble};
 use crate::hardware::{LOSSES_RISEN, Trouble, Usual, error_line};
 
 /// Counters of the side that sends: what it sent was lost, or not confirmed in time. EFA's `retrans_pkts` is not among them: its
@@ -32,6 +33,8 @@ const PACKET_BYTES: u64 = 1024;
 /// the lost one and sends all that followed again.
 const ONE_IN: u64 = 1000;
 const BAD_ONE_IN: u64 = 100;
+/// Fewer than one in so many cost nothing, also where the like ports send none again.
+const NONE_IN: u64 = 1_000_000;
 
 /// A port that sends much again.
 struct Loser<'m> {
@@ -45,6 +48,8 @@ struct Loser<'m> {
     one_in: Option<u64>,
     /// Where its connections lead.
     peers: BTreeSet<Place>,
+    /// Who ended before it began, and was not there to confirm anything.
+    end: Option<String>,
 }
 
 pub(super) fn judge(
@@ -56,10 +61,17 @@ pub(super) fn judge(
     let mut losers = Vec::new();
     for (host, hardware) in heard(model, now) {
         let ports = hardware.nics.iter().filter(|(port, _)| !port.is_interface);
-        losers.extend(ports.filter_map(|(port, nic)| Loser::of(host, port, nic, usual, links)));
+        losers.extend(ports.filter_map(|(port, nic)| {
+            let loser = Loser::of(host, port, nic, usual, links)?;
+            let began = first_risen(hardware, std::slice::from_ref(&loser.worst));
+            Some(Loser { end: end_in_a_job_of(model, host, began, now), ..loser })
+        }));
     }
+    let (after_an_end, losers): (Vec<_>, Vec<_>) = losers.into_iter().partition(|loser| loser.end.is_some());
+    let mut found: Vec<_> = after_an_end.iter().map(|loser| loser.trouble(&[])).collect();
     let led = losers.iter().map(|loser| (loser.place.clone(), loser.peers.clone())).collect();
-    apart(led).into_iter().flat_map(|group| named(&group, &losers)).collect()
+    found.extend(apart(led).into_iter().flat_map(|group| named(&group, &losers)));
+    found
 }
 
 /// Who is to blame, of losers that have to do with one another.
@@ -79,15 +91,17 @@ impl<'m> Loser<'m> {
     fn of(host: &Name, port: &'m Port, nic: &'m Nic, usual: &Usual<'_>, links: &Links<'_>) -> Option<Self> {
         let counted = nic.retransmits().filter(|count| SENT_AGAIN.contains(&&*count.name));
         let worst = counted.max_by_key(|count| count.risen).filter(|count| count.risen >= LOSSES_RISEN)?;
-        let packets = nic.carried_lately() / PACKET_BYTES;
+        let packets = nic.sent_lately() / nic.mtu_bytes.map_or(PACKET_BYTES, |bytes| u64::from(bytes).max(1));
         let one_in = (packets > 0).then(|| packets / worst.risen.max(1));
         let (usual, is_worse) = usual.compare(port, nic, &worst);
-        if !is_worse && one_in.is_none_or(|one_in| one_in > ONE_IN) {
+        let is_much = one_in.is_some_and(|one_in| one_in <= ONE_IN);
+        let is_nothing = one_in.is_some_and(|one_in| one_in > NONE_IN);
+        if is_nothing || !is_worse && !is_much {
             return None;
         }
         let place = (host.clone(), port.label());
         let peers = links.peers(&place);
-        Some(Self { place, port, nic, worst, usual, one_in, peers })
+        Some(Self { place, port, nic, worst, usual, one_in, peers, end: None })
     }
 
     /// "packet_seq_err rose by 700 (by 5 on most of its like) in ten minutes".
@@ -97,6 +111,9 @@ impl<'m> Loser<'m> {
     }
 
     fn severity(&self) -> Severity {
+        if self.end.is_some() {
+            return Severity::Info;
+        }
         let is_bad = self.one_in.is_some_and(|one_in| one_in <= BAD_ONE_IN);
         if is_bad { Severity::Critical } else { Severity::Warning }
     }
@@ -121,15 +138,21 @@ impl<'m> Loser<'m> {
                 ports(towards.iter().map(|one| &one.place))
             ),
         };
+        let (cause, end) = match &self.end {
+            Some(end) => {
+                (AFTER_A_DEATH, format!("; {end}, and who sends to a process that is gone counts that"))
+            }
+            None => (LOST, String::new()),
+        };
         let message = format!(
-            "{} sends again what was lost: {}{share}{peers}{into}",
+            "{} sends again what was lost: {}{share}{peers}{into}{end}",
             port(&self.place),
             self.counter()
         );
         let (host, nic) = self.place.clone();
         let all = std::iter::once(self).chain(towards.iter().copied());
         let evidence = all.map(|one| error_line(one.port, one.nic, &one.worst)).collect();
-        (host, trouble((FindingKind::RdmaRetransmits, LOST, self.severity()), nic, message, evidence))
+        (host, trouble((FindingKind::RdmaRetransmits, cause, self.severity()), nic, message, evidence))
     }
 }
 

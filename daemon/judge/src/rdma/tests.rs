@@ -146,6 +146,43 @@ fn a_port_that_sends_again_more_than_its_like_or_much_of_all_that_it_sends() {
     check_lost("retrans_pkts", &[0, 90_000, 0, 0], GIGABYTE, &[]);
     check_lost("rcvd_seq_err", &[0], GIGABYTE, &[]);
     check_lost("rcvd_seq_err", &[900], GIGABYTE, &[]);
+    check_lost("local_ack_timeout_err", &[0, 700, 0, 0], 1_000 * GIGABYTE, &[]);
+}
+
+#[test]
+fn of_large_packets_fewer_are_sent_and_what_is_received_does_not_count() {
+    let mut world = World::new(1);
+    for reading in 0..2 {
+        world.read(vec![Nic {
+            sent_bytes: Some(GIGABYTE * reading),
+            received_bytes: Some(100 * GIGABYTE * reading),
+            mtu_bytes: Some(4096),
+            ..retransmits("rcvd_seq_err", 1_000_000 + 900 * reading)
+        }]);
+    }
+    let found = world.fires();
+    assert!(found.len() == 1 && found[0].ends_with(", about one packet in 271"), "{found:?}");
+}
+
+#[test]
+fn what_is_sent_again_to_a_process_that_had_ended_is_no_trouble() {
+    let port = |value| retransmits("rcvd_seq_err", value);
+    let severities = |ends_first: bool| {
+        let mut world = World::new(2);
+        world.connect(&[vec![to(1)], vec![to(0)]]);
+        let nic = |value, sent| Nic { sent_bytes: Some(sent), ..port(value) };
+        world.read(vec![nic(7, 0)]);
+        if ends_first {
+            world.end(1, ProcessState::Exited);
+        }
+        world.read(vec![nic(7, 0)]);
+        world.read(vec![nic(9_000, GIGABYTE)]);
+        world.end(1, ProcessState::Exited);
+        let found = world.firing();
+        found.iter().map(|one| (one.severity.label(), one.cause.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(severities(true), [("info", "after_a_death".to_owned())]);
+    assert_eq!(severities(false), [("warning", "lost_packets".to_owned())], "its end came after that");
 }
 
 #[test]

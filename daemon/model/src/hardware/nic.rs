@@ -63,8 +63,8 @@ pub struct Nic {
     retransmits: BTreeMap<Name, Marks>,
     failures: BTreeMap<Name, Marks>,
     congestion: BTreeMap<Name, Marks>,
-    /// Bytes, over as long as trouble is looked at.
-    carried: Marks,
+    /// Bytes that it sent, over as long as trouble is looked at.
+    sent_long: Marks,
     payload: Option<(Marks, bool)>,
 }
 
@@ -173,7 +173,7 @@ impl Nic {
             retransmits: BTreeMap::new(),
             failures: BTreeMap::new(),
             congestion: BTreeMap::new(),
-            carried: Marks::default(),
+            sent_long: Marks::default(),
             payload: None,
         };
         nic.merge(told, at, false, word);
@@ -212,8 +212,7 @@ impl Nic {
         count(&mut self.received, told.received_bytes, at, RATE);
         count(&mut self.link_downs, told.link_downs, at, TROUBLE);
         self.mtu_bytes = told.mtu_bytes;
-        let carried = told.sent_bytes.unwrap_or(0).saturating_add(told.received_bytes.unwrap_or(0));
-        self.carried.push(at, carried, TROUBLE);
+        self.sent_long.push(at, told.sent_bytes.unwrap_or(0), TROUBLE);
         let counted = Counted { at, same_agent: same_agent && !was_missing };
         counted.merge(&mut self.errors, &told.errors, TROUBLE, word);
         counted.merge(&mut self.retransmits, &told.retransmits, TROUBLE, word);
@@ -251,7 +250,7 @@ impl Nic {
         self.rate_bits_per_s = None;
         (self.sent, self.received, self.link_downs, self.payload) = (None, None, None, None);
         self.errors.clear();
-        (self.mtu_bytes, self.gids, self.carried) = (None, Box::default(), Marks::default());
+        (self.mtu_bytes, self.gids, self.sent_long) = (None, Box::default(), Marks::default());
         self.failed_queue_pairs.clear();
         for counters in [&mut self.retransmits, &mut self.failures, &mut self.congestion] {
             counters.clear();
@@ -384,10 +383,10 @@ impl Nic {
         })
     }
 
-    /// Bytes that it sent and received over the [`TROUBLE_WINDOW`], as far as they are counted.
+    /// Bytes that it sent over the [`TROUBLE_WINDOW`]. 0: none, or nobody counts them.
     #[must_use]
-    pub fn carried_lately(&self) -> u64 {
-        self.carried.risen()
+    pub fn sent_lately(&self) -> u64 {
+        self.sent_long.risen()
     }
 }
 
