@@ -31,6 +31,8 @@ pub(super) enum Key<'f> {
     SlowIn(&'f str),
     /// A summation group that lost somebody.
     Group(&'f str),
+    /// A host at one end of a connection that nobody answered on.
+    Unanswered(&'f str),
     /// Findings of one kind that belong together: kind, job and host.
     Alike(Kind, &'f str, &'f str),
 }
@@ -56,7 +58,14 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
         Kind::SlowLink | Kind::SlowNic | Kind::Congestion => keys.push(Key::SlowIn(job)),
         // What a process with a failed connection does not get done.
-        Kind::QueuePairError => keys.extend(processes(finding)),
+        Kind::QueuePairError => {
+            keys.extend(processes(finding));
+            // Where it accuses nobody, those at either end may be held up by it.
+            if finding.accused.is_empty() {
+                keys.push(Key::Unanswered(host));
+                keys.extend(finding.culprits.iter().map(|culprit| Key::Unanswered(culprit)));
+            }
+        }
         _ => {}
     }
     let is_of_nic = matches!(finding.finding, Kind::KernelFault | Kind::NicDegraded | Kind::SlowNic);
@@ -123,6 +132,7 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
             keys.extend(processes(finding));
             keys.extend(finding.accused.iter().map(|culprit| Key::Host(&culprit.host)));
             if follows(kind) {
+                keys.extend(finding.accused.iter().map(|culprit| Key::Unanswered(&culprit.host)));
                 keys.extend([Key::StuckIn(comm), Key::DeathIn(job)]);
             }
             if kind == Kind::DeviceStalled {

@@ -122,6 +122,12 @@ fn a_connection_that_failed_explains_what_its_process_does_not_get_done_and_is_e
     check(&[stalled.clone(), nic(failed.clone())], &[&["pair", "stalled"]]);
     let storm = nic(finding("storm", Kind::PfcStorm, "a", 3));
     check(&[stalled, nic(failed.clone()), storm], &[&["storm", "pair", "stalled"]]);
+    // One that accuses nobody explains what goes on at both its ends, and nothing elsewhere.
+    let nobody = Finding { culprits: vec!["b".into()], accused: Vec::new(), ..nic(failed.clone()) };
+    let at_b = accuses("at-b", Kind::TransferStalled, "c1", ("b", 7, 5), 5);
+    check(&[at_b, nobody.clone()], &[&["pair", "at-b"]]);
+    let at_c = accuses("at-c", Kind::TransferStalled, "c1", ("c", 7, 5), 5);
+    check(&[at_c, nobody], &[&["at-c"], &["pair"]]);
     // One of another port has nothing to do with it.
     let other = Finding { nic: Some("mlx5_1".into()), ..finding("storm", Kind::PfcStorm, "a", 3) };
     check(&[nic(failed), other], &[&["pair"], &["storm"]]);

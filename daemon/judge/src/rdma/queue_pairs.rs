@@ -14,15 +14,23 @@ use crate::hardware::{Trouble, beside};
 
 /// A queue pair stands in an error state for a moment while its program takes it down.
 const STANDS: Duration = Duration::from_secs(10);
+/// The verbs' words for an other end that did not answer, or never made room.
+const UNANSWERED: [&str; 2] = ["transport retry counter exceeded", "RNR retry counter exceeded"];
 /// Processes that one finding accuses.
 const ACCUSED: usize = 8;
 
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut broken: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
+    let mut down: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
     for link in links.all.iter().filter(|link| is_broken(link, now) && !is_replaced(link)) {
-        broken.entry(link.place()).or_default().push(link);
+        let own = link.place();
+        let at_it = [&own, &link.peer].into_iter().find(|place| is_down(model, place, now)).cloned();
+        match at_it {
+            Some(place) => down.entry(place).or_default().push(link),
+            None => broken.entry(own).or_default().push(link),
+        }
     }
-    let mut found = Vec::new();
+    let mut found: Vec<_> = down.iter().map(|(place, links)| at_one_that_is_down(place, links)).collect();
     let led = broken.iter().map(|(place, links)| (place.clone(), leads(links))).collect();
     for group in apart(led) {
         let of_group = || broken.iter().filter(|(place, _)| group.contains_key(*place));
@@ -31,6 +39,7 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
             None => found.extend(of_group().map(|(place, links)| at_one(place, links))),
         }
     }
+    broken.extend(down);
     found.extend(unexplained(model, links, &broken, now));
     found
 }
@@ -55,6 +64,18 @@ fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
         ConnectionState::Connecting | ConnectionState::Open => stands_in_error(),
         _ => false,
     }
+}
+
+/// Whether the host's hardware shows the port without a link.
+fn is_down(model: &Model, (host, label): &Place, now: Timestamp) -> bool {
+    let hardware = model.hardware_of(host).filter(|hardware| hardware.is_fresh(now));
+    let mut ports = hardware.into_iter().flat_map(|hardware| &hardware.nics);
+    ports.any(|(port, nic)| port.label() == *label && !nic.up)
+}
+
+/// Whether the other end did not answer, which says nothing about whose fault that is.
+fn is_unanswered(link: &Link<'_>) -> bool {
+    UNANSWERED.iter().any(|words| link.one.error.starts_with(words))
 }
 
 /// Whether the process has made another connection to the same process since. Of two that were told of at one moment the one is
@@ -128,11 +149,29 @@ fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
     let mut found = trouble((FindingKind::QueuePairError, cause, severity), place.1.clone(), message, proof);
     let accused = match has_ended {
         true => links.iter().map(|link| remote(link, "has ended")).collect(),
-        false => links.iter().map(|link| local(link)).collect(),
+        // At which end it lies that the other does not answer nobody knows.
+        false => links.iter().filter(|link| !is_unanswered(link)).map(|link| local(link)).collect(),
     };
     found.blame.accused = each_once(accused);
     let peers: BTreeSet<&Name> = links.iter().map(|link| &link.peer.0).collect();
     found.culprits = peers.into_iter().filter(|host| **host != place.0).map(ToString::to_string).collect();
+    (place.0.clone(), found)
+}
+
+/// Connections that begin or end at a port that is down, which is why.
+fn at_one_that_is_down(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
+    let n = links.len();
+    let s = if n == 1 { "" } else { "s" };
+    let first = links.first().map(|link| words(link)).unwrap_or_default();
+    let message = format!("{} is down: {n} connection{s} over it failed; {first}", port(place));
+    let proof = links.iter().map(|link| evidence(link)).collect();
+    let what = (FindingKind::QueuePairError, CONNECTIONS_TO, Severity::Critical);
+    let mut found = trouble(what, place.1.clone(), message, proof);
+    let at_it = |link: &&Link<'_>| match link.place() == *place {
+        true => Culprit { doing: "its port is down".to_owned(), ..local(link) },
+        false => remote(link, "its port is down"),
+    };
+    found.blame.accused = each_once(links.iter().map(at_it).collect());
     (place.0.clone(), found)
 }
 
