@@ -68,7 +68,7 @@ pub(super) fn judge(model: &Model, usual: &Usual<'_>, now: Timestamp) -> Vec<(Na
     found.extend(failures::judge(model, &links, now));
     found.extend(queue_pairs::judge(model, &links, now));
     found.extend(mismatch::judge(&links));
-    found.extend(pauses::judge(model, now));
+    found.extend(pauses::judge(model, &links, now));
     found.retain(|(host, one)| is_known(model, host, one.nic.as_deref()));
     for (_, one) in &mut found {
         one.culprits.retain(|host| model.host(host).is_some());

@@ -1,11 +1,13 @@
 //! Ports that pause frames stop. A port that is paused often and moves its bytes all the same is only busy. Who sends pause frames
 //! all the time is to blame for all that are stopped.
 
+use std::collections::BTreeMap;
+
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Evidence, FindingKind, Severity};
 use ringscope_model::{FlowCount, Model, Name, Nic};
 
-use super::links::{Place, port, ports};
+use super::links::{Links, Place, port, ports};
 use super::{NAMED, PAUSES_RECEIVED, PAUSES_SENT, heard, trouble};
 use crate::hardware::{Trouble, beside};
 
@@ -24,30 +26,50 @@ struct Paused<'m> {
     share: f64,
 }
 
-pub(super) fn judge(model: &Model, now: Timestamp) -> Vec<(Name, Trouble)> {
+pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let (mut stopped, mut senders) = (Vec::new(), Vec::new());
     for (host, hardware) in heard(model, now) {
         for (port_of, nic) in hardware.nics.iter().filter(|(_, nic)| nic.up) {
             let at = |(count, share)| Paused { place: (host.clone(), port_of.label()), nic, count, share };
-            let (sent, received) = nic.bytes_per_s();
+            let (sent, received) = nic.flow_per_s();
             stopped.extend(paused(nic, "rx").filter(|_| !moves(nic, sent)).map(at));
             senders.extend(paused(nic, "tx").filter(|_| !moves(nic, received)).map(at));
         }
     }
-    match senders.as_slice() {
-        _ if stopped.is_empty() => Vec::new(),
-        [sender] => vec![of_sender(sender, &stopped)],
-        _ => stopped.iter().map(of_stopped).collect(),
+    let mut of_senders: BTreeMap<&Place, (&Paused<'_>, Vec<&Paused<'_>>)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for one in &stopped {
+        let mut near = senders.iter().filter(|sender| may_stop(links, sender, one));
+        match (near.next(), near.next()) {
+            (Some(sender), None) => {
+                of_senders.entry(&sender.place).or_insert((sender, Vec::new())).1.push(one);
+            }
+            _ => found.push(of_stopped(one)),
+        }
     }
+    found.extend(of_senders.into_values().map(|(sender, stopped)| of_sender(sender, &stopped)));
+    found
+}
+
+/// Whether pause frames of one may reach the other: they are of one rail, or have a connection.
+fn may_stop(links: &Links<'_>, sender: &Paused<'_>, stopped: &Paused<'_>) -> bool {
+    let joins = |one: &Place, other: &Place| links.at(one).any(|link| link.peer == *other);
+    sender.place != stopped.place
+        && (sender.place.1 == stopped.place.1
+            || joins(&sender.place, &stopped.place)
+            || joins(&stopped.place, &sender.place))
 }
 
 /// The worst counter of pauses in one direction, and the share of the time that it stands for, where that is a stop.
 fn paused(nic: &Nic, direction: &str) -> Option<(FlowCount, f64)> {
-    let counts = nic.congestion().filter(|count| is_pause(&count.name, direction));
-    let shares = counts.filter_map(|count| {
+    let counts: Vec<FlowCount> = nic.congestion().filter(|count| is_pause(&count.name, direction)).collect();
+    let is_measured = |count: &FlowCount| count.name.contains("duration");
+    // Where the time is measured, how many frames came says nothing more: each may ask for less than the longest pause.
+    let any_measured = counts.iter().any(is_measured);
+    let shares = counts.into_iter().filter(|count| !any_measured || is_measured(count)).filter_map(|count| {
         let per_s = count.per_s?;
         // A duration is in microseconds (NVIDIA, "Understanding mlx5 ethtool counters").
-        let share = match count.name.contains("duration") {
+        let share = match is_measured(&count) {
             true => per_s / 1e6,
             false => per_s * PAUSE_BITS / bits_per_s(nic)?,
         };
@@ -79,6 +101,11 @@ impl Paused<'_> {
         format!("{:.0} % of the time", (self.share * 100.0).min(100.0))
     }
 
+    /// A moment of it is no storm.
+    fn severity(&self) -> Severity {
+        if self.count.is_whole { Severity::Critical } else { Severity::Warning }
+    }
+
     fn line(&self) -> Evidence {
         let per_s = self.count.per_s.unwrap_or_default();
         let text = format!("{}: {} ({per_s:.0} more a second)", self.count.name, self.count.value);
@@ -94,11 +121,11 @@ fn of_stopped(stopped: &Paused<'_>) -> (Name, Trouble) {
         stopped.count.name
     );
     let (host, nic) = stopped.place.clone();
-    let what = (FindingKind::PfcStorm, PAUSES_RECEIVED, Severity::Critical);
+    let what = (FindingKind::PfcStorm, PAUSES_RECEIVED, stopped.severity());
     (host, trouble(what, nic, message, vec![stopped.line()]))
 }
 
-fn of_sender(sender: &Paused<'_>, stopped: &[Paused<'_>]) -> (Name, Trouble) {
+fn of_sender(sender: &Paused<'_>, stopped: &[&Paused<'_>]) -> (Name, Trouble) {
     let stand = if stopped.len() == 1 { "stands" } else { "stand" };
     let message = format!(
         "{} stops others: it sends pause frames {} ({}) and takes nearly nothing; {} {stand} still",
@@ -107,7 +134,8 @@ fn of_sender(sender: &Paused<'_>, stopped: &[Paused<'_>]) -> (Name, Trouble) {
         sender.count.name,
         ports(stopped.iter().map(|one| &one.place))
     );
-    let lines = std::iter::once(sender).chain(stopped.iter().take(NAMED)).map(Paused::line).collect();
+    let lines =
+        std::iter::once(sender).chain(stopped.iter().copied().take(NAMED)).map(Paused::line).collect();
     let (host, nic) = sender.place.clone();
-    (host, trouble((FindingKind::PfcStorm, PAUSES_SENT, Severity::Critical), nic, message, lines))
+    (host, trouble((FindingKind::PfcStorm, PAUSES_SENT, sender.severity()), nic, message, lines))
 }

@@ -63,6 +63,11 @@ impl Marks {
         self.0.get(risen.checked_sub(1)?).map(|mark| mark.0)
     }
 
+    /// How long it has been read for, over the reach.
+    pub(crate) fn span(&self) -> Duration {
+        self.0.front().zip(self.0.back()).map_or(Duration::ZERO, |(first, last)| last.0.since(first.0))
+    }
+
     /// How fast it rose over the reach. Absent: read once only.
     pub(crate) fn per_s(&self) -> Option<f64> {
         let (first, last) = self.0.front().zip(self.0.back())?;

@@ -63,6 +63,8 @@ pub struct Nic {
     retransmits: BTreeMap<Name, Marks>,
     failures: BTreeMap<Name, Marks>,
     congestion: BTreeMap<Name, Marks>,
+    /// Bytes that it sent and received, over as long as pause frames are looked at.
+    flow: [Option<Marks>; 2],
     /// Bytes that it sent, over as long as trouble is looked at.
     sent_long: Marks,
     payload: Option<(Marks, bool)>,
@@ -103,6 +105,8 @@ pub struct FlowCount {
     pub value: u64,
     /// How fast it rose over [`PAUSE_WINDOW`]. Absent: read once only.
     pub per_s: Option<f64>,
+    /// Whether it was read for the whole of that.
+    pub is_whole: bool,
 }
 
 /// An entry of a port's table of GIDs.
@@ -173,6 +177,7 @@ impl Nic {
             retransmits: BTreeMap::new(),
             failures: BTreeMap::new(),
             congestion: BTreeMap::new(),
+            flow: [None, None],
             sent_long: Marks::default(),
             payload: None,
         };
@@ -212,6 +217,9 @@ impl Nic {
         count(&mut self.received, told.received_bytes, at, RATE);
         count(&mut self.link_downs, told.link_downs, at, TROUBLE);
         self.mtu_bytes = told.mtu_bytes;
+        let [sent, received] = &mut self.flow;
+        count(sent, told.sent_bytes, at, PAUSE);
+        count(received, told.received_bytes, at, PAUSE);
         self.sent_long.push(at, told.sent_bytes.unwrap_or(0), TROUBLE);
         let counted = Counted { at, same_agent: same_agent && !was_missing };
         counted.merge(&mut self.errors, &told.errors, TROUBLE, word);
@@ -250,6 +258,7 @@ impl Nic {
         self.rate_bits_per_s = None;
         (self.sent, self.received, self.link_downs, self.payload) = (None, None, None, None);
         self.errors.clear();
+        self.flow = [None, None];
         (self.mtu_bytes, self.gids, self.sent_long) = (None, Box::default(), Marks::default());
         self.failed_queue_pairs.clear();
         for counters in [&mut self.retransmits, &mut self.failures, &mut self.congestion] {
@@ -380,7 +389,15 @@ impl Nic {
             name: name.clone(),
             value: marks.value(),
             per_s: marks.per_s(),
+            is_whole: marks.span() >= PAUSE_WINDOW,
         })
+    }
+
+    /// Bytes per second that it sent and received over the [`PAUSE_WINDOW`].
+    #[must_use]
+    pub fn flow_per_s(&self) -> (Option<f64>, Option<f64>) {
+        let [sent, received] = self.flow.each_ref().map(|marks| marks.as_ref().and_then(Marks::per_s));
+        (sent, received)
     }
 
     /// Bytes that it sent over the [`TROUBLE_WINDOW`]. 0: none, or nobody counts them.
