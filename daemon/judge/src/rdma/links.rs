@@ -130,8 +130,7 @@ fn of_few_ports(process: &Process) -> impl Iterator<Item = &Connection> {
     let mut ports: BTreeSet<(&Name, u32)> = BTreeSet::new();
     process.connections().filter(move |one| {
         let port = (&one.local.device, one.local.port);
-        let is_one = ports.contains(&port) || ports.len() < MAX_PORTS;
-        is_one && (ports.insert(port) || is_one)
+        ports.contains(&port) || ports.len() < MAX_PORTS && ports.insert(port)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Ends of connections that do not fit: GIDs of two kinds, packets of two sizes. Who differs from most of the job is named; of two
-//! alone, who takes the smaller ones. The other end is named only where its own process says the same. That indices of GIDs differ, or what ports could at most, is no trouble: what they use counts.
+//! alone, who has the rarer kind or takes the smaller packets. The other end is named only where its own process says the same.
+//! That indices of GIDs differ, or what ports could at most, is no trouble: what they use counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

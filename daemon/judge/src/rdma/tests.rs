@@ -351,8 +351,8 @@ fn connections_of_several_hosts_that_failed_to_one_port_name_that() {
     world.connect(&[vec![failed(to(2))], vec![failed(to(2))], Vec::new()]);
     let found = world.fires();
     assert_eq!(found.len(), 1, "{found:?}");
-    let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 connections \
-                 of 2 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
+    let start = "queue_pair_error critical [connections_to] mlx5_0 of host-2: all connections that failed lead to it, 2 \
+                 connections of 2 hosts; rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to";
     assert!(found[0].starts_with(start), "{found:?}");
     assert_eq!(world.firing()[0].accused[0].global_rank, Some(2));
 }
