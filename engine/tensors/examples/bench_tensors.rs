@@ -204,7 +204,7 @@ fn connect(role: Role, addresses: &str) -> Result<BTreeMap<Way, End>> {
         let device: Box<dyn Device> = match way {
             Way::Local => device::connect(Kind::Local, role, address, deadline)?,
             Way::Tcp => device::connect(Kind::Tcp, role, address, deadline)?,
-            Way::Grpc => Box::new(grpc::connect(role, address, deadline)?),
+            Way::Grpc => Box::new(grpc::connect(role, [address, &grpc::next_port(address)?], deadline)?),
         };
         let mut link = Link::new(device);
         link.set_arena_bytes(4 * LIMIT_BYTES)?;

@@ -338,10 +338,17 @@ fn until(
     waiting_for: impl Fn(&Link) -> String,
 ) -> Result<()> {
     let (mut patience, mut looks_around) = (Patience::default(), deadline.is_now());
-    while !lock(link)?.is_over(deadline, looks_around, &mut is_over, &waiting_for)? {
+    loop {
+        let mut own = lock(link)?;
+        if own.is_over(deadline, looks_around, &mut is_over, &waiting_for)? {
+            return Ok(());
+        }
+        if own.is_moving() {
+            patience.moved();
+        }
+        drop(own);
         looks_around = patience.wait();
     }
-    Ok(())
 }
 
 /// [`Link::finish`], between the looks of which other threads have the link.

@@ -4,10 +4,14 @@ use std::time::{Duration, Instant};
 
 /// Polls in a row before a waiting thread begins to give its processor away.
 const EAGER_POLLS: u32 = 64;
-/// Polls in a row after which it sleeps between them: whoever waits that long does not wait for a transfer.
-const PATIENT_POLLS: u32 = 4096;
-/// Its sleep between two polls then.
-const NAP: Duration = Duration::from_micros(50);
+/// How long it does so before it sleeps between two polls, and after how many of them it looks at the clock.
+const YIELDING: Duration = Duration::from_micros(500);
+const LOOK: u32 = 16;
+/// Its sleep between two polls then: a part of how long it has slept since something was found, so that what it finds late is late by
+/// that part at most, and a long wait costs few polls.
+const PART: u32 = 16;
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// A moment of the monotonic clock after which waiting is over.
 #[derive(Clone, Copy, Debug)]
@@ -48,31 +52,44 @@ impl Deadline {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
     in_vain: u32,
+    /// Until when it yields; none while it is eager.
+    yields_until: Option<Instant>,
+    is_drowsy: bool,
+    slept: Duration,
 }
 
 impl Patience {
     /// Something was found: eager again.
     pub fn found(&mut self) {
-        self.in_vain = 0;
+        *self = Self::default();
+    }
+
+    /// Nothing was found, but something comes: naps are short again.
+    pub fn moved(&mut self) {
+        self.slept = Duration::ZERO;
     }
 
     /// Nothing was found. Whether it is time to look at clocks and peers, which costs more than a poll.
     pub fn wait(&mut self) -> bool {
-        self.in_vain = self.in_vain.saturating_add(1);
-        match self.in_vain {
-            0..EAGER_POLLS => {
-                std::hint::spin_loop();
-                false
-            }
-            EAGER_POLLS..PATIENT_POLLS => {
-                std::thread::yield_now();
-                self.in_vain.is_multiple_of(EAGER_POLLS)
-            }
-            _ => {
-                std::thread::sleep(NAP);
-                true
-            }
+        if self.is_drowsy {
+            let nap = (self.slept / PART).clamp(SHORTEST_NAP, LONGEST_NAP);
+            std::thread::sleep(nap);
+            self.slept = self.slept.saturating_add(nap);
+            return true;
         }
+        self.in_vain += 1;
+        if self.in_vain < EAGER_POLLS {
+            std::hint::spin_loop();
+            return false;
+        }
+        std::thread::yield_now();
+        if !self.in_vain.is_multiple_of(LOOK) {
+            return false;
+        }
+        let now = now();
+        let until = *self.yields_until.get_or_insert(now + YIELDING);
+        self.is_drowsy = now >= until;
+        self.in_vain.is_multiple_of(EAGER_POLLS)
     }
 }
 

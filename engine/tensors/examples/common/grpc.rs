@@ -74,17 +74,15 @@ pub(crate) struct Rpc {
     counts: Counts,
 }
 
-/// Connects over gRPC. Who listens has a server at the address, who calls one at the next port.
-pub(crate) fn connect(role: Role, address: &str, deadline: Deadline) -> Result<Rpc> {
-    let usage = |what: String| Error::Usage(format!("gRPC at {address}: {what}"));
-    let (host, port) = address.rsplit_once(':').ok_or_else(|| usage("host:port".to_owned()))?;
-    let port: u16 = port.parse().map_err(|_| usage("host:port".to_owned()))?;
-    let (own, theirs) = if role == Role::Listen { (port, port + 1) } else { (port + 1, port) };
+/// Connects over gRPC. Each end has a server: who listens at the first of two addresses `host:port`, who calls at the second.
+pub(crate) fn connect(role: Role, [listener, caller]: [&str; 2], deadline: Deadline) -> Result<Rpc> {
+    let (own, theirs) = if role == Role::Listen { (listener, caller) } else { (caller, listener) };
+    let usage = |what: String| Error::Usage(format!("gRPC from {own} to {theirs}: {what}"));
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Error::system("starting gRPC", error))?;
     let shared = Arc::new(Mutex::new(Shared::default()));
     let served = Tensors(Arc::clone(&shared));
-    let at = format!("{host}:{own}").parse().map_err(|_| usage("host has to be an address".to_owned()))?;
+    let at = own.parse().map_err(|_bad| usage("needs an IP address and a port".to_owned()))?;
     runtime.spawn(async move {
         Server::builder()
             .tcp_nodelay(true)
@@ -94,7 +92,7 @@ pub(crate) fn connect(role: Role, address: &str, deadline: Deadline) -> Result<R
             .serve(at)
             .await
     });
-    let endpoint = Endpoint::from_shared(format!("http://{host}:{theirs}"));
+    let endpoint = Endpoint::from_shared(format!("http://{theirs}"));
     let endpoint = endpoint.map_err(|error| usage(error.to_string()))?;
     let endpoint = endpoint
         .tcp_nodelay(true)
@@ -112,9 +110,17 @@ pub(crate) fn connect(role: Role, address: &str, deadline: Deadline) -> Result<R
     let client = tonic::client::Grpc::new(channel)
         .max_decoding_message_size(MOST_BYTES)
         .max_encoding_message_size(MOST_BYTES);
-    let peer = format!("peer {host}:{theirs}");
+    let peer = format!("peer {theirs}");
     let (counts, events) = (Counts::default(), Vec::new());
     Ok(Rpc { runtime, client, shared, peer, next_key: 1, writes: 0, events, counts })
+}
+
+/// The same host at the next port, where both ends are on one host.
+pub(crate) fn next_port(address: &str) -> Result<String> {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+    let next = port.parse::<u16>().ok().and_then(|port| port.checked_add(1));
+    next.map(|port| format!("{host}:{port}"))
+        .ok_or_else(|| Error::Usage(format!("{address} is not host:port")))
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {

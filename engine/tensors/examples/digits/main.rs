@@ -47,6 +47,9 @@ struct Arguments {
     /// Where they meet: a name for local, otherwise host:port of machine 0.
     #[arg(long)]
     address: Option<String>,
+    /// With gRPC, where machine 1 can be called: host:port. Otherwise the next port of the same host.
+    #[arg(long)]
+    caller: Option<String>,
     /// The pictures.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/digits/digits.csv.gz"))]
     data: PathBuf,
@@ -117,7 +120,8 @@ fn connect(arguments: &Arguments, machine: MachineId) -> Result<Box<dyn Device>>
     let address = arguments.address.as_deref().unwrap_or_default();
     let deadline = Deadline::after(PATIENCE);
     if arguments.device == "grpc" {
-        return Ok(Box::new(grpc::connect(role, address, deadline)?));
+        let caller = arguments.caller.clone().map_or_else(|| grpc::next_port(address), Ok)?;
+        return Ok(Box::new(grpc::connect(role, [address, &caller], deadline)?));
     }
     let kind: Kind = arguments.device.parse()?;
     device::connect(kind, role, address, deadline)

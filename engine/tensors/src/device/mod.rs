@@ -94,6 +94,11 @@ pub trait Device: Send {
         true
     }
 
+    /// Whether bytes moved when it was polled last, of a device whose bytes move only then: it wants to be polled again soon.
+    fn is_moving(&self) -> bool {
+        false
+    }
+
     /// Looks whether the peer is still there. Costs a system call: for those who have polled in vain for a while.
     ///
     /// # Errors

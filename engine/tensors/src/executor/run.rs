@@ -53,6 +53,9 @@ impl<'k> Executor<'k> {
             }
             // Peers may want to read here, whoever this machine waits for.
             self.links.values_mut().try_for_each(Link::serve)?;
+            if self.links.values().any(Link::is_moving) {
+                patience.moved();
+            }
             if patience.wait() {
                 lost = self.look_around(&queue, deadline)?;
             }
@@ -98,6 +101,9 @@ impl<'k> Executor<'k> {
             }
             let missing = self.links.iter().find(|(peer, _)| !done.contains(peer));
             let Some((_, link)) = missing else { return Ok(()) };
+            if self.links.values().any(Link::is_moving) {
+                patience.moved();
+            }
             if patience.wait() && deadline.passed() {
                 return Err(Error::NoProgress {
                     seconds: deadline.seconds(),

@@ -313,9 +313,17 @@ impl Link {
     ) -> Result<()> {
         let (mut patience, mut looks_around) = (Patience::default(), deadline.is_now());
         while !self.is_over(deadline, looks_around, &mut is_over, &waiting_for)? {
+            if self.is_moving() {
+                patience.moved();
+            }
             looks_around = patience.wait();
         }
         Ok(())
+    }
+
+    /// Whether bytes moved at the last look, of a device that moves them only then.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.device.is_moving()
     }
 
     /// One look of those who wait; with one around, whether the peer is gone or the deadline has passed.

@@ -150,6 +150,10 @@ impl Device for Reordering {
         self.late.is_empty() && self.announced.is_none()
     }
 
+    fn is_moving(&self) -> bool {
+        self.below.is_moving()
+    }
+
     fn check_peer(&mut self) -> Result<()> {
         self.below.check_peer()
     }

@@ -18,35 +18,34 @@ const STEPS: u32 = 20;
 const SHARE: u32 = 10;
 /// Of what the guests send on the cable for RDMA, while random tensors travel.
 const WEATHER: &str = "loss 2% delay 1ms reorder 20%";
-const PROGRAMS: [&str; 2] = ["digits", "transfers"];
+const PROGRAMS: [&str; 3] = ["bench_machines", "digits", "transfers"];
 
-/// The examples, with verbs.
+/// The examples, with verbs, and optimized: processor time is compared.
 pub(super) fn prepare() -> Result<Extras> {
     tools::ensure_libclang()?;
-    let mut build = cargo(["build", "-p", "ringscope-tensors", "--features", "verbs", "--locked"]);
+    let mut build =
+        cargo(["build", "--release", "-p", "ringscope-tensors", "--features", "verbs", "--locked"]);
     run_command(build.args(PROGRAMS.iter().flat_map(|name| ["--example", name])))?;
     Ok(Extras::default())
 }
 
 pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     for name in PROGRAMS {
-        pair.guest(1).put(&target_dir().join("debug/examples").join(name))?;
+        pair.guest(1).put(&target_dir().join("release/examples").join(name))?;
     }
     pair.guest(1).put(&root().join("fixtures/digits/digits.csv.gz"))?;
+    let caller = format!("--caller {}:{PORT}", Link::Tcp.address(2));
     let learn = |device: &str| {
-        let options = format!("--device {device} --steps {STEPS} --data /share/digits.csv.gz");
+        let options = format!("--device {device} --steps {STEPS} --data /share/digits.csv.gz {caller}");
         let told = both(pair, &format!("/share/digits {options}"))?;
         let line = told[0].lines().find(|line| line.contains("parameters"));
         let print = line.and_then(|line| line.split_whitespace().find(is_print));
         print.map(str::to_owned).with_context(|| format!("no fingerprint of the parameters: {}", told[0]))
     };
-    let (tcp, verbs) = (learn("tcp")?, learn("verbs")?);
-    report.equal(
-        STAGE,
-        format!("parameters after {STEPS} steps, over verbs as over TCP"),
-        tcp.as_str(),
-        verbs.as_str(),
-    );
+    let (tcp, grpc, verbs) = (learn("tcp")?, learn("grpc")?, learn("verbs")?);
+    report.equal(STAGE, format!("parameters after {STEPS} steps over TCP, and over gRPC"), &*tcp, &*grpc);
+    report.equal(STAGE, "parameters over TCP, and over verbs", &*tcp, &*verbs);
+    processor(pair, report, &caller)?;
     for guest in pair.guests() {
         guest.set_netem(Link::Rdma, WEATHER)?;
     }
@@ -58,6 +57,32 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     told.iter().flat_map(|told| told.lines()).for_each(say);
     let whole = told.iter().flat_map(|told| told.lines()).filter(|line| line.contains("were whole")).count();
     report.equal(STAGE, format!("kinds of random tensors that came whole at both ends, {WEATHER}"), 6, whole);
+    Ok(())
+}
+
+/// What both machines spend in user space on a KiB: over verbs less than over TCP, and than a third of gRPC's.
+fn processor(pair: &Pair, report: &mut Report, caller: &str) -> Result<()> {
+    let told = both(pair, &format!("/share/bench_machines {caller}"))?;
+    let of = |way: &str| -> Result<f64> {
+        let lines = told.iter().flat_map(|told| told.lines());
+        let times = lines.filter_map(|line| {
+            line.strip_prefix(way)?.strip_prefix(": ")?.split(' ').next()?.parse::<f64>().ok()
+        });
+        let times: Vec<f64> = times.collect();
+        ensure!(times.len() == 2, "{way}: not told by both machines: {told:?}");
+        Ok(times.iter().sum())
+    };
+    let (verbs, tcp, grpc) = (of("verbs")?, of("tcp")?, of("grpc")?);
+    let measured = format!("{verbs:.0} ns a KiB");
+    report.add(
+        STAGE,
+        "processor time in user space, verbs and TCP",
+        format!("< {tcp:.0}"),
+        &measured,
+        verbs < tcp,
+    );
+    let third = grpc / 3.0;
+    report.add(STAGE, "verbs and a third of gRPC", format!("< {third:.0}"), &measured, verbs < third);
     Ok(())
 }
 

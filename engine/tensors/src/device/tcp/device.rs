@@ -38,6 +38,8 @@ pub struct Tcp {
     controls: VecDeque<Vec<u8>>,
     control_bytes: u64,
     events: Vec<Event>,
+    /// Whether bytes moved when it was polled last.
+    is_moving: bool,
     refusal: Option<Error>,
     writes: u64,
     counts: Counts,
@@ -75,6 +77,7 @@ impl Tcp {
             controls: VecDeque::new(),
             control_bytes: 0,
             events: Vec::new(),
+            is_moving: false,
             refusal: None,
             writes: 0,
             counts: Counts::default(),
@@ -85,6 +88,7 @@ impl Tcp {
     /// is told.
     fn progress(&mut self) -> Result<()> {
         let mut came_bytes = 0;
+        self.is_moving = false;
         loop {
             let sent = self.flush();
             while self.take_one()? {}
@@ -96,11 +100,14 @@ impl Tcp {
                 return sent;
             }
             came_bytes += came;
+            self.is_moving = true;
         }
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.outgoing.flush(&self.stream).map_err(|error| self.lost(&error))
+        let sent = self.outgoing.flush(&self.stream).map_err(|error| self.lost(&error))?;
+        self.is_moving |= sent > 0;
+        Ok(())
     }
 
     fn lost(&self, error: &std::io::Error) -> Error {
@@ -334,6 +341,10 @@ impl Device for Tcp {
 
     fn is_idle(&self) -> bool {
         self.outgoing.is_empty()
+    }
+
+    fn is_moving(&self) -> bool {
+        self.is_moving
     }
 
     fn check_peer(&mut self) -> Result<()> {

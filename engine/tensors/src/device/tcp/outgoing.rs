@@ -54,20 +54,24 @@ impl Outgoing {
         self.queue.is_empty() && self.gone == self.buffer.len()
     }
 
-    /// Sends as much as the socket takes.
-    pub(super) fn flush(&mut self, mut stream: &TcpStream) -> std::io::Result<()> {
+    /// Sends as much as the socket takes; how many bytes that is.
+    pub(super) fn flush(&mut self, mut stream: &TcpStream) -> std::io::Result<usize> {
+        let mut bytes = 0;
         while !self.is_empty() {
             if self.gone == self.buffer.len() {
                 self.refill();
             }
             match stream.write(self.buffer.get(self.gone..).unwrap_or_default()) {
-                Ok(sent) => self.gone += sent,
+                Ok(sent) => {
+                    self.gone += sent;
+                    bytes += sent;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(bytes),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Copies what comes next into the buffer.
