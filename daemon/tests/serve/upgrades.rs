@@ -23,12 +23,13 @@ async fn sqlite_from_each_version() {
         let options = SqliteConnectOptions::new().filename(dir.join("test.db")).create_if_missing(true);
         let pool = SqlitePool::connect_with(options).await.unwrap();
         migrations_up_to("sqlite", version).await.run(&pool).await.unwrap();
-        for statement in rows() {
+        let from_ms = start_ms();
+        for statement in rows(from_ms) {
             sqlx::query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
         }
         pool.close().await;
         refused_beside(&sqlite(&dir)).await;
-        upgraded(&sqlite(&dir)).await;
+        upgraded(&sqlite(&dir), from_ms).await;
     }
 }
 
@@ -38,12 +39,13 @@ async fn postgres_from_each_version() {
         let postgres = Postgres::start();
         let pool = PgPool::connect(&postgres.url()).await.unwrap();
         migrations_up_to("postgres", version).await.run(&pool).await.unwrap();
-        for statement in rows() {
+        let from_ms = start_ms();
+        for statement in rows(from_ms) {
             sqlx::query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
         }
         pool.close().await;
         refused_beside(&postgres.url()).await;
-        upgraded(&postgres.url()).await;
+        upgraded(&postgres.url(), from_ms).await;
     }
 }
 
@@ -54,7 +56,7 @@ fn both_databases_have_the_same_versions() {
 }
 
 /// All of the older ringscope's is there, and is rolled up; then again after a restart.
-async fn upgraded(url: &str) {
+async fn upgraded(url: &str, from_ms: i64) {
     for _ in 0..2 {
         let store = Store::open(&url.parse().unwrap()).await.unwrap().unwrap();
         let restored = store.restore().await.unwrap();
@@ -63,7 +65,6 @@ async fn upgraded(url: &str) {
         // So much later that all is rolled up.
         let later = Timestamp(clock::now().0 + 30 * 3_600_000_000_000);
         super::rollups::roll_up(&store, later).await;
-        let from_ms = start_ms();
         let query = SeriesQuery {
             of_jobs: None,
             metric: Metric::IntraBytes,
@@ -88,14 +89,14 @@ async fn upgraded(url: &str) {
     }
 }
 
-/// The hour before the last whole one.
+/// The hour before the last whole one. Asked once for a database: another may begin meanwhile.
 fn start_ms() -> i64 {
     (clock::now().unix_ms().cast_signed() / HOUR_MS - 2) * HOUR_MS
 }
 
 /// What the first version could hold.
-fn rows() -> Vec<String> {
-    let (start_ms, now_ns) = (start_ms(), clock::now().0);
+fn rows(start_ms: i64) -> Vec<String> {
+    let now_ns = clock::now().0;
     let mut rows = vec![
         format!("INSERT INTO agents VALUES ('a', 'h', 41, {now_ns})"),
         format!(
