@@ -5,13 +5,34 @@ use std::sync::{Arc, OnceLock};
 use rsnet_connections::{About, Place, QueuePair, Table};
 
 use crate::config::settings;
+use crate::device::Device;
+use crate::failure::Failure;
 use crate::log;
+use crate::wire::Hello;
 
 /// A place for a connection; none where nobody looks, where there is no room, or in a child that was forked since.
 pub(crate) fn place(about: &About<'_>) -> Option<Place> {
     static TABLE: OnceLock<Option<(u32, Arc<Table>)>> = OnceLock::new();
     let (pid, table) = TABLE.get_or_init(make).as_ref()?;
     if *pid == std::process::id() { table.take(about) } else { None }
+}
+
+/// Shows a connection that could not be begun; `peer`: who called, where that is known.
+pub(crate) fn show_refused(device: &Device, is_send: bool, peer: Option<&Hello>, failure: &Failure) {
+    let unknown = Hello { rank: -1, ..Hello::default() };
+    let peer = peer.unwrap_or(&unknown);
+    let place = place(&About {
+        is_send,
+        device: device.context.name(),
+        port: u32::from(device.port),
+        remote_rank: peer.rank,
+        remote_pid: peer.pid,
+        remote_device: &peer.device,
+        remote_port: u32::from(peer.port),
+        remote_host: &peer.host,
+        ..About::default()
+    });
+    place.iter().for_each(|place| place.fail(failure.words()));
 }
 
 /// The file stays when the process ends, so that an agent still reads how connections ended; who sweeps the folder removes it.

@@ -2,8 +2,8 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rsnet_connections::{Counts, Place};
 use rustix::time::{ClockId, clock_gettime};
@@ -58,6 +58,8 @@ pub(crate) struct Registrations {
     pub(crate) all: AtomicU64,
     /// Those of them that were found.
     pub(crate) cached: AtomicU64,
+    /// The first one that was refused.
+    pub(crate) refused: OnceLock<Failure>,
 }
 
 impl Link {
@@ -252,6 +254,14 @@ impl Link {
         failure
     }
 
+    /// It is closed. Where memory was refused, and nothing has gone over it since, that is why.
+    pub(crate) fn close(&mut self) {
+        match self.registrations.refused.get().filter(|_| self.counts.completed_requests == 0) {
+            Some(refused) => drop(self.fail(refused.clone())),
+            None => self.show_counts(),
+        }
+    }
+
     /// A request is done.
     pub(crate) fn note_done(counts: &mut Counts, bytes: u64) {
         counts.bytes += bytes;
@@ -262,7 +272,7 @@ impl Link {
     /// Shows the counts.
     pub(crate) fn show_counts(&self) {
         let Some(place) = &self.place else { return };
-        let Registrations { all, cached } = &*self.registrations;
+        let Registrations { all, cached, .. } = &*self.registrations;
         place.store(&Counts {
             registrations: all.load(Ordering::Relaxed),
             cached_registrations: cached.load(Ordering::Relaxed),

@@ -196,8 +196,9 @@ impl Caller {
     }
 
     fn answer_to(&mut self, peer: Hello, device: &Arc<Device>, wishes: Wishes) -> Result<Link> {
-        let gid = device.gid(settings())?;
-        let mut ends = Ends::new(device, peer.queue_pairs.len().max(1))?;
+        let shown = |failure: &Failure| area::show_refused(device, false, Some(&peer), failure);
+        let gid = device.gid(settings()).inspect_err(shown)?;
+        let mut ends = Ends::new(device, peer.queue_pairs.len().max(1)).inspect_err(shown)?;
         let splits = peer.splits;
         let (traffic_class, service_level) = (peer.traffic_class, peer.service_level);
         let hello = hello(device, &gid, &ends.pairs, splits, wishes)?;
@@ -222,9 +223,10 @@ impl Caller {
 impl Calling {
     /// Calls who listens.
     pub(crate) fn new(device: &Arc<Device>, handle: Handle, wishes: Wishes) -> Result<Self> {
-        let gid = device.gid(settings())?;
-        let ends = Ends::new(device, settings().queue_pairs)?;
-        let rooms = device.buffer(MAX_REQUESTS * ROOM_STRIDE)?;
+        let shown = |failure: &Failure| area::show_refused(device, true, None, failure);
+        let gid = device.gid(settings()).inspect_err(shown)?;
+        let ends = Ends::new(device, settings().queue_pairs).inspect_err(shown)?;
+        let rooms = device.buffer(MAX_REQUESTS * ROOM_STRIDE).inspect_err(shown)?;
         let mut hello = hello(device, &gid, &ends.pairs, settings().splits, wishes)?;
         hello.secret = handle.secret;
         hello.room = rooms.region().remote(0);

@@ -30,7 +30,7 @@ use crate::clock::Stopwatch;
 use crate::process::say;
 use image::Extras;
 use pair::{Options, Pair};
-use stages::{STAGES, Stage};
+use stages::{Runs, STAGES, Stage};
 
 /// Everything, on two cores, building included.
 const TOTAL_LIMIT: Duration = Duration::from_secs(12 * 60);
@@ -121,7 +121,7 @@ pub(crate) fn test() -> Result<()> {
         say(&format!("skipped: RDMA between guests: {reason}"));
         return Ok(());
     }
-    let stages: Vec<&Stage> = STAGES.iter().filter(|stage| stage.is_in_test).collect();
+    let stages: Vec<&Stage> = STAGES.iter().filter(|stage| stage.runs == Runs::InTest).collect();
     stages::run(&stages, &Options { limit: TEST_LIMIT, ..Options::default() })
         .context("`cargo xtask rdma` runs it again")
 }
@@ -150,7 +150,10 @@ fn commands(args: &Args) -> Result<()> {
 
 impl Args {
     fn wants(&self, stage: &Stage) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| stage.name.starts_with(name.as_str()))
+        match self.only.as_slice() {
+            [] => self.list || stage.runs != Runs::ByName,
+            names => names.iter().any(|name| stage.name.starts_with(name.as_str())),
+        }
     }
 
     fn options(&self) -> Options {

@@ -46,6 +46,8 @@ const BUSY_GPU_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Some drivers ask their firmware about each queue pair: no more often than that.
 const QUEUE_PAIR_INTERVAL: Duration = Duration::from_secs(30);
+/// While some stand in an error state: whether they still do.
+const FAILED_QUEUE_PAIR_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reads the hardware of the hosts that the agent looks after, again and again.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub(super) struct Hardware {
     /// Pause frames by interface.
     pauses: Asked<BTreeMap<String, Vec<NicCounter>>>,
     has_rdma: bool,
+    /// No oftener than all else.
+    hardware_interval: Duration,
     queue_pairs: Asked<Told>,
     /// Since they were taken last.
     queue_pair_states: Option<QueuePairStates>,
@@ -82,6 +86,7 @@ impl Hardware {
             interfaces: Vec::new(),
             pauses: Asked::new(config.hardware_interval),
             has_rdma: false,
+            hardware_interval: config.hardware_interval,
             queue_pairs: Asked::new(if config.hardware_interval.is_zero() {
                 Duration::ZERO
             } else {
@@ -136,6 +141,12 @@ impl Hardware {
             });
         }
         let is_new = self.queue_pairs.poll(monotonic, netlink::queue_pairs);
+        if is_new {
+            let answer = self.queue_pairs.answer(monotonic);
+            let any_failed = answer.is_some_and(|told| told.queue_pairs.iter().any(queue_pairs::is_failed));
+            let interval = if any_failed { FAILED_QUEUE_PAIR_INTERVAL } else { QUEUE_PAIR_INTERVAL };
+            self.queue_pairs.set_interval(interval.max(self.hardware_interval));
+        }
         let (is_overdue, told) = (self.queue_pairs.is_overdue(monotonic), self.queue_pairs.answer(monotonic));
         if is_new || is_overdue {
             self.queue_pair_states =

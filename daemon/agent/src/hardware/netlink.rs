@@ -27,6 +27,7 @@ pub(super) struct QueuePair {
     pub(super) number: u32,
     pub(super) remote_number: Option<u32>,
     pub(super) state: QueuePairState,
+    /// Of the thread that made it.
     pub(super) pid: u32,
 }
 

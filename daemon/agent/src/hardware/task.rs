@@ -47,6 +47,10 @@ impl<T: Send + 'static> Asked<T> {
         Self { task: Task::new(interval), answer: None }
     }
 
+    pub(super) const fn set_interval(&mut self, interval: Duration) {
+        self.task.interval = interval;
+    }
+
     /// Asks when it is time to. Returns whether an answer has come.
     pub(super) fn poll(&mut self, now: Instant, work: impl FnOnce() -> T + Send + 'static) -> bool {
         let answer = self.task.poll(now, work);

@@ -38,12 +38,13 @@ fn one(
 ) -> Trouble {
     let place: Place = (host.clone(), port_of.label());
     let failed: Vec<&Link<'_>> = links.at(&place).filter(|link| !link.one.error.is_empty()).collect();
-    let peers: BTreeSet<&Place> = failed.iter().map(|link| &link.peer).collect();
+    let peers: BTreeSet<&Place> =
+        failed.iter().filter(|link| link.knows_its_other_end()).map(|link| &link.peer).collect();
     let counters: Vec<String> =
         risen.iter().take(NAMED).map(|count| format!("{} rose by {}", count.name, count.risen)).collect();
     let counters = counters.join(", ");
     let has_ended = |link: &&Link<'_>| link.failed_after_an_end();
-    let (cause, severity, why) = if !failed.is_empty() && failed.iter().all(has_ended) {
+    let (cause, severity, why) = if !peers.is_empty() && failed.iter().all(has_ended) {
         let why =
             format!("; the processes at {}, where they went, had ended before", ports(peers.iter().copied()));
         (PEER_ENDED, Severity::Info, why)
@@ -72,7 +73,7 @@ pub(super) fn first_risen(hardware: &Hardware, risen: &[ErrorCount]) -> Timestam
     hardware.ours(first)
 }
 
-/// A process that ended before the counters of a port rose, in a job that its host has processes of.
+/// A process that ended before the counters of a port rose, in a job of which the host had a process that lived on: it may have sent.
 pub(super) fn end_in_a_job_of(
     model: &Model,
     host: &Name,
@@ -80,8 +81,9 @@ pub(super) fn end_in_a_job_of(
     now: Timestamp,
 ) -> Option<String> {
     let (_, processes) = model.host(host)?;
-    let jobs: BTreeSet<&Name> =
-        processes.filter_map(|process| process.identity()).map(|identity| &identity.job).collect();
+    let lived = |process: &&Process| process.ended().is_none_or(|ended| ended > risen);
+    let living = processes.filter(lived).filter_map(Process::identity);
+    let jobs: BTreeSet<&Name> = living.map(|identity| &identity.job).collect();
     let is_it = |process: &&Process| {
         let explains = |ended: Timestamp| ended <= risen && risen.since(ended) < AFTERMATH;
         process.ended().is_some_and(|ended| explains(ended) && now.since(ended) < TROUBLE_WINDOW)

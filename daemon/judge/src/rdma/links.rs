@@ -36,6 +36,11 @@ impl Link<'_> {
         (self.identity.host.clone(), self.one.local.label())
     }
 
+    /// Whether it had met its other end.
+    pub(super) fn knows_its_other_end(&self) -> bool {
+        !self.one.remote.host.is_empty()
+    }
+
     /// "rank 3 of host-0".
     pub(super) fn whose(&self) -> String {
         let host = &self.identity.host;
@@ -45,9 +50,9 @@ impl Link<'_> {
         }
     }
 
-    /// Its queue pairs, with the process that has them.
-    pub(super) fn queue_pairs(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.one.queue_pairs.iter().map(|pair| (self.identity.pid, pair.number))
+    /// Numbers of its queue pairs.
+    pub(super) fn queue_pairs(&self) -> impl Iterator<Item = u32> {
+        self.one.queue_pairs.iter().map(|pair| pair.number)
     }
 
     /// Whether the process at the other end says the same of its own port.

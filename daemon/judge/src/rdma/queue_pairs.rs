@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
-use ringscope_model::{Connection, ConnectionState, FailedQueuePair, Model, Name, QueuePair, QueuePairState};
+use ringscope_model::{
+    Connection, ConnectionState, FailedQueuePair, Model, Name, Process, QueuePair, QueuePairState,
+};
 
 use super::links::{Led, Link, Links, Place, apart, culprit, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
@@ -16,13 +18,16 @@ use crate::hardware::{Trouble, beside};
 const STANDS: Duration = Duration::from_secs(10);
 /// The verbs' words for an other end that did not answer, or never made room.
 const UNANSWERED: [&str; 2] = ["transport retry counter exceeded", "RNR retry counter exceeded"];
+/// How the plugin's words begin where it knows by the other end that a connection failed.
+const ECHO: &str = "the other end ";
 /// Processes that one finding accuses.
 const ACCUSED: usize = 8;
 
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut broken: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
     let mut down: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
-    for link in links.all.iter().filter(|link| is_broken(link, now) && !is_replaced(link)) {
+    let counts = |link: &&Link<'_>| is_broken(link, now) && !is_replaced(link) && !is_told_better_there(link);
+    for link in links.all.iter().filter(counts) {
         let own = link.place();
         let at_it = [&own, &link.peer].into_iter().find(|place| is_down(model, place, now)).cloned();
         match at_it {
@@ -45,7 +50,7 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
 }
 
 fn leads(links: &[&Link<'_>]) -> BTreeSet<Place> {
-    links.iter().map(|link| link.peer.clone()).collect()
+    links.iter().filter(|link| link.knows_its_other_end()).map(|link| link.peer.clone()).collect()
 }
 
 /// Whether processes of several other hosts have broken connections with it, and with a process that is known to be there.
@@ -78,6 +83,22 @@ fn is_unanswered(link: &Link<'_>) -> bool {
     UNANSWERED.iter().any(|words| link.one.error.starts_with(words))
 }
 
+/// Whether all that is known at this end is that the other one failed.
+fn is_echo(one: &Connection) -> bool {
+    one.error.starts_with(ECHO)
+}
+
+/// Whether this end knows only that the other one failed, and that one tells why.
+fn is_told_better_there(link: &Link<'_>) -> bool {
+    let mut theirs = link.other.into_iter().filter(|other| other.is_living()).flat_map(Process::connections);
+    is_echo(link.one)
+        && theirs.any(|one| {
+            one.state == ConnectionState::Failed
+                && !is_echo(one)
+                && (one.remote.pid, one.remote.global_rank) == (link.identity.pid, link.identity.global_rank)
+        })
+}
+
 /// Whether the process has made another connection to the same process since. Of two that were told of at one moment the one is
 /// later of which its place has seen more before.
 fn is_replaced(link: &Link<'_>) -> bool {
@@ -90,6 +111,14 @@ fn is_replaced(link: &Link<'_>) -> bool {
 
 /// "rank 3 of host-0: queue pair 17 of rxe0 to queue pair 18 of rxe0 of host-1 (rank 1) failed: transport retry counter exceeded".
 fn words(link: &Link<'_>) -> String {
+    let (nic, port) = (&link.one.local.device, link.one.local.port);
+    if !link.knows_its_other_end() {
+        return format!(
+            "{}: {nic} port {port} could not begin a connection: {}",
+            link.whose(),
+            link.one.error
+        );
+    }
     let pair = the_pair(link);
     let (own, other) = match pair {
         Some(pair) => {
@@ -101,7 +130,6 @@ fn words(link: &Link<'_>) -> String {
         "" => format!("stands in {}", state_words(pair)),
         error => format!("failed: {error}"),
     };
-    let (nic, port) = (&link.one.local.device, link.one.local.port);
     format!("{}: {own}{nic} port {port} to {other}{} {error}", link.whose(), link.to())
 }
 
@@ -150,11 +178,15 @@ fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
     let accused = match has_ended {
         true => links.iter().map(|link| remote(link, "has ended")).collect(),
         // At which end it lies that the other does not answer nobody knows.
-        false => links.iter().filter(|link| !is_unanswered(link)).map(|link| local(link)).collect(),
+        false => links.iter().filter(|link| !is_unanswered(link)).map(|link| blamed(link)).collect(),
     };
     found.blame.accused = each_once(accused);
     let peers: BTreeSet<&Name> = links.iter().map(|link| &link.peer.0).collect();
-    found.culprits = peers.into_iter().filter(|host| **host != place.0).map(ToString::to_string).collect();
+    found.culprits = peers
+        .into_iter()
+        .filter(|host| **host != place.0 && !host.is_empty())
+        .map(ToString::to_string)
+        .collect();
     (place.0.clone(), found)
 }
 
@@ -216,10 +248,11 @@ fn unexplained(
                 continue;
             }
             let place: Place = (host.clone(), port_of.label());
-            let told: BTreeSet<(u32, u32)> = links.at(&place).flat_map(Link::queue_pairs).collect();
+            // By number alone: it is the device's, and whose it is the kernel may not know.
+            let told: BTreeSet<u32> = links.at(&place).flat_map(Link::queue_pairs).collect();
             let stands = |pair: &FailedQueuePair| hardware.read_at.since(pair.since) >= STANDS;
             let mut pairs = (nic.failed_queue_pairs.iter())
-                .filter(|(number, pair)| stands(pair) && !told.contains(&(pair.pid, **number)));
+                .filter(|(number, pair)| stands(pair) && !told.contains(number));
             let Some((number, first)) = pairs.next().filter(|_| !broken.contains_key(&place)) else {
                 continue;
             };
@@ -245,13 +278,21 @@ fn unexplained(
     found
 }
 
+/// The end at which a connection failed first.
+fn blamed(link: &Link<'_>) -> Culprit {
+    if is_echo(link.one) { remote(link, "its end of a connection failed first") } else { local(link) }
+}
+
 fn local(link: &Link<'_>) -> Culprit {
     Culprit {
         host: link.identity.host.to_string(),
         pid: Some(link.identity.pid),
         rank: None,
         global_rank: link.identity.global_rank,
-        doing: format!("its connection to {} failed", link.to()),
+        doing: match link.knows_its_other_end() {
+            true => format!("its connection to {} failed", link.to()),
+            false => "could not begin a connection".to_owned(),
+        },
     }
 }
 

@@ -2,8 +2,8 @@ use ringscope_api::Finding;
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch, connection, ended, hardware, nic};
 use ringscope_wire::batch::{
-    Connection, ConnectionState, FailedQueuePair, GidKind, HostHardware, Nic, NicCounter, ProcessState,
-    QueuePairState,
+    Connection, ConnectionEnd, ConnectionState, FailedQueuePair, GidKind, HostHardware, Nic, NicCounter,
+    ProcessState, QueuePairState,
 };
 
 use crate::Diagnosis;
@@ -318,6 +318,15 @@ fn requests_that_failed_after_an_end_in_the_job_are_explained_also_where_nobody_
     world.read(vec![port(9)]);
     world.end(1, ProcessState::Killed);
     assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Warning);
+    // Twin: the job had ended on this host too, so that nobody of it was there to send.
+    let mut world = World::new(2);
+    world.connect(&[Vec::new(), Vec::new()]);
+    world.read(vec![port(7)]);
+    world.end(0, ProcessState::Killed);
+    world.end(1, ProcessState::Killed);
+    world.read(vec![port(7)]);
+    world.read(vec![port(9)]);
+    assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Warning);
 }
 
 const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to \
@@ -440,6 +449,46 @@ fn connections_over_a_port_that_is_down_say_so_once() {
 }
 
 #[test]
+fn the_end_that_failed_first_is_accused_and_not_who_heard_of_it() {
+    let echo =
+        |one| Connection { error: "the other end has failed: out of memory".to_owned(), ..failed(one) };
+    let refused = |one| Connection { error: "register 8 bytes: out of memory".to_owned(), ..failed(one) };
+    let own = "queue_pair_error critical [connection_failed] rank 1 of host-1: queue pair 17 of mlx5_0 port 1 to queue pair 18 \
+               of mlx5_0 of host-0 (rank 0) failed: register 8 bytes: out of memory";
+    let mut world = World::new(2);
+    world.connect(&[vec![echo(to(1))], vec![refused(to(0))]]);
+    assert_eq!(world.fires(), [own]);
+    let accused =
+        |world: &World| world.firing()[0].accused.iter().map(|one| one.global_rank).collect::<Vec<_>>();
+    assert_eq!(accused(&world), [Some(1)]);
+    // It has told nothing of that itself: accused all the same.
+    let mut world = World::new(2);
+    world.connect(&[vec![echo(to(1))], vec![to(0)]]);
+    assert!(world.fires()[0].contains("rank 0 of host-0"), "{:?}", world.fires());
+    assert_eq!(accused(&world), [Some(1)]);
+}
+
+#[test]
+fn a_connection_that_could_not_begin_names_no_other_end() {
+    let nobody = |one: Connection| Connection {
+        remote: Some(ConnectionEnd::default()),
+        queue_pairs: Vec::new(),
+        error: "make a queue pair: no room".to_owned(),
+        ..failed(one)
+    };
+    let mut world = World::new(3);
+    world.connect(&[vec![nobody(to(1))], Vec::new(), vec![nobody(to(1))]]);
+    let told = |rank| {
+        format!(
+            "queue_pair_error critical [connection_failed] rank {rank} of host-{rank}: mlx5_0 port 1 could not begin a connection: \
+             make a queue pair: no room"
+        )
+    };
+    assert_eq!(world.fires(), [told(0), told(2)], "each for itself: they have no other end in common");
+    assert_eq!(world.firing()[0].culprits, [""; 0]);
+}
+
+#[test]
 fn the_queue_pair_that_is_broken_is_named_and_a_connection_made_before_replaces_none() {
     let pair = |number, state: QueuePairState| ringscope_wire::batch::QueuePair {
         number,
@@ -484,6 +533,29 @@ fn a_queue_pair_of_a_program_that_tells_nobody_of_its_connections() {
     let expected = "queue_pair_error warning [in_error_state] process 78 of host-0: queue pair 40 to 41 of mlx5_0 port 1 \
                     stands in an error state";
     assert_eq!(world.fires(), [expected]);
+}
+
+#[test]
+fn a_queue_pair_of_a_connection_is_no_other_program_s_whatever_the_kernel_calls_its_process() {
+    let port = |number| Nic {
+        failed_queue_pairs: vec![FailedQueuePair {
+            number,
+            remote_number: None,
+            state: QueuePairState::Err.into(),
+            pid: 999,
+        }],
+        ..nic("mlx5_0")
+    };
+    let check = |number| {
+        let mut world = World::new(2);
+        let states = ringscope_wire::batch::QueuePair { number: 17, ..Default::default() };
+        world.connect(&[vec![Connection { queue_pairs: vec![states], ..to(1) }]]);
+        for _ in 0..3 {
+            world.read(vec![port(number)]);
+        }
+        world.fires().len()
+    };
+    assert_eq!((check(17), check(18)), (0, 1));
 }
 
 fn with_kinds(one: Connection, local: GidKind, remote: GidKind) -> Connection {

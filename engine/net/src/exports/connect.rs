@@ -204,8 +204,11 @@ pub(super) unsafe extern "C" fn close(comm: *mut c_void) -> Code {
     fence(|| {
         if !comm.is_null() {
             // SAFETY: made by `connect` or `accept`, and closed once.
-            let comm = unsafe { Box::from_raw(comm.cast::<Comm>()) };
-            comm.end.link().show_counts();
+            let mut comm = unsafe { Box::from_raw(comm.cast::<Comm>()) };
+            match &mut comm.end {
+                End::Send(sender) => sender.link.close(),
+                End::Receive(receiver) => receiver.link.close(),
+            }
         }
         Ok(())
     })

@@ -28,7 +28,10 @@ fn register(
     let range = pages(address, len);
     let taken = comm.device.cache().take(range, || region(&comm.device, range));
     let (registered, was_there) = taken.map_err(|error| {
-        Failure::system(format!("{}, for a connection with {}: {error}", own(&comm.device), comm.peer))
+        let text = format!("{}, for a connection with {}: {error}", own(&comm.device), comm.peer);
+        let failure = Failure { text, ..error.into() };
+        let _ = comm.registrations.refused.set(failure.clone());
+        failure
     })?;
     comm.registrations.all.fetch_add(1, Ordering::Relaxed);
     comm.registrations.cached.fetch_add(u64::from(was_there), Ordering::Relaxed);

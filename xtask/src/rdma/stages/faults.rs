@@ -93,20 +93,16 @@ fn stale_key(pair: &Pair, report: &mut Report, folder: &str) -> Result<()> {
 
 /// 64 KiB of locked memory, and no right to more.
 fn refused_registration(pair: &Pair, report: &mut Report, folder: &str) -> Result<()> {
-    let limit = "ulimit -l 64; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock env";
-    let [sent, _] = harness(pair, folder, limit, "", "")?;
+    let [sent, _] = harness(pair, folder, programs::LITTLE_MEMORY, "", "")?;
     says(report, "locked memory refused: what to do is said", &sent, &["register", "ulimit -l"]);
     Ok(())
 }
 
 fn too_many_queue_pairs(pair: &Pair, report: &mut Report, folder: &str) -> Result<()> {
-    let limit = "mkdir -p /tmp/cg && mount -t cgroup2 none /tmp/cg && echo +rdma > /tmp/cg/cgroup.subtree_control && \
-                 mkdir -p /tmp/cg/few && echo 'rxe0 hca_object=4' > /tmp/cg/few/rdma.max && \
-                 echo $$ > /tmp/cg/few/cgroup.procs; exec env";
-    let [sent, received] = harness(pair, folder, limit, "", "NCCL_IB_QPS_PER_CONNECTION=8")?;
+    let [sent, received] =
+        harness(pair, folder, programs::FEW_QUEUE_PAIRS, "", "NCCL_IB_QPS_PER_CONNECTION=8")?;
     says(report, "too many queue pairs: how many were wanted is said", &sent, &["8 queue pairs", "rxe0"]);
     ensure!(received.code != 0, "the other end goes on");
-    pair.guest(2).run("umount /tmp/cg", SOON)?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! To add one:
 //! 1. `stages/NAME.rs` with `pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()>`: it uses [`Pair`] and its guests,
 //!    and adds what was predicted and measured to the report. It leaves the network as it found it.
-//! 2. A line in [`STAGES`], with `is_in_test` if `cargo xtask test` shall run it (all of these together: 4 min).
+//! 2. A line in [`STAGES`], with [`Runs::InTest`] if `cargo xtask test` shall run it (all of these together: 4 min).
 //! 3. What guests need beside the usual (python3, a port that this machine reaches) is what `prepare` gives; it also builds what is to be
 //!    [`put`](super::pair::Guest::put) there, before guests are booted. All stages of a run share the guests; after one that fails, or
 //!    kills a guest, they are booted anew.
@@ -37,7 +37,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "boot",
         about: "both guests are ready, see each other and their device",
-        is_in_test: true,
+        runs: Runs::InTest,
         limit: minutes(4),
         prepare: boot::prepare,
         run: boot::run,
@@ -45,7 +45,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "verbs",
         about: "perftest between them; packets by formula",
-        is_in_test: true,
+        runs: Runs::InTest,
         limit: minutes(2),
         prepare: nothing,
         run: verbs::run,
@@ -53,7 +53,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "loss",
         about: "one packet in a hundred is lost: data right, counters tell",
-        is_in_test: true,
+        runs: Runs::InTest,
         limit: minutes(3),
         prepare: nothing,
         run: loss::run,
@@ -61,7 +61,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "link-down",
         about: "a NIC goes down and comes back",
-        is_in_test: false,
+        runs: Runs::WithAll,
         limit: minutes(2),
         prepare: nothing,
         run: link_down::run,
@@ -69,7 +69,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "plugin",
         about: "the network plugin by itself, versions 8 to 11",
-        is_in_test: true,
+        runs: Runs::InTest,
         limit: minutes(4),
         prepare: programs::build,
         run: plugin::run,
@@ -77,7 +77,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "collectives",
         about: "every primitive, type and operator over it, two guests with two ranks each",
-        is_in_test: false,
+        runs: Runs::WithAll,
         limit: minutes(5),
         prepare: programs::build,
         run: collectives::run,
@@ -85,7 +85,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "bytes",
         about: "what the plugin, the device and the cable counted, by formula",
-        is_in_test: true,
+        runs: Runs::InTest,
         limit: minutes(2),
         prepare: programs::build,
         run: bytes::run,
@@ -93,7 +93,7 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "summation",
         about: "a summation group over verbs has the bits that it has over sockets",
-        is_in_test: false,
+        runs: Runs::WithAll,
         limit: minutes(3),
         prepare: programs::build,
         run: summation::run,
@@ -101,15 +101,23 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "tensors",
         about: "tensors as remote memory: digits with the bits of TCP, random ones on a bad cable",
-        is_in_test: false,
+        runs: Runs::WithAll,
         limit: minutes(5),
         prepare: tensors::prepare,
         run: tensors::run,
     },
     Stage {
+        name: "transfers",
+        about: "30 000 random tensors on a bad cable, where `tensors` has a tenth of them",
+        runs: Runs::ByName,
+        limit: minutes(30),
+        prepare: tensors::prepare,
+        run: tensors::all_transfers,
+    },
+    Stage {
         name: "seen",
-        about: "ringscope in the guests: connections, bytes, lost packets, a port that goes down",
-        is_in_test: false,
+        about: "ringscope in the guests: connections, bytes, and who is named for five faults",
+        runs: Runs::WithAll,
         limit: minutes(6),
         prepare: seen::prepare,
         run: seen::run,
@@ -117,12 +125,23 @@ pub(super) const STAGES: &[Stage] = &[
     Stage {
         name: "faults",
         about: "port down, killed peer, stale key, refused memory, too many queue pairs: clear errors, no hang",
-        is_in_test: false,
+        runs: Runs::WithAll,
         limit: minutes(4),
         prepare: faults::prepare,
         run: faults::run,
     },
 ];
+
+/// When a stage runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// In `cargo xtask test`, and wherever all run.
+    InTest,
+    /// Where all run.
+    WithAll,
+    /// Only where its name is given: it is long.
+    ByName,
+}
 
 /// An experiment.
 #[derive(Debug)]
@@ -131,8 +150,8 @@ pub(super) struct Stage {
     pub(super) name: &'static str,
     /// What it shows.
     pub(super) about: &'static str,
-    /// Whether `cargo xtask test` runs it.
-    pub(super) is_in_test: bool,
+    /// When it runs.
+    pub(super) runs: Runs,
     /// It fails if it takes longer.
     limit: Duration,
     /// Before guests are booted: builds programs on this machine, says what guests must have.

@@ -17,6 +17,14 @@ const PLUGIN: [&str; 2] = ["libnccl_net_ringscope.so", "libnccl-net-ringscope.so
 /// For a program that takes seconds where nothing is lost.
 pub(super) const LIMIT: Duration = Duration::from_secs(150);
 
+/// Before a command of a guest's: 64 KiB of locked memory, and no right to more.
+pub(super) const LITTLE_MEMORY: &str =
+    "ulimit -l 64; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock env";
+/// Before a command of a guest's: four objects of the RDMA device.
+pub(super) const FEW_QUEUE_PAIRS: &str = "mkdir -p /tmp/cg; mountpoint -q /tmp/cg || mount -t cgroup2 none /tmp/cg && \
+     echo +rdma > /tmp/cg/cgroup.subtree_control && mkdir -p /tmp/cg/few && \
+     echo 'rxe0 hca_object=4' > /tmp/cg/few/rdma.max && echo $$ > /tmp/cg/few/cgroup.procs; exec env";
+
 /// The plugin and the engine, and the programs that call them.
 pub(super) fn build() -> Result<Extras> {
     tools::ensure_libclang()?;

@@ -1,6 +1,8 @@
 //! Tensors as remote memory between the guests: a model that learns to read digits has the same bits over verbs and over TCP, and random
 //! tensors come whole, also where the cable loses, delays and reorders packets.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 
 use super::programs::{self, LIMIT};
@@ -14,10 +16,12 @@ use crate::tools;
 const STAGE: &str = "tensors";
 const PORT: u16 = 18640;
 const STEPS: u32 = 20;
-/// One in so many of the 30 000 transfers: all of them take a quarter of an hour.
+/// One in so many of the 30 000 transfers.
 const SHARE: u32 = 10;
 /// Of what the guests send on the cable for RDMA, while random tensors travel.
 const WEATHER: &str = "loss 2% delay 1ms reorder 20%";
+/// For all of them.
+const ALL_LIMIT: Duration = Duration::from_secs(1500);
 const PROGRAMS: [&str; 3] = ["bench_machines", "digits", "transfers"];
 
 /// The examples, with verbs, and optimized: processor time is compared.
@@ -37,7 +41,7 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let caller = format!("--caller {}:{PORT}", Link::Tcp.address(2));
     let learn = |device: &str| {
         let options = format!("--device {device} --steps {STEPS} --data /share/digits.csv.gz {caller}");
-        let told = both(pair, &format!("/share/digits {options}"))?;
+        let told = both(pair, &format!("/share/digits {options}"), LIMIT)?;
         let line = told[0].lines().find(|line| line.contains("parameters"));
         let print = line.and_then(|line| line.split_whitespace().find(is_print));
         print.map(str::to_owned).with_context(|| format!("no fingerprint of the parameters: {}", told[0]))
@@ -46,10 +50,21 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     report.equal(STAGE, format!("parameters after {STEPS} steps over TCP, and over gRPC"), &*tcp, &*grpc);
     report.equal(STAGE, "parameters over TCP, and over verbs", &*tcp, &*verbs);
     processor(pair, report, &caller)?;
+    transfers(pair, report, SHARE)
+}
+
+/// All of the random tensors.
+pub(super) fn all_transfers(pair: &Pair, report: &mut Report) -> Result<()> {
+    pair.guest(1).put(&target_dir().join("release/examples/transfers"))?;
+    transfers(pair, report, 1)
+}
+
+/// One in so many of the random tensors, on a bad cable.
+fn transfers(pair: &Pair, report: &mut Report, share: u32) -> Result<()> {
     for guest in pair.guests() {
         guest.set_netem(Link::Rdma, WEATHER)?;
     }
-    let moved = both(pair, &format!("/share/transfers --device verbs --share {SHARE}"));
+    let moved = both(pair, &format!("/share/transfers --device verbs --share {share}"), ALL_LIMIT);
     for guest in pair.guests() {
         guest.clear_netem(Link::Rdma)?;
     }
@@ -62,7 +77,7 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
 
 /// What both machines spend in user space on a KiB: over verbs less than over TCP, and than a third of gRPC's.
 fn processor(pair: &Pair, report: &mut Report, caller: &str) -> Result<()> {
-    let told = both(pair, &format!("/share/bench_machines {caller}"))?;
+    let told = both(pair, &format!("/share/bench_machines {caller}"), LIMIT)?;
     let of = |way: &str| -> Result<f64> {
         let lines = told.iter().flat_map(|told| told.lines());
         let times = lines.filter_map(|line| {
@@ -91,7 +106,7 @@ fn is_print(word: &&str) -> bool {
 }
 
 /// What machine 0, in guest 1, and machine 1 say.
-fn both(pair: &Pair, command: &str) -> Result<[String; 2]> {
+fn both(pair: &Pair, command: &str, limit: Duration) -> Result<[String; 2]> {
     let of = |guest: &Guest| {
         let (known, machine) = (programs::settings(guest), guest.number() - 1);
         format!("{known} exec {command} --machine {machine} --address {}:{PORT}", Link::Tcp.address(1))
@@ -99,8 +114,8 @@ fn both(pair: &Pair, command: &str) -> Result<[String; 2]> {
     let [one, two] = pair.guests();
     let mut first = one.spawn(&of(one))?;
     one.wait_for_listener(PORT)?;
-    let second = two.run(&of(two), LIMIT)?;
-    let first = first.wait(LIMIT)?;
+    let second = two.run(&of(two), limit)?;
+    let first = first.wait(limit)?;
     for told in [&first, &second] {
         ensure!(
             told.code == 0,
