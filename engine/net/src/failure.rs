@@ -39,6 +39,12 @@ impl Failure {
 }
 
 impl Failure {
+    /// Says also who meets it, and where.
+    pub(crate) fn at(self, who: &str) -> Self {
+        let text = format!("{who}: {}", self.text);
+        Self { words: self.words.or(Some(self.text)), text, ..self }
+    }
+
     /// Without who and where, as far as that can be told apart.
     pub(crate) fn words(&self) -> &str {
         self.words.as_deref().unwrap_or(&self.text)

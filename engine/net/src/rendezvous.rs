@@ -184,7 +184,7 @@ impl Caller {
             }
             self.read = 0;
         }
-        let gone = || Failure::remote(format!("{}: who called is gone before it was ready", own(device)));
+        let gone = || Failure::remote("who called is gone before it was ready").at(&own(device));
         if !drain(&mut self.socket, &self.answer, &mut self.written).map_err(|_| gone())? {
             return Ok(Step::Waits);
         }
@@ -231,7 +231,7 @@ impl Calling {
         hello.secret = handle.secret;
         hello.room = rooms.region().remote(0);
         let socket = call(handle.address)
-            .map_err(|error| Failure::remote(format!("{}: call {}: {error}", own(device), handle.address)))?;
+            .map_err(|error| Failure::remote(format!("call {}: {error}", handle.address)).at(&own(device)))?;
         Ok(Self {
             socket,
             device: Arc::clone(device),
@@ -250,7 +250,7 @@ impl Calling {
     /// Goes on; the connection and where its rooms are told, once it is there.
     pub(crate) fn go_on(&mut self) -> Result<Option<(Link, Buffer)>> {
         let lost = |device: &Device, error: &std::io::Error| {
-            Failure::remote(format!("{}: who listens does not answer: {error}", own(device)))
+            Failure::remote(format!("who listens does not answer: {error}")).at(&own(device))
         };
         if !self.is_connected {
             if let Ok(Some(error)) = self.socket.take_error() {
@@ -294,10 +294,7 @@ impl Calling {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 _ => {
-                    return Err(Failure::remote(format!(
-                        "{}: who listens has closed the socket",
-                        own(&self.device)
-                    )));
+                    return Err(Failure::remote("who listens has closed the socket").at(&own(&self.device)));
                 }
             }
         }
@@ -306,7 +303,7 @@ impl Calling {
         }
         let words = String::from_utf8_lossy(&self.answer[1..]);
         let words = words.trim_end_matches('\0');
-        Err(Failure::remote(format!("{}: the other end cannot connect: {words}", own(&self.device))))
+        Err(Failure::remote(format!("the other end cannot connect: {words}")).at(&own(&self.device)))
     }
 
     fn connect(&mut self) -> Result<Link> {
@@ -326,7 +323,7 @@ impl Calling {
 impl Ends {
     fn new(device: &Arc<Device>, count: usize) -> Result<Self> {
         let limit = |error: verbs::Error| {
-            Failure::system(format!("{}: {error} ({count} queue pairs for a connection)", own(device)))
+            Failure::system(format!("{error} (queue pairs of a connection: {count})")).at(&own(device))
         };
         let completions = u32::try_from(count).unwrap_or(1) * (SENDS + RECEIVES) + FLUSHES;
         let queue = device.context.completion_queue(completions).map_err(limit)?;
@@ -406,7 +403,7 @@ impl Ends {
                 reads,
             })
             .map_err(|error| {
-                Failure::system(format!("{}: connect to {}: {error}", own(device), peer.shown()))
+                Failure::system(format!("connect to {}: {error}", peer.shown())).at(&own(device))
             })?;
         }
         Ok(())
@@ -419,10 +416,10 @@ fn check(device: &Device, gid: &Gid, peer: &Hello) -> Result<()> {
     if is_ethernet != peer.is_ethernet {
         let kinds = if is_ethernet { "Ethernet here and InfiniBand" } else { "InfiniBand here and Ethernet" };
         return Err(Failure::usage(format!(
-            "{}: {kinds} at {}: name devices of one kind in NCCL_IB_HCA",
-            own(device),
+            "{kinds} at {}: name devices of one kind in NCCL_IB_HCA",
             peer.shown()
-        )));
+        ))
+        .at(&own(device)));
     }
     let (here, there) = (gid.kind.number(), peer.gid_kind);
     if here != 0 && there != 0 && here != there {
@@ -436,13 +433,13 @@ fn check(device: &Device, gid: &Gid, peer: &Hello) -> Result<()> {
             }
         };
         return Err(Failure::usage(format!(
-            "{}: GID {} is of {}, that of {} of {}: set NCCL_IB_GID_INDEX or NCCL_IB_ROCE_VERSION_NUM so that both are alike",
-            own(device),
+            "GID {} is of {}, that of {} of {}: set NCCL_IB_GID_INDEX or NCCL_IB_ROCE_VERSION_NUM so that both are alike",
             gid.index,
             name(here),
             peer.shown(),
             name(there)
-        )));
+        ))
+        .at(&own(device)));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::programs::{self, LIMIT, Root};
 use crate::clock::eventually;
 use crate::http;
-use crate::process::{cargo, root, run as run_command, say, target_dir};
+use crate::process::{cargo, run as run_command, say, target_dir};
 use crate::rdma::image::Extras;
 use crate::rdma::network::Link;
 use crate::rdma::pair::{Guest, Pair};
@@ -37,9 +37,7 @@ pub(super) fn prepare() -> Result<Extras> {
     let mut build =
         cargo(["build", "-p", "ringscope", "-p", "ringscope-collector", "-p", "ringscope-preload"]);
     run_command(build.args(["-p", "ringscope-summation-watcher", "--locked"]))?;
-    // A build that is not optimized reads the page from there.
-    let (programs, folders) = (vec!["/usr/bin/setpriv".into()], vec![root().join("web/dist")]);
-    Ok(Extras { programs, folders, ports: vec![PORT] })
+    Ok(Extras { programs: vec!["/usr/bin/setpriv".into()], folders: Vec::new(), ports: vec![PORT] })
 }
 
 /// What watches; it ends with this.
@@ -243,6 +241,7 @@ impl Watch {
     fn picture(&self, pair: &Pair, name: &str) -> Result<()> {
         let folder = target_dir().join("rdma").join("pictures");
         std::fs::create_dir_all(&folder)?;
+        http::get(&self.address, "/", PATIENCE).context("the page")?;
         for (guest, width) in [(1, 1440), (2, 1440), (1, 390)] {
             let host = pair.guest(guest).name().to_owned();
             let file = folder.join(format!("{name}-{host}-{width}.png"));
