@@ -51,6 +51,10 @@ fn about_rdma(kind: FindingKind, cause: &str, host: &str, nic: &str) -> String {
              (`rdma statistic show link {device}/{number}`, `ethtool -S` of its interface), and whether PFC or ECN holds for the \
              traffic class of the job on every switch between."
         ),
+        Kind::QueuePairError if cause == "port_down" => format!(
+            "Bring the port up: `ip link show` and `rdma link show {device}/{number}` on {host} say how it stands; look at its cable \
+             and its switch port. Nothing goes over a failed connection any more: after that the job has to be started again."
+        ),
         Kind::RdmaErrors | Kind::QueuePairError => format!(
             "Nothing goes over a failed connection any more: the job has to be started again, or to form its communicators \
              anew. Before that look at the other end and the way to it: `ibv_devinfo -d {device}{port}` and `rdma resource show qp` on \

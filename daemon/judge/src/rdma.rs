@@ -1,6 +1,7 @@
 //! Trouble with RDMA: what ports count, and what both ends of connections tell. A port is named where the facts of both ends
 //! allow it: what all who lose packets have in common, or who sends the pause frames that stop others. Pure.
 
+mod ends;
 mod failures;
 mod links;
 mod mismatch;
@@ -19,7 +20,7 @@ use super::hardware::{Trouble, Usual};
 use super::judgement::{Blame, MAX_PROOF};
 
 /// The causes of findings about RDMA, as the store may give them back.
-pub(super) const CAUSES: [&str; 13] = [
+pub(super) const CAUSES: [&str; 14] = [
     LOST,
     LOST_TOWARDS,
     FAILED,
@@ -27,6 +28,7 @@ pub(super) const CAUSES: [&str; 13] = [
     AFTER_A_DEATH,
     CONNECTION_FAILED,
     CONNECTIONS_TO,
+    PORT_DOWN,
     IN_ERROR,
     OTHER_KIND,
     SMALLER_MTU,
@@ -48,6 +50,8 @@ const AFTER_A_DEATH: &str = "after_a_death";
 const CONNECTION_FAILED: &str = "connection_failed";
 /// Connections of several hosts failed that lead to one port.
 const CONNECTIONS_TO: &str = "connections_to";
+/// Connections failed that begin or end at a port that is down.
+const PORT_DOWN: &str = "port_down";
 /// A queue pair stands in an error state, and nobody says why.
 const IN_ERROR: &str = "in_error_state";
 /// GIDs of another kind than most.

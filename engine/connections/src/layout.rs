@@ -25,6 +25,8 @@ pub const MAX_QUEUE_PAIRS: usize = 8;
 pub const NAME_BYTES: usize = 64;
 /// Bytes of the words of an error; what is longer is cut.
 pub const ERROR_BYTES: usize = 192;
+/// How an error begins of which all that is known is what the other end did or said.
+pub const OTHER_END: &str = "the other end ";
 
 /// Places of the head.
 pub mod head {

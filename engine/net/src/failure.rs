@@ -1,6 +1,7 @@
 //! What goes wrong, and NCCL's number for it.
 
 use nccl_net::{Code, INTERNAL_ERROR, INVALID_USAGE, REMOTE_ERROR, SYSTEM_ERROR};
+use rsnet_connections::layout::OTHER_END;
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +37,13 @@ impl Failure {
     pub(crate) fn remote(text: impl Into<String>) -> Self {
         Self { code: REMOTE_ERROR, text: text.into(), words: None }
     }
-}
 
-impl Failure {
+    /// All that is known is what the other end did: `what` follows its name.
+    pub(crate) fn of_other_end(who: &str, peer: &str, what: &str) -> Self {
+        let words = Some(format!("{OTHER_END}{what}"));
+        Self { words, ..Self::remote(format!("{who}: {peer} {what}")) }
+    }
+
     /// Says also who meets it, and where.
     pub(crate) fn at(self, who: &str) -> Self {
         let text = format!("{who}: {}", self.text);

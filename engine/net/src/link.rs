@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rsnet_connections::{Counts, Place};
 use rustix::time::{ClockId, clock_gettime};
@@ -55,11 +55,29 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Registrations {
     /// All.
-    pub(crate) all: AtomicU64,
+    all: AtomicU64,
     /// Those of them that were found.
-    pub(crate) cached: AtomicU64,
-    /// The first one that was refused.
-    pub(crate) refused: OnceLock<Failure>,
+    cached: AtomicU64,
+    /// Why the last one was refused, if it was.
+    refused: Mutex<Option<Failure>>,
+}
+
+impl Registrations {
+    /// One more. Memory that is registered takes back that some was refused before.
+    pub(crate) fn note(&self, was_there: bool) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        self.cached.fetch_add(u64::from(was_there), Ordering::Relaxed);
+        *self.refused() = None;
+    }
+
+    /// One was refused.
+    pub(crate) fn note_refused(&self, failure: Failure) {
+        *self.refused() = Some(failure);
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Link {
@@ -201,13 +219,8 @@ impl Link {
         self.asked_ns = now;
         for pair in &self.pairs {
             if pair.state()? == State::Error {
-                let (own, peer, number) = (self.own(), self.peer.shown(), pair.number());
-                let text = format!(
-                    "{own}: queue pair {number} to {peer} is in the error state, by what the other end did"
-                );
-                let words =
-                    Some(format!("queue pair {number} is in the error state, by what the other end did"));
-                return Ok(Some(Failure { words, ..Failure::remote(text) }));
+                let what = format!("has put queue pair {} into the error state", pair.number());
+                return Ok(Some(self.by_other_end(&what)));
             }
         }
         Ok(None)
@@ -216,23 +229,18 @@ impl Link {
     /// What the other end says over the socket: that it has failed, and why; or it is gone.
     fn hear(&mut self) -> Option<Failure> {
         let mut words = [0; LAST_WORDS_BYTES];
-        let (own, peer) = (self.own(), self.peer.shown());
         match self.socket.read(&mut words) {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
             Ok(count @ 1..) => {
                 let text = String::from_utf8_lossy(words.get(..count).unwrap_or_default());
-                let text = text.trim_end_matches('\0');
-                let words = Some(format!("the other end has failed: {text}"));
-                Some(Failure { words, ..Failure::remote(format!("{own}: {peer} has failed: {text}")) })
+                Some(self.by_other_end(&format!("has failed: {}", text.trim_end_matches('\0'))))
             }
-            _ => {
-                let words = Some("the other end is gone: it ended, or closed the connection".to_owned());
-                Some(Failure {
-                    words,
-                    ..Failure::remote(format!("{own}: {peer} is gone: it ended, or closed the connection"))
-                })
-            }
+            _ => Some(self.by_other_end("is gone: it ended, or closed the connection")),
         }
+    }
+
+    fn by_other_end(&self, what: &str) -> Failure {
+        Failure::of_other_end(&self.own(), &self.peer.shown(), what)
     }
 
     /// The connection has failed, which the other end is told. The first failure is the one that stays.
@@ -254,10 +262,11 @@ impl Link {
         failure
     }
 
-    /// It is closed. Where memory was refused, and nothing has gone over it since, that is why.
+    /// It is closed. Where it never carried anything, and the last memory for it was refused, that is why.
     pub(crate) fn close(&mut self) {
-        match self.registrations.refused.get().filter(|_| self.counts.completed_requests == 0) {
-            Some(refused) => drop(self.fail(refused.clone())),
+        let refused = self.registrations.refused().clone();
+        match refused.filter(|_| self.counts.completed_requests == 0) {
+            Some(refused) => drop(self.fail(refused)),
             None => self.show_counts(),
         }
     }
@@ -297,4 +306,30 @@ pub(crate) fn host() -> String {
 pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_registered_takes_back_that_some_was_refused() {
+        let registrations = Registrations::default();
+        registrations.note_refused(Failure::system("no room"));
+        assert!(registrations.refused().is_some());
+        registrations.note(false);
+        assert_eq!(*registrations.refused(), None);
+    }
+
+    #[test]
+    fn what_is_known_by_the_other_end_says_so() {
+        let heard = Failure::of_other_end("rank 0 (host-0) on rxe0", "rank 1", "is gone");
+        assert_eq!(heard.text, "rank 0 (host-0) on rxe0: rank 1 is gone");
+        assert_eq!(heard.words(), "the other end is gone");
+        let refused = Failure::system("make a queue pair: no room").at("rank 0");
+        assert_eq!(
+            (refused.words(), &*refused.text),
+            ("make a queue pair: no room", "rank 0: make a queue pair: no room")
+        );
+    }
 }

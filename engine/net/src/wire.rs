@@ -10,7 +10,7 @@ use crate::config::MAX_QUEUE_PAIRS;
 /// The beginning of a handle.
 const HANDLE_MAGIC: u64 = u64::from_le_bytes(*b"rsnethnd");
 /// The beginning of a hello. Its last byte is what is spoken: every change of it counts one up.
-const HELLO_MAGIC: u64 = u64::from_le_bytes(*b"rsnethl1");
+const HELLO_MAGIC: u64 = u64::from_le_bytes(*b"rsnethl2");
 /// Bytes of a hello.
 pub(crate) const HELLO_BYTES: usize = 384;
 /// Bytes of the number that only who has the handle knows.

@@ -1,16 +1,12 @@
 //! The connections of all living processes, by the ports that they join. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words;
 use ringscope_model::{Connection, ConnectionState, End, Identity, Job, Model, Name, Process};
 
 use super::NAMED;
-
-/// Agents read connections every second; a failed one is told of so much later than it failed.
-const READING: Duration = Duration::from_secs(2);
 
 /// A port: host, and device as its findings name it.
 pub(super) type Place = (Name, Name);
@@ -67,15 +63,6 @@ impl Link<'_> {
             ConnectionState::Failed => Some(self.one.since),
             _ => self.one.broken_since,
         }
-    }
-
-    /// Whether the process at the other end had ended before the connection failed. Of one that ended after that, or as it
-    /// failed, the failure may be why.
-    pub(super) fn failed_after_an_end(&self) -> bool {
-        let ended = self.other.and_then(Process::ended);
-        ended
-            .zip(self.failed_at())
-            .is_some_and(|(ended, failed)| failed > ended && failed.since(ended) >= READING)
     }
 
     /// "rxe0 of host-1 (rank 1)".

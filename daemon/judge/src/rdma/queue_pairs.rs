@@ -7,19 +7,28 @@ use std::time::Duration;
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{Culprit, Evidence, FindingKind, Severity};
 use ringscope_model::{
-    Connection, ConnectionState, FailedQueuePair, Model, Name, Process, QueuePair, QueuePairState,
+    Connection, ConnectionState, End, FailedQueuePair, Model, Name, Process, QueuePair, QueuePairState,
 };
 
+use super::ends::failed_after_an_end;
 use super::links::{Led, Link, Links, Place, apart, culprit, port};
-use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, heard, trouble};
+use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, PORT_DOWN, heard, trouble};
 use crate::hardware::{Trouble, beside};
 
 /// A queue pair stands in an error state for a moment while its program takes it down.
 const STANDS: Duration = Duration::from_secs(10);
 /// The verbs' words for an other end that did not answer, or never made room.
 const UNANSWERED: [&str; 2] = ["transport retry counter exceeded", "RNR retry counter exceeded"];
-/// How the plugin's words begin where it knows by the other end that a connection failed.
-const ECHO: &str = "the other end ";
+/// How the plugin's words begin where all that it knows is what the other end did or said.
+pub(super) const OTHER_END: &str = "the other end ";
+/// And what follows where it said why.
+const HAS_FAILED: &str = "has failed: ";
+/// The verbs' words for what the other end has answered, so that both ports carried something.
+const ANSWERED: [&str; 3] = ["remote access error", "remote invalid request error", "remote operation error"];
+/// Words of the plugin for what never left the host.
+const NOT_SENT: [&str; 2] = ["register ", "make "];
+/// A port may be read as down so much later than connections over it fail.
+const READ_LATE: Duration = Duration::from_secs(20);
 /// Processes that one finding accuses.
 const ACCUSED: usize = 8;
 
@@ -29,7 +38,8 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
     let counts = |link: &&Link<'_>| is_broken(link, now) && !is_replaced(link) && !is_told_better_there(link);
     for link in links.all.iter().filter(counts) {
         let own = link.place();
-        let at_it = [&own, &link.peer].into_iter().find(|place| is_down(model, place, now)).cloned();
+        let is_why = |place: &&Place| may_be_by_a_port(link) && was_down(model, place, link, now);
+        let at_it = [&own, &link.peer].into_iter().find(is_why).cloned();
         match at_it {
             Some(place) => down.entry(place).or_default().push(link),
             None => broken.entry(own).or_default().push(link),
@@ -71,11 +81,22 @@ fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
     }
 }
 
-/// Whether the host's hardware shows the port without a link.
-fn is_down(model: &Model, (host, label): &Place, now: Timestamp) -> bool {
-    let hardware = model.hardware_of(host).filter(|hardware| hardware.is_fresh(now));
-    let mut ports = hardware.into_iter().flat_map(|hardware| &hardware.nics);
-    ports.any(|(port, nic)| port.label() == *label && !nic.up)
+/// Whether the host's hardware shows the port without a link, and did when the connection failed.
+fn was_down(model: &Model, (host, label): &Place, link: &Link<'_>, now: Timestamp) -> bool {
+    let Some(hardware) = model.hardware_of(host).filter(|hardware| hardware.is_fresh(now)) else {
+        return false;
+    };
+    let Some((_, nic)) = hardware.nics.iter().find(|(port, _)| port.label() == *label) else { return false };
+    let since = nic.phases.back().map(|phase| hardware.ours(phase.since)).unwrap_or_default();
+    let failed = link.failed_at().unwrap_or_default();
+    !nic.up && (since <= failed || since.since(failed) < READ_LATE)
+}
+
+/// Whether a port without a link can be why it failed: not where the other end has answered, or nothing was sent.
+fn may_be_by_a_port(link: &Link<'_>) -> bool {
+    let said = link.one.error.strip_prefix(OTHER_END).and_then(|words| words.strip_prefix(HAS_FAILED));
+    let error = said.unwrap_or(&link.one.error);
+    !ANSWERED.iter().chain(&NOT_SENT).any(|words| error.starts_with(words))
 }
 
 /// Whether the other end did not answer, which says nothing about whose fault that is.
@@ -85,7 +106,7 @@ fn is_unanswered(link: &Link<'_>) -> bool {
 
 /// Whether all that is known at this end is that the other one failed.
 fn is_echo(one: &Connection) -> bool {
-    one.error.starts_with(ECHO)
+    one.error.starts_with(OTHER_END)
 }
 
 /// Whether this end knows only that the other one failed, and that one tells why.
@@ -99,14 +120,23 @@ fn is_told_better_there(link: &Link<'_>) -> bool {
         })
 }
 
-/// Whether the process has made another connection to the same process since. Of two that were told of at one moment the one is
-/// later of which its place has seen more before.
+/// Whether the process has made another connection to the same process since, over the same port or for the same communicator.
+/// Of two that were told of at one moment the one is later of which its place has seen more before.
 fn is_replaced(link: &Link<'_>) -> bool {
-    let to = |one: &Connection| (one.is_send, one.remote.host.clone(), one.remote.global_rank);
+    let one = link.one;
     let Some(failed) = link.failed_at() else { return false };
-    let is_later = |other: &Connection| (other.since, other.generation()) > (failed, link.one.generation());
-    let mut others = link.process.connections().filter(|one| one.is_in_use() && one.broken_since.is_none());
-    others.any(|other| is_later(other) && to(other) == to(link.one))
+    let to = |one: &Connection| {
+        let End { host, pid, global_rank, .. } = &one.remote;
+        // A rank may go on in another process.
+        (one.is_send, host.clone(), *global_rank, global_rank.is_none().then_some(*pid))
+    };
+    let is_later = |other: &Connection| (other.since, other.generation()) > (failed, one.generation());
+    let is_instead = |other: &Connection| {
+        other.local.label() == one.local.label() || one.comm_hash != 0 && other.comm_hash == one.comm_hash
+    };
+    let mut others =
+        link.process.connections().filter(|other| other.is_in_use() && other.broken_since.is_none());
+    others.any(|other| is_later(other) && is_instead(other) && to(other) == to(one))
 }
 
 /// "rank 3 of host-0: queue pair 17 of rxe0 to queue pair 18 of rxe0 of host-1 (rank 1) failed: transport retry counter exceeded".
@@ -162,9 +192,9 @@ fn evidence(link: &Link<'_>) -> Evidence {
 
 /// Connections of one port.
 fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
-    let has_ended = links.iter().all(|link| link.failed_after_an_end());
+    let has_ended = links.iter().all(|link| failed_after_an_end(link));
     // What has a reason of its own is told before what comes of another one's end.
-    let first = links.iter().find(|link| !link.failed_after_an_end()).or(links.first());
+    let first = links.iter().find(|link| !failed_after_an_end(link)).or(links.first());
     let said = first.map(|link| words(link)).unwrap_or_default();
     let more = links.len().saturating_sub(1);
     let more = if more > 0 { format!("; and {more} more of this port") } else { String::new() };
@@ -197,7 +227,7 @@ fn at_one_that_is_down(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
     let first = links.first().map(|link| words(link)).unwrap_or_default();
     let message = format!("{} is down: {n} connection{s} over it failed; {first}", port(place));
     let proof = links.iter().map(|link| evidence(link)).collect();
-    let what = (FindingKind::QueuePairError, CONNECTIONS_TO, Severity::Critical);
+    let what = (FindingKind::QueuePairError, PORT_DOWN, Severity::Critical);
     let mut found = trouble(what, place.1.clone(), message, proof);
     let at_it = |link: &&Link<'_>| match link.place() == *place {
         true => Culprit { doing: "its port is down".to_owned(), ..local(link) },
@@ -212,7 +242,7 @@ fn to_one(target: &Place, broken: &[(&Place, &Vec<&Link<'_>>)]) -> (Name, Troubl
     let others = || broken.iter().filter(|(place, _)| *place != target);
     let all: Vec<&Link<'_>> =
         others().flat_map(|(_, links)| *links).filter(|link| link.peer == *target).copied().collect();
-    let has_ended = all.iter().all(|link| link.failed_after_an_end());
+    let has_ended = all.iter().all(|link| failed_after_an_end(link));
     let hosts: BTreeSet<&Name> = others().map(|((host, _), _)| host).collect();
     let first = all.first().map(|link| words(link)).unwrap_or_default();
     let message = format!(

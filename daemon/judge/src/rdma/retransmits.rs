@@ -7,7 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
 
-use super::failures::{end_in_a_job_of, first_risen};
+use super::ends::end_before;
 use super::links::{Led, Links, Place, apart, culprit, port, ports};
 use super::{AFTER_A_DEATH, LOST, LOST_TOWARDS, NAMED, heard, trouble};
 use crate::hardware::{LOSSES_RISEN, Trouble, Usual, error_line};
@@ -33,6 +33,8 @@ const PACKET_BYTES: u64 = 1024;
 /// the lost one and sends all that followed again.
 const ONE_IN: u64 = 1000;
 const BAD_ONE_IN: u64 = 100;
+/// One of two loses much more than the other from so many times as much on.
+const MUCH_WORSE: u64 = 4;
 /// Fewer than one in so many cost nothing, also where the like ports send none again.
 const NONE_IN: u64 = 1_000_000;
 
@@ -63,8 +65,9 @@ pub(super) fn judge(
         let ports = hardware.nics.iter().filter(|(port, _)| !port.is_interface);
         losers.extend(ports.filter_map(|(port, nic)| {
             let loser = Loser::of(host, port, nic, usual, links)?;
-            let began = first_risen(hardware, std::slice::from_ref(&loser.worst));
-            Some(Loser { end: end_in_a_job_of(model, host, began, now), ..loser })
+            let risen = std::slice::from_ref(&loser.worst);
+            let end = end_before(model, links, (&loser.place, hardware), risen, now);
+            Some(Loser { end, ..loser })
         }));
     }
     let (after_an_end, losers): (Vec<_>, Vec<_>) = losers.into_iter().partition(|loser| loser.end.is_some());
@@ -77,7 +80,8 @@ pub(super) fn judge(
 /// Who is to blame, of losers that have to do with one another.
 fn named(group: &Led, losers: &[Loser<'_>]) -> Vec<(Name, Trouble)> {
     let all: Vec<&Loser<'_>> = losers.iter().filter(|loser| group.contains_key(&loser.place)).collect();
-    let Some(target) = culprit(group, 1) else { return all.iter().map(|loser| loser.trouble(&[])).collect() };
+    let target = culprit(group, 1).or_else(|| much_worse(&all));
+    let Some(target) = target else { return all.iter().map(|loser| loser.trouble(&[])).collect() };
     let (own, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|loser| loser.place == target);
     match own.first() {
         // What it sends is lost and what is sent to it: its own link.
@@ -85,6 +89,17 @@ fn named(group: &Led, losers: &[Loser<'_>]) -> Vec<(Name, Trouble)> {
         None if others.len() > 1 => vec![towards(&target, &others)],
         None => others.iter().map(|loser| loser.trouble(&[])).collect(),
     }
+}
+
+/// Of two that lose what they send to each other and to nobody else, the one that loses much more: what the other sends again it
+/// has received, and the confirmations of that were lost on the same way.
+fn much_worse(all: &[&Loser<'_>]) -> Option<Place> {
+    let [one, other] = all else { return None };
+    let are_alone = one.peers.iter().eq([&other.place]) && other.peers.iter().eq([&one.place]);
+    let (one_in, other_in) = (one.one_in?, other.one_in?);
+    let (worse, less, more) =
+        if one_in < other_in { (one, one_in, other_in) } else { (other, other_in, one_in) };
+    (are_alone && more / less.max(1) >= MUCH_WORSE).then(|| worse.place.clone())
 }
 
 impl<'m> Loser<'m> {

@@ -189,6 +189,28 @@ fn what_is_sent_again_to_a_process_that_had_ended_is_no_trouble() {
 }
 
 #[test]
+fn losses_that_last_are_not_explained_by_an_end_nor_by_that_of_somebody_else() {
+    let port = |value| Nic { sent_bytes: Some(value * 100_000), ..retransmits("rcvd_seq_err", value) };
+    let mut world = World::new(3);
+    world.connect(&[vec![to(1)], vec![to(0)], Vec::new()]);
+    world.read(vec![port(7)]);
+    world.end(1, ProcessState::Exited);
+    world.read(vec![port(7)]);
+    (1..30).for_each(|reading| world.read(vec![port(7 + 300 * reading)]));
+    assert_eq!(world.firing()[0].cause, "after_a_death");
+    (30..60).for_each(|reading| world.read(vec![port(7 + 300 * reading)]));
+    assert_eq!(world.firing()[0].cause, "lost_packets", "minutes after that");
+    // The one that ended was at the end of no connection of this port, and its connections live on.
+    let mut world = World::new(3);
+    world.connect(&[vec![to(1)], vec![to(0)], Vec::new()]);
+    world.read(vec![port(7)]);
+    world.end(2, ProcessState::Exited);
+    world.read(vec![port(7)]);
+    world.read(vec![port(9_000)]);
+    assert_eq!(world.firing()[0].cause, "lost_packets");
+}
+
+#[test]
 fn one_retransmit_in_an_hour_and_what_was_long_ago_is_no_trouble() {
     let mut world = World::new(1);
     let port = |value, sent| Nic { sent_bytes: Some(sent), ..retransmits("packet_seq_err", value) };
@@ -251,6 +273,13 @@ fn of_a_ring_the_port_that_loses_both_ways_is_named_alone() {
     world.connect(&[vec![to(1)], vec![to(0)]]);
     lose(&mut world, "packet_seq_err", &[9_000, 8_000, 0], GIGABYTE);
     assert_eq!(world.firing().len(), 2, "{:?}", world.fires());
+    // Where one loses much more, the other's confirmations are lost on the same way.
+    let mut world = World::new(3);
+    world.connect(&[vec![to(1)], vec![to(0)]]);
+    lose(&mut world, "packet_seq_err", &[1_500, 9_000, 0], GIGABYTE);
+    let found = world.fires();
+    assert!(found.len() == 1 && found[0].contains("mlx5_0 of host-1 sends again"), "{found:?}");
+    assert!(found[0].ends_with("; what is sent to it from mlx5_0 of host-0 is lost too"), "{found:?}");
 }
 
 #[test]
@@ -294,6 +323,17 @@ fn requests_that_failed_name_their_counter_and_the_other_end() {
     let found = world.firing();
     let severities: Vec<_> = found.iter().map(|one| (one.severity.label(), one.cause.as_str())).collect();
     assert_eq!(severities, [("info", "peer_ended"); 2], "{:?}", world.fires());
+    // Twin: who ended there was of an earlier life of the job.
+    let mut world = World::new(2);
+    let before = world.cluster.process(1);
+    world.apply(vec![before], Vec::new());
+    world.end(1, ProcessState::Exited);
+    world.wait(20);
+    let mut again = world.cluster.process(0);
+    again.identity.as_mut().unwrap().start_time_ns = at(world.s).0;
+    again.connections = vec![failed(to(1))];
+    world.apply(vec![again], Vec::new());
+    assert_eq!(world.firing()[0].severity, ringscope_api::Severity::Critical, "{:?}", world.fires());
 }
 
 #[test]
@@ -348,6 +388,28 @@ fn a_connection_that_failed_while_its_process_lives() {
     world.connect(&[vec![failed(to(1))]]);
     world.connect(&[vec![failed(to(1)), at_place(1, to(1))]]);
     assert_eq!(world.fires(), [""; 0], "replaced");
+    // Another rail, or another process of the host, replaces nothing; the same communicator over another rail does.
+    let over = |comm_hash, place, one: Connection| {
+        let mut one = at_place(place, Connection { comm_hash, ..one });
+        one.local.as_mut().unwrap().device = if place > 0 { "mlx5_1" } else { "mlx5_0" }.to_owned();
+        one
+    };
+    let of_no_rank = |pid, mut one: Connection| {
+        let remote = one.remote.as_mut().unwrap();
+        (remote.pid, remote.global_rank) = (pid, None);
+        one
+    };
+    for (failed, instead, is_replaced) in [
+        (over(7, 0, failed(to(1))), over(8, 1, to(1)), false),
+        (over(7, 0, failed(to(1))), over(7, 1, to(1)), true),
+        (of_no_rank(1_001, failed(to(1))), at_place(1, of_no_rank(9, to(1))), false),
+        (of_no_rank(1_001, failed(to(1))), at_place(1, of_no_rank(1_001, to(1))), true),
+    ] {
+        let mut world = World::new(2);
+        world.connect(&[vec![failed.clone()]]);
+        world.connect(&[vec![failed, instead.clone()]]);
+        assert_eq!(world.fires().is_empty(), is_replaced, "{instead:?}");
+    }
     let closed = Connection { state: ConnectionState::Closed.into(), ..to(1) };
     let mut world = World::new(2);
     world.connect(&[vec![closed]]);
@@ -428,24 +490,38 @@ fn a_queue_pair_that_stands_in_an_error_state_and_one_that_is_taken_down() {
 
 #[test]
 fn connections_over_a_port_that_is_down_say_so_once() {
-    let check = |up: bool, expected: &str| {
-        let mut world = World::new(3);
-        world.read(vec![nic("mlx5_0"), nic("mlx5_0"), nic("mlx5_0")]);
+    let read = |world: &mut World, up: bool| {
         world.read(vec![nic("mlx5_0"), Nic { up, ..nic("mlx5_0") }, nic("mlx5_0")]);
-        let refused = Connection { error: "remote access error (status 10)".to_owned(), ..failed(to(1)) };
-        world.connect(&[vec![refused], vec![failed(to(0))], Vec::new()]);
-        let found: Vec<_> =
-            world.firing().into_iter().filter(|one| one.cause.starts_with("connection")).collect();
+    };
+    let refused = || Connection { error: "remote access error (status 10)".to_owned(), ..failed(to(1)) };
+    let check = |up: bool, first: Connection, expected: &str| {
+        let mut world = World::new(3);
+        read(&mut world, true);
+        read(&mut world, up);
+        world.connect(&[vec![first], vec![failed(to(0))], Vec::new()]);
+        let found = world.firing().into_iter().filter(|one| one.cause != "down").collect::<Vec<_>>();
         assert!(found[0].message.starts_with(expected), "{found:?}");
         (found.len(), found[0].host.clone(), found[0].accused.clone())
     };
-    let (n, host, accused) =
-        check(false, "mlx5_0 of host-1 is down: 2 connections over it failed; rank 0 of host-0: ");
+    let own = "rank 0 of host-0: queue pair 17";
+    let down = "mlx5_0 of host-1 is down: 2 connections over it failed; rank 0 of host-0: ";
+    let (n, host, accused) = check(false, failed(to(1)), down);
     assert_eq!((n, host.as_str(), accused.len()), (1, "host-1", 1));
     assert_eq!((accused[0].host.as_str(), accused[0].doing.as_str()), ("host-1", "its port is down"));
-    // Twin: its port is up; who was refused is accused, as it did more than not to be answered.
-    let (n, host, accused) = check(true, "rank 0 of host-0: queue pair 17");
-    assert_eq!((n, host.as_str(), accused[0].global_rank), (2, "host-0", Some(0)));
+    // Twins: its port is up; or that port has carried an answer, so that it is not why. Who was refused did more than not to
+    // be answered.
+    for up in [true, false] {
+        let (n, host, accused) = check(up, refused(), own);
+        assert_eq!((n, host.as_str(), accused[0].global_rank), (2, "host-0", Some(0)));
+    }
+    // Twin: the port goes down long after that.
+    let mut world = World::new(3);
+    read(&mut world, true);
+    world.connect(&[vec![failed(to(1))]]);
+    (0..6).for_each(|_| read(&mut world, true));
+    read(&mut world, false);
+    let causes: Vec<_> = world.firing().iter().map(|one| one.cause.as_str()).collect();
+    assert_eq!(causes, ["connection_failed"]);
 }
 
 #[test]
@@ -466,6 +542,11 @@ fn the_end_that_failed_first_is_accused_and_not_who_heard_of_it() {
     world.connect(&[vec![echo(to(1))], vec![to(0)]]);
     assert!(world.fires()[0].contains("rank 0 of host-0"), "{:?}", world.fires());
     assert_eq!(accused(&world), [Some(1)]);
+}
+
+#[test]
+fn the_plugin_begins_with_these_words_what_it_knows_by_the_other_end() {
+    assert_eq!(super::queue_pairs::OTHER_END, rsnet_connections::layout::OTHER_END);
 }
 
 #[test]

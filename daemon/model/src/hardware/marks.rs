@@ -63,6 +63,12 @@ impl Marks {
         self.0.get(risen.checked_sub(1)?).map(|mark| mark.0)
     }
 
+    /// When it was first read as it is, or up to a step later. Absent: it has not risen over the reach.
+    pub(crate) fn risen_until(&self) -> Option<Timestamp> {
+        let risen = self.risen_after().is_some();
+        self.0.iter().find(|mark| risen && mark.1 == self.value()).map(|mark| mark.0)
+    }
+
     /// How long it has been read for, over the reach.
     pub(crate) fn span(&self) -> Duration {
         self.0.front().zip(self.0.back()).map_or(Duration::ZERO, |(first, last)| last.0.since(first.0))
@@ -112,6 +118,20 @@ mod tests {
         assert_eq!(after(&[(0, 7), (5, 7), (10, 7)]), None);
         assert_eq!(after(&[(0, 7), (5, 7), (10, 7), (15, 9), (20, 9), (25, 9)]), Some(10));
         assert_eq!(after(&[(0, 7), (5, 9), (10, 12)]), Some(0));
+    }
+
+    #[test]
+    fn a_counter_rose_until_it_was_first_read_as_it_is() {
+        let until = |readings: &[(u64, u64)]| {
+            of(readings.iter().copied()).risen_until().map(|at| at.0 / 1_000_000_000)
+        };
+        assert_eq!(until(&[(0, 7), (5, 7)]), None);
+        assert_eq!(until(&[(0, 7), (5, 9)]), Some(5));
+        let stops = (0..60).map(|i| (i * 5, 7 + i.min(2)));
+        let until_then = until(&stops.collect::<Vec<_>>()).unwrap();
+        assert!((10..=40).contains(&until_then), "{until_then}");
+        let goes_on: Vec<_> = (0..60).map(|i| (i * 5, 7 + i)).collect();
+        assert_eq!(until(&goes_on), Some(295));
     }
 
     #[test]

@@ -94,6 +94,8 @@ pub struct ErrorCount {
     pub risen: u64,
     /// When it was last read as it was then, by the host's clock: it rose after that. Absent: it has not risen.
     pub risen_after: Option<Timestamp>,
+    /// When it was first read as it is, by the host's clock; as late as a step of the marks later. Absent: it has not risen.
+    pub risen_until: Option<Timestamp>,
 }
 
 /// A counter of pause frames or of congestion control that is not 0.
@@ -414,6 +416,7 @@ fn error_counts(counters: &BTreeMap<Name, Marks>) -> impl Iterator<Item = ErrorC
         value: marks.value(),
         risen: marks.risen(),
         risen_after: marks.risen_after(),
+        risen_until: marks.risen_until(),
     })
 }
 

@@ -5,7 +5,6 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::Ordering;
 
 use nccl_net::Code;
 use verbs::{Access, Region};
@@ -30,11 +29,10 @@ fn register(
     let (registered, was_there) = taken.map_err(|error| {
         let text = format!("{}, for a connection with {}: {error}", own(&comm.device), comm.peer);
         let failure = Failure { text, ..error.into() };
-        let _ = comm.registrations.refused.set(failure.clone());
+        comm.registrations.note_refused(failure.clone());
         failure
     })?;
-    comm.registrations.all.fetch_add(1, Ordering::Relaxed);
-    comm.registrations.cached.fetch_add(u64::from(was_there), Ordering::Relaxed);
+    comm.registrations.note(was_there);
     Ok(Box::into_raw(Box::new(registered)).cast())
 }
 

@@ -1,6 +1,7 @@
 //! ringscope itself in the guests: a daemon and an agent on each, a job over RDMA that it watches, and what it says of connections, bytes,
 //! lost packets, a port that goes down, a killed rank, memory that may not be locked, and too few queue pairs.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -103,7 +104,8 @@ fn bytes(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Resul
         Ok((settled == counted).then_some(()))
     });
     report.equal(STAGE, "bytes by the collector, and by the plugin less headers", counted, settled);
-    watch.picture(pair, "connections")?;
+    watch.picture(pair, "connections", 1, 1440)?;
+    watch.picture(pair, "connections", 1, 390)?;
     drop(job);
     Ok(())
 }
@@ -111,8 +113,7 @@ fn bytes(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Resul
 /// Packets are lost on the way out of g2: that one is named.
 fn loss(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
     pair.guest(2).set_netem(Link::Rdma, "loss 3%")?;
-    let told = watch.expect(report, "lost packets", &["rdma_retransmits"], &["rxe0 of g2 sends again"]);
-    watch.picture(pair, "loss")?;
+    let told = watch.expect(report, "lost packets", "rdma_retransmits", "rxe0 of g2 sends again");
     pair.guest(2).clear_netem(Link::Rdma)?;
     told
 }
@@ -120,8 +121,8 @@ fn loss(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
 /// The port of g2 goes down while data flow.
 fn port_down(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
     pair.guest(2).set_link(Link::Rdma, false)?;
-    let told = watch.expect(report, "port down", &["queue_pair_error"], &["rxe0", "g2"]);
-    watch.picture(pair, "port-down")?;
+    let told = watch.expect(report, "port down", "queue_pair_error", "rxe0 of g2 is down");
+    watch.picture(pair, "port-down", 2, 1440)?;
     pair.guest(2).set_link(Link::Rdma, true)?;
     pair.guest(2).wait_for_port("ACTIVE")?;
     told
@@ -132,19 +133,19 @@ fn killed(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Resu
     let mut job = Job::start(pair, folder, "killed", UNTIL_ERROR, "")?;
     job.wait_for("READY")?;
     job.ranks[N_RANKS - 1].signal(KILL)?;
-    watch.expect(report, "killed rank", &["rank_dead"], &["Rank 3 (g2"])
+    watch.expect(report, "killed rank", "rank_dead", "Rank 3 (g2")
 }
 
 /// The ranks in g2 may lock no memory, so that their connections cannot begin.
 fn refused_memory(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
     let _job = Job::start(pair, folder, "memory", UNTIL_ERROR, programs::LITTLE_MEMORY)?;
-    watch.expect(report, "refused memory", &["queue_pair_error", "async_error"], &["g2", "ulimit -l"])
+    watch.expect(report, "refused memory", "queue_pair_error", "ulimit -l")
 }
 
 /// The ranks in g2 get fewer queue pairs than they need.
 fn too_few_queue_pairs(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
     let _job = Job::start(pair, folder, "pairs", UNTIL_ERROR, programs::FEW_QUEUE_PAIRS)?;
-    watch.expect(report, "too few queue pairs", &["queue_pair_error", "async_error"], &["g2", "queue pairs"])
+    watch.expect(report, "too few queue pairs", "queue_pair_error", "could not begin a connection")
 }
 
 /// A job that is watched, two ranks in each guest; they end with it.
@@ -219,51 +220,44 @@ impl Watch {
         })
     }
 
-    /// Waits for a firing finding of one of these kinds that has all the words, and reports whether there is one.
-    fn expect(&self, report: &mut Report, what: &str, kinds: &[&str], words: &[&str]) -> Result<()> {
+    /// Waits for a firing finding of this kind about g2 that says these words and accuses nobody elsewhere, and reports whether there
+    /// is one: in all of these g2 is where the fault lies.
+    fn expect(&self, report: &mut Report, what: &str, kind: &str, words: &str) -> Result<()> {
         let mut firing = Vec::new();
         let found = eventually(what, PATIENCE, || {
             firing = self.items("/api/v1/findings?state=firing&limit=100")?;
-            let has_words = |one: &&Value| words.iter().all(|words| one.to_string().contains(words));
-            let is_wanted = |one: &&Value| kinds.iter().any(|kind| one["finding"] == *kind) && has_words(one);
+            let is_wanted = |one: &&Value| {
+                let mut accused = one["accused"].as_array().into_iter().flatten();
+                one["finding"] == kind
+                    && one["host"] == "g2"
+                    && accused.all(|culprit| culprit["host"] == "g2")
+                    && one["message"].as_str().is_some_and(|message| message.contains(words))
+            };
             Ok(firing.iter().find(is_wanted).map(|one| one["message"].to_string()))
         });
         match &found {
             Ok(message) => say(&format!("{what}: {message}")),
             Err(error) => say(&format!("{what}: {error:#}; firing instead: {firing:#?}")),
         }
-        let what = format!("{what}: {} names {}", kinds.join(" or "), words.join(" and "));
-        report.equal(STAGE, what, true, found.is_ok());
+        report.equal(STAGE, format!("{what}: {kind} says \"{words}\""), true, found.is_ok());
         Ok(())
     }
 
-    /// The page of g1 as a browser shows it, where there is one: into `target/rdma/pictures`.
-    fn picture(&self, pair: &Pair, name: &str) -> Result<()> {
+    /// The page of a guest as a browser shows it, where there is one: into `target/rdma/pictures`.
+    fn picture(&self, pair: &Pair, name: &str, guest: u8, width: u32) -> Result<()> {
         let folder = target_dir().join("rdma").join("pictures");
         std::fs::create_dir_all(&folder)?;
         http::get(&self.address, "/", PATIENCE).context("the page")?;
-        for (guest, width) in [(1, 1440), (2, 1440), (1, 390)] {
-            let host = pair.guest(guest).name().to_owned();
-            let file = folder.join(format!("{name}-{host}-{width}.png"));
-            let page = format!("http://{}/#/hosts/{host}", self.address);
-            let mut browser = std::process::Command::new("chromium");
-            browser.args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                "--virtual-time-budget=8000",
-            ]);
-            browser
-                .arg(format!("--window-size={width},2400"))
-                .arg(format!("--screenshot={}", file.display()))
-                .arg(page);
-            let shown =
-                browser.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status();
-            if !shown.is_ok_and(|status| status.success()) {
-                say("no picture: chromium is not there, or fails");
-                return Ok(());
-            }
+        let host = pair.guest(guest).name();
+        let file = folder.join(format!("{name}-{host}-{width}.png"));
+        let mut browser = Command::new("chromium");
+        browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
+        browser.args(["--virtual-time-budget=4000", &format!("--window-size={width},2400")]);
+        browser.arg(format!("--screenshot={}", file.display()));
+        browser.arg(format!("http://{}/#/hosts/{host}", self.address));
+        let shown = browser.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !shown.is_ok_and(|status| status.success()) {
+            say("no picture: chromium is not there, or fails");
         }
         Ok(())
     }
