@@ -263,7 +263,7 @@ mod tests {
         let expected = Hello { host: "h".repeat(63), ..hello.clone() };
         assert_eq!(Hello::from_bytes(&bytes), Ok(expected));
         assert_eq!(hello.shown(), format!("process 1234 ({}, mlx5_0)", "h".repeat(80)));
-        bytes[7] = b'2';
+        bytes[7] += 1;
         assert!(Hello::from_bytes(&bytes).unwrap_err().contains("another version"));
         assert!(Hello::from_bytes(&[0; HELLO_BYTES]).unwrap_err().contains("does not speak"));
     }

@@ -9,7 +9,8 @@ use ringscope_model::{ErrorCount, Hardware, Model, Name, Nic, Port};
 
 use super::ends::{end_before, failed_after_an_end};
 use super::links::{Link, Links, Place, port, ports};
-use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, heard, trouble};
+use super::queue_pairs::was_down;
+use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, PORT_DOWN, heard, trouble};
 use crate::hardware::{Trouble, error_line};
 
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
@@ -39,11 +40,18 @@ fn one(
     let counters: Vec<String> =
         risen.iter().take(NAMED).map(|count| format!("{} rose by {}", count.name, count.risen)).collect();
     let counters = counters.join(", ");
+    let is_at = |link: &Link<'_>, place: &Place| link.peer == *place || link.place() == *place;
+    let is_why = |place: &&Place| {
+        !failed.is_empty()
+            && failed.iter().all(|link| is_at(link, place) && was_down(model, place, link, now))
+    };
     let has_ended = |link: &&Link<'_>| failed_after_an_end(link);
     let (cause, severity, why) = if !peers.is_empty() && failed.iter().all(has_ended) {
         let why =
             format!("; the processes at {}, where they went, had ended before", ports(peers.iter().copied()));
         (PEER_ENDED, Severity::Info, why)
+    } else if let Some(down) = peers.iter().copied().chain([&place]).find(is_why) {
+        (PORT_DOWN, Severity::Info, format!("; {} is down", port(down)))
     } else if !peers.is_empty() {
         let why = format!("; the connections that failed led to {}", ports(peers.iter().copied()));
         (FAILED, Severity::Warning, why)

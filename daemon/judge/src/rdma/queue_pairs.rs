@@ -82,7 +82,7 @@ fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
 }
 
 /// Whether the host's hardware shows the port without a link, and did when the connection failed.
-fn was_down(model: &Model, (host, label): &Place, link: &Link<'_>, now: Timestamp) -> bool {
+pub(super) fn was_down(model: &Model, (host, label): &Place, link: &Link<'_>, now: Timestamp) -> bool {
     let Some(hardware) = model.hardware_of(host).filter(|hardware| hardware.is_fresh(now)) else {
         return false;
     };

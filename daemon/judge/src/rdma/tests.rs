@@ -323,6 +323,16 @@ fn requests_that_failed_name_their_counter_and_the_other_end() {
     let found = world.firing();
     let severities: Vec<_> = found.iter().map(|one| (one.severity.label(), one.cause.as_str())).collect();
     assert_eq!(severities, [("info", "peer_ended"); 2], "{:?}", world.fires());
+    // Twin: the port there is down, which is told of that one.
+    let mut world = World::new(2);
+    world.connect(&[vec![to(1)], Vec::new()]);
+    world.read(vec![port(7), nic("mlx5_0")]);
+    world.read(vec![port(7), Nic { up: false, ..nic("mlx5_0") }]);
+    world.connect(&[vec![failed(to(1))]]);
+    world.read(vec![port(8), Nic { up: false, ..nic("mlx5_0") }]);
+    let found = world.fires();
+    let line = found.iter().find(|line| line.starts_with("rdma_errors info [port_down]"));
+    assert!(line.is_some_and(|line| line.ends_with("; mlx5_0 of host-1 is down")), "{found:?}");
     // Twin: who ended there was of an earlier life of the job.
     let mut world = World::new(2);
     let before = world.cluster.process(1);
