@@ -17,16 +17,24 @@ pub struct Settings {
     pub traffic_class: u8,
     /// `RTENSOR_IB_SL`: service level; 0 by default.
     pub service_level: u8,
+    /// `RTENSOR_IB_TIMEOUT`: an answer is waited for 4.096 µs × 2^this before a request is repeated, and the peer is lost after the
+    /// seventh time; 18 by default: 1.1 s, 7.5 s in all, longer than a network needs for another way round a link that is down. 0 is
+    /// for ever.
+    pub timeout: u8,
     /// `RTENSOR_IB_FLAG`: how transfers end, the same at both ends: `immediate` (the default: right on every NIC, one work
     /// request), `behind` (two work requests; on NICs that place one write after the other, which InfiniBand does not ask for)
     /// or `tail` (one work request; only on networks and NICs that place a write's bytes in their order).
     pub form: FlagForm,
 }
 
+/// Of [`Settings::timeout`].
+const TIMEOUT: u8 = 18;
+
 impl Default for Settings {
     fn default() -> Self {
         let (device, port, gid_index) = (None, None, None);
-        Self { device, port, gid_index, traffic_class: 0, service_level: 0, form: FlagForm::Immediate }
+        let (traffic_class, service_level, timeout, form) = (0, 0, TIMEOUT, FlagForm::Immediate);
+        Self { device, port, gid_index, traffic_class, service_level, timeout, form }
     }
 }
 
@@ -57,6 +65,7 @@ impl Settings {
             gid_index: number("RTENSOR_IB_GID_INDEX", 255),
             traffic_class: byte(number("RTENSOR_IB_TC", 255)).unwrap_or(0),
             service_level: byte(number("RTENSOR_IB_SL", 15)).unwrap_or(0),
+            timeout: byte(number("RTENSOR_IB_TIMEOUT", 31)).unwrap_or(TIMEOUT),
             form: FlagForm::Immediate,
         };
         match value("RTENSOR_IB_FLAG").as_deref() {
@@ -79,14 +88,18 @@ mod tests {
         let told = |name: &str| match name {
             "RTENSOR_IB_HCA" => Some("rxe0".to_owned()),
             "RTENSOR_IB_TC" => Some("106".to_owned()),
+            "RTENSOR_IB_TIMEOUT" => Some("16".to_owned()),
             "RTENSOR_IB_FLAG" => Some("behind".to_owned()),
             _ => None,
         };
         let settings = Settings::from_lookup(told).unwrap();
-        assert_eq!((settings.device.as_deref(), settings.traffic_class), (Some("rxe0"), 106));
+        assert_eq!(
+            (settings.device.as_deref(), settings.traffic_class, settings.timeout),
+            (Some("rxe0"), 106, 16)
+        );
         assert_eq!(settings.form, FlagForm::Behind);
         let text = Settings::from_lookup(|_| Some("300".to_owned())).unwrap_err().to_string();
-        for name in ["PORT", "GID_INDEX", "TC", "SL", "FLAG"] {
+        for name in ["PORT", "GID_INDEX", "TC", "SL", "TIMEOUT", "FLAG"] {
             assert!(text.contains(&format!("RTENSOR_IB_{name}=300")), "{text}");
         }
     }

@@ -9,9 +9,7 @@ use crate::device::verbs::frame::{Frame, Here};
 use crate::device::{Device, Role, tcp};
 use crate::error::{Error, Result};
 
-/// How long an answer is waited for before a request is repeated: 4.096 µs × 2^14 = 67 ms, which no switch takes.
-const TIMEOUT: u8 = 14;
-/// Repetitions before the peer counts as lost: half a second in all, and more than any burst of losses needs.
+/// Repetitions before the peer counts as lost. Seven are for ever on some devices.
 const RETRIES: u8 = 6;
 /// Reads in flight at most, of each end.
 const MOST_READS: u8 = 16;
@@ -60,7 +58,7 @@ pub fn connect(role: Role, address: &str, settings: &Settings, deadline: Deadlin
         mtu_bytes: port.mtu_bytes.min(theirs.mtu_bytes),
         traffic_class: settings.traffic_class,
         service_level: settings.service_level,
-        timeout: TIMEOUT,
+        timeout: settings.timeout,
         retries: RETRIES,
         reads: reads.min(theirs.reads),
     };
