@@ -29,9 +29,10 @@ export const ringChecks = {
 
   async "a host's RDMA links show both ends, and those that failed stand first with the verbs' words"({ open }) {
     const { page } = await open("rails", { at: "#/hosts/host-2" });
-    await says(page, "#connections h2", /RDMA links, 4 failed/);
+    await says(page, "#connections h2", /RDMA links, 5 failed/);
     await says(page, "#connections tbody tr:first-child", /rank 4 sends mlx5_1 .*failed transport retry counter exceeded host-3 rank 6 mlx5_1 RoCE v2, index 3 MTU 4096 .* ERR/);
-    await says(page, "#connections tbody tr:nth-child(5)", /open .* RTS .*11.1 GB\/s .*311 ×, 1.4 s in all/);
+    await says(page, "#connections tbody tr:nth-child(5)", /rank 4 sends mlx5_3 .*failed make a queue pair: .* not met – MTU – – /);
+    await says(page, "#connections tbody tr:nth-child(6)", /open .* RTS .*11.1 GB\/s .*311 ×, 1.4 s in all/);
     await says(page, '[data-nic="mlx5_1"]', /2 GIDs \(InfiniBand, RoCE v2\), MTU 4096/);
     await page.click("#connections tbody tr:first-child >> text=host-3");
     await goesTo(page, /#\/hosts\/host-3$/);

@@ -28,5 +28,15 @@ export function connections(now, name, job, ranks, down = null) {
   const all = of(name).flatMap((rank, i) => [0, 1, 2, 3].flatMap((rail) => [
     one(rank, next[i % next.length], rail, true, i * 8 + rail * 2), one(rank, before[i % before.length], rail, false, i * 8 + rail * 2 + 1),
   ]));
+  // Its other rail could not begin one, as too little memory may be locked.
+  if (down != null) {
+    const [rank] = of(name);
+    const none = { host: "", pid: null, global_rank: null, device: "", port: null, gid: null, gid_index: null, gid_kind: null, mtu_bytes: null };
+    const words = "make a queue pair: Cannot allocate memory (os error 12) (queue pairs of a connection: 1)";
+    all.push({
+      ...one(rank, next[0], 3, true, 900), state: "failed", error: words, local: { ...end(rank, 3), gid: null, gid_index: null, gid_kind: null, mtu_bytes: null },
+      remote: none, path_mtu_bytes: null, queue_pairs: [], bytes: 0, bytes_per_s: 0, requests: 0, completed_requests: 0, waits: 0, wait_s: 0,
+    });
+  }
   return all.sort((a, b) => Number(a.state !== "failed") - Number(b.state !== "failed"));
 }

@@ -23,6 +23,11 @@ export function isBad(one: Connection): boolean {
   return one.state === "failed" || one.state === "broken";
 }
 
+/** Whether it had met its other end; else it failed before. */
+export function hasMet(one: Connection): boolean {
+  return one.remote.host !== "";
+}
+
 /** The rows of the table: those in trouble first, closed ones last, in the daemon's order. */
 export function shown(all: Connection[]): { rows: Connection[]; left: number } {
   const order = (one: Connection) => (isBad(one) ? 0 : one.state === "closed" ? 2 : 1);
@@ -33,6 +38,7 @@ export function shown(all: Connection[]): { rows: Connection[]; left: number } {
 /** "fe80::1, RoCE v2, index 1": the far end's where the kinds differ. */
 export function gidWords(one: Connection): { words: string; differs: boolean } {
   const { local, remote } = one;
+  if (local.gid == null && local.gid_kind == null) return { words: "–", differs: false };
   const differs = local.gid_kind != null && remote.gid_kind != null && local.gid_kind !== remote.gid_kind;
   const index = local.gid_index == null ? "" : `, index ${local.gid_index}`;
   const words = `${kindWords(local.gid_kind)}${index}`;

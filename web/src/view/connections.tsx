@@ -1,6 +1,6 @@
 import type { Connection } from "../api";
 import { integer, plural } from "../pure/format";
-import { gidWords, isBad, movedWords, mtuWords, pairWords, peerWords, portWords, shown, waitWords } from "../pure/connections";
+import { gidWords, hasMet, isBad, movedWords, mtuWords, pairWords, peerWords, portWords, shown, waitWords } from "../pure/connections";
 import { rateWords } from "../pure/hardware";
 import * as store from "../state/store";
 import { Mark } from "./mark";
@@ -52,7 +52,8 @@ function Row({ one }: { one: Connection }) {
         {one.error != null && <small class="bad">{one.error}</small>}
       </td>
       <td data-label="Other end">
-        <a href={store.link({ page: "host", host: one.remote.host })}>{one.remote.host}</a> {peerWords(one.remote)}
+        {hasMet(one) ? <a href={store.link({ page: "host", host: one.remote.host })}>{one.remote.host}</a> : <span class="quiet">not met</span>}{" "}
+        {peerWords(one.remote)}
         <small title={one.remote.gid ?? ""}>{portWords(one.remote)}</small>
       </td>
       <td data-label="GID, MTU">

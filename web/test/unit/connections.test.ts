@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Connection, ConnectionEnd } from "../../src/api";
-import { MAX_ROWS, gidLines, gidWords, isBad, movedWords, mtuWords, pairWords, peerWords, portWords, shown, tableWords, title, waitWords } from "../../src/pure/connections";
+import { MAX_ROWS, gidLines, gidWords, hasMet, isBad, movedWords, mtuWords, pairWords, peerWords, portWords, shown, tableWords, title, waitWords } from "../../src/pure/connections";
 import { connectionRows } from "../../src/pure/tables";
 
 const end = (rest: Partial<ConnectionEnd> = {}): ConnectionEnd => ({
@@ -42,6 +42,13 @@ test("GIDs and sizes of packets that differ are said of both ends", () => {
   expect(mtuWords(link("a"))).toEqual({ words: "4096", differs: false });
   expect(mtuWords(link("a", { path_mtu_bytes: 1024, remote: end({ mtu_bytes: 1024 }) }))).toEqual({ words: "1024: here 4096, there 1024", differs: true });
   expect(mtuWords(link("a", { path_mtu_bytes: null }))).toEqual({ words: "–", differs: false });
+});
+
+test("a connection that could not begin has no other end", () => {
+  const nobody = end({ host: "", pid: null, global_rank: null, device: "", port: null, gid: null, gid_kind: null, gid_index: null, mtu_bytes: null });
+  const one = link("a", { state: "failed", local: end({ gid: null, gid_kind: null, gid_index: null }), remote: nobody, path_mtu_bytes: null, queue_pairs: [] });
+  expect([hasMet(one), hasMet(link("b"))]).toEqual([false, true]);
+  expect([gidWords(one).words, mtuWords(one).words, peerWords(one.remote), portWords(one.remote)]).toEqual(["–", "–", "", ""]);
 });
 
 test("queue pairs, bytes and waits", () => {
