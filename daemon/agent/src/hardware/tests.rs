@@ -41,7 +41,7 @@ fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_b
         number: 17,
         remote_number: Some(18),
         state: QueuePairState::Err,
-        pid: 7,
+        pid: std::process::id(),
     };
     answer(&mut hardware.queue_pairs, now, move || Told { queue_pairs: vec![failed], lack: None });
     hardware.complete(now);
