@@ -143,8 +143,8 @@ pub(super) struct Connections {
     is_new: bool,
     /// Which states of queue pairs were told with them.
     states: u64,
-    /// Counts as they were read, and told, by place and generation: as long as nothing is done, its time stays as it was told, however the clock
-    /// is known by then.
+    /// Counts as they were read, and told, by place and generation: as long as nothing is done, its time stays as it
+    /// was told, however the clock is known by then.
     counts: BTreeMap<(u32, u32), (Counts, ConnectionCounts)>,
 }
 

@@ -1,9 +1,11 @@
-//! NICs and GPUs of a host, read from sysfs, from the GPU's driver and from the kernel's sockets, each in a thread of its own:
-//! a driver that hangs holds back neither segments nor logs nor the state of ports. Never sets anything, never uses a GPU, and never fails: what is missing or cannot be
-//! read is not said.
+//! NICs and GPUs of a host, read from sysfs, from the GPU's driver and from the kernel's sockets, each in a thread
+//! of its own: a driver that hangs holds back neither segments nor logs nor the state of ports. Never sets anything,
+//! never uses a GPU, and never fails: what is missing or cannot be read is not said.
 //!
-//! * `infiniband`: ports of RDMA devices, with their `gids`; what their counters mean stands in `rdma_counters`. `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
-//! * `task`: work in a thread of its own. `ethtool`: pause frames. `queue_pairs`: how queue pairs stand, by the kernel's RDMA `netlink`.
+//! * `infiniband`: ports of RDMA devices, with their `gids`; what their counters mean stands in `rdma_counters`.
+//!   `net`: network interfaces. `gpu`: GPUs. `pci`: where a device is plugged in.
+//! * `task`: work in a thread of its own. `ethtool`: pause frames. `queue_pairs`: how queue pairs stand, by the
+//!   kernel's RDMA `netlink`.
 //! * `files`: files of sysfs, each read with a bound.
 
 mod ethtool;
@@ -38,8 +40,8 @@ const MAX_ERRORS: usize = 64;
 const NETWORK: &str = "0x02";
 /// Where device files are.
 const DEV: &str = "/dev";
-/// GPUs do not come and go; one that has fallen off its bus is missed within this time. A driver that nobody uses is woken by each
-/// reading.
+/// GPUs do not come and go; one that has fallen off its bus is missed within this time. A driver that nobody uses is
+/// woken by each reading.
 const GPU_INTERVAL: Duration = Duration::from_secs(600);
 /// While processes run, whose GPU may get slow.
 const BUSY_GPU_INTERVAL: Duration = Duration::from_secs(15);
