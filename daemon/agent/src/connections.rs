@@ -136,8 +136,11 @@ pub(super) struct Connections {
     file: Option<(PathBuf, FileId)>,
     read_at: Option<Instant>,
     all: Vec<Connection>,
-    /// The most that were left out at one reading, and how many of them were counted as lost.
-    left_out: u64,
+    /// Those that found no place in the file, each once, as it counts them.
+    without_place: u64,
+    /// Of those in the file the most that were too many to be told at one reading.
+    too_many: u64,
+    /// How many of both were counted as lost.
     counted_left_out: u64,
     /// Something was read, or closed, that was not told.
     is_new: bool,
@@ -232,8 +235,9 @@ impl Connections {
     fn read(&mut self, folder: &OwnedFd, path: &Path, user: u32) -> Result<(), Unreadable> {
         let (bytes, id) = read(folder, path, user)?;
         let found = parse(&bytes).map_err(Unreadable::Malformed)?;
-        let left_out = self.take(found.all);
-        self.left_out = self.left_out.max(found.n_lost.saturating_add(left_out as u64));
+        let too_many = self.take(found.all);
+        self.too_many = self.too_many.max(too_many as u64);
+        self.without_place = self.without_place.max(found.n_lost);
         self.file = Some((path.to_owned(), id));
         Ok(())
     }
@@ -257,10 +261,16 @@ impl Connections {
         n_not_closed.saturating_sub(MAX_TOLD)
     }
 
+    /// All that were not told so far; it never falls.
+    const fn left_out(&self) -> u64 {
+        self.without_place.saturating_add(self.too_many)
+    }
+
     /// How many more have been left out than ever before.
     pub(super) fn newly_left_out(&mut self) -> u64 {
-        let before = std::mem::replace(&mut self.counted_left_out, self.left_out);
-        self.left_out.saturating_sub(before)
+        let left_out = self.left_out();
+        let before = std::mem::replace(&mut self.counted_left_out, left_out);
+        left_out.saturating_sub(before)
     }
 
     fn close(&mut self) {
@@ -292,7 +302,7 @@ impl Connections {
         Told {
             connections: self.all.iter().map(|one| connection(one, states, &file)).collect(),
             counts: self.counts.values().map(|(_, told)| *told).collect(),
-            left_out: self.left_out,
+            left_out: self.left_out(),
         }
     }
 }

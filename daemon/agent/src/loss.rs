@@ -34,7 +34,8 @@ pub(super) enum Loss {
     LogOverBudget,
     /// A file of RDMA connections that is not what it should be, or not its process's user's. Once per process and reason.
     ConnectionsUnreadable,
-    /// RDMA connections that are not closed and not told, because their process has too many; the most at one time of each.
+    /// RDMA connections that are not told, because their process has too many: of each process those that found no place in its
+    /// file, each once, and of those in the file that are not closed the most that were too many at one time.
     ConnectionsLeftOut,
     /// Files of RDMA connections that are not looked at, because there are too many; the most at one time.
     ConnectionFilesLeftOut,

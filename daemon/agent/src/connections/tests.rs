@@ -263,6 +263,24 @@ fn a_process_that_has_had_many_connections_shows_those_that_it_has() {
 }
 
 #[test]
+fn those_without_a_place_are_counted_beside_those_that_were_too_many() {
+    let mut stage = Stage::new();
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let mut places: Vec<_> = (0..MAX_TOLD + 5).map(|_| table.take(&about(&[])).unwrap()).collect();
+    let mut connections = Connections::default();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(connections.newly_left_out(), 5);
+    // As the file counts them, when there are few again.
+    places.truncate(1);
+    let file = std::fs::OpenOptions::new().write(true).open(&stage.path).unwrap();
+    file.write_all_at(&3_u64.to_le_bytes(), head::N_LOST as u64).unwrap();
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!((connections.newly_left_out(), tell(&mut connections).left_out), (3, 8));
+    stage.update(&mut connections, user()).unwrap();
+    assert_eq!(connections.newly_left_out(), 0, "each once");
+}
+
+#[test]
 fn an_error_is_of_the_same_kind_whatever_the_file_says() {
     let mut stage = Stage::new();
     let mut connections = Connections::default();
