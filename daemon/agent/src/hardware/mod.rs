@@ -155,7 +155,7 @@ impl Hardware {
                 Some(told.map(|told| queue_pairs::states(&told.queue_pairs)).unwrap_or_default());
             self.queue_pairs_lack = match told {
                 Some(told) => told.lack.clone(),
-                None => Some("the kernel does not answer".to_owned()),
+                None => Some("there is no answer of the kernel".to_owned()),
             };
         }
     }

@@ -35,16 +35,19 @@ impl<T: Send + 'static> Task<T> {
 #[derive(Debug)]
 pub(super) struct Asked<T> {
     task: Task<T>,
-    answer: Option<T>,
+    /// With when it came.
+    answer: Option<(Instant, T)>,
+    first_asked_at: Option<Instant>,
 }
 
-/// An answer that has not come within this time is missed, and the last one says no longer how things stand.
+/// An answer that has not come within this time after it was due is missed, and the last one says no longer how things
+/// stand: whether what is asked hangs, or the thread that asks cannot be started, or ends without an answer.
 const OVERDUE: Duration = Duration::from_secs(10);
 
 impl<T: Send + 'static> Asked<T> {
     /// See [`Task::new`].
     pub(super) const fn new(interval: Duration) -> Self {
-        Self { task: Task::new(interval), answer: None }
+        Self { task: Task::new(interval), answer: None, first_asked_at: None }
     }
 
     pub(super) const fn set_interval(&mut self, interval: Duration) {
@@ -54,19 +57,21 @@ impl<T: Send + 'static> Asked<T> {
     /// Asks when it is time to. Returns whether an answer has come.
     pub(super) fn poll(&mut self, now: Instant, work: impl FnOnce() -> T + Send + 'static) -> bool {
         let answer = self.task.poll(now, work);
+        self.first_asked_at = self.first_asked_at.or(self.task.started_at);
         let is_new = answer.is_some();
-        self.answer = answer.or_else(|| self.answer.take());
+        self.answer = answer.map(|answer| (now, answer)).or_else(|| self.answer.take());
         is_new
     }
 
     pub(super) fn is_overdue(&self, now: Instant) -> bool {
-        let since = self.task.started_at.filter(|_| self.task.running.is_some());
-        since.is_some_and(|at| now.saturating_duration_since(at) >= OVERDUE)
+        let next_at = self.answer.as_ref().map(|(at, _)| *at + self.task.interval);
+        let due_at = next_at.or(self.first_asked_at);
+        due_at.is_some_and(|at| now.saturating_duration_since(at) >= OVERDUE)
     }
 
     /// The last answer. Absent: there is none, or the next one is overdue.
     pub(super) fn answer(&self, now: Instant) -> Option<&T> {
-        self.answer.as_ref().filter(|_| !self.is_overdue(now))
+        self.answer.as_ref().filter(|_| !self.is_overdue(now)).map(|(_, answer)| answer)
     }
 }
 
@@ -141,5 +146,31 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(asked.answer(late), Some(&3));
+    }
+
+    #[test]
+    fn an_answer_does_not_outlive_work_that_ends_without_one() {
+        let start = ringscope_api::clock::monotonic();
+        let mut asked = Asked::new(Duration::from_secs(30));
+        asked.poll(start, || 1);
+        while !asked.poll(start, || 2) {
+            std::thread::yield_now();
+        }
+        let next = start + Duration::from_secs(30);
+        asked.poll(next, || panic!("a driver's fault"));
+        while !asked.task.running.as_ref().is_some_and(JoinHandle::is_finished) {
+            std::thread::yield_now();
+        }
+        let late = next + OVERDUE;
+        assert!(!asked.poll(late, || unreachable!("not due")));
+        assert_eq!((asked.answer(late), asked.is_overdue(late)), (None, true));
+        // Nor is one awaited for ever that never came.
+        let mut asked = Asked::<u32>::new(Duration::from_secs(30));
+        asked.poll(start, || panic!("a driver's fault"));
+        while !asked.task.running.as_ref().is_some_and(JoinHandle::is_finished) {
+            std::thread::yield_now();
+        }
+        assert!(!asked.poll(start, || unreachable!("not due")));
+        assert_eq!([start, start + OVERDUE].map(|now| asked.is_overdue(now)), [false, true]);
     }
 }

@@ -84,7 +84,7 @@ fn queue_pairs_that_are_not_read_are_lacked_where_there_is_rdma() {
     assert_eq!(hardware.lack(), None, "no device");
     hardware.has_rdma = true;
     let words = hardware.lack().unwrap();
-    assert!(words.starts_with("queue pairs not read: the kernel does not answer"), "{words}");
+    assert!(words.starts_with("queue pairs not read: there is no answer of the kernel"), "{words}");
     assert!(hardware.take_queue_pairs().is_some(), "nothing is known of them");
     release.send(()).unwrap();
     while hardware.queue_pairs.answer(late).is_none() {
