@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use ringscope_wire::batch::{Gpu, HostHardware, Nic, NicCounter, NicKind};
 
-use self::netlink::Told;
+use self::queue_pairs::Answer;
 pub(super) use self::queue_pairs::QueuePairStates;
 use self::task::{Asked, Task};
 use super::config::AgentConfig;
@@ -64,7 +64,7 @@ pub(super) struct Hardware {
     has_rdma: bool,
     /// No oftener than all else.
     hardware_interval: Duration,
-    queue_pairs: Asked<Told>,
+    queue_pairs: Asked<Answer>,
     /// Since they were taken last.
     queue_pair_states: Option<QueuePairStates>,
     /// Why not all queue pairs are known.
@@ -142,17 +142,15 @@ impl Hardware {
                 pauses.map(|(pauses, name)| (name, pauses)).collect()
             });
         }
-        let is_new = self.queue_pairs.poll(monotonic, netlink::queue_pairs);
+        let is_new = self.queue_pairs.poll(monotonic, queue_pairs::read);
         if is_new {
-            let answer = self.queue_pairs.answer(monotonic);
-            let any_failed = answer.is_some_and(|told| told.queue_pairs.iter().any(queue_pairs::is_failed));
+            let any_failed = self.queue_pairs.answer(monotonic).is_some_and(|told| told.states.any_failed());
             let interval = if any_failed { FAILED_QUEUE_PAIR_INTERVAL } else { QUEUE_PAIR_INTERVAL };
             self.queue_pairs.set_interval(interval.max(self.hardware_interval));
         }
         let (is_overdue, told) = (self.queue_pairs.is_overdue(monotonic), self.queue_pairs.answer(monotonic));
         if is_new || is_overdue {
-            self.queue_pair_states =
-                Some(told.map(|told| queue_pairs::states(&told.queue_pairs)).unwrap_or_default());
+            self.queue_pair_states = Some(told.map(|told| told.states.clone()).unwrap_or_default());
             self.queue_pairs_lack = match told {
                 Some(told) => told.lack.clone(),
                 None => Some("there is no answer of the kernel".to_owned()),
@@ -172,7 +170,7 @@ impl Hardware {
             nic.congestion.truncate(MAX_ERRORS);
         }
         if let Some(told) = self.queue_pairs.answer(monotonic) {
-            queue_pairs::add_failed(own, &told.queue_pairs);
+            told.add_to(own);
         }
     }
 

@@ -1,6 +1,6 @@
 use ringscope_wire::batch::QueuePairState;
 
-use super::netlink::QueuePair;
+use super::netlink::{QueuePair, Told};
 use super::*;
 
 fn nic(name: &str, interface: &str) -> Nic {
@@ -43,7 +43,9 @@ fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_b
         state: QueuePairState::Err,
         pid: std::process::id(),
     };
-    answer(&mut hardware.queue_pairs, now, move || Told { queue_pairs: vec![failed], lack: None });
+    answer(&mut hardware.queue_pairs, now, move || {
+        Answer::of(Told { queue_pairs: vec![failed], lack: None }, Some)
+    });
     hardware.complete(now);
     let told: Vec<_> = hardware.unsent[0].nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
     assert_eq!(
@@ -71,7 +73,7 @@ fn queue_pairs_that_are_not_read_are_lacked_where_there_is_rdma() {
     let (release, held) = std::sync::mpsc::channel::<()>();
     hardware.queue_pairs.poll(now, move || {
         let _ = held.recv();
-        Told { lack: Some("rxe0: Input/output error".to_owned()), ..Told::default() }
+        Answer::of(Told { lack: Some("rxe0: Input/output error".to_owned()), ..Told::default() }, Some)
     });
     hardware.ask(now);
     assert_eq!(
