@@ -259,12 +259,7 @@ impl Reader {
     /// The processes that run here and are not watched, and why.
     fn not_watched(&self) -> String {
         let refused = Some(self.room.not_watched.clone()).filter(|refused| !refused.is_empty());
-        refused
-            .into_iter()
-            .chain(self.tracker.not_watched())
-            .chain(self.hardware.lack())
-            .collect::<Vec<_>>()
-            .join("; ")
+        refused.into_iter().chain(self.tracker.not_watched()).collect::<Vec<_>>().join("; ")
     }
 
     fn batch(&mut self, processes: Vec<Process>, more_follows: bool, ending: bool) -> Outgoing {

@@ -196,10 +196,17 @@ impl<'a> Standings<'a> {
             (Condition::Unknown, NOBODY_THERE)
         };
         let standing = self.of_processes(living, finding, nothing);
-        match self.model.cannot_watch(name) {
+        let unseen = self.model.cannot_watch(name).or_else(|| self.queue_pairs_lack(name));
+        match unseen {
             Some(why) if !is_past && standing.condition <= Condition::Unknown => unseen_there(why),
             _ => standing,
         }
+    }
+
+    /// Why trouble of a host's connections may be unseen. It says nothing of its processes.
+    fn queue_pairs_lack(&self, host: &str) -> Option<&'a str> {
+        let hardware = self.model.hardware_of(host).filter(|hardware| hardware.is_fresh(self.now))?;
+        Some(&*hardware.queue_pairs_lack).filter(|why| !why.is_empty())
     }
 
     fn of_processes<'p>(

@@ -38,6 +38,8 @@ pub struct Hardware {
     pub gpus: Option<Vec<Gpu>>,
     /// Its agent may see only some of its GPUs: how many it has is not known.
     pub gpus_confined: bool,
+    /// Why not all its queue pairs are known, as its agent says. Empty: all are, or it has none.
+    pub queue_pairs_lack: String,
     /// Most GPUs that it ever showed.
     pub most_gpus: usize,
 }
@@ -107,6 +109,7 @@ impl Hardware {
             nics: BTreeMap::new(),
             gpus: None,
             gpus_confined: false,
+            queue_pairs_lack: String::new(),
             most_gpus: 0,
         }
     }
@@ -150,11 +153,14 @@ impl Hardware {
         let nics_changed = self.merge_nics(told, same_agent, word);
         let n_gpus = self.gpus.as_ref().map(Vec::len);
         self.gpus_confined = told.gpus_confined;
+        let lacked = !self.queue_pairs_lack.is_empty();
+        self.queue_pairs_lack.clone_from(&told.queue_pairs_lack);
+        let lack_changed = lacked == self.queue_pairs_lack.is_empty();
         let before = self.gpus.take().unwrap_or_default();
         self.gpus =
             told.gpus_known.then(|| gpu::gpus(&told.gpus, &before, word.now, word.names, word.losses));
         self.most_gpus = self.most_gpus.max(self.gpus.as_ref().map_or(0, Vec::len));
-        Some(is_first || nics_changed || n_gpus != self.gpus.as_ref().map(Vec::len))
+        Some(is_first || nics_changed || lack_changed || n_gpus != self.gpus.as_ref().map(Vec::len))
     }
 
     /// Returns whether any came, went or is not as it was.

@@ -174,8 +174,8 @@ impl Hardware {
         }
     }
 
-    /// What of the hardware is not seen, in words.
-    pub(super) fn lack(&self) -> Option<String> {
+    /// What of the queue pairs is not seen, in words.
+    fn lack(&self) -> Option<String> {
         self.queue_pairs_lack.as_deref().filter(|_| self.has_rdma).map(lacks::of_queue_pairs)
     }
 
@@ -196,6 +196,7 @@ impl Hardware {
             hardware.gpus_known = self.known_gpus.is_some();
             hardware.gpus = self.known_gpus.clone().unwrap_or_default();
             hardware.gpus_confined = self.gpus_confined;
+            hardware.queue_pairs_lack = self.lack().unwrap_or_default();
         }
         read
     }
@@ -217,6 +218,7 @@ pub fn read(host: &str, sysfs: &Path) -> HostHardware {
         gpus_known: false,
         network_functions: pci::held(sysfs, NETWORK, |_| true),
         gpus_confined: false,
+        queue_pairs_lack: String::new(),
     }
 }
 

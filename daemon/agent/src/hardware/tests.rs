@@ -93,6 +93,6 @@ fn queue_pairs_that_are_not_read_are_lacked_where_there_is_rdma() {
         hardware.ask(late);
         std::thread::yield_now();
     }
-    let words = hardware.lack().unwrap();
+    let words = &hardware.take()[0].queue_pairs_lack;
     assert!(words.contains("rxe0: Input/output error"), "{words}");
 }

@@ -74,6 +74,7 @@ fn connection(told: &mut Connection) {
 
 fn hardware(told: &mut HostHardware) {
     line(&mut told.host);
+    line(&mut told.queue_pairs_lack);
     for nic in &mut told.nics {
         let texts = [
             &mut nic.name,
@@ -215,14 +216,20 @@ mod tests {
             ..Nic::default()
         };
         let gpu = Gpu { uuid: odd(), pci_path: vec![odd()], ..Gpu::default() };
-        let told = HostHardware { host: odd(), nics: vec![nic], gpus: vec![gpu], ..HostHardware::default() };
+        let told = HostHardware {
+            host: odd(),
+            nics: vec![nic],
+            gpus: vec![gpu],
+            queue_pairs_lack: odd(),
+            ..HostHardware::default()
+        };
         let mut batch = Batch { agent_id: "a".into(), hardware: vec![told], ..Batch::default() };
         clean(&mut batch).unwrap();
         let told = &batch.hardware[0];
         let (nic, gpu) = (&told.nics[0], &told.gpus[0]);
         let texts = [&told.host, &nic.name, &nic.state_file, &nic.pci_path[0], &nic.errors[0].name];
         let counters = [&nic.retransmits, &nic.failures, &nic.congestion].map(|counted| &counted[0].name);
-        let others = [&gpu.uuid, &gpu.pci_path[0], &nic.gids[0].interface];
+        let others = [&gpu.uuid, &gpu.pci_path[0], &nic.gids[0].interface, &told.queue_pairs_lack];
         for text in texts.into_iter().chain(counters).chain(others) {
             assert!(text.starts_with("a\u{fffd}b") && text.len() == TEXT_BYTES_MAX, "{text}");
         }

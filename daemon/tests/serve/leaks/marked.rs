@@ -37,6 +37,7 @@ pub(crate) fn batch(mark: &str, host: usize, seq_number: u64, now_ns: u64) -> Ba
     batch.kernel_reading = Some(KernelReading { readable: true, how: text("kmsg"), lost: 0 });
     batch.hardware = vec![hardware(hosts[host], &["mlx5_0"], now_ns)];
     batch.hardware[0].network_functions = vec![text("function")];
+    batch.hardware[0].queue_pairs_lack = text("queue-pairs-lack");
     batch.hardware[0].nics.push(nic(&text));
     batch.hardware[0].gpus = vec![gpu(&text)];
     batch.hardware[0].gpus_known = true;

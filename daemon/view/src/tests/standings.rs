@@ -3,11 +3,11 @@
 use ringscope_api::Condition;
 use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
-use ringscope_samples::cluster::{Cluster, at, batch};
+use ringscope_samples::cluster::{Cluster, at, batch, hardware, nic};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Activity, Batch, ProcessState};
+use ringscope_wire::batch::{Activity, Batch, HostHardware, ProcessState};
 
-use super::super::{CommunicatorFilter, communicators, jobs};
+use super::super::{CommunicatorFilter, communicators, hosts, jobs};
 
 /// Rank 0 has lost events of one of its two communicators, on which a call seems to be in flight.
 #[test]
@@ -85,4 +85,37 @@ fn the_agents_reason_is_the_one_that_all_give() {
     let lacks = job.coverage.lacks;
     assert!(lacks.iter().any(|lack| lack.contains(why)), "{lacks:?}");
     assert!(!lacks.iter().any(|lack| lack.contains("ringscope agent")), "{lacks:?}");
+}
+
+#[test]
+fn queue_pairs_that_are_not_read_are_their_hosts_and_no_reason_of_a_process() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let mut log_only = cluster.process(1);
+    (log_only.has_segment, log_only.calls_seen) = (false, false);
+    let (mut model, mut diagnosis) = (Model::new(), Diagnosis::new());
+    model.apply(&batch(1, 1, vec![cluster.process(0), log_only]), at(1));
+    diagnosis.update(&model, None, at(1));
+    let without = jobs(&model, &diagnosis, at(1)).remove(0);
+    assert!(without.standing.reason.contains("`ringscope run`"), "{}", without.standing.reason);
+    let why = "queue pairs not read: mlx5_0: the kernel takes too long to answer";
+    let told =
+        HostHardware { queue_pairs_lack: why.to_owned(), ..hardware("host-0", 2, vec![nic("mlx5_0")]) };
+    let changes = model.apply(&Batch { hardware: vec![told], ..batch(2, 2, Vec::new()) }, at(2));
+    assert!(changes.hardware && changes.communicators.is_empty(), "nothing is lacking of them");
+    diagnosis.update(&model, None, at(2));
+    let job = jobs(&model, &diagnosis, at(2)).remove(0);
+    assert_eq!(job.standing.reason, without.standing.reason);
+    assert_eq!(job.coverage.lacks, without.coverage.lacks);
+    // A host on which nothing else is wrong is not told to be healthy, until all is read again.
+    let host_with = |why: &str, seq: u64| {
+        let (mut model, diagnosis) = (Model::new(), Diagnosis::new());
+        let told = hardware("host-0", seq, vec![nic("mlx5_0")]);
+        let told = HostHardware { queue_pairs_lack: why.to_owned(), ..told };
+        let processes = Cluster::new(&[("host-0", 2, 2)], 2).processes();
+        model.apply(&Batch { hardware: vec![told], ..batch(seq, seq, processes) }, at(seq));
+        let standing = hosts(&model, &diagnosis, at(seq), |_, _| true).remove(0).standing;
+        (standing.condition, standing.reason)
+    };
+    assert_eq!(host_with(why, 3), (Condition::Unknown, why.to_owned()));
+    assert_eq!(host_with("", 4).0, Condition::Healthy);
 }
