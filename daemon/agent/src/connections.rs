@@ -16,7 +16,7 @@ use rsnet_connections::{Connection, Counts, Malformed, State, parse};
 
 use super::beneath::{Access, FileId, Found};
 use super::foreign::clean;
-use super::hardware::QueuePairStates;
+use super::hardware::{QueuePairStates, is_failed};
 use super::procfs;
 
 /// Places of a process that are told, as the batch allows: two connections of each of 16 channels with each of 32 peers.
@@ -379,6 +379,8 @@ fn connection(one: &Connection, states: &QueuePairStates, file: &str) -> batch::
         remote_number: pair.remote_number,
         state: states.of(&one.device, pair.number).into(),
     };
+    let queue_pairs: Vec<_> = one.queue_pairs.iter().map(queue_pair).collect();
+    let is_broken = queue_pairs.iter().any(|pair| is_failed(pair.state()));
     batch::Connection {
         place: one.place,
         generation: one.generation,
@@ -409,8 +411,9 @@ fn connection(one: &Connection, states: &QueuePairStates, file: &str) -> batch::
         traffic_class: one.traffic_class,
         service_level: one.service_level,
         comm_hash: one.comm_hash.unwrap_or_default(),
-        queue_pairs: one.queue_pairs.iter().map(queue_pair).collect(),
+        queue_pairs,
         file: file.to_owned(),
+        broken_at_ns: if is_broken { states.asked_at.0 } else { 0 },
     }
 }
 

@@ -4,6 +4,7 @@
 // The address alone: nothing is done over a network here.
 use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{self, ConnectionCounts, ConnectionState, GidKind};
@@ -37,6 +38,8 @@ pub struct Connection {
     pub queue_pairs: Vec<batch::QueuePair>,
     /// Since when one of its queue pairs stands in an error state, by our clock.
     pub broken_since: Option<Timestamp>,
+    /// When the kernel of its host told so first, and last, by the host's clock.
+    broken_told: [Timestamp; 2],
     pub file: Name,
     /// When the newest counts came.
     counts_stamp: Stamp,
@@ -78,6 +81,7 @@ impl Connection {
             comm_hash: told.comm_hash,
             queue_pairs: told.queue_pairs.iter().take(MAX_CONNECTION_QUEUE_PAIRS).copied().collect(),
             broken_since: told.queue_pairs.iter().any(is_broken).then_some(word.now),
+            broken_told: [Timestamp(told.broken_at_ns); 2],
             file: word.names.intern(&told.file),
             counts_stamp: Stamp::STORE,
             counts: ConnectionCounts::default(),
@@ -89,9 +93,11 @@ impl Connection {
     fn merge(&mut self, newer: Self) {
         let since = if newer.state == self.state { self.since } else { newer.since };
         let broken_since = newer.broken_since.map(|since| self.broken_since.unwrap_or(since));
+        let [first, last] = newer.broken_told;
+        let broken_told = [if self.broken_since.is_some() { self.broken_told[0] } else { first }, last];
         let (bytes, counts) = (std::mem::take(&mut self.bytes), self.counts);
         let counts_stamp = self.counts_stamp;
-        *self = Self { since, broken_since, bytes, counts, counts_stamp, ..newer };
+        *self = Self { since, broken_since, broken_told, bytes, counts, counts_stamp, ..newer };
     }
 
     fn count(&mut self, told: ConnectionCounts, word: &Word<'_>) {
@@ -112,6 +118,14 @@ impl Connection {
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         self.bytes.per_s()
+    }
+
+    /// How long one of its queue pairs has stood in an error state: from the kernel's first answer that said so to its newest,
+    /// however often each is told. Absent: none does.
+    #[must_use]
+    pub fn broken_for(&self) -> Option<Duration> {
+        let [first, last] = self.broken_told;
+        self.broken_since.map(|_| last.since(first))
     }
 
     /// Whether it is neither closed nor failed.
@@ -302,17 +316,21 @@ mod tests {
     #[test]
     fn a_queue_pair_is_broken_since_it_was_first_seen_so() {
         let mut model = Model::new();
-        let with = |state: batch::QueuePairState| {
+        let mut tell_of = |seq_number, state: batch::QueuePairState, broken_at_ns| {
             let pair = batch::QueuePair { number: 17, remote_number: 18, state: state.into() };
-            batch::Connection { queue_pairs: vec![pair], ..connection("rxe0", "host-1", "rxe1") }
+            let one = connection("rxe0", "host-1", "rxe1");
+            let one = batch::Connection { queue_pairs: vec![pair], broken_at_ns, ..one };
+            tell(&mut model, seq_number, vec![one], Vec::new());
+            let one = told(&model)[0];
+            (one.broken_since, one.broken_for())
         };
-        for (seq_number, state) in [(1, batch::QueuePairState::Rts), (2, batch::QueuePairState::Err)] {
-            tell(&mut model, seq_number, vec![with(state)], Vec::new());
-        }
-        tell(&mut model, 3, vec![with(batch::QueuePairState::Err)], Vec::new());
-        assert_eq!(told(&model)[0].broken_since, Some(at(2)));
-        tell(&mut model, 4, vec![with(batch::QueuePairState::Rts)], Vec::new());
-        assert_eq!(told(&model)[0].broken_since, None);
+        let (rts, err) = (batch::QueuePairState::Rts, batch::QueuePairState::Err);
+        assert_eq!(tell_of(1, rts, 0), (None, None));
+        assert_eq!(tell_of(2, err, 100), (Some(at(2)), Some(Duration::ZERO)));
+        assert_eq!(tell_of(90, err, 100), (Some(at(2)), Some(Duration::ZERO)), "nobody has asked since");
+        assert_eq!(tell_of(91, err, 107), (Some(at(2)), Some(Duration::from_nanos(7))));
+        assert_eq!(tell_of(92, rts, 0), (None, None));
+        assert_eq!(tell_of(93, err, 200), (Some(at(93)), Some(Duration::ZERO)), "anew");
     }
 
     #[test]

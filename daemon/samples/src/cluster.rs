@@ -259,6 +259,7 @@ pub fn connection(device: &str, remote_host: &str, remote_device: &str) -> Conne
         path_mtu_bytes: 4096,
         queue_pairs: vec![QueuePair { number: 17, remote_number: 18, state: QueuePairState::Rts.into() }],
         file: "/dev/shm/ringscope/4711-8771.net".to_owned(),
+        broken_at_ns: 0,
         ..Connection::default()
     }
 }

@@ -81,13 +81,23 @@ fn tell(connections: &mut Connections) -> Told {
     tell_by(connections, Told::default(), 1_000)
 }
 
-/// By a clock that is at that time when the machine starts.
-fn tell_by(connections: &mut Connections, before: Told, wall_ns: u64) -> Told {
-    let mut states = QueuePairStates::default();
-    states.insert("rxe0", 17, batch::QueuePairState::Rts);
+fn clock(wall_ns: u64) -> Clock {
     let anchor =
         ringscope_wire::segment::clock::ClockAnchor { is_counter: false, ticks: 0, monotonic_ns: 0, wall_ns };
-    connections.tell(before, &states, anchor.clock(0, 0))
+    anchor.clock(0, 0)
+}
+
+/// What the kernel, asked at that time, told of queue pair 17.
+fn states(state: batch::QueuePairState, asked_at_ns: u64) -> QueuePairStates {
+    let mut states = QueuePairStates::at(ringscope_api::clock::Timestamp(asked_at_ns));
+    states.insert("rxe0", 17, state);
+    states
+}
+
+/// By a clock that is at that time when the machine starts.
+fn tell_by(connections: &mut Connections, before: Told, wall_ns: u64) -> Told {
+    let states = states(batch::QueuePairState::Rts, 0);
+    connections.tell(before, &states, clock(wall_ns))
 }
 
 #[test]
@@ -122,6 +132,23 @@ fn connections_are_told_from_their_beginning_to_their_end() {
     let ends: Vec<_> = told.iter().map(|one| (one.state(), one.error.as_str())).collect();
     let failed = (ConnectionState::Failed, "transport retry counter exceeded");
     assert_eq!(ends, [failed, (ConnectionState::Closed, "")], "the file is gone");
+}
+
+#[test]
+fn a_connection_with_a_queue_pair_in_error_says_when_the_kernel_told_so() {
+    let mut stage = Stage::new();
+    let mut connections = Connections::default();
+    let table = Table::create(stage.dir.path(), 7, TICKS, 3).unwrap();
+    let _place = table.take(&about(&[QueuePair { number: 17, remote_number: 18 }])).unwrap();
+    stage.update(&mut connections, user()).unwrap();
+    let (mut known, mut told) = (QueuePairStates::default(), Told::default());
+    let mut broken_at = |state, asked_at_ns| {
+        known.replace(states(state, asked_at_ns));
+        told = connections.tell(std::mem::take(&mut told), &known, clock(0));
+        told.connections[0].broken_at_ns
+    };
+    let (rts, err) = (batch::QueuePairState::Rts, batch::QueuePairState::Err);
+    assert_eq!([broken_at(rts, 5), broken_at(err, 6), broken_at(err, 7), broken_at(rts, 8)], [0, 6, 7, 0]);
 }
 
 #[test]

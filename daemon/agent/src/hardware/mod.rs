@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use ringscope_wire::batch::{Gpu, HostHardware, Nic, NicCounter, NicKind};
 
 use self::queue_pairs::Answer;
-pub(super) use self::queue_pairs::QueuePairStates;
+pub(super) use self::queue_pairs::{QueuePairStates, is_failed};
 use self::task::{Asked, Task};
 use super::config::AgentConfig;
 use super::lacks;
@@ -142,7 +142,8 @@ impl Hardware {
                 pauses.map(|(pauses, name)| (name, pauses)).collect()
             });
         }
-        let is_new = self.queue_pairs.poll(monotonic, queue_pairs::read);
+        let asked_at = ringscope_api::clock::now();
+        let is_new = self.queue_pairs.poll(monotonic, move || queue_pairs::read(asked_at));
         if is_new {
             let any_failed = self.queue_pairs.answer(monotonic).is_some_and(|told| told.states.any_failed());
             let interval = if any_failed { FAILED_QUEUE_PAIR_INTERVAL } else { QUEUE_PAIR_INTERVAL };

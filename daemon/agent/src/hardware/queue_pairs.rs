@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{FailedQueuePair, HostHardware, NicKind, QueuePairState};
 
 use super::netlink::{self, Told};
@@ -14,18 +15,25 @@ const MAX_FAILED: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueuePairStates {
     all: BTreeMap<String, BTreeMap<u32, QueuePairState>>,
-    /// Another one where any is not as it was.
+    /// When the kernel was asked.
+    pub(crate) asked_at: Timestamp,
+    /// Another one where any is not as it was, or is still in an error state.
     pub(crate) revision: u64,
 }
 
 impl QueuePairStates {
+    /// None so far.
+    pub(crate) fn at(asked_at: Timestamp) -> Self {
+        Self { asked_at, ..Self::default() }
+    }
+
     pub(crate) fn insert(&mut self, device: &str, number: u32, state: QueuePairState) {
         self.all.entry(device.to_owned()).or_default().insert(number, state);
     }
 
     /// Takes what was read after these.
     pub(crate) fn replace(&mut self, newer: Self) {
-        if self.all != newer.all {
+        if self.all != newer.all || self.asked_at != newer.asked_at && newer.any_failed() {
             *self = Self { revision: self.revision + 1, ..newer };
         }
     }
@@ -51,15 +59,19 @@ pub(super) struct Answer {
 }
 
 /// Asks the kernel, and /proc for the processes; may block.
-pub(super) fn read() -> Answer {
-    Answer::of(netlink::queue_pairs(), procfs::process_of)
+pub(super) fn read(now: Timestamp) -> Answer {
+    Answer::of(now, netlink::queue_pairs(), procfs::process_of)
 }
 
 impl Answer {
     /// Of processes that live: the kernel may have told of them before they ended. What it calls a process is the thread that made the
     /// queue pair; of one that has ended nobody knows whose it was. Each thread is asked for once.
-    pub(super) fn of(told: Told, mut process_of: impl FnMut(u32) -> Option<u32>) -> Self {
-        let mut answer = Self { lack: told.lack, ..Self::default() };
+    pub(super) fn of(
+        asked_at: Timestamp,
+        told: Told,
+        mut process_of: impl FnMut(u32) -> Option<u32>,
+    ) -> Self {
+        let mut answer = Self { states: QueuePairStates::at(asked_at), lack: told.lack, ..Self::default() };
         let mut processes: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for pair in told.queue_pairs {
             answer.states.insert(&pair.device, pair.number, pair.state);
@@ -75,6 +87,7 @@ impl Answer {
                     remote_number: pair.remote_number,
                     state: pair.state.into(),
                     pid,
+                    asked_at_ns: asked_at.0,
                 });
             }
         }
@@ -91,7 +104,7 @@ impl Answer {
 }
 
 /// Whether nothing goes over a queue pair in this state any more.
-fn is_failed(state: QueuePairState) -> bool {
+pub(crate) const fn is_failed(state: QueuePairState) -> bool {
     matches!(state, QueuePairState::Err | QueuePairState::Sqe)
 }
 
@@ -141,7 +154,7 @@ mod tests {
         found.iter_mut().for_each(|pair| pair.pid = pid);
         // Of a process that has ended, and of nobody.
         found.extend([u32::MAX, 0].map(|pid| QueuePair { pid, ..pair("rxe0", 1, 19, QueuePairState::Err) }));
-        let answer = Answer::of(told(found), procfs::process_of);
+        let answer = Answer::of(Timestamp(5), told(found), procfs::process_of);
         answer.add_to(&mut host);
         let states = answer.states;
         assert!(states.any_failed());
@@ -149,8 +162,10 @@ mod tests {
         assert_eq!(states.of("rxe1", 18), QueuePairState::Unspecified);
         let mut known = QueuePairStates::default();
         known.replace(states.clone());
-        known.replace(states);
+        known.replace(states.clone());
         assert_eq!((known.revision, known.of("rxe0", 18)), (1, QueuePairState::Rts), "the same twice");
+        known.replace(QueuePairStates { asked_at: Timestamp(9), ..states });
+        assert_eq!((known.revision, known.asked_at), (2, Timestamp(9)), "they still stand in an error state");
         let told: Vec<_> = host.nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
         assert_eq!(told, [0, 1, MAX_FAILED]);
         let pids = host.nics.iter().flat_map(|nic| &nic.failed_queue_pairs).map(|failed| failed.pid);
@@ -163,7 +178,7 @@ mod tests {
     fn each_process_is_asked_for_once_and_none_when_a_port_is_told_of() {
         let found = |number| QueuePair { pid: number % 3, ..pair("rxe0", 1, number, QueuePairState::Err) };
         let mut asked = Vec::new();
-        let answer = Answer::of(told((0..60_000).map(found).collect()), |pid| {
+        let answer = Answer::of(Timestamp(5), told((0..60_000).map(found).collect()), |pid| {
             asked.push(pid);
             (pid != 1).then_some(pid + 100)
         });

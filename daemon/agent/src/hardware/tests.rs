@@ -1,3 +1,4 @@
+use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::QueuePairState;
 
 use super::netlink::{QueuePair, Told};
@@ -44,7 +45,7 @@ fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_b
         pid: std::process::id(),
     };
     answer(&mut hardware.queue_pairs, now, move || {
-        Answer::of(Told { queue_pairs: vec![failed], lack: None }, Some)
+        Answer::of(Timestamp(5), Told { queue_pairs: vec![failed], lack: None }, Some)
     });
     hardware.complete(now);
     let told: Vec<_> = hardware.unsent[0].nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
@@ -53,6 +54,10 @@ fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_b
         (vec![0, 1], ["eth0", "eth1"].map(str::to_owned).as_slice())
     );
     assert_eq!(hardware.unsent[0].nics[0].congestion, [], "what hangs is not waited for");
+    hardware.complete(now + Duration::from_secs(4));
+    let pairs = hardware.unsent[0].nics[1].failed_queue_pairs.iter();
+    let asked_at: Vec<_> = pairs.map(|pair| pair.asked_at_ns).collect();
+    assert_eq!(asked_at, [5], "whenever it is told");
     release.send(()).unwrap();
     while !hardware.pauses.poll(now, || unreachable!("it is not due")) {
         std::thread::yield_now();
@@ -73,7 +78,11 @@ fn queue_pairs_that_are_not_read_are_lacked_where_there_is_rdma() {
     let (release, held) = std::sync::mpsc::channel::<()>();
     hardware.queue_pairs.poll(now, move || {
         let _ = held.recv();
-        Answer::of(Told { lack: Some("rxe0: Input/output error".to_owned()), ..Told::default() }, Some)
+        Answer::of(
+            Timestamp(5),
+            Told { lack: Some("rxe0: Input/output error".to_owned()), ..Told::default() },
+            Some,
+        )
     });
     hardware.ask(now);
     assert_eq!(

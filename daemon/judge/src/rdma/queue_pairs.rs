@@ -15,7 +15,7 @@ use super::links::{Led, Link, Links, Place, apart, culprit, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, PORT_DOWN, heard, trouble};
 use crate::hardware::{Trouble, beside};
 
-/// A queue pair stands in an error state for a moment while its program takes it down.
+/// A queue pair stands in an error state for a moment while its program takes it down: time between two answers of the kernel.
 const STANDS: Duration = Duration::from_secs(10);
 /// The verbs' words for an other end that did not answer, or never made room.
 const UNANSWERED: [&str; 2] = ["transport retry counter exceeded", "RNR retry counter exceeded"];
@@ -35,7 +35,7 @@ const ACCUSED: usize = 8;
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut broken: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
     let mut down: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
-    let counts = |link: &&Link<'_>| is_broken(link, now) && !is_replaced(link) && !is_told_better_there(link);
+    let counts = |link: &&Link<'_>| is_broken(link) && !is_replaced(link) && !is_told_better_there(link);
     for link in links.all.iter().filter(counts) {
         let own = link.place();
         let is_why = |place: &&Place| may_be_by_a_port(link) && was_down(model, place, link, now);
@@ -72,8 +72,8 @@ fn is_told_by_several(group: &Led, broken: &BTreeMap<Place, Vec<&Link<'_>>>, tar
 }
 
 /// Whether nothing goes over the connection any more.
-fn is_broken(link: &Link<'_>, now: Timestamp) -> bool {
-    let stands_in_error = || link.one.broken_since.is_some_and(|since| now.since(since) >= STANDS);
+fn is_broken(link: &Link<'_>) -> bool {
+    let stands_in_error = || link.one.broken_for().is_some_and(|time| time >= STANDS);
     match link.one.state {
         ConnectionState::Failed => true,
         ConnectionState::Connecting | ConnectionState::Open => stands_in_error(),
@@ -280,7 +280,7 @@ fn unexplained(
             let place: Place = (host.clone(), port_of.label());
             // By number alone: it is the device's, and whose it is the kernel may not know.
             let told: BTreeSet<u32> = links.at(&place).flat_map(Link::queue_pairs).collect();
-            let stands = |pair: &FailedQueuePair| hardware.read_at.since(pair.since) >= STANDS;
+            let stands = |pair: &FailedQueuePair| pair.stands_for() >= STANDS;
             let mut pairs = (nic.failed_queue_pairs.iter())
                 .filter(|(number, pair)| stands(pair) && !told.contains(number));
             let Some((number, first)) = pairs.next().filter(|_| !broken.contains_key(&place)) else {

@@ -34,7 +34,11 @@ impl World {
     fn apply(&mut self, processes: Vec<ringscope_wire::batch::Process>, hosts: Vec<HostHardware>) {
         self.s += 5;
         self.seq_number += 1;
-        let hosts = hosts.into_iter().map(|host| HostHardware { read_at_ns: at(self.s).0, ..host }).collect();
+        let mut hosts: Vec<_> =
+            hosts.into_iter().map(|host| HostHardware { read_at_ns: at(self.s).0, ..host }).collect();
+        let pairs =
+            hosts.iter_mut().flat_map(|host| &mut host.nics).flat_map(|nic| &mut nic.failed_queue_pairs);
+        pairs.filter(|pair| pair.asked_at_ns == 0).for_each(|pair| pair.asked_at_ns = at(self.s).0);
         let told =
             ringscope_wire::batch::Batch { hardware: hosts, ..batch(self.seq_number, self.s, processes) };
         self.model.apply(&told, at(self.s));
@@ -481,20 +485,21 @@ fn a_port_that_died_is_named_where_both_ends_tell_of_it() {
 
 #[test]
 fn a_queue_pair_that_stands_in_an_error_state_and_one_that_is_taken_down() {
-    let broken = |state: QueuePairState| {
-        let mut one = to(1);
+    let broken = |state: QueuePairState, broken_at_ns| {
+        let mut one = Connection { broken_at_ns, ..to(1) };
         one.queue_pairs[0].state = state.into();
         one
     };
     let mut world = World::new(2);
-    world.connect(&[vec![broken(QueuePairState::Err)]]);
-    assert_eq!(world.fires(), [""; 0], "for a moment");
+    world.connect(&[vec![broken(QueuePairState::Err, at(5).0)]]);
     world.wait(10);
+    assert_eq!(world.fires(), [""; 0], "seen for a moment");
+    world.connect(&[vec![broken(QueuePairState::Err, at(15).0)]]);
     assert_eq!(
         world.fires(),
         [FAILED_PAIR.replace("failed: transport retry counter exceeded (status 12)", "stands in state ERR")]
     );
-    world.connect(&[vec![broken(QueuePairState::Rts)]]);
+    world.connect(&[vec![broken(QueuePairState::Rts, 0)]]);
     assert_eq!(world.fires(), [""; 0]);
 }
 
@@ -589,8 +594,16 @@ fn the_queue_pair_that_is_broken_is_named_and_a_connection_made_before_replaces_
     let pairs = vec![pair(17, QueuePairState::Rts), pair(21, QueuePairState::Sqe)];
     let mut world = World::new(2);
     // One beside it, as old as it is.
-    world.connect(&[vec![Connection { queue_pairs: pairs, ..to(1) }, at_place(1, to(1))]]);
-    world.wait(10);
+    let tell = |world: &mut World, broken_at_ns| {
+        let broken = Connection { queue_pairs: pairs.clone(), broken_at_ns, ..to(1) };
+        world.connect(&[vec![broken, at_place(1, to(1))]]);
+    };
+    for broken_at in [5, 5, 5, 5, 10, 10] {
+        tell(&mut world, at(broken_at).0);
+        world.wait(20);
+    }
+    assert_eq!(world.fires(), [""; 0], "two answers, five seconds apart");
+    tell(&mut world, at(15).0);
     let expected = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 21 of mlx5_0 port 1 to queue \
                     pair 22 of mlx5_0 of host-1 (rank 1) stands in state SQE";
     assert_eq!(world.fires(), [expected]);
@@ -609,6 +622,7 @@ fn a_queue_pair_of_a_program_that_tells_nobody_of_its_connections() {
             remote_number: Some(41),
             state: QueuePairState::Err.into(),
             pid,
+            asked_at_ns: 0,
         }],
         ..nic("mlx5_0")
     };
@@ -624,6 +638,14 @@ fn a_queue_pair_of_a_program_that_tells_nobody_of_its_connections() {
     let expected = "queue_pair_error warning [in_error_state] process 78 of host-0: queue pair 40 to 41 of mlx5_0 port 1 \
                     stands in an error state";
     assert_eq!(world.fires(), [expected]);
+    // Twin: of one that is told again and again as the kernel answered once nobody knows that it still stands so.
+    let mut world = World::new(1);
+    let mut once = port(77);
+    once.failed_queue_pairs[0].asked_at_ns = at(5).0;
+    for _ in 0..6 {
+        world.read(vec![once.clone()]);
+    }
+    assert_eq!(world.fires(), [""; 0]);
 }
 
 #[test]
@@ -634,6 +656,7 @@ fn a_queue_pair_of_a_connection_is_no_other_program_s_whatever_the_kernel_calls_
             remote_number: None,
             state: QueuePairState::Err.into(),
             pid: 999,
+            asked_at_ns: 0,
         }],
         ..nic("mlx5_0")
     };

@@ -139,8 +139,18 @@ pub struct FailedQueuePair {
     pub remote_number: Option<u32>,
     /// Process that made it, as its machine numbers it.
     pub pid: u32,
-    /// When it was first read so, by the host's clock.
+    /// When the kernel told so first, and last, by the host's clock.
     pub since: Timestamp,
+    /// See `since`.
+    pub until: Timestamp,
+}
+
+impl FailedQueuePair {
+    /// How long it has stood so: between answers of the kernel, however often each is told.
+    #[must_use]
+    pub fn stands_for(&self) -> Duration {
+        self.until.since(self.since)
+    }
 }
 
 impl Port {
@@ -228,11 +238,11 @@ impl Nic {
         counted.merge(&mut self.retransmits, &told.retransmits, TROUBLE, word);
         counted.merge(&mut self.failures, &told.failures, TROUBLE, word);
         counted.merge(&mut self.congestion, &told.congestion, PAUSE, word);
-        changed | self.merge_rdma(told, at, word)
+        changed | self.merge_rdma(told, word)
     }
 
     /// Returns whether queue pairs failed, or are there no more that had.
-    fn merge_rdma(&mut self, told: &batch::Nic, at: Timestamp, word: &mut Word<'_>) -> bool {
+    fn merge_rdma(&mut self, told: &batch::Nic, word: &mut Word<'_>) -> bool {
         let gid = |told: &batch::Gid| Gid {
             index: told.index,
             gid: connections::gid(&told.gid),
@@ -242,13 +252,17 @@ impl Nic {
         self.gids = told.gids.iter().take(MAX_GIDS).map(gid).collect();
         let before = std::mem::take(&mut self.failed_queue_pairs);
         let failed = |told: &batch::FailedQueuePair| {
-            let since = before.get(&told.number).filter(|known| known.pid == told.pid);
-            let since = since.map_or(at, |known| known.since);
-            (told.number, FailedQueuePair { remote_number: told.remote_number, pid: told.pid, since })
+            let until = Timestamp(told.asked_at_ns);
+            let known = before.get(&told.number).filter(|known| known.pid == told.pid);
+            let since = known.map_or(until, |known| known.since);
+            (told.number, FailedQueuePair { remote_number: told.remote_number, pid: told.pid, since, until })
         };
         self.failed_queue_pairs =
             told.failed_queue_pairs.iter().take(MAX_FAILED_QUEUE_PAIRS).map(failed).collect();
-        self.failed_queue_pairs != before
+        let which = |pairs: &BTreeMap<u32, FailedQueuePair>| -> Vec<_> {
+            pairs.iter().map(|(number, pair)| (*number, pair.pid, pair.since)).collect()
+        };
+        which(&self.failed_queue_pairs) != which(&before)
     }
 
     /// The host shows it no more. Returns whether that is new.
