@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_wire::batch::{self, ConnectionCounts, ConnectionState, GidKind};
+use ringscope_wire::batch::{self, ConnectionCounts, ConnectionState, GidKind, QueuePairState};
 
 use super::Name;
 use super::agents::Stamp;
@@ -98,6 +98,19 @@ impl Connection {
         let (bytes, counts) = (std::mem::take(&mut self.bytes), self.counts);
         let counts_stamp = self.counts_stamp;
         *self = Self { since, broken_since, broken_told, bytes, counts, counts_stamp, ..newer };
+    }
+
+    /// A newer word, with the error states of which it does not say that they are over: a driver that hangs tells nothing, just when
+    /// its queue pairs fail.
+    fn with_what_is_not_known(&self, mut newer: Self) -> Self {
+        for pair in newer.queue_pairs.iter_mut().filter(|pair| pair.state() == QueuePairState::Unspecified) {
+            let known = self.queue_pairs.iter().find(|known| known.number == pair.number && is_broken(known));
+            pair.state = known.map_or(pair.state, |known| known.state);
+        }
+        if newer.broken_since.is_none() && newer.queue_pairs.iter().any(is_broken) {
+            (newer.broken_since, newer.broken_told) = (self.broken_since, self.broken_told);
+        }
+        newer
     }
 
     fn count(&mut self, told: ConnectionCounts, word: &Word<'_>) {
@@ -205,6 +218,7 @@ impl Process {
             match self.connections.get_mut(&one.place) {
                 Some(known) if known.generation == new.generation => {
                     if word.stamp.replaces(known.stamp) {
+                        let new = known.with_what_is_not_known(new);
                         changed |= (known.state, known.broken_since.is_some())
                             != (new.state, new.broken_since.is_some());
                         known.merge(new);
@@ -233,7 +247,7 @@ pub(super) type Connections = BTreeMap<u32, Box<Connection>>;
 
 /// Whether nothing goes over a queue pair any more.
 fn is_broken(pair: &batch::QueuePair) -> bool {
-    matches!(pair.state(), batch::QueuePairState::Err | batch::QueuePairState::Sqe)
+    matches!(pair.state(), QueuePairState::Err | QueuePairState::Sqe)
 }
 
 /// 16 bytes of a batch; anything else is none.
@@ -316,7 +330,7 @@ mod tests {
     #[test]
     fn a_queue_pair_is_broken_since_it_was_first_seen_so() {
         let mut model = Model::new();
-        let mut tell_of = |seq_number, state: batch::QueuePairState, broken_at_ns| {
+        let mut tell_of = |seq_number, state: QueuePairState, broken_at_ns| {
             let pair = batch::QueuePair { number: 17, remote_number: 18, state: state.into() };
             let one = connection("rxe0", "host-1", "rxe1");
             let one = batch::Connection { queue_pairs: vec![pair], broken_at_ns, ..one };
@@ -324,13 +338,17 @@ mod tests {
             let one = told(&model)[0];
             (one.broken_since, one.broken_for())
         };
-        let (rts, err) = (batch::QueuePairState::Rts, batch::QueuePairState::Err);
+        let (rts, err) = (QueuePairState::Rts, QueuePairState::Err);
         assert_eq!(tell_of(1, rts, 0), (None, None));
         assert_eq!(tell_of(2, err, 100), (Some(at(2)), Some(Duration::ZERO)));
         assert_eq!(tell_of(90, err, 100), (Some(at(2)), Some(Duration::ZERO)), "nobody has asked since");
         assert_eq!(tell_of(91, err, 107), (Some(at(2)), Some(Duration::from_nanos(7))));
-        assert_eq!(tell_of(92, rts, 0), (None, None));
-        assert_eq!(tell_of(93, err, 200), (Some(at(93)), Some(Duration::ZERO)), "anew");
+        let unknown = QueuePairState::Unspecified;
+        assert_eq!(tell_of(92, unknown, 0), (Some(at(2)), Some(Duration::from_nanos(7))), "its driver hangs");
+        assert_eq!(tell_of(93, err, 109), (Some(at(2)), Some(Duration::from_nanos(9))));
+        assert_eq!(tell_of(94, rts, 0), (None, None));
+        assert_eq!(tell_of(95, unknown, 0), (None, None));
+        assert_eq!(tell_of(96, err, 200), (Some(at(96)), Some(Duration::ZERO)), "anew");
     }
 
     #[test]

@@ -135,6 +135,10 @@ pub const MAX_NIC_PHASES: usize = 32;
 /// The window over which trouble with NICs is looked at: errors that rise, links that go down.
 pub const TROUBLE_WINDOW: Duration = Duration::from_secs(600);
 
+/// How long a failed queue pair is remembered while its device's are not known: as long as a driver is waited for that hangs, and
+/// whose queue pairs may be gone by then.
+pub const FAILED_QUEUE_PAIRS_KEPT: Duration = Duration::from_secs(600);
+
 /// How long hardware is remembered of which nothing is heard: longer than a restart of its agent, or of its host.
 pub const HARDWARE_KEPT: Duration = Duration::from_secs(600);
 

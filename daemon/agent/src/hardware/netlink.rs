@@ -8,6 +8,7 @@
 //! those of a port are in sysfs. Source: Linux, include/uapi/linux/netlink.h, include/uapi/rdma/rdma_netlink.h and
 //! drivers/infiniband/core/nldev.c.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -48,6 +49,8 @@ const ALL_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) queue_pairs: Vec<QueuePair>,
+    /// Devices all of whose queue pairs are there.
+    pub(super) whole: BTreeSet<String>,
     /// Why not all are there.
     pub(super) lack: Option<String>,
 }
@@ -72,9 +75,11 @@ pub(super) fn queue_pairs() -> Told {
         let all = dump(&request(CMD_RES_QP_GET, Some(device)), until, |attributes| {
             take(attributes, &mut told.queue_pairs);
         });
-        // A device may be gone by now.
-        if let Err(error) = all.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }) {
-            lacks.push(format!("{name}: {error}"));
+        match all {
+            Ok(()) if told.queue_pairs.len() < MAX_QUEUE_PAIRS => drop(told.whole.insert(name)),
+            // A device may be gone by now.
+            Err(error) if !is_gone(&error) => lacks.push(format!("{name}: {error}")),
+            _ => {}
         }
     }
     if told.queue_pairs.len() >= MAX_QUEUE_PAIRS {

@@ -1,6 +1,6 @@
 //! How queue pairs stand, as the kernel tells: their states for whoever shows connections, and those in an error state by port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{FailedQueuePair, HostHardware, NicKind, QueuePairState};
@@ -55,6 +55,8 @@ pub(super) struct Answer {
     pub(super) states: QueuePairStates,
     /// Those that stand in an error state, of processes that live, by device and port.
     failed: BTreeMap<(String, u32), Vec<FailedQueuePair>>,
+    /// Devices all of whose queue pairs are known.
+    whole: BTreeSet<String>,
     pub(super) lack: Option<String>,
 }
 
@@ -71,7 +73,12 @@ impl Answer {
         told: Told,
         mut process_of: impl FnMut(u32) -> Option<u32>,
     ) -> Self {
-        let mut answer = Self { states: QueuePairStates::at(asked_at), lack: told.lack, ..Self::default() };
+        let mut answer = Self {
+            states: QueuePairStates::at(asked_at),
+            whole: told.whole,
+            lack: told.lack,
+            ..Self::default()
+        };
         let mut processes: BTreeMap<u32, Option<u32>> = BTreeMap::new();
         for pair in told.queue_pairs {
             answer.states.insert(&pair.device, pair.number, pair.state);
@@ -99,6 +106,7 @@ impl Answer {
         for nic in host.nics.iter_mut().filter(|nic| nic.kind() == NicKind::Rdma) {
             let failed = self.failed.get(&(nic.name.clone(), nic.port));
             nic.failed_queue_pairs = failed.cloned().unwrap_or_default();
+            nic.queue_pairs_known = self.whole.contains(&nic.name);
         }
     }
 }
@@ -131,7 +139,7 @@ mod tests {
     }
 
     fn told(queue_pairs: Vec<QueuePair>) -> Told {
-        Told { queue_pairs, lack: None }
+        Told { queue_pairs, whole: BTreeSet::from(["rxe1".to_owned()]), lack: None }
     }
 
     #[test]
@@ -168,6 +176,8 @@ mod tests {
         assert_eq!((known.revision, known.asked_at), (2, Timestamp(9)), "they still stand in an error state");
         let told: Vec<_> = host.nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();
         assert_eq!(told, [0, 1, MAX_FAILED]);
+        let known: Vec<_> = host.nics.iter().map(|nic| nic.queue_pairs_known).collect();
+        assert_eq!(known, [false, false, true]);
         let pids = host.nics.iter().flat_map(|nic| &nic.failed_queue_pairs).map(|failed| failed.pid);
         assert!(pids.eq(std::iter::repeat_n(std::process::id(), 1 + MAX_FAILED)));
         thread.thread().unpark();

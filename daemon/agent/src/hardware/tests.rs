@@ -45,7 +45,7 @@ fn ports_are_told_with_what_the_kernel_answered_last_and_without_what_it_holds_b
         pid: std::process::id(),
     };
     answer(&mut hardware.queue_pairs, now, move || {
-        Answer::of(Timestamp(5), Told { queue_pairs: vec![failed], lack: None }, Some)
+        Answer::of(Timestamp(5), Told { queue_pairs: vec![failed], ..Told::default() }, Some)
     });
     hardware.complete(now);
     let told: Vec<_> = hardware.unsent[0].nics.iter().map(|nic| nic.failed_queue_pairs.len()).collect();

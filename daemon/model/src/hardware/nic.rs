@@ -11,8 +11,8 @@ use super::path;
 use super::payload::Share;
 use crate::connections::{self, gid_text};
 use crate::limits::{
-    MAX_FAILED_QUEUE_PAIRS, MAX_GIDS, MAX_NIC_ERRORS, MAX_NIC_PHASES, PAUSE_WINDOW, RATE_WINDOW,
-    TROUBLE_WINDOW,
+    FAILED_QUEUE_PAIRS_KEPT, MAX_FAILED_QUEUE_PAIRS, MAX_GIDS, MAX_NIC_ERRORS, MAX_NIC_PHASES, PAUSE_WINDOW,
+    RATE_WINDOW, TROUBLE_WINDOW,
 };
 use crate::names::Names;
 use crate::word::Word;
@@ -56,7 +56,7 @@ pub struct Nic {
     pub mtu_bytes: Option<u32>,
     /// Entries of its table of GIDs that are not empty, by index.
     pub gids: Box<[Gid]>,
-    /// Queue pairs that stand in an error state, by number.
+    /// Queue pairs that stand in an error state, by number; while nobody knows them, those that did.
     pub failed_queue_pairs: BTreeMap<u32, FailedQueuePair>,
     /// Of all counters only those that were ever seen other than 0.
     errors: BTreeMap<Name, Marks>,
@@ -238,11 +238,11 @@ impl Nic {
         counted.merge(&mut self.retransmits, &told.retransmits, TROUBLE, word);
         counted.merge(&mut self.failures, &told.failures, TROUBLE, word);
         counted.merge(&mut self.congestion, &told.congestion, PAUSE, word);
-        changed | self.merge_rdma(told, word)
+        changed | self.merge_rdma(told, at, word)
     }
 
     /// Returns whether queue pairs failed, or are there no more that had.
-    fn merge_rdma(&mut self, told: &batch::Nic, word: &mut Word<'_>) -> bool {
+    fn merge_rdma(&mut self, told: &batch::Nic, at: Timestamp, word: &mut Word<'_>) -> bool {
         let gid = |told: &batch::Gid| Gid {
             index: told.index,
             gid: connections::gid(&told.gid),
@@ -259,6 +259,14 @@ impl Nic {
         };
         self.failed_queue_pairs =
             told.failed_queue_pairs.iter().take(MAX_FAILED_QUEUE_PAIRS).map(failed).collect();
+        if !told.queue_pairs_known {
+            let is_kept = |pair: &FailedQueuePair| at.since(pair.until) < FAILED_QUEUE_PAIRS_KEPT;
+            for (number, pair) in before.iter().filter(|(_, pair)| is_kept(pair)) {
+                if self.failed_queue_pairs.len() < MAX_FAILED_QUEUE_PAIRS {
+                    self.failed_queue_pairs.entry(*number).or_insert(*pair);
+                }
+            }
+        }
         let which = |pairs: &BTreeMap<u32, FailedQueuePair>| -> Vec<_> {
             pairs.iter().map(|(number, pair)| (*number, pair.pid, pair.since)).collect()
         };

@@ -1,5 +1,5 @@
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Gpu, HostHardware, Level, Nic, NicCounter};
+use ringscope_wire::batch::{FailedQueuePair, Gpu, HostHardware, Level, Nic, NicCounter};
 
 use crate::limits::{HARDWARE_KEPT, MAX_GPUS, MAX_NIC_ERRORS, MAX_NIC_PHASES, MAX_NICS};
 use crate::{Changes, Model, Port};
@@ -109,6 +109,39 @@ fn links_that_went_down_are_counted_as_told_or_as_seen() {
     assert_eq!(told(&model).link_downs_lately(at(5_000)), 0, "long ago");
     let many = (0..200).map(|i| if i % 2 == 0 { up() } else { down.clone() });
     assert_eq!(told(&heard(many)).phases.len(), MAX_NIC_PHASES);
+}
+
+#[test]
+fn failed_queue_pairs_stay_while_nobody_knows_them_and_go_when_all_are_known() {
+    let failed = |number, asked: u64| FailedQueuePair {
+        number,
+        pid: 7,
+        asked_at_ns: at(asked).0,
+        ..Default::default()
+    };
+    let tell = |failed: Vec<FailedQueuePair>, queue_pairs_known| Nic {
+        failed_queue_pairs: failed,
+        queue_pairs_known,
+        ..nic("mlx5_0")
+    };
+    let shown = |readings: Vec<Nic>| -> Vec<_> {
+        let model = heard(readings);
+        told(&model)
+            .failed_queue_pairs
+            .iter()
+            .map(|(number, pair)| (*number, pair.stands_for().as_secs()))
+            .collect()
+    };
+    let first = || {
+        vec![tell(vec![failed(17, 5), failed(18, 5)], true), tell(vec![failed(17, 10), failed(18, 10)], true)]
+    };
+    let then = |next: Nic| first().into_iter().chain([next]).collect::<Vec<_>>();
+    assert_eq!(shown(then(tell(Vec::new(), false))), [(17, 5), (18, 5)], "the driver hangs");
+    assert_eq!(shown(then(tell(vec![failed(18, 15), failed(19, 15)], false))), [(17, 5), (18, 10), (19, 0)]);
+    assert_eq!(shown(then(tell(vec![failed(18, 15)], true))), [(18, 10)]);
+    assert_eq!(shown(then(tell(Vec::new(), true))), []);
+    let long = std::iter::repeat_n(tell(Vec::new(), false), 125);
+    assert_eq!(shown(first().into_iter().chain(long).collect()), [], "not for ever");
 }
 
 #[test]
