@@ -10,7 +10,7 @@ use crate::device::Role;
 use crate::error::{Error, Result};
 
 /// Begins every connection over TCP; the last byte is the version.
-pub(super) const GREETING: [u8; 8] = *b"rtensor\x01";
+const GREETING: [u8; 8] = *b"rtensor\x01";
 
 /// Between two tries to call or to be called.
 const RETRY: Duration = Duration::from_millis(5);

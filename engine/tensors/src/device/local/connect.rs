@@ -1,9 +1,8 @@
 //! Two processes of a host meet at an abstract name. The caller must be the same user's.
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred};
 
 use crate::clock::Deadline;
 use crate::device::local::Local;
@@ -23,7 +22,7 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let new = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let address = SocketAddrUnix::new_abstract_name(format!("rtensor/{name}").as_bytes()).map_err(failed)?;
-    let socket = match role {
+    let (socket, user) = match role {
         Role::Listen => {
             let listener = new().map_err(failed)?;
             rustix::net::bind(&listener, &address)
@@ -31,7 +30,10 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
                 .map_err(failed)?;
             meeting::until(deadline, &waiting_for, || match rustix::net::accept_with(&listener, flags) {
                 // Another user's process is hung up on, and does not keep this one's away.
-                Ok(socket) => Ok(is_own(&socket).map_err(failed)?.then_some(socket)),
+                Ok(socket) => {
+                    let user = socket_peercred(&socket).map_err(failed)?;
+                    Ok(is_own(&user).then_some((socket, user)))
+                }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
                 Err(error) => Err(failed(error)),
             })?
@@ -39,21 +41,22 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
         Role::Call => meeting::until(deadline, &waiting_for, || {
             let socket = new().map_err(failed)?;
             match rustix::net::connect(&socket, &address) {
-                Ok(()) => Ok(Some(socket)),
+                Ok(()) => {
+                    let user = socket_peercred(&socket).map_err(failed)?;
+                    Ok(Some((socket, user)))
+                }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => Ok(None),
                 Err(error) => Err(failed(error)),
             }
         })?,
     };
-    if !is_own(&socket).map_err(failed)? {
+    if !is_own(&user) {
         return Err(Error::Usage(format!("the process at {name} is another user's")));
     }
-    let user = rustix::net::sockopt::socket_peercred(&socket).map_err(failed)?;
     Ok(Local::new(socket, format!("process {} at {name}", user.pid.as_raw_nonzero())))
 }
 
-/// Whether the other end is this user's.
-fn is_own(socket: &OwnedFd) -> std::result::Result<bool, Errno> {
-    let user = rustix::net::sockopt::socket_peercred(socket)?;
-    Ok(user.uid == rustix::process::geteuid())
+/// Whether it is this user's.
+fn is_own(peer: &UCred) -> bool {
+    peer.uid == rustix::process::geteuid()
 }

@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     /// A device, and the socket of a peer that says what a test wants.
-    pub(super) fn beside() -> (Tcp, TcpStream) {
+    fn beside() -> (Tcp, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nodelay(true).unwrap();

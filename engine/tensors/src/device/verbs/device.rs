@@ -382,6 +382,7 @@ impl Device for Verbs {
         events.append(&mut self.events);
         outcome.and(retried)
     }
+
     fn sent(&self) -> u64 {
         self.completed
     }
