@@ -65,6 +65,38 @@ struct Said {
     len: usize,
 }
 
+/// Callers that were no peers, by why.
+#[derive(Default)]
+struct HungUp {
+    /// They spoke something else, or another version.
+    nonsense: usize,
+    /// They did not greet in time.
+    silent: usize,
+    /// They closed the connection, or it broke.
+    gone: usize,
+}
+
+impl std::fmt::Display for HungUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let whys = [
+            (self.nonsense, "spoke something else or another version"),
+            (self.silent, "did not greet"),
+            (self.gone, "went away"),
+        ];
+        let mut before = "";
+        for (count, why) in whys.into_iter().filter(|(count, _)| *count > 0) {
+            let callers = match (before, count) {
+                ("", 1) => " caller",
+                ("", _) => " callers",
+                _ => "",
+            };
+            write!(f, "{before}{count}{callers} {why}")?;
+            before = ", ";
+        }
+        Ok(())
+    }
+}
+
 /// How far a greeting is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
@@ -97,7 +129,7 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
     let refused = |error| Error::system(format!("listening at {address}"), error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
-    let (mut strangers, mut hung_up) = (Vec::new(), 0_u64);
+    let (mut strangers, mut hung_up) = (Vec::new(), HungUp::default());
     let found = until(deadline, "", || {
         while strangers.len() < MAX_STRANGERS {
             match listener.accept() {
@@ -107,7 +139,7 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
                         said: Said::default(),
                         limit: Deadline::after(GREETING_TIME),
                     }),
-                    Err(_) => hung_up += 1,
+                    Err(_) => hung_up.gone += 1,
                 },
                 Err(error) if is_passing(error.kind()) => break,
                 Err(error) => return Err(refused(error)),
@@ -121,23 +153,21 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
             match heard {
                 Ok(Heard::Greeting) if is_greeted => return Ok(Some(stranger.stream)),
                 Ok(Heard::Some) if !stranger.limit.passed() => strangers.push(stranger),
-                _ => hung_up += 1,
+                Ok(Heard::Some) => hung_up.silent += 1,
+                Ok(Heard::Nonsense) => hung_up.nonsense += 1,
+                Ok(Heard::Greeting) | Err(_) => hung_up.gone += 1,
             }
         }
         Ok(None)
     });
-    found.map_err(|error| match (error, hung_up) {
-        (Error::NoProgress { seconds, .. }, 0) => {
-            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}") }
+    hung_up.silent += strangers.len();
+    found.map_err(|error| match error {
+        Error::NoProgress { seconds, .. } => {
+            let callers = hung_up.to_string();
+            let colon = if callers.is_empty() { "" } else { ": " };
+            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}{colon}{callers}") }
         }
-        (Error::NoProgress { seconds, .. }, _) => {
-            let why = "speak something else, or another version";
-            Error::NoProgress {
-                seconds,
-                waiting_for: format!("a peer at {address}: {hung_up} callers {why}"),
-            }
-        }
-        (error, _) => error,
+        error => error,
     })
 }
 
@@ -267,16 +297,28 @@ mod tests {
     }
 
     #[test]
-    fn nobody_but_strangers_is_said() {
+    fn strangers_are_told_by_what_they_did() {
         let address = free_address();
         std::thread::scope(|scope| {
             let listener =
-                scope.spawn(|| over_tcp(Role::Listen, &address, Deadline::after(Duration::from_millis(300))));
-            let mut stranger = until(soon(), "a listener", || Ok(TcpStream::connect(&address).ok())).unwrap();
-            stranger.write_all(b"rtensor\x07").unwrap();
+                scope.spawn(|| over_tcp(Role::Listen, &address, Deadline::after(Duration::from_secs(1))));
+            let stranger = || until(soon(), "a listener", || Ok(TcpStream::connect(&address).ok())).unwrap();
+            let others = [stranger(), stranger()];
+            others.iter().for_each(|mut other| other.write_all(b"rtensor\x07").unwrap());
+            let silent = stranger();
+            drop(stranger());
             let text = listener.join().unwrap().unwrap_err().to_string();
-            assert!(text.contains("1 callers speak something else"), "{text}");
+            let why = "2 callers spoke something else or another version, 1 did not greet, 1 went away";
+            assert!(text.ends_with(&format!("a peer at {address}: {why}")), "{text}");
+            drop(silent);
         });
+        for (hung_up, words) in [
+            (HungUp { nonsense: 1, ..HungUp::default() }, "1 caller spoke something else or another version"),
+            (HungUp { silent: 2, gone: 3, ..HungUp::default() }, "2 callers did not greet, 3 went away"),
+            (HungUp::default(), ""),
+        ] {
+            assert_eq!(hung_up.to_string(), words);
+        }
     }
 
     #[test]
