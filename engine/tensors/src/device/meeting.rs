@@ -2,11 +2,12 @@
 //! a stranger has a short time to greet, and others are heard meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::clock::Deadline;
 use crate::device::Role;
+use crate::device::addresses::Addresses;
 use crate::error::{Error, Result};
 
 /// Begins every connection over TCP; the last byte is the version.
@@ -45,7 +46,7 @@ pub(super) fn until<T>(
 pub(super) fn over_tcp(role: Role, address: &str, deadline: Deadline) -> Result<(TcpStream, SocketAddr)> {
     let stream = match role {
         Role::Listen => listen(address, deadline)?,
-        Role::Call => call(address, deadline)?,
+        Role::Call => call(address, Addresses::of(address), deadline)?,
     };
     let peer = stream.peer_addr().map_err(|error| Error::system("setting up a connection", error))?;
     Ok((stream, peer))
@@ -127,7 +128,8 @@ impl Said {
 /// Waits to be called by somebody who greets.
 fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
     let refused = |error| Error::system(format!("listening at {address}"), error);
-    let listener = TcpListener::bind(address).map_err(refused)?;
+    let mut addresses = Addresses::of(address);
+    let listener = addresses.find(deadline).and_then(TcpListener::bind).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
     let (mut strangers, mut hung_up) = (Vec::new(), HungUp::default());
     let found = until(deadline, "", || {
@@ -172,10 +174,10 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
 }
 
 /// Calls until somebody is there, and greets.
-fn call(address: &str, deadline: Deadline) -> Result<TcpStream> {
+fn call(address: &str, mut addresses: Addresses, deadline: Deadline) -> Result<TcpStream> {
     let mut last = None;
-    let found = until(deadline, "", || match call_once(address, deadline) {
-        Ok(stream) => Ok(Some(stream)),
+    let found = until(deadline, "", || match call_once(&mut addresses, deadline) {
+        Ok(stream) => Ok(stream),
         Err(error) if is_passing(error.kind()) => {
             last = Some(error);
             Ok(None)
@@ -193,22 +195,20 @@ fn call(address: &str, deadline: Deadline) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Looks the name up, and calls what it stands for, one after the other.
-fn call_once(address: &str, deadline: Deadline) -> std::io::Result<TcpStream> {
-    let mut last = ErrorKind::AddrNotAvailable.into();
-    for address in address.to_socket_addrs().map_err(not_found)? {
+/// Calls the addresses that are known, one after the other; nothing where there are none.
+fn call_once(addresses: &mut Addresses, deadline: Deadline) -> std::io::Result<Option<TcpStream>> {
+    let mut last = None;
+    for address in addresses.find(deadline).map_err(not_found)? {
         // Zero would be refused.
         let limit = CALL_TIME.min(deadline.left()).max(Duration::from_millis(1));
-        match TcpStream::connect_timeout(&address, limit).and_then(|stream| set_up(&stream).map(|()| stream))
-        {
-            Ok(stream) => return Ok(stream),
+        match TcpStream::connect_timeout(address, limit).and_then(|stream| set_up(&stream).map(|()| stream)) {
+            Ok(stream) => return Ok(Some(stream)),
             // Of several the one that may go better next time.
-            Err(error) if is_passing(error.kind()) => last = error,
-            Err(error) if !is_passing(last.kind()) => last = error,
-            Err(_) => {}
+            Err(error) if is_passing(error.kind()) => last = Some(error),
+            Err(error) => last = last.or(Some(error)),
         }
     }
-    Err(last)
+    last.map_or(Ok(None), Err)
 }
 
 /// A name that is not known may be in a moment; one that is none will not.
@@ -263,6 +263,9 @@ fn is_passing(kind: ErrorKind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn soon() -> Deadline {
@@ -319,6 +322,23 @@ mod tests {
         ] {
             assert_eq!(hung_up.to_string(), words);
         }
+    }
+
+    #[test]
+    fn who_calls_again_and_again_asks_for_the_name_once() {
+        let (asked, address) = (Arc::new(AtomicUsize::new(0)), free_address());
+        for is_known in [true, false] {
+            let (count, found) = (Arc::clone(&asked), address.parse().unwrap());
+            let look_up = move |_: &str| {
+                count.fetch_add(1, Ordering::Relaxed);
+                if is_known { Ok(vec![found]) } else { Err(std::io::Error::other("no such name")) }
+            };
+            let addresses = Addresses::looked_up_by("name:7", Duration::from_secs(60), Arc::new(look_up));
+            let text = call("name:7", addresses, Deadline::after(Duration::from_millis(100))).unwrap_err();
+            let why = if is_known { "Connection refused" } else { "no such name" };
+            assert!(text.to_string().contains(&format!("a peer at name:7 ({why}")), "{text}");
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 
     #[test]

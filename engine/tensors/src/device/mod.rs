@@ -5,6 +5,7 @@
 //! sends messages with serialisation, which is the baseline; `verbs` has a NIC do it, where the crate is built with that
 //! feature.
 
+mod addresses;
 pub mod local;
 mod meeting;
 pub mod tcp;
