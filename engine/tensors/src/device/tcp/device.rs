@@ -16,10 +16,11 @@ const TAIL_BYTES: usize = 8;
 
 /// Bytes that one call takes in at most, give or take a buffer: a peer that sends without end holds nobody up.
 const PROGRESS_BYTES: usize = 4 << 20;
-/// Control messages that may wait to be taken: over verbs each of a peer's registrations is one.
-const MAX_CONTROLS: usize = 1 << 16;
-/// Their bytes: the two of a set-up and its end, with room for registrations.
-const MAX_CONTROLS_BYTES: u64 = 3 * MAX_CONTROL_BYTES as u64;
+/// Control messages that wait to be taken, and their bytes, from which on the peer is not read any more, so that it is held
+/// up: over verbs each of its registrations is one message. What the buffer has begun comes on top. More bytes than one message
+/// has, for else it would never be whole.
+const HELD_CONTROLS: usize = 1 << 15;
+const HELD_CONTROLS_BYTES: u64 = 2 * MAX_CONTROL_BYTES as u64;
 
 /// One end of a connection over TCP.
 #[derive(Debug)]
@@ -84,15 +85,15 @@ impl Tcp {
         }
     }
 
-    /// Sends what the socket takes and puts down what it has, up to a budget. What has come is taken before a failure of sending
-    /// is told.
+    /// Sends what the socket takes and puts down what it has, up to a budget and to what may wait. What has come is taken before
+    /// a failure of sending is told.
     fn progress(&mut self) -> Result<()> {
         let mut came_bytes = 0;
         self.is_moving = false;
         loop {
             let sent = self.flush();
             while self.take_one()? {}
-            if came_bytes >= PROGRESS_BYTES {
+            if came_bytes >= PROGRESS_BYTES || self.holds_up() {
                 return sent;
             }
             let came = self.incoming.fill(&self.stream).map_err(|error| self.lost(&error))?;
@@ -102,6 +103,11 @@ impl Tcp {
             came_bytes += came;
             self.is_moving = true;
         }
+    }
+
+    /// Whether so much waits to be taken that the peer is not read any more.
+    fn holds_up(&self) -> bool {
+        self.controls.len() >= HELD_CONTROLS || self.control_bytes >= HELD_CONTROLS_BYTES
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -183,9 +189,6 @@ impl Tcp {
             Header::Control { bytes } => {
                 if bytes > MAX_CONTROL_BYTES as u64 {
                     return Err(self.malformed("a control message of too many bytes"));
-                }
-                if self.controls.len() == MAX_CONTROLS || self.control_bytes + bytes > MAX_CONTROLS_BYTES {
-                    return Err(self.malformed("more control messages than anybody waits for"));
                 }
                 self.control_bytes += bytes;
                 self.target = Target::Control(Vec::new());
@@ -348,7 +351,10 @@ impl Device for Tcp {
     }
 
     fn check_peer(&mut self) -> Result<()> {
-        // Whoever polls notices the end of the connection by that.
+        // Whoever polls notices the end of the connection by that, but not behind messages that nobody takes.
+        if self.holds_up() {
+            return Err(self.malformed("more control messages than anybody waits for"));
+        }
         Ok(())
     }
 
@@ -416,23 +422,50 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_may_not_say_more_than_anybody_waits_for() {
+    fn a_peer_that_says_much_is_held_up_and_heard_to_the_end() {
+        for (count, bytes) in [(4 * HELD_CONTROLS, 8), (6, MAX_CONTROL_BYTES)] {
+            let (mut device, mut peer) = beside();
+            let message = move |number: usize| {
+                let mut message = vec![0; bytes];
+                message[..8].copy_from_slice(&(number as u64).to_le_bytes());
+                message
+            };
+            let sender = std::thread::spawn(move || {
+                for number in 0..count {
+                    peer.write_all(&Header::Control { bytes: bytes as u64 }.to_bytes()).unwrap();
+                    peer.write_all(&message(number)).unwrap();
+                }
+            });
+            let mut events = Vec::new();
+            while !device.holds_up() {
+                device.poll(&mut events).unwrap();
+            }
+            let held = (device.controls.len(), device.control_bytes);
+            assert!(held.0 < 2 * HELD_CONTROLS && held.1 <= HELD_CONTROLS_BYTES + MAX_CONTROL_BYTES as u64);
+            device.poll(&mut events).unwrap();
+            assert_eq!((device.controls.len(), device.control_bytes), held);
+            // Whoever waits for something else is told why that does not come.
+            let error = device.check_peer().unwrap_err();
+            assert!(matches!(error, Error::Malformed { .. }), "{error}");
+            for number in 0..count {
+                let heard = device.receive_control(Deadline::after(std::time::Duration::from_secs(60)));
+                assert!(heard.unwrap() == message(number), "message {number}");
+            }
+            device.check_peer().unwrap();
+            sender.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_refused() {
         let (mut device, mut peer) = beside();
-        let sender = std::thread::spawn(move || {
-            let message = Header::Control { bytes: 0 }.to_bytes();
-            let many = message.repeat(MAX_CONTROLS + 1);
-            peer.write_all(&many).unwrap();
-            peer
-        });
-        let mut events = Vec::new();
+        peer.write_all(&Header::Control { bytes: MAX_CONTROL_BYTES as u64 + 1 }.to_bytes()).unwrap();
         let error = loop {
-            if let Err(error) = device.poll(&mut events) {
-                break error;
+            if let Err(error) = device.poll(&mut Vec::new()) {
+                break error.to_string();
             }
         };
-        assert!(matches!(error, Error::Malformed { .. }), "{error}");
-        drop(sender.join().unwrap());
-        assert_eq!(device.receive_control(Deadline::after(std::time::Duration::ZERO)).unwrap(), [0_u8; 0]);
+        assert!(error.contains("a control message of too many bytes"), "{error}");
     }
 
     #[test]

@@ -148,6 +148,16 @@ impl Verbs {
         }
     }
 
+    /// Tells that memory came or went. What the peer tells is taken first: two ends that have much to tell would hold each other
+    /// up.
+    fn tell_of_memory(&mut self, frame: &Frame) -> Result<()> {
+        match self.take_messages() {
+            // Whether that matters is for who talks to it next.
+            Ok(()) | Err(Error::PeerLost { .. }) => self.tell(frame, Deadline::after(PATIENCE)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The peer's memory at an address. Addresses that are written to were told by control messages, which come behind those
     /// of the memory; one that is read may have come by the NIC, ahead of them ([`Unknown`]).
     fn remote(&mut self, at: Address, bytes: u64) -> Result<Remote> {
@@ -338,8 +348,11 @@ impl Device for Verbs {
         let key = u64::from(remote.key);
         self.own.insert(key, registered);
         self.counts.registrations += 1;
-        let frame = Frame::Region { key, address: remote.address, size_bytes: region.size_bytes() };
-        self.tell(&frame, Deadline::after(PATIENCE))?;
+        self.tell_of_memory(&Frame::Region {
+            key,
+            address: remote.address,
+            size_bytes: region.size_bytes(),
+        })?;
         Ok(region.with_key(key))
     }
 
@@ -347,7 +360,7 @@ impl Device for Verbs {
         if self.own.remove(&region.key()).is_none() {
             return Err(Error::StaleKey { peer: "this process".to_owned(), key: region.key() });
         }
-        self.tell(&Frame::Revoke { key: region.key() }, Deadline::after(PATIENCE))
+        self.tell_of_memory(&Frame::Revoke { key: region.key() })
     }
 
     fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
