@@ -100,6 +100,11 @@ pub trait Device: Send {
         false
     }
 
+    /// What the device itself waits for before it can do all that it was asked for, in words, where it knows that.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+
     /// Looks whether the peer is still there. Costs a system call: for those who have polled in vain for a while.
     ///
     /// # Errors

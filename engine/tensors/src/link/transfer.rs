@@ -438,7 +438,8 @@ impl Link {
                 format!("edge {name} waits for the flag of transfer {} from {peer}", receiver.sequence())
             }
             Ok(End::DynamicReceiver(receiver)) if receiver.wants().is_none() && receiver.is_told() => {
-                format!("edge {name} waits for the bytes of transfer {} of {peer}", receiver.sequence())
+                let why = self.device.waits_for().map_or_else(String::new, |why| format!(": {why}"));
+                format!("edge {name} waits for the bytes of transfer {} of {peer}{why}", receiver.sequence())
             }
             Ok(End::DynamicReceiver(receiver)) => {
                 format!("edge {name} waits for the metadata of transfer {} from {peer}", receiver.sequence())

@@ -9,7 +9,8 @@ use crate::clock::{Deadline, Patience};
 use crate::device::tcp::Tcp;
 use crate::device::verbs::fence::Registered;
 use crate::device::verbs::frame::Frame;
-use crate::device::verbs::unknown::{Read, Unknown};
+use crate::device::verbs::theirs::Theirs;
+use crate::device::verbs::unknown::{MOST_READS, Read, Unknown};
 use crate::device::{Counts, Device, Event, FlagForm};
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
@@ -24,9 +25,8 @@ pub(super) const INLINE_BYTES: u32 = 32;
 const MOST_BYTES: u64 = 1 << 30;
 /// Control messages that may wait to be taken: a link says two, at its set-up and its end.
 const MAX_CONTROLS: usize = 4;
-/// How long the word of new memory may come behind its first use: it is sent before, on another connection.
-const KEY_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a full queue may take to move, and a peer to take a message beside it.
+/// How long a full queue may take to move, and a peer to take a message beside it: so long word of new memory may come behind
+/// its first use, too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One end of a queue pair.
@@ -41,8 +41,7 @@ pub struct Verbs {
     control: Tcp,
     peer: String,
     form: FlagForm,
-    /// Of each of the peer's regions where it begins, and its bytes.
-    theirs: BTreeMap<u64, (u64, u64)>,
+    theirs: Theirs,
     controls: VecDeque<Vec<u8>>,
     /// Reads of memory that was not told of yet.
     unknown: Unknown,
@@ -82,7 +81,7 @@ impl Verbs {
             control,
             peer,
             form,
-            theirs: BTreeMap::new(),
+            theirs: Theirs::default(),
             controls: VecDeque::new(),
             unknown: Unknown::default(),
             in_flight: VecDeque::with_capacity(usize::try_from(SENDS).unwrap_or(0)),
@@ -122,11 +121,9 @@ impl Verbs {
             let bytes = self.control.receive_control(deadline)?;
             match Frame::from_bytes(&bytes) {
                 Some(Frame::Region { key, address, size_bytes }) => {
-                    self.theirs.insert(key, (address, size_bytes));
+                    self.theirs.register(key, address, size_bytes);
                 }
-                Some(Frame::Revoke { key }) => {
-                    self.theirs.remove(&key);
-                }
+                Some(Frame::Revoke { key }) => self.theirs.revoke(key),
                 Some(frame) => return Ok(frame),
                 None => return Err(self.malformed("a message that makes no sense")),
             }
@@ -161,11 +158,11 @@ impl Verbs {
     /// The peer's memory at an address. Addresses that are written to were told by control messages, which come behind those
     /// of the memory; one that is read may have come by the NIC, ahead of them ([`Unknown`]).
     fn remote(&mut self, at: Address, bytes: u64) -> Result<Remote> {
-        if !self.theirs.contains_key(&at.key) {
+        if self.theirs.memory(at.key).is_none() {
             self.take_messages()?;
         }
         let stale = || Error::StaleKey { peer: self.peer.clone(), key: at.key };
-        let (address, size_bytes) = *self.theirs.get(&at.key).ok_or_else(stale)?;
+        let (address, size_bytes) = self.theirs.memory(at.key).ok_or_else(stale)?;
         let Address { key, offset } = at;
         if offset.checked_add(bytes).is_none_or(|end| end > size_bytes) {
             return Err(Error::OutOfBounds { peer: self.peer.clone(), key, offset, bytes, size_bytes });
@@ -297,21 +294,25 @@ impl Verbs {
         Ok(())
     }
 
-    /// Posts the reads whose memory was told of meanwhile.
+    /// Posts the reads of whose memory word has come meanwhile; one of memory that was taken back is refused by that.
     fn retry_reads(&mut self) -> Result<()> {
         if self.unknown.is_empty() {
             return Ok(());
         }
         self.take_messages()?;
-        let theirs = &self.theirs;
-        for Read { from, into, work, .. } in self.unknown.take(|key| theirs.contains_key(&key)) {
-            self.post_read(from, &into, work)?;
+        let (theirs, mut outcome) = (&self.theirs, Ok(()));
+        for Read { from, into, work, .. } in self.unknown.take(|key| theirs.has_word(key)) {
+            outcome = outcome.and(self.post_read(from, &into, work));
         }
-        self.unknown.overdue().map_or(Ok(()), |key| Err(self.stale(key)))
+        let overdue = self.unknown.overdue().map_or(Ok(()), |key| {
+            let waiting_for = self.no_word(key);
+            Err(Error::NoProgress { seconds: PATIENCE.as_secs_f64(), waiting_for })
+        });
+        outcome.and(overdue)
     }
 
-    fn stale(&self, key: u64) -> Error {
-        Error::StaleKey { peer: self.peer.clone(), key }
+    fn no_word(&self, key: u64) -> String {
+        format!("word of memory {key} of {} has not come", self.peer)
     }
 
     fn check_registered(&self, part: &Part) -> Result<()> {
@@ -379,12 +380,15 @@ impl Device for Verbs {
 
     fn read(&mut self, from: Address, into: &Part, work: u64) -> Result<()> {
         self.check_registered(into)?;
-        if !self.theirs.contains_key(&from.key) {
+        if self.theirs.memory(from.key).is_none() {
             self.take_messages()?;
         }
-        if !self.theirs.contains_key(&from.key) {
-            let read = Read { from, into: into.clone(), work, deadline: Deadline::after(KEY_PATIENCE) };
-            return self.unknown.push(read).map_err(|read| self.stale(read.from.key));
+        if !self.theirs.has_word(from.key) {
+            let read = Read { from, into: into.clone(), work, deadline: Deadline::after(PATIENCE) };
+            let refused = self.unknown.push(read);
+            return refused.map_err(|read| {
+                self.failed(format!("{}, nor for {MOST_READS} more reads", self.no_word(read.from.key)))
+            });
         }
         self.post_read(from, into, work)
     }
@@ -402,6 +406,10 @@ impl Device for Verbs {
 
     fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.unknown.is_empty()
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.unknown.oldest().map(|key| self.no_word(key))
     }
 
     fn check_peer(&mut self) -> Result<()> {

@@ -8,6 +8,7 @@ mod connect;
 mod device;
 mod fence;
 mod frame;
+mod theirs;
 mod unknown;
 
 pub use config::Settings;

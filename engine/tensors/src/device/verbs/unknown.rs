@@ -5,7 +5,7 @@ use crate::clock::Deadline;
 use crate::memory::{Address, Part};
 
 /// Reads that wait at most: of a link's dynamic edges each has one.
-const MOST_READS: usize = 1 << 16;
+pub(super) const MOST_READS: usize = 1 << 16;
 
 /// A read that waits.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct Read {
     pub(super) from: Address,
     pub(super) into: Part,
     pub(super) work: u64,
-    /// When its memory counts as not there.
+    /// When word of its memory is not waited for any more.
     pub(super) deadline: Deadline,
 }
 
@@ -35,9 +35,14 @@ impl Unknown {
         Ok(())
     }
 
-    /// Those whose memory is known by now.
-    pub(super) fn take(&mut self, is_known: impl Fn(u64) -> bool) -> Vec<Read> {
-        self.0.extract_if(.., |read| is_known(read.from.key)).collect()
+    /// Those of whose memory word has come.
+    pub(super) fn take(&mut self, has_word: impl Fn(u64) -> bool) -> Vec<Read> {
+        self.0.extract_if(.., |read| has_word(read.from.key)).collect()
+    }
+
+    /// The key of the one that has waited longest.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.0.first().map(|read| read.from.key)
     }
 
     /// The key of one that has waited for too long, which waits no more.
@@ -64,7 +69,7 @@ mod tests {
         unknown.push(read(1, Duration::from_secs(60))).unwrap();
         unknown.push(read(2, Duration::from_secs(60))).unwrap();
         assert!(unknown.take(|_| false).is_empty());
-        assert_eq!(unknown.overdue(), None);
+        assert_eq!((unknown.overdue(), unknown.oldest()), (None, Some(1)));
         let known: Vec<u64> = unknown.take(|key| key == 2).iter().map(|read| read.work).collect();
         assert_eq!(known, [2]);
         unknown.push(read(3, Duration::ZERO)).unwrap();
