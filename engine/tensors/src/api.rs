@@ -355,17 +355,7 @@ fn until(
 fn finish(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
     until(link, deadline, Link::is_flushed, Link::flushing)?;
     lock(link)?.begin_finish(deadline)?;
-    let mut patience = Patience::default();
-    loop {
-        match lock(link)?.end_finish(Deadline::after(Duration::ZERO)) {
-            Err(Error::NoProgress { .. }) => {}
-            outcome => return outcome,
-        }
-        if patience.wait() && deadline.passed() {
-            let waiting_for = format!("the end of {}", lock(link)?.peer());
-            return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
-        }
-    }
+    until(link, deadline, Link::has_finished, Link::finishing)
 }
 
 fn declare(link: *mut RtensorLink, declaration: Declaration) -> Result<c_int> {

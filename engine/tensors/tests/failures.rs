@@ -95,6 +95,24 @@ fn a_deadline_without_progress_names_edge_peer_and_what_is_awaited() {
 }
 
 #[test]
+fn a_peer_that_does_not_come_to_its_end_is_named_and_one_that_has_is_heard() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        ready(&mut one, &mut other);
+        let text = one.finish(Deadline::after(Duration::from_millis(30))).unwrap_err().to_string();
+        assert!(text.contains("0.03 s: the link waits for the end of"), "{text}");
+        other.finish(soon()).unwrap();
+        drop(other);
+        one.finish(soon()).unwrap();
+        let (mut one, mut other) = links(kind);
+        ready(&mut one, &mut other);
+        drop(other);
+        let text = one.finish(soon()).unwrap_err().to_string();
+        assert!(text.contains("is gone") && text.contains("waits for the end of"), "{text}");
+    }
+}
+
+#[test]
 fn a_stale_or_wrong_address_is_an_error_of_who_uses_it() {
     for kind in KINDS {
         let (mut one, mut other) = devices(kind);

@@ -1,7 +1,6 @@
 //! Iterations.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use crate::clock::{Deadline, Patience};
 use crate::error::{Error, Result};
@@ -75,12 +74,7 @@ impl<'k> Executor<'k> {
         let deadline = Deadline::after(self.options.patience);
         self.on_all_links(deadline, Link::flushing, Link::is_flushed)?;
         self.links.values_mut().try_for_each(|link| link.begin_finish(deadline))?;
-        let end_of = |link: &Link| format!("the end of {}", link.peer());
-        self.on_all_links(deadline, end_of, |link| match link.end_finish(Deadline::after(Duration::ZERO)) {
-            Ok(()) => Ok(true),
-            Err(Error::NoProgress { .. }) => Ok(false),
-            Err(error) => Err(error),
-        })
+        self.on_all_links(deadline, Link::finishing, Link::has_finished)
     }
 
     /// Does something on each link until it is done there, and serves the others meanwhile.

@@ -1,5 +1,7 @@
 //! Transfers over a link that is set up: write, poll, release.
 
+use std::time::Duration;
+
 use crate::clock::{Deadline, Patience};
 use crate::device::{Event, FlagForm};
 use crate::error::{Error, Result};
@@ -271,7 +273,7 @@ impl Link {
     pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
         self.flush(deadline)?;
         self.begin_finish(deadline)?;
-        self.end_finish(deadline)
+        self.until(deadline, Self::has_finished, Self::finishing)
     }
 
     /// The first half of [`Link::finish`] of a link that is flushed, for those who have several links: this end needs the
@@ -284,14 +286,22 @@ impl Link {
         }
     }
 
-    /// The second half: nor does the other need this one.
-    pub(crate) fn end_finish(&mut self, deadline: Deadline) -> Result<()> {
-        let said = self.device.receive_control(deadline);
-        let said = said.map_err(|error| error.during(|| "waiting for its end".to_owned()))?;
-        if said == FAREWELL {
-            return Ok(());
+    /// The second half: whether the other does not need this one either.
+    pub(crate) fn has_finished(&mut self) -> Result<bool> {
+        match self.device.receive_control(Deadline::after(Duration::ZERO)) {
+            Ok(said) if said == FAREWELL => Ok(true),
+            Ok(_) => {
+                let what = "something else than its end".to_owned();
+                Err(Error::Malformed { peer: self.peer().to_owned(), what })
+            }
+            Err(Error::NoProgress { .. }) => Ok(false),
+            Err(error) => Err(error.during(|| self.finishing())),
         }
-        Err(Error::Malformed { peer: self.peer().to_owned(), what: "something else than its end".to_owned() })
+    }
+
+    /// What [`Link::finish`] waits for then, in words.
+    pub(crate) fn finishing(&self) -> String {
+        format!("the link waits for the end of {}", self.device.peer())
     }
 
     /// Moves the device on for the peer's sake, which may want to read here. A peer that is gone is not noticed.
