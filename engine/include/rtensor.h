@@ -16,9 +16,9 @@
  * A tensor that was received is released before what depends on it is sent (held_by); a send before that is an error.
  *
  * Functions return 0 or an error; those that return a number return -1 - error. rtensor_last_error has the words. A link may
- * be used by any thread; its calls wait for each other, but for rtensor_wait, rtensor_wait_to_send and rtensor_finish, between
- * whose looks others have the link. It belongs to the process that made it: in a forked child every call is an error, and
- * rtensor_close forgets it.
+ * be used by any thread; its calls wait for each other, but for rtensor_ready, rtensor_wait, rtensor_wait_to_send and
+ * rtensor_finish, between whose looks others have the link. It belongs to the process that made it: in a forked child every
+ * call is an error, and rtensor_close forgets it.
  *
  * Nothing is authenticated or encrypted: whoever reaches the address of a listener over TCP first, and speaks this protocol,
  * is its peer, and may write to and read what is registered. Use networks whose hosts are all trusted. "local" takes processes

@@ -126,7 +126,7 @@ export! {
 
     /// Sets the edges up.
     fn rtensor_ready(link: *mut RtensorLink, timeout_s: f64) -> c_int {
-        code(|| lock(link)?.ready(deadline(timeout_s)?))
+        code(|| ready(link, deadline(timeout_s)?))
     }
 
     /// Allocates a tensor of a dynamic edge.
@@ -351,10 +351,20 @@ fn until(
     }
 }
 
+/// [`Link::ready`], between the looks of which other threads have the link.
+fn ready(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
+    lock(link)?.begin_ready()?;
+    let outcome = until(link, deadline, Link::is_ready, Link::getting_ready);
+    if outcome.is_err() {
+        lock(link)?.give_up();
+    }
+    outcome
+}
+
 /// [`Link::finish`], between the looks of which other threads have the link.
 fn finish(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
     until(link, deadline, Link::is_flushed, Link::flushing)?;
-    lock(link)?.begin_finish(deadline)?;
+    lock(link)?.begin_finish()?;
     until(link, deadline, Link::has_finished, Link::finishing)
 }
 
@@ -404,30 +414,53 @@ mod tests {
         let address = format!("api-{}", std::process::id());
         let shape = Shape::new(DataType::U8, &[1]).unwrap();
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| {
-                let mut other = link(Role::Listen, &address);
-                let sender = Declaration::static_sender("late", shape.clone(), Hold::Release);
-                let edge = other.declare(sender).unwrap();
-                other.ready(soon()).unwrap();
-                (other, edge)
-            });
-            let mut one = link(Role::Call, &address);
-            let edge = one.declare(Declaration::static_receiver("late", shape.clone())).unwrap();
-            one.ready(soon()).unwrap();
-            let (mut other, sender) = other.join().unwrap();
+            let other = scope.spawn(|| link(Role::Listen, &address));
+            let one = link(Role::Call, &address);
+            let mut other = other.join().unwrap();
+            let sender = Declaration::static_sender("late", shape.clone(), Hold::Release);
+            let sender = other.declare(sender).unwrap();
             let handle = Arc::new(RtensorLink { link: Mutex::new(one), pid: std::process::id() });
-            let waiting = Arc::clone(&handle);
-            let waits = scope.spawn(move || {
-                let link = Arc::as_ptr(&waiting).cast_mut();
-                until(link, soon(), |link| link.poll(edge), |link| link.waiting_for(edge))
-            });
-            // It waits, and others have the link.
-            let mut polls = 0;
-            while polls < 100 {
-                polls = handle.link.lock().unwrap().polls().polls;
-            }
+            let receiver = Declaration::static_receiver("late", shape.clone());
+            let edge = handle.link.lock().unwrap().declare(receiver.clone()).unwrap();
+            let wait = |wait: fn(*mut RtensorLink, EdgeId) -> Result<()>| {
+                let waiting = Arc::clone(&handle);
+                scope.spawn(move || wait(Arc::as_ptr(&waiting).cast_mut(), edge))
+            };
+            // It waits each time, and others have the link.
+            let waits = wait(|link, _| ready(link, soon()));
+            let declares_again = || handle.link.lock().unwrap().declare(receiver.clone()).unwrap_err();
+            while !declares_again().to_string().contains("is being set up") {}
+            let early = finish(Arc::as_ptr(&handle).cast_mut(), soon()).unwrap_err().to_string();
+            assert!(early.contains("is being set up"), "{early}");
+            other.ready(soon()).unwrap();
+            waits.join().unwrap().unwrap();
+
+            let waits =
+                wait(|link, edge| until(link, soon(), |link| link.poll(edge), |link| link.waiting_for(edge)));
+            while handle.link.lock().unwrap().polls().polls < 100 {}
             other.send(sender).unwrap();
             waits.join().unwrap().unwrap();
+
+            let waits = wait(|link, _| finish(link, soon()));
+            let controls = || handle.link.lock().unwrap().counts().controls;
+            while controls() < 2 {}
+            other.finish(soon()).unwrap();
+            waits.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_link_that_was_not_ready_in_time_is_broken() {
+        let address = format!("api-ready-{}", std::process::id());
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| link(Role::Listen, &address));
+            let link = Mutex::new(link(Role::Call, &address));
+            let mut handle = RtensorLink { link, pid: std::process::id() };
+            let text = ready(&raw mut handle, Deadline::after(Duration::ZERO)).unwrap_err().to_string();
+            assert!(text.contains("the link waits for the edges of"), "{text}");
+            let text = ready(&raw mut handle, soon()).unwrap_err().to_string();
+            assert!(text.contains("make a new link"), "{text}");
+            other.join().unwrap();
         });
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{KINDS, address, devices, of_forms, ready, soon};
 use rtensor::clock::Deadline;
-use rtensor::device::{self, FlagForm, Kind, Role};
+use rtensor::device::{self, FlagForm, Kind, MAX_CONTROL_BYTES, Role};
 use rtensor::error::Error;
 use rtensor::link::{Declaration, Hold, Link};
 use rtensor::memory::{Address, Region};
@@ -109,6 +109,24 @@ fn a_peer_that_does_not_come_to_its_end_is_named_and_one_that_has_is_heard() {
         drop(other);
         let text = one.finish(soon()).unwrap_err().to_string();
         assert!(text.contains("is gone") && text.contains("waits for the end of"), "{text}");
+    }
+}
+
+#[test]
+fn word_that_finds_no_room_waits_for_nobody_and_goes_with_later_polls() {
+    for kind in KINDS {
+        let (mut one, mut other) = devices(kind);
+        // More than the sockets take.
+        let word: Vec<u8> = (0..MAX_CONTROL_BYTES).map(|at| at.to_le_bytes()[1]).collect();
+        one.send_control(&word).unwrap();
+        assert!(!one.is_idle(), "{kind}");
+        let heard = loop {
+            one.poll(&mut Vec::new()).unwrap();
+            if let Some(heard) = other.receive_control().unwrap() {
+                break heard;
+            }
+        };
+        assert!(heard == word && one.is_idle(), "{kind}");
     }
 }
 
@@ -216,6 +234,24 @@ fn ends_that_do_not_fit_say_which_edge_and_how() {
         let held = Declaration::static_sender("w", floats(3), Hold::By("nothing".to_owned()));
         let text = refused(held, Declaration::static_receiver("w", floats(3)));
         assert!(text.contains("held by edge nothing"), "{text}");
+    }
+}
+
+#[test]
+fn ends_that_do_not_fit_both_hear_of_it_however_many_edges_they_have() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        // More than the sockets take.
+        for number in 0..200 {
+            let name = format!("{number}{}", "x".repeat(60_000));
+            one.declare(Declaration::static_sender(name.clone(), floats(1), Hold::Release)).unwrap();
+            other.declare(Declaration::static_receiver(name, floats(1 + number / 199))).unwrap();
+        }
+        let errors = std::thread::scope(|scope| {
+            let there = scope.spawn(|| other.ready(soon()).unwrap_err());
+            [one.ready(soon()).unwrap_err(), there.join().unwrap()]
+        });
+        assert!(errors.iter().all(|error| matches!(error, Error::Mismatch { .. })), "{kind}");
     }
 }
 

@@ -208,22 +208,13 @@ impl Device for Rpc {
         Ok(())
     }
 
-    fn send_control(&mut self, bytes: &[u8], _: Deadline) -> Result<()> {
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()> {
         let payload = tonic::codegen::Bytes::copy_from_slice(bytes);
         self.call(Access { payload, is_control: true, ..Access::default() }).map(|_| ())
     }
 
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        loop {
-            if let Some(message) = lock(&self.shared).controls.pop_front() {
-                return Ok(message);
-            }
-            if deadline.passed() {
-                let waiting_for = format!("word of {}", self.peer);
-                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
-            }
-            std::thread::sleep(RETRY);
-        }
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>> {
+        Ok(lock(&self.shared).controls.pop_front())
     }
 
     fn counts(&self) -> Counts {

@@ -23,7 +23,8 @@ pub const MAX_CONTROL_BYTES: usize = 16 << 20;
 
 /// One end of a connection to one peer, whose registered memory it can write and read.
 ///
-/// Writes and flags take effect at the peer in the order of their calls. Nothing here waits, except the control messages.
+/// Writes and flags take effect at the peer in the order of their calls. Nothing here waits, except for room in a queue of the
+/// device's own.
 pub trait Device: Send {
     /// What errors call the peer.
     fn peer(&self) -> &str;
@@ -111,17 +112,18 @@ pub trait Device: Send {
     /// It is gone.
     fn check_peer(&mut self) -> Result<()>;
 
-    /// Tells the peer something, at set-up.
+    /// Tells the peer something, at set-up and at the end. What finds no room goes with later calls of [`Device::poll`] and
+    /// [`Device::receive_control`]; [`Device::is_idle`] says when all of it is gone.
     ///
     /// # Errors
-    /// The peer is gone, or does not take it in time.
-    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()>;
+    /// The peer is gone.
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// What the peer tells next, at set-up.
+    /// What the peer tells next, at set-up and at the end, if it has come.
     ///
     /// # Errors
-    /// The peer is gone, or says nothing in time.
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>>;
+    /// The peer is gone, and has told nothing more before.
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>>;
 
     /// What was done so far.
     fn counts(&self) -> Counts;

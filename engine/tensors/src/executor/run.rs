@@ -73,7 +73,7 @@ impl<'k> Executor<'k> {
     pub fn finish(&mut self) -> Result<()> {
         let deadline = Deadline::after(self.options.patience);
         self.on_all_links(deadline, Link::flushing, Link::is_flushed)?;
-        self.links.values_mut().try_for_each(|link| link.begin_finish(deadline))?;
+        self.links.values_mut().try_for_each(Link::begin_finish)?;
         self.on_all_links(deadline, Link::finishing, Link::has_finished)
     }
 

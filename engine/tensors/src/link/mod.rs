@@ -117,6 +117,8 @@ impl Declaration {
 enum Stage {
     /// Edges may be declared.
     Declared,
+    /// The peer is told of them, and tells of its own.
+    Told,
     Ready,
     /// Set-up has failed.
     Broken,
@@ -140,6 +142,10 @@ pub struct Link {
     /// There once the link is set up and has dynamic edges.
     arena: Option<Arena>,
     stage: Stage,
+    /// What the peer has told of its edges, until the link is ready.
+    heard: Option<Vec<u8>>,
+    /// Whether the peer has said that it needs this end no more.
+    has_heard_end: bool,
     /// Reads under way, with the edge of each.
     reads: BTreeMap<u64, usize>,
     n_reads: u64,
@@ -157,6 +163,8 @@ impl Link {
             arena_bytes: DEFAULT_ARENA_BYTES,
             arena: None,
             stage: Stage::Declared,
+            heard: None,
+            has_heard_end: false,
             reads: BTreeMap::new(),
             n_reads: 0,
             events: Vec::new(),
@@ -177,6 +185,7 @@ impl Link {
     fn check_declared(&self) -> Result<()> {
         match self.stage {
             Stage::Declared => Ok(()),
+            Stage::Told => Err(Error::Usage(format!("the link to {} is being set up", self.peer()))),
             Stage::Ready => Err(Error::Usage(format!("the link to {} is set up already", self.peer()))),
             Stage::Broken => Err(Error::Usage(format!(
                 "the link to {} is broken, for its set-up has failed: make a new link",
@@ -210,22 +219,60 @@ impl Link {
     /// The two ends' declarations do not fit, there is no memory, or the peer does not answer in time. The link is broken then:
     /// what the peer knows of it is not known.
     pub fn ready(&mut self, deadline: Deadline) -> Result<()> {
+        self.begin_ready()?;
+        let outcome = self.until(deadline, Self::is_ready, Self::getting_ready);
+        outcome.inspect_err(|_| self.give_up())
+    }
+
+    /// The first part of [`Link::ready`], for those who wait otherwise: this end has memory, and tells of it.
+    pub(crate) fn begin_ready(&mut self) -> Result<()> {
         self.check_declared()?;
         self.stage = Stage::Broken;
-        self.set_up(deadline)?;
-        self.stage = Stage::Ready;
+        self.lay_out()?;
+        let own = setup::encode(self.device.form(), &self.edges)?;
+        self.device.send_control(&own)?;
+        self.stage = Stage::Told;
         Ok(())
     }
 
-    fn set_up(&mut self, deadline: Deadline) -> Result<()> {
-        self.lay_out()?;
-        let own = setup::encode(self.device.form(), &self.edges)?;
-        self.device.send_control(&own, deadline)?;
-        let theirs = setup::decode(&self.device.receive_control(deadline)?);
-        let peer = self.device.peer().to_owned();
-        let theirs =
-            theirs.ok_or_else(|| Error::Malformed { peer, what: "edges that make no sense".to_owned() })?;
-        self.bind(&theirs)
+    /// The second part: whether the other has told of its own, and this end's have left. After an error the link is to be given
+    /// up.
+    pub(crate) fn is_ready(&mut self) -> Result<bool> {
+        if self.stage != Stage::Told {
+            return Ok(true);
+        }
+        if self.heard.is_none() {
+            let heard = self.device.receive_control();
+            self.heard = heard.map_err(|error| error.during(|| self.getting_ready()))?;
+        }
+        // Edges that do not fit are an error only then, so that the other is told of them too.
+        let outcome = self.drive();
+        let has_left = self.device.is_idle();
+        if !has_left && outcome.is_ok() {
+            return Ok(false);
+        }
+        let Some(heard) = self.heard.take() else { return Ok(false) };
+        let what = "edges that make no sense".to_owned();
+        let malformed = Error::Malformed { peer: self.peer().to_owned(), what };
+        self.bind(&setup::decode(&heard).ok_or(malformed)?)?;
+        if !has_left {
+            outcome.map_err(|error| error.during(|| self.getting_ready()))?;
+        }
+        self.stage = Stage::Ready;
+        Ok(true)
+    }
+
+    /// What [`Link::ready`] waits for, in words.
+    pub(crate) fn getting_ready(&self) -> String {
+        match self.heard {
+            Some(_) => format!("the link waits until {} is told of all edges", self.peer()),
+            None => format!("the link waits for the edges of {}", self.peer()),
+        }
+    }
+
+    /// Its set-up has failed: what the peer knows of it is not known.
+    pub(crate) fn give_up(&mut self) {
+        self.stage = Stage::Broken;
     }
 
     /// Registers memory of the caller's with the peer's device, to send from it or to receive into it.

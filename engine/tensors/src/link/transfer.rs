@@ -1,12 +1,10 @@
 //! Transfers over a link that is set up: write, poll, release.
 
-use std::time::Duration;
-
 use crate::clock::{Deadline, Patience};
 use crate::device::{Event, FlagForm};
 use crate::error::{Error, Result};
 use crate::link::ends::{Edge, End, told};
-use crate::link::{EdgeId, Link, Placement};
+use crate::link::{EdgeId, Link, Placement, Stage};
 use crate::memory::Part;
 use crate::tensor::Shape;
 
@@ -272,30 +270,39 @@ impl Link {
     /// The peer is gone without having called it, or the deadline has passed.
     pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
         self.flush(deadline)?;
-        self.begin_finish(deadline)?;
+        self.begin_finish()?;
         self.until(deadline, Self::has_finished, Self::finishing)
     }
 
     /// The first half of [`Link::finish`] of a link that is flushed, for those who have several links: this end needs the
     /// other no more.
-    pub(crate) fn begin_finish(&mut self, deadline: Deadline) -> Result<()> {
-        match self.device.send_control(FAREWELL, deadline) {
+    pub(crate) fn begin_finish(&mut self) -> Result<()> {
+        if self.stage == Stage::Told {
+            // What comes next is the peer's edges.
+            return self.check_declared();
+        }
+        match self.device.send_control(FAREWELL) {
             // It may have gone after its own farewell.
             Ok(()) | Err(Error::PeerLost { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The second half: whether the other does not need this one either.
+    /// The second half: whether the other does not need this one either, and has been told.
     pub(crate) fn has_finished(&mut self) -> Result<bool> {
-        match self.device.receive_control(Deadline::after(Duration::ZERO)) {
-            Ok(said) if said == FAREWELL => Ok(true),
-            Ok(_) => {
+        if !self.has_heard_end {
+            let heard = self.device.receive_control().map_err(|error| error.during(|| self.finishing()))?;
+            let Some(said) = heard else { return Ok(false) };
+            if said != FAREWELL {
                 let what = "something else than its end".to_owned();
-                Err(Error::Malformed { peer: self.peer().to_owned(), what })
+                return Err(Error::Malformed { peer: self.peer().to_owned(), what });
             }
-            Err(Error::NoProgress { .. }) => Ok(false),
-            Err(error) => Err(error.during(|| self.finishing())),
+            self.has_heard_end = true;
+        }
+        // Who is gone by now needs not be told.
+        match self.drive() {
+            Err(Error::PeerLost { .. }) => Ok(true),
+            outcome => outcome.map(|()| self.device.is_idle()),
         }
     }
 
@@ -315,7 +322,7 @@ impl Link {
         }
     }
 
-    fn until(
+    pub(super) fn until(
         &mut self,
         deadline: Deadline,
         mut is_over: impl FnMut(&mut Self) -> Result<bool>,
@@ -539,7 +546,7 @@ impl Link {
     }
 
     /// Moves the device on, and hands what it tells to the edges.
-    fn drive(&mut self) -> Result<()> {
+    pub(super) fn drive(&mut self) -> Result<()> {
         let mut events = std::mem::take(&mut self.events);
         let outcome = self.device.poll(&mut events);
         for event in events.drain(..) {

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rtensor::clock::Deadline;
 use rtensor::device::local::Local;
 use rtensor::device::{Counts, Device, Event, FlagForm};
 use rtensor::error::Result;
@@ -147,7 +146,7 @@ impl Device for Reordering {
     }
 
     fn is_idle(&self) -> bool {
-        self.late.is_empty() && self.announced.is_none()
+        self.late.is_empty() && self.announced.is_none() && self.below.is_idle()
     }
 
     fn is_moving(&self) -> bool {
@@ -158,12 +157,12 @@ impl Device for Reordering {
         self.below.check_peer()
     }
 
-    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
-        self.below.send_control(bytes, deadline)
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()> {
+        self.below.send_control(bytes)
     }
 
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        self.below.receive_control(deadline)
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>> {
+        self.below.receive_control()
     }
 
     fn counts(&self) -> Counts {

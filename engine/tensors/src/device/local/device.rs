@@ -5,9 +5,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use crate::clock::Deadline;
 use crate::device::local::frame::{self, Frame};
-use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant, meeting};
+use crate::device::{Counts, Device, Event, FlagForm, MAX_CONTROL_BYTES, meant};
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
 
@@ -25,6 +24,8 @@ pub struct Local {
     /// Control messages that came while something else was looked for, and the pieces of the next one.
     controls: VecDeque<Vec<u8>>,
     pieces: Vec<u8>,
+    /// Pieces of control messages that have found no room yet, and whether each is the last of its message.
+    saying: VecDeque<(bool, Vec<u8>)>,
     /// Where frames are received.
     buffer: Box<[u8]>,
     events: Vec<Event>,
@@ -42,6 +43,7 @@ impl Local {
             next_key: 1,
             controls: VecDeque::new(),
             pieces: Vec::new(),
+            saying: VecDeque::new(),
             buffer: vec![0; frame::PIECE_BYTES].into(),
             events: Vec::new(),
             writes: 0,
@@ -105,20 +107,18 @@ impl Local {
         meant(&self.theirs, &self.peer, at, bytes)
     }
 
-    fn tell(&mut self, kind: u64, fields: [u64; 2], bytes: &[u8]) -> Result<bool> {
-        frame::send(&self.socket, kind, fields, bytes, None).map_err(|error| self.lost(error))
-    }
-
-    /// Tells until there is room. The peer makes room whenever it polls in vain or waits for a control message.
-    fn tell_until(&mut self, deadline: Deadline, kind: u64, fields: [u64; 2], bytes: &[u8]) -> Result<()> {
-        let waiting_for = format!("room in the socket to {}", self.peer);
-        meeting::until(deadline, &waiting_for, || {
-            if self.tell(kind, fields, bytes)? {
-                return Ok(Some(()));
+    /// Sends what is to be told, as far as there is room. The peer makes some whenever it polls in vain or waits for word.
+    fn say(&mut self) -> Result<()> {
+        while let Some((is_last, piece)) = self.saying.front() {
+            let fields = [u64::from(*is_last), 0];
+            let sent = frame::send(&self.socket, frame::CONTROL, fields, piece, None);
+            if !sent.map_err(|error| self.lost(error))? {
+                return Ok(());
             }
-            self.take_frames()?;
-            Ok(None)
-        })
+            self.counts.controls += 1;
+            self.saying.pop_front();
+        }
+        Ok(())
     }
 }
 
@@ -153,7 +153,9 @@ impl Device for Local {
             return Err(Error::StaleKey { peer: "this process".to_owned(), key: region.key() });
         };
         own.revoke();
-        self.tell(frame::REVOKE, [region.key(), 0], &[]).map(|_| ())
+        // Without room it is not told; the memory itself says that it was taken back.
+        let told = frame::send(&self.socket, frame::REVOKE, [region.key(), 0], &[], None);
+        told.map(|_| ()).map_err(|error| self.lost(error))
     }
 
     fn write(&mut self, from: &Part, to: Address) -> Result<u64> {
@@ -186,42 +188,41 @@ impl Device for Local {
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         events.append(&mut self.events);
-        Ok(())
+        self.say()
     }
 
     fn sent(&self) -> u64 {
         self.writes
     }
 
+    fn is_idle(&self) -> bool {
+        self.saying.is_empty()
+    }
+
     fn check_peer(&mut self) -> Result<()> {
         self.take_frames()
     }
 
-    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         loop {
             let (piece, after) = rest.split_at(rest.len().min(frame::PIECE_BYTES));
-            self.tell_until(deadline, frame::CONTROL, [u64::from(after.is_empty()), 0], piece)?;
-            self.counts.controls += 1;
+            self.saying.push_back((after.is_empty(), piece.to_vec()));
             if after.is_empty() {
-                return Ok(());
+                return self.say();
             }
             rest = after;
         }
     }
 
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        let waiting_for = format!("word of {}", self.peer);
-        meeting::until(deadline, &waiting_for, || {
-            if self.controls.is_empty() {
-                let gone = self.take_frames();
-                // What it said before it went is heard.
-                if self.controls.is_empty() {
-                    gone?;
-                }
-            }
-            Ok(self.controls.pop_front())
-        })
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>> {
+        let taken = if self.controls.is_empty() { self.take_frames() } else { Ok(()) };
+        let outcome = taken.and(self.say());
+        // What the peer said before it went is heard.
+        match self.controls.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => outcome.map(|()| None),
+        }
     }
 
     fn counts(&self) -> Counts {

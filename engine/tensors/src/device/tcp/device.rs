@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::TcpStream;
 
-use crate::clock::{Deadline, Patience};
 use crate::device::tcp::frame::Header;
 use crate::device::tcp::incoming::{Came, Incoming};
 use crate::device::tcp::outgoing::{Outgoing, Payload};
@@ -219,30 +218,6 @@ impl Tcp {
         self.push(Header::Refused { at, bytes, size_bytes }, Payload::None);
         None
     }
-
-    fn until<T>(
-        &mut self,
-        deadline: Deadline,
-        waiting_for: &str,
-        mut found: impl FnMut(&mut Self) -> Option<T>,
-    ) -> Result<T> {
-        let mut patience = Patience::default();
-        if let Some(found) = found(self) {
-            return Ok(found);
-        }
-        loop {
-            let outcome = self.progress();
-            // What the peer said before it went is heard.
-            if let Some(found) = found(self) {
-                return Ok(found);
-            }
-            outcome?;
-            if (deadline.is_now() || patience.wait()) && deadline.passed() {
-                let waiting_for = format!("{waiting_for} {}", self.peer);
-                return Err(Error::NoProgress { seconds: deadline.seconds(), waiting_for });
-            }
-        }
-    }
 }
 
 /// Puts a piece of a message down: all but the message's last word at once, that word with the last piece.
@@ -358,16 +333,18 @@ impl Device for Tcp {
         Ok(())
     }
 
-    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()> {
         self.outgoing.push(Header::Control { bytes: bytes.len() as u64 }, Payload::Bytes(bytes.to_vec()));
         self.counts.controls += 1;
-        self.until(deadline, "room for a message to", |own| own.outgoing.is_empty().then_some(()))
+        self.flush()
     }
 
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        let message = self.until(deadline, "word of", |own| own.controls.pop_front())?;
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>> {
+        let outcome = if self.controls.is_empty() { self.progress() } else { Ok(()) };
+        // What the peer said before it went is heard.
+        let Some(message) = self.controls.pop_front() else { return outcome.map(|()| None) };
         self.control_bytes -= message.len() as u64;
-        Ok(message)
+        Ok(Some(message))
     }
 
     fn counts(&self) -> Counts {
@@ -448,8 +425,12 @@ mod tests {
             let error = device.check_peer().unwrap_err();
             assert!(matches!(error, Error::Malformed { .. }), "{error}");
             for number in 0..count {
-                let heard = device.receive_control(Deadline::after(std::time::Duration::from_secs(60)));
-                assert!(heard.unwrap() == message(number), "message {number}");
+                let heard = loop {
+                    if let Some(heard) = device.receive_control().unwrap() {
+                        break heard;
+                    }
+                };
+                assert!(heard == message(number), "message {number}");
             }
             device.check_peer().unwrap();
             sender.join().unwrap();
@@ -493,6 +474,6 @@ mod tests {
         let own = device.allocate(64).unwrap();
         assert!(device.write(&own.part(0, 8).unwrap(), to).is_err());
         assert!(device.poll(&mut Vec::new()).is_err());
-        assert_eq!(device.receive_control(Deadline::after(std::time::Duration::ZERO)).unwrap(), [0_u8; 0]);
+        assert_eq!(device.receive_control().unwrap(), Some(Vec::new()));
     }
 }

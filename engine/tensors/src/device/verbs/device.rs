@@ -11,7 +11,7 @@ use crate::device::verbs::fence::Registered;
 use crate::device::verbs::frame::Frame;
 use crate::device::verbs::theirs::Theirs;
 use crate::device::verbs::unknown::{MOST_READS, Read, Unknown};
-use crate::device::{Counts, Device, Event, FlagForm};
+use crate::device::{Counts, Device, Event, FlagForm, meeting};
 use crate::error::{Error, Result};
 use crate::memory::{Address, Part, Region};
 
@@ -111,38 +111,49 @@ impl Verbs {
         Error::Malformed { peer: self.peer.clone(), what: what.to_owned() }
     }
 
+    /// Tells the peer, and waits until that has left.
     pub(super) fn tell(&mut self, frame: &Frame, deadline: Deadline) -> Result<()> {
-        self.control.send_control(&frame.to_bytes(), deadline)
+        self.control.send_control(&frame.to_bytes())?;
+        let waiting_for = format!("room for a message to {}", self.peer);
+        meeting::until(deadline, &waiting_for, || {
+            let moved = if self.control.is_idle() { Ok(()) } else { self.control.poll(&mut Vec::new()) };
+            if self.control.is_idle() { Ok(Some(())) } else { moved.map(|()| None) }
+        })
     }
 
-    /// The next message that is not of memory that comes and goes.
+    /// Waits for the next message that is not of memory that comes and goes.
     pub(super) fn hear(&mut self, deadline: Deadline) -> Result<Frame> {
-        loop {
-            let bytes = self.control.receive_control(deadline)?;
+        let waiting_for = format!("word of {}", self.peer);
+        meeting::until(deadline, &waiting_for, || self.next_message())
+    }
+
+    /// That message, if it has come.
+    fn next_message(&mut self) -> Result<Option<Frame>> {
+        while let Some(bytes) = self.control.receive_control()? {
             match Frame::from_bytes(&bytes) {
                 Some(Frame::Region { key, address, size_bytes }) => {
                     self.theirs.register(key, address, size_bytes);
                 }
                 Some(Frame::Revoke { key }) => self.theirs.revoke(key),
-                Some(frame) => return Ok(frame),
+                Some(frame) => return Ok(Some(frame)),
                 None => return Err(self.malformed("a message that makes no sense")),
             }
         }
+        Ok(None)
     }
 
     /// Takes what has come over the TCP connection.
     fn take_messages(&mut self) -> Result<()> {
-        loop {
-            match self.hear(Deadline::after(Duration::ZERO)) {
-                Ok(Frame::Control(_)) if self.controls.len() == MAX_CONTROLS => {
+        while let Some(frame) = self.next_message()? {
+            match frame {
+                Frame::Control(_) if self.controls.len() == MAX_CONTROLS => {
                     return Err(self.malformed("more control messages than anybody waits for"));
                 }
-                Ok(Frame::Control(bytes)) => self.controls.push_back(bytes),
-                Ok(_) => return Err(self.malformed("a message at the wrong time")),
-                Err(Error::NoProgress { .. }) => return Ok(()),
-                Err(error) => return Err(error),
+                Frame::Control(bytes) => self.controls.push_back(bytes),
+                _ => return Err(self.malformed("a message at the wrong time")),
             }
         }
+        Ok(())
     }
 
     /// Tells that memory came or went. What the peer tells is taken first: two ends that have much to tell would hold each other
@@ -397,7 +408,9 @@ impl Device for Verbs {
         let outcome = self.take_completions();
         let retried = self.retry_reads();
         events.append(&mut self.events);
-        outcome.and(retried)
+        // What is to be told moves on with what is heard.
+        let told = if self.control.is_idle() { Ok(()) } else { self.take_messages() };
+        outcome.and(retried).and(told)
     }
 
     fn sent(&self) -> u64 {
@@ -405,7 +418,7 @@ impl Device for Verbs {
     }
 
     fn is_idle(&self) -> bool {
-        self.in_flight.is_empty() && self.unknown.is_empty()
+        self.in_flight.is_empty() && self.unknown.is_empty() && self.control.is_idle()
     }
 
     fn waits_for(&self) -> Option<String> {
@@ -423,18 +436,17 @@ impl Device for Verbs {
         }
     }
 
-    fn send_control(&mut self, bytes: &[u8], deadline: Deadline) -> Result<()> {
+    fn send_control(&mut self, bytes: &[u8]) -> Result<()> {
         self.counts.controls += 1;
-        self.tell(&Frame::Control(bytes.to_vec()), deadline)
+        self.control.send_control(&Frame::Control(bytes.to_vec()).to_bytes())
     }
 
-    fn receive_control(&mut self, deadline: Deadline) -> Result<Vec<u8>> {
-        if let Some(message) = self.controls.pop_front() {
-            return Ok(message);
-        }
-        match self.hear(deadline)? {
-            Frame::Control(bytes) => Ok(bytes),
-            _ => Err(self.malformed("a message at the wrong time")),
+    fn receive_control(&mut self) -> Result<Option<Vec<u8>>> {
+        let outcome = if self.controls.is_empty() { self.take_messages() } else { Ok(()) };
+        // What the peer said before it went is heard.
+        match self.controls.pop_front() {
+            Some(message) => Ok(Some(message)),
+            None => outcome.map(|()| None),
         }
     }
 
