@@ -123,24 +123,7 @@ fn fill(process: &mut Process, text: &impl Fn(&str) -> String, now_ns: u64) {
         lacks: vec![text("look-lack")],
         ..Look::default()
     });
-    let end = |host: String| ConnectionEnd {
-        device: text("device"),
-        port: 1,
-        gid: vec![1; 16],
-        host,
-        ..ConnectionEnd::default()
-    };
-    process.connections = vec![Connection {
-        place: 1,
-        generation: 1,
-        state: ConnectionState::Open.into(),
-        error: text("verbs-words"),
-        is_send: true,
-        local: Some(end(String::new())),
-        remote: Some(end(text("remote-host"))),
-        file: text("connections-file"),
-        ..Connection::default()
-    }];
+    process.connections = vec![connection(text)];
     let identity = process.identity.as_mut().unwrap();
     identity.k8s_namespace = text("namespace");
     identity.k8s_pod = text("pod");
@@ -171,6 +154,27 @@ fn fill(process: &mut Process, text: &impl Fn(&str) -> String, now_ns: u64) {
             ring.nic = text("ring-nic");
             ring.recv_nic = text("recv-nic");
         }
+    }
+}
+
+fn connection(text: &impl Fn(&str) -> String) -> Connection {
+    let end = |host: String| ConnectionEnd {
+        device: text("device"),
+        port: 1,
+        gid: vec![1; 16],
+        host,
+        ..ConnectionEnd::default()
+    };
+    Connection {
+        place: 1,
+        generation: 1,
+        state: ConnectionState::Open.into(),
+        error: text("verbs-words"),
+        is_send: true,
+        local: Some(end(String::new())),
+        remote: Some(end(text("remote-host"))),
+        file: text("connections-file"),
+        ..Connection::default()
     }
 }
 
