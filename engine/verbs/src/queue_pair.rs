@@ -62,7 +62,7 @@ pub struct Path {
     pub service_level: u8,
     /// How long an answer is waited for: 4.096 µs × 2^timeout.
     pub timeout: u8,
-    /// How often a request is repeated that nobody answers, at most 6: with 7 some devices never give up.
+    /// How often a request is repeated that nobody answers, at most 7: with that some devices never give up.
     pub retries: u8,
     /// Reads in flight that each end answers.
     pub reads: u8,
@@ -183,7 +183,7 @@ impl QueuePair {
         wanted.qp_state = sys::ibv_qp_state::IBV_QPS_RTS;
         wanted.sq_psn = FIRST_PACKET;
         wanted.timeout = path.timeout;
-        wanted.retry_cnt = path.retries.min(MAX_RETRIES);
+        wanted.retry_cnt = path.retries.min(ALWAYS);
         wanted.rnr_retry = ALWAYS;
         wanted.max_rd_atomic = path.reads;
         let mask = [
@@ -325,10 +325,8 @@ impl Drop for QueuePair {
 const FIRST_PACKET: u32 = 0;
 /// How long a peer waits that wrote a number and found no receive: 0.64 ms (the specification's table 45).
 const NOT_READY_TIMER: u8 = 12;
-/// How often it tries again: for ever. Who comes late is no fault of the network.
+/// How often it tries again then: for ever. Who comes late is no fault of the network.
 const ALWAYS: u8 = 7;
-/// 7 is for ever on some devices.
-const MAX_RETRIES: u8 = 6;
 /// Routers that a packet may pass.
 const HOPS: u8 = 255;
 

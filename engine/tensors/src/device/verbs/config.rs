@@ -17,10 +17,13 @@ pub struct Settings {
     pub traffic_class: u8,
     /// `RTENSOR_IB_SL`: service level; 0 by default.
     pub service_level: u8,
-    /// `RTENSOR_IB_TIMEOUT`: an answer is waited for 4.096 µs × 2^this before a request is repeated, and the peer is lost after the
-    /// seventh time; 18 by default: 1.1 s, 7.5 s in all, longer than a network needs for another way round a link that is down. 0 is
-    /// for ever.
+    /// `RTENSOR_IB_TIMEOUT`: an answer is waited for 4.096 µs × 2^this before a request is repeated; 18 by default: 1.1 s. 0 is for
+    /// ever.
     pub timeout: u8,
+    /// `RTENSOR_IB_RETRIES`: how often it is repeated before the peer counts as lost; 6 by default: 7.5 s in all, longer than a
+    /// network needs for another way round a link that is down. 7 is for ever on some devices. Soft RoCE counts each packet that is
+    /// missed until a whole request is through, also while there is progress.
+    pub retries: u8,
     /// `RTENSOR_IB_FLAG`: how transfers end, the same at both ends: `immediate` (the default: right on every NIC, one work
     /// request), `behind` (two work requests; on NICs that place one write after the other, which InfiniBand does not ask for)
     /// or `tail` (one work request; only on networks and NICs that place a write's bytes in their order).
@@ -29,12 +32,15 @@ pub struct Settings {
 
 /// Of [`Settings::timeout`].
 const TIMEOUT: u8 = 18;
+/// Of [`Settings::retries`].
+const RETRIES: u8 = 6;
 
 impl Default for Settings {
     fn default() -> Self {
         let (device, port, gid_index) = (None, None, None);
-        let (traffic_class, service_level, timeout, form) = (0, 0, TIMEOUT, FlagForm::Immediate);
-        Self { device, port, gid_index, traffic_class, service_level, timeout, form }
+        let (traffic_class, service_level, form) = (0, 0, FlagForm::Immediate);
+        let (timeout, retries) = (TIMEOUT, RETRIES);
+        Self { device, port, gid_index, traffic_class, service_level, timeout, retries, form }
     }
 }
 
@@ -66,6 +72,7 @@ impl Settings {
             traffic_class: byte(number("RTENSOR_IB_TC", 255)).unwrap_or(0),
             service_level: byte(number("RTENSOR_IB_SL", 15)).unwrap_or(0),
             timeout: byte(number("RTENSOR_IB_TIMEOUT", 31)).unwrap_or(TIMEOUT),
+            retries: byte(number("RTENSOR_IB_RETRIES", 7)).unwrap_or(RETRIES),
             form: FlagForm::Immediate,
         };
         match value("RTENSOR_IB_FLAG").as_deref() {
@@ -99,7 +106,7 @@ mod tests {
         );
         assert_eq!(settings.form, FlagForm::Behind);
         let text = Settings::from_lookup(|_| Some("300".to_owned())).unwrap_err().to_string();
-        for name in ["PORT", "GID_INDEX", "TC", "SL", "TIMEOUT", "FLAG"] {
+        for name in ["PORT", "GID_INDEX", "TC", "SL", "TIMEOUT", "RETRIES", "FLAG"] {
             assert!(text.contains(&format!("RTENSOR_IB_{name}=300")), "{text}");
         }
     }

@@ -9,8 +9,6 @@ use crate::device::verbs::frame::{Frame, Here};
 use crate::device::{Device, Role, tcp};
 use crate::error::{Error, Result};
 
-/// Repetitions before the peer counts as lost. Seven are for ever on some devices.
-const RETRIES: u8 = 6;
 /// Reads in flight at most, of each end.
 const MOST_READS: u8 = 16;
 
@@ -59,7 +57,7 @@ pub fn connect(role: Role, address: &str, settings: &Settings, deadline: Deadlin
         traffic_class: settings.traffic_class,
         service_level: settings.service_level,
         timeout: settings.timeout,
-        retries: RETRIES,
+        retries: settings.retries,
         reads: reads.min(theirs.reads),
     };
     device.go(&path)?;
