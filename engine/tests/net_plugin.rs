@@ -78,6 +78,20 @@ fn the_words_of_a_plugin_that_fails_reach_the_job() {
 }
 
 #[test]
+fn why_a_plugin_does_not_begin_reaches_the_job_and_not_what_it_warned_of() {
+    let folder = folder("net-nothing");
+    let program = rank_program(&folder);
+    for version in [10, 11] {
+        let environment = with_plugin(&plugin(&folder, version, &["-DNOTHING_THERE"]), &[]);
+        let job = Job { program: &program, n_ranks: 3, command: &["once"], environment: &environment };
+        for rank in job.start() {
+            let said = rank.rest();
+            assert!(said.contains("network Sockets: no device can be used: there is none"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn a_plugin_that_is_not_there_or_is_none_ends_init_with_its_name() {
     let folder = folder("net-missing");
     let program = rank_program(&folder);

@@ -27,15 +27,20 @@ export const ringChecks = {
     await has(page, `${row} .why a >> text=Channel shortfall`, "href", /#\/findings\?host=host-2&id=f-1/);
   },
 
-  async "a host's RDMA links show both ends, and those that failed stand first with the verbs' words"({ open }) {
+  async "a host's RDMA connections show both ends, and those that failed stand first with the verbs' words"({ open }) {
     const { page } = await open("rails", { at: "#/hosts/host-2" });
-    await says(page, "#connections h2", /RDMA links, 5 failed/);
+    await says(page, "#connections h2", /RDMA connections, 5 failed/);
     await says(page, "#connections tbody tr:first-child", /rank 4 sends mlx5_1 .*failed transport retry counter exceeded host-3 rank 6 mlx5_1 RoCE v2, index 3 MTU 4096 .* ERR/);
     await says(page, "#connections tbody tr:nth-child(5)", /rank 4 sends mlx5_3 .*failed make a queue pair: .* not met – MTU – – /);
     await says(page, "#connections tbody tr:nth-child(6)", /open .* RTS .*11.1 GB\/s .*311 ×, 1.4 s in all/);
     await says(page, '[data-nic="mlx5_1"]', /2 GIDs \(InfiniBand, RoCE v2\), MTU 4096/);
     await page.click("#connections tbody tr:first-child >> text=host-3");
     await goesTo(page, /#\/hosts\/host-3$/);
+  },
+
+  async "a host with RDMA devices says why no connection of them is shown"({ open }) {
+    const { page } = await open("single", { at: "#/hosts/host-0" });
+    await says(page, "#connections", /RDMA connections No process here tells of any\. Those do that run under ringscope run with the network plugin libnccl-net-ringscope\.so/);
   },
 
   async "a hop leads to the NIC that it uses, which is marked"({ open }) {

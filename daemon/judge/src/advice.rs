@@ -63,7 +63,7 @@ fn about_rdma(kind: FindingKind, cause: &str, host: &str, nic: &str) -> String {
         ),
         Kind::GidMismatch => format!(
             "Give all hosts one kind of GID: `NCCL_IB_GID_INDEX` counts otherwise on each of them, \
-             `NCCL_IB_ROCE_VERSION_NUM=2` chooses by kind. `grep . /sys/class/infiniband/{device}/ports/{number}/gid_attrs/types/*` on \
+             `NCCL_IB_ROCE_VERSION_NUM=2` chooses by kind (NCCL 2.21 or later). `grep . /sys/class/infiniband/{device}/ports/{number}/gid_attrs/types/*` on \
              {host} shows which there are."
         ),
         Kind::MtuMismatch => format!(

@@ -89,8 +89,9 @@ impl Settings {
             match integer(text.trim()) {
                 Some(value) if (-1..=most).contains(&value) => value,
                 _ => {
-                    mistakes
-                        .push(format!("{name}: \"{text}\" is no number up to {most}; {default} is taken"));
+                    mistakes.push(format!(
+                        "{name}: \"{text}\" is no number up to {most}, and is as if it were not set"
+                    ));
                     default
                 }
             }
@@ -129,6 +130,22 @@ impl Settings {
             global_rank: RANKS.iter().find_map(|name| lookup(name)?.trim().parse().ok()).unwrap_or(-1),
             mistakes: Vec::new(),
         };
+        let mut odd = |name: &str, is_odd: fn(&str) -> bool, what: &str| {
+            let said = lookup(name).filter(|text| is_odd(text.trim()));
+            mistakes.extend(said.map(|text| format!("{name}: \"{text}\" {what}")));
+        };
+        let many = |text: &str| {
+            integer(text)
+                .is_some_and(|count| usize::try_from(count).is_ok_and(|count| count > MAX_QUEUE_PAIRS))
+        };
+        odd("NCCL_IB_QPS_PER_CONNECTION", many, "is too many: 8 are used");
+        let family = |text: &str| !["AF_INET", "AF_INET6"].contains(&text);
+        odd("NCCL_IB_ADDR_FAMILY", family, "is neither AF_INET nor AF_INET6: AF_INET is taken");
+        odd(
+            "NCCL_IB_ADDR_RANGE",
+            |text| range(text).is_none(),
+            "is no net such as 10.0.0.0/8: all are taken",
+        );
         Self { mistakes, ..settings }
     }
 }
@@ -210,11 +227,20 @@ mod tests {
             ("NCCL_IB_ADDR_RANGE", "10.9.0.0/16"),
             ("SLURM_PROCID", "7"),
             ("NCCL_IB_TIMEOUT", "many"),
+            ("NCCL_IB_ADDR_FAMILY", "IPv4"),
         ]);
         assert_eq!((all.traffic_class, all.service_level, all.gid_index), (Some(106), Some(3), Some(3)));
         assert_eq!((all.queue_pairs, all.splits, all.global_rank), (4, true, 7));
         assert_eq!(all.range, Some(("10.9.0.0".parse().unwrap(), 16)));
-        assert_eq!(all.mistakes, ["NCCL_IB_TIMEOUT: \"many\" is no number up to 31; 20 is taken"]);
+        assert_eq!(
+            all.mistakes,
+            [
+                "NCCL_IB_TIMEOUT: \"many\" is no number up to 31, and is as if it were not set",
+                "NCCL_IB_ADDR_FAMILY: \"IPv4\" is neither AF_INET nor AF_INET6: AF_INET is taken"
+            ]
+        );
+        let all = settings(&[("NCCL_IB_QPS_PER_CONNECTION", "99"), ("NCCL_IB_ADDR_RANGE", "10.0.0.0")]);
+        assert_eq!((all.queue_pairs, all.mistakes.len()), (8, 2), "{:?}", all.mistakes);
     }
 
     #[test]

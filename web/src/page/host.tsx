@@ -50,7 +50,7 @@ export function HostPage({ host: name }: { host: string }) {
             <Nics host={name} hardware={host.hardware} findings={host.firing} named={route.page === "host" ? route.nic : undefined} names={names} />
           )}
         </Panel>
-        <Links host={name} path={path} />
+        <RdmaConnections host={name} path={path} hasRdma={host.hardware?.nics.some((nic) => nic.rdma) ?? false} />
         {host.hardware != null && (
           <Panel id="gpus" title="GPUs" aside={<Export path={path} name={`gpus-${name}`} rows={() => gpuRows(host.hardware?.gpus ?? [])} />}>
             {host.hardware.gpus == null ? <p class="quiet">No driver answered: it has no GPU, or its agent may not ask for them.</p> : <Gpus gpus={host.hardware.gpus} />}
@@ -68,11 +68,18 @@ export function HostPage({ host: name }: { host: string }) {
   );
 }
 
-/** The RDMA connections of its processes: nothing where there are none, as without a network plugin that tells of them. */
-function Links({ host, path }: { host: string; path: string }) {
+/** The RDMA connections of its processes: nothing on a host that has no RDMA device. */
+function RdmaConnections({ host, path, hasRdma }: { host: string; path: string; hasRdma: boolean }) {
   const of = `${path}/connections`;
-  const items = useList<Connection>(of, { on: "hosts", everyMs: 5_000 }).value?.items ?? [];
-  if (items.length === 0) return null;
+  const items = useList<Connection>(of, { on: "hosts", everyMs: 5_000 }).value?.items;
+  if (items === undefined || (items.length === 0 && !hasRdma)) return null;
+  if (items.length === 0) {
+    return (
+      <Panel id="connections" title="RDMA connections">
+        <p class="quiet">No process here tells of any. Those do that run under <code>ringscope run</code> with the network plugin <code>libnccl-net-ringscope.so</code>.</p>
+      </Panel>
+    );
+  }
   return (
     <Panel id="connections" title={title(items)} aside={<Export path={`${of}?limit=1000`} name={`connections-${host}`} rows={() => connectionRows(items)} />}>
       <Connections all={items} />

@@ -70,11 +70,11 @@ export function waitWords(one: Connection): string {
   return one.waits === 0 ? "" : `${integer(one.waits)} ×, ${duration(one.wait_s)} in all`;
 }
 
-/** "3 links, 1 failed". */
+/** "3 RDMA connections, 1 failed". */
 export function title(all: Connection[]): string {
   const living = all.filter((one) => one.state !== "closed");
   const bad = living.filter(isBad).length;
-  return `${plural(living.length, "RDMA link")}${bad > 0 ? `, ${integer(bad)} failed` : ""}`;
+  return `${plural(living.length, "RDMA connection")}${bad > 0 ? `, ${integer(bad)} failed` : ""}`;
 }
 
 export function movedWords(one: Connection): string {

@@ -12,7 +12,7 @@ export function Connections({ all }: { all: Connection[] }) {
   const { rows, left } = shown(all);
   return (
     <>
-      <div class="scroller tall" tabIndex={0} role="region" aria-label="RDMA links">
+      <div class="scroller tall" tabIndex={0} role="region" aria-label="RDMA connections">
         <table class="nics links stacking">
           <thead>
             <tr>
@@ -32,7 +32,7 @@ export function Connections({ all }: { all: Connection[] }) {
           </tbody>
         </table>
       </div>
-      {left > 0 && <p class="quiet">And {plural(left, "more link")}; the export has them all.</p>}
+      {left > 0 && <p class="quiet">And {plural(left, "more connection")}; the export has them all.</p>}
     </>
   );
 }

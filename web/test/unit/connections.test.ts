@@ -23,8 +23,8 @@ test("what failed comes first, what was closed last, and what does not fit is co
 });
 
 test("how many links there are, and how many of them failed", () => {
-  expect(title([link("a")])).toBe("1 RDMA link");
-  expect(title([link("a"), link("b", { state: "failed" }), link("c", { state: "closed" })])).toBe("2 RDMA links, 1 failed");
+  expect(title([link("a")])).toBe("1 RDMA connection");
+  expect(title([link("a"), link("b", { state: "failed" }), link("c", { state: "closed" })])).toBe("2 RDMA connections, 1 failed");
 });
 
 test("ends in words", () => {

@@ -1,6 +1,7 @@
 /* A network plugin as somebody else may write one: over sockets of 127.0.0.1, for VERSION 8, 9, 10 or 11 of the interface.
    It does only what the interface promises: nothing moves but in test(), every third send or receive is refused once, a
-   connection takes several calls, and memory that was not registered is an error. FAIL_AFTER: bytes after which it fails. */
+   connection takes several calls, and memory that was not registered is an error. FAIL_AFTER: bytes after which it fails.
+   NOTHING_THERE: it does not begin. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -46,6 +47,11 @@ static int open_socket(void) {
 static Code begin(Logger logger) {
   say = logger;
   say(LOG_INFO, 0x10, __FILE__, __LINE__, "NET/Plugin: sockets of this machine alone");
+#ifdef NOTHING_THERE
+  say(LOG_WARN, ~0ul, __FILE__, __LINE__, "NET/Sockets : a setting that makes no sense");
+  say(LOG_INFO, 0x10, __FILE__, __LINE__, "NET/Sockets : no device can be used: there is none");
+  return SYSTEM_ERROR;
+#endif
   return OK;
 }
 

@@ -20,6 +20,9 @@ use crate::transport::plugin::network::{Network, Table};
 /// Our own plugin, for RDMA. Cargo gives a library no name with hyphens, so a folder that it builds into has the other name.
 const OWN: [&str; 2] = ["libnccl-net-ringscope.so", "libnccl_net_ringscope.so"];
 
+/// Either setting may have asked for it.
+const VERBS: &str = "the network verbs (RSCCL_NET or RSUM_NET)";
+
 /// The plugin that is loaded now, and the setting that named it; unloaded with its last communicator.
 static LOADED: Mutex<Option<(NetworkSetting, Weak<Network>)>> = Mutex::new(None);
 
@@ -37,7 +40,7 @@ pub(crate) fn load(setting: &NetworkSetting) -> Result<Option<Arc<Network>>> {
     }
     let network = match setting {
         NetworkSetting::Socket => return Ok(None),
-        NetworkSetting::Verbs => open_first("RSCCL_NET=verbs", &own_files())?,
+        NetworkSetting::Verbs => open_first(VERBS, &own_files())?,
         NetworkSetting::Plugin(name) => open_first(&format!("NCCL_NET_PLUGIN={name}"), &files(name))?,
     };
     let network = Arc::new(network);
@@ -111,7 +114,7 @@ fn begin(asked: &str, file: &Path, library: Library) -> Result<Network> {
         return Err(Error::InvalidUsage(text));
     };
     let (name, version) = (table.name(), table.version());
-    info(&format!("NET/Plugin: Loaded net plugin {name} (v{version})"));
+    info(&format!("NET/Plugin: Loaded net plugin {name} (v{version}) from {}", file.display()));
     Network::begin(table, library).map_err(|error| match error {
         Error::InvalidUsage(text) => Error::InvalidUsage(format!("{asked}: {text}")),
         other => Error::System(format!("{asked}: {other}")),

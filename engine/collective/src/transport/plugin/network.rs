@@ -107,8 +107,16 @@ pub(crate) struct Request(NonNull<c_void>);
 unsafe impl Send for Request {}
 
 thread_local! {
-    /// What a plugin has last warned of on this thread: the words for the error of the call that it was in.
-    static WARNING: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// What a plugin has said on this thread in the call that it is in: the words for its error.
+    static SAID: RefCell<Said> = const { RefCell::new(Said { warning: None, last: None }) };
+}
+
+#[derive(Default)]
+struct Said {
+    /// Its first warning; later ones come of that.
+    warning: Option<String>,
+    /// What it said last, warning or not.
+    last: Option<String>,
 }
 
 /// Calls a function of a table of any version that has it alike.
@@ -185,7 +193,7 @@ impl Network {
             }
             Table::V11(_) => return self.make_context(0),
         };
-        self.check("begin", code.unwrap_or(SUCCESS)).map(|()| null_mut())
+        self.check_begun(code.unwrap_or(SUCCESS)).map(|()| null_mut())
     }
 
     fn make_context(&self, comm_hash: u64) -> Result<*mut c_void> {
@@ -196,7 +204,7 @@ impl Network {
         let init = self.function(unsafe { (*table).init }, "init")?;
         // SAFETY: places that live during the call; the logger outlives the library; no profiler.
         let code = unsafe { init(&raw mut pointer, comm_hash, &raw mut config, logger(), Some(no_profiler)) };
-        self.check("begin", code)?;
+        self.check_begun(code)?;
         Ok(pointer)
     }
 
@@ -284,14 +292,25 @@ impl Network {
     }
 
     fn check_with(&self, what: impl FnOnce() -> String, code: Code) -> Result<()> {
-        let words = WARNING.with_borrow_mut(Option::take);
+        let said = SAID.take();
         if code == SUCCESS {
             return Ok(());
         }
+        Err(self.failed(said.warning, what, code))
+    }
+
+    /// Where a plugin does not begin it warns of no more than settings that it does not understand, for NCCL has other networks:
+    /// its last word is why.
+    fn check_begun(&self, code: Code) -> Result<()> {
+        let said = SAID.take();
+        if code == SUCCESS { Ok(()) } else { Err(self.failed(said.last, || "begin".to_owned(), code)) }
+    }
+
+    fn failed(&self, words: Option<String>, what: impl FnOnce() -> String, code: Code) -> Error {
         let text = words.unwrap_or_else(|| format!("it cannot {} (code {code})", what()));
         // As NCCL's own networks begin their lines.
         let text = text.strip_prefix(&format!("NET/{} : ", self.name)).unwrap_or(&text);
-        Err(Error::from_code(code, format!("network {}: {text}", self.name)))
+        Error::from_code(code, format!("network {}: {text}", self.name))
     }
 }
 
@@ -428,7 +447,7 @@ impl End {
         let Some(deregister) = of!(self.context.network.table, deregister) else { return };
         // SAFETY: of this connection, given back once. There is nobody to tell of an error.
         let _ = unsafe { deregister(self.pointer.as_ptr(), registration.0) };
-        WARNING.with_borrow_mut(Option::take);
+        SAID.take();
     }
 
     /// Begins to send; nothing where the other end has no room yet.
@@ -548,7 +567,7 @@ impl Drop for End {
             // SAFETY: of this plugin, closed once. There is nobody to tell of an error.
             let _ = unsafe { close(self.pointer.as_ptr()) };
             // What it has warned of is no call's error.
-            WARNING.with_borrow_mut(Option::take);
+            SAID.take();
         }
     }
 }
@@ -584,11 +603,17 @@ extern "C" fn log_for_plugin(
     }
     // SAFETY: a plugin's format is a NUL-terminated string.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().replace("%%", "%");
-    if level > nccl_net::LOG_WARN {
-        return log::write(Level::Info, flags, 0, &text);
+    let is_warning = level <= nccl_net::LOG_WARN;
+    match is_warning {
+        true => log::write(Level::Warn, subsystem::NET, 0, &text),
+        false => log::write(Level::Info, flags, 0, &text),
     }
-    log::write(Level::Warn, subsystem::NET, 0, &text);
-    WARNING.with_borrow_mut(|warning| {
-        warning.get_or_insert(text);
-    });
+    if level <= nccl_net::LOG_INFO {
+        SAID.with_borrow_mut(|said| {
+            if is_warning {
+                said.warning.get_or_insert_with(|| text.clone());
+            }
+            said.last = Some(text);
+        });
+    }
 }
