@@ -20,8 +20,8 @@ use crate::transport::plugin::network::{Network, Table};
 /// Our own plugin, for RDMA. Cargo gives a library no name with hyphens, so a folder that it builds into has the other name.
 const OWN: [&str; 2] = ["libnccl-net-ringscope.so", "libnccl_net_ringscope.so"];
 
-/// Either setting may have asked for it.
-const VERBS: &str = "the network verbs (RSCCL_NET or RSUM_NET)";
+/// Its own setting names it, or that of another library over it.
+const VERBS: &str = "the network verbs";
 
 /// The plugin that is loaded now, and the setting that named it; unloaded with its last communicator.
 static LOADED: Mutex<Option<(NetworkSetting, Weak<Network>)>> = Mutex::new(None);
