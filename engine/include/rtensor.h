@@ -95,7 +95,9 @@ int rtensor_static_sender(rtensor_link_t* link, const char* name, int datatype, 
 int rtensor_static_receiver(rtensor_link_t* link, const char* name, int datatype, int n_dims, const uint64_t* dims);
 int rtensor_dynamic_sender(rtensor_link_t* link, const char* name, uint64_t limit_bytes, const char* held_by);
 int rtensor_dynamic_receiver(rtensor_link_t* link, const char* name, uint64_t limit_bytes);
-/* Sets all edges up, together with the peer. After an error the link is broken: close it, and make a new one. */
+/* Sets all edges up, together with the peer; no tensor is sent or awaited before, which is rtensorInvalidUsage. After an error
+ * the link is broken: close it, and make a new one. Success does not mean that the peer's call has succeeded, which may have
+ * been over by its timeout: the first wait tells. */
 int rtensor_ready(rtensor_link_t* link, double timeout_s);
 
 /* Allocates the next tensor of a dynamic edge. */
@@ -117,7 +119,8 @@ int rtensor_received(rtensor_link_t* link, int edge, rtensor_t* tensor);
 int rtensor_release(rtensor_link_t* link, int edge);
 
 int rtensor_counts(rtensor_link_t* link, rtensor_counts_t* counts);
-/* Both ends, at the end: waits until neither needs the other. */
+/* Both ends, at the end: waits until neither needs the other. After it only counts and close are left, and what has come before;
+ * after rtensorTimeout it may be called again, but nothing is sent any more. */
 int rtensor_finish(rtensor_link_t* link, double timeout_s);
 /* Ends the link and its memory, whatever the peer does. No other call on it may be under way. NULL is nothing. */
 int rtensor_close(rtensor_link_t* link);

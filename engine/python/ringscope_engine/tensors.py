@@ -296,7 +296,11 @@ class Link:
         return Receiver(self._handle, edge)
 
     def ready(self, timeout_s: float = PATIENCE_S) -> None:
-        """Sets all edges up, together with the other process."""
+        """Sets all edges up, together with the other process; before that nothing is sent or awaited.
+
+        Success does not mean that the other process's call has succeeded, which may have been over by its timeout: the
+        first wait tells. After an error the link is broken, and a new one is to be made.
+        """
         _call("rtensor_ready", self._handle.pointer, timeout_s)
 
     def counts(self) -> Counts:
@@ -306,5 +310,5 @@ class Link:
         return counts
 
     def finish(self, timeout_s: float = PATIENCE_S) -> None:
-        """Waits until neither process needs the other. Both call it at the end."""
+        """Waits until neither process needs the other. Both call it at the end; nothing can be sent after it."""
         _call("rtensor_finish", self._handle.pointer, timeout_s)

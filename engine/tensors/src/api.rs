@@ -363,6 +363,7 @@ fn ready(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
 
 /// [`Link::finish`], between the looks of which other threads have the link.
 fn finish(link: *mut RtensorLink, deadline: Deadline) -> Result<()> {
+    lock(link)?.check_ready()?;
     until(link, deadline, Link::is_flushed, Link::flushing)?;
     lock(link)?.begin_finish()?;
     until(link, deadline, Link::has_finished, Link::finishing)

@@ -402,3 +402,66 @@ fn ends_that_end_their_transfers_otherwise_say_which_setting_that_is() {
         "{text}"
     );
 }
+
+#[test]
+fn a_link_that_is_not_set_up_carries_nothing_and_tells_the_peer_nothing() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        let sender = one.declare(Declaration::static_sender("w", floats(3), Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::static_receiver("w", floats(3))).unwrap();
+        let early = |outcome: Result<(), Error>| {
+            let error = outcome.unwrap_err();
+            assert!(matches!(error, Error::Usage(_)), "{error}");
+            let text = error.to_string();
+            assert!(text.contains("is not set up: call ready (in C rtensor_ready) first"), "{text}");
+        };
+        early(one.finish(soon()));
+        early(other.finish(soon()));
+        early(one.may_send(sender).map(drop));
+        early(one.wait_to_send(sender, soon()));
+        early(one.tensor_mut(sender).map(drop));
+        early(one.send(sender));
+        early(other.wait(receiver, soon()));
+        early(other.release(receiver));
+        ready(&mut one, &mut other);
+        one.send(sender).unwrap();
+        other.wait(receiver, soon()).unwrap();
+    }
+}
+
+#[test]
+fn an_edge_that_goes_the_other_way_is_refused_by_its_direction() {
+    let (mut one, mut other) = links(Kind::Local);
+    let sender = one.declare(Declaration::static_sender("w", floats(3), Hold::Release)).unwrap();
+    let receiver = other.declare(Declaration::static_receiver("w", floats(3))).unwrap();
+    ready(&mut one, &mut other);
+    let text = one.wait(sender, soon()).unwrap_err().to_string();
+    assert_eq!(text, "edge w is one to send on, not to receive on");
+    let text = other.wait_to_send(receiver, soon()).unwrap_err().to_string();
+    assert_eq!(text, "edge w is one to receive on, not to send on");
+}
+
+#[test]
+fn a_link_that_is_finished_carries_nothing_more() {
+    for kind in KINDS {
+        let (mut one, mut other) = links(kind);
+        let sender = one.declare(Declaration::static_sender("w", floats(3), Hold::Release)).unwrap();
+        let receiver = other.declare(Declaration::static_receiver("w", floats(3))).unwrap();
+        ready(&mut one, &mut other);
+        one.send(sender).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.finish(soon()).unwrap());
+            one.finish(soon()).unwrap();
+        });
+        let finished = |outcome: Result<(), Error>| {
+            let text = outcome.unwrap_err().to_string();
+            assert!(text.contains("edge w: the link to") && text.contains("is finished"), "{text}");
+        };
+        finished(one.may_send(sender).map(drop));
+        finished(one.send(sender));
+        // What came before is there, and nothing else is waited for.
+        other.wait(receiver, soon()).unwrap();
+        other.release(receiver).unwrap();
+        finished(other.wait(receiver, soon()));
+    }
+}

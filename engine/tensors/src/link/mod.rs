@@ -144,6 +144,8 @@ pub struct Link {
     stage: Stage,
     /// What the peer has told of its edges, until the link is ready.
     heard: Option<Vec<u8>>,
+    /// Whether this end has said that it needs the peer no more, or has begun to.
+    has_told_end: bool,
     /// Whether the peer has said that it needs this end no more.
     has_heard_end: bool,
     /// Reads under way, with the edge of each.
@@ -164,6 +166,7 @@ impl Link {
             arena: None,
             stage: Stage::Declared,
             heard: None,
+            has_told_end: false,
             has_heard_end: false,
             reads: BTreeMap::new(),
             n_reads: 0,
@@ -194,6 +197,18 @@ impl Link {
         }
     }
 
+    /// Whether tensors may go over it.
+    pub(crate) fn check_ready(&self) -> Result<()> {
+        match self.stage {
+            Stage::Ready => Ok(()),
+            Stage::Declared => Err(Error::Usage(format!(
+                "the link to {} is not set up: call ready (in C rtensor_ready) first",
+                self.peer()
+            ))),
+            Stage::Told | Stage::Broken => self.check_declared(),
+        }
+    }
+
     /// Declares an edge; before [`Link::ready`].
     ///
     /// # Errors
@@ -213,7 +228,8 @@ impl Link {
     }
 
     /// Sets all edges up, together with the peer: memory is allocated and registered, and each end learns the other's
-    /// addresses.
+    /// addresses. Success does not mean that the peer's call has succeeded, which may have been over by its deadline: the first
+    /// wait tells.
     ///
     /// # Errors
     /// The two ends' declarations do not fit, there is no memory, or the peer does not answer in time. The link is broken then:
@@ -327,6 +343,36 @@ impl Link {
 
     fn at(&self, edge: EdgeId) -> Result<&Edge> {
         self.edges.get(edge.0).ok_or_else(|| Error::Usage(format!("the link has no edge {}", edge.0)))
+    }
+
+    /// The edge, which is set up and goes this way.
+    fn going(&self, edge: EdgeId, direction: Direction) -> Result<&Edge> {
+        let found = self.at(edge)?;
+        self.check_ready().map_err(|error| Error::Usage(format!("edge {}: {error}", found.name())))?;
+        match (found.declaration.direction, direction) {
+            (Direction::Receive, Direction::Send) => {
+                Err(Error::Usage(format!("edge {} is one to receive on, not to send on", found.name())))
+            }
+            (Direction::Send, Direction::Receive) => {
+                Err(Error::Usage(format!("edge {} is one to send on, not to receive on", found.name())))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The edge, on which this end may send yet.
+    fn sending(&self, edge: EdgeId) -> Result<&Edge> {
+        let found = self.going(edge, Direction::Send)?;
+        if self.has_told_end { Err(self.finished(edge)) } else { Ok(found) }
+    }
+
+    /// Nothing goes over the edge any more.
+    fn finished(&self, edge: EdgeId) -> Error {
+        let name = self.at(edge).map_or("?", Edge::name);
+        Error::Usage(format!(
+            "edge {name}: the link to {} is finished: close it, and make a new link",
+            self.peer()
+        ))
     }
 
     /// How the peer's transfers end, and ours.

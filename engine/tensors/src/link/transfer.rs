@@ -4,7 +4,7 @@ use crate::clock::{Deadline, Patience};
 use crate::device::{Event, FlagForm};
 use crate::error::{Error, Result};
 use crate::link::ends::{Edge, End, told};
-use crate::link::{EdgeId, Link, Placement, Stage};
+use crate::link::{Direction, EdgeId, Link, Placement};
 use crate::memory::Part;
 use crate::tensor::Shape;
 
@@ -20,6 +20,7 @@ impl Link {
     /// # Errors
     /// [`Error::Leaving`] or [`Error::TooEarly`] while the last transfer still needs it; or there is none.
     pub fn tensor_mut(&mut self, edge: EdgeId) -> Result<&mut [u8]> {
+        self.going(edge, Direction::Send)?;
         self.drive_for(edge)?;
         self.hear_word(edge)?;
         let (sent, peer) = (self.device.sent(), self.device.peer());
@@ -45,7 +46,7 @@ impl Link {
     /// # Errors
     /// Nothing is to be sent on the edge.
     pub fn shape_to_send(&self, edge: EdgeId) -> Result<Shape> {
-        let found = self.at(edge)?;
+        let found = self.going(edge, Direction::Send)?;
         match (&found.end, &found.pending, &found.declaration.placement) {
             (End::StaticSender(_), _, Placement::Static(shape))
             | (End::DynamicSender(_), Some((shape, _)), _) => Ok(shape.clone()),
@@ -68,13 +69,7 @@ impl Link {
         match &found.end {
             _ if may_send => {}
             End::DynamicSender(sender) if !sender.may_send() => return Err(sender.too_early(&peer)),
-            End::DynamicSender(_) => return Err(Error::Leaving { edge: found.name().to_owned(), peer }),
-            _ => {
-                return Err(Error::Usage(format!(
-                    "edge {} is not one to send on, or not set up",
-                    found.name()
-                )));
-            }
+            _ => return Err(Error::Leaving { edge: found.name().to_owned(), peer }),
         }
         let bytes = shape.size_bytes();
         if bytes > limit_bytes {
@@ -94,15 +89,9 @@ impl Link {
     /// [`Error::TooEarly`] before the data flow allows it; a tensor whose sender this edge tells was not released; or the
     /// device's.
     pub fn send(&mut self, edge: EdgeId) -> Result<()> {
-        match (&self.at(edge)?.end, &self.at(edge)?.pending) {
-            (End::DynamicSender(_), Some((shape, part))) => {
-                let (shape, part) = (shape.clone(), part.clone());
-                self.transfer(edge, Some((&shape, &part)))
-            }
-            (End::DynamicSender(_), None) => {
-                Err(Error::Usage(format!("edge {}: begin a tensor first", self.at(edge)?.name())))
-            }
-            _ => self.transfer(edge, None),
+        match self.at(edge)?.pending.clone() {
+            Some((shape, part)) => self.transfer(edge, Some((&shape, &part))),
+            None => self.transfer(edge, None),
         }
     }
 
@@ -116,6 +105,7 @@ impl Link {
     }
 
     fn transfer(&mut self, edge: EdgeId, from: Option<(&Shape, &Part)>) -> Result<()> {
+        self.sending(edge)?;
         self.hear_word(edge)?;
         let found = self.at(edge)?;
         let kept = found
@@ -141,7 +131,7 @@ impl Link {
             (End::DynamicSender(sender), Some((shape, part))) => {
                 sender.send(device.as_mut(), shape, part, tells)
             }
-            _ => return Err(Error::Usage(format!("edge {name} is not one to send on, or not set up"))),
+            _ => return Err(Error::Usage(format!("edge {name}: begin a tensor first"))),
         };
         found.number = outcome.map_err(|error| error.during(|| format!("sending on edge {name}")))?;
         Ok(())
@@ -150,8 +140,9 @@ impl Link {
     /// Whether the next transfer is allowed and its memory free.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's; or nothing will ever be sent: the edge is not one to send on, or the link is not set up or finished.
     pub fn may_send(&mut self, edge: EdgeId) -> Result<bool> {
+        self.sending(edge)?;
         let is_free = |own: &mut Self| -> Result<bool> {
             own.hear_word(edge)?;
             let found = own.at(edge)?;
@@ -209,6 +200,7 @@ impl Link {
     /// # Errors
     /// As of [`Link::poll`].
     pub fn poll_into(&mut self, edge: EdgeId, take: Take<'_>) -> Result<bool> {
+        self.going(edge, Direction::Receive)?;
         self.polls.polls += 1;
         if self.look(edge, take)? {
             self.polls.hits += 1;
@@ -219,6 +211,9 @@ impl Link {
         if self.look(edge, take)? {
             self.polls.hits += 1;
             return Ok(true);
+        }
+        if self.has_told_end && self.has_heard_end {
+            return Err(self.finished(edge));
         }
         outcome.map(|()| false).map_err(|error| error.during(|| self.waiting_for(edge)))
     }
@@ -264,11 +259,13 @@ impl Link {
         is_flushed.map_err(|error| error.during(|| self.flushing()))
     }
 
-    /// Waits until neither end needs the other any more, before the end of a program. Both ends call it.
+    /// Waits until neither end needs the other any more, before the end of a program. Both ends call it. Nothing can be sent
+    /// once it has begun; where its deadline has passed it may be called again.
     ///
     /// # Errors
-    /// The peer is gone without having called it, or the deadline has passed.
+    /// The link is not set up, the peer is gone without having called it, or the deadline has passed.
     pub fn finish(&mut self, deadline: Deadline) -> Result<()> {
+        self.check_ready()?;
         self.flush(deadline)?;
         self.begin_finish()?;
         self.until(deadline, Self::has_finished, Self::finishing)
@@ -277,10 +274,9 @@ impl Link {
     /// The first half of [`Link::finish`] of a link that is flushed, for those who have several links: this end needs the
     /// other no more.
     pub(crate) fn begin_finish(&mut self) -> Result<()> {
-        if self.stage == Stage::Told {
-            // What comes next is the peer's edges.
-            return self.check_declared();
-        }
+        // Before that the peer takes it for this end's edges.
+        self.check_ready()?;
+        self.has_told_end = true;
         match self.device.send_control(FAREWELL) {
             // It may have gone after its own farewell.
             Ok(()) | Err(Error::PeerLost { .. }) => Ok(()),
@@ -377,7 +373,7 @@ impl Link {
     /// # Errors
     /// None is there.
     pub fn tensor(&self, edge: EdgeId) -> Result<(&Shape, &[u8])> {
-        let found = self.at(edge)?;
+        let found = self.going(edge, Direction::Receive)?;
         match (&found.end, &found.declaration.placement, &found.slot) {
             (End::StaticReceiver(receiver), Placement::Static(shape), Some(slot)) => {
                 let payload = receiver.payload()?;
@@ -391,7 +387,7 @@ impl Link {
                 ))),
                 (shape, part) => Ok((shape, part.bytes())),
             },
-            _ => Err(Error::Usage(format!("edge {} is not one to receive on, or not set up", found.name()))),
+            _ => Err(Error::Usage(format!("edge {} has no memory of its own here", found.name()))),
         }
     }
 
@@ -400,7 +396,7 @@ impl Link {
     /// # Errors
     /// None is there.
     pub fn received(&self, edge: EdgeId) -> Result<(Shape, Part)> {
-        let found = self.at(edge)?;
+        let found = self.going(edge, Direction::Receive)?;
         match (&found.end, &found.declaration.placement) {
             (End::StaticReceiver(receiver), Placement::Static(shape)) => {
                 Ok((shape.clone(), receiver.payload()?))
@@ -408,7 +404,7 @@ impl Link {
             (End::DynamicReceiver(receiver), _) => {
                 receiver.payload().map(|(shape, part)| (shape.clone(), part.clone()))
             }
-            _ => Err(Error::Usage(format!("edge {} is not one to receive on, or not set up", found.name()))),
+            _ => Err(Error::Usage(format!("edge {} has no memory of its own here", found.name()))),
         }
     }
 
@@ -418,12 +414,13 @@ impl Link {
     /// # Errors
     /// None is there, or the device's.
     pub fn release(&mut self, edge: EdgeId) -> Result<()> {
+        self.going(edge, Direction::Receive)?;
         let Self { edges, device, .. } = self;
         let found = edges.get_mut(edge.0).ok_or_else(|| no_edge(edge))?;
         let memory = match &mut found.end {
             End::StaticReceiver(receiver) => receiver.release(device.peer()).map(|_| None)?,
             End::DynamicReceiver(receiver) => Some(receiver.release()?),
-            _ => return Err(Error::Usage(format!("edge {} is not one to receive on", found.name()))),
+            _ => None,
         };
         // What was fetched to elsewhere is the business of who said where.
         if let Some((memory, arena)) =
@@ -513,12 +510,7 @@ impl Link {
                 }
                 (heard, receiver.is_here())
             }
-            _ => {
-                return Err(Error::Usage(format!(
-                    "edge {} is not one to receive on, or not set up",
-                    found.name()
-                )));
-            }
+            _ => (None, false),
         };
         let has_read = is_here && matches!(found.end, End::DynamicReceiver(_));
         if let Some(released) = heard {
