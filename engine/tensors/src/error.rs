@@ -20,16 +20,14 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// The two ends do not fit each other.
-    #[error("edge {edge} does not fit {peer}: here it is {here}, there {there}")]
+    #[error("edge {edge} does not fit {peer}: {why}")]
     Mismatch {
         /// The edge's name.
         edge: String,
         /// The other end.
         peer: String,
-        /// What it is on this end.
-        here: String,
-        /// What it is on the other one.
-        there: String,
+        /// What it is on this end and on the other one.
+        why: String,
     },
     /// A write before the data flow allows it: it could tear what the receiver still reads.
     #[error(

@@ -47,6 +47,21 @@ impl DataType {
     }
 }
 
+impl fmt::Display for DataType {
+    /// As numpy names it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::U8 => "uint8",
+            Self::F16 => "float16",
+            Self::Bf16 => "bfloat16",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+            Self::I32 => "int32",
+            Self::I64 => "int64",
+        })
+    }
+}
+
 /// A type and dimensions, all known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
@@ -90,7 +105,7 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} {:?}", self.data_type, self.dims)
+        write!(f, "{} {:?}", self.data_type, self.dims)
     }
 }
 

@@ -222,18 +222,22 @@ fn ends_that_do_not_fit_say_which_edge_and_how() {
             })
         };
         let sender = |count| Declaration::static_sender("w", floats(count), Hold::Release);
+        let check = |text: String, why: &str| {
+            assert!(text.starts_with("edge ") && text.ends_with(why), "{text}");
+        };
         let text = refused(sender(3), Declaration::static_receiver("w", floats(4)));
-        assert!(
-            text.contains("edge w does not fit") && text.contains("[3]") && text.contains("[4]"),
-            "{text}"
-        );
+        check(text, ": here it sends float32 [3], there it receives float32 [4]");
         let text = refused(sender(3), sender(3));
-        assert!(text.contains("edge w does not fit"), "{text}");
+        check(text, ": here it sends float32 [3], there it sends float32 [3]");
+        let text = refused(sender(3), Declaration::dynamic_receiver("w", 77));
+        check(text, ", there it receives tensors of any shape and up to 77 bytes");
         let text = refused(sender(3), Declaration::static_receiver("v", floats(3)));
-        assert!(text.contains("edge v does not fit") && text.contains("unknown"), "{text}");
+        check(text, ": there is no edge w there (it has: v)");
         let held = Declaration::static_sender("w", floats(3), Hold::By("nothing".to_owned()));
-        let text = refused(held, Declaration::static_receiver("w", floats(3)));
-        assert!(text.contains("held by edge nothing"), "{text}");
+        let text = refused(held.clone(), Declaration::static_receiver("w", floats(3)));
+        check(text, ": it is held by \"nothing\", which is no edge from the peer");
+        let text = refused(Declaration::static_receiver("w", floats(3)), held);
+        check(text, ": there it is held by \"nothing\", which is no edge from here");
     }
 }
 
@@ -464,4 +468,29 @@ fn a_link_that_is_finished_carries_nothing_more() {
         other.release(receiver).unwrap();
         finished(other.wait(receiver, soon()));
     }
+}
+
+#[test]
+fn an_edge_that_one_end_lacks_is_told_with_some_of_what_it_has() {
+    let (mut one, mut other) = links(Kind::Local);
+    one.declare(Declaration::static_sender("both", floats(1), Hold::Release)).unwrap();
+    one.declare(Declaration::static_sender("w", floats(1), Hold::Release)).unwrap();
+    other.declare(Declaration::static_receiver("both", floats(1))).unwrap();
+    for number in 0..10 {
+        other.declare(Declaration::static_receiver(format!("v{number}"), floats(1))).unwrap();
+    }
+    let text = std::thread::scope(|scope| {
+        scope.spawn(|| other.ready(soon()).unwrap_err());
+        one.ready(soon()).unwrap_err().to_string()
+    });
+    let why = "there is no edge w there (it has: v0, v1, v2, v3, v4, v5, v6, v7 and 2 more)";
+    assert!(text.ends_with(why), "{text}");
+    let (mut one, mut other) = links(Kind::Local);
+    one.declare(Declaration::static_sender("w", floats(1), Hold::Release)).unwrap();
+    let text = std::thread::scope(|scope| {
+        let there = scope.spawn(|| other.ready(soon()).unwrap_err().to_string());
+        assert!(one.ready(soon()).unwrap_err().to_string().ends_with(": there is no edge w there"));
+        there.join().unwrap()
+    });
+    assert!(text.ends_with(": there is no edge w here"), "{text}");
 }

@@ -9,6 +9,7 @@ mod setup;
 mod transfer;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::clock::Deadline;
 use crate::device::{Counts, Device, Event, FlagForm};
@@ -47,6 +48,24 @@ pub enum Placement {
         /// The most that a tensor may have.
         limit_bytes: u64,
     },
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Send => "sends",
+            Self::Receive => "receives",
+        })
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static(shape) => shape.fmt(f),
+            Self::Dynamic { limit_bytes } => write!(f, "tensors of any shape and up to {limit_bytes} bytes"),
+        }
+    }
 }
 
 /// What tells a sender that the receiver is done with a tensor.
@@ -381,8 +400,8 @@ impl Link {
     }
 }
 
-impl std::fmt::Debug for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let edges: Vec<&End> = self.edges.iter().map(|edge| &edge.end).collect();
         f.debug_struct("Link")
             .field("peer", &self.device.peer())

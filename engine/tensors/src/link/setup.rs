@@ -8,6 +8,9 @@ use crate::memory::{Address, Part};
 use crate::placement::{Ending, dynamic, r#static};
 use crate::tensor::{DataType, MAX_DIMS, Shape};
 
+/// Names of edges in an error at most.
+const MAX_LISTED: usize = 8;
+
 /// An edge of the peer's.
 #[derive(Debug, PartialEq)]
 pub(super) struct Theirs {
@@ -135,15 +138,17 @@ impl Link {
     pub(super) fn bind(&mut self, (form, theirs): &TheirEnd) -> Result<()> {
         let peer = self.device.peer().to_owned();
         if *form != self.form() {
-            let words =
-                |form: FlagForm| format!("ended by {form:?} (RTENSOR_IB_FLAG, the same at both ends)");
-            return Err(mismatch("(all)", &peer, words(self.form()), words(*form)));
-        }
-        if let Some(unknown) = theirs.iter().find(|their| !self.names.contains_key(&their.name)) {
-            return Err(mismatch(&unknown.name, &peer, "unknown".to_owned(), describe(unknown)));
+            let (here, there) = (self.form(), *form);
+            let why = format!(
+                "here transfers end by {here:?}, there by {there:?} (RTENSOR_IB_FLAG, the same at both ends)"
+            );
+            return Err(mismatch("(all)", &peer, why));
         }
         for number in 0..self.edges.len() {
             self.bind_edge(number, theirs, &peer)?;
+        }
+        if let Some(unknown) = theirs.iter().find(|their| !self.names.contains_key(&their.name)) {
+            return Err(mismatch(&unknown.name, &peer, format!("there is no edge {} here", unknown.name)));
         }
         for (sender, receiver) in self.holds(theirs, &peer)? {
             if let Some(edge) = self.edges.get_mut(receiver) {
@@ -157,15 +162,20 @@ impl Link {
         let form = self.form();
         let Some(edge) = self.edges.get_mut(number) else { return Ok(()) };
         let name = edge.declaration.name.clone();
-        let here = format!("{:?} {:?}", edge.declaration.direction, edge.declaration.placement);
         let found = theirs.iter().enumerate().find(|(_, their)| their.name == name);
         let Some((their_number, their)) = found else {
-            return Err(mismatch(&name, peer, here, "unknown".to_owned()));
+            let others = theirs.iter().map(|their| their.name.as_str());
+            let others = list(others.filter(|other| !self.names.contains_key(*other)));
+            return Err(mismatch(&name, peer, format!("there is no edge {name} there{others}")));
         };
         if their.direction == edge.declaration.direction || their.placement != edge.declaration.placement {
-            return Err(mismatch(&name, peer, here, describe(their)));
+            let why = format!(
+                "here it {} {}, there it {} {}",
+                edge.declaration.direction, edge.declaration.placement, their.direction, their.placement
+            );
+            return Err(mismatch(&name, peer, why));
         }
-        let lacks = || mismatch(&name, peer, here.clone(), "without memory".to_owned());
+        let lacks = || mismatch(&name, peer, "one end has no memory for it".to_owned());
         let ending = Ending { form, number: u32::try_from(their_number).map_err(|_| lacks())? };
         let slot = edge.slot.clone();
         edge.tell_at = their.word;
@@ -196,10 +206,6 @@ impl Link {
 
     /// Which sender here is freed by which receiver here. Also which sender here tells of which receiver: the peer's holds.
     fn holds(&mut self, theirs: &[Theirs], peer: &str) -> Result<Vec<(usize, usize)>> {
-        let no_such = |edge: &str, by: &str| {
-            let here = format!("held by edge {by}, which does not come back");
-            Err(mismatch(edge, peer, here.clone(), here))
-        };
         let number = |own: &Self, name: &str, direction| {
             let number = own.names.get(name).copied()?;
             own.edges.get(number).filter(|edge| edge.declaration.direction == direction).map(|_| number)
@@ -211,14 +217,20 @@ impl Link {
             };
             match number(self, by, Direction::Receive) {
                 Some(receiver) => freed.push((sender, receiver)),
-                None => return no_such(edge.name(), by),
+                None => {
+                    let why = format!("it is held by {by:?}, which is no edge from the peer");
+                    return Err(mismatch(edge.name(), peer, why));
+                }
             }
         }
         for their in theirs.iter().filter(|their| their.direction == Direction::Send) {
             let Hold::By(by) = &their.hold else { continue };
             let receiver = number(self, &their.name, Direction::Receive);
             let sender = number(self, by, Direction::Send);
-            let (Some(receiver), Some(sender)) = (receiver, sender) else { return no_such(&their.name, by) };
+            let (Some(receiver), Some(sender)) = (receiver, sender) else {
+                let why = format!("there it is held by {by:?}, which is no edge from here");
+                return Err(mismatch(&their.name, peer, why));
+            };
             if let Some(edge) = self.edges.get_mut(sender) {
                 edge.tells_of.push(receiver);
             }
@@ -227,12 +239,18 @@ impl Link {
     }
 }
 
-fn describe(their: &Theirs) -> String {
-    format!("{:?} {:?}", their.direction, their.placement)
+/// What the peer has in place of an edge that it lacks, as far as it is worth reading.
+fn list<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+    let first: Vec<&str> = names.by_ref().take(MAX_LISTED).collect();
+    match (first.as_slice(), names.count()) {
+        ([], _) => String::new(),
+        (first, 0) => format!(" (it has: {})", first.join(", ")),
+        (first, more) => format!(" (it has: {} and {more} more)", first.join(", ")),
+    }
 }
 
-fn mismatch(edge: &str, peer: &str, here: String, there: String) -> Error {
-    Error::Mismatch { edge: edge.to_owned(), peer: peer.to_owned(), here, there }
+fn mismatch(edge: &str, peer: &str, why: String) -> Error {
+    Error::Mismatch { edge: edge.to_owned(), peer: peer.to_owned(), why }
 }
 
 #[cfg(test)]
