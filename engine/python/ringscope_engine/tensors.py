@@ -129,7 +129,10 @@ def _library() -> ctypes.CDLL:
         except OSError as error:
             tried.append(str(error))
     else:
-        raise Error(f"cannot load {NAME}: {'; '.join(tried)}. Set RTENSOR_LIBRARY to its path")
+        raise Error(
+            f"cannot load {NAME}: {'; '.join(tried)}. Set RTENSOR_LIBRARY to its path; "
+            "`cargo build --release -p ringscope-tensors` makes it"
+        )
     for name, arguments in _SIGNATURES.items():
         found = getattr(library, name, None)
         if found is None:

@@ -33,6 +33,7 @@ static void mistakes(rtensor_link_t* link) {
   expect("type", rtensor_static_receiver(link, "a", 77, 2, dims), -1 - rtensorInvalidUsage, "no type 77");
   expect("dims", rtensor_static_receiver(link, "a", rtensorF32, 9, dims), -1 - rtensorInvalidUsage, "0 to 8");
   expect("timeout", rtensor_ready(link, -1), rtensorInvalidUsage, "-1 seconds");
+  expect("finish", rtensor_finish(link, 1), rtensorInvalidUsage, "call ready (in C rtensor_ready) first");
   expect("edge", rtensor_poll(link, 99), -1 - rtensorInvalidUsage, "no edge 99");
   check("NULL is nothing", rtensor_close(NULL));
 }
@@ -88,6 +89,9 @@ int main(int argc, char** argv) {
   int back = listens ? rtensor_dynamic_receiver(link, "back", 1 << 12)
                      : rtensor_dynamic_sender(link, "back", 1 << 12, NULL);
   if (out < 0 || back < 0) fail("declare");
+  const int sends = listens ? out : back;
+  expect("to send", rtensor_wait_to_send(link, sends, 30), rtensorInvalidUsage, "is not set up");
+  expect("may send", rtensor_may_send(link, sends), -1 - rtensorInvalidUsage, "is not set up");
   check("ready", rtensor_ready(link, 30));
   if (listens) {
     send_values(link, out, back);
@@ -104,6 +108,7 @@ int main(int argc, char** argv) {
   int status = 1;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) fail("a forked child");
   check("finish", rtensor_finish(link, 30));
+  expect("finished", rtensor_send(link, sends), rtensorInvalidUsage, "is finished");
   rtensor_counts_t counts;
   check("counts", rtensor_counts(link, &counts));
   printf("%d %d\n", (int)counts.work_requests, (int)counts.hits);
