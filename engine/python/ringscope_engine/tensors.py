@@ -20,6 +20,13 @@ receiver's. One without is dynamic: each tensor is allocated as it comes.
 `held_by` names the edge whose tensors depend on this one's: once something has come on it the receiver is done, and nothing
 is sent to say so. A send before that raises `TooEarly`; a tensor is released before what depends on it is sent.
 
+A link is closed by `close`, or at the end of a `with` block, which waits for nothing: `finish` comes before. Arrays stay
+readable for as long as they are held.
+
+What fails raises `Error` or one of its subclasses here. Its `code` is rtensor.h's result (2 is rtensorInvalidUsage), or None
+where this package itself found the mistake. A shape that makes no sense is a `ValueError` or a `TypeError`, as numpy's are.
+`DATATYPES` has what elements may be; numpy has no bfloat16, so edges of that type are for Rust and C alone.
+
 Nothing is authenticated: whoever reaches a listener's address over TCP first and speaks this protocol is its peer.
 
 The library is looked for at RTENSOR_LIBRARY, beside the package, then where the linker looks.
@@ -29,14 +36,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from types import TracebackType
+from typing import Any, Optional, Sequence, Type, Union
 
 import numpy
 
 from ._errors import Error
+
+__all__ = ["BrokenRules", "Counts", "DATATYPES", "Error", "Link", "LostPeer", "Receiver", "Sender", "Timeout", "TooEarly"]
+
+# Dimensions, or the only one.
+Shape = Union[int, Sequence[int]]
 
 NAME = "librtensor.so"
 MAX_DIMS = 8
@@ -161,37 +175,75 @@ def _number(name: str, *arguments: Any) -> int:
     return number
 
 
-def _shape(shape: Sequence[int], dtype: Any) -> list[Any]:
+def _dims(shape: Shape) -> list[int]:
+    try:
+        dims = [operator.index(shape)] if hasattr(shape, "__index__") else [operator.index(dim) for dim in shape]
+    except TypeError:
+        raise TypeError(f"a shape is an int or a sequence of ints, and not {shape!r}") from None
+    for dim in dims:
+        _check_size(f"a dimension of shape {shape!r}", dim)
+    if len(dims) > MAX_DIMS:
+        raise ValueError(f"shape {shape!r} has more than {MAX_DIMS} dimensions")
+    return dims
+
+
+def _check_size(what: str, size: int) -> int:
+    # ctypes would take it modulo 2^64.
+    if not 0 <= size < 1 << 63:
+        raise ValueError(f"{what} is {size}: it is to be 0 or more, and less than 2^63")
+    return size
+
+
+def _shape(shape: Shape, dtype: Any) -> list[Any]:
     name = numpy.dtype(dtype).name
     if name not in DATATYPES:
         raise Error(f"elements of type {name} cannot be sent; these can: {', '.join(DATATYPES)}")
-    return [DATATYPES[name], len(shape), (c_uint64 * max(len(shape), 1))(*shape)]
+    dims = _dims(shape)
+    return [DATATYPES[name], len(dims), (c_uint64 * max(len(dims), 1))(*dims)]
 
 
 def _text(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode()
 
 
-class _Handle:
-    """The library's link. Arrays over its memory hold it, so the memory is there for as long as one of them is."""
+class _Memory:
+    """The library's link, which goes with the last that holds it: arrays over its memory, and calls that are under way."""
 
     def __init__(self, pointer: c_void_p) -> None:
-        self.pointer = pointer
+        self._as_parameter_ = pointer
         # At the interpreter's end modules may be gone first.
         self._close = _library().rtensor_close
 
     def __del__(self) -> None:
-        self._close(self.pointer)
+        self._close(self._as_parameter_)
+
+
+class _Handle:
+    """A link that can be closed."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._memory: Optional[_Memory] = _Memory(pointer)
+
+    @property
+    def pointer(self) -> _Memory:
+        """What the library's functions take."""
+        memory = self._memory
+        if memory is None:
+            raise Error("the link is closed")
+        return memory
+
+    def close(self) -> None:
+        self._memory = None
 
     def array(self, function: str, edge: int) -> numpy.ndarray:
         """The tensor that a function tells of, without a copy."""
-        tensor = _Tensor()
-        _call(function, self.pointer, edge, byref(tensor))
+        tensor, link = _Tensor(), self.pointer
+        _call(function, link, edge, byref(tensor))
         dims, dtype = tuple(tensor.dims[: tensor.n_dims]), numpy.dtype(_NAMES[tensor.datatype])
         if tensor.size_bytes == 0:
             return numpy.empty(dims, dtype)
         memory = (ctypes.c_ubyte * tensor.size_bytes).from_address(tensor.data)
-        memory.link = self
+        memory.link = link
         return numpy.frombuffer(memory, dtype).reshape(dims)
 
 
@@ -209,7 +261,7 @@ class Sender:
         """
         return self._handle.array("rtensor_to_send", self._edge)
 
-    def begin(self, shape: Sequence[int], dtype: Any = "float32") -> numpy.ndarray:
+    def begin(self, shape: Shape, dtype: Any = "float32") -> numpy.ndarray:
         """Allocates the next tensor of a dynamic edge."""
         _call("rtensor_begin", self._handle.pointer, self._edge, *_shape(shape, dtype))
         return self.array
@@ -266,14 +318,32 @@ class Link:
         _call("rtensor_connect", device.encode(), int(listens), address.encode(), timeout_s, byref(pointer))
         self._handle = _Handle(pointer)
 
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the link, whatever the other process does; later calls raise an `Error`.
+
+        Arrays that are still held keep the link's memory, and the connection, until they are gone.
+        """
+        self._handle.close()
+
     def set_arena(self, size_bytes: int) -> None:
         """Bytes for tensors of dynamic edges on this end; before `ready`."""
-        _call("rtensor_set_arena", self._handle.pointer, size_bytes)
+        _call("rtensor_set_arena", self._handle.pointer, _check_size("the arena's size in bytes", size_bytes))
 
     def send(
         self,
         name: str,
-        shape: Optional[Sequence[int]] = None,
+        shape: Optional[Shape] = None,
         dtype: Any = "float32",
         *,
         limit_bytes: int = 16 << 20,
@@ -282,17 +352,19 @@ class Link:
         """Declares an edge to the other process: static with a shape, otherwise dynamic with tensors of so many bytes."""
         pointer, held = self._handle.pointer, _text(held_by)
         if shape is None:
+            _check_size("limit_bytes", limit_bytes)
             edge = _number("rtensor_dynamic_sender", pointer, name.encode(), limit_bytes, held)
         else:
             edge = _number("rtensor_static_sender", pointer, name.encode(), *_shape(shape, dtype), held)
         return Sender(self._handle, edge)
 
     def receive(
-        self, name: str, shape: Optional[Sequence[int]] = None, dtype: Any = "float32", *, limit_bytes: int = 16 << 20
+        self, name: str, shape: Optional[Shape] = None, dtype: Any = "float32", *, limit_bytes: int = 16 << 20
     ) -> Receiver:
         """Declares an edge from the other process."""
         pointer = self._handle.pointer
         if shape is None:
+            _check_size("limit_bytes", limit_bytes)
             edge = _number("rtensor_dynamic_receiver", pointer, name.encode(), limit_bytes)
         else:
             edge = _number("rtensor_static_receiver", pointer, name.encode(), *_shape(shape, dtype))

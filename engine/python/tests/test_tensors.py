@@ -103,6 +103,58 @@ except Error as error:
     print(error)
 """
 
+SHAPES = COMMON + """
+from unittest import TestCase
+refused = TestCase().assertRaisesRegex
+for declare in (link.send, link.receive):
+    with refused(ValueError, "a dimension of shape .3, -1. is -1"):
+        declare("x", (3, -1))
+    with refused(ValueError, "less than 2.63"):
+        declare("x", 1 << 64)
+    with refused(ValueError, "more than 8 dimensions"):
+        declare("x", (1,) * 9)
+    for wrong in (3.5, "3", (3, 1.5)):
+        with refused(TypeError, "a shape is an int or a sequence of ints"):
+            declare("x", wrong)
+    with refused(ValueError, "limit_bytes is -1"):
+        declare("x", limit_bytes=-1)
+with refused(ValueError, "size in bytes is -1"):
+    link.set_arena(-1)
+with link:
+    edge = link.receive("x", numpy.int64(3)) if listens else link.send("x", 3)
+    with refused(Error, "call ready") as caught:
+        edge.wait()
+    assert caught.exception.code == 2
+    link.ready()
+    if listens:
+        array = edge.wait()
+    else:
+        edge.array[...] = 7
+        edge.send()
+    link.finish()
+for late in (link.ready, link.counts, edge.wait, lambda: edge.array):
+    with refused(Error, "the link is closed"):
+        late()
+link.close()
+if listens:
+    assert array.shape == (3,) and (array == 7).all()
+    del array
+"""
+
+CLOSING = COMMON + """
+edge = link.receive("x", 3) if listens else link.send("x", 3)
+link.ready()
+if listens:
+    try:
+        edge.wait()
+    except tensors.LostPeer:
+        print("lost")
+else:
+    link.close()
+# This process is there until the other one has noticed.
+tensors.Link(device, address + " again", listens=listens)
+"""
+
 
 def run(code: str, device: str) -> str:
     """What the end that listens says."""
@@ -150,6 +202,23 @@ class Tensors(unittest.TestCase):
         said = run(MISMATCH, "local")
         self.assertIn("edge gradients does not fit", said)
         self.assertIn(": here it receives float32 [3], there it sends float32 [4]", said)
+
+    def test_shapes_that_make_no_sense_and_closed_links_are_refused(self) -> None:
+        run(SHAPES, "local")
+
+    def test_a_link_that_is_closed_is_gone_at_once(self) -> None:
+        self.assertEqual(run(CLOSING, "local"), "lost\n")
+
+    def test_all_names_are_there(self) -> None:
+        told = "import ringscope_engine.tensors as t; [getattr(t, name) for name in t.__all__]"
+        subprocess.run([sys.executable, "-c", told], env={**os.environ, "PYTHONPATH": str(PACKAGE)}, check=True)
+
+    def test_a_library_that_is_not_there_is_told_with_what_makes_it(self) -> None:
+        told = "from ringscope_engine.tensors import Link; Link('local', 'x', listens=False)"
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "RTENSOR_LIBRARY": "/nowhere/librtensor.so"}
+        command = [sys.executable, "-c", told]
+        output = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        self.assertIn("`cargo build --release -p ringscope-tensors` makes it", output.stderr)
 
     def test_what_cannot_be_sent_is_refused(self) -> None:
         told = COMMON.split("link =")[0] + "tensors._shape((1,), 'complex64')"
