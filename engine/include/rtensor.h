@@ -83,7 +83,8 @@ typedef struct {
 } rtensor_counts_t;
 
 /* Connects to the process that uses the same address: device is "local" (a process of this host; the address is any name),
- * "tcp" or, in a build that has it, "verbs" (host:port). One end listens, the other calls. */
+ * "tcp" or, in a build that has it, "verbs" (host:port). One end listens, the other calls. Who calls tries until the timeout,
+ * also a host's name that is not known; who listens at an address that is not this machine's, or is taken, fails at once. */
 int rtensor_connect(const char* device, int listens, const char* address, double timeout_s, rtensor_link_t** link);
 /* Bytes for tensors of dynamic edges on this end (64 MiB); an error after rtensor_ready. */
 int rtensor_set_arena(rtensor_link_t* link, uint64_t bytes);
@@ -124,7 +125,8 @@ int rtensor_counts(rtensor_link_t* link, rtensor_counts_t* counts);
 int rtensor_finish(rtensor_link_t* link, double timeout_s);
 /* Ends the link and its memory, whatever the peer does. No other call on it may be under way. NULL is nothing. */
 int rtensor_close(rtensor_link_t* link);
-/* What the last error on this thread was about; never NULL, valid until the next call on this thread. */
+/* What the last error on this thread was about; never NULL, valid until the next call of this library on this thread. So copy
+ * it, or use it before: not as an argument beside a call that also calls this library. */
 const char* rtensor_last_error(void);
 
 #ifdef __cplusplus

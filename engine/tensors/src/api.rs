@@ -277,7 +277,7 @@ fn number_of(error: &Error) -> c_int {
         Error::StaleKey { .. } | Error::OutOfBounds { .. } => 5,
         Error::TooLarge { .. } | Error::Exhausted { .. } | Error::NoMemory { .. } => 6,
         Error::PeerLost { .. } => 7,
-        Error::NoProgress { .. } => 8,
+        Error::NoProgress { .. } | Error::Nobody { .. } => 8,
         Error::Overtaken { .. } | Error::Malformed { .. } => 10,
     }
 }

@@ -158,6 +158,18 @@ pub enum Error {
         /// Edge, peer and what of it is waited for.
         waiting_for: String,
     },
+    /// No peer came to an address until the deadline.
+    #[error("{what} at {address} for {seconds} s{why}")]
+    Nobody {
+        /// Who did not do what.
+        what: String,
+        /// Where.
+        address: String,
+        /// How long was waited.
+        seconds: f64,
+        /// What is known of why not, or nothing.
+        why: String,
+    },
     /// The device failed, in its own words.
     #[error("{peer}: {what}")]
     Device {

@@ -5,6 +5,7 @@
 mod common;
 
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::{KINDS, address, devices, of_forms, ready, soon};
@@ -259,6 +260,32 @@ fn ends_that_do_not_fit_both_hear_of_it_however_many_edges_they_have() {
     }
 }
 
+fn place(kind: Kind, address: &str) -> String {
+    if kind == Kind::Local { format!("the name {address} of this host") } else { address.to_owned() }
+}
+
+#[test]
+fn two_listeners_at_an_address_are_told_that_one_end_calls() {
+    for kind in KINDS {
+        let address = address(kind);
+        std::thread::scope(|scope| {
+            let (tell, told) = channel();
+            for tell in [tell.clone(), tell] {
+                let address = &address;
+                scope.spawn(move || {
+                    tell.send(device::connect(kind, Role::Listen, address, soon()).map(drop)).unwrap();
+                });
+            }
+            // Whoever comes second is refused; the first is called then.
+            let text = told.recv().unwrap().unwrap_err().to_string();
+            let why = "(another process listens there: one end listens, the other calls)";
+            assert!(text.starts_with(&format!("listening at {} {why}", place(kind, &address))), "{text}");
+            device::connect(kind, Role::Call, &address, soon()).unwrap();
+            told.recv().unwrap().unwrap();
+        });
+    }
+}
+
 #[test]
 fn nobody_at_an_address_is_an_error_after_the_deadline() {
     for kind in KINDS {
@@ -267,7 +294,9 @@ fn nobody_at_an_address_is_an_error_after_the_deadline() {
             let error = device::connect(kind, role, &address, Deadline::after(Duration::from_millis(30)))
                 .err()
                 .unwrap();
-            assert!(error.to_string().contains(&address), "{error}");
+            let (text, place) = (error.to_string(), place(kind, &address));
+            let what = if role == Role::Listen { "called" } else { "answered" };
+            assert!(text.starts_with(&format!("nobody {what} at {place} for 0.03 s")), "{text}");
         }
     }
 }

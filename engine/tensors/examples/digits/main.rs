@@ -123,7 +123,8 @@ fn connect(arguments: &Arguments, machine: MachineId) -> Result<Box<dyn Device>>
         let caller = arguments.caller.clone().map_or_else(|| grpc::next_port(address), Ok)?;
         return Ok(Box::new(grpc::connect(role, [address, &caller], deadline)?));
     }
-    let kind: Kind = arguments.device.parse()?;
+    let no_such = |error| Error::Usage(format!("{error}, and in this program grpc"));
+    let kind: Kind = arguments.device.parse().map_err(no_such)?;
     device::connect(kind, role, address, deadline)
 }
 

@@ -42,6 +42,25 @@ pub(super) fn until<T>(
     }
 }
 
+/// That nobody came, in place of an error that says it was waited in vain.
+pub(super) fn nobody(role: Role, address: &str, why: &str, error: Error) -> Error {
+    let Error::NoProgress { seconds, .. } = error else { return error };
+    let what = match role {
+        Role::Listen => "nobody called",
+        Role::Call => "nobody answered",
+    };
+    Error::Nobody { what: what.to_owned(), address: address.to_owned(), seconds, why: why.to_owned() }
+}
+
+/// Why nobody can call there.
+pub(super) fn cannot_listen(address: &str, error: std::io::Error) -> Error {
+    let who = match error.kind() {
+        ErrorKind::AddrInUse => " (another process listens there: one end listens, the other calls)",
+        _ => "",
+    };
+    Error::system(format!("listening at {address}{who}"), error)
+}
+
 /// A TCP connection between two ends that have greeted each other.
 pub(super) fn over_tcp(role: Role, address: &str, deadline: Deadline) -> Result<(TcpStream, SocketAddr)> {
     let stream = match role {
@@ -127,7 +146,7 @@ impl Said {
 
 /// Waits to be called by somebody who greets.
 fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
-    let refused = |error| Error::system(format!("listening at {address}"), error);
+    let refused = |error| cannot_listen(address, error);
     let mut addresses = Addresses::of(address);
     let listener = addresses.find(deadline).and_then(TcpListener::bind).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
@@ -163,11 +182,10 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
         Ok(None)
     });
     hung_up.silent += strangers.len();
-    found.map_err(|error| match error {
-        Error::NoProgress { seconds, .. } => {
-            let callers = hung_up.to_string();
-            let colon = if callers.is_empty() { "" } else { ": " };
-            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}{colon}{callers}") }
+    let callers = hung_up.to_string();
+    found.map_err(|error| match nobody(Role::Listen, address, "", error) {
+        Error::Nobody { address, seconds, .. } if !callers.is_empty() => {
+            Error::Nobody { what: "no peer called".to_owned(), address, seconds, why: format!(": {callers}") }
         }
         error => error,
     })
@@ -184,13 +202,8 @@ fn call(address: &str, mut addresses: Addresses, deadline: Deadline) -> Result<T
         }
         Err(error) => Err(Error::system(format!("calling {address}"), error)),
     });
-    let stream = found.map_err(|error| match error {
-        Error::NoProgress { seconds, .. } => {
-            let why = last.take().map_or_else(String::new, |error| format!(" ({error})"));
-            Error::NoProgress { seconds, waiting_for: format!("a peer at {address}{why}") }
-        }
-        error => error,
-    })?;
+    let why = last.map_or_else(String::new, |error| format!(" ({error})"));
+    let stream = found.map_err(|error| nobody(Role::Call, address, &why, error))?;
     greet(&stream, address, deadline)?;
     Ok(stream)
 }
@@ -312,7 +325,7 @@ mod tests {
             drop(stranger());
             let text = listener.join().unwrap().unwrap_err().to_string();
             let why = "2 callers spoke something else or another version, 1 did not greet, 1 went away";
-            assert!(text.ends_with(&format!("a peer at {address}: {why}")), "{text}");
+            assert_eq!(text, format!("no peer called at {address} for 1 s: {why}"));
             drop(silent);
         });
         for (hung_up, words) in [
@@ -336,7 +349,8 @@ mod tests {
             let addresses = Addresses::looked_up_by("name:7", Duration::from_secs(60), Arc::new(look_up));
             let text = call("name:7", addresses, Deadline::after(Duration::from_millis(100))).unwrap_err();
             let why = if is_known { "Connection refused" } else { "no such name" };
-            assert!(text.to_string().contains(&format!("a peer at name:7 ({why}")), "{text}");
+            let expected = format!("nobody answered at name:7 for 0.1 s ({why}");
+            assert!(text.to_string().starts_with(&expected), "{text}");
         }
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     }

@@ -189,6 +189,16 @@ pub enum Role {
     Call,
 }
 
+impl Kind {
+    /// Those that this build has.
+    pub const ALL: &[Self] = &[
+        Self::Local,
+        Self::Tcp,
+        #[cfg(feature = "verbs")]
+        Self::Verbs,
+    ];
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -204,25 +214,27 @@ impl std::str::FromStr for Kind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "local" => Ok(Self::Local),
-            "tcp" => Ok(Self::Tcp),
-            #[cfg(feature = "verbs")]
-            "verbs" => Ok(Self::Verbs),
-            #[cfg(not(feature = "verbs"))]
-            "verbs" => {
-                Err(Error::Usage("this build has no verbs: build it with --features verbs".to_owned()))
-            }
-            other => Err(Error::Usage(format!("there is no device {other}; there are local, tcp and verbs"))),
-        }
+        let found = Self::ALL.iter().find(|kind| kind.to_string() == text).copied();
+        found.ok_or_else(|| {
+            let others: Vec<String> = Self::ALL.iter().map(Self::to_string).collect();
+            let why = match text {
+                "verbs" => "this build has no device verbs, which --features verbs adds".to_owned(),
+                other => format!("there is no device {other:?}"),
+            };
+            Error::Usage(format!("{why}; there are {}", others.join(" and ")))
+        })
     }
 }
 
 /// Connects to a peer. The address is a name without meaning for `local`, and host:port otherwise.
 ///
 /// # Errors
-/// Nobody is there until the deadline, or it is somebody else.
+/// The address is none, nobody is there until the deadline, or it is somebody else.
 pub fn connect(kind: Kind, role: Role, address: &str, deadline: Deadline) -> Result<Box<dyn Device>> {
+    if address.is_empty() {
+        let why = "the address is empty: local takes any name, other devices host:port";
+        return Err(Error::Usage(why.to_owned()));
+    }
     Ok(match kind {
         Kind::Local => Box::new(local::connect(role, address, deadline)?),
         Kind::Tcp => Box::new(tcp::connect(role, address, deadline)?),
@@ -247,4 +259,28 @@ fn meant(
         bytes,
         size_bytes: region.size_bytes(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_found_by_its_name_and_those_of_this_build_are_told() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.to_string().parse::<Kind>().ok(), Some(*kind));
+        }
+        let text = "pigeon".parse::<Kind>().unwrap_err().to_string();
+        let told = Kind::ALL.iter().all(|kind| text.contains(&kind.to_string()));
+        assert!(told && text.starts_with("there is no device \"pigeon\"; there are local"), "{text}");
+        assert_eq!(text.contains("verbs"), cfg!(feature = "verbs"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_address_is_refused() {
+        for kind in Kind::ALL {
+            let refused = connect(*kind, Role::Call, "", Deadline::after(std::time::Duration::ZERO));
+            assert!(matches!(refused.err(), Some(Error::Usage(why)) if why.contains("is empty")));
+        }
+    }
 }

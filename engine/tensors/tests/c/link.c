@@ -26,8 +26,9 @@ static void expect(const char* what, int code, int expected, const char* words) 
 static void mistakes(rtensor_link_t* link) {
   const uint64_t dims[2] = {3, 5};
   rtensor_link_t* none = NULL;
-  expect("no device", rtensor_connect("pigeon", 1, "x", 1, &none), rtensorInvalidUsage, "no device pigeon");
+  expect("no device", rtensor_connect("pigeon", 1, "x", 1, &none), rtensorInvalidUsage, "no device \"pigeon\"");
   expect("no address", rtensor_connect("local", 1, NULL, 1, &none), rtensorInvalidUsage, "address is NULL");
+  expect("empty", rtensor_connect("local", 1, "", 1, &none), rtensorInvalidUsage, "address is empty");
   expect("nobody", rtensor_connect("local", 0, "nobody is here", 0.02, &none), rtensorTimeout, "nobody is here");
   expect("NULL", rtensor_ready(NULL, 1), rtensorInvalidUsage, "link is NULL");
   expect("type", rtensor_static_receiver(link, "a", 77, 2, dims), -1 - rtensorInvalidUsage, "no type 77");

@@ -18,7 +18,9 @@ const BACKLOG: i32 = 64;
 /// Nobody is there until the deadline, or it is another user's process.
 pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
     let failed = |error: Errno| Error::system(format!("meeting a process of this host at {name}"), error);
-    let waiting_for = format!("a process of this host at {name}");
+    let place = format!("the name {name} of this host");
+    let cannot_listen = |error: Errno| meeting::cannot_listen(&place, error.into());
+    let nobody = |error| meeting::nobody(role, &place, "", error);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let new = || rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
     let address = SocketAddrUnix::new_abstract_name(format!("rtensor/{name}").as_bytes()).map_err(failed)?;
@@ -27,8 +29,8 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
             let listener = new().map_err(failed)?;
             rustix::net::bind(&listener, &address)
                 .and_then(|()| rustix::net::listen(&listener, BACKLOG))
-                .map_err(failed)?;
-            meeting::until(deadline, &waiting_for, || match rustix::net::accept_with(&listener, flags) {
+                .map_err(cannot_listen)?;
+            meeting::until(deadline, "", || match rustix::net::accept_with(&listener, flags) {
                 // Another user's process is hung up on, and does not keep this one's away.
                 Ok(socket) => {
                     let user = socket_peercred(&socket).map_err(failed)?;
@@ -36,9 +38,10 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
                 }
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
                 Err(error) => Err(failed(error)),
-            })?
+            })
+            .map_err(nobody)?
         }
-        Role::Call => meeting::until(deadline, &waiting_for, || {
+        Role::Call => meeting::until(deadline, "", || {
             let socket = new().map_err(failed)?;
             match rustix::net::connect(&socket, &address) {
                 Ok(()) => {
@@ -48,7 +51,8 @@ pub fn connect(role: Role, name: &str, deadline: Deadline) -> Result<Local> {
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => Ok(None),
                 Err(error) => Err(failed(error)),
             }
-        })?,
+        })
+        .map_err(nobody)?,
     };
     if !is_own(&user) {
         return Err(Error::Usage(format!("the process at {name} is another user's")));
