@@ -1,3 +1,5 @@
+//! Requests that failed for good.
+
 use super::*;
 
 #[test]

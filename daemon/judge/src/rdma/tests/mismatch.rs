@@ -1,3 +1,5 @@
+//! Ends whose GIDs or packets do not fit each other.
+
 use super::*;
 
 fn with_kinds(one: Connection, local: GidKind, remote: GidKind) -> Connection {

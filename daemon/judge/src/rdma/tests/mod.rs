@@ -1,3 +1,5 @@
+//! A job whose hosts tell of RDMA connections and ports, and what is found.
+
 mod failures;
 mod mismatch;
 mod pauses;

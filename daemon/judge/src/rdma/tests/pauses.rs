@@ -1,3 +1,5 @@
+//! Pause frames.
+
 use super::*;
 
 /// A port with pause frames and bytes a second, at so many readings as the window has.

@@ -1,3 +1,5 @@
+//! Connections that failed, and queue pairs in an error state.
+
 use super::*;
 
 const FAILED_PAIR: &str = "queue_pair_error critical [connection_failed] rank 0 of host-0: queue pair 17 of mlx5_0 port 1 to \

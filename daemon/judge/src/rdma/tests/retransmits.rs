@@ -1,3 +1,5 @@
+//! Packets that are sent again.
+
 use super::*;
 
 #[track_caller]
