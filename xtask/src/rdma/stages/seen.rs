@@ -145,7 +145,7 @@ fn refused_memory(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch)
 /// The ranks in g2 get fewer queue pairs than they need.
 fn too_few_queue_pairs(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
     let _job = Job::start(pair, folder, "pairs", UNTIL_ERROR, programs::FEW_QUEUE_PAIRS)?;
-    watch.expect(report, "too few queue pairs", "queue_pair_error", "could not begin a connection")
+    watch.expect(report, "too few queue pairs", "queue_pair_error", "queue pairs of a connection")
 }
 
 /// A job that is watched, two ranks in each guest; they end with it.
