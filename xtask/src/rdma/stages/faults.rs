@@ -101,7 +101,12 @@ fn refused_registration(pair: &Pair, report: &mut Report, folder: &str) -> Resul
 fn too_many_queue_pairs(pair: &Pair, report: &mut Report, folder: &str) -> Result<()> {
     let [sent, received] =
         harness(pair, folder, programs::FEW_QUEUE_PAIRS, "", "NCCL_IB_QPS_PER_CONNECTION=8")?;
-    says(report, "too many queue pairs: how many were wanted is said", &sent, &["queue pairs of a connection: 8", "rxe0"]);
+    says(
+        report,
+        "too many queue pairs: how many were wanted is said",
+        &sent,
+        &["queue pairs of a connection: 8", "rxe0"],
+    );
     ensure!(received.code != 0, "the other end goes on");
     Ok(())
 }
