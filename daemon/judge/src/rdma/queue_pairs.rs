@@ -27,8 +27,8 @@ const HAS_FAILED: &str = "has failed: ";
 const ANSWERED: [&str; 3] = ["remote access error", "remote invalid request error", "remote operation error"];
 /// Words of the plugin for what never left the host.
 const NOT_SENT: [&str; 2] = ["register ", "make "];
-/// A port may be read as down so much later than connections over it fail.
-const READ_LATE: Duration = Duration::from_secs(20);
+/// A port may be read as down so much later than connections over it fail: on a busy host half a minute was seen.
+const READ_LATE: Duration = Duration::from_secs(60);
 /// Processes that one finding accuses.
 const ACCUSED: usize = 8;
 

@@ -19,8 +19,8 @@ use crate::rig::report::Report;
 
 const STAGE: &str = "seen";
 const PORT: u16 = 9440;
-/// For what an emulated processor has to tell, and a finding that needs several looks.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// For what an emulated processor has to tell, on a machine that may be busy, and a finding that needs several looks.
+const PATIENCE: Duration = Duration::from_secs(300);
 const N_RANKS: usize = 4;
 const UNTIL_ERROR: &str = "until-error";
 const KILL: u8 = 9;

@@ -152,7 +152,7 @@ fn connections_over_a_port_that_is_down_say_so_once() {
     let mut world = World::new(3);
     read(&mut world, true);
     world.connect(&[vec![failed(to(1))]]);
-    (0..6).for_each(|_| read(&mut world, true));
+    (0..14).for_each(|_| read(&mut world, true));
     read(&mut world, false);
     let causes: Vec<_> = world.firing().iter().map(|one| one.cause.as_str()).collect();
     assert_eq!(causes, ["connection_failed"]);
