@@ -16,6 +16,7 @@ use ringscope_api::{Evidence, FindingKind, Severity};
 use ringscope_model::{Model, Name};
 
 use self::links::Links;
+pub(super) use self::queue_pairs::failed_here;
 use super::hardware::{Trouble, Usual};
 use super::judgement::{Blame, MAX_PROOF};
 

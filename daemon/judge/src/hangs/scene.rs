@@ -97,6 +97,8 @@ pub struct Process<'a> {
     /// What others say of it because it did not speak itself, so that it can follow its name: "does not answer". Empty:
     /// nothing.
     pub told_by_peers: &'a str,
+    /// Why an RDMA connection of it failed at its own end, in the verbs' words. Empty: none has that is known.
+    pub failed_connection: &'a str,
     /// Inits and splits that it is in and that are joined to no communicator yet, for they have no hash.
     pub forming: Cow<'a, [Forming<'a>]>,
 }

@@ -10,6 +10,7 @@ use super::case::Case;
 use super::places::{Place, Waiter};
 use super::scene::{Life, Member};
 use super::settings::Settings;
+use super::sight::Sight;
 use super::verdict::Judgement;
 use super::{device, files, sent, waiting, words};
 
@@ -82,7 +83,11 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     let usually = usual.map(|usual| format!(" (99 of 100 such calls take at most {})", duration(usual)));
     let usually = usually.unwrap_or_default();
     let progress = Progress::of(case, place);
+    let without: Vec<_> = waiters.iter().filter_map(|waiter| failed(sight, waiter)).collect();
     match progress {
+        _ if !without.is_empty() => {
+            blame_unconnected(case, &mut judgement, &without, &format!("{honest}{usually}"));
+        }
         Progress::Ends(from, to) => {
             blame(case, &mut judgement, communicator, from, to, &format!("{honest}{usually}"));
         }
@@ -109,6 +114,35 @@ fn stalled(case: &mut Case<'_, '_, '_>, place: u32, usual: Option<Duration>) {
     found.raises = raises;
 }
 
+/// A process, its rank, and what it does or lacks.
+type Accused = (u32, Option<u32>, String);
+
+/// A rank without a connection that it needs.
+fn failed(sight: &Sight<'_, '_>, waiter: &Waiter<'_>) -> Option<Accused> {
+    let words = sight.process(waiter.process).failed_connection;
+    let lacks = || format!("has an RDMA connection that failed: {words}");
+    (!words.is_empty()).then(|| (waiter.process, Some(waiter.rank), lacks()))
+}
+
+/// Names those.
+fn blame_unconnected(
+    case: &mut Case<'_, '_, '_>,
+    judgement: &mut Judgement,
+    without: &[Accused],
+    honest: &str,
+) {
+    case.accuse(judgement, without);
+    judgement.cause = "failed_connection";
+    let Some(((process, rank, lacks), others)) = without.split_first() else { return };
+    let others = match others.len() {
+        0 => String::new(),
+        1 => ", and so has 1 other rank".to_owned(),
+        n => format!(", and so have {n} other ranks"),
+    };
+    let who = words::who(case.sight, *process, *rank);
+    judgement.message = format!("{who} {lacks}{others}; {honest}");
+}
+
 /// Names the hop at which progress ends.
 fn blame(
     case: &mut Case<'_, '_, '_>,
@@ -122,7 +156,7 @@ fn blame(
     let process = |rank: u32| Some(sight.member(communicator, sight.by_rank(communicator, rank)?).process);
     let doing =
         [(from, format!("has sent least, to rank {to}")), (to, format!("gets nothing from rank {from}"))];
-    let culprits: Vec<(u32, Option<u32>, String)> =
+    let culprits: Vec<Accused> =
         doing.into_iter().filter_map(|(rank, doing)| Some((process(rank)?, Some(rank), doing))).collect();
     let names: Vec<String> =
         culprits.iter().map(|(process, rank, _)| words::who(sight, *process, *rank)).collect();

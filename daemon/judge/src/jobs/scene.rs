@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use super::member::{self, index};
 use super::numbers;
 use crate::hangs::scene::{self, Collector, Forming, Host, Life, Member, OpenCall, QUIET, Scene};
+use crate::rdma;
 
 /// A scene, and what its indices stand for.
 pub(super) struct Taken<'a> {
@@ -162,6 +163,7 @@ impl<'a> Taken<'a> {
             last_returned_at: process.last_returned(),
             look: process.look().map(|look| &**look),
             told_by_peers: process.told_by_peers().map_or("", |said| said),
+            failed_connection: rdma::failed_here(process).unwrap_or_default(),
             forming: forming(process, model, places),
         });
     }

@@ -57,18 +57,23 @@ impl Link<'_> {
         own.any(|one| one.local.label() == self.peer.1 && same(&one.local))
     }
 
-    /// When it failed, or a queue pair of it: by our clock, as it was told. Absent: it has not.
+    /// See [`failed_at`].
     pub(super) fn failed_at(&self) -> Option<Timestamp> {
-        match self.one.state {
-            ConnectionState::Failed => Some(self.one.since),
-            _ => self.one.broken_since,
-        }
+        failed_at(self.one)
     }
 
     /// "rxe0 of host-1 (rank 1)".
     pub(super) fn to(&self) -> String {
         let rank = self.one.remote.global_rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();
         format!("{}{rank}", port(&self.peer))
+    }
+}
+
+/// When a connection failed, or a queue pair of it: by our clock, as it was told. Absent: it has not.
+pub(super) fn failed_at(one: &Connection) -> Option<Timestamp> {
+    match one.state {
+        ConnectionState::Failed => Some(one.since),
+        _ => one.broken_since,
     }
 }
 

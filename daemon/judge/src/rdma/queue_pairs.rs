@@ -11,7 +11,7 @@ use ringscope_model::{
 };
 
 use super::ends::failed_after_an_end;
-use super::links::{Led, Link, Links, Place, apart, culprit, port};
+use super::links::{Led, Link, Links, Place, apart, culprit, failed_at, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, PORT_DOWN, heard, trouble};
 use crate::hardware::{Trouble, beside};
 
@@ -35,7 +35,9 @@ const ACCUSED: usize = 8;
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut broken: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
     let mut down: BTreeMap<Place, Vec<&Link<'_>>> = BTreeMap::new();
-    let counts = |link: &&Link<'_>| is_broken(link) && !is_replaced(link) && !is_told_better_there(link);
+    let counts = |link: &&Link<'_>| {
+        is_broken(link) && !is_replaced(link.process, link.one) && !is_told_better_there(link)
+    };
     for link in links.all.iter().filter(counts) {
         let own = link.place();
         let is_why = |place: &&Place| may_be_by_a_port(link) && was_down(model, place, link, now);
@@ -57,6 +59,14 @@ pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Na
     broken.extend(down);
     found.extend(unexplained(model, links, &broken, now));
     found
+}
+
+/// Why a connection of the process failed, where that lies at its own end as far as anybody knows, and it has made no other in its
+/// place.
+pub(crate) fn failed_here(process: &Process) -> Option<&str> {
+    let failed = process.connections().filter(|one| one.state == ConnectionState::Failed);
+    let is_own = |one: &&Connection| !one.error.is_empty() && !is_echo(one) && !is_unanswered(one);
+    failed.filter(is_own).find(|one| !is_replaced(process, one)).map(|one| &*one.error)
 }
 
 fn leads(links: &[&Link<'_>]) -> BTreeSet<Place> {
@@ -100,8 +110,8 @@ fn may_be_by_a_port(link: &Link<'_>) -> bool {
 }
 
 /// Whether the other end did not answer, which says nothing about whose fault that is.
-fn is_unanswered(link: &Link<'_>) -> bool {
-    UNANSWERED.iter().any(|words| link.one.error.starts_with(words))
+fn is_unanswered(one: &Connection) -> bool {
+    UNANSWERED.iter().any(|words| one.error.starts_with(words))
 }
 
 /// Whether all that is known at this end is that the other one failed.
@@ -122,9 +132,8 @@ fn is_told_better_there(link: &Link<'_>) -> bool {
 
 /// Whether the process has made another connection to the same process since, over the same port or for the same communicator.
 /// Of two that were told of at one moment the one is later of which its place has seen more before.
-fn is_replaced(link: &Link<'_>) -> bool {
-    let one = link.one;
-    let Some(failed) = link.failed_at() else { return false };
+fn is_replaced(process: &Process, one: &Connection) -> bool {
+    let Some(failed) = failed_at(one) else { return false };
     let to = |one: &Connection| {
         let End { host, pid, global_rank, .. } = &one.remote;
         // A rank may go on in another process.
@@ -134,8 +143,7 @@ fn is_replaced(link: &Link<'_>) -> bool {
     let is_instead = |other: &Connection| {
         other.local.label() == one.local.label() || one.comm_hash != 0 && other.comm_hash == one.comm_hash
     };
-    let mut others =
-        link.process.connections().filter(|other| other.is_in_use() && other.broken_since.is_none());
+    let mut others = process.connections().filter(|other| other.is_in_use() && other.broken_since.is_none());
     others.any(|other| is_later(other) && is_instead(other) && to(other) == to(one))
 }
 
@@ -208,7 +216,7 @@ fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
     let accused = match has_ended {
         true => links.iter().map(|link| remote(link, "has ended")).collect(),
         // At which end it lies that the other does not answer nobody knows.
-        false => links.iter().filter(|link| !is_unanswered(link)).map(|link| blamed(link)).collect(),
+        false => links.iter().filter(|link| !is_unanswered(link.one)).map(|link| blamed(link)).collect(),
     };
     found.blame.accused = each_once(accused);
     let peers: BTreeSet<&Name> = links.iter().map(|link| &link.peer.0).collect();

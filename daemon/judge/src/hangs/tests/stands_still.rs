@@ -114,6 +114,29 @@ fn calls_that_wait_in_a_queue_do_not_count_as_slow() {
 }
 
 #[test]
+fn who_has_no_connection_is_to_blame_for_what_does_not_move() {
+    let (mut world, _) = stalled();
+    world.process(3).failed_connection = "make a queue pair: no room";
+    world.look(10.0);
+    let verdict = world.look(11.0);
+    let judgement = only(&verdict);
+    assert_eq!((judgement.cause, &judgement.culprits[..]), ("failed_connection", &[3][..]));
+    assert_eq!((judgement.accused[0].pid, &judgement.victims[..]), (Some(4003), &[0, 1, 2][..]));
+    let expected = "rank 3 (host-0, pid 4003) has an RDMA connection that failed: make a queue pair: no room; all 4 ranks are in \
+                    all_reduce #60 of c0ffee (data) with the same call since 14:00:00 UTC, and none has completed it";
+    assert_eq!(judgement.message, expected);
+    // Two of them.
+    let (mut world, _) = stalled();
+    for rank in [1, 3] {
+        world.process(rank).failed_connection = "make a queue pair: no room";
+    }
+    world.look(10.0);
+    let verdict = world.look(11.0);
+    let found = only(&verdict);
+    assert!(found.message.contains("no room, and so has 1 other rank; all 4"), "{}", found.message);
+}
+
+#[test]
 fn an_honest_negative_is_told_and_the_level_is_raised() {
     let (mut world, _) = stalled();
     nothing(&world.until(9));

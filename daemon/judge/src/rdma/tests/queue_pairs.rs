@@ -179,6 +179,25 @@ fn the_end_that_failed_first_is_accused_and_not_who_heard_of_it() {
 }
 
 #[test]
+fn a_process_is_without_a_connection_that_failed_at_its_own_end_and_was_not_made_again() {
+    let with = |error: &str| Connection { error: error.to_owned(), ..failed(to(1)) };
+    let refused = "register 8 bytes: out of memory";
+    for (told, expected) in [
+        (vec![with(refused)], Some(refused)),
+        (vec![failed(to(1))], None),
+        (vec![with("the other end is gone")], None),
+        (vec![with(refused), Connection { generation: 2, ..at_place(1, to(1)) }], None),
+        (vec![to(1)], None),
+    ] {
+        let mut world = World::new(2);
+        world.connect(&[told]);
+        let (_, job) = world.model.jobs().next().unwrap();
+        let without = job.processes(&world.model).find_map(super::super::failed_here);
+        assert_eq!(without, expected);
+    }
+}
+
+#[test]
 fn the_plugin_begins_with_these_words_what_it_knows_by_the_other_end() {
     assert_eq!(super::super::queue_pairs::OTHER_END, rsnet_connections::layout::OTHER_END);
 }
