@@ -2,7 +2,7 @@
 //! name on other hosts, and with what was there before. What nobody ever used is no trouble. Pure.
 
 mod ails;
-mod errors;
+pub(super) mod errors;
 mod fleet;
 mod gpus;
 mod kinds;
@@ -11,23 +11,22 @@ mod recall;
 mod suspects;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(super) mod trouble;
+pub(super) mod words;
 
 pub(super) use ails::Ail;
-pub(super) use errors::{LOSSES_RISEN, Usual};
 pub(super) use kinds::Build;
 pub(super) use recall::Recall;
 pub(super) use suspects::{Explanation, Suspects};
-pub(super) use words::{beside, error_line};
 
 use std::collections::BTreeMap;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{Evidence, FindingKind, Severity};
 use ringscope_model::{Hardware, Model, Name};
 
+use self::errors::Usual;
 use self::fleet::Fleet;
-use super::judgement::{Blame, Judgement};
+use self::trouble::Trouble;
 use super::rdma;
 
 /// The cause of a finding about a NIC that is down, and of one that this explains.
@@ -72,23 +71,6 @@ pub(super) struct Health {
     pub(super) ails: Vec<Ail>,
 }
 
-/// Something that is wrong now.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) kind: FindingKind,
-    pub(super) nic: Option<Name>,
-    pub(super) cause: &'static str,
-    /// Whether it takes channels from a communicator.
-    pub(super) costs_channels: bool,
-    /// Whether it is that bad by itself.
-    pub(super) severity: Option<Severity>,
-    pub(super) message: String,
-    pub(super) evidence: Vec<Evidence>,
-    /// Other hosts that are to blame, and processes.
-    pub(super) culprits: Vec<String>,
-    pub(super) blame: Blame,
-}
-
 /// Every host of which the hardware is known, judged. Of one that has not been heard of for long nobody knows how it is.
 pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTreeMap<Name, Health> {
     let fleet = Fleet::of(model);
@@ -107,26 +89,4 @@ pub(super) fn judge(model: &Model, recall: &mut Recall, now: Timestamp) -> BTree
     }
     recall.add(model, &mut judged, now);
     judged
-}
-
-impl Trouble {
-    /// The finding. `lacks_channels`: the host found fewer channels than others in a communicator in use.
-    pub(super) fn judgement(self, host: &Name, lacks_channels: bool) -> Judgement {
-        Judgement {
-            blame: self.blame,
-            kind: self.kind,
-            severity: self.severity.unwrap_or(match self.costs_channels && lacks_channels {
-                true => Severity::Critical,
-                false => Severity::Warning,
-            }),
-            host: host.clone(),
-            rank: None,
-            channel: None,
-            nic: self.nic,
-            cause: self.cause,
-            culprits: self.culprits,
-            message: self.message,
-            evidence: self.evidence,
-        }
-    }
 }

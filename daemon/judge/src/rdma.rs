@@ -17,7 +17,8 @@ use ringscope_model::{Model, Name};
 
 use self::links::Links;
 pub(super) use self::queue_pairs::failed_here;
-use super::hardware::{Trouble, Usual};
+use super::hardware::errors::Usual;
+use super::hardware::trouble::Trouble;
 use super::judgement::{Blame, MAX_PROOF};
 
 /// The causes of findings about RDMA, as the store may give them back.
@@ -115,6 +116,3 @@ fn trouble(
 fn heard(model: &Model, now: Timestamp) -> impl Iterator<Item = (&Name, &ringscope_model::Hardware)> {
     model.hardware().filter(move |(_, hardware)| now.since(hardware.heard()) < super::HOST_GONE_AFTER)
 }
-
-/// Names that one sentence has.
-const NAMED: usize = 3;

@@ -7,7 +7,8 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::{Model, Name, ProcessState};
 
 use super::HOST_GONE_AFTER;
-use super::hardware::{self, Ail, Build, Explanation, Recall, Suspects, Trouble};
+use super::hardware::trouble::Trouble;
+use super::hardware::{self, Ail, Build, Explanation, Recall, Suspects};
 use super::ledger::Ledger;
 use super::scope::Scope;
 

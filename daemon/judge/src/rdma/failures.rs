@@ -8,10 +8,11 @@ use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{ErrorCount, Hardware, Model, Name, Nic, Port};
 
 use super::ends::{end_before, failed_after_an_end};
-use super::links::{Link, Links, Place, port, ports};
+use super::links::{Link, Links, NAMED, Place, port, ports};
 use super::queue_pairs::was_down;
-use super::{AFTER_A_DEATH, FAILED, NAMED, PEER_ENDED, PORT_DOWN, heard, trouble};
-use crate::hardware::{Trouble, error_line};
+use super::{AFTER_A_DEATH, FAILED, PEER_ENDED, PORT_DOWN, heard, trouble};
+use crate::hardware::trouble::Trouble;
+use crate::hardware::words::error_line;
 
 pub(super) fn judge(model: &Model, links: &Links<'_>, now: Timestamp) -> Vec<(Name, Trouble)> {
     let mut found = Vec::new();

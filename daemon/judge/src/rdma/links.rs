@@ -6,7 +6,8 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::words;
 use ringscope_model::{Connection, ConnectionState, End, Identity, Job, Model, Name, Process};
 
-use super::NAMED;
+/// Names that one sentence has.
+pub(super) const NAMED: usize = 3;
 
 /// A port: host, and device as its findings name it.
 pub(super) type Place = (Name, Name);

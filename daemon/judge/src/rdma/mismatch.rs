@@ -9,7 +9,7 @@ use ringscope_model::{End, GidKind, Name};
 
 use super::links::{Link, Links, Place, port, ports};
 use super::{OTHER_KIND, SMALLER_MTU, TOO_LARGE, trouble};
-use crate::hardware::Trouble;
+use crate::hardware::trouble::Trouble;
 
 pub(super) fn judge(links: &Links<'_>) -> Vec<(Name, Trouble)> {
     let mut found = gids(links);

@@ -7,9 +7,10 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{Evidence, FindingKind, Severity};
 use ringscope_model::{FlowCount, Model, Name, Nic};
 
-use super::links::{Links, Place, port, ports};
-use super::{NAMED, PAUSES_RECEIVED, PAUSES_SENT, heard, trouble};
-use crate::hardware::{Trouble, beside};
+use super::links::{Links, NAMED, Place, port, ports};
+use super::{PAUSES_RECEIVED, PAUSES_SENT, heard, trouble};
+use crate::hardware::trouble::Trouble;
+use crate::hardware::words::beside;
 
 /// Share of the time from which on a port is stopped rather than slowed down.
 const STOPPED: f64 = 0.5;

@@ -13,7 +13,8 @@ use ringscope_model::{
 use super::ends::failed_after_an_end;
 use super::links::{Led, Link, Links, Place, apart, culprit, failed_at, port};
 use super::{CONNECTION_FAILED, CONNECTIONS_TO, IN_ERROR, PEER_ENDED, PORT_DOWN, heard, trouble};
-use crate::hardware::{Trouble, beside};
+use crate::hardware::trouble::Trouble;
+use crate::hardware::words::beside;
 
 /// A queue pair stands in an error state for a moment while its program takes it down: time between two answers of the kernel.
 const STANDS: Duration = Duration::from_secs(10);

@@ -8,9 +8,11 @@ use ringscope_api::{FindingKind, Severity};
 use ringscope_model::{ErrorCount, Model, Name, Nic, Port};
 
 use super::ends::end_before;
-use super::links::{Led, Links, Place, apart, culprit, port, ports};
-use super::{AFTER_A_DEATH, LOST, LOST_TOWARDS, NAMED, heard, trouble};
-use crate::hardware::{LOSSES_RISEN, Trouble, Usual, error_line};
+use super::links::{Led, Links, NAMED, Place, apart, culprit, port, ports};
+use super::{AFTER_A_DEATH, LOST, LOST_TOWARDS, heard, trouble};
+use crate::hardware::errors::{LOSSES_RISEN, Usual};
+use crate::hardware::trouble::Trouble;
+use crate::hardware::words::error_line;
 
 /// Counters of the side that sends: what it sent was lost, or not confirmed in time. EFA's `retrans_pkts` is not among them: its
 /// packets take many ways at once, and it sends some of them again all the time.
