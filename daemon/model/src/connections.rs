@@ -13,7 +13,6 @@ use super::Name;
 use super::agents::Stamp;
 use super::hardware::{Marks, RATE};
 use super::limits::{MAX_CONNECTION_QUEUE_PAIRS, MAX_CONNECTIONS};
-use super::process::Process;
 use super::word::Word;
 
 /// One connection: data go one way.
@@ -176,37 +175,43 @@ impl End {
     }
 }
 
-impl Process {
-    /// Its RDMA connections, by place.
-    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.values().map(|one| &**one)
+/// The connections of a process.
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    by_place: BTreeMap<u32, Box<Connection>>,
+    /// Those that nobody told of, because there was no room for them.
+    pub(super) left_out: u64,
+}
+
+impl Connections {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.by_place.values().map(|one| &**one)
     }
 
-    /// Connections of it that nobody told of, because there was no room for them.
-    #[must_use]
-    pub fn connections_left_out(&self) -> u64 {
-        self.connections_left_out
+    /// Forgets them. Returns whether there were any.
+    fn clear(&mut self) -> bool {
+        !std::mem::take(&mut self.by_place).is_empty()
     }
 
     /// Where there is none, the one makes way that ended first, closed ones before those that failed.
     fn has_room_for(&mut self, place: u32) -> bool {
-        if self.connections.len() < MAX_CONNECTIONS || self.connections.contains_key(&place) {
+        if self.by_place.len() < MAX_CONNECTIONS || self.by_place.contains_key(&place) {
             return true;
         }
-        let ended = self.connections.iter().filter(|(_, one)| !one.is_in_use());
+        let ended = self.by_place.iter().filter(|(_, one)| !one.is_in_use());
         let rank = |one: &Connection| (one.state != ConnectionState::Closed, one.since);
         let oldest = ended.min_by_key(|(_, one)| rank(one)).map(|(place, _)| *place);
-        oldest.is_some_and(|oldest| self.connections.remove(&oldest).is_some())
+        oldest.is_some_and(|oldest| self.by_place.remove(&oldest).is_some())
     }
 
-    /// Returns whether one came, went or stands otherwise.
-    pub(super) fn merge_connections(&mut self, told: &batch::Process, word: &mut Word<'_>) -> bool {
+    /// Takes what is told of those of a process, which may have ended. Returns whether one came, went or stands otherwise.
+    pub(super) fn merge(&mut self, told: &batch::Process, has_ended: bool, word: &mut Word<'_>) -> bool {
         if word.stamp == Stamp::STORE {
             return false;
         }
         // Those of a process that has ended went with it.
-        if self.ended.is_some() {
-            return !std::mem::take(&mut self.connections).is_empty();
+        if has_ended {
+            return self.clear();
         }
         let mut changed = false;
         for one in &told.connections {
@@ -215,7 +220,7 @@ impl Process {
                 continue;
             }
             let new = Connection::new(one, word);
-            match self.connections.get_mut(&one.place) {
+            match self.by_place.get_mut(&one.place) {
                 Some(known) if known.generation == new.generation => {
                     if word.stamp.replaces(known.stamp) {
                         let new = known.with_what_is_not_known(new);
@@ -227,23 +232,20 @@ impl Process {
                 Some(known) if known.generation > new.generation => {}
                 _ => {
                     changed = true;
-                    self.connections.insert(one.place, Box::new(new));
+                    self.by_place.insert(one.place, Box::new(new));
                 }
             }
         }
         for counts in &told.connection_counts {
-            let known = self.connections.get_mut(&counts.place);
+            let known = self.by_place.get_mut(&counts.place);
             if let Some(known) = known.filter(|known| known.generation == counts.generation) {
                 known.count(*counts, word);
             }
         }
-        self.connections_left_out = self.connections_left_out.max(told.connections_left_out);
+        self.left_out = self.left_out.max(told.connections_left_out);
         changed
     }
 }
-
-/// The connections of a process by place.
-pub(super) type Connections = BTreeMap<u32, Box<Connection>>;
 
 /// Whether nothing goes over a queue pair any more.
 fn is_broken(pair: &batch::QueuePair) -> bool {
@@ -270,7 +272,7 @@ mod tests {
     use super::*;
 
     fn told(model: &Model) -> Vec<&Connection> {
-        model.hosts().flat_map(|(_, processes)| processes).flat_map(Process::connections).collect()
+        model.hosts().flat_map(|(_, processes)| processes).flat_map(crate::Process::connections).collect()
     }
 
     fn tell(

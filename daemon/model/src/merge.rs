@@ -55,7 +55,7 @@ impl Process {
         self.merge_calls(told, replaces, &mut merged, word);
         self.merge_doing(told, &mut merged, word);
         self.merge_pace(told.own_time.as_ref(), word.stamp, word.at);
-        merged.connections = self.merge_connections(told, word);
+        merged.connections = self.connections.merge(told, self.ended.is_some(), word);
         let lost = losses::hiding(&self.dropped);
         merged.counters = losses::raise(&mut self.dropped, &told.dropped, word.losses);
         if heard_before.is_some() && losses::hiding(&self.dropped) > lost {

@@ -12,7 +12,7 @@ use super::CommunicatorId;
 use super::activity::Activity;
 use super::agents::Stamp;
 use super::calls::{OpenCall, Pair, Sequence};
-use super::connections::Connections;
+use super::connections::{Connection, Connections};
 use super::counters::{Counters, Sent};
 use super::facts::Facts;
 use super::family::Claimed;
@@ -40,7 +40,6 @@ pub struct Process {
     pub(super) activity: Option<Activity>,
     pub(super) pace: Option<Box<Pace>>,
     pub(super) connections: Connections,
-    pub(super) connections_left_out: u64,
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
@@ -174,8 +173,7 @@ impl Process {
             last_returned: None,
             activity: None,
             pace: None,
-            connections: Connections::new(),
-            connections_left_out: 0,
+            connections: Connections::default(),
             look: None,
             told_until: None,
             told_by_peers: None,
@@ -234,6 +232,17 @@ impl Process {
     #[must_use]
     pub fn ended(&self) -> Option<Timestamp> {
         self.ended
+    }
+
+    /// Its RDMA connections, by place.
+    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter()
+    }
+
+    /// Connections of it that nobody told of, because there was no room for them.
+    #[must_use]
+    pub fn connections_left_out(&self) -> u64 {
+        self.connections.left_out
     }
 
     /// What its collector dropped, by reason; cumulative.

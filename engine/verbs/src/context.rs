@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rdma_mummy_sys as sys;
 
 use crate::error::{Error, Result, check};
+use crate::library;
 
 /// An open device. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -49,13 +50,6 @@ pub fn devices() -> Result<Vec<String>> {
     Ok(List::read()?.iter().map(name_of).collect())
 }
 
-/// Whether libibverbs was found. What is missing answers with `EOPNOTSUPP`, and so does the word for a status, with none.
-pub(crate) fn has_library() -> bool {
-    // SAFETY: takes a number and gives a static string, or null without a library.
-    let words = unsafe { sys::ibv_wc_status_str(0) };
-    !words.is_null()
-}
-
 /// The devices as libibverbs lists them, freed with it.
 struct List {
     first: NonNull<*mut sys::ibv_device>,
@@ -64,7 +58,7 @@ struct List {
 
 impl List {
     fn read() -> Result<Self> {
-        if !has_library() {
+        if !library::is_there() {
             return Err(Error::NoLibrary);
         }
         // A child that a fork makes would take pages from under the device, on kernels before 5.12: before anything is registered.

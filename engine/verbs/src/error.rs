@@ -51,7 +51,7 @@ impl Error {
 
     fn of(what: impl Into<String>, error: io::Error) -> Self {
         match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP) if !crate::context::has_library() => Self::NoLibrary,
+            Some(libc::EOPNOTSUPP) if !crate::library::is_there() => Self::NoLibrary,
             _ => Self::Call { what: what.into(), error },
         }
     }

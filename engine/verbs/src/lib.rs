@@ -12,6 +12,7 @@ mod context;
 mod error;
 mod event;
 mod gid;
+mod library;
 mod memory;
 mod port;
 mod queue_pair;

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::executor::memory::Memory;
-use crate::executor::run::Lent;
 use crate::graph::{CutEdge, Graph, MachineId, MachinePlan, TensorId};
 use crate::link::{EdgeId, Link};
+use crate::memory::Part;
 
 pub use kernel::{Call, Kernel, Operands};
 
@@ -51,6 +51,9 @@ pub struct Tally {
     /// Bytes that were copied because a tensor that came on one edge goes on over another.
     pub copied_bytes: u64,
 }
+
+/// Blocks of registered memory that peers may still read, with the edges whose receivers have to be done first.
+type Lent = Vec<(Vec<usize>, Part)>;
 
 /// One machine of a graph.
 pub struct Executor<'k> {

@@ -319,6 +319,3 @@ impl<'k> Executor<'k> {
         self.lent = lent;
     }
 }
-
-/// Blocks of registered memory that peers may still read, with the edges whose receivers have to be done first.
-pub(super) type Lent = Vec<(Vec<usize>, Part)>;

@@ -6,8 +6,7 @@ use crate::clock::Deadline;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::executor::memory::Memory;
-use crate::executor::run::Lent;
-use crate::executor::{Executor, Kernel, Options, Tally};
+use crate::executor::{Executor, Kernel, Lent, Options, Tally};
 use crate::graph::{Effect, Graph, MachineId, Node, Plan, Step, TensorId};
 use crate::link::{Declaration, EdgeId, Hold, Link};
 

@@ -1,6 +1,6 @@
 //! An edge of a link with what this end has of it.
 
-use crate::link::Declaration;
+use crate::link::declaration::Declaration;
 use crate::memory::{Address, Part};
 use crate::placement::flag::earlier;
 use crate::placement::{dynamic, r#static};

@@ -3,6 +3,7 @@
 //! Set-up tells the peer every edge's place once. After it nothing is allocated, registered or told, except what dynamic
 //! edges ask of the link's arena.
 
+mod declaration;
 mod ends;
 mod layout;
 mod setup;
@@ -14,10 +15,10 @@ use std::fmt;
 use crate::clock::Deadline;
 use crate::device::{Counts, Device, Event, FlagForm};
 use crate::error::{Error, Result};
+pub use crate::link::declaration::{Declaration, Direction, Hold, Placement};
 use crate::link::ends::{Edge, End};
 use crate::memory::arena::Arena;
 use crate::memory::{Part, Region};
-use crate::tensor::Shape;
 
 /// Edges of a link at most: their numbers travel in immediates.
 pub const MAX_EDGES: usize = 1 << 16;
@@ -28,108 +29,6 @@ pub const DEFAULT_ARENA_BYTES: u64 = 64 << 20;
 /// An edge of a link, by the order of declarations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeId(pub(crate) usize);
-
-/// Which way an edge goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// To the peer.
-    Send,
-    /// From it.
-    Receive,
-}
-
-/// How an edge carries its tensors.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Always this shape, always to the same place.
-    Static(Shape),
-    /// Any shape of so many bytes at most.
-    Dynamic {
-        /// The most that a tensor may have.
-        limit_bytes: u64,
-    },
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Send => "sends",
-            Self::Receive => "receives",
-        })
-    }
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Static(shape) => shape.fmt(f),
-            Self::Dynamic { limit_bytes } => write!(f, "tensors of any shape and up to {limit_bytes} bytes"),
-        }
-    }
-}
-
-/// What tells a sender that the receiver is done with a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// A word that the receiver writes back when it releases the tensor.
-    Release,
-    /// The data flow: what comes back on this edge depends on the tensor, so by then the receiver has released it. Nothing
-    /// is written for it. Edges that are held by one edge transfer as often as each other.
-    By(String),
-}
-
-/// An edge as one end sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declaration {
-    /// Its name, the same at both ends.
-    pub name: String,
-    /// Which way it goes.
-    pub direction: Direction,
-    /// How it carries its tensors, the same at both ends.
-    pub placement: Placement,
-    /// What holds the next transfer back; only the sender's counts.
-    pub hold: Hold,
-    /// Whether a static sender has memory here. Without, it sends from elsewhere ([`Link::send_from`]).
-    pub has_slot: bool,
-}
-
-impl Declaration {
-    /// A tensor of a shape that is known, to be sent.
-    pub fn static_sender(name: impl Into<String>, shape: Shape, hold: Hold) -> Self {
-        let placement = Placement::Static(shape);
-        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
-    }
-
-    /// A tensor of a shape that is known, to be received.
-    pub fn static_receiver(name: impl Into<String>, shape: Shape) -> Self {
-        let placement = Placement::Static(shape);
-        Self {
-            name: name.into(),
-            direction: Direction::Receive,
-            placement,
-            hold: Hold::Release,
-            has_slot: true,
-        }
-    }
-
-    /// A tensor whose shape changes, to be sent.
-    pub fn dynamic_sender(name: impl Into<String>, limit_bytes: u64, hold: Hold) -> Self {
-        let placement = Placement::Dynamic { limit_bytes };
-        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
-    }
-
-    /// A tensor whose shape changes, to be received.
-    pub fn dynamic_receiver(name: impl Into<String>, limit_bytes: u64) -> Self {
-        let placement = Placement::Dynamic { limit_bytes };
-        Self {
-            name: name.into(),
-            direction: Direction::Receive,
-            placement,
-            hold: Hold::Release,
-            has_slot: true,
-        }
-    }
-}
 
 /// How far a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
