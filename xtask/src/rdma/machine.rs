@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::image::Image;
-use super::pair::Options;
+use super::options::Options;
 use super::{network, packages};
 use crate::clock::{Stopwatch, eventually};
 

@@ -5,15 +5,17 @@
 //! * [`image`], [`archive`]: the first file system; [`cache`]: where it is kept
 //! * [`machine`]: a QEMU process; [`pair`]: two of them, the API of stages
 //! * [`shell`]: commands in a guest
-//! * [`network`]: links, loss, counters
+//! * [`network`]: names and addresses; [`links`]: up and down, loss, counters
 //! * [`stages`]: the experiments, and how to add one
 //! * [`record`]: what a guest shows, into `fixtures/rdma/`
 
 mod archive;
 mod cache;
 mod image;
+mod links;
 mod machine;
 mod network;
+mod options;
 mod packages;
 mod pair;
 mod record;
@@ -29,7 +31,8 @@ use clap::{Args as _, FromArgMatches as _};
 use crate::clock::Stopwatch;
 use crate::process::say;
 use image::Extras;
-use pair::{Options, Pair};
+use options::Options;
+use pair::Pair;
 use stages::{Runs, STAGES, Stage};
 
 /// Everything, on two cores, building included.

@@ -9,33 +9,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use super::cache::{self, Fresh};
-use super::image::{self, Extras, Image};
+use super::image::{self, Image};
 use super::machine::{Cables, Machine, PORT_TAKEN, SHARE};
+use super::options::Options;
 use super::shell::{Output, Running};
 use crate::clock::Stopwatch;
 use crate::process::say;
-
-/// What guests are like.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// Of each guest.
-    pub(crate) memory_mib: u32,
-    /// Of each guest. More than one is no faster without KVM, and loses the stable clock.
-    pub(crate) processors: u32,
-    /// What they have beside the usual.
-    pub(crate) extras: Extras,
-    /// By the machine's own means. Off: it is everywhere the same, and where `/dev/kvm` can be opened guests may still hang.
-    pub(crate) kvm: bool,
-    /// No command runs beyond that, since the pair was booted.
-    pub(crate) limit: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let limit = Duration::from_secs(12 * 60);
-        Self { memory_mib: 512, processors: 1, extras: Extras::default(), kvm: false, limit }
-    }
-}
 
 /// Of a guest beside its memory: QEMU itself, and what it has translated.
 const OVERHEAD_MIB: u64 = 200;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 
 use super::network::{DEVICE, Link};
-use super::pair::{Guest, Options, Pair};
+use super::options::Options;
+use super::pair::{Guest, Pair};
 use super::stages::perftest::{self, Run, USUAL_TIMEOUT};
 use crate::clock::eventually;
 use crate::process::{root, say};

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result};
 use rsnet_connections::parse;
 
 use super::programs::{self, LIMIT};
-use crate::rdma::network::{Link, moved};
+use crate::rdma::links::moved;
+use crate::rdma::network::Link;
 use crate::rdma::pair::{Guest, Pair};
 use crate::rig::report::{Limit, Report};
 

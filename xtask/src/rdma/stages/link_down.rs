@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::perftest;
-use crate::rdma::network::{Link, moved};
+use crate::rdma::links::moved;
+use crate::rdma::network::Link;
 use crate::rdma::pair::Pair;
 use crate::rig::report::Report;
 

@@ -8,7 +8,8 @@ use anyhow::Result;
 
 use super::perftest::{self, Run, USUAL_TIMEOUT};
 use crate::process::say;
-use crate::rdma::network::{Link, moved};
+use crate::rdma::links::moved;
+use crate::rdma::network::Link;
 use crate::rdma::pair::Pair;
 use crate::rig::report::Report;
 

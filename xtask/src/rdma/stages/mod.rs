@@ -27,7 +27,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::image::Extras;
-use super::pair::{Options, Pair};
+use super::options::Options;
+use super::pair::Pair;
 use crate::clock::Stopwatch;
 use crate::process::say;
 use crate::rig::report::Report;

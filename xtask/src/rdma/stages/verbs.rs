@@ -7,7 +7,7 @@
 use anyhow::Result;
 
 use super::perftest::{self, PATIENT_TIMEOUT, Run};
-use crate::rdma::network::moved;
+use crate::rdma::links::moved;
 use crate::rdma::pair::Pair;
 use crate::rig::report::{Limit, Report};
 
