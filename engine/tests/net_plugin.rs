@@ -92,6 +92,19 @@ fn why_a_plugin_does_not_begin_reaches_the_job_and_not_what_it_warned_of() {
 }
 
 #[test]
+fn a_server_whose_network_does_not_begin_says_so_before_it_waits_for_a_job() {
+    let folder = folder("net-nothing-sumd");
+    let network = plugin(&folder, 11, &["-DNOTHING_THERE"]).display().to_string();
+    let program = sum_program("net-nothing-sum");
+    let group = Group::new(&program, 1, 1);
+    let mut server = group.server_command(&[], &[("NCCL_NET_PLUGIN", &network)]);
+    let output = server.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("network Sockets: no device can be used: there is none"), "{said}");
+    assert!(!output.status.success() && !said.contains("waiting for a job"), "{said}");
+}
+
+#[test]
 fn a_plugin_that_is_not_there_or_is_none_ends_init_with_its_name() {
     let folder = folder("net-missing");
     let program = rank_program(&folder);

@@ -54,6 +54,14 @@ use crate::transport::plugin::network::Network;
 use crate::transport::shm::connect::Endpoint;
 use crate::transport::shm::host::{Host, Kin};
 
+/// Whether the network that the settings name begins here. It is ended again.
+///
+/// # Errors
+/// There is no such plugin, or it does not begin, in its own words.
+pub fn check_network(settings: &Settings) -> Result<()> {
+    load_network(&settings.network).map(drop)
+}
+
 /// What a communicator is made from.
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -12,6 +12,7 @@ use super::{health, worker};
 use crate::config::SummationSettings;
 use crate::run::group::Group;
 use crate::tensor::DEFAULT_PARTITION_BYTES;
+use rsccl_collective::comm::init::check_network;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
@@ -72,12 +73,13 @@ impl Server {
     /// As the environment says.
     ///
     /// # Errors
-    /// The settings are wrong.
+    /// The settings are wrong, or the network that they name does not begin here.
     pub fn from_env(options: Options) -> std::result::Result<Self, Failed> {
         let settings = SummationSettings::server_from_env().map_err(failed)?;
         let settings = SummationSettings { worker: None, ..settings };
         let comm = Settings::from_env().and_then(|comm| settings.over_network(comm)).map_err(failed)?;
         log::warn_by_default();
+        check_network(&comm).map_err(failed)?;
         Ok(Self { options, settings, comm, ends: Arc::default(), status: Arc::default() })
     }
 
