@@ -144,7 +144,8 @@ async fn connections_are_shown_with_both_ends_and_one_that_failed_is_found() {
     let gid = Gid { index: 1, gid: vec![1; 16], kind: GidKind::RoceV2.into(), ..Gid::default() };
     hardware.nics[0].gids = vec![gid];
     let mut batch = told(0, 1, hardware);
-    let open = connection("mlx5_0", SMALL.hosts[1], "mlx5_1");
+    let mut open = connection("mlx5_0", SMALL.hosts[1], "mlx5_1");
+    open.remote.as_mut().unwrap().global_rank = Some(2);
     let failed = Connection {
         place: 1,
         state: ConnectionState::Failed.into(),
