@@ -25,7 +25,9 @@ pub(super) const OTHER_END: &str = "the other end ";
 /// And what follows where it said why.
 const HAS_FAILED: &str = "has failed: ";
 /// The verbs' words for what the other end has answered, so that both ports carried something.
-const ANSWERED: [&str; 3] = ["remote access error", "remote invalid request error", "remote operation error"];
+const ANSWERED: [&str; 3] = [REFUSED, "remote invalid request error", "remote operation error"];
+/// For a write or read that there is no right to.
+const REFUSED: &str = "remote access error";
 /// Words of the plugin for what never left the host.
 const NOT_SENT: [&str; 2] = ["register ", "make "];
 /// A port may be read as down so much later than connections over it fail: on a busy host half a minute was seen.
@@ -217,7 +219,7 @@ fn at_one(place: &Place, links: &[&Link<'_>]) -> (Name, Trouble) {
     let accused = match has_ended {
         true => links.iter().map(|link| remote(link, "has ended")).collect(),
         // At which end it lies that the other does not answer nobody knows.
-        false => links.iter().filter(|link| !is_unanswered(link.one)).map(|link| blamed(link)).collect(),
+        false => links.iter().filter(|link| !is_unanswered(link.one)).flat_map(|link| blamed(link)).collect(),
     };
     found.blame.accused = each_once(accused);
     let peers: BTreeSet<&Name> = links.iter().map(|link| &link.peer.0).collect();
@@ -317,9 +319,15 @@ fn unexplained(
     found
 }
 
-/// The end at which a connection failed first.
-fn blamed(link: &Link<'_>) -> Culprit {
-    if is_echo(link.one) { remote(link, "its end of a connection failed first") } else { local(link) }
+/// The end at which a connection failed first; both where one wrote what the other did not let it, for nobody knows which of them
+/// is wrong.
+fn blamed(link: &Link<'_>) -> Vec<Culprit> {
+    if is_echo(link.one) {
+        return vec![remote(link, "its end of a connection failed first")];
+    }
+    let owner = || remote(link, "did not let the other end write to its memory, or had taken it back");
+    let is_refused = link.one.error.starts_with(REFUSED);
+    std::iter::once(local(link)).chain(is_refused.then(owner)).collect()
 }
 
 fn local(link: &Link<'_>) -> Culprit {

@@ -117,7 +117,7 @@ pub(super) const STAGES: &[Stage] = &[
     },
     Stage {
         name: "seen",
-        about: "ringscope in the guests: connections, bytes, and who is named for five faults",
+        about: "ringscope in the guests: connections, bytes, and who is named for six faults",
         runs: Runs::WithAll,
         limit: minutes(6),
         prepare: seen::prepare,

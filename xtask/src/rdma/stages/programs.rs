@@ -14,6 +14,8 @@ use crate::tools;
 
 /// The plugin, as NCCL looks for it. Cargo gives a library no name with hyphens.
 const PLUGIN: [&str; 2] = ["libnccl_net_ringscope.so", "libnccl-net-ringscope.so"];
+/// One of ours that takes memory back too early.
+const STALE_PLUGIN: &str = "stale_plugin.so";
 /// For a program that takes seconds where nothing is lost.
 pub(super) const LIMIT: Duration = Duration::from_secs(150);
 
@@ -24,6 +26,12 @@ pub(super) const LITTLE_MEMORY: &str =
 pub(super) const FEW_QUEUE_PAIRS: &str = "mkdir -p /tmp/cg; mountpoint -q /tmp/cg || mount -t cgroup2 none /tmp/cg && \
      echo +rdma > /tmp/cg/cgroup.subtree_control && mkdir -p /tmp/cg/few && \
      echo 'rxe0 hca_object=4' > /tmp/cg/few/rdma.max && echo $$ > /tmp/cg/few/cgroup.procs; exec env";
+
+/// Settings of a rank of the engine whose memory becomes stale while it is written to.
+pub(super) fn stale(folder: &str) -> String {
+    let ours = PLUGIN[1];
+    format!("env -u RSCCL_NET NCCL_NET_PLUGIN={folder}/{STALE_PLUGIN} STALE_OF={folder}/{ours}")
+}
 
 /// The plugin and the engine, and the programs that call them.
 pub(super) fn build() -> Result<Extras> {
@@ -38,6 +46,7 @@ pub(super) fn build() -> Result<Extras> {
     compile("net/harness.c", "harness", &[])?;
     let here = folder.display().to_string();
     let engine = ["-L", here.as_str(), "-lrsccl", "-lm", "-Wl,-rpath,$ORIGIN"];
+    compile("net/stale_plugin.c", STALE_PLUGIN, &["-shared", "-fPIC"])?;
     compile("primitives.c", "primitives", &engine)?;
     compile("rank.c", "rank", &engine)?;
     compile("root.c", "root", &engine)?;
@@ -67,7 +76,9 @@ fn compile(source: &str, name: &str, arguments: &[&str]) -> Result<()> {
 
 /// Gives the guests what was built: the folder there.
 pub(super) fn put(pair: &Pair) -> Result<&'static str> {
-    for name in [PLUGIN[1], "librsccl.so", "harness", "primitives", "rank", "root", "sum", "ringscope-sumd"] {
+    let libraries = [PLUGIN[1], STALE_PLUGIN, "librsccl.so"];
+    let programs = ["harness", "primitives", "rank", "root", "sum", "ringscope-sumd"];
+    for name in libraries.into_iter().chain(programs) {
         pair.guest(1).put(&folder()?.join(name))?;
     }
     Ok("/share")

@@ -1,5 +1,5 @@
 //! ringscope itself in the guests: a daemon and an agent on each, a job over RDMA that it watches, and what it says of connections, bytes,
-//! lost packets, a port that goes down, a killed rank, memory that may not be locked, and too few queue pairs.
+//! lost packets, a port that goes down, a killed rank, memory that may not be locked, too few queue pairs, and memory taken back too early.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -56,7 +56,7 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     let watch = Watch::start(pair, folder)?;
     bytes(pair, report, folder, &watch)?;
     // As NCCL does it: a rank whose connection fails stays, and is seen.
-    let job = Job::start(pair, folder, "loss", UNTIL_ERROR, "")?;
+    let job = Job::start(pair, folder, "loss", UNTIL_ERROR, ("", ""))?;
     job.wait_for("READY")?;
     let open = watch.connections(1, |one| one["state"] == "open" && one["remote"]["host"] == "g2")?;
     report.add(
@@ -71,12 +71,13 @@ pub(super) fn run(pair: &Pair, report: &mut Report) -> Result<()> {
     drop(job);
     killed(pair, report, folder, &watch)?;
     refused_memory(pair, report, folder, &watch)?;
-    too_few_queue_pairs(pair, report, folder, &watch)
+    too_few_queue_pairs(pair, report, folder, &watch)?;
+    stale_key(pair, report, folder, &watch)
 }
 
 /// Once the job stands still, all have counted the same.
 fn bytes(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
-    let job = Job::start(pair, folder, "steps", &format!("idle {COUNT} {ROUNDS}"), "")?;
+    let job = Job::start(pair, folder, "steps", &format!("idle {COUNT} {ROUNDS}"), ("", ""))?;
     job.wait_for("IDLE")?;
     let completed = |inter: &[Value]| inter.iter().all(|one| one["completed_calls"] == ROUNDS);
     let counted = eventually("the collector's bytes of all ranks", PATIENCE, || {
@@ -130,7 +131,7 @@ fn port_down(pair: &Pair, report: &mut Report, watch: &Watch) -> Result<()> {
 
 /// A rank in g2 ends while data flow.
 fn killed(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
-    let mut job = Job::start(pair, folder, "killed", UNTIL_ERROR, "")?;
+    let mut job = Job::start(pair, folder, "killed", UNTIL_ERROR, ("", ""))?;
     job.wait_for("READY")?;
     job.ranks[N_RANKS - 1].signal(KILL)?;
     watch.expect(report, "killed rank", "rank_dead", "Rank 3 (g2")
@@ -138,14 +139,24 @@ fn killed(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Resu
 
 /// The ranks in g2 may lock no memory, so that their connections cannot begin.
 fn refused_memory(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
-    let _job = Job::start(pair, folder, "memory", UNTIL_ERROR, programs::LITTLE_MEMORY)?;
+    let _job = Job::start(pair, folder, "memory", UNTIL_ERROR, (programs::LITTLE_MEMORY, ""))?;
     watch.expect(report, "refused memory", "queue_pair_error", "ulimit -l")
 }
 
 /// The ranks in g2 get fewer queue pairs than they need.
 fn too_few_queue_pairs(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
-    let _job = Job::start(pair, folder, "pairs", UNTIL_ERROR, programs::FEW_QUEUE_PAIRS)?;
+    let _job = Job::start(pair, folder, "pairs", UNTIL_ERROR, (programs::FEW_QUEUE_PAIRS, ""))?;
     watch.expect(report, "too few queue pairs", "queue_pair_error", "queue pairs of a connection")
+}
+
+/// A rank in g2 takes memory back that it has let the other end write to.
+fn stale_key(pair: &Pair, report: &mut Report, folder: &str, watch: &Watch) -> Result<()> {
+    let _job = Job::start(pair, folder, "stale", UNTIL_ERROR, ("", &programs::stale(folder)))?;
+    let names_it = |one: &Value| {
+        let mut accused = one["accused"].as_array().into_iter().flatten();
+        accused.any(|culprit| culprit["host"] == "g2") && one["message"].to_string().contains("rxe0 of g2")
+    };
+    watch.expect_that(report, "stale key", "queue_pair_error", "remote access error", names_it)
 }
 
 /// A job that is watched, two ranks in each guest; they end with it.
@@ -155,8 +166,15 @@ struct Job {
 }
 
 impl Job {
-    /// Each rank runs `command` of the program `rank`; those in g2 behind `before`, words of a shell that take something away.
-    fn start(pair: &Pair, folder: &str, name: &str, command: &str, before: &str) -> Result<Self> {
+    /// Each rank runs `command` of the program `rank`; those in g2 behind `before`, words of a shell that take something away, and
+    /// `within`, which changes their settings.
+    fn start(
+        pair: &Pair,
+        folder: &str,
+        name: &str,
+        command: &str,
+        (before, within): (&str, &str),
+    ) -> Result<Self> {
         let (level, more) = match name {
             "steps" => ("steps", ""),
             // As NCCL does it: a rank whose connection fails stays, and is seen.
@@ -166,12 +184,14 @@ impl Job {
         let root = Root::start(pair, folder, &settings)?;
         let start = |rank: usize| {
             let guest = &pair.guests()[rank / 2];
-            let before = if guest.number() == 2 && !before.is_empty() { before } else { "exec env" };
+            let is_odd = guest.number() == 2;
+            let before = if is_odd && !before.is_empty() { before } else { "exec env" };
+            let within = if is_odd { within } else { "" };
             let known = programs::over(guest, &format!("{settings} RANK={rank} WORLD_SIZE={N_RANKS}"));
             let watched = format!("{folder}/ringscope run --job {name} --level {level}");
             let id = &root.id;
             guest.spawn(&format!(
-                "{before} {known} {watched} -- {folder}/rank {rank} {N_RANKS} {id} {command}"
+                "{before} {known} {within} {watched} -- {folder}/rank {rank} {N_RANKS} {id} {command}"
             ))
         };
         Ok(Self { ranks: (0..N_RANKS).map(start).collect::<Result<_>>()?, _root: root })
@@ -223,16 +243,27 @@ impl Watch {
     /// Waits for a firing finding of this kind about g2 that says these words and accuses nobody elsewhere, and reports whether there
     /// is one: in all of these g2 is where the fault lies.
     fn expect(&self, report: &mut Report, what: &str, kind: &str, words: &str) -> Result<()> {
+        let is_about_g2 = |one: &Value| {
+            let mut accused = one["accused"].as_array().into_iter().flatten();
+            one["host"] == "g2" && accused.all(|culprit| culprit["host"] == "g2")
+        };
+        self.expect_that(report, what, kind, words, is_about_g2)
+    }
+
+    /// The same of one for which `holds`.
+    fn expect_that(
+        &self,
+        report: &mut Report,
+        what: &str,
+        kind: &str,
+        words: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Result<()> {
         let mut firing = Vec::new();
         let found = eventually(what, PATIENCE, || {
             firing = self.items("/api/v1/findings?state=firing&limit=100")?;
-            let is_wanted = |one: &&Value| {
-                let mut accused = one["accused"].as_array().into_iter().flatten();
-                one["finding"] == kind
-                    && one["host"] == "g2"
-                    && accused.all(|culprit| culprit["host"] == "g2")
-                    && one["message"].as_str().is_some_and(|message| message.contains(words))
-            };
+            let says = |one: &&Value| one["message"].as_str().is_some_and(|message| message.contains(words));
+            let is_wanted = |one: &&Value| one["finding"] == kind && says(one) && holds(one);
             Ok(firing.iter().find(is_wanted).map(|one| one["message"].to_string()))
         });
         match &found {
