@@ -7,7 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_model::limits::TROUBLE_WINDOW;
 use ringscope_model::{ErrorCount, Hardware, Model, Name, Process, ProcessState};
 
-use super::links::{Link, Links, Place};
+use super::links::{Link, Links, Place, failed_at};
 
 /// Agents read connections every second; a failed one is told of so much later than it failed.
 const READING: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const LAST: Duration = Duration::from_secs(180);
 pub(super) fn failed_after_an_end(link: &Link<'_>) -> bool {
     let ended = link.other.and_then(Process::ended).filter(|ended| *ended > link.identity.started);
     ended
-        .zip(link.failed_at())
+        .zip(failed_at(link.one))
         .is_some_and(|(ended, failed)| failed > ended && failed.since(ended) >= READING)
 }
 

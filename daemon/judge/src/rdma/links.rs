@@ -58,11 +58,6 @@ impl Link<'_> {
         own.any(|one| one.local.label() == self.peer.1 && same(&one.local))
     }
 
-    /// See [`failed_at`].
-    pub(super) fn failed_at(&self) -> Option<Timestamp> {
-        failed_at(self.one)
-    }
-
     /// "rxe0 of host-1 (rank 1)".
     pub(super) fn to(&self) -> String {
         let rank = self.one.remote.global_rank.map(|rank| format!(" (rank {rank})")).unwrap_or_default();

@@ -101,7 +101,7 @@ pub(super) fn was_down(model: &Model, (host, label): &Place, link: &Link<'_>, no
     };
     let Some((_, nic)) = hardware.nics.iter().find(|(port, _)| port.label() == *label) else { return false };
     let since = nic.phases.back().map(|phase| hardware.ours(phase.since)).unwrap_or_default();
-    let failed = link.failed_at().unwrap_or_default();
+    let failed = failed_at(link.one).unwrap_or_default();
     !nic.up && (since <= failed || since.since(failed) < READ_LATE)
 }
 

@@ -71,37 +71,25 @@ pub struct Declaration {
 impl Declaration {
     /// A tensor of a shape that is known, to be sent.
     pub fn static_sender(name: impl Into<String>, shape: Shape, hold: Hold) -> Self {
-        let placement = Placement::Static(shape);
-        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
+        Self::of(name, Direction::Send, Placement::Static(shape), hold)
     }
 
     /// A tensor of a shape that is known, to be received.
     pub fn static_receiver(name: impl Into<String>, shape: Shape) -> Self {
-        let placement = Placement::Static(shape);
-        Self {
-            name: name.into(),
-            direction: Direction::Receive,
-            placement,
-            hold: Hold::Release,
-            has_slot: true,
-        }
+        Self::of(name, Direction::Receive, Placement::Static(shape), Hold::Release)
     }
 
     /// A tensor whose shape changes, to be sent.
     pub fn dynamic_sender(name: impl Into<String>, limit_bytes: u64, hold: Hold) -> Self {
-        let placement = Placement::Dynamic { limit_bytes };
-        Self { name: name.into(), direction: Direction::Send, placement, hold, has_slot: true }
+        Self::of(name, Direction::Send, Placement::Dynamic { limit_bytes }, hold)
     }
 
     /// A tensor whose shape changes, to be received.
     pub fn dynamic_receiver(name: impl Into<String>, limit_bytes: u64) -> Self {
-        let placement = Placement::Dynamic { limit_bytes };
-        Self {
-            name: name.into(),
-            direction: Direction::Receive,
-            placement,
-            hold: Hold::Release,
-            has_slot: true,
-        }
+        Self::of(name, Direction::Receive, Placement::Dynamic { limit_bytes }, Hold::Release)
+    }
+
+    fn of(name: impl Into<String>, direction: Direction, placement: Placement, hold: Hold) -> Self {
+        Self { name: name.into(), direction, placement, hold, has_slot: true }
     }
 }
