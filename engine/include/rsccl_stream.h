@@ -8,6 +8,8 @@
 #ifndef RSCCL_STREAM_H_
 #define RSCCL_STREAM_H_
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,6 +20,12 @@ ncclResult_t rscclStreamCreate(cudaStream_t* stream);
 ncclResult_t rscclStreamSynchronize(cudaStream_t stream);
 /* ncclSuccess if all that is enqueued is done, else ncclInProgress. */
 ncclResult_t rscclStreamQuery(cudaStream_t stream);
+/* How many operations were enqueued on a stream so far: after a call, the number of the last one that it enqueued. The
+ * calls of one group are one operation for each stream and communicator. */
+ncclResult_t rscclStreamCount(cudaStream_t stream, uint64_t* count);
+/* Waits until the first `count` operations of a stream are over, for `timeout_ms` at most: ncclSuccess if they are, else
+ * ncclInProgress, or the error of the first of them that failed, which stays until rscclStreamSynchronize. */
+ncclResult_t rscclStreamWait(cudaStream_t stream, uint64_t count, int timeout_ms);
 /* Enqueues a call of a function, as cudaLaunchHostFunc does: what comes after it on the stream waits until it has
  * returned. It must not call this library. */
 ncclResult_t rscclStreamCall(cudaStream_t stream, void (*function)(void*), void* argument);

@@ -103,6 +103,8 @@ SIGNATURES: dict[str, list[Any]] = {
     "ncclRecv": _ONE + _TAIL,
     "rscclStreamCreate": [POINTER(c_void_p)],
     "rscclStreamSynchronize": [c_void_p],
+    "rscclStreamCount": [c_void_p, POINTER(c_uint64)],
+    "rscclStreamWait": [c_void_p, c_uint64, c_int],
     "rscclStreamDestroy": [c_void_p],
 }
 _TEXTS = ("rsum_last_error", "ncclGetLastError")

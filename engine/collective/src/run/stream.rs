@@ -9,6 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::lock::lock;
@@ -36,7 +37,8 @@ struct Queue {
     waiting: VecDeque<Work>,
     enqueued: u64,
     finished: u64,
-    error: Option<Error>,
+    /// The first error that nobody has synchronized with, and which operation of the stream it was, from 1 on.
+    error: Option<(u64, Error)>,
     /// Somebody runs the work that was taken last: the worker, or a caller.
     running: bool,
     /// Threads that wait for a change, the worker aside.
@@ -155,7 +157,28 @@ impl Stream {
                 None => self.wait(queue),
             };
         }
-        queue.error.take().map_or(Ok(()), Err)
+        queue.error.take().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// How many operations were enqueued so far.
+    pub(crate) fn count(&self) -> u64 {
+        lock(&self.queue).enqueued
+    }
+
+    /// Waits until the first `count` operations are over, for so long at most: whether they are. An error of one of them
+    /// stays for [`Stream::synchronize`].
+    pub(crate) fn wait_for(&self, count: u64, at_most: Duration) -> Result<bool> {
+        let mut queue = lock(&self.queue);
+        if queue.finished < count {
+            queue.sleepers += 1;
+            let waited = self.changed.wait_timeout_while(queue, at_most, |queue| queue.finished < count);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queue.sleepers -= 1;
+        }
+        match &queue.error {
+            Some((failed, error)) if *failed <= count => Err(error.clone()),
+            _ => Ok(queue.finished >= count),
+        }
     }
 
     /// Whether all is done.
@@ -237,7 +260,7 @@ impl Queue {
         self.running = false;
         self.finished += 1;
         if let Err(error) = outcome {
-            self.error.get_or_insert(error);
+            self.error.get_or_insert((self.finished, error));
         }
     }
 }

@@ -1,0 +1,217 @@
+"""A communicator and the stream of its calls: they run one after the other, in the order in which they were made.
+
+The communicator is made at the first call, by a thread of its own: nobody waits here for ranks that come later, so ranks may
+use groups and peers in different orders. Calls that come before it is there are kept, and made once it is.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from ctypes import byref, c_uint64, c_void_p
+from typing import Any, Callable, Optional
+
+from .._errors import Error, error_of
+from .._library import Config, UniqueId, collective, function
+
+# ncclInProgress.
+IN_PROGRESS = 7
+# How long one wait in the library lasts at most: between two of them Python sees to signals.
+WAIT_MS = 100
+
+# Calls the library's functions with a communicator and a stream.
+Call = Callable[[c_void_p, c_void_p], None]
+
+
+class Ticket:
+    """One call on a lane, and what it holds until it is over."""
+
+    __slots__ = ("lane", "number", "held", "error", "__weakref__")
+
+    def __init__(self, lane: "Lane", held: Any) -> None:
+        self.lane = lane
+        # Of the stream's operations, the last one of this call; None until it was made.
+        self.number: Optional[int] = None
+        self.held = held
+        self.error: Optional[Error] = None
+
+    def is_over(self) -> bool:
+        """Whether it is done or has failed."""
+        return self.error is not None or (self.number is not None and self.lane.has_done(self))
+
+    def wait(self, timeout_s: Optional[float]) -> bool:
+        """Waits until it is over, for so long at most (None: without limit): whether it is. Raises what it failed with."""
+        return self.lane.wait(self, timeout_s)
+
+
+class Lane:
+    """One communicator of this process."""
+
+    def __init__(self, name: str, size: int, rank: int, meet: Callable[[], bytes]) -> None:
+        """`meet` gives the communicator's id, once another rank has made it; it may wait."""
+        self.name = name
+        self._size, self._rank, self._meet = size, rank, meet
+        self._comm: Optional[c_void_p] = None
+        self._stream = c_void_p()
+        # Guards all below, and the order of calls.
+        self._changed = threading.Condition()
+        self._is_begun = False
+        self._kept: "deque[tuple[Ticket, Call]]" = deque()
+        # Calls that were made and may not be over: their memory must live.
+        self._open: "deque[Ticket]" = deque()
+        self._error: Optional[Error] = None
+        self._done = 0
+        self._followed: "Optional[queue.SimpleQueue[Optional[Callable[[], None]]]]" = None
+        self._bind()
+
+    def _bind(self) -> None:
+        self._count, self._wait = function("rscclStreamCount"), function("rscclStreamWait")
+
+    def submit(self, call: Call, held: Any) -> Ticket:
+        """Makes a call, now or once the communicator is there. `held` lives until it is over."""
+        ticket = Ticket(self, held)
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            if self._comm is not None and not self._kept:
+                self._make(ticket, call)
+            else:
+                self._kept.append((ticket, call))
+                self._begin()
+        return ticket
+
+    def nothing(self) -> "list[Ticket]":
+        """A call that is over."""
+        ticket = Ticket(self, None)
+        ticket.number = 0
+        return [ticket]
+
+    def has_done(self, ticket: Ticket) -> bool:
+        """Whether a call that was made is over."""
+        if ticket.number is None:
+            return False
+        if ticket.number > self._done:
+            code = self._wait(self._stream, ticket.number, 0)
+            if code == IN_PROGRESS:
+                return False
+            self._note(ticket, code)
+        ticket.held = None
+        return True
+
+    def wait(self, ticket: Ticket, timeout_s: Optional[float]) -> bool:
+        """See `Ticket.wait`."""
+        left_ms = None if timeout_s is None else max(int(timeout_s * 1000), 0)
+        while ticket.number is None and ticket.error is None:
+            if left_ms == 0:
+                return False
+            slice_ms = WAIT_MS if left_ms is None else min(WAIT_MS, left_ms)
+            with self._changed:
+                if ticket.number is None and ticket.error is None:
+                    self._changed.wait(slice_ms / 1000)
+            left_ms = None if left_ms is None else left_ms - slice_ms
+        while ticket.error is None and (ticket.number or 0) > self._done:
+            slice_ms = WAIT_MS if left_ms is None else min(WAIT_MS, left_ms)
+            code = self._wait(self._stream, ticket.number, slice_ms)
+            if code != IN_PROGRESS:
+                self._note(ticket, code)
+                break
+            if left_ms is not None:
+                left_ms -= slice_ms
+                if left_ms <= 0:
+                    return False
+        ticket.held = None
+        if ticket.error is not None:
+            raise ticket.error
+        return True
+
+    def follow(self, call: Callable[[], None]) -> None:
+        """Makes a call of Python's on a thread of the lane's own, after those before it."""
+        with self._changed:
+            if self._followed is None:
+                self._followed = queue.SimpleQueue()
+                threading.Thread(target=_follow, args=(self._followed,), name="rsccl-futures", daemon=True).start()
+            self._followed.put(call)
+
+    def abort(self, error: Error) -> None:
+        """Ends what is under way: it and all later calls fail with this error."""
+        with self._changed:
+            comm, self._comm = self._comm, None
+            self._give_up(error)
+        if comm is not None:
+            function("ncclCommAbort")(comm)
+
+    def close(self) -> None:
+        """Destroys the communicator; calls that are under way fail."""
+        with self._changed:
+            comm, self._comm = self._comm, None
+            is_idle = all(self.has_done(ticket) for ticket in self._open)
+            self._give_up(Error(f"{self.name} was destroyed"))
+        if comm is not None:
+            function("ncclCommDestroy" if is_idle else "ncclCommAbort")(comm)
+            function("rscclStreamDestroy")(self._stream)
+
+    def _make(self, ticket: Ticket, call: Call) -> None:
+        call(self._comm, self._stream)  # type: ignore[arg-type]
+        number = c_uint64()
+        self._count(self._stream, byref(number))
+        ticket.number = number.value
+        while self._open and self.has_done(self._open[0]):
+            self._open.popleft()
+        self._open.append(ticket)
+
+    def _note(self, ticket: Ticket, code: int) -> None:
+        """One more call is over; after the first that failed, all fail."""
+        if code == 0:
+            self._done = max(self._done, ticket.number or 0)
+        else:
+            text = function("ncclGetLastError")(None) or b""
+            self._error = self._error or error_of(code, text.decode(errors="replace"))
+            ticket.error = self._error
+
+    def _begin(self) -> None:
+        if not self._is_begun:
+            self._is_begun = True
+            threading.Thread(target=self._run, name="rsccl-init", daemon=True).start()
+
+    def _run(self) -> None:
+        comm, stream = c_void_p(), c_void_p()
+        try:
+            given = UniqueId.from_buffer_copy(self._meet())
+            collective("ncclCommInitRankConfig", byref(comm), self._size, given, self._rank, byref(Config(self.name)))
+            collective("rscclStreamCreate", byref(stream))
+        except Exception as error:  # noqa: BLE001  whatever it is, nobody must wait for this for ever
+            found = error if isinstance(error, Error) else Error(f"{self.name}: its ranks did not meet: {error}")
+            with self._changed:
+                self._give_up(found)
+            return
+        with self._changed:
+            if self._error is not None:
+                function("ncclCommAbort")(comm)
+                return
+            self._comm, self._stream = comm, stream
+            while self._kept:
+                ticket, call = self._kept.popleft()
+                try:
+                    self._make(ticket, call)
+                except Error as error:
+                    ticket.error = error
+            self._changed.notify_all()
+
+    def _give_up(self, error: Error) -> None:
+        self._error = self._error or error
+        for ticket, _ in self._kept:
+            ticket.error = error
+        self._kept.clear()
+        if self._followed is not None:
+            self._followed.put(None)
+            self._followed = None
+        self._changed.notify_all()
+
+
+def _follow(calls: "queue.SimpleQueue[Optional[Callable[[], None]]]") -> None:
+    while True:
+        call = calls.get()
+        if call is None:
+            return
+        call()

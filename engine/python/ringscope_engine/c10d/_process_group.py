@@ -1,0 +1,603 @@
+"""A group of torch.distributed over communicators of librsccl.so.
+
+Collectives of a group run on one communicator, in the order of the calls. Sends and receives have one of their own for each
+two ranks and direction, so that a send which waits for its receiver holds up nothing else.
+"""
+
+from __future__ import annotations
+
+import weakref
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._errors import Error
+from .._library import UNIQUE_ID_BYTES, collective, function
+from ..collective import unique_id
+from . import _tensors
+from ._lane import Lane
+from ._names import name_of
+from ._tensors import BYTES, Written, contiguous, reducible, reduction_of, same
+from ._work import Failure, Work
+
+# A function of the library, and its arguments but communicator and stream.
+Calls = List[Tuple[str, Tuple[Any, ...]]]
+Base: Any = dist.ProcessGroup
+
+# How often a group of a name was made by this process: a store may still have the ids of the one before.
+_generations: Dict[str, int] = {}
+
+
+class ProcessGroup(Base):  # type: ignore[misc]
+    """One group, of which this process is a member."""
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        number: str = "",
+        global_ranks: Sequence[int] = (),
+    ) -> None:
+        """`number` is what PyTorch calls the group; `global_ranks` are its members, none: all ranks of the job."""
+        super().__init__(rank, size)
+        self._store, self._rank, self._size = store, rank, size
+        self._timeout_s = timeout.total_seconds()
+        self._number, self._global_ranks = number, list(global_ranks)
+        self._generation = _generations[number] = _generations.get(number, 0) + 1
+        self._lanes: Dict[Optional[Tuple[int, int]], Lane] = {}
+        self._n_calls = 0
+        self._closing = weakref.finalize(self, _close, self._lanes)
+
+    def getBackendName(self) -> str:  # noqa: N802  PyTorch's name
+        """The name that it is registered under."""
+        return "rsccl"
+
+    def name(self) -> str:
+        """The same."""
+        return "rsccl"
+
+    def rank(self) -> int:
+        """Number of this process in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """Number of processes in the group."""
+        return self._size
+
+    getRank, getSize = rank, size  # noqa: N815
+
+    def _get_backend(self, device: Any) -> "ProcessGroup":
+        return self
+
+    @property
+    def supports_coalescing(self) -> bool:
+        """Whether calls have to be put together for it: sends and receives need not."""
+        return False
+
+    @property
+    def supports_splitting(self) -> bool:
+        """Whether a communicator is split for a new group: each is made anew."""
+        return False
+
+    def _set_sequence_number_for_group(self) -> None:
+        self._n_calls = 0
+
+    def _get_sequence_number_for_group(self) -> int:
+        return self._n_calls
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """How long a wait of this group lasts at most."""
+        self._timeout_s = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    def shutdown(self) -> None:
+        """Destroys the communicators; what is under way fails."""
+        self._closing()
+
+    def abort(self) -> None:
+        """Ends what is under way, also on the other ranks."""
+        for lane in list(self._lanes.values()):
+            lane.abort(Error(f"{lane.name} was aborted"))
+
+    # Collectives
+
+    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
+        """Each tensor becomes the reduction of all ranks' ones."""
+        self._one(tensors, "allreduce")
+        return self._allreduce(tensors, opts)
+
+    def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
+        """The same of several tensors of one type, at once."""
+        self._some(tensors, "allreduce_coalesced")
+        return self._allreduce(tensors, opts)
+
+    def _allreduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        if tensors[0].is_sparse:
+            return self._allreduce_sparse(tensors, op)
+        reduction, written, calls = reduction_of(op, tensors[0].dtype), Written(), []
+        if reduction.fold is not None:
+            return self._fold(tensors[0], tensors, reduction.fold, opts)
+        for tensor in tensors:
+            wide = self._wide(tensor, written)
+            at = written.into(wide, is_read=True)
+            calls.append(("ncclAllReduce", (at.address, at.address, at.elements, _code(wide), reduction.code)))
+            written.hold(wide, at.tensor)
+        return self._run("all_reduce", calls, tensors, written, opts)
+
+    def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
+        """The reduction of all ranks' tensors, which the root's becomes; the others' stay as they are."""
+        tensor = self._one(tensors, "reduce")
+        root = self._checked(opts.rootRank, "reduce")
+        reduction, written = reduction_of(opts.reduceOp, tensor.dtype), Written()
+        if reduction.fold is not None:
+            own = tensor if self._rank == root else tensor.clone()
+            return self._fold(own, tensors, reduction.fold, opts)
+        wide = self._wide(tensor, written) if self._rank == root else tensor.to(reducible(tensor))
+        at = written.into(wide, is_read=True) if self._rank == root else contiguous(wide)
+        written.hold(wide, at.tensor)
+        arguments = (at.address, at.address, at.elements, _code(wide), reduction.code, root)
+        return self._run("reduce", [("ncclReduce", arguments)], tensors, written, opts)
+
+    def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Any:
+        """Each tensor becomes what it is on the root."""
+        self._some(tensors, "broadcast")
+        root, written, calls = self._checked(opts.rootRank, "broadcast"), Written(), []
+        for tensor in tensors:
+            at = written.into(tensor, is_read=True) if root != self._rank else contiguous(tensor)
+            calls.append(("ncclBroadcast", (at.address, at.address, at.n_bytes, BYTES, root)))
+            written.hold(at.tensor)
+        return self._run("broadcast", calls, tensors, written, opts)
+
+    def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Any:
+        """All ranks' tensors, in the order of the ranks; they may be of different lengths."""
+        if len(outputs) != len(inputs):
+            raise ValueError("rsccl: allgather: requires as many lists of outputs as inputs")
+        written, calls = Written(), []
+        for into, own in zip(outputs, inputs):
+            if len(into) != self._size:
+                raise ValueError(f"rsccl: allgather: invalid output tensor list (expected {self._size} tensors, got {len(into)})")
+            same([own, *into], "allgather")
+            if into[self._rank].numel() != own.numel():
+                raise ValueError(
+                    f"rsccl: allgather: invalid tensor size at index {self._rank} (expected {tuple(own.shape)}, got {tuple(into[self._rank].shape)})"
+                )
+            calls += self._gathers(into, own, written)
+        return self._run("all_gather", calls, [one for into in outputs for one in into], written, opts, outputs)
+
+    def _gathers(self, into: List[torch.Tensor], own: torch.Tensor, written: Written) -> Calls:
+        source = contiguous(own)
+        written.hold(source.tensor)
+        if all(tensor.numel() == own.numel() for tensor in into):
+            start = _tensors.one_after_another(into)
+            if start is None:
+                whole = torch.empty((self._size, own.numel()), dtype=own.dtype)
+                start = whole.data_ptr()
+                for tensor, values in zip(into, whole):
+                    written.through(tensor, values)
+            return [("ncclAllGather", (source.address, start, source.n_bytes, BYTES))]
+        calls: Calls = []
+        for root, tensor in enumerate(into):
+            at = written.into(tensor)
+            written.hold(at.tensor)
+            sent = source.address if root == self._rank else at.address
+            calls.append(("ncclBroadcast", (sent, at.address, at.n_bytes, BYTES, root)))
+        return calls
+
+    def all_gather_single(self, output: torch.Tensor, own: torch.Tensor, opts: Any = None) -> Any:
+        """All ranks' tensors one behind the other in `output`."""
+        return self.all_gather_single_coalesced([output], [own], opts)
+
+    def all_gather_single_coalesced(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Any:
+        """The same of several tensors at once."""
+        written, calls = Written(), []
+        for output, own in zip(outputs, inputs):
+            same([output, own], "all_gather_single")
+            if output.numel() != own.numel() * self._size:
+                raise ValueError(
+                    f"rsccl: output tensor size must be equal to world_size times input tensor size: {output.numel()} elements for "
+                    f"{self._size} of {own.numel()}"
+                )
+            source, at = contiguous(own), written.into(output)
+            written.hold(source.tensor, at.tensor)
+            calls.append(("ncclAllGather", (source.address, at.address, source.n_bytes, BYTES)))
+        return self._run("all_gather_into_tensor", calls, outputs, written, opts)
+
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def allgather_coalesced(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Any:
+        """`allgather` of several tensors at once: a list of each rank's ones."""
+        if len(outputs) != self._size or any(len(of_rank) != len(inputs) for of_rank in outputs):
+            raise ValueError(f"rsccl: allgather_coalesced: requires {self._size} lists of {len(inputs)} outputs")
+        by_tensor = [[of_rank[index] for of_rank in outputs] for index in range(len(inputs))]
+        return self.allgather(by_tensor, inputs, opts)
+
+    def reduce_scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Any:
+        """The reduction of all ranks' list, of which each rank gets the tensor of its number."""
+        if len(outputs) != len(inputs) or any(len(parts) != self._size for parts in inputs):
+            raise ValueError(f"rsccl: reduce_scatter: invalid input tensor list: it needs {self._size} tensors for each output")
+        if any(part.numel() != own.numel() for own, parts in zip(outputs, inputs) for part in parts):
+            raise ValueError("rsccl: reduce_scatter: inputs and output must have the same number of elements")
+        whole = []
+        for own, parts in zip(outputs, inputs):
+            same([own, *parts], "reduce_scatter")
+            is_whole = _tensors.one_after_another(parts) is not None
+            whole.append(_as_one(parts) if is_whole else torch.cat([part.reshape(-1) for part in parts]))
+        return self._reduce_scatters(outputs, whole, opts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> Any:
+        """The reduction of all ranks' tensor, of which each rank gets the part of its number."""
+        return self.reduce_scatter_single_coalesced([output], [whole], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Any:
+        """The same of several tensors at once."""
+        for output, whole in zip(outputs, inputs):
+            same([output, whole], "reduce_scatter_single")
+            if whole.numel() != output.numel() * self._size:
+                raise ValueError(
+                    f"rsccl: input tensor must be the same size as output size times world size: {whole.numel()} elements for "
+                    f"{self._size} of {output.numel()}"
+                )
+        return self._reduce_scatters(outputs, inputs, opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def _reduce_scatters(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Any:
+        written, calls = Written(), []
+        reduction = reduction_of(opts.reduceOp, outputs[0].dtype)
+        if reduction.fold is not None:
+            parts = [whole.reshape(self._size, -1)[self._rank].clone() for whole in inputs]
+            return self._fold_scattered(outputs, inputs, parts, reduction.fold, opts)
+        for output, whole in zip(outputs, inputs):
+            source = contiguous(whole.to(reducible(whole)))
+            wide = self._wide(output, written)
+            at = written.into(wide)
+            written.hold(source.tensor, wide, at.tensor)
+            arguments = (source.address, at.address, at.elements, _code(wide), reduction.code)
+            calls.append(("ncclReduceScatter", arguments))
+        return self._run("reduce_scatter", calls, outputs, written, opts)
+
+    def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any) -> Any:
+        """All ranks' tensors on the root."""
+        own, root, written = self._one(inputs, "gather"), self._checked(opts.rootRank, "gather"), Written()
+        source = contiguous(own)
+        written.hold(source.tensor)
+        if self._rank != root:
+            if outputs:
+                raise ValueError("rsccl: gather: requires empty output on non-root")
+            return self._run("gather", _sends([(root, source)]), [], written, opts)
+        if len(outputs) != 1 or len(outputs[0]) != self._size:
+            raise ValueError(f"rsccl: gather: invalid output: it needs one list of {self._size} tensors")
+        self._alike(own, outputs[0], "gather")
+        into = [written.into(tensor) for tensor in outputs[0]]
+        written.hold(*(at.tensor for at in into))
+        calls = _sends([(root, source)]) + _recvs(enumerate(into))
+        return self._run("gather", calls, outputs[0], written, opts, outputs)
+
+    def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Any:
+        """Each rank gets the tensor of its number in the root's list."""
+        own, root, written = self._one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), Written()
+        at = written.into(own)
+        written.hold(at.tensor)
+        calls = _recvs([(root, at)])
+        if self._rank == root:
+            if len(inputs) != 1 or len(inputs[0]) != self._size:
+                raise ValueError(f"rsccl: scatter: invalid input: it needs one list of {self._size} tensors")
+            self._alike(own, inputs[0], "scatter")
+            sources = [contiguous(tensor) for tensor in inputs[0]]
+            written.hold(*(source.tensor for source in sources))
+            calls += _sends(enumerate(sources))
+        elif inputs:
+            raise ValueError("rsccl: scatter: requires empty input on non-root")
+        return self._run("scatter", calls, outputs, written, opts)
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        whole: torch.Tensor,
+        output_sizes: List[int],
+        input_sizes: List[int],
+        opts: Any = None,
+    ) -> Any:
+        """Part i goes to rank i, and rank i's part for this one comes: equal parts, or so many rows of the first dimension."""
+        same([output, whole], "all_to_all_single")
+        written = Written()
+        source, at = contiguous(whole), written.into(output)
+        written.hold(source.tensor, at.tensor)
+        if not output_sizes and not input_sizes:
+            if source.n_bytes != at.n_bytes or (whole.dim() and whole.size(0) % self._size):
+                raise ValueError(
+                    f"rsccl: all_to_all_single: Tensor's dim 0 does not divide equally across group size: {tuple(whole.shape)} to "
+                    f"{tuple(output.shape)} among {self._size} ranks"
+                )
+            arguments = (source.address, at.address, source.n_bytes // self._size, BYTES)
+            return self._run("all_to_all", [("ncclAlltoAll", arguments)], [output], written, opts)
+        sent = self._split(whole, input_sizes, source)
+        received = self._split(output, output_sizes, at)
+        return self._run("all_to_all", _sends(sent) + _recvs(received), [output], written, opts)
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Any:
+        """The same with a tensor for each rank."""
+        if len(outputs) != self._size or len(inputs) != self._size:
+            raise ValueError(f"rsccl: all_to_all: requires {self._size} tensors in each list")
+        same([*outputs, *inputs], "all_to_all")
+        written = Written()
+        sources, into = [contiguous(one) for one in inputs], [written.into(one) for one in outputs]
+        written.hold(*(memory.tensor for memory in [*sources, *into]))
+        calls = _sends(enumerate(sources)) + _recvs(enumerate(into))
+        return self._run("all_to_all", calls, outputs, written, opts)
+
+    def barrier(self, opts: Any = None) -> Any:
+        """Over once all ranks have come."""
+        one, written = torch.zeros(1, dtype=torch.uint8), Written()
+        written.hold(one)
+        arguments = (one.data_ptr(), one.data_ptr(), 1, BYTES, _tensors.MAX)
+        return self._run("barrier", [("ncclAllReduce", arguments)], [], written, opts)
+
+    # Sends and receives
+
+    def send(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
+        """Sends to a rank of the group. Messages between two ranks arrive in the order in which they were sent, whatever
+        their tags."""
+        tensor = self._one(tensors, "send")
+        self._other(peer, "send")
+        source = contiguous(tensor)
+        calls = _sends([(1, source)])
+        return self._on(self._pair(self._rank, peer), f"send to rank {peer}", calls, source.tensor, tensors)
+
+    def recv(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
+        """Receives from a rank of the group."""
+        tensor, written = self._one(tensors, "recv"), Written()
+        self._other(peer, "recv")
+        at = written.into(tensor)
+        calls = _recvs([(0, at)])
+        lane = self._pair(peer, self._rank)
+        return self._on(lane, f"recv from rank {peer}", calls, at.tensor, tensors, finish=written.finish(), source=peer)
+
+    def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Any:
+        """Refused, as by NCCL."""
+        raise NotImplementedError("rsccl: recv() needs a source: the library, as NCCL, receives from a rank that is named")
+
+    # What the above is made of
+
+    def _run(
+        self,
+        what: str,
+        calls: Calls,
+        tensors: List[torch.Tensor],
+        written: Written,
+        opts: Any,
+        result: Any = None,
+    ) -> Any:
+        self._n_calls += 1
+        lane = self._lane(None)
+        shown = tensors if result is None else result
+        held = (tensors, written.held)
+        return self._on(lane, f"{what} {self._n_calls}", calls, held, shown, finish=written.finish(), opts=opts)
+
+    def _on(
+        self,
+        lane: Lane,
+        what: str,
+        calls: Calls,
+        held: Any,
+        result: Any,
+        *,
+        finish: Optional[Callable[[], None]] = None,
+        opts: Any = None,
+        source: int = -1,
+    ) -> Any:
+        try:
+            ticket = lane.submit(_as_one_call(calls), held)
+        except Error as error:
+            raise Failure(f"rsccl: {what} of {lane.name}: {error}") from error
+        words = f"{what} of {lane.name} (rank {self._rank} of {self._size})"
+        return Work(words, [ticket], result, self._limit_s(opts), finish, source).for_caller()
+
+    def _limit_s(self, opts: Any) -> float:
+        given = getattr(opts, "timeout", None)
+        seconds = given.total_seconds() if isinstance(given, timedelta) else 0.0
+        return seconds if seconds > 0 else self._timeout_s
+
+    def _lane(self, pair: Optional[Tuple[int, int]]) -> Lane:
+        lane = self._lanes.get(pair)
+        if lane is None:
+            lane = self._lanes[pair] = self._new_lane(pair)
+        return lane
+
+    def _pair(self, source: int, target: int) -> Lane:
+        return self._lane((source, target))
+
+    def _new_lane(self, pair: Optional[Tuple[int, int]]) -> Lane:
+        description = getattr(self, "group_desc", "")
+        words = "" if pair is None else f"{self._of_job(pair[0])}>{self._of_job(pair[1])}"
+        is_world = not self._global_ranks or description == "default_pg"
+        name = name_of(description, self._number, self._global_ranks, is_world=is_world, pair=words)
+        size, rank = (self._size, self._rank) if pair is None else (2, pair.index(self._rank))
+        key = f"rsccl/{self._generation}/{'all' if pair is None else f'{pair[0]}>{pair[1]}'}"
+        store, timeout = self._store, timedelta(seconds=self._timeout_s)
+
+        def meet() -> bytes:
+            if rank == 0:
+                made = unique_id()
+                store.set(key, made)
+                return made
+            store.wait([key], timeout)
+            return bytes(store.get(key))[:UNIQUE_ID_BYTES]
+
+        return Lane(name, size, rank, meet)
+
+    def _of_job(self, rank: int) -> int:
+        return self._global_ranks[rank] if self._global_ranks else rank
+
+    def _fold(self, own: torch.Tensor, result: List[torch.Tensor], fold: Any, opts: Any) -> Any:
+        """Gathers all contributions and folds them in the order of the ranks, into `own`."""
+        source, written = contiguous(own.clone()), Written()
+        gathered = torch.empty((self._size, *own.shape), dtype=own.dtype)
+        written.hold(source.tensor, gathered)
+        calls: Calls = [("ncclAllGather", (source.address, gathered.data_ptr(), source.n_bytes, BYTES))]
+
+        def finish() -> None:
+            own.copy_(_folded(gathered, fold))
+
+        self._n_calls += 1
+        held = (result, written.held)
+        return self._on(self._lane(None), f"all_reduce {self._n_calls}", calls, held, result, finish=finish, opts=opts)
+
+    def _fold_scattered(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], parts: List[torch.Tensor], fold: Any, opts: Any
+    ) -> Any:
+        calls: Calls = []
+        held: List[torch.Tensor] = []
+        gathered: List[torch.Tensor] = []
+        for whole in inputs:
+            source = contiguous(whole)
+            into = torch.empty((self._size, source.elements), dtype=whole.dtype)
+            calls.append(("ncclAllGather", (source.address, into.data_ptr(), source.n_bytes, BYTES)))
+            held += [source.tensor, into]
+            gathered.append(into)
+
+        def finish() -> None:
+            for output, into in zip(outputs, gathered):
+                mine = _folded(into, fold).reshape(self._size, -1)[self._rank]
+                output.copy_(mine.view(output.shape))
+
+        self._n_calls += 1
+        what = f"reduce_scatter {self._n_calls}"
+        return self._on(self._lane(None), what, calls, held, outputs, finish=finish, opts=opts)
+
+    def _allreduce_sparse(self, tensors: List[torch.Tensor], op: Any) -> Any:
+        """All ranks' indices and values; waits, for what is sent depends on how many they are."""
+        tensor = tensors[0]
+        if op != dist.ReduceOp.SUM:
+            raise RuntimeError("rsccl: sparse tensors are summed: unsupported reduction operation")
+        if tensor.layout != torch.sparse_coo:
+            raise RuntimeError("rsccl: unsupported layout: sparse tensors are COO ones")
+        own = tensor.coalesce()
+        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self._size)]
+        self.allgather([lengths], [torch.tensor([own._nnz()], dtype=torch.int64)]).wait()
+        n_each = [int(length) for length in lengths]
+        indices = [torch.empty((own.sparse_dim(), n), dtype=torch.int64) for n in n_each]
+        shape = own.values().shape[1:]
+        values = [torch.empty((n, *shape), dtype=own.dtype) for n in n_each]
+        self.allgather([indices], [own.indices()]).wait()
+        self.allgather([values], [own.values()]).wait()
+        total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), own.shape).coalesce()
+
+        def finish() -> None:
+            tensor.copy_(total)
+
+        return Work("all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller()
+
+    def _wide(self, tensor: torch.Tensor, written: Written) -> torch.Tensor:
+        """The tensor, or its values in the type in which they are reduced, whose result then comes back."""
+        if reducible(tensor) == tensor.dtype:
+            return tensor
+        wide = tensor.detach().to(reducible(tensor))
+        written.through(tensor, wide)
+        return wide
+
+    def _split(self, tensor: torch.Tensor, sizes: List[int], memory: _tensors.Memory) -> List[Tuple[int, _tensors.Memory]]:
+        rows = tensor.size(0) if tensor.dim() else 1
+        if not sizes:
+            if rows % self._size:
+                raise ValueError(
+                    f"rsccl: all_to_all_single: Tensor's dim 0 does not divide equally across group size: {rows} rows for {self._size} ranks"
+                )
+            sizes = [rows // self._size] * self._size
+        if len(sizes) != self._size or sum(sizes) != rows:
+            raise ValueError(
+                f"rsccl: all_to_all_single: Split sizes doesn't match total dim 0 size: {list(sizes)} for {rows} rows and {self._size} ranks"
+            )
+        row_bytes = memory.n_bytes // max(rows, 1)
+        parts, at = [], memory.address
+        for rank, n_rows in enumerate(sizes):
+            parts.append((rank, _tensors.Memory(memory.tensor, at, 0, n_rows * row_bytes)))
+            at += n_rows * row_bytes
+        return parts
+
+    def _one(self, tensors: Sequence[torch.Tensor], what: str) -> torch.Tensor:
+        if len(tensors) != 1:
+            raise ValueError(f"rsccl: {what}: requires a single-element tensor list, not {len(tensors)} tensors")
+        return tensors[0]
+
+    def _some(self, tensors: Sequence[torch.Tensor], what: str) -> None:
+        if not tensors:
+            raise ValueError(f"rsccl: {what}: requires non-empty tensor list")
+        same(tensors, what)
+
+    def _alike(self, own: torch.Tensor, others: Sequence[torch.Tensor], what: str) -> None:
+        same([own, *others], what)
+        for rank, other in enumerate(others):
+            if other.numel() != own.numel():
+                raise ValueError(
+                    f"rsccl: {what}: invalid tensor size at index {rank} (expected {tuple(own.shape)}, got {tuple(other.shape)})"
+                )
+
+    def _checked(self, rank: int, what: str) -> int:
+        if not 0 <= rank < self._size:
+            raise ValueError(f"rsccl: {what}: invalid root rank: {rank} of {self._size}")
+        return rank
+
+    def _other(self, peer: int, what: str) -> None:
+        self._checked(peer, what)
+        if peer == self._rank:
+            raise ValueError(f"rsccl: {what}: rank {peer} is this process itself: copy the tensor instead")
+
+
+def _code(tensor: torch.Tensor) -> int:
+    return _tensors.REDUCED[tensor.dtype]
+
+
+def _sends(parts: Any) -> Calls:
+    return [("ncclSend", (memory.address, memory.n_bytes, BYTES, rank)) for rank, memory in parts]
+
+
+def _recvs(parts: Any) -> Calls:
+    return [("ncclRecv", (memory.address, memory.n_bytes, BYTES, rank)) for rank, memory in parts]
+
+
+def _as_one(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors that lie one behind the other, as one."""
+    first = parts[0]
+    return first.detach().as_strided((sum(part.numel() for part in parts),), (1,))
+
+
+def _as_one_call(calls: Calls) -> Callable[[Any, Any], None]:
+    if len(calls) == 1:
+        ((name, arguments),) = calls
+        return lambda comm, stream: collective(name, *arguments, comm, stream)
+
+    def grouped(comm: Any, stream: Any) -> None:
+        collective("ncclGroupStart")
+        try:
+            for name, arguments in calls:
+                collective(name, *arguments, comm, stream)
+        finally:
+            code = function("ncclGroupEnd")()
+        if code != 0:
+            collective("ncclGroupEnd")
+
+    return grouped
+
+
+def _folded(gathered: torch.Tensor, fold: Any) -> torch.Tensor:
+    total = gathered[0].clone()
+    for contribution in gathered[1:]:
+        total = fold(total, contribution)
+    return total
+
+
+def _close(lanes: Dict[Any, Lane]) -> None:
+    for lane in list(lanes.values()):
+        lane.close()
+    lanes.clear()

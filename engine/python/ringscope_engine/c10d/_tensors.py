@@ -1,0 +1,148 @@
+"""torch's tensors as the library takes them: contiguous, in this machine's memory, of one of NCCL's types."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+
+BYTES = 1  # ncclUint8
+# ncclDataType_t of what the library reduces.
+REDUCED = {
+    torch.int8: 0,
+    torch.uint8: 1,
+    torch.int32: 2,
+    torch.int64: 4,
+    torch.float16: 6,
+    torch.float32: 7,
+    torch.float64: 8,
+    torch.bfloat16: 9,
+}
+for _name, _code in (("float8_e4m3fn", 10), ("float8_e5m2", 11), ("uint32", 3), ("uint64", 5)):
+    if hasattr(torch, _name):
+        REDUCED[getattr(torch, _name)] = _code
+# Types without one, and those in which they are reduced: the low bits of the result are the same.
+WIDER = {torch.int16: torch.int32, torch.bool: torch.uint8}
+if hasattr(torch, "uint16"):
+    WIDER[torch.uint16] = torch.int32
+
+# ncclRedOp_t.
+SUM, PROD, MAX, MIN, AVG = range(5)
+# Those that the library has not: all contributions are gathered and folded here.
+FOLDED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "BAND": torch.bitwise_and,
+    "BOR": torch.bitwise_or,
+    "BXOR": torch.bitwise_xor,
+}
+_OPERATIONS = {"SUM": SUM, "PRODUCT": PROD, "MAX": MAX, "MIN": MIN, "AVG": AVG}
+
+
+class Reduction(NamedTuple):
+    """How contributions become one: one of the library's operations, or a function that folds two."""
+
+    code: int
+    fold: Optional[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]
+
+
+class Memory(NamedTuple):
+    """A tensor as the library takes it. `tensor` is the caller's own, or a copy of it."""
+
+    tensor: torch.Tensor
+    address: int
+    elements: int
+    n_bytes: int
+
+
+def reduction_of(op: Any, dtype: torch.dtype) -> Reduction:
+    """torch's ReduceOp, on elements of a type."""
+    for name, code in _OPERATIONS.items():
+        if op == getattr(dist.ReduceOp, name):
+            return Reduction(_checked(name, code, dtype), None)
+    for name, fold in FOLDED.items():
+        if op == getattr(dist.ReduceOp, name):
+            if dtype.is_floating_point or dtype.is_complex:
+                raise RuntimeError(f"rsccl: Cannot use ReduceOp.{name} with non-integral dtype {dtype}")
+            return Reduction(SUM, fold)
+    raise RuntimeError(f"rsccl: {op} is not supported: take SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR")
+
+
+def _checked(name: str, code: int, dtype: torch.dtype) -> int:
+    if dtype == torch.bool:
+        # As ProcessGroupNCCL does: a sum of truths is whether any is true.
+        if code == AVG:
+            raise RuntimeError("rsccl: Cannot use ReduceOp.AVG with Bool: average floats")
+        return MAX if code == SUM else code
+    if dtype not in REDUCED and dtype not in WIDER:
+        raise RuntimeError(f"rsccl: Cannot reduce {dtype} by ReduceOp.{name}: take a real type, torch.view_as_real for a sum of complex ones")
+    return code
+
+
+def contiguous(tensor: torch.Tensor) -> Memory:
+    """A tensor to be read."""
+    if tensor.is_sparse:
+        raise RuntimeError("rsccl: Tensors must be dense: to_dense() first, or all_reduce, which takes sparse ones")
+    own = tensor if tensor.device.type == "cpu" and tensor.is_contiguous() else tensor.detach().cpu().contiguous()
+    elements = own.numel()
+    return Memory(own, own.data_ptr(), elements, elements * own.element_size())
+
+
+class Written:
+    """Tensors that the library writes: where one cannot be written, its copy is, and put into it at the end."""
+
+    def __init__(self) -> None:
+        self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        # What the library reads or writes until the call is over.
+        self.held: List[torch.Tensor] = []
+
+    def hold(self, *tensors: torch.Tensor) -> None:
+        """Their memory lives until the call is over."""
+        self.held += tensors
+
+    def into(self, tensor: torch.Tensor, *, is_read: bool = False) -> Memory:
+        """Memory for a tensor's result, in which are its values if they are read before."""
+        if tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_sparse:
+            elements = tensor.numel()
+            return Memory(tensor, tensor.data_ptr(), elements, elements * tensor.element_size())
+        if is_read:
+            memory = contiguous(tensor)
+        else:
+            memory = contiguous(torch.empty(tensor.shape, dtype=tensor.dtype))
+        self._copies.append((tensor, memory.tensor))
+        return memory
+
+    def through(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
+        """`values` will be put into `tensor` at the end."""
+        self._copies.append((tensor, values))
+
+    def finish(self) -> Optional[Callable[[], None]]:
+        """What puts copies where they belong; None where there is none."""
+        return self._put if self._copies else None
+
+    def _put(self) -> None:
+        with torch.no_grad():
+            for tensor, values in self._copies:
+                tensor.copy_(values.view(tensor.shape) if values.numel() == tensor.numel() else values)
+
+
+def reducible(tensor: torch.Tensor) -> torch.dtype:
+    """The type in which a tensor is reduced."""
+    return WIDER.get(tensor.dtype, tensor.dtype)
+
+
+def same(tensors: Sequence[torch.Tensor], what: str) -> None:
+    """Refuses tensors of several types."""
+    kinds = {tensor.dtype for tensor in tensors}
+    if len(kinds) > 1:
+        raise RuntimeError(f"rsccl: {what}: Invalid usage of tensors with different dtypes: found {', '.join(map(str, kinds))}")
+
+
+def one_after_another(tensors: Sequence[torch.Tensor]) -> Optional[int]:
+    """The address at which tensors lie one behind the other, as the chunks of one: then nothing need be copied."""
+    at = first = tensors[0].data_ptr()
+    for tensor in tensors:
+        if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.data_ptr() != at:
+            return None
+        at += tensor.numel() * tensor.element_size()
+    return first

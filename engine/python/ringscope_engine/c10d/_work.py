@@ -1,0 +1,128 @@
+"""What torch.distributed gets for a call: it waits for it, and puts results that came in other memory where they belong."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from datetime import timedelta
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+from torch.distributed import distributed_c10d
+
+from .._errors import Error
+from ._lane import Ticket
+
+# PyTorch's exception for what a backend fails with; before 2.0 there is none.
+Failure: Any = getattr(dist, "DistBackendError", RuntimeError)
+# Newer releases keep the Python object of a work that C++ holds alive. Older ones are given a work of C++.
+KEEPS_PYTHON_WORK = hasattr(dist.Work, "boxed")
+Base: Any = dist.Work
+
+
+class Work(Base):  # type: ignore[misc]
+    """A call under way."""
+
+    def __init__(
+        self,
+        what: str,
+        tickets: Sequence[Ticket],
+        result: List[torch.Tensor],
+        timeout_s: Optional[float],
+        finish: Optional[Callable[[], None]] = None,
+        source: int = -1,
+    ) -> None:
+        """`what` it is in words; `finish` puts the results where they belong, once, when the call is over."""
+        super().__init__()
+        self._what, self._tickets, self._result = what, tickets, result
+        self._timeout_s, self._finish, self._source = timeout_s, finish, source
+        self._future: Optional[torch.futures.Future[List[torch.Tensor]]] = None
+        self._lock = threading.Lock()
+        self._error: Optional[BaseException] = None
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until the call is over, for so long at most; 0: for as long as the group's time-out says."""
+        given_s = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout / 1000
+        limit_s = given_s if given_s > 0 else self._timeout_s
+        try:
+            for ticket in self._tickets:
+                if not ticket.wait(limit_s):
+                    raise Error(_late(self._what, limit_s, ticket))
+        except Error as error:
+            self._error = self._error or Failure(str(error))
+            raise self._error from error
+        self._end()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether the call is over, well or not."""
+        if not all(ticket.is_over() for ticket in self._tickets):
+            return False
+        if all(ticket.error is None for ticket in self._tickets):
+            self._end()
+        return True
+
+    def is_success(self) -> bool:
+        """Whether the call is over and went well."""
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> Optional[BaseException]:
+        """What the call failed with."""
+        failed = next((ticket.error for ticket in self._tickets if ticket.error is not None), None)
+        return self._error or (Failure(str(failed)) if failed is not None else None)
+
+    def synchronize(self) -> None:
+        """As `wait`: results are in this machine's memory."""
+        self.wait()
+
+    def result(self) -> List[torch.Tensor]:
+        """The tensors that hold the result, once it is there."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """The rank that a tensor was received from."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> "torch.futures.Future[List[torch.Tensor]]":
+        """A future of the result, which a thread fulfils."""
+        with self._lock:
+            if self._future is None:
+                self._future = torch.futures.Future()
+                self._tickets[0].lane.follow(self.fulfil)
+            return self._future
+
+    def fulfil(self) -> None:
+        """Waits, and fulfils the future."""
+        future: Any = self._future
+        try:
+            self.wait()
+        except Exception as error:  # noqa: BLE001  whoever waits for the future must hear of it
+            future.set_exception(error)
+        else:
+            future.set_result(self._result)
+
+    def for_caller(self) -> Any:
+        """The work itself, or, where PyTorch's C++ would lose it, one of C++."""
+        if KEEPS_PYTHON_WORK or sys._getframe(2).f_code.co_filename == distributed_c10d.__file__:
+            return self
+        return c10d._create_work_from_future(self.get_future())
+
+    def _end(self) -> None:
+        if self._finish is None:
+            return
+        with self._lock:
+            finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+
+
+def _late(what: str, limit_s: Optional[float], ticket: Ticket) -> str:
+    place = "its ranks have not all come to the communicator" if ticket.number is None else "some rank has not called it"
+    return (
+        f"{what} is not over after {limit_s:g} s: {place}, or is slow. `ringscope status` and NCCL_DEBUG=WARN name who is waited "
+        "for; the `timeout` of init_process_group or new_group says how long to wait"
+    )
