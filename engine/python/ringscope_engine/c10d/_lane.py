@@ -13,15 +13,40 @@ from ctypes import byref, c_uint64, c_void_p
 from typing import Any, Callable, Optional
 
 from .._errors import Error, error_of
-from .._library import Config, UniqueId, collective, function
+from .._library import UNIQUE_ID_BYTES, Config, UniqueId, collective, function
+from ..collective import unique_id
 
 # ncclInProgress.
 IN_PROGRESS = 7
 # How long one wait in the library lasts at most: between two of them Python sees to signals.
 WAIT_MS = 100
 
+# Between two looks for an id that another rank makes.
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.1
+
 # Calls the library's functions with a communicator and a stream.
 Call = Callable[[c_void_p, c_void_p], None]
+
+
+class Meeting:
+    """Where a communicator's ranks get its id: a key of torch.distributed's store."""
+
+    def __init__(self, store: Any, key: str) -> None:
+        self._store, self._key = store, key
+
+    def give(self) -> bytes:
+        """Makes the id, and gives it to the others."""
+        made = unique_id()
+        self._store.set(self._key, made)
+        self._store.add(f"{self._key}/made", 1)
+        return made
+
+    def look(self) -> Optional[bytes]:
+        """The id, if it is there."""
+        # A `get` would wait, and PyTorch 1.13 has no `check`.
+        if self._store.add(f"{self._key}/made", 0) == 0:
+            return None
+        return bytes(self._store.get(self._key))[:UNIQUE_ID_BYTES]
 
 
 class Ticket:
@@ -48,10 +73,10 @@ class Ticket:
 class Lane:
     """One communicator of this process."""
 
-    def __init__(self, name: str, size: int, rank: int, meet: Callable[[], bytes]) -> None:
-        """`meet` gives the communicator's id, once another rank has made it; it may wait."""
+    def __init__(self, name: str, size: int, rank: int, meeting: Meeting) -> None:
         self.name = name
-        self._size, self._rank, self._meet = size, rank, meet
+        self._size, self._rank = size, rank
+        self._meeting: Optional[Meeting] = meeting
         self._comm: Optional[c_void_p] = None
         self._stream = c_void_p()
         # Guards all below, and the order of calls.
@@ -177,7 +202,7 @@ class Lane:
     def _run(self) -> None:
         comm, stream = c_void_p(), c_void_p()
         try:
-            given = UniqueId.from_buffer_copy(self._meet())
+            given = UniqueId.from_buffer_copy(self._met())
             collective("ncclCommInitRankConfig", byref(comm), self._size, given, self._rank, byref(Config(self.name)))
             collective("rscclStreamCreate", byref(stream))
         except Exception as error:  # noqa: BLE001  whatever it is, nobody must wait for this for ever
@@ -190,6 +215,8 @@ class Lane:
                 function("ncclCommAbort")(comm)
                 return
             self._comm, self._stream = comm, stream
+            # A store lives no longer than it is needed.
+            self._meeting = None
             while self._kept:
                 ticket, call = self._kept.popleft()
                 try:
@@ -197,6 +224,20 @@ class Lane:
                 except Error as error:
                     ticket.error = error
             self._changed.notify_all()
+
+    def _met(self) -> bytes:
+        # A wait in the store, which is C++, could not be left at the interpreter's end.
+        meeting, pause_s = self._meeting, FIRST_PAUSE_S
+        while meeting is not None:
+            met = meeting.give() if self._rank == 0 else meeting.look()
+            if met is not None:
+                return met
+            with self._changed:
+                if self._error is not None:
+                    raise self._error
+                self._changed.wait(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        raise Error(f"{self.name} has been made")
 
     def _give_up(self, error: Error) -> None:
         self._error = self._error or error

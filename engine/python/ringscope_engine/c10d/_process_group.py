@@ -14,10 +14,9 @@ import torch
 import torch.distributed as dist
 
 from .._errors import Error
-from .._library import UNIQUE_ID_BYTES, collective, function
-from ..collective import unique_id
+from .._library import collective, function
 from . import _tensors
-from ._lane import Lane
+from ._lane import Lane, Meeting
 from ._names import name_of
 from ._tensors import BYTES, Written, contiguous, reducible, reduction_of, same
 from ._work import Failure, Work
@@ -46,7 +45,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         super().__init__(rank, size)
         self._store, self._rank, self._size = store, rank, size
         self._timeout_s = timeout.total_seconds()
-        self._number, self._global_ranks = number, list(global_ranks)
+        self._number, self._description, self._global_ranks = number, "", list(global_ranks)
         self._generation = _generations[number] = _generations.get(number, 0) + 1
         self._lanes: Dict[Optional[Tuple[int, int]], Lane] = {}
         self._n_calls = 0
@@ -68,6 +67,23 @@ class ProcessGroup(Base):  # type: ignore[misc]
         """Number of processes in the group."""
         return self._size
 
+    def getGroupName(self) -> str:  # noqa: N802
+        """PyTorch's name of the group: a number, or the hash of its members."""
+        return self._number
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802
+        """What PyTorch calls it from now on."""
+        self._number = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802
+        """What the group is for, in the program's words."""
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802
+        """What the group is for; communicators that are made later are named by it."""
+        self._description = description
+
+    # PyTorch's C++ asks by these names, its Python by the others.
     getRank, getSize = rank, size  # noqa: N815
 
     def _get_backend(self, device: Any) -> "ProcessGroup":
@@ -401,7 +417,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
         except Error as error:
             raise Failure(f"rsccl: {what} of {lane.name}: {error}") from error
         words = f"{what} of {lane.name} (rank {self._rank} of {self._size})"
-        return Work(words, [ticket], result, self._limit_s(opts), finish, source).for_caller()
+        work = Work(words, [ticket], result, self._limit_s(opts), finish, source)
+        # DistributedDataParallel goes on with the backward pass, and takes the future.
+        return work.for_caller(is_awaited_later=calls[0][0] == "ncclAllReduce")
 
     def _limit_s(self, opts: Any) -> float:
         given = getattr(opts, "timeout", None)
@@ -418,23 +436,13 @@ class ProcessGroup(Base):  # type: ignore[misc]
         return self._lane((source, target))
 
     def _new_lane(self, pair: Optional[Tuple[int, int]]) -> Lane:
-        description = getattr(self, "group_desc", "")
+        description = self._description
         words = "" if pair is None else f"{self._of_job(pair[0])}>{self._of_job(pair[1])}"
         is_world = not self._global_ranks or description == "default_pg"
         name = name_of(description, self._number, self._global_ranks, is_world=is_world, pair=words)
         size, rank = (self._size, self._rank) if pair is None else (2, pair.index(self._rank))
         key = f"rsccl/{self._generation}/{'all' if pair is None else f'{pair[0]}>{pair[1]}'}"
-        store, timeout = self._store, timedelta(seconds=self._timeout_s)
-
-        def meet() -> bytes:
-            if rank == 0:
-                made = unique_id()
-                store.set(key, made)
-                return made
-            store.wait([key], timeout)
-            return bytes(store.get(key))[:UNIQUE_ID_BYTES]
-
-        return Lane(name, size, rank, meet)
+        return Lane(name, size, rank, Meeting(self._store, key))
 
     def _of_job(self, rank: int) -> int:
         return self._global_ranks[rank] if self._global_ranks else rank
@@ -496,7 +504,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         def finish() -> None:
             tensor.copy_(total)
 
-        return Work("all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller()
+        return Work("all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller(is_awaited_later=False)
 
     def _wide(self, tensor: torch.Tensor, written: Written) -> torch.Tensor:
         """The tensor, or its values in the type in which they are reduced, whose result then comes back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from datetime import timedelta
@@ -20,6 +21,7 @@ Failure: Any = getattr(dist, "DistBackendError", RuntimeError)
 # Newer releases keep the Python object of a work that C++ holds alive. Older ones are given a work of C++.
 KEEPS_PYTHON_WORK = hasattr(dist.Work, "boxed")
 Base: Any = dist.Work
+PACKAGE = os.path.dirname(__file__)
 
 
 class Work(Base):  # type: ignore[misc]
@@ -49,9 +51,12 @@ class Work(Base):  # type: ignore[misc]
         try:
             for ticket in self._tickets:
                 if not ticket.wait(limit_s):
-                    raise Error(_late(self._what, limit_s, ticket))
+                    late = Error(_late(limit_s, ticket))
+                    # Nobody may write into memory that the caller believes free, and the others are to be told.
+                    ticket.lane.abort(late)
+                    raise late
         except Error as error:
-            self._error = self._error or Failure(str(error))
+            self._error = self._error or Failure(f"{self._what}: {error}")
             raise self._error from error
         self._end()
         return True
@@ -71,7 +76,7 @@ class Work(Base):  # type: ignore[misc]
     def exception(self) -> Optional[BaseException]:
         """What the call failed with."""
         failed = next((ticket.error for ticket in self._tickets if ticket.error is not None), None)
-        return self._error or (Failure(str(failed)) if failed is not None else None)
+        return self._error or (Failure(f"{self._what}: {failed}") if failed is not None else None)
 
     def synchronize(self) -> None:
         """As `wait`: results are in this machine's memory."""
@@ -105,10 +110,13 @@ class Work(Base):  # type: ignore[misc]
         else:
             future.set_result(self._result)
 
-    def for_caller(self) -> Any:
-        """The work itself, or, where PyTorch's C++ would lose it, one of C++."""
-        if KEEPS_PYTHON_WORK or sys._getframe(2).f_code.co_filename == distributed_c10d.__file__:
+    def for_caller(self, *, is_awaited_later: bool) -> Any:
+        """The work itself; where PyTorch's C++ would lose it, one of C++, whose `wait` would not tell of a failure: so unless
+        it is known to ask the future, it is waited for here."""
+        if KEEPS_PYTHON_WORK or _is_called_by_python():
             return self
+        if not is_awaited_later:
+            self.wait()
         return c10d._create_work_from_future(self.get_future())
 
     def _end(self) -> None:
@@ -120,9 +128,17 @@ class Work(Base):  # type: ignore[misc]
             finish()
 
 
-def _late(what: str, limit_s: Optional[float], ticket: Ticket) -> str:
-    place = "its ranks have not all come to the communicator" if ticket.number is None else "some rank has not called it"
+def _is_called_by_python() -> bool:
+    """Whether torch.distributed's Python calls this package, and not its C++."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename == distributed_c10d.__file__
+
+
+def _late(limit_s: Optional[float], ticket: Ticket) -> str:
+    place = "some rank has not come to the communicator" if ticket.number is None else "some rank has not called it"
     return (
-        f"{what} is not over after {limit_s:g} s: {place}, or is slow. `ringscope status` and NCCL_DEBUG=WARN name who is waited "
-        "for; the `timeout` of init_process_group or new_group says how long to wait"
+        f"not over after {limit_s:g} s: {place}, or is slow; the communicator is given up. `ringscope status` names who is waited for; "
+        "`timeout` of init_process_group, new_group or the call says how long to wait"
     )

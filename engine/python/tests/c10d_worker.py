@@ -1,0 +1,250 @@
+"""What the ranks of the tests of the backend "rsccl" do; each checks its own results."""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import ringscope_engine.c10d  # noqa: F401  PyTorch before 2.5 finds backends only where they were imported
+
+REAL = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+# The time-out of groups whose calls are meant not to end.
+SHORT = timedelta(seconds=2)
+
+
+def value(rank: int, shape=(7, 5), dtype=torch.float32) -> torch.Tensor:
+    """Small whole numbers, the same on all ranks for one rank's number: sums are exact in each type."""
+    n = int(torch.tensor(shape).prod())
+    return ((torch.arange(n).reshape(shape) * 3 + rank) % 5).to(dtype)
+
+
+def begin(timeout=timedelta(seconds=120)):
+    dist.init_process_group("rsccl", timeout=timeout)
+    return dist.get_rank(), dist.get_world_size()
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> None:
+    assert one.dtype == other.dtype and torch.equal(one, other), f"{one} is not {other}"
+
+
+def reductions() -> None:
+    rank, size = begin()
+    everyone = range(size)
+    for dtype in REAL:
+        contributions = torch.stack([value(other, dtype=dtype) for other in everyone])
+        for op, expected in (
+            (dist.ReduceOp.SUM, contributions.sum(0, dtype=dtype)),
+            (dist.ReduceOp.MAX, contributions.amax(0)),
+            (dist.ReduceOp.MIN, contributions.amin(0)),
+        ):
+            tensor = value(rank, dtype=dtype)
+            dist.all_reduce(tensor, op)
+            same(tensor, expected)
+            tensor = value(rank, dtype=dtype)
+            dist.reduce(tensor, size - 1, op)
+            same(tensor, expected if rank == size - 1 else value(rank, dtype=dtype))
+            part = torch.empty(5, dtype=dtype)
+            rows = [value(rank, (5,), dtype) + other for other in everyone]
+            dist.reduce_scatter(part, rows, op)
+            same(part, _reduced([value(other, (5,), dtype) + rank for other in everyone], op))
+    bits = torch.tensor([1 << rank, 3, 0])
+    for op, expected in (
+        (dist.ReduceOp.BAND, [0 if size > 1 else 1, 3, 0]),
+        (dist.ReduceOp.BOR, [(1 << size) - 1, 3, 0]),
+        (dist.ReduceOp.BXOR, [(1 << size) - 1, 3 if size % 2 else 0, 0]),
+    ):
+        tensor = bits.clone()
+        dist.all_reduce(tensor, op)
+        same(tensor, torch.tensor(expected))
+    flags = torch.tensor([rank == 0, False, True])
+    dist.all_reduce(flags)
+    same(flags, torch.tensor([True, False, True]))
+    mean = value(rank)
+    dist.all_reduce(mean, dist.ReduceOp.AVG)
+    same(mean, sum(value(other) for other in everyone) / size)
+    whole = torch.view_as_complex(torch.stack([value(rank), value(rank + 1)], -1))
+    dist.all_reduce(whole)
+    same(whole, sum(torch.view_as_complex(torch.stack([value(other), value(other + 1)], -1)) for other in everyone))
+
+
+def _reduced(rows, op):
+    whole = torch.stack(rows)
+    return {dist.ReduceOp.SUM: lambda: whole.sum(0, dtype=whole.dtype), dist.ReduceOp.MAX: lambda: whole.amax(0)}.get(
+        op, lambda: whole.amin(0)
+    )()
+
+
+def moves() -> None:
+    """Each kind of collective that only moves, of types of all widths, of tensors whose memory is not in one piece too."""
+    rank, size = begin()
+    everyone = range(size)
+    for dtype in (*REAL, torch.bool, torch.complex64):
+        tensor = value(rank, dtype=dtype)
+        dist.broadcast(tensor, size - 1)
+        same(tensor, value(size - 1, dtype=dtype))
+        gathered = [torch.empty((7, 5), dtype=dtype) for _ in everyone]
+        dist.all_gather(gathered, value(rank, dtype=dtype))
+        for other in everyone:
+            same(gathered[other], value(other, dtype=dtype))
+    lengths = [torch.empty(other + 1) for other in everyone]
+    dist.all_gather(lengths, torch.full((rank + 1,), float(rank)))
+    assert [one.tolist() for one in lengths] == [[float(other)] * (other + 1) for other in everyone]
+    turned = torch.zeros(5, 7).t()
+    assert not turned.is_contiguous()
+    dist.all_reduce(turned.copy_(value(rank)))
+    same(turned.contiguous(), sum(value(other) for other in everyone))
+    root = size // 2
+    gathered = [torch.empty(7, 5) for _ in everyone] if rank == root else None
+    dist.gather(value(rank), gathered, root)
+    if rank == root:
+        for other in everyone:
+            same(gathered[other], value(other))
+    own = torch.empty(7, 5)
+    dist.scatter(own, [value(other) for other in everyone] if rank == root else None, root)
+    same(own, value(rank))
+    received = [torch.empty(7, 5) for _ in everyone]
+    dist.all_to_all(received, [value(10 * rank + other) for other in everyone])
+    for other in everyone:
+        same(received[other], value(10 * other + rank))
+    sent = torch.cat([torch.full((other + 1, 2), float(rank)) for other in everyone])
+    rows = torch.empty(size * (rank + 1), 2)
+    dist.all_to_all_single(rows, sent, [rank + 1] * size, [other + 1 for other in everyone])
+    same(rows, torch.arange(size).float().repeat_interleave(rank + 1).reshape(-1, 1).expand(-1, 2).contiguous())
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank, "long": "x" * 1000 * rank})
+    assert [one["rank"] for one in objects] == list(everyone)
+    sparse = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
+    dist.all_reduce(sparse)
+    same(sparse.to_dense(), torch.tensor([1.0] * size + [2.0 * size]))
+    nothing = torch.empty(0)
+    dist.all_reduce(nothing)
+    dist.barrier()
+
+
+def messages() -> None:
+    """Both directions at once, longer than any buffer, between all ranks, without waiting for each other."""
+    rank, size = begin()
+    n = 3 << 20
+    works, received = [], {}
+    for other in range(size):
+        if other != rank:
+            received[other] = torch.empty(n)
+            works.append(dist.isend(torch.full((n,), float(10 * rank + other)), other))
+            works.append(dist.irecv(received[other], other))
+    for work in works:
+        work.wait()
+    for other, tensor in received.items():
+        same(tensor, torch.full((n,), float(10 * other + rank)))
+    # Each rank begins with another peer.
+    order = [(rank + step) % size for step in range(1, size)]
+    sends = [dist.isend(torch.tensor([rank]), other) for other in order]
+    for other in reversed(order):
+        one = torch.empty(1, dtype=torch.int64)
+        dist.recv(one, other)
+        assert one.item() == other
+    for work in sends:
+        work.wait()
+        assert work.is_completed()
+
+
+def groups() -> None:
+    """Halves that work at the same time, each in its own order; futures; a group that nobody uses."""
+    rank, size = begin()
+    halves = [dist.new_group(list(range(half, size, 2))) for half in range(2)]
+    dist.new_group([0])
+    mine = halves[rank % 2]
+    works = [dist.all_reduce(torch.ones(1000), group=mine, async_op=True) for _ in range(rank % 2 + 1)]
+    total = torch.ones(4)
+    future = dist.all_reduce(total, group=mine, async_op=True).get_future()
+    same(future.wait()[0], torch.full((4,), float(dist.get_world_size(mine))))
+    for work in works:
+        work.wait()
+        assert work.is_success()
+    dist.all_reduce(total)
+    same(total, torch.full((4,), float(sum(len(range(half, size, 2)) ** 2 for half in range(2)))))
+    dist.destroy_process_group(mine)
+    # Once more in the same process, at another place: PyTorch's own store may still listen at the first.
+    place = [tempfile.mktemp() if rank == 0 else None]
+    dist.broadcast_object_list(place, 0)
+    dist.destroy_process_group()
+    dist.init_process_group("rsccl", f"file://{place[0]}", rank=rank, world_size=size)
+    dist.all_reduce(total)
+    dist.barrier()
+
+
+def refusals() -> None:
+    rank, size = begin()
+    for call, words in (
+        (lambda: dist.all_reduce(torch.ones(2), dist.ReduceOp.BAND), "BAND"),
+        (lambda: dist.all_gather([torch.ones(2)], torch.ones(2)), f"expected {size}"),
+        (lambda: dist.reduce_scatter(torch.ones(2), [torch.ones(3)] * size), "same number of elements"),
+        (lambda: dist.recv(torch.ones(2)), "needs a source"),
+        (lambda: dist.all_reduce(torch.tensor([True]), dist.ReduceOp.AVG), "average floats"),
+    ):
+        try:
+            call()
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"no error with {words!r}")
+    # What was refused has harmed nothing.
+    dist.barrier()
+
+
+def unlike_calls() -> None:
+    rank, _ = begin()
+    try:
+        dist.all_reduce(torch.ones(4)) if rank else dist.broadcast(torch.ones(4), 0)
+    except RuntimeError as error:
+        assert "called" in str(error) and "all_reduce" in str(error) and "of world" in str(error), error
+        print("refused")
+
+
+def late_rank() -> None:
+    """The last rank does not call: after the group's time-out the others are told, and so is it."""
+    rank, size = begin(SHORT)
+    dist.barrier()
+    if rank == size - 1:
+        time.sleep(2 * SHORT.total_seconds())
+    begun = time.monotonic()
+    try:
+        dist.all_reduce(torch.ones(4))
+    except RuntimeError as error:
+        assert rank == size - 1 or "not over after 2 s" in str(error) or "aborted" in str(error), error
+        assert time.monotonic() - begun < 60
+        print("told")
+
+
+def killed_rank() -> None:
+    rank, size = begin()
+    dist.barrier()
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun = time.monotonic()
+    try:
+        dist.all_reduce(torch.ones(1 << 20))
+    except RuntimeError as error:
+        assert f"rank {size - 1}" in str(error), error
+        print(f"told after {time.monotonic() - begun:.2f} s")
+
+
+def interrupted() -> None:
+    """SIGINT ends a wait for a rank that does not come."""
+    rank, _ = begin()
+    dist.barrier()
+    if rank:
+        signal.pause()
+    # Whoever starts a job in the background may have had it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    try:
+        dist.all_reduce(torch.ones(4))
+    except KeyboardInterrupt:
+        print(f"{time.monotonic() - begun - 0.5:.3f}", flush=True)
+    os._exit(0)

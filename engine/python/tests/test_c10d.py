@@ -1,0 +1,88 @@
+"""The backend "rsccl" of torch.distributed, between processes."""
+
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from _job import LIMIT_S, PACKAGE, Job, free_address, library, needs_torch
+
+SCRIPTS = Path(__file__).parent / "scripts"
+SIZES = (1, 2, 3, 4)
+
+
+class C10d(unittest.TestCase):
+    def setUp(self) -> None:
+        needs_torch(self)
+
+    def among(self, function: str, sizes=SIZES) -> None:
+        for size in sizes:
+            with self.subTest(size=size):
+                Job(f"c10d_worker.{function}", size).expect_success(self)
+
+    def test_reductions_of_each_type_and_operation(self) -> None:
+        self.among("reductions")
+
+    def test_collectives_that_move(self) -> None:
+        self.among("moves")
+
+    def test_messages_go_both_ways_at_once(self) -> None:
+        self.among("messages", (2, 4))
+
+    def test_groups_work_beside_each_other(self) -> None:
+        self.among("groups", (2, 4))
+
+    def test_mistakes_are_refused_and_harm_nothing(self) -> None:
+        self.among("refusals", (2,))
+
+    def test_ranks_that_call_different_things_are_told(self) -> None:
+        for printed in Job("c10d_worker.unlike_calls", 2).expect_success(self):
+            self.assertEqual(printed.strip(), "refused")
+
+    def test_a_rank_that_does_not_come_is_waited_for_no_longer_than_the_time_out(self) -> None:
+        for printed in Job("c10d_worker.late_rank", 3).expect_success(self):
+            self.assertEqual(printed.strip(), "told")
+
+    def test_a_killed_rank_is_named(self) -> None:
+        *survivors, (status, _, _) = Job("c10d_worker.killed_rank", 3).results()
+        self.assertEqual(status, -9)
+        for status, printed, complaints in survivors:
+            self.assertEqual(status, 0, complaints)
+            self.assertIn("told after", printed)
+
+    def test_ctrl_c_ends_a_wait(self) -> None:
+        job = Job("c10d_worker.interrupted", 2)
+        printed, complaints = job.workers[0].communicate(timeout=LIMIT_S)
+        self.assertRegex(printed, r"^\d", complaints)
+        # 0.1 s on a quiet machine.
+        self.assertLess(float(printed), 5.0)
+        for process in job.workers:
+            process.kill()
+            process.communicate()
+
+    def test_a_ddp_script_gives_the_bits_that_gloo_gives(self) -> None:
+        printed = {backend: self.trained("ddp.py", backend) for backend in ("gloo", "rsccl")}
+        self.assertEqual(len(printed["gloo"]), 2)
+        self.assertEqual(printed["gloo"], printed["rsccl"])
+
+    def trained(self, script: str, backend: str) -> list[str]:
+        """What each rank of a script printed of its parameters; torchrun starts it."""
+        port = free_address().rsplit(":", 1)[1]
+        start = f"import sys, runpy, ringscope_engine.c10d; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, "--no_python", "-r", "0", "-t", "0"]
+        command += [sys.executable, "-c", start, str(SCRIPTS / script), "--backend", backend]
+        environment = {"RSCCL_LIBRARY": str(library()), "RSCCL_NICS": "lo=127.0.0.1", "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(command, env={**_environment(), **environment}, capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        return sorted(re.findall(r"rank \d+: parameters \w+", ended.stdout))
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {name: text for name, text in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+
+
+if __name__ == "__main__":
+    unittest.main()
