@@ -1,7 +1,9 @@
 """What the ranks of the tests of the backend "rsccl" do; each checks its own results."""
 
 import os
+import runpy
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -199,7 +201,7 @@ def refusals() -> None:
 def unlike_calls() -> None:
     rank, _ = begin()
     try:
-        dist.all_reduce(torch.ones(4)) if rank else dist.broadcast(torch.ones(4), 0)
+        dist.broadcast(torch.ones(4), 0) if rank else dist.all_reduce(torch.ones(4))
     except RuntimeError as error:
         assert "called" in str(error) and "all_reduce" in str(error) and "of world" in str(error), error
         print("refused")
@@ -248,3 +250,9 @@ def interrupted() -> None:
     except KeyboardInterrupt:
         print(f"{time.monotonic() - begun - 0.5:.3f}", flush=True)
     os._exit(0)
+
+
+def script() -> None:
+    """A user's script, whose only change is the backend's name."""
+    sys.argv = [os.environ["SCRIPT"], "--backend", os.environ["BACKEND"]]
+    runpy.run_path(sys.argv[0], run_name="__main__")

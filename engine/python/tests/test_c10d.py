@@ -1,15 +1,13 @@
 """The backend "rsccl" of torch.distributed, between processes."""
 
 import re
-import subprocess
-import sys
 import unittest
 from pathlib import Path
 
-from _job import LIMIT_S, PACKAGE, Job, free_address, library, needs_torch
+from _job import LIMIT_S, Job, needs_torch
 
 SCRIPTS = Path(__file__).parent / "scripts"
-SIZES = (1, 2, 3, 4)
+SIZES = (1, 2, 3)
 
 
 class C10d(unittest.TestCase):
@@ -67,21 +65,10 @@ class C10d(unittest.TestCase):
         self.assertEqual(printed["gloo"], printed["rsccl"])
 
     def trained(self, script: str, backend: str) -> list[str]:
-        """What each rank of a script printed of its parameters; torchrun starts it."""
-        port = free_address().rsplit(":", 1)[1]
-        start = f"import sys, runpy, ringscope_engine.c10d; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-        command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, "--no_python", "-r", "0", "-t", "0"]
-        command += [sys.executable, "-c", start, str(SCRIPTS / script), "--backend", backend]
-        environment = {"RSCCL_LIBRARY": str(library()), "RSCCL_NICS": "lo=127.0.0.1", "PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1"}
-        ended = subprocess.run(command, env={**_environment(), **environment}, capture_output=True, text=True, timeout=LIMIT_S)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        return sorted(re.findall(r"rank \d+: parameters \w+", ended.stdout))
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return {name: text for name, text in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+        """What each rank of a script printed of its parameters."""
+        settings = {"SCRIPT": str(SCRIPTS / script), "BACKEND": backend}
+        printed = "".join(Job("c10d_worker.script", 2, settings=settings).expect_success(self))
+        return sorted(re.findall(r"rank \d+: parameters \w+", printed))
 
 
 if __name__ == "__main__":
