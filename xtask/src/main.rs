@@ -17,6 +17,7 @@ mod packages;
 mod peers;
 mod process;
 mod python;
+mod pytorch;
 mod rdma;
 mod rig;
 mod scale;
@@ -73,6 +74,8 @@ enum Command {
     Nccl,
     /// Fetch the Python programs that the tests need: target/python
     Python,
+    /// Run PyTorch's own tests of process groups on the backend rsccl, and count them: 20 minutes for each of its releases
+    Pytorch(pytorch::Args),
     /// Feed what reads foreign bytes with mutated ones, and stop at the first panic. Installs cargo-fuzz if it is missing;
     /// needs a nightly compiler (`rustup toolchain install nightly`)
     Fuzz {
@@ -165,6 +168,7 @@ fn main() -> ExitCode {
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Python => python::ensure(),
+        Command::Pytorch(args) => pytorch::run_all(&args),
         Command::Web => test::build_web(),
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { targets, seconds } => fuzz::run_all(&targets, seconds),
