@@ -36,6 +36,8 @@ pub(crate) enum Bench {
     Summation,
     /// Microseconds that the Python package adds to a training step for each gradient that nobody may touch
     Python,
+    /// The backend rsccl of torch.distributed beside Gloo and MPI, in the same processes and turns; `-- --help` has options
+    ProcessGroups,
     /// What ringscope costs a step of the summation service: events times their cost, beside the step; `-- --help` has options
     Observer,
     /// Several daemons on one Postgres, killed again and again: what is lost, and how soon the next one leads
@@ -90,6 +92,10 @@ pub(crate) fn run(what: Bench, arguments: &[String]) -> Result<()> {
         Bench::Python => {
             crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-engine"]))?;
             crate::python::bench(arguments)
+        }
+        Bench::ProcessGroups => {
+            crate::process::run(&mut cargo(["build", "--release", "-p", "ringscope-engine"]))?;
+            crate::python::bench_process_groups(arguments)
         }
         Bench::Page => crate::screens::bench(arguments),
     }

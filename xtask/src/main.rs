@@ -60,6 +60,9 @@ enum Command {
     /// Build what people install, for x86-64 and aarch64: .deb, .rpm, images, list of contents, checksums: target/packages.
     /// Installs zig and cargo's packagers there, and Debian's cross compilers
     Packages(packages::Args),
+    /// Build the Python package with the engine's libraries and ringscope-sumd inside, for glibc 2.17, and try it in fresh
+    /// environments: target/packages/*.whl
+    Wheel(packages::WheelArgs),
     /// Build the folder that holds ringscope against NCCL on a machine with a GPU; see gpu/README.md
     GpuBundle {
         /// Where to; replaced if it is an older bundle [default: target/gpu-bundle]
@@ -165,6 +168,7 @@ fn main() -> ExitCode {
         Command::Demo { arguments } => build::demo(&arguments),
         Command::Dist => build::dist(),
         Command::Packages(args) => packages::run(&args),
+        Command::Wheel(args) => packages::wheel(&args),
         Command::GpuBundle { out } => gpu_bundle::make(out),
         Command::Nccl => nccl::ensure(),
         Command::Python => python::ensure(),

@@ -61,6 +61,26 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
     run(bench.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
 }
 
+/// The backend rsccl of torch.distributed beside Gloo and MPI, with the library that was built for release, by two and four ranks.
+pub(crate) fn bench_process_groups(arguments: &[String]) -> Result<()> {
+    tools::ensure(&[tools::MPIRUN])?;
+    let python = with_torch()?;
+    let mut import = Command::new(&python);
+    import.args(["-c", "import mpi4py"]).stderr(Stdio::null());
+    if !import.status().is_ok_and(|status| status.success()) {
+        tools::install(&["python3-mpi4py"])?;
+    }
+    for n_ranks in ["2", "4"] {
+        let mut bench = command("mpirun", ["--allow-run-as-root", "--oversubscribe", "-n", n_ranks]);
+        bench.arg(&python).arg(root().join("engine/python/bench/process_groups.py")).args(arguments);
+        bench
+            .env("RSCCL_LIBRARY", target_dir().join("release/librsccl.so"))
+            .env("RSCCL_NICS", "lo=127.0.0.1");
+        run(bench.env("OMP_NUM_THREADS", "1").env("PYTHONDONTWRITEBYTECODE", "1"))?;
+    }
+    Ok(())
+}
+
 fn interpreter() -> Option<PathBuf> {
     let has_both = |program: &str| {
         let mut import = Command::new(program);

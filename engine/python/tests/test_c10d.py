@@ -64,6 +64,22 @@ class C10d(unittest.TestCase):
         self.assertEqual(len(printed["gloo"]), 2)
         self.assertEqual(printed["gloo"], printed["rsccl"])
 
+    def test_communicators_are_named_by_their_part_of_the_design(self) -> None:
+        from ringscope_engine.c10d._names import LONGEST, name_of
+
+        for arguments, pair, name in (
+            (("mesh_tp", "7", range(4, 8)), "", "tp 4-7"),
+            (("mesh_dp", "7", range(1, 16, 4)), "", "dp 1,5,9,13"),
+            (("mesh_dp", "7", range(0, 64, 4)), "", "dp 0-60:4"),
+            (("PIPELINE_MODEL_PARALLEL_GROUP", "7", (0, 8)), "0>8", "PIPELINE_MODEL_PARALLEL_GROUP 0,8 0>8"),
+            (("undefined", "7", (0, 3, 4)), "", "group 7 0,3,4"),
+            (("", "7", range(0, 40, 3)), "3>6", "group 7 0-39:3 3>6"),
+        ):
+            self.assertEqual(name_of(*arguments, is_world=False, pair=pair), name)
+        self.assertEqual(name_of("default_pg", "0", (), is_world=True), "world")
+        self.assertEqual(name_of("", "0", (), is_world=True, pair="0>1"), "world 0>1")
+        self.assertEqual(len(name_of("x" * 100, "7", range(4, 8), is_world=False)), LONGEST)
+
     def trained(self, script: str, backend: str) -> list[str]:
         """What each rank of a script printed of its parameters."""
         settings = {"SCRIPT": str(SCRIPTS / script), "BACKEND": backend}

@@ -16,8 +16,7 @@ use crate::process::{cargo, root, run, target_dir};
 pub(super) fn build(target: Target) -> Result<PathBuf> {
     let cross = Cross::of(target);
     cross.ensure()?;
-    let released = target_dir().join(target.triple()).join("release");
-    let old = format!("{}.{}.{}", target.triple(), OLDEST.0, OLDEST.1);
+    let released = released(target);
 
     // These bring their own stand-ins of glibc 2.17, for zig would link an unwinder into them; see collector/glibc.
     let mut collector = cargo(["build", "--release", "--locked", "--target", target.triple()]);
@@ -25,22 +24,7 @@ pub(super) fn build(target: Target) -> Result<PathBuf> {
     collector.env(format!("CC_{}", target.triple().replace('-', "_")), &cross.gcc);
     run(collector.env("RUSTFLAGS", paths()))?;
 
-    // A second unwinder inside would end a process whose C++ exception or pthread_exit passes the library.
-    let unwinder = cross.library("libgcc_s.so.1")?;
-    let mut engine = tools::zig(target)?;
-    engine.args([
-        "rustc",
-        "--release",
-        "--locked",
-        "--target",
-        &old,
-        "-p",
-        "ringscope-engine",
-        "--lib",
-        "--",
-    ]);
-    engine.arg("-C").arg(format!("link-arg={}", unwinder.display()));
-    run(engine.env("RUSTFLAGS", paths()))?;
+    shared_library(target, "ringscope-engine", &cross)?;
 
     let libraries = libraries(target);
     super::empty(&libraries)?;
@@ -48,7 +32,7 @@ pub(super) fn build(target: Target) -> Result<PathBuf> {
         put(&released.join(library), &libraries.join(library))?;
     }
     let mut ringscope = tools::zig(target)?;
-    ringscope.args(["zigbuild", "--release", "--locked", "--target", &old, "-p", "ringscope"]);
+    ringscope.args(["zigbuild", "--release", "--locked", "--target", &old(target), "-p", "ringscope"]);
     ringscope.args(["--bin", "ringscope"]).env("RINGSCOPE_EMBED_DIR", &libraries);
     run(ringscope.env("RUSTFLAGS", paths()))?;
     let binary = released.join("ringscope");
@@ -62,12 +46,49 @@ pub(super) fn build(target: Target) -> Result<PathBuf> {
     Ok(binary)
 }
 
+/// Builds a crate's shared library.
+pub(super) fn shared_library(target: Target, package: &str, cross: &Cross) -> Result<()> {
+    // A second unwinder inside would end a process whose C++ exception or pthread_exit passes the library.
+    let unwinder = cross.library("libgcc_s.so.1")?;
+    let mut library = tools::zig(target)?;
+    library.args(["rustc", "--release", "--locked", "--target", &old(target), "-p", package, "--lib", "--"]);
+    library.arg("-C").arg(format!("link-arg={}", unwinder.display()));
+    run(library.env("RUSTFLAGS", paths()))
+}
+
+/// Builds a crate's program.
+pub(super) fn program(target: Target, package: &str, name: &str) -> Result<()> {
+    let mut program = tools::zig(target)?;
+    program.args([
+        "zigbuild",
+        "--release",
+        "--locked",
+        "--target",
+        &old(target),
+        "-p",
+        package,
+        "--bin",
+        name,
+    ]);
+    run(program.env("RUSTFLAGS", paths()))
+}
+
+/// Name of a target with the oldest glibc, as zig takes it.
+fn old(target: Target) -> String {
+    format!("{}.{}.{}", target.triple(), OLDEST.0, OLDEST.1)
+}
+
+/// Where cargo puts what is built for an architecture.
+pub(super) fn released(target: Target) -> PathBuf {
+    target_dir().join(target.triple()).join("release")
+}
+
 /// Where the libraries lie that are inside the binary too.
 pub(super) fn libraries(target: Target) -> PathBuf {
     super::folder().join("build").join(target.arch())
 }
 
-fn put(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn put(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
     Ok(())
 }
@@ -90,7 +111,7 @@ fn crates() -> PathBuf {
 }
 
 /// Asks no glibc newer than 2.17, and no library beside glibc's and the compiler's.
-fn runs_on_old_systems(file: &Path) -> Result<()> {
+pub(super) fn runs_on_old_systems(file: &Path) -> Result<()> {
     let told = super::output(Command::new("readelf").args(["-W", "-V", "-d"]).arg(file))?;
     let versions = told.split("GLIBC_").skip(1).filter_map(version);
     if let Some(newest) = versions.max().filter(|newest| *newest > OLDEST) {
@@ -104,7 +125,7 @@ fn runs_on_old_systems(file: &Path) -> Result<()> {
 }
 
 /// Can be loaded whatever pages a kernel of that architecture has.
-fn fits_pages(target: Target, file: &Path) -> Result<()> {
+pub(super) fn fits_pages(target: Target, file: &Path) -> Result<()> {
     let told = super::output(Command::new("readelf").args(["-W", "-l"]).arg(file))?;
     let loaded = told.lines().filter(|line| line.trim_start().starts_with("LOAD"));
     let alignments: Option<Vec<u64>> = loaded

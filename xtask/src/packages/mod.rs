@@ -11,6 +11,7 @@ mod smoke;
 mod sums;
 mod target;
 mod tools;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{command, root, say, target_dir};
 use target::Target;
+
+pub(crate) use wheel::{Args as WheelArgs, run_all as wheel};
 
 /// Arguments of `cargo xtask packages`.
 #[derive(Debug, clap::Args)]

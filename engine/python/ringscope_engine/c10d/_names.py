@@ -10,6 +10,8 @@ from typing import Sequence
 
 # As long as a watcher keeps of it (`wire::segment::layout`), in bytes.
 LONGEST = 63
+# So many ranks are named one by one.
+MOST_LISTED = 8
 # What PyTorch calls a group of which nothing is known.
 _NOTHING = ("", "undefined")
 _OF_A_MESH = "mesh_"
@@ -28,10 +30,11 @@ def name_of(description: str, number: str, ranks: Sequence[int], *, is_world: bo
 
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
-    """`0-3`, `0-12:4` for every fourth one, or `0,1,5`; of many without an order, the first ones."""
-    if len(ranks) > 1:
-        step = ranks[1] - ranks[0]
-        if step > 0 and list(ranks) == list(range(ranks[0], ranks[0] + step * len(ranks), step)):
-            return f"{ranks[0]}-{ranks[-1]}" + ("" if step == 1 else f":{step}")
-    shown = ",".join(map(str, ranks[:8]))
-    return shown if len(ranks) <= 8 else f"{shown},..."
+    """`0-3`; `0,4,8`; of more than eight `0-60:4`, every fourth one, or, without an order, the first ones."""
+    step = ranks[1] - ranks[0] if len(ranks) > 1 else 0
+    is_even = step > 0 and list(ranks) == list(range(ranks[0], ranks[0] + step * len(ranks), step))
+    if is_even and step == 1:
+        return f"{ranks[0]}-{ranks[-1]}"
+    if len(ranks) <= MOST_LISTED:
+        return ",".join(map(str, ranks))
+    return f"{ranks[0]}-{ranks[-1]}:{step}" if is_even else f"{','.join(map(str, ranks[:MOST_LISTED]))},..."

@@ -23,7 +23,10 @@ from ._work import Failure, Work
 
 # A function of the library, and its arguments but communicator and stream.
 Calls = List[Tuple[str, Tuple[Any, ...]]]
-Base: Any = dist.ProcessGroup
+Base: Any = getattr(dist, "ProcessGroup")
+
+# PyTorch's word for a call without a time-out of its own.
+_UNSET = dist.AllreduceOptions().timeout
 
 # How often a group of a name was made by this process: a store may still have the ids of the one before.
 _generations: Dict[str, int] = {}
@@ -416,14 +419,20 @@ class ProcessGroup(Base):  # type: ignore[misc]
             ticket = lane.submit(_as_one_call(calls), held)
         except Error as error:
             raise Failure(f"rsccl: {what} of {lane.name}: {error}") from error
-        words = f"{what} of {lane.name} (rank {self._rank} of {self._size})"
+        rank, size = self._rank, self._size
+
+        def words() -> str:
+            return f"{what} of {lane.name} (rank {rank} of {size})"
+
         work = Work(words, [ticket], result, self._limit_s(opts), finish, source)
         # DistributedDataParallel goes on with the backward pass, and takes the future.
         return work.for_caller(is_awaited_later=calls[0][0] == "ncclAllReduce")
 
     def _limit_s(self, opts: Any) -> float:
         given = getattr(opts, "timeout", None)
-        seconds = given.total_seconds() if isinstance(given, timedelta) else 0.0
+        if given is None or given == _UNSET:
+            return self._timeout_s
+        seconds: float = given.total_seconds()
         return seconds if seconds > 0 else self._timeout_s
 
     def _lane(self, pair: Optional[Tuple[int, int]]) -> Lane:
@@ -504,13 +513,13 @@ class ProcessGroup(Base):  # type: ignore[misc]
         def finish() -> None:
             tensor.copy_(total)
 
-        return Work("all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller(is_awaited_later=False)
+        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller(is_awaited_later=False)
 
     def _wide(self, tensor: torch.Tensor, written: Written) -> torch.Tensor:
         """The tensor, or its values in the type in which they are reduced, whose result then comes back."""
         if reducible(tensor) == tensor.dtype:
             return tensor
-        wide = tensor.detach().to(reducible(tensor))
+        wide: torch.Tensor = tensor.detach().to(reducible(tensor))
         written.through(tensor, wide)
         return wide
 
@@ -576,8 +585,8 @@ def _recvs(parts: Any) -> Calls:
 
 def _as_one(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """Tensors that lie one behind the other, as one."""
-    first = parts[0]
-    return first.detach().as_strided((sum(part.numel() for part in parts),), (1,))
+    whole: torch.Tensor = parts[0].detach().as_strided((sum(part.numel() for part in parts),), (1,))
+    return whole
 
 
 def _as_one_call(calls: Calls) -> Callable[[Any, Any], None]:
@@ -599,7 +608,7 @@ def _as_one_call(calls: Calls) -> Callable[[Any, Any], None]:
 
 
 def _folded(gathered: torch.Tensor, fold: Any) -> torch.Tensor:
-    total = gathered[0].clone()
+    total: torch.Tensor = gathered[0].clone()
     for contribution in gathered[1:]:
         total = fold(total, contribution)
     return total

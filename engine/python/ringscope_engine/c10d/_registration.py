@@ -19,7 +19,8 @@ def register() -> None:
     settings: dict[str, Any] = {}
     if "devices" in inspect.signature(dist.Backend.register_backend).parameters:
         settings["devices"] = ["cpu", "cuda"]
-    dist.Backend.register_backend(NAME, _make, extended_api=True, **settings)
+    add: Any = dist.Backend.register_backend
+    add(NAME, _make, extended_api=True, **settings)
 
 
 def _make(options: Any, _: Any = None) -> ProcessGroup:

@@ -128,7 +128,7 @@ class Written:
 
 def reducible(tensor: torch.Tensor) -> torch.dtype:
     """The type in which a tensor is reduced."""
-    return WIDER.get(tensor.dtype, tensor.dtype)
+    return WIDER[tensor.dtype] if tensor.dtype in WIDER else tensor.dtype
 
 
 def same(tensors: Sequence[torch.Tensor], what: str) -> None:
@@ -140,7 +140,8 @@ def same(tensors: Sequence[torch.Tensor], what: str) -> None:
 
 def one_after_another(tensors: Sequence[torch.Tensor]) -> Optional[int]:
     """The address at which tensors lie one behind the other, as the chunks of one: then nothing need be copied."""
-    at = first = tensors[0].data_ptr()
+    first: int = tensors[0].data_ptr()
+    at = first
     for tensor in tensors:
         if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.data_ptr() != at:
             return None

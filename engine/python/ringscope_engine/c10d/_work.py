@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d as c10d
+from torch._C import _distributed_c10d
 from torch.distributed import distributed_c10d
 
 from .._errors import Error
@@ -21,6 +21,8 @@ Failure: Any = getattr(dist, "DistBackendError", RuntimeError)
 # Newer releases keep the Python object of a work that C++ holds alive. Older ones are given a work of C++.
 KEEPS_PYTHON_WORK = hasattr(dist.Work, "boxed")
 Base: Any = dist.Work
+# Whose stubs lack some of what it has.
+c10d: Any = _distributed_c10d
 PACKAGE = os.path.dirname(__file__)
 
 
@@ -29,14 +31,14 @@ class Work(Base):  # type: ignore[misc]
 
     def __init__(
         self,
-        what: str,
+        what: Callable[[], str],
         tickets: Sequence[Ticket],
         result: List[torch.Tensor],
         timeout_s: Optional[float],
         finish: Optional[Callable[[], None]] = None,
         source: int = -1,
     ) -> None:
-        """`what` it is in words; `finish` puts the results where they belong, once, when the call is over."""
+        """`what` says what it is; `finish` puts the results where they belong, once, when the call is over."""
         super().__init__()
         self._what, self._tickets, self._result = what, tickets, result
         self._timeout_s, self._finish, self._source = timeout_s, finish, source
@@ -56,7 +58,7 @@ class Work(Base):  # type: ignore[misc]
                     ticket.lane.abort(late)
                     raise late
         except Error as error:
-            self._error = self._error or Failure(f"{self._what}: {error}")
+            self._error = self._error or Failure(f"{self._what()}: {error}")
             raise self._error from error
         self._end()
         return True
@@ -76,7 +78,7 @@ class Work(Base):  # type: ignore[misc]
     def exception(self) -> Optional[BaseException]:
         """What the call failed with."""
         failed = next((ticket.error for ticket in self._tickets if ticket.error is not None), None)
-        return self._error or (Failure(f"{self._what}: {failed}") if failed is not None else None)
+        return self._error or (Failure(f"{self._what()}: {failed}") if failed is not None else None)
 
     def synchronize(self) -> None:
         """As `wait`: results are in this machine's memory."""

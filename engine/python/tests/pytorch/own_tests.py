@@ -46,10 +46,15 @@ else:
         return c10d.ProcessGroup(store, rank, size, timeout)
 
     setattr(distributed_c10d, "ProcessGroupGloo", _in_its_place)
+    # What compares ranks' calls at TORCH_DISTRIBUTED_DEBUG=DETAIL takes Gloo's own class alone; the library compares them always.
+    setattr(distributed_c10d, "_create_process_group_wrapper", lambda wrapped_pg, **_: wrapped_pg)
 
 from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
 logging.getLogger().setLevel(logging.ERROR)
+# The backend tells PyTorch's profiler nothing, which Gloo does.
+for backends in (distributed_test.PROFILING_SUPPORTED_BACKENDS, distributed_test.SEND_RECV_PROFILING_SUPPORTED_BACKENDS):
+    backends.clear()
 
 with contextlib.suppress(ImportError):
     from torch.nn.parallel import _replicated_tensor_ddp_utils
