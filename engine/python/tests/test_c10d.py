@@ -1,10 +1,13 @@
 """The backend "rsccl" of torch.distributed, between processes."""
 
 import re
+import sys
 import unittest
 from pathlib import Path
 
-from _job import LIMIT_S, Job, needs_torch
+from _job import LIMIT_S, PACKAGE, Job, needs_torch
+
+sys.path.insert(0, str(PACKAGE))
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SIZES = (1, 2, 3)
