@@ -18,15 +18,17 @@ pub(crate) struct Sender {
     tuning: Tuning,
     /// Bytes of the part being copied that are in slots.
     offset: usize,
-    /// Of each part not released: how many messages must have been taken.
-    pending: VecDeque<u64>,
-    released: u64,
+    /// Parts that were posted.
+    posted: u64,
+    /// Of each part that the receiver may still read in place: how many were posted before it, and how many messages must
+    /// have been taken. Bounded by the ring's slots, whether or not anybody asks what is released.
+    lent: VecDeque<(u64, u64)>,
 }
 
 impl Sender {
     /// Over a new ring.
     pub(crate) fn new(peer: Arc<Peer>, ring: Producer, tuning: Tuning) -> Self {
-        Self { peer, ring, tuning, offset: 0, pending: VecDeque::new(), released: 0 }
+        Self { peer, ring, tuning, offset: 0, posted: 0, lent: VecDeque::new() }
     }
 
     /// Where the receiver can read `payload` itself; none if copying is better or the only way.
@@ -54,11 +56,19 @@ impl Sender {
             moved = true;
             if self.offset == part.payload.len() {
                 self.offset = 0;
-                self.pending.push_back(0);
+                self.posted += 1;
                 return Progress::Done;
             }
         }
         if moved { Progress::Moved } else { Progress::Idle }
+    }
+
+    /// Forgets what the receiver is known to have taken.
+    fn forget_taken(&mut self) {
+        let taken = self.ring.known_taken();
+        while self.lent.front().is_some_and(|(_, needed)| *needed <= taken) {
+            self.lent.pop_front();
+        }
     }
 }
 
@@ -70,21 +80,20 @@ impl SendHalf for Sender {
         let direct = if self.offset == 0 { self.direct(part.payload) } else { None };
         let Some(direct) = direct else { return Ok(self.copy(part)) };
         self.ring.push_direct(&part.header, direct);
-        self.pending.push_back(self.ring.pushed());
+        // There was credit, so no more than the ring has slots are not known to be taken.
+        self.forget_taken();
+        self.lent.push_back((self.posted, self.ring.pushed()));
+        self.posted += 1;
         self.peer.ringer.ring();
         Ok(Progress::Done)
     }
 
     fn released(&mut self) -> Result<u64, Fault> {
-        if self.pending.front().is_some_and(|needed| *needed > 0) {
+        if !self.lent.is_empty() {
             self.ring.taken();
+            self.forget_taken();
         }
-        let taken = self.ring.known_taken();
-        while self.pending.front().is_some_and(|needed| *needed <= taken) {
-            self.pending.pop_front();
-            self.released += 1;
-        }
-        Ok(self.released)
+        Ok(self.lent.front().map_or(self.posted, |(before, _)| *before))
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -93,5 +102,13 @@ impl SendHalf for Sender {
 
     fn describe(&self) -> Description {
         Description::Shm { direct: self.tuning.is_direct(&self.peer, self.peer.reads_us()) }
+    }
+}
+
+#[cfg(test)]
+impl Sender {
+    /// Parts that it remembers.
+    pub(crate) fn remembered(&self) -> usize {
+        self.lent.len()
     }
 }

@@ -6,8 +6,11 @@ use std::time::Duration;
 use super::ranks::*;
 use crate::net::link::Header;
 use crate::transport::shm::connect::{self, Endpoint};
+use crate::transport::shm::host::Host;
 use crate::transport::shm::layout::BLOCK_BYTES;
+use crate::transport::shm::recv::Receiver;
 use crate::transport::shm::ring::{SLOT_BYTES, SLOTS};
+use crate::transport::shm::send::Sender;
 use crate::transport::shm::{Tuning, unix};
 use crate::transport::{Description, Fault, Part, Progress, RecvHalf, SendHalf};
 
@@ -69,16 +72,54 @@ fn a_receiver_without_a_sender_is_idle() {
     });
 }
 
-#[test]
-fn without_credit_nothing_is_posted_and_nothing_released() {
-    let tuning = Tuning { own_bytes: 1, ..SLOTS_ONLY };
+/// Two ranks of one process, and a connection from the first to the second one.
+fn pair(tuning: Tuning) -> (Host, Sender, Host, Receiver) {
     let (endpoints, announcements) = endpoints(2);
     let [first, second] = <[Endpoint; 2]>::try_from(endpoints).unwrap();
     let (host, other) = thread::scope(|scope| {
         let other = scope.spawn(|| connect::join(second, &plan(1, &announcements, tuning), None).unwrap());
         (connect::join(first, &plan(0, &announcements, tuning), None).unwrap(), other.join().unwrap())
     });
-    let (mut sender, mut receiver) = (host.open_send(0, 1).unwrap(), other.open_recv(0, 0).unwrap());
+    let (sender, receiver) = (host.open_send(0, 1).unwrap(), other.open_recv(0, 0).unwrap());
+    (host, sender, other, receiver)
+}
+
+#[test]
+fn a_sender_whom_nobody_asks_what_is_released_remembers_no_more_than_the_ring() {
+    for own_bytes in [1, usize::MAX] {
+        let (_host, mut sender, _other, mut receiver) = pair(Tuning { own_bytes, ..SLOTS_ONLY });
+        let payload = pattern(0, 100);
+        for number in (0_u32..).take(20 * SLOTS) {
+            let part = Part { header: header(number, 100), payload: &payload };
+            assert_eq!(sender.post(part).unwrap(), Progress::Done);
+            let mut sink = Target::new(100, false);
+            assert_eq!(receiver.pull(&header(number, 100), &mut sink).unwrap(), Progress::Done);
+            assert!(sender.remembered() <= SLOTS, "{} parts", sender.remembered());
+        }
+        assert_eq!(sender.released().unwrap(), 20 * SLOTS as u64);
+    }
+}
+
+#[test]
+fn a_copy_behind_a_part_that_is_read_in_place_is_released_after_it() {
+    let (_host, mut sender, _other, mut receiver) = pair(Tuning { own_bytes: 50, ..SLOTS_ONLY });
+    let payload = pattern(0, 100);
+    for (number, len) in (0_u32..).zip([10, 100, 10]) {
+        let part = Part { header: header(number, len), payload: &payload[..len] };
+        assert_eq!(sender.post(part).unwrap(), Progress::Done);
+    }
+    assert_eq!(sender.released().unwrap(), 1, "the first copy needs its memory no more");
+    for (number, len) in (0_u32..).zip([10, 100]) {
+        let mut sink = Target::new(len, false);
+        assert_eq!(receiver.pull(&header(number, len), &mut sink).unwrap(), Progress::Done);
+    }
+    assert_eq!(sender.released().unwrap(), 3, "the second one came behind the part that was taken");
+}
+
+#[test]
+fn without_credit_nothing_is_posted_and_nothing_released() {
+    let tuning = Tuning { own_bytes: 1, ..SLOTS_ONLY };
+    let (_host, mut sender, _other, mut receiver) = pair(tuning);
     let payload = pattern(0, 100);
     let part = |number| Part { header: header(number, 100), payload: &payload };
     for number in (0_u32..).take(SLOTS) {
