@@ -5,7 +5,8 @@
  *
  * A process is in one group at a time. Functions may be called from any thread; those that say "all workers" are
  * collective: each worker calls them in the same order. Functions return 0 or one of the numbers of ncclResult_t, unless they
- * say otherwise; rsum_last_error has the text.
+ * say otherwise; rsum_last_error has the text. A child that is forked without exec is no member: it keeps none of the
+ * group's connections, may ask for its parent's numbers (rsum_rank and the like), and has an error of all else.
  *
  * Environment (read by rsum_init and ringscope-sumd):
  *   RSUM_ROOT         host:port at which the processes meet; worker 0 listens there, or a ringscope-sumd that was told to

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
+use common::process::now;
 use common::sum::{Group, ask, sum_program};
 use common::{Rank, library_folder, source_folder};
 
@@ -97,6 +99,30 @@ fn a_server_that_is_told_to_stop_is_named() {
         );
     }
     assert!(server.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_killed_worker_is_named_at_once_though_its_forked_children_live() {
+    let program = sum_program("sum-forks");
+    for environment in [[("RSCCL_SHM_DISABLE", "0")], [("RSCCL_SHM_DISABLE", "1")]] {
+        let group = Group::new(&program, 2, 1);
+        let server = group.server(&[], &environment);
+        let mut workers = group.workers(&["forks"], &environment);
+        let said: Vec<String> = workers.iter_mut().map(Rank::line).collect();
+        let children: Vec<&str> = said[1].split(' ').skip(1).collect();
+        let is_number = |child: &&str| child.parse::<u32>().is_ok();
+        assert!(children.len() == 8 && children.iter().all(is_number), "{said:?}");
+        workers.iter_mut().for_each(|worker| assert_eq!(worker.line(), "SUMMED"));
+        let killed = now();
+        workers[1].child.kill().unwrap();
+        let said = workers[0].line();
+        let waited = killed.elapsed();
+        assert!(said.starts_with("LOST ") && said.contains("rank 1 ("), "{said}");
+        assert!(server.rest().contains("rank 1 ("));
+        let waited_for_server = killed.elapsed();
+        assert!(Command::new("kill").arg("-KILL").args(&children).status().unwrap().success());
+        assert!(waited_for_server < Duration::from_secs(1), "{waited:?}, server {waited_for_server:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub mod config;
 pub mod error;
 pub(crate) mod faithful;
 pub(crate) mod file;
+pub mod fork;
 pub mod hash;
 pub mod kernels;
 pub mod lock;

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::codec::{Choice, Fraction};
@@ -18,6 +19,7 @@ use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Declaration, Options};
 use rsccl_collective::api::fence::export;
 use rsccl_collective::error::{Error, Result, SUCCESS};
+use rsccl_collective::fork::Owner;
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::memory::Region;
@@ -27,6 +29,10 @@ use rsccl_collective::types::DataType;
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
 /// Held while one is made.
 static MAKING: Mutex<()> = Mutex::new(());
+/// Whose place it is, from when it is being made. A child that was forked from that process takes no lock: the thread that
+/// held it is not there.
+static MEMBER: AtomicU64 = AtomicU64::new(NOBODY);
+const NOBODY: u64 = u64::MAX;
 
 /// What is kept of `top-k` where the caller does not say.
 const DEFAULT_KEPT: f64 = 0.01;
@@ -54,7 +60,9 @@ export! {
             if session().is_ok() {
                 return Err(Error::InvalidUsage("this process is in a summation group already".to_owned()));
             }
-            let session = Arc::new(Session::from_env()?);
+            MEMBER.store(Owner::this().into(), Ordering::Release);
+            let session = Session::from_env().inspect_err(|_| MEMBER.store(NOBODY, Ordering::Release));
+            let session = Arc::new(session?);
             *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(session);
             Ok(())
         })
@@ -67,6 +75,7 @@ export! {
             session.check_pulled("shut down")?;
             let outcome = session.shutdown();
             *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+            MEMBER.store(NOBODY, Ordering::Release);
             outcome
         })
     }
@@ -180,6 +189,9 @@ export! {
 
     /// 1: over. 0: not yet. -1: no such handle.
     fn rsum_poll / prsum_poll(handle: c_int) -> c_int {
+        if is_forked() {
+            return -1;
+        }
         let found = catch_unwind(|| session().ok().and_then(|session| session.handles.poll(handle)));
         found.ok().flatten().map_or(-1, c_int::from)
     }
@@ -306,8 +318,11 @@ fn session() -> Result<Arc<Session>> {
     session.ok_or_else(|| Error::InvalidUsage("call rsum_init first".to_owned()))
 }
 
+/// A forked child may ask for its parent's: a data loader's worker takes its share of the data by them.
 fn number(of: impl Fn(Numbers) -> usize) -> c_int {
-    let found = catch_unwind(|| session().ok().and_then(|session| session.numbers()));
+    let inherited = || SESSION.try_read().ok()?.as_ref()?.inherited_numbers();
+    let own = || session().ok()?.numbers();
+    let found = catch_unwind(|| if is_forked() { inherited() } else { own() });
     let found = found.ok().flatten().map(of);
     found.and_then(|number| c_int::try_from(number).ok()).unwrap_or(-1)
 }
@@ -322,7 +337,18 @@ fn handle(call: impl FnOnce() -> Result<c_int>) -> c_int {
     run(call).unwrap_or_else(|code| -1 - code)
 }
 
+/// Whether this process was forked from the group's member.
+fn is_forked() -> bool {
+    let member = MEMBER.load(Ordering::Acquire);
+    member != NOBODY && member != u64::from(Owner::this())
+}
+
 fn run<T>(call: impl FnOnce() -> Result<T>) -> std::result::Result<T, c_int> {
+    if is_forked() {
+        let text = c"this process was forked from a member of the group: only the one that called rsum_init can use it";
+        let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text.to_owned());
+        return Err(Error::InvalidUsage(String::new()).code());
+    }
     let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         Err(Error::Internal("the library panicked: a mistake of ringscope's engine".to_owned()))
     });

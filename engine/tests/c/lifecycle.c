@@ -97,7 +97,15 @@ static void forked(void) {
     if (child == 0) {
       dup2(said[1], STDERR_FILENO);
       close(said[1]);
-      _exit(ncclCommAbort(comm) != ncclSuccess || ncclCommAbort(comm) != ncclInvalidArgument);
+      int value = 3, wrong = ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, NULL) != ncclInvalidUsage;
+      wrong += strstr(ncclGetLastError(NULL), "this process was forked from a member of the group") == NULL;
+      wrong += ncclCommAbort(comm) != ncclSuccess || ncclCommAbort(comm) != ncclInvalidArgument;
+      /* Streams of the parent have no thread here; what the child makes has one. */
+      wrong += stream != NULL && rscclStreamSynchronize(stream) != ncclInvalidUsage;
+      wrong += ncclGetUniqueId(&id) != ncclSuccess || ncclCommInitRank(&comm, 1, id, 0) != ncclSuccess;
+      wrong += ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, NULL) != ncclSuccess;
+      wrong += rscclStreamSynchronize(NULL) != ncclSuccess || value != 3 || ncclCommDestroy(comm) != ncclSuccess;
+      _exit(wrong);
     }
     close(said[1]);
     EXPECT(read(said[0], &letter, 1) == 0);

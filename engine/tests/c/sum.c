@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "rsum.h"
 
 enum { FLOAT32 = 7, TENSORS = 3, MOST = 300007 };
@@ -153,6 +156,41 @@ static void add(int rounds) {
   if (rsum_declare("more", 1, FLOAT32, NULL) != -1 - 5) fail("declare more");
 }
 
+/* Forks so many children without exec, as a data loader does, which try all that they must not do and then live on; says
+ * their numbers. */
+static void fork_children(int count) {
+  int n = declare(TENSORS), number = rsum_rank();
+  uint64_t fingerprint = 0;
+  const int workers[] = {0, 1};
+  int push = rsum_push_async(tensors[1], send_buffer[1], rsumSum), said[2];
+  if (push < 0 || pipe(said) != 0) fail("push");
+  printf("CHILDREN");
+  for (int child = 0; child < count; child++) {
+    char code = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+      alarm(120);
+      int usage = -1 - 5, wrong = rsum_push_pull(tensors[0], send_buffer[0], recv_buffer[0], rsumSum) != 5;
+      const char* text = rsum_last_error();
+      wrong += strstr(text, "this process was forked from a member of the group") == NULL;
+      wrong += rsum_push_async(tensors[0], send_buffer[0], rsumSum) != usage;
+      wrong += rsum_declare("child", 1, FLOAT32, NULL) != usage || rsum_wait(push) != 5 || rsum_poll(push) != -1;
+      wrong += rsum_suspend() != 5 || rsum_resume(-1, -1) != 5 || rsum_init() != 5 || rsum_shutdown() != 5;
+      wrong += rsum_rank() != number || rsum_size() != 2;
+      code = (char)('0' + wrong);
+      if (write(said[1], &code, 1) != 1) _exit(1);
+      for (;;) pause();
+    }
+    if (pid < 0 || read(said[0], &code, 1) != 1) fail("fork");
+    printf(" %d", (int)pid);
+    if (code != '0') printf(" WRONG %c", code);
+  }
+  printf("\n");
+  fflush(stdout);
+  if (rsum_pull_async(push, recv_buffer[1]) != 0 || rsum_wait(push) != 0) fail("pull");
+  if (sum_round(n, 0, workers, &fingerprint) != 0) fail("sum");
+}
+
 int main(int argc, char** argv) {
   int workers[64];
   for (int worker = 0; worker < 64; worker++) workers[worker] = worker;
@@ -165,6 +203,14 @@ int main(int argc, char** argv) {
   } else if (strcmp(argv[1], "later") == 0) {
     for (int n = 1; n <= TENSORS; n++) sum_some(declare(n), 2, workers);
     end();
+  } else if (strcmp(argv[1], "forks") == 0) {
+    fork_children(rsum_rank() == 1 ? 8 : 0);
+    printf("SUMMED\n");
+    fflush(stdout);
+    uint64_t fingerprint = 0;
+    while (rsum_rank() == 1) pause();
+    if (sum_round(1, 1, workers, &fingerprint) == 0) return 5;
+    printf("LOST %s\n", rsum_last_error());
   } else if (strcmp(argv[1], "declare") == 0) {
     int tensor = rsum_declare(argv[2], (uint64_t)atoi(argv[3]), FLOAT32, NULL);
     if (tensor < 0) fail("declare");

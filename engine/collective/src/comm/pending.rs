@@ -4,6 +4,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::fork::Owner;
 use crate::lock::lock;
 use crate::net::control::Dependent;
 
@@ -13,7 +14,7 @@ pub struct Pending {
     bootstrap: Mutex<Line>,
     called_off: Condvar,
     /// By which process.
-    process: u32,
+    owner: Owner,
 }
 
 /// The connection that init waits on.
@@ -38,12 +39,12 @@ impl Dependent for Pending {
 impl Pending {
     /// A new handle.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { process: std::process::id(), ..Self::default() })
+        Arc::default()
     }
 
     /// Whether this process began it, and not one that it was forked from, whose threads and connections are not its own.
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.process == std::process::id()
+        self.owner.is_this()
     }
 
     /// The handle.

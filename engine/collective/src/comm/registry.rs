@@ -87,7 +87,13 @@ pub(crate) fn settle(pending: &Arc<Pending>, outcome: Result<Arc<Comm>>) {
 
 /// The communicator of a handle, for work on it.
 pub(crate) fn find(handle: usize) -> Result<Arc<Comm>> {
-    VERSION.find(&LAST, handle, || look_up(handle))
+    let comm = VERSION.find(&LAST, handle, || look_up(handle))?;
+    if comm.is_of_this_process() {
+        return Ok(comm);
+    }
+    Err(Error::InvalidUsage(format!(
+        "this process was forked from a member of the group: comm {handle:#x} is its parent's; make one of its own"
+    )))
 }
 
 fn look_up(handle: usize) -> Result<Arc<Comm>> {

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::lock::lock;
 use crate::net::secret::Secret;
 use crate::net::wake::Wake;
@@ -154,6 +155,7 @@ impl Drop for Door {
 fn bind(address: IpAddr, port: u16) -> std::io::Result<TcpListener> {
     let address = SocketAddr::new(address, port);
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    fork::keep_from_children(&socket);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::clock::Deadline;
 use crate::comm::pending::Pending;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::net::frame;
 use crate::net::gathered::{Blob, Gathered};
 use crate::net::hello::{HAS_ENDED, Join, PROTOCOL};
@@ -54,6 +55,7 @@ impl Bootstrap {
             let stream = TcpStream::connect_timeout(&id.root, timeout).map_err(|error| {
                 Error::calling(format_args!("cannot reach the bootstrap root at {}", id.root), &error)
             })?;
+            fork::keep_from_children(&stream);
             let bootstrap = Self { stream, id, n_ranks, failed: OnceLock::new() };
             pending.waits_on(bootstrap.line()?)?;
             match bootstrap.greet(rank, n_ranks, timeout) {
@@ -66,7 +68,9 @@ impl Bootstrap {
     }
 
     fn line(&self) -> Result<TcpStream> {
-        self.stream.try_clone().map_err(|error| Error::system("dup of the bootstrap connection", &error))
+        let line = self.stream.try_clone();
+        line.inspect(|line| fork::keep_from_children(line))
+            .map_err(|error| Error::system("dup of the bootstrap connection", &error))
     }
 
     /// Hands in `common`, which other ranks may say too, and `own`; returns everybody's, in rank order.

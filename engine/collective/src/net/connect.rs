@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::clock::Deadline;
 use crate::error::{Error, Result};
+use crate::fork;
 use crate::net::acceptor::Inbox;
 use crate::net::bootstrap::Bootstrap;
 use crate::net::hello::{Hello, Purpose, Strand};
@@ -107,6 +108,7 @@ pub(crate) fn call_peer(
     wait: Duration,
 ) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(target.address), Type::STREAM, Some(Protocol::TCP))?;
+    fork::keep_from_children(&socket);
     socket.bind(&SocketAddr::new(target.from, 0).into())?;
     prepare(SockRef::from(&socket), target.from, target.address.ip());
     socket.connect_timeout(&target.address.into(), wait.max(Duration::from_millis(1)))?;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::fork::Owner;
 use crate::lock::lock;
 use crate::recent::{Place, Version};
 
@@ -30,6 +31,7 @@ pub(crate) struct Stream {
     takeable: Condvar,
     /// Whether who waits for the stream leaves its work to the worker, as to a GPU.
     is_device: AtomicBool,
+    owner: Owner,
 }
 
 #[derive(Default)]
@@ -68,7 +70,21 @@ pub(crate) fn create() -> usize {
 
 /// The stream of a handle. CUDA's names for the legacy and the per-thread default stream (1 and 2) mean the default one.
 pub(crate) fn find(handle: usize) -> Result<Arc<Stream>> {
-    VERSION.find(&LAST, handle, || look_up(handle))
+    let found = VERSION.find(&LAST, handle, || look_up(handle))?;
+    if found.owner.is_this() {
+        return Ok(found);
+    }
+    if handle > 2 {
+        let text =
+            format!("this process was forked from the one whose stream {handle:#x} is: make one of its own");
+        return Err(Error::InvalidUsage(text));
+    }
+    // The parent's has a worker that does not exist here.
+    let own = Arc::<Stream>::default();
+    let mut streams = lock(&STREAMS);
+    VERSION.change();
+    std::mem::forget(streams.insert(0, Arc::clone(&own)));
+    Ok(own)
 }
 
 fn look_up(handle: usize) -> Result<Arc<Stream>> {

@@ -105,6 +105,11 @@ impl Session {
         *lock(&self.numbers)
     }
 
+    /// The same in a forked child of the process, where nobody may be left to unlock them.
+    pub(crate) fn inherited_numbers(&self) -> Option<Numbers> {
+        *self.numbers.try_lock().ok()?
+    }
+
     /// Declares a tensor; its number. One that is declared already keeps its own.
     ///
     /// # Errors

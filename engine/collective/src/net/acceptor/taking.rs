@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags};
 use super::callees::Callees;
 use super::caller::{Caller, Said};
 use super::{Acceptor, refusal};
+use crate::fork;
 use crate::lock::lock;
 use crate::log::{self, Level, subsystem};
 use crate::net::hello::{HAS_ENDED, Hello, PROTOCOL};
@@ -77,6 +78,7 @@ impl Taking {
         loop {
             match listener.accept() {
                 Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                    fork::keep_from_children(&stream);
                     self.callers.push(Caller::new(stream));
                     self.bound();
                 }

@@ -11,6 +11,7 @@ use rustix::net::{
 };
 
 use crate::error::{Error, Result};
+use crate::fork;
 
 /// Descriptors of a message at most.
 pub(crate) const MAX_FDS: usize = 2;
@@ -41,7 +42,10 @@ pub(crate) fn call(name: &[u8]) -> rustix::io::Result<Option<OwnedFd>> {
 /// The next caller, if there is one.
 pub(crate) fn accept(listener: impl AsFd) -> rustix::io::Result<Option<OwnedFd>> {
     match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-        Ok(socket) => Ok(Some(socket)),
+        Ok(socket) => {
+            fork::keep_from_children(&socket);
+            Ok(Some(socket))
+        }
         Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
         Err(error) => Err(error),
     }
@@ -91,6 +95,7 @@ pub(crate) fn recv(socket: impl AsFd, bytes: &mut [u8]) -> rustix::io::Result<Op
 fn socket() -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        .inspect(|socket| fork::keep_from_children(socket))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "fork, and memory of the API by its address")]
 
+use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -26,29 +27,40 @@ pub(super) fn group(n_ranks: usize, tuning: Tuning, body: impl Fn(usize, Host)) 
 
 /// Runs `body` as every rank, each a process, and wants rank 0, this one, to end well; the wait statuses of the others.
 fn statuses(n_ranks: usize, tuning: Tuning, body: impl Fn(usize, Host)) -> Vec<i32> {
-    let (endpoints, announcements) = endpoints(n_ranks);
-    let mut endpoints: Vec<Option<Endpoint>> = endpoints.into_iter().map(Some).collect();
-    let run = |rank: usize, endpoint: Option<Endpoint>| {
-        let joined = connect::join(endpoint.unwrap(), &plan(rank, &announcements, tuning), None).unwrap();
+    // Names that are free: a child keeps no listener of its parent's.
+    let (_, announcements) = endpoints(n_ranks);
+    let listen = |rank: usize| Endpoint::named(announcements[rank].as_ref().unwrap().name.clone()).unwrap();
+    let run = |rank: usize, endpoint: Endpoint| {
+        let joined = connect::join(endpoint, &plan(rank, &announcements, tuning), None).unwrap();
         body(rank, joined);
     };
+    let ((mut listening, listens), (mut go_on, mut goes_on)) =
+        (std::io::pipe().unwrap(), std::io::pipe().unwrap());
     let mut children = Vec::new();
     for rank in 1..n_ranks {
-        // SAFETY: the child runs only `run` and ends without returning to the test harness.
+        // SAFETY: the child runs only what follows and ends without returning to the test harness.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let own = endpoints[rank].take();
-            endpoints.clear();
-            let ended = catch_unwind(AssertUnwindSafe(|| run(rank, own)));
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                let own = listen(rank);
+                (&listens).write_all(&[0]).unwrap();
+                go_on.read_exact(&mut [0]).unwrap();
+                run(rank, own);
+            }));
             // SAFETY: ends the child at once, without the harness's cleanup.
             unsafe { libc::_exit(i32::from(ended.is_err())) };
         }
         assert!(child > 0, "fork");
         children.push(child);
     }
-    let own = endpoints[0].take();
-    endpoints.clear();
-    let ended = catch_unwind(AssertUnwindSafe(|| run(0, own)));
+    drop(listens);
+    let own = listen(0);
+    let mut others = vec![0; n_ranks - 1];
+    let all_listen = listening.read_exact(&mut others).and_then(|()| goes_on.write_all(&others));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        all_listen.unwrap();
+        run(0, own);
+    }));
     let statuses = children.into_iter().map(wait).collect();
     assert!(ended.is_ok(), "rank 0 {ended:?}, others {statuses:?}");
     statuses
