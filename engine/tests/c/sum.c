@@ -204,11 +204,12 @@ int main(int argc, char** argv) {
     for (int n = 1; n <= TENSORS; n++) sum_some(declare(n), 2, workers);
     end();
   } else if (strcmp(argv[1], "forks") == 0) {
-    fork_children(rsum_rank() == 1 ? 8 : 0);
+    int forks = rsum_rank() == atoi(argv[2]);
+    fork_children(forks ? 8 : 0);
     printf("SUMMED\n");
     fflush(stdout);
     uint64_t fingerprint = 0;
-    while (rsum_rank() == 1) pause();
+    while (forks) pause();
     if (sum_round(1, 1, workers, &fingerprint) == 0) return 5;
     printf("LOST %s\n", rsum_last_error());
   } else if (strcmp(argv[1], "declare") == 0) {

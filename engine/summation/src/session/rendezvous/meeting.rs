@@ -11,6 +11,7 @@ use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::fork;
 use rsccl_collective::net::frame;
 
 /// How long one attempt to connect, and each step of the greeting, may take.
@@ -106,7 +107,8 @@ impl Meeting {
     /// # Errors
     /// What the operating system says.
     pub(crate) fn line(&self) -> Result<TcpStream> {
-        self.stream.try_clone().map_err(|error| Error::system("dup of the rendezvous' connection", &error))
+        let line = self.stream.try_clone().inspect(|line| fork::keep_from_children(line));
+        line.map_err(|error| Error::system("dup of the rendezvous' connection", &error))
     }
 
     /// Leaves.
@@ -130,6 +132,7 @@ fn attempt(address: &str, call: &Call) -> std::result::Result<TcpStream, Attempt
     let first = addresses.next().ok_or(none).and_then(connect);
     let stream = first.or_else(|error| addresses.find_map(|address| connect(address).ok()).ok_or(error));
     let stream = stream.map_err(Attempt::Nobody)?;
+    fork::keep_from_children(&stream);
     prepare(&stream).map_err(Attempt::Nobody)?;
     if meets_itself(&stream) {
         return Err(Attempt::Nobody(io::ErrorKind::ConnectionRefused.into()));

@@ -16,6 +16,7 @@ use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::fork;
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::net::wake::{self, Wake};
@@ -67,7 +68,10 @@ impl Root {
     /// What the operating system says.
     pub(crate) fn listen(address: &str) -> Result<Option<TcpListener>> {
         match TcpListener::bind(address) {
-            Ok(listener) => Ok(Some(listener)),
+            Ok(listener) => {
+                fork::keep_from_children(&listener);
+                Ok(Some(listener))
+            }
             Err(error) if is_anothers(&error) => Ok(None),
             Err(error) => Err(Error::system(format_args!("listen on {address} (RSUM_ROOT)"), &error)),
         }
@@ -177,6 +181,7 @@ impl Gate {
 
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
+            fork::keep_from_children(&stream);
             let is_stranger =
                 |caller: &&Id| self.callers.get(*caller).is_some_and(|caller| caller.stranger.is_some());
             let strangers: Vec<Id> = self.callers.keys().filter(is_stranger).copied().collect();
