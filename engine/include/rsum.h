@@ -18,6 +18,7 @@
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
  *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
+ *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
  *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 0 (default): never
@@ -55,6 +56,7 @@ typedef struct {
   int priority;      /* parts of a lower one go first; equal ones in the order of declaration. */
   int codec;         /* rsumCodec...; for float32 only. */
   double kept;       /* rsumCodecTopK: fraction of the elements that is sent, 0.01 by default. */
+  uint64_t min_bytes;  /* a tensor of fewer bytes travels as it is; 1: none does. RSUM_COMPRESSION_MIN_BYTES by default. */
 } rsum_options_t;
 
 /* Joins the group; all workers. Waits for all processes. */
@@ -74,6 +76,10 @@ int rsum_servers(void);
  * greater, or -1 - error. A name that is declared already with the same length and type gives its number. More may be
  * declared later: the next push waits until all workers have declared the same. options may be NULL. */
 int rsum_declare(const char* name, uint64_t count, int datatype, const rsum_options_t* options);
+
+/* The codec that a tensor really travels with, one of rsumCodec..., or -1 - error: rsumCodecNone where it has too few bytes
+ * for the one that it was declared with. */
+int rsum_codec(int tensor);
 
 /* Contributes send to the tensor's next round, and gets the result in recv (the same memory, or other memory); all workers. */
 int rsum_push_pull(int tensor, const void* send, void* recv, int operation);

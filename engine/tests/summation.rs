@@ -102,6 +102,18 @@ fn a_server_that_is_told_to_stop_is_named() {
 }
 
 #[test]
+fn a_codec_is_used_for_tensors_that_are_long_enough_however_they_are_cut() {
+    let program = sum_program("sum-codecs");
+    let said = |environment: &[(&str, &str)]| {
+        let said = rests(Group::new(&program, 2, 0).workers(&["codecs"], environment));
+        assert!(said.iter().all(|one| *one == said[0]), "{said:?}");
+        said[0].clone()
+    };
+    assert_eq!(said(&[("RSUM_PARTITION_BYTES", "4096")]), "CODECS 0 1 1 0 -5 0 1 1 0\nDONE\n");
+    assert_eq!(said(&[("RSUM_COMPRESSION_MIN_BYTES", "65532")]), "CODECS 1 1 1 1 -5 1 1 1 1\nDONE\n");
+}
+
+#[test]
 fn a_killed_worker_is_named_at_once_though_its_forked_children_live() {
     let program = sum_program("sum-forks");
     // Worker 0 gives the rendezvous.

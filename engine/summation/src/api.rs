@@ -16,7 +16,7 @@ use crate::gpu::driver::{Stream, refuse_device};
 use crate::gpu::{Buffer, Submission};
 use crate::server::part::Reduction;
 use crate::session::worker::{Numbers, Session};
-use crate::tensor::{Declaration, Options};
+use crate::tensor::{Asked, Declaration, Options};
 use rsccl_collective::api::fence::export;
 use rsccl_collective::error::{Error, Result, SUCCESS};
 use rsccl_collective::fork::Owner;
@@ -50,6 +50,7 @@ pub struct RsumOptions {
     priority: c_int,
     codec: c_int,
     kept: f64,
+    min_bytes: u64,
 }
 
 export! {
@@ -127,6 +128,11 @@ export! {
             let declared = session()?.declare(Declaration { name, elements: count, data_type }, options)?;
             c_int::try_from(declared).map_err(|_| Error::InvalidArgument("too many tensors".to_owned()))
         })
+    }
+
+    /// The codec that a tensor really travels with, or -1 - error.
+    fn rsum_codec / prsum_codec(tensor: c_int) -> c_int {
+        handle(|| Ok(session()?.codec(index(tensor)?)?.map_or(0, number_of)))
     }
 
     /// Contributes, and waits for the result.
@@ -268,7 +274,8 @@ unsafe fn regions(
 /// # Safety
 /// NULL, or an `rsum_options_t` of the size that its first field says.
 unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
-    let mut read = RsumOptions { size: size_of::<RsumOptions>(), priority: 0, codec: 0, kept: 0.0 };
+    let mut read =
+        RsumOptions { size: size_of::<RsumOptions>(), priority: 0, codec: 0, kept: 0.0, min_bytes: 0 };
     if options.is_null() {
         return read;
     }
@@ -279,7 +286,7 @@ unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
     read
 }
 
-fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Options> {
+fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Asked> {
     let kept = if options.kept == 0.0 { DEFAULT_KEPT } else { options.kept };
     let wrong = |text: String| Err(Error::InvalidArgument(text));
     let codec = match options.codec {
@@ -296,7 +303,18 @@ fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Options
     if codec.is_some() && data_type != DataType::F32 {
         return wrong(format!("codecs are for f32, this tensor is {}", data_type.name()));
     }
-    Ok(Options { priority: options.priority, codec })
+    let min_bytes = (options.min_bytes > 0).then_some(options.min_bytes);
+    Ok(Asked { options: Options { priority: options.priority, codec }, min_bytes })
+}
+
+/// Of `rsumCodec...`.
+fn number_of(choice: Choice) -> c_int {
+    match choice {
+        Choice::F16 => 1,
+        Choice::Bf16 => 2,
+        Choice::OneBit => 3,
+        Choice::TopK(_) => 4,
+    }
 }
 
 fn reduction(operation: c_int) -> Result<Reduction> {

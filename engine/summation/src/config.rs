@@ -17,6 +17,8 @@ const DEFAULT_WARNING: Duration = Duration::from_secs(30);
 /// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
 /// faster NICs, and all other cores are the training's.
 const DEFAULT_ADDING_THREADS: usize = 2;
+/// Below this a tensor with a codec is sent as it is; BytePS's default too (`BYTEPS_MIN_COMPRESS_BYTES`).
+const DEFAULT_COMPRESSION_MIN_BYTES: u64 = 65_536;
 /// More threads than any machine has memory channels for.
 const MAX_ADDING_THREADS: usize = 256;
 /// A fingerprint reads a result once more, at 7 GB/s where it comes from memory on a busy core: of one in sixteen that takes
@@ -64,6 +66,8 @@ pub(crate) struct SummationSettings {
     pub(crate) nic_mbit: Option<u64>,
     /// `RSUM_STAGING_BYTES`
     pub(crate) staging_bytes: u64,
+    /// `RSUM_COMPRESSION_MIN_BYTES`: the fewest bytes of a tensor whose codec is used, where its options say nothing.
+    pub(crate) compression_min_bytes: u64,
     /// `RSUM_ON_LOSS`: whether the others may go on.
     pub(crate) continues: bool,
     /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
@@ -127,6 +131,7 @@ impl SummationSettings {
         let nic_mbit = reader.number(["RSUM_NIC_MBIT_S"; 2], 1, "a rate in Mbit/s");
         let staging = ["RSUM_STAGING_BYTES"; 2];
         let staging_bytes = reader.number(staging, 1 << 16, "bytes of pinned memory, 65536 at least");
+        let compressed = reader.number(["RSUM_COMPRESSION_MIN_BYTES"; 2], 0, "bytes of a tensor, 0 or more");
         let continues = reader.continues();
         if is_worker {
             reader.check_worker(n_workers, worker);
@@ -150,6 +155,7 @@ impl SummationSettings {
             partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
             nic_mbit,
             staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
+            compression_min_bytes: compressed.unwrap_or(DEFAULT_COMPRESSION_MIN_BYTES),
             continues,
             mode,
             network,

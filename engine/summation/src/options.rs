@@ -13,6 +13,25 @@ pub struct Options {
     pub codec: Option<Choice>,
 }
 
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Its codec is used where the tensor is long enough.
+    pub options: Options,
+    /// The fewest bytes of the tensor with which it is; none: as the process's settings say.
+    pub min_bytes: Option<u64>,
+}
+
+impl Asked {
+    /// What becomes of it for a tensor of so many bytes. The tensor decides, and not its parts: how it is cut is no matter of
+    /// its caller's.
+    #[must_use]
+    pub fn settle(self, size_bytes: u64, default_min_bytes: u64) -> Options {
+        let is_long = size_bytes >= self.min_bytes.unwrap_or(default_min_bytes);
+        Options { codec: self.options.codec.filter(|_| is_long), ..self.options }
+    }
+}
+
 /// As they are sent: the codec by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sent {
@@ -56,6 +75,18 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_codec_is_for_tensors_that_are_long_enough() {
+        let options = Options { priority: 7, codec: Some(Choice::F16) };
+        let codec = |min_bytes, size_bytes| {
+            let settled = Asked { options, min_bytes }.settle(size_bytes, 1000);
+            assert_eq!(settled.priority, 7);
+            settled.codec
+        };
+        assert_eq!([codec(None, 999), codec(Some(1000), 999), codec(Some(1001), 1000)], [None; 3]);
+        assert_eq!([codec(None, 1000), codec(Some(1), 4), codec(Some(0), 0)], [Some(Choice::F16); 3]);
+    }
 
     #[test]
     fn options_survive_the_way() {

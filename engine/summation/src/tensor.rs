@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 pub use rsccl_collective::types::DataType;
 
-pub use super::options::Options;
+pub use super::options::{Asked, Options};
 
 use rsccl_collective::hash::hash;
 

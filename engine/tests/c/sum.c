@@ -203,6 +203,22 @@ int main(int argc, char** argv) {
   } else if (strcmp(argv[1], "later") == 0) {
     for (int n = 1; n <= TENSORS; n++) sum_some(declare(n), 2, workers);
     end();
+  } else if (strcmp(argv[1], "codecs") == 0) {
+    /* What really travels, by the bytes of the tensor and those that its options say. */
+    rsum_options_t options = {.size = sizeof options, .codec = rsumCodecF16};
+    int small = rsum_declare("small", 16383, FLOAT32, &options), large = rsum_declare("large", 16384, FLOAT32, &options);
+    options.min_bytes = 1;
+    int told = rsum_declare("told", 16383, FLOAT32, &options);
+    options.size = offsetof(rsum_options_t, min_bytes);
+    int older = rsum_declare("older", 16383, FLOAT32, &options);
+    printf("CODECS %d %d %d %d %d", rsum_codec(small), rsum_codec(large), rsum_codec(told), rsum_codec(older), rsum_codec(9));
+    for (int tensor = 0; tensor < 4; tensor++) {
+      send_buffer[0][0] = 1.0f + 1e-6f;
+      if (rsum_push_pull(tensor, send_buffer[0], recv_buffer[0], rsumAverage) != 0) fail("push_pull");
+      printf(" %d", recv_buffer[0][0] == 1.0f);
+    }
+    printf("\n");
+    end();
   } else if (strcmp(argv[1], "forks") == 0) {
     int forks = rsum_rank() == atoi(argv[2]);
     fork_children(forks ? 8 : 0);

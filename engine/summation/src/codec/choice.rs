@@ -1,12 +1,8 @@
-//! Which codec, from a setting, and for which parts.
+//! Which codec, from a setting.
 
 use std::str::FromStr;
 
 use super::{Codec, Half, Kind, OneBit, TopK};
-
-/// Below this a part is sent as it is: its bytes cost less than the work to save some. BytePS's default
-/// (`BYTEPS_MIN_COMPRESS_BYTES`).
-pub const MIN_COMPRESS_BYTES: usize = 65_536;
 
 /// A codec by name: `f16`, `bf16`, `one-bit`, or `top-k:` and a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +23,6 @@ pub struct Fraction(f64);
 
 // No NaN is a fraction.
 impl Eq for Fraction {}
-
-/// Which parts are encoded, and how. All processes of a job need the same.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// None: all parts are sent as they are.
-    pub choice: Option<Choice>,
-    /// The fewest bytes of a part, as `f32`, for which it is encoded.
-    pub min_bytes: usize,
-}
 
 /// A setting that names no codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,20 +117,6 @@ impl Fraction {
     }
 }
 
-impl Settings {
-    /// How a part of so many elements is encoded; none, if it is sent as it is.
-    #[must_use]
-    pub fn choice_for(&self, elements: usize) -> Option<Choice> {
-        self.choice.filter(|_| elements.saturating_mul(size_of::<f32>()) >= self.min_bytes)
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { choice: None, min_bytes: MIN_COMPRESS_BYTES }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,14 +143,6 @@ mod tests {
         for text in ["top-k:", "top-k:0", "top-k:-0.1", "top-k:1.01", "top-k:nan", "top-k:1%"] {
             assert!(matches!(text.parse::<Choice>(), Err(ParseChoiceError::Fraction { .. })), "{text}");
         }
-    }
-
-    #[test]
-    fn small_parts_are_left_alone() {
-        let settings = Settings { choice: Some(Choice::F16), ..Settings::default() };
-        assert_eq!(settings.choice_for(16_383), None);
-        assert_eq!(settings.choice_for(16_384), Some(Choice::F16));
-        assert_eq!(Settings::default().choice_for(1 << 30), None);
     }
 
     #[test]

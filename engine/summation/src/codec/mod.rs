@@ -25,7 +25,7 @@ mod one_bit;
 mod tests;
 mod top_k;
 
-pub use choice::{Choice, Fraction, MIN_COMPRESS_BYTES, ParseChoiceError, Settings};
+pub use choice::{Choice, Fraction, ParseChoiceError};
 pub use feedback::{Feedback, FeedbackError};
 pub use form::{CodecError, HEADER_BYTES, Header, Kind};
 pub use half::Half;

@@ -1,6 +1,6 @@
 //! Gradients in fewer bytes: what travels of a part, and a worker's side of it.
 //!
-//! A part of `f32` whose tensor has a codec is encoded before it is pushed, with what the last round left out where the codec
+//! Each part of a tensor that has a codec, however short the part is, is encoded before it is pushed, with what the last round left out where the codec
 //! loses much. Halves are answered as halves, rounded once. One-bit and top-k are answered as `f32`: the sum of n sparse or
 //! signed gradients is neither, and a service that encoded it again would have to keep what it left out, which would end with
 //! it when services come and go.
@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::codec::{Choice, Codec, Feedback, FeedbackError, Settings};
+use crate::codec::{Choice, Codec, Feedback, FeedbackError};
 use crate::server::part::Part;
 use crate::tensor::{self, Declarations};
 use rsccl_collective::types::DataType;
@@ -42,9 +42,8 @@ struct Coded {
 pub(super) fn summed(declarations: &Declarations, part: &tensor::Part) -> Part {
     let data_type = declarations.tensors()[part.tensor].data_type;
     let count = usize::try_from(part.elements).unwrap_or(usize::MAX);
-    let choice = declarations.options(part.tensor).codec.filter(|_| data_type == DataType::F32);
-    let settings = Settings { choice, ..Settings::default() };
-    Part { count, data_type, codec: settings.choice_for(count) }
+    let codec = declarations.options(part.tensor).codec.filter(|_| data_type == DataType::F32);
+    Part { count, data_type, codec }
 }
 
 impl Coding {

@@ -7,16 +7,18 @@ use super::handles::Handles;
 use super::rendezvous::meeting::{Call, Meeting, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
+use crate::codec::Choice;
 use crate::config::{GroupSettings, SummationSettings};
 use crate::gpu::{Carrier, Submission};
 use crate::placement::strategy::Strategy;
 use crate::run::group::{Group, Handle, Plan};
 use crate::server::part::Reduction;
-use crate::tensor::{Declaration, Declarations, Options};
+use crate::tensor::{Asked, Declaration, Declarations};
 use crate::worker;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
+use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::memory::Region;
 use rsccl_collective::net::nic;
 use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
@@ -114,7 +116,7 @@ impl Session {
     ///
     /// # Errors
     /// The name is taken by another length or type, the codec is for other types, or there are too many parts or bytes.
-    pub(crate) fn declare(&self, tensor: Declaration, options: Options) -> Result<usize> {
+    pub(crate) fn declare(&self, tensor: Declaration, asked: Asked) -> Result<usize> {
         let mut declared = lock(&self.declared);
         if let Some(index) = declared.index(&tensor.name) {
             let before = &declared.tensors()[index];
@@ -132,9 +134,28 @@ impl Session {
             return Err(Error::InvalidArgument(text));
         }
         if let Some(Place { group, .. }) = self.read().as_ref() {
-            group.check_mode(&tensor.name, &options)?;
+            group.check_mode(&tensor.name, &asked.options)?;
+        }
+        let size_bytes = tensor.elements.saturating_mul(tensor.data_type.size_bytes() as u64);
+        let options = asked.settle(size_bytes, self.settings.compression_min_bytes);
+        if let (Some(codec), None) = (asked.options.codec, options.codec) {
+            let text = format!(
+                "tensor {:?} travels as it is: it has {size_bytes} bytes, too few to be sent as {codec} \
+                 (min_bytes of its options, else RSUM_COMPRESSION_MIN_BYTES)",
+                tensor.name
+            );
+            log::write(Level::Info, subsystem::ALL, 0, &text);
         }
         declared.declare_with(tensor, options).map_err(|error| Error::InvalidArgument(error.to_string()))
+    }
+
+    /// The codec that a tensor travels with; none: it travels as it is.
+    ///
+    /// # Errors
+    /// There is no such tensor.
+    pub(crate) fn codec(&self, tensor: usize) -> Result<Option<Choice>> {
+        self.size_bytes(tensor)?;
+        Ok(lock(&self.declared).options(tensor).codec)
     }
 
     /// Bytes of a tensor.
@@ -421,6 +442,7 @@ mod tests {
             continues: false,
             mode: None,
             staging_bytes: 1 << 20,
+            compression_min_bytes: 0,
             network: None,
             group: GroupSettings::parse(|_| None).unwrap(),
         };

@@ -9,7 +9,7 @@ use crate::tensor::{Declaration, Declarations, Options};
 use rsccl_collective::memory::Region;
 use rsccl_collective::types::DataType;
 
-/// Two parts of which one is long enough to be encoded, and the other is not.
+/// Two parts, both of which are encoded.
 const ELEMENTS: usize = 30_000;
 const PART_ELEMENTS: usize = 25_000;
 const N_ROUNDS: u64 = 3;
@@ -23,46 +23,48 @@ fn gradient(round: u64, worker: usize) -> Vec<f32> {
     (0..ELEMENTS as u64).map(|index| float(seed ^ index) / 1000.0).collect()
 }
 
-/// What all workers have after each round, and the bytes of a push and of an answer.
-fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, usize, usize) {
+/// The elements of each part.
+const PARTS: [std::ops::Range<usize>; 2] = [0..PART_ELEMENTS, PART_ELEMENTS..ELEMENTS];
+
+/// What all workers have after each round, and for each part the bytes of a push and of an answer.
+fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, Vec<(usize, usize)>) {
     let codec = choice.codec();
     let mut senders: Vec<Feedback> =
-        (0..n_workers).map(|_| Feedback::new(choice.codec(), PART_ELEMENTS)).collect();
-    let (mut sums, mut pushed_bytes) = (Vec::new(), 0);
+        (0..n_workers).map(|_| Feedback::new(choice.codec(), ELEMENTS)).collect();
+    let (mut sums, mut bytes) = (Vec::new(), vec![(0, 0); PARTS.len()]);
     for round in 0..N_ROUNDS {
         let mut sum = vec![0.0; ELEMENTS];
-        for (worker, sender) in senders.iter_mut().enumerate() {
-            let gradient = gradient(round, worker);
-            let (long, short) = gradient.split_at(PART_ELEMENTS);
-            let mut encoded = Vec::new();
-            if choice.wants_feedback() {
-                sender.encode(0, long, &mut encoded).unwrap();
-            } else {
-                codec.encode(long, &mut encoded).unwrap();
+        for ((key, part), (pushed_bytes, answered_bytes)) in (0..).zip(PARTS).zip(&mut bytes) {
+            let into = &mut sum[part.clone()];
+            for (worker, sender) in senders.iter_mut().enumerate() {
+                let (gradient, mut encoded) = (gradient(round, worker), Vec::new());
+                if choice.wants_feedback() {
+                    sender.encode(key, &gradient[part.clone()], &mut encoded).unwrap();
+                } else {
+                    codec.encode(&gradient[part.clone()], &mut encoded).unwrap();
+                }
+                *pushed_bytes = encoded.len();
+                if worker == 0 {
+                    codec.decode(&encoded, into).unwrap();
+                } else {
+                    codec.add(&encoded, into).unwrap();
+                }
             }
-            pushed_bytes = encoded.len();
-            let (long_sum, short_sum) = sum.split_at_mut(PART_ELEMENTS);
-            if worker == 0 {
-                codec.decode(&encoded, long_sum).unwrap();
-                short_sum.copy_from_slice(short);
-            } else {
-                codec.add(&encoded, long_sum).unwrap();
-                short_sum.iter_mut().zip(short).for_each(|(sum, element)| *sum += element);
+            *answered_bytes = 4 * part.len();
+            if choice.answers_alike() {
+                let mut encoded = Vec::new();
+                codec.encode(into, &mut encoded).unwrap();
+                codec.decode(&encoded, into).unwrap();
+                *answered_bytes = encoded.len();
             }
-        }
-        if choice.answers_alike() {
-            let mut encoded = Vec::new();
-            codec.encode(&sum[..PART_ELEMENTS], &mut encoded).unwrap();
-            codec.decode(&encoded, &mut sum[..PART_ELEMENTS]).unwrap();
         }
         sums.push(sum);
     }
-    let answered_bytes = if choice.answers_alike() { pushed_bytes } else { 4 * PART_ELEMENTS };
-    (sums, pushed_bytes, answered_bytes)
+    (sums, bytes)
 }
 
 fn sums_are_right(shape: Shape, choice: Choice) {
-    let (wanted, pushed_bytes, answered_bytes) = wanted(choice, shape.n_workers);
+    let (wanted, part_bytes) = wanted(choice, shape.n_workers);
     let ranks = shape.run(|mut group, role| {
         if let Role::Worker(worker) = role {
             group.declare(tensor(), Options { priority: 0, codec: Some(choice) }).unwrap();
@@ -86,10 +88,8 @@ fn sums_are_right(shape: Shape, choice: Choice) {
         let is_server = usize::from(owner) < shape.n_servers;
         (if is_server { shape.n_workers } else { shape.n_workers - 1 }) as u64
     };
-    let rest_bytes = 4 * (ELEMENTS - PART_ELEMENTS);
-    let both_ways = [pushed_bytes + answered_bytes, 2 * rest_bytes];
-    let crossing =
-        both_ways.iter().zip(&ranks[0].0).map(|(bytes, owner)| *bytes as u64 * n_crossings(*owner));
+    let both_ways = part_bytes.iter().map(|(pushed, answered)| (pushed + answered) as u64);
+    let crossing = both_ways.zip(&ranks[0].0).map(|(bytes, owner)| bytes * n_crossings(*owner));
     // Worker 0 tells each server what is declared.
     let mut declarations = Declarations::new(shape.partition_bytes).unwrap();
     declarations.declare_with(tensor(), Options { priority: 0, codec: Some(choice) }).unwrap();
