@@ -16,6 +16,7 @@ mod body;
 pub(crate) mod copy;
 pub mod float16;
 pub mod float8;
+pub mod gradients;
 pub mod halves;
 mod isa;
 pub mod lanes;

@@ -47,6 +47,15 @@ impl Codec for Half {
         Ok(())
     }
 
+    fn encode_fed(
+        &self,
+        gradient: &[f32],
+        residual: &mut Vec<f32>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        super::encode_fed_plainly(self, gradient, residual, into)
+    }
+
     fn decode(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError> {
         self.0.widen(self.halves(encoded, into.len())?, into);
         Ok(())

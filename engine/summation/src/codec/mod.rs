@@ -26,7 +26,7 @@ mod tests;
 mod top_k;
 
 pub use choice::{Choice, Fraction, ParseChoiceError};
-pub use feedback::{Feedback, FeedbackError};
+pub use feedback::Feedback;
 pub use form::{CodecError, HEADER_BYTES, Header, Kind};
 pub use half::Half;
 pub use one_bit::OneBit;
@@ -46,6 +46,18 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// [`CodecError::TooMany`]; `into` is then as it was.
     fn encode(&self, gradient: &[f32], into: &mut Vec<u8>) -> Result<(), CodecError>;
 
+    /// The same of the gradient and a residual of its length, which becomes what is left out of their sum; it stays as it is
+    /// where that or what is decoded has a NaN or an infinity.
+    ///
+    /// # Errors
+    /// [`CodecError::TooMany`]; nothing is changed then.
+    fn encode_fed(
+        &self,
+        gradient: &[f32],
+        residual: &mut Vec<f32>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), CodecError>;
+
     /// Writes the decoded gradient over `into`, which has as many elements.
     ///
     /// # Errors
@@ -57,4 +69,24 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`Codec::decode`].
     fn add(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError>;
+}
+
+/// [`Codec::encode_fed`] for a codec that has no quicker way.
+fn encode_fed_plainly(
+    codec: &dyn Codec,
+    gradient: &[f32],
+    residual: &mut Vec<f32>,
+    into: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let mut rest: Vec<f32> =
+        gradient.iter().zip(&*residual).map(|(value, left_out)| value + left_out).collect();
+    let start = into.len();
+    codec.encode(&rest, into)?;
+    let mut decoded = vec![0.0; rest.len()];
+    codec.decode(into.get(start..).unwrap_or_default(), &mut decoded)?;
+    rest.iter_mut().zip(&decoded).for_each(|(value, decoded)| *value -= decoded);
+    if rest.iter().all(|value| value.is_finite()) {
+        *residual = rest;
+    }
+    Ok(())
 }

@@ -10,14 +10,10 @@
 
 use super::form::{Header, check_bytes};
 use super::{Codec, CodecError, HEADER_BYTES, Kind};
+use rsccl_collective::kernels::gradients;
 
 /// Bytes of the scale.
 const SCALE_BYTES: usize = 4;
-/// Sums side by side: enough for the compiler to fill registers with, and always the same, for the same bits everywhere.
-const LANES: usize = 16;
-/// The sign of an `f32`.
-const SIGN: u32 = 1 << 31;
-
 /// The codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneBit;
@@ -43,6 +39,18 @@ impl OneBit {
     }
 }
 
+impl OneBit {
+    /// Appends all but the signs; where those go.
+    fn begin(elements: usize, scale: f32, into: &mut Vec<u8>) -> Result<&mut [u8], CodecError> {
+        let header = Header { kind: Kind::OneBit, elements };
+        header.write(OneBit.encoded_bytes(elements), into)?;
+        into.extend_from_slice(&scale.to_le_bytes());
+        let start = into.len();
+        into.resize(start + elements.div_ceil(8), 0);
+        Ok(into.get_mut(start..).unwrap_or_default())
+    }
+}
+
 impl Codec for OneBit {
     fn kind(&self) -> Kind {
         Kind::OneBit
@@ -53,62 +61,51 @@ impl Codec for OneBit {
     }
 
     fn encode(&self, gradient: &[f32], into: &mut Vec<u8>) -> Result<(), CodecError> {
-        let header = Header { kind: Kind::OneBit, elements: gradient.len() };
-        header.write(self.encoded_bytes(gradient.len()), into)?;
-        into.extend_from_slice(&mean_magnitude(gradient).to_le_bytes());
-        let (whole, rest) = gradient.as_chunks::<8>();
-        into.extend(whole.iter().map(|eight| signs(eight)));
-        if !rest.is_empty() {
-            into.push(signs(rest));
+        let scale = mean(gradients::magnitudes(gradient), gradient.len());
+        gradients::signs(gradient, Self::begin(gradient.len(), scale, into)?);
+        Ok(())
+    }
+
+    fn encode_fed(
+        &self,
+        gradient: &[f32],
+        residual: &mut Vec<f32>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let scale = mean(gradients::magnitudes_of_sums(gradient, residual), gradient.len());
+        let signs = Self::begin(gradient.len(), scale, into)?;
+        if scale.is_finite() {
+            // What is left out of x has its sign or less than its magnitude, so it is finite too.
+            gradients::signs_of_sums(gradient, residual, scale, signs);
+        } else {
+            let mut unused = residual.clone();
+            gradients::signs_of_sums(gradient, &mut unused, scale, signs);
         }
         Ok(())
     }
 
     fn decode(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError> {
         let (scale_bits, signs) = Self::parts(encoded, into.len())?;
-        visit(scale_bits, signs, into, |element, value| *element = value);
+        gradients::scale_signs(signs, f32::from_bits(scale_bits), into);
         Ok(())
     }
 
     fn add(&self, encoded: &[u8], into: &mut [f32]) -> Result<(), CodecError> {
         let (scale_bits, signs) = Self::parts(encoded, into.len())?;
-        visit(scale_bits, signs, into, |element, value| *element += value);
+        gradients::add_signs(signs, f32::from_bits(scale_bits), into);
         Ok(())
     }
 }
 
-/// Σ|x|/n in `f64`, rounded once; 0 of nothing, and the positive NaN if there is a NaN.
-fn mean_magnitude(gradient: &[f32]) -> f32 {
-    let mut sums = [0.0; LANES];
-    let (whole, rest) = gradient.as_chunks::<LANES>();
-    for group in whole.iter().map(<[f32; LANES]>::as_slice).chain([rest]) {
-        for (sum, value) in sums.iter_mut().zip(group) {
-            *sum += f64::from(value.abs());
-        }
-    }
-    let mean = sums.iter().sum::<f64>() / gradient.len().max(1) as f64;
+/// Rounded once; 0 of nothing, and the positive NaN if there is a NaN.
+fn mean(sum: f64, elements: usize) -> f32 {
+    let mean = sum / elements.max(1) as f64;
     if mean.is_nan() {
         return f32::NAN;
     }
     #[expect(clippy::cast_possible_truncation, reason = "rounding is the purpose, and a mean is in range")]
     let rounded = mean as f32;
     rounded
-}
-
-/// The signs of up to eight elements.
-fn signs(eight: &[f32]) -> u8 {
-    let bit = |(lane, value): (usize, &f32)| u8::from(value.is_sign_negative()) << lane;
-    eight.iter().enumerate().map(bit).fold(0, std::ops::BitOr::bitor)
-}
-
-/// Gives each element its decoded value.
-fn visit(scale_bits: u32, signs: &[u8], into: &mut [f32], apply: impl Fn(&mut f32, f32)) {
-    for (eight, byte) in into.chunks_mut(8).zip(signs) {
-        for (lane, element) in eight.iter_mut().enumerate() {
-            let sign = (u32::from(*byte) << (31 - lane)) & SIGN;
-            apply(element, f32::from_bits(scale_bits | sign));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,15 @@
 //! After the header: k, then k indices in ascending order, 4 bytes each, then k values as `f32`. Above a fraction of 1/2
 //! that is more than the gradient itself.
 //!
-//! The k-th magnitude is found digit by digit: one pass over the gradient counts each value of the leading bits, and two
-//! more refine the one where the k-th falls. Time grows with n alone, and memory not at all.
+//! A sample of the magnitudes says which elements may be among the k, a few more than k; one pass finds those. Among them
+//! the k-th magnitude is found digit by digit: one pass counts each value of the leading bits, and two more refine the one
+//! where the k-th falls. Where the sample was wrong, or k is not small, all elements are looked at so: the outcome is the same.
+
+use std::cell::RefCell;
 
 use super::form::{Header, check_bytes};
 use super::{Codec, CodecError, Fraction, HEADER_BYTES, Kind};
+use rsccl_collective::kernels::gradients::{self, magnitude};
 
 /// Bytes of k.
 const COUNT_BYTES: usize = 4;
@@ -21,6 +25,16 @@ const WORD_BYTES: usize = 4;
 const DIGITS: [(u32, u32); 3] = [(20, 11), (10, 10), (0, 10)];
 /// Values of the longest digit.
 const BUCKETS: usize = 1 << 11;
+
+/// Magnitudes in a sample: some forty are above the bar of one in a hundred elements, which places it well enough.
+const SAMPLES: usize = 4096;
+/// Bits of an infinite magnitude: those of numbers are lower.
+const INFINITE: u32 = 0x7f80_0000;
+
+thread_local! {
+    /// Sums of a gradient and its residual, kept for its memory: of one part at most.
+    static SUMS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,20 +90,44 @@ impl Codec for TopK {
     }
 
     fn encode(&self, gradient: &[f32], into: &mut Vec<u8>) -> Result<(), CodecError> {
-        let values = self.fraction.of(gradient.len());
         let header = Header { kind: Kind::TopK, elements: gradient.len() };
-        header.write(Self::bytes_of(values), into)?;
-        into.extend_from_slice(&narrow(values).to_le_bytes());
-        let mut bar = bar(gradient, values);
-        let words = into.len();
-        into.resize(words + 2 * WORD_BYTES * values, 0);
-        let (words, _) = into.get_mut(words..).unwrap_or_default().as_chunks_mut::<WORD_BYTES>();
-        let (indices, values) = words.split_at_mut(values);
-        let kept = gradient.iter().enumerate().filter(|(_, value)| bar.keeps(**value));
-        for ((place, value_place), (index, value)) in indices.iter_mut().zip(values).zip(kept) {
-            *place = narrow(index).to_le_bytes();
-            *value_place = value.to_le_bytes();
-        }
+        let n_values = self.fraction.of(gradient.len());
+        header.write(Self::bytes_of(n_values), into)?;
+        let kept = largest(gradient, n_values);
+        write(
+            kept.iter().map(|index| (*index, gradient.get(*index).copied().unwrap_or(0.0))),
+            n_values,
+            into,
+        );
+        Ok(())
+    }
+
+    fn encode_fed(
+        &self,
+        gradient: &[f32],
+        residual: &mut Vec<f32>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), CodecError> {
+        let header = Header { kind: Kind::TopK, elements: gradient.len() };
+        let n_values = self.fraction.of(gradient.len());
+        header.write(Self::bytes_of(n_values), into)?;
+        SUMS.with_borrow_mut(|sums| {
+            sums.resize(gradient.len(), 0.0);
+            let most = gradients::add_up(gradient, residual, sums);
+            let kept = largest(sums, n_values);
+            write(
+                kept.iter().map(|index| (*index, sums.get(*index).copied().unwrap_or(0.0))),
+                n_values,
+                into,
+            );
+            if most < INFINITE {
+                // What is sent is left out no more; all else is.
+                for index in kept {
+                    sums.get_mut(index).into_iter().for_each(|sum| *sum = 0.0);
+                }
+                std::mem::swap(sums, residual);
+            }
+        });
         Ok(())
     }
 
@@ -124,13 +162,54 @@ impl Bar {
     }
 }
 
-/// The bar that `values` elements pass, of which there are as many.
-fn bar(gradient: &[f32], values: usize) -> Bar {
-    let (mut prefix, mut wanted) = (0, values);
+/// The places of so many elements of the largest magnitudes, ascending.
+fn largest(gradient: &[f32], n_values: usize) -> Vec<usize> {
+    let mut found = Vec::new();
+    if let Some(least) = sampled_bar(gradient, n_values) {
+        gradients::find_large(gradient, least, &mut found);
+    }
+    let place = |index: &usize| gradient.get(*index).copied().unwrap_or(0.0);
+    if found.len() >= n_values {
+        let mut bar = bar(found.iter().map(place), n_values);
+        found.retain(|index| bar.keeps(place(index)));
+        return found;
+    }
+    let mut bar = bar(gradient.iter().copied(), n_values);
+    (0..gradient.len()).filter(|index| bar.keeps(place(index))).collect()
+}
+
+/// A magnitude that more than so many elements have, in all likelihood, and not many more; none where a sample says nothing.
+fn sampled_bar(gradient: &[f32], n_values: usize) -> Option<u32> {
+    // Odd, so that it goes through rows of even lengths.
+    let step = (gradient.len() / SAMPLES) | 1;
+    let mut sample: Vec<u32> = gradient.iter().step_by(step).map(|value| magnitude(*value)).collect();
+    let expected = n_values.saturating_mul(sample.len()) / gradient.len().max(1);
+    // Four times the spread of the count in a sample.
+    let rank = expected + 4 * expected.isqrt() + 8;
+    let is_small = gradient.len() > 2 * SAMPLES && rank < sample.len() / 4;
+    is_small.then(|| *sample.select_nth_unstable_by(rank, |a, b| b.cmp(a)).1)
+}
+
+/// Appends k, the indices and the values.
+fn write(kept: impl Iterator<Item = (usize, f32)>, n_values: usize, into: &mut Vec<u8>) {
+    into.extend_from_slice(&narrow(n_values).to_le_bytes());
+    let words = into.len();
+    into.resize(words + 2 * WORD_BYTES * n_values, 0);
+    let (words, _) = into.get_mut(words..).unwrap_or_default().as_chunks_mut::<WORD_BYTES>();
+    let (indices, values) = words.split_at_mut(n_values);
+    for ((place, value_place), (index, value)) in indices.iter_mut().zip(values).zip(kept) {
+        *place = narrow(index).to_le_bytes();
+        *value_place = value.to_le_bytes();
+    }
+}
+
+/// The bar that so many elements pass, of which there are as many.
+fn bar(gradient: impl Iterator<Item = f32> + Clone, n_values: usize) -> Bar {
+    let (mut prefix, mut wanted) = (0, n_values);
     for (shift, bits) in DIGITS {
         let mut counts = [0_usize; BUCKETS];
         let mask = (1_u32 << bits) - 1;
-        for magnitude in gradient.iter().map(|value| magnitude(*value)) {
+        for magnitude in gradient.clone().map(magnitude) {
             // The prefix is all of the digits before this one.
             if magnitude >> (shift + bits) == prefix {
                 counts[((magnitude >> shift) & mask) as usize] += 1;
@@ -144,11 +223,6 @@ fn bar(gradient: &[f32], values: usize) -> Bar {
         prefix = (prefix << bits) | digit;
     }
     Bar { magnitude: prefix, equal: wanted }
-}
-
-/// In the order of magnitudes, NaNs last.
-fn magnitude(value: f32) -> u32 {
-    value.to_bits() & !(1 << 31)
 }
 
 /// An index or count below that of the elements, which the header holds in as many bits.
@@ -214,6 +288,31 @@ mod tests {
         assert_eq!(with(16, 4), CodecError::IndexOutOfRange { position: 1, index: 4, elements: 4 });
         assert_eq!(with(16, 0), CodecError::IndexOrder { position: 1, index: 0, before: 0 });
         assert_eq!(with(12, 3), CodecError::IndexOrder { position: 1, index: 2, before: 3 });
+    }
+
+    #[test]
+    fn a_sample_changes_nothing() {
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 8
+        };
+        // Many that are alike; and some for which every sample is wrong, being all zeros or all that is not.
+        let step = (20_001 / SAMPLES) | 1;
+        let alike: Vec<f32> = (0..20_001).map(|_| (next() % 50) as f32 - 25.0).collect();
+        let hidden: Vec<f32> =
+            (0..20_001).map(|at| if at % step == 1 { next() as f32 } else { 0.0 }).collect();
+        let shown: Vec<f32> =
+            (0..20_001).map(|at| if at % step == 0 { next() as f32 } else { 0.5 }).collect();
+        for gradient in [alike, hidden, shown] {
+            for n_values in [0, 1, 200, 1000, 3000, 15_000, 20_001] {
+                let mut order: Vec<usize> = (0..gradient.len()).collect();
+                order.sort_by_key(|index| std::cmp::Reverse(magnitude(gradient[*index])));
+                order.truncate(n_values);
+                order.sort_unstable();
+                assert_eq!(largest(&gradient, n_values), order, "{n_values}");
+            }
+        }
     }
 
     proptest! {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::codec::{Choice, Codec, Feedback, FeedbackError};
+use crate::codec::{Choice, CodecError, Feedback};
 use crate::server::part::Part;
 use crate::tensor::{self, Declarations};
 use rsccl_collective::types::DataType;
@@ -16,23 +16,17 @@ use rsccl_collective::types::DataType;
 /// What a worker keeps of the parts that it has encoded.
 #[derive(Debug, Default)]
 pub(super) struct Coding {
-    /// By tensor.
-    coders: BTreeMap<usize, Coder>,
+    /// What the rounds of a part have left out, where its codec loses much.
+    feedback: BTreeMap<u32, Feedback>,
     parts: BTreeMap<u32, Coded>,
     /// Of one part, kept for its memory.
     elements: Vec<f32>,
 }
 
-#[derive(Debug)]
-enum Coder {
-    Plain(Box<dyn Codec>),
-    Fed(Feedback),
-}
-
 /// A part under way.
 #[derive(Debug)]
 struct Coded {
-    tensor: usize,
+    choice: Choice,
     pushed: Arc<Vec<u8>>,
     /// Empty if it is answered as `f32`.
     answer: Vec<u8>,
@@ -56,20 +50,21 @@ impl Coding {
         part: &tensor::Part,
         summed: Part,
         contribution: &[u8],
-    ) -> Result<(u64, u64), FeedbackError> {
+    ) -> Result<(u64, u64), CodecError> {
         let Some(choice) = summed.codec else { return Ok((part.size_bytes, part.size_bytes)) };
         let (floats, _) = contribution.as_chunks();
         self.elements.clear();
         self.elements.extend(floats.iter().map(|float| f32::from_ne_bytes(*float)));
-        let coder = self.coders.entry(part.tensor).or_insert_with(|| Coder::new(choice));
-        let mut pushed = Vec::new();
-        match coder {
-            Coder::Plain(codec) => codec.encode(&self.elements, &mut pushed)?,
-            Coder::Fed(feedback) => feedback.encode(u64::from(part.key), &self.elements, &mut pushed)?,
+        let (mut pushed, codec) = (Vec::new(), choice.codec());
+        if choice.wants_feedback() {
+            let feedback = self.feedback.entry(part.key).or_default();
+            feedback.encode(codec.as_ref(), &self.elements, &mut pushed)?;
+        } else {
+            codec.encode(&self.elements, &mut pushed)?;
         }
         let answer = if choice.answers_alike() { vec![0; summed.answered_bytes()] } else { Vec::new() };
         let bytes = (pushed.len() as u64, summed.answered_bytes() as u64);
-        self.parts.insert(part.key, Coded { tensor: part.tensor, pushed: Arc::new(pushed), answer });
+        self.parts.insert(part.key, Coded { choice, pushed: Arc::new(pushed), answer });
         Ok(bytes)
     }
 
@@ -87,26 +82,13 @@ impl Coding {
     ///
     /// # Errors
     /// What came is no such part.
-    pub(super) fn finish(&mut self, key: u32, count: usize) -> Result<Option<Vec<u8>>, FeedbackError> {
-        let Some(Coded { tensor, answer, .. }) = self.parts.remove(&key) else { return Ok(None) };
-        let Some(coder) = self.coders.get(&tensor).filter(|_| !answer.is_empty()) else { return Ok(None) };
-        self.elements.resize(count, 0.0);
-        coder.codec().decode(&answer, &mut self.elements)?;
-        Ok(Some(self.elements.iter().flat_map(|element| element.to_ne_bytes()).collect()))
-    }
-}
-
-impl Coder {
-    fn new(choice: Choice) -> Self {
-        // The residuals of a tensor are as long as the tensor: what bounds them is what is declared.
-        let codec = choice.codec();
-        if choice.wants_feedback() { Self::Fed(Feedback::new(codec, usize::MAX)) } else { Self::Plain(codec) }
-    }
-
-    fn codec(&self) -> &dyn Codec {
-        match self {
-            Self::Plain(codec) => codec.as_ref(),
-            Self::Fed(feedback) => feedback.codec(),
+    pub(super) fn finish(&mut self, key: u32, count: usize) -> Result<Option<Vec<u8>>, CodecError> {
+        let Some(Coded { choice, answer, .. }) = self.parts.remove(&key) else { return Ok(None) };
+        if answer.is_empty() {
+            return Ok(None);
         }
+        self.elements.resize(count, 0.0);
+        choice.codec().decode(&answer, &mut self.elements)?;
+        Ok(Some(self.elements.iter().flat_map(|element| element.to_ne_bytes()).collect()))
     }
 }

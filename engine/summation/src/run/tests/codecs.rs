@@ -29,17 +29,18 @@ const PARTS: [std::ops::Range<usize>; 2] = [0..PART_ELEMENTS, PART_ELEMENTS..ELE
 /// What all workers have after each round, and for each part the bytes of a push and of an answer.
 fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, Vec<(usize, usize)>) {
     let codec = choice.codec();
-    let mut senders: Vec<Feedback> =
-        (0..n_workers).map(|_| Feedback::new(choice.codec(), ELEMENTS)).collect();
+    let mut senders = vec![vec![Feedback::default(); n_workers]; PARTS.len()];
     let (mut sums, mut bytes) = (Vec::new(), vec![(0, 0); PARTS.len()]);
     for round in 0..N_ROUNDS {
         let mut sum = vec![0.0; ELEMENTS];
-        for ((key, part), (pushed_bytes, answered_bytes)) in (0..).zip(PARTS).zip(&mut bytes) {
+        for ((part, senders), (pushed_bytes, answered_bytes)) in
+            PARTS.iter().zip(&mut senders).zip(&mut bytes)
+        {
             let into = &mut sum[part.clone()];
             for (worker, sender) in senders.iter_mut().enumerate() {
                 let (gradient, mut encoded) = (gradient(round, worker), Vec::new());
                 if choice.wants_feedback() {
-                    sender.encode(key, &gradient[part.clone()], &mut encoded).unwrap();
+                    sender.encode(codec.as_ref(), &gradient[part.clone()], &mut encoded).unwrap();
                 } else {
                     codec.encode(&gradient[part.clone()], &mut encoded).unwrap();
                 }
