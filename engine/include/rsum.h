@@ -16,7 +16,7 @@
  *   RSUM_RANK         number of this worker, 0 to n - 1
  *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
- *   RSUM_THREADS      threads that add, in each process that sums: the lesser of 2 and its cores by default
+ *   RSUM_THREADS      threads that add, encode and decode, in each process: the lesser of 2 and its cores by default
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume

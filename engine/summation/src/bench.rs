@@ -1,6 +1,7 @@
 //! A rank of a group for `examples/bench_summation.rs`: no part of the library's interface.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::run::group::{Group, Plan};
@@ -82,6 +83,7 @@ impl Rank {
             settings: Settings::from_env().map_err(text)?,
             sums: GroupSettings::from_env().map_err(text)?,
             pipeline,
+            residuals: Arc::default(),
         };
         let mut group = Group::join(plan).map_err(text)?;
         if let Role::Worker(_) = role {

@@ -4,23 +4,35 @@
 //! loses much. Halves are answered as halves, rounded once. One-bit and top-k are answered as `f32`: the sum of n sparse or
 //! signed gradients is neither, and a service that encoded it again would have to keep what it left out, which would end with
 //! it when services come and go.
+//!
+//! [`job`] is the work on one part, for any thread.
+
+mod job;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use crate::codec::{Choice, CodecError, Feedback};
+use crate::codec::{Choice, Feedback};
+use crate::server::buffers::Buffers;
 use crate::server::part::Part;
 use crate::tensor::{self, Declarations};
+pub(super) use job::{Job, Work};
+use rsccl_collective::lock::lock;
+use rsccl_collective::memory::Region;
 use rsccl_collective::types::DataType;
 
-/// What a worker keeps of the parts that it has encoded.
+/// What rounds have left out, by key: a worker's own, which it keeps whatever is declared and whoever comes and goes, since
+/// a tensor keeps its parts and their keys.
+#[derive(Debug, Default)]
+pub(crate) struct Residuals(Mutex<BTreeMap<u32, Feedback>>);
+
+/// What a worker has of the parts that it has encoded.
 #[derive(Debug, Default)]
 pub(super) struct Coding {
-    /// What the rounds of a part have left out, where its codec loses much.
-    feedback: BTreeMap<u32, Feedback>,
+    residuals: Arc<Residuals>,
     parts: BTreeMap<u32, Coded>,
-    /// Of one part, kept for its memory.
-    elements: Vec<f32>,
+    /// Memory of parts that are over.
+    buffers: Buffers,
 }
 
 /// A part under way.
@@ -41,31 +53,40 @@ pub(super) fn summed(declarations: &Declarations, part: &tensor::Part) -> Part {
 }
 
 impl Coding {
-    /// Encodes a part's contribution; how many bytes go there and come back.
-    ///
-    /// # Errors
-    /// The part is too long for its codec.
-    pub(super) fn encode(
+    /// With what earlier groups and generations have left out.
+    pub(super) fn new(residuals: Arc<Residuals>) -> Self {
+        Self { residuals, ..Self::default() }
+    }
+
+    /// The work of encoding a part's contribution; none if it travels as it is.
+    pub(super) fn encoding(&mut self, key: u32, summed: Part, contribution: &'static [u8]) -> Option<Job> {
+        let choice = summed.codec?;
+        let left_out = || lock(&self.residuals.0).remove(&key).unwrap_or_default();
+        let feedback = choice.wants_feedback().then(left_out);
+        let pushed = self.buffers.take(summed.pushed_bytes());
+        Some(Job::new(key, choice, Work::Encode { contribution, feedback, pushed }))
+    }
+
+    /// A part was encoded; how many bytes go out and come back.
+    pub(super) fn encoded(
         &mut self,
-        part: &tensor::Part,
+        key: u32,
         summed: Part,
-        contribution: &[u8],
-    ) -> Result<(u64, u64), CodecError> {
-        let Some(choice) = summed.codec else { return Ok((part.size_bytes, part.size_bytes)) };
-        let (floats, _) = contribution.as_chunks();
-        self.elements.clear();
-        self.elements.extend(floats.iter().map(|float| f32::from_ne_bytes(*float)));
-        let (mut pushed, codec) = (Vec::new(), choice.codec());
-        if choice.wants_feedback() {
-            let feedback = self.feedback.entry(part.key).or_default();
-            feedback.encode(codec.as_ref(), &self.elements, &mut pushed)?;
-        } else {
-            codec.encode(&self.elements, &mut pushed)?;
+        feedback: Option<Feedback>,
+        pushed: Vec<u8>,
+    ) -> (u64, u64) {
+        self.remember(key, feedback);
+        let (pushed_bytes, answered_bytes) = (pushed.len(), summed.answered_bytes());
+        if let Some(choice) = summed.codec {
+            let answer = if choice.answers_alike() { self.buffers.take(answered_bytes) } else { Vec::new() };
+            self.parts.insert(key, Coded { choice, pushed: Arc::new(pushed), answer });
         }
-        let answer = if choice.answers_alike() { vec![0; summed.answered_bytes()] } else { Vec::new() };
-        let bytes = (pushed.len() as u64, summed.answered_bytes() as u64);
-        self.parts.insert(part.key, Coded { choice, pushed: Arc::new(pushed), answer });
-        Ok(bytes)
+        (pushed_bytes as u64, answered_bytes as u64)
+    }
+
+    /// What an encoding gives back where its round has failed.
+    pub(super) fn remember(&mut self, key: u32, feedback: Option<Feedback>) {
+        feedback.into_iter().for_each(|feedback| drop(lock(&self.residuals.0).insert(key, feedback)));
     }
 
     /// What is pushed of a part, if it is encoded.
@@ -78,17 +99,17 @@ impl Coding {
         self.parts.get_mut(&key).map(|coded| coded.answer.as_mut_slice()).filter(|answer| !answer.is_empty())
     }
 
-    /// A part is back: if it came encoded, its elements.
-    ///
-    /// # Errors
-    /// What came is no such part.
-    pub(super) fn finish(&mut self, key: u32, count: usize) -> Result<Option<Vec<u8>>, CodecError> {
-        let Some(Coded { choice, answer, .. }) = self.parts.remove(&key) else { return Ok(None) };
-        if answer.is_empty() {
-            return Ok(None);
-        }
-        self.elements.resize(count, 0.0);
-        choice.codec().decode(&answer, &mut self.elements)?;
-        Ok(Some(self.elements.iter().flat_map(|element| element.to_ne_bytes()).collect()))
+    /// A part is back: if it came encoded, the work of decoding it.
+    pub(super) fn decoding(&mut self, key: u32, recv: Region, offset: usize, len: usize) -> Option<Job> {
+        let Coded { choice, pushed, answer } = self.parts.remove(&key)?;
+        self.buffers.give_shared(pushed);
+        let work = Work::Decode { answer, recv, offset, len };
+        let is_coded = matches!(&work, Work::Decode { answer, .. } if !answer.is_empty());
+        is_coded.then(|| Job::new(key, choice, work))
+    }
+
+    /// A part was decoded.
+    pub(super) fn decoded(&mut self, answer: Vec<u8>) {
+        self.buffers.give(answer);
     }
 }

@@ -3,8 +3,9 @@
 //! Of what is submitted the most urgent goes out first. Workers may submit in different orders: a part holds its place in
 //! a connection only until it is sent, and services take in whatever comes, so nobody waits for who waits for it. The rounds
 //! of one tensor go one after the other, which bounds what services keep of it. [`sending`] has what goes out, [`receiving`] what
-//! comes back, [`relaying`] what this process sums for its host.
+//! comes back, [`encoding`] what codecs do before and after that, [`relaying`] what this process sums for its host.
 
+mod encoding;
 mod receiving;
 mod relaying;
 mod sending;
@@ -17,9 +18,10 @@ use std::time::Duration;
 
 use rustix::event::PollFd;
 
-use super::coding::{self, Coding};
+use super::coding::{self, Coding, Residuals};
 use super::line::{Line, Outcome, Trouble};
 use super::observe::{Ended, Moved};
+use super::pool::Pool;
 use super::requests::{Ending, Request};
 use super::serving::Serving;
 use super::urgency::urgencies;
@@ -58,6 +60,8 @@ pub(super) struct Contributing {
     /// By tensor: its urgency.
     urgencies: Vec<u32>,
     coding: Coding,
+    /// None: it encodes and decodes on the driver's thread.
+    pool: Option<Arc<Pool>>,
     /// By key: sums of this process's host that have gone on.
     relayed: BTreeMap<u32, Relayed>,
     /// Results of those, for the host's workers.
@@ -94,6 +98,8 @@ struct Running {
     submitted_ns: u64,
     /// Where the sum goes; none while the caller has not asked for it.
     pull: Option<(Buffers, Ending)>,
+    /// The same memory, for whoever decodes into it.
+    recv: Option<Region>,
     /// Services and keys of the parts that are pushed, while the caller has not asked for the sum.
     pushed: Vec<(usize, u32)>,
 }
@@ -123,6 +129,7 @@ impl Contributing {
             tensors: BTreeMap::new(),
             urgencies,
             coding: Coding::default(),
+            pool: None,
             relayed: BTreeMap::new(),
             returned: Vec::new(),
             waiting: BTreeMap::new(),
@@ -132,6 +139,11 @@ impl Contributing {
             has_left: false,
             moved: None,
         }
+    }
+
+    /// With threads that encode and decode, and with what earlier generations have left out.
+    pub(super) fn with(self, pool: Arc<Pool>, residuals: &Arc<Residuals>) -> Self {
+        Self { pool: Some(pool), coding: Coding::new(Arc::clone(residuals)), ..self }
     }
 
     /// Its number among the workers.
@@ -170,7 +182,7 @@ impl Contributing {
                 let mut running = self.running.values_mut();
                 match running.find(|running| running.ticket == ticket) {
                     Some(running) => {
-                        running.pull = Some((buffers(recv), ending));
+                        (running.recv, running.pull) = (Some(recv), Some((buffers(recv), ending)));
                         for (server, key) in std::mem::take(&mut running.pushed) {
                             self.summed(server, key, now_ns)?;
                         }
@@ -291,6 +303,7 @@ impl Contributing {
 
     /// All that is under way, to be told that it has failed.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Ending> {
+        self.give_back_residuals();
         let running = std::mem::take(&mut self.running).into_values();
         let early = std::mem::take(&mut self.early_pulls).into_values();
         running.filter_map(|running| Some(running.pull?.1)).chain(early.map(|(_, ending)| ending))
@@ -325,11 +338,12 @@ impl Contributing {
             let round = self.rounds[tensor];
             self.rounds[tensor] += 1;
             let pull = self.early_pulls.remove(&ticket);
+            let recv = pull.as_ref().map(|(recv, _)| *recv);
             let pull = pull.map(|(recv, ending)| (buffers(recv), ending));
             self.tensors.insert(id, tensor);
             let pushed = Vec::new();
             self.running
-                .insert(tensor, Running { ticket, round, send, reduction, submitted_ns, pull, pushed });
+                .insert(tensor, Running { ticket, round, send, reduction, submitted_ns, pull, recv, pushed });
         }
         Ok(true)
     }

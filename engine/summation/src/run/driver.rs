@@ -15,6 +15,7 @@ use super::contributing::Contributing;
 use super::line::{Outcome, Trouble};
 use super::observe::{Facts, Watch};
 use super::patience::Patience;
+use super::pool::Pool;
 use super::requests::Requests;
 use super::serving::Serving;
 use super::terms::Terms;
@@ -46,6 +47,7 @@ pub(super) struct Driver {
     /// None on a server.
     pub(super) contributing: Option<Contributing>,
     pub(super) serving: Serving,
+    pub(super) pool: Arc<Pool>,
     pub(super) terms: Terms,
     /// Whether the others were told what is declared.
     pub(super) has_greeted: bool,
@@ -66,6 +68,8 @@ impl Driver {
             Err(self.blame(Trouble::of(self.comm.rank, error)))
         });
         self.comm.health.activity.end();
+        // Callers have their memory back when they are told.
+        self.pool.stop();
         self.end_watch(&outcome);
         lock(&self.comm.engine).links = self.links;
         self.requests.end(&outcome, self.serving.goes_on());

@@ -5,6 +5,7 @@ mod starting;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::coding::Residuals;
 use super::members::{Members, Role};
 use super::observe::Watching;
 use super::probe::Probe;
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) sums: GroupSettings,
     /// Of a worker's pipeline.
     pub(crate) pipeline: worker::Settings,
+    /// A worker's, of the groups that it was in before too.
+    pub(crate) residuals: Arc<Residuals>,
 }
 
 /// A worker's or a server's place in a group: it declares the tensors, starts, and, as a worker, pushes and pulls them.
@@ -75,6 +78,7 @@ pub(crate) struct Group {
     strategy: Strategy,
     sums: GroupSettings,
     pipeline: worker::Settings,
+    residuals: Arc<Residuals>,
     running: Option<Run>,
     watching: Option<Arc<Watching>>,
     has_left: bool,
@@ -142,6 +146,7 @@ impl Group {
             mut settings,
             sums,
             pipeline,
+            residuals,
         } = plan;
         if !members.has(role) {
             return Err(Error::InvalidArgument(format!("there is no {role:?} among {members:?}")));
@@ -183,6 +188,7 @@ impl Group {
             strategy,
             sums,
             pipeline,
+            residuals,
             running,
             watching,
             has_left,

@@ -3,7 +3,7 @@
 //! A group is one communicator of n workers and k servers, used for nothing else: rendezvous, connections, the death of a
 //! peer and aborts are the communicator's. Each process has one thread, the [`driver`]. On it run the [`serving`] side,
 //! which is there in every process, and, in workers, the [`contributing`] side; what they own of each other's process they
-//! exchange without a connection; [`adders`] are the threads that add. [`wire`] has the messages, [`line`] the connections,
+//! exchange without a connection; [`pool`] has the threads that add, encode and decode. [`wire`] has the messages, [`line`] the connections,
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
 //! the driver says when it is asked by a [`probe`], [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
@@ -23,9 +23,8 @@
 //! - Ranks of one process read each other's frames of 32 KiB and more in place; after a failure, one may still read a
 //!   buffer that the other's caller has back.
 
-mod adders;
 mod agree;
-mod coding;
+pub(crate) mod coding;
 mod contributing;
 mod driver;
 pub(crate) mod group;
@@ -33,6 +32,7 @@ mod line;
 pub(crate) mod members;
 pub(super) mod observe;
 mod patience;
+mod pool;
 pub(crate) mod probe;
 pub(crate) mod promise;
 pub(crate) mod report;

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use rustix::event::PollFd;
 
-use super::adders::Adders;
 use super::line::{Line, Outcome, Trouble};
 use super::observe::Heard;
 use super::patience::Wait;
+use super::pool::Pool;
 use super::report::{Report, Waiting};
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
@@ -57,7 +57,7 @@ pub(super) struct Serving {
     /// Whose answers are next.
     next_seat: usize,
     /// None: it adds on the driver's thread.
-    adders: Option<Adders>,
+    pool: Option<Arc<Pool>>,
     /// Only where somebody watches.
     pub(super) heard: Option<Box<Heard>>,
 }
@@ -106,14 +106,14 @@ impl Serving {
             rank,
             seats: lines.into_iter().chain(std::iter::once(None)).map(Seat::new).collect(),
             next_seat: 0,
-            adders: None,
+            pool: None,
             heard: None,
         }
     }
 
     /// With threads that add.
-    pub(super) fn with(self, adders: Adders) -> Self {
-        Self { adders: Some(adders), ..self }
+    pub(super) fn with(self, pool: Arc<Pool>) -> Self {
+        Self { pool: Some(pool), ..self }
     }
 
     /// What a watcher is told of.

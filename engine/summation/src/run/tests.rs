@@ -9,6 +9,7 @@ mod observed;
 mod orders;
 mod stores;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agree;
@@ -128,6 +129,7 @@ impl Shape {
                     settings,
                     sums: self.sums(),
                     pipeline: self.pipeline,
+                    residuals: Arc::default(),
                 };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
             };

@@ -2,6 +2,7 @@
 //! has, and at the end the account of what went over the network. It is no API for training.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agree;
@@ -125,6 +126,7 @@ impl Trial {
             settings,
             sums,
             pipeline,
+            residuals: Arc::default(),
         };
         let declared = Declarations::new(partition_bytes).map_err(|error| Failed(error.to_string()))?;
         Ok(Self { group: Group::join(plan)?, declared, tensors: Vec::new(), n_workers, n_servers, rank })

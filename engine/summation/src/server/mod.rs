@@ -9,7 +9,7 @@
 mod account;
 pub mod addition;
 pub mod asynchronous;
-mod buffers;
+pub(crate) mod buffers;
 pub mod fingerprint;
 mod keys;
 mod members;

@@ -181,7 +181,12 @@ impl Server {
             "joined as rank {rank} of {} workers and {} servers, epoch {}",
             members.n_workers, members.n_servers, membership.epoch
         ));
-        let joined = worker::join(membership, DEFAULT_PARTITION_BYTES, &self.comm, &self.settings.group);
+        let joined = worker::join(
+            membership,
+            DEFAULT_PARTITION_BYTES,
+            &self.comm,
+            (&self.settings.group, &Arc::default()),
+        );
         let mut group = joined.map_err(|error| (error, None))?;
         let name = format!("rank {rank} ({}) was told to stop", self.comm.host);
         *lock(&self.ends.group) = Some((group.health(), name));

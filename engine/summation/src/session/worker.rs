@@ -11,6 +11,7 @@ use crate::codec::Choice;
 use crate::config::{GroupSettings, SummationSettings};
 use crate::gpu::{Carrier, Submission};
 use crate::placement::strategy::Strategy;
+use crate::run::coding::Residuals;
 use crate::run::group::{Group, Handle, Plan};
 use crate::server::part::Reduction;
 use crate::tensor::{Asked, Declaration, Declarations};
@@ -35,6 +36,8 @@ pub(crate) struct Session {
     numbers: Mutex<Option<Numbers>>,
     meeting: Mutex<Option<Meeting>>,
     root: Option<Root>,
+    /// What the codecs of its contributions have left out, in all groups.
+    residuals: Arc<Residuals>,
     /// What callers have submitted.
     pub(crate) handles: Handles,
     /// Calls whose memory is a GPU's.
@@ -94,6 +97,7 @@ impl Session {
             numbers: Mutex::new(None),
             meeting: Mutex::new(Some(meeting)),
             root,
+            residuals: Arc::default(),
             handles: Handles::default(),
             carrier,
         };
@@ -307,7 +311,7 @@ impl Session {
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };
         let SummationSettings { partition_bytes, group, .. } = &self.settings;
-        let group = join(&membership, *partition_bytes, &self.comm, group)?;
+        let group = join(&membership, *partition_bytes, &self.comm, (group, &self.residuals))?;
         Ok(Place { membership, group, n_declared: 0 })
     }
 
@@ -395,7 +399,7 @@ pub(super) fn join(
     membership: &Membership,
     partition_bytes: u64,
     comm: &Settings,
-    sums: &GroupSettings,
+    (sums, residuals): (&GroupSettings, &Arc<Residuals>),
 ) -> Result<Group> {
     let id: [u8; UNIQUE_ID_BYTES] = membership
         .id
@@ -417,6 +421,7 @@ pub(super) fn join(
         settings: comm.clone(),
         sums: sums.clone(),
         pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
+        residuals: Arc::clone(residuals),
     })
 }
 

@@ -130,15 +130,16 @@ impl Pipeline {
         Ok(())
     }
 
-    /// A part was compressed: so many bytes go to the server and come back, at least 1.
+    /// A part was compressed, which took so long of the time since it had begun: so many bytes go to the server and come back,
+    /// at least 1.
     ///
     /// # Errors
     /// It was not being compressed.
     pub fn compressed(
         &mut self,
         key: u32,
-        push_bytes: u64,
-        pull_bytes: u64,
+        (push_bytes, pull_bytes): (u64, u64),
+        took_ns: u64,
         now_ns: u64,
     ) -> Result<(), Misreport> {
         self.check(key, Stage::Compress)?;
@@ -147,7 +148,7 @@ impl Pipeline {
             server.unsent_bytes = server.unsent_bytes - entry.push_bytes + push_bytes.max(1);
             (entry.push_bytes, entry.pull_bytes) = (push_bytes.max(1), pull_bytes.max(1));
         }
-        self.leave(key, now_ns);
+        self.leave_worked(key, took_ns, now_ns);
         Ok(())
     }
 
@@ -183,13 +184,13 @@ impl Pipeline {
         Ok(())
     }
 
-    /// A part was decompressed.
+    /// A part was decompressed, which took so long of the time since it had begun.
     ///
     /// # Errors
     /// It was not being decompressed.
-    pub fn decompressed(&mut self, key: u32, now_ns: u64) -> Result<(), Misreport> {
+    pub fn decompressed(&mut self, key: u32, took_ns: u64, now_ns: u64) -> Result<(), Misreport> {
         self.check(key, Stage::Decompress)?;
-        self.leave(key, now_ns);
+        self.leave_worked(key, took_ns, now_ns);
         Ok(())
     }
 
@@ -232,11 +233,18 @@ impl Pipeline {
 
     /// A part that has begun in its stage is through, and goes on.
     pub(super) fn leave(&mut self, key: u32, now_ns: u64) {
+        let begun_ns = self.entries.get(&key).map_or(now_ns, |entry| entry.begun_ns);
+        self.leave_worked(key, now_ns.saturating_sub(begun_ns), now_ns);
+    }
+
+    /// The same where the work took less than the time since it had begun: for the rest it waited, for a thread.
+    fn leave_worked(&mut self, key: u32, took_ns: u64, now_ns: u64) {
         let Some(entry) = self.entries.get_mut(&key) else { return };
         let queue = &mut self.queues[entry.stage.index()];
         queue.begun -= 1;
         queue.n_left += 1;
-        queue.worked_ns += now_ns.saturating_sub(entry.begun_ns);
+        queue.worked_ns += took_ns;
+        queue.waited_ns += now_ns.saturating_sub(entry.begun_ns).saturating_sub(took_ns);
         queue.slots[entry.part.server] -= 1;
         let Some(next) = entry.route.after(entry.stage) else {
             let (tensor, bytes) = (entry.tensor, entry.part.bytes);

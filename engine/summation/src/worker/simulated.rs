@@ -239,8 +239,10 @@ impl World<'_> {
                     Stage::Pull => {
                         self.tell(worker, server, Event::AskedFor { worker, server, key, bytes });
                     }
-                    Stage::Compress => pipeline.compressed(key, bytes, bytes, self.now).expect("its report"),
-                    Stage::Decompress => pipeline.decompressed(key, self.now).expect("its report"),
+                    Stage::Compress => {
+                        pipeline.compressed(key, (bytes, bytes), 0, self.now).expect("its report")
+                    }
+                    Stage::Decompress => pipeline.decompressed(key, 0, self.now).expect("its report"),
                     _ => pipeline.copied(key, self.now).expect("its report"),
                 }
             }

@@ -108,7 +108,7 @@ impl Driver {
         match stage {
             Stage::Compress => {
                 self.left.insert(key, bytes.div_ceil(2));
-                self.pipeline.compressed(key, bytes.div_ceil(2), bytes, 0).unwrap();
+                self.pipeline.compressed(key, (bytes.div_ceil(2), bytes), 0, 0).unwrap();
             }
             Stage::Pull => {
                 let piece = bytes.div_ceil(pieces);
@@ -119,7 +119,7 @@ impl Driver {
                     }
                 });
             }
-            Stage::Decompress => self.pipeline.decompressed(key, 0).unwrap(),
+            Stage::Decompress => self.pipeline.decompressed(key, 0, 0).unwrap(),
             _ => self.pipeline.copied(key, 0).unwrap(),
         }
         true

@@ -64,7 +64,7 @@ fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
     assert_eq!(pipeline.next_work(Stage::CopyIn, 110), None);
     pipeline.copied(7, 120).unwrap();
     assert_eq!(pipeline.next_work(Stage::Compress, 130).map(|work| work.bytes), Some(40));
-    pipeline.compressed(7, 12, 20, 140).unwrap();
+    pipeline.compressed(7, (12, 20), 10, 140).unwrap();
     let writable = [true; 2];
     assert_eq!(pipeline.next_send(&writable, 170), Some(Send { server: 1, key: 7, offset: 0, len: 10 }));
     assert_eq!(pipeline.next_send(&writable, 170), None, "one frame at a time");
@@ -83,7 +83,7 @@ fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
     pipeline.pulled(1, 7, 5, 250).unwrap();
     assert_eq!(pipeline.snapshot(250).credits_used_bytes, 0);
     assert!(pipeline.next_work(Stage::Decompress, 260).is_some());
-    pipeline.decompressed(7, 270).unwrap();
+    pipeline.decompressed(7, 10, 270).unwrap();
     assert!(!pipeline.is_done(tensor) && pipeline.next_work(Stage::CopyOut, 280).is_some());
     pipeline.copied(7, 290).unwrap();
     assert!(pipeline.is_done(tensor) && pipeline.is_quiet());

@@ -6,7 +6,6 @@ use super::super::serving::{Ready, Serving};
 use super::super::wire::{Message, strange};
 use super::{Contributing, FRAMES_PER_LOOK};
 use crate::tensor::Part;
-use crate::worker::Stage;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::Error;
 use rsccl_collective::memory::{Place, Span};
@@ -47,28 +46,6 @@ impl Contributing {
             serving.answered(self.worker, sum)?;
         }
         Ok(moved)
-    }
-
-    /// Decodes what is back. Whether there was anything.
-    pub(super) fn decode(&mut self, now_ns: u64) -> Outcome<bool> {
-        let mut decoded = false;
-        while let Some(work) = self.pipeline.next_work(Stage::Decompress, now_ns) {
-            decoded = true;
-            let (key, round) = (work.key, self.round_of(work.key));
-            let part = self.declarations.part(key);
-            let count = part.map_or(Ok(0), |part| usize::try_from(part.elements)).unwrap_or(0);
-            let peer = self.services[work.server].line.as_ref().map_or(self.worker, |line| line.peer);
-            let elements = self.coding.finish(key, count).map_err(|error| {
-                let text = format!("rank {peer} answered round {round} of part {key} wrongly: {error}");
-                Trouble::of(peer, Error::Internal(text))
-            })?;
-            if let Some(elements) = elements {
-                self.room(key, round, 0, elements.len(), peer)?.copy_from_slice(&elements);
-            }
-            let decompressed = self.pipeline.decompressed(key, now_ns);
-            decompressed.map_err(|misreport| self.internal(&misreport))?;
-        }
-        Ok(decoded)
     }
 
     /// Where bytes of a result go.

@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::coding;
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Frame, Serving};
 use super::super::wire::Message;
 use super::relaying::relayed_key;
 use super::{Contributing, Target};
 use crate::tensor::Part;
-use crate::worker::{Send, Stage};
+use crate::worker::Send;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::transport::Progress;
 
@@ -152,28 +151,6 @@ impl Contributing {
         let start = self.first_byte(&part).saturating_add(frame.offset);
         let read = running.send.read(start..start.saturating_add(frame.len));
         read.map(Payload::Plain).map_err(|error| Trouble::of(self.worker, error))
-    }
-
-    /// Encodes one part, so that bytes move between two of them. Whether there was one.
-    pub(super) fn encode(&mut self, now_ns: u64) -> Outcome<bool> {
-        let Some(work) = self.pipeline.next_work(Stage::Compress, now_ns) else { return Ok(false) };
-        let part = self.declarations.part(work.key);
-        let running = part.and_then(|part| Some((self.running.get(&part.tensor)?, part)));
-        let Some((running, part)) = running else {
-            return Err(self.internal(&format_args!("part {} is not running", work.key)));
-        };
-        let start = self.first_byte(&part);
-        let contribution = running.send.read(start..start.saturating_add(self.size(&part)));
-        let contribution = contribution.map_err(|error| Trouble::of(self.worker, error))?;
-        let summed = coding::summed(&self.declarations, &part);
-        let encoded = self.coding.encode(&part, summed, contribution);
-        let (push_bytes, pull_bytes) = encoded.map_err(|error| self.internal(&error))?;
-        if let Some(moved) = &mut self.moved {
-            moved.push_issued(work.server, work.key, push_bytes);
-        }
-        let compressed = self.pipeline.compressed(work.key, push_bytes, pull_bytes, now_ns);
-        compressed.map_err(|misreport| self.internal(&misreport))?;
-        Ok(true)
     }
 
     pub(super) fn size(&self, part: &Part) -> usize {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::super::adders::Adders;
 use super::super::agree::{self, Agreement};
 use super::super::contributing::Contributing;
 use super::super::driver::{Driver, break_off};
@@ -10,6 +9,7 @@ use super::super::line::Line;
 use super::super::members::Role;
 use super::super::observe::Watch;
 use super::super::patience::Patience;
+use super::super::pool::Pool;
 use super::super::requests::Requests;
 use super::super::serving::Serving;
 use super::super::terms::Terms;
@@ -45,6 +45,7 @@ impl Group {
         let to_workers = lines(comm, &mut links, 0..members.n_workers, PUSH_CHANNEL, ANSWER_CHANNEL)?;
         let mut n_lines = to_workers.iter().flatten().count();
         let declarations = Arc::new(self.declarations.clone());
+        let pool = Arc::new(Pool::start(self.sums.adding_threads, &comm.health)?);
         let mut serving = Serving::new(
             (terms.idle_service(), terms.idle_service()),
             wire,
@@ -53,7 +54,7 @@ impl Group {
             comm.rank,
             to_workers,
         )
-        .with(Adders::start(self.sums.adding_threads, &comm.health)?);
+        .with(Arc::clone(&pool));
         let mut known = None;
         let mut contributing = match self.role {
             Role::Server(_) => None,
@@ -71,7 +72,8 @@ impl Group {
                 let routes = terms.routes(&declarations)?;
                 let list = if worker == 0 { agree::list(&declarations)? } else { Vec::new() };
                 let mut contributing =
-                    Contributing::new(worker, pipeline, wire, declarations, routes, to_services);
+                    Contributing::new(worker, pipeline, wire, declarations, routes, to_services)
+                        .with(Arc::clone(&pool), &self.residuals);
                 contributing.announce(members.n_workers, &list, terms.is_local());
                 Some(contributing)
             }
@@ -87,6 +89,7 @@ impl Group {
             agreement: Agreement::new(known.as_ref(), members, n_lines).with(terms.is_local()),
             contributing,
             serving,
+            pool,
             terms,
             has_greeted: false,
             has_started: false,

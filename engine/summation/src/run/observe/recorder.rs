@@ -35,6 +35,8 @@ pub(in crate::run) struct Recording {
 pub(in crate::run) struct Seen {
     /// By stage: name, entered, left.
     pub(in crate::run) stages: Vec<(String, u64, u64)>,
+    /// By stage.
+    pub(in crate::run) worked_ns: Vec<u64>,
     /// Over services, by class: push issued, push completed, pull issued, pull completed, local.
     pub(in crate::run) traffic: Vec<[u64; 5]>,
     /// By worker: contributions, bytes, last arrivals, unanswered.
@@ -117,6 +119,7 @@ unsafe extern "C" fn sample(context: *mut c_void, sample: *const Sample) {
     let contributors = list(sample.contributors, sample.n_contributors).iter();
     let waits = list(sample.waits, sample.n_waits).iter();
     let seen = Seen {
+        worked_ns: stages.clone().map(|one| one.worked_ns).collect(),
         stages: stages.map(|one| (text(one.name), one.entered_parts, one.left_parts)).collect(),
         traffic,
         contributors: contributors

@@ -1,7 +1,7 @@
 //! What becomes of contributions: sums, answers to those who wait for them, and sums of a host that go on.
 
-use super::super::adders::Adders;
 use super::super::line::{Outcome, Trouble};
+use super::super::pool::Pool;
 use super::{Level, Ready, Serving};
 use crate::server::addition::Addition;
 use crate::server::message::{Answer, Pull, Sum};
@@ -71,7 +71,7 @@ impl Serving {
 
     /// Takes the results of additions. Whether there were any.
     pub(super) fn take_sums(&mut self) -> Outcome<bool> {
-        let done = self.adders.as_ref().map_or(Ok(Vec::new()), Adders::take);
+        let done = self.pool.as_deref().map_or(Ok(Vec::new()), Pool::take);
         let done = done.map_err(|error| Trouble::of(self.rank, error))?;
         let moved = !done.is_empty();
         done.into_iter().try_for_each(|addition| self.added(addition))?;
@@ -79,11 +79,11 @@ impl Serving {
     }
 
     pub(super) fn add(&mut self, mut addition: Addition) -> Outcome<()> {
-        let Some(adders) = &self.adders else {
+        let Some(pool) = &self.pool else {
             addition.run();
             return self.added(addition);
         };
-        adders.add(self.urgency(addition.key()), addition).map_or(Ok(()), |addition| self.added(addition))
+        pool.add(self.urgency(addition.key()), addition).map_or(Ok(()), |addition| self.added(addition))
     }
 
     /// A round has its sum: it goes on, or whoever has asked for it is answered.

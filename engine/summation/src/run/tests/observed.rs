@@ -306,3 +306,33 @@ fn pulls_of_a_store_are_told_by_rounds_that_the_slowest_worker_was_behind() {
     assert_eq!((all.iter().sum::<u64>(), all[3]), (3 * N_ROUNDS, 0));
     assert!(all[1] >= 2 && all[2] >= 2, "worker 2 was waited for: {all:?}");
 }
+
+#[test]
+fn the_time_of_a_codec_is_told() {
+    let pages = shape(2, 1, 200_000).run(|mut group, role| {
+        let (watching, page): (_, Page) = watching(0);
+        group.watch(watching);
+        if let Role::Worker(_) = role {
+            let tensor = Declaration { name: "w".to_owned(), elements: 100_000, data_type: DataType::F32 };
+            let codec = Some("bf16".parse().unwrap());
+            group.declare(tensor, Options { priority: 0, codec }).unwrap();
+        }
+        group.start().unwrap();
+        if let Role::Worker(_) = role {
+            sum_once(&group, &mut vec![0; 400_000]);
+        }
+        group.leave().unwrap();
+        page
+    });
+    for page in &pages[..2] {
+        let told = lock(page);
+        let last = last(&told);
+        for name in ["compress", "decompress"] {
+            let at = last
+                .stages
+                .iter()
+                .position(|(stage, entered, left)| stage == name && (entered, left) == (&2, &2));
+            assert!(at.is_some_and(|at| last.worked_ns[at] > 0), "{name}: {last:?}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! Threads that add contributions up while the driver moves bytes. They sleep while there is nothing to add, and wake the
-//! driver when they have a result. Nothing is locked while they add.
+//! Threads that add contributions up, encode and decode, while the driver moves bytes. They sleep while there is nothing to do,
+//! and wake the driver when something is done. Nothing is locked while they work.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,119 +7,191 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use super::coding::Job;
 use crate::server::addition::Addition;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
 use rsccl_collective::net::control::Health;
 
-/// Below this an addition takes less time than the hand-over to another thread and back.
+/// Below this a task takes less time than the hand-over to another thread and back.
 const INLINE_BYTES: usize = 128 * 1024;
 
-/// The threads, and what they have to do. Whoever is free takes the most urgent addition, so parts of any sizes keep all of
+/// The threads, and what they have to do. Whoever is free takes the most urgent task, so parts of any sizes keep all of
 /// them busy.
 #[derive(Debug)]
-pub(super) struct Adders {
+pub(super) struct Pool {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    n_threads: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Tasks of one kind that are done.
+#[derive(Debug)]
+struct Done<T> {
+    tasks: Mutex<Vec<T>>,
+    are_there: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Task {
+    Add(Addition),
+    Code(Job),
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    has_done: AtomicBool,
+    additions: Done<Addition>,
+    jobs: Done<Job>,
+    has_panicked: AtomicBool,
     health: Arc<Health>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// By urgency, lowest first, and in the order in which they came.
-    waiting: BTreeMap<(u32, u64), Addition>,
+    waiting: BTreeMap<(u32, u64), Task>,
     n_submitted: u64,
-    done: Vec<Addition>,
-    has_panicked: bool,
     is_over: bool,
 }
 
-impl Adders {
-    /// So many threads, which wake the driver of the communicator with this health. None: the driver adds itself.
+impl Pool {
+    /// So many threads, which wake the driver of the communicator with this health. None: the driver does all itself.
     pub(super) fn start(n_threads: usize, health: &Arc<Health>) -> Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
-            has_done: AtomicBool::new(false),
+            additions: Done::default(),
+            jobs: Done::default(),
+            has_panicked: AtomicBool::new(false),
             health: Arc::clone(health),
         });
-        let mut adders = Self { shared, threads: Vec::new() };
+        let pool = Self { shared, n_threads, threads: Mutex::default() };
         for index in 0..n_threads {
-            let shared = Arc::clone(&adders.shared);
+            let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new().name(format!("rsccl-adder-{index}"));
             let thread = thread.spawn(move || shared.work());
-            adders
-                .threads
-                .push(thread.map_err(|error| Error::system("starting a thread that adds", &error))?);
+            let thread = thread.map_err(|error| Error::system("starting a thread that adds", &error))?;
+            lock(&pool.threads).push(thread);
         }
-        Ok(adders)
+        Ok(pool)
     }
 
     /// Has an addition done: now, or by a thread, lower `urgency` first.
     pub(super) fn add(&self, urgency: u32, mut addition: Addition) -> Option<Addition> {
-        if self.threads.is_empty() || addition.size_bytes() < INLINE_BYTES {
+        if self.is_for_caller(addition.size_bytes()) {
             addition.run();
             return Some(addition);
         }
-        let mut state = lock(&self.shared.state);
-        let number = state.n_submitted;
-        state.n_submitted += 1;
-        state.waiting.insert((urgency, number), addition);
-        drop(state);
-        self.shared.changed.notify_one();
+        self.submit(urgency, Task::Add(addition));
         None
     }
 
-    /// What was done since the last call.
-    pub(super) fn take(&self) -> Result<Vec<Addition>> {
-        if !self.shared.has_done.swap(false, Ordering::Acquire) {
-            return Ok(Vec::new());
+    /// Has a part encoded or decoded: now, or by a thread, lower `urgency` first.
+    pub(super) fn code(&self, urgency: u32, mut job: Job) -> Option<Job> {
+        if self.is_for_caller(job.size_bytes()) {
+            job.run();
+            return Some(job);
         }
+        self.submit(urgency, Task::Code(job));
+        None
+    }
+
+    /// The additions that were done since the last call.
+    pub(super) fn take(&self) -> Result<Vec<Addition>> {
+        self.take_of(&self.shared.additions)
+    }
+
+    /// The parts that were encoded or decoded since the last call.
+    pub(super) fn take_coded(&self) -> Result<Vec<Job>> {
+        self.take_of(&self.shared.jobs)
+    }
+
+    /// Ends the threads: on return none works any more, and what they had not begun is left.
+    pub(super) fn stop(&self) {
+        lock(&self.shared.state).is_over = true;
+        self.shared.changed.notify_all();
+        for thread in lock(&self.threads).drain(..) {
+            let _ = thread.join();
+        }
+    }
+
+    fn is_for_caller(&self, size_bytes: usize) -> bool {
+        self.n_threads == 0 || size_bytes < INLINE_BYTES
+    }
+
+    fn submit(&self, urgency: u32, task: Task) {
         let mut state = lock(&self.shared.state);
-        if state.has_panicked {
+        let number = state.n_submitted;
+        state.n_submitted += 1;
+        state.waiting.insert((urgency, number), task);
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    fn take_of<T>(&self, done: &Done<T>) -> Result<Vec<T>> {
+        if self.shared.has_panicked.load(Ordering::Acquire) {
             return Err(Error::Internal("a thread that adds panicked".to_owned()));
         }
-        Ok(std::mem::take(&mut state.done))
+        Ok(done.take())
+    }
+}
+
+impl<T> Done<T> {
+    fn push(&self, task: T) {
+        lock(&self.tasks).push(task);
+        self.are_there.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<T> {
+        if !self.are_there.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *lock(&self.tasks))
+    }
+}
+
+impl<T> Default for Done<T> {
+    fn default() -> Self {
+        Self { tasks: Mutex::default(), are_there: AtomicBool::new(false) }
     }
 }
 
 impl Shared {
     fn work(&self) {
-        while let Some(mut addition) = self.next() {
-            let ran = catch_unwind(AssertUnwindSafe(|| addition.run()));
-            let mut state = lock(&self.state);
-            match ran {
-                Ok(()) => state.done.push(addition),
-                Err(_) => state.has_panicked = true,
+        while let Some(task) = self.next() {
+            if catch_unwind(AssertUnwindSafe(|| self.run(task))).is_err() {
+                self.has_panicked.store(true, Ordering::Release);
             }
-            drop(state);
-            self.has_done.store(true, Ordering::Release);
             self.health.wake_runner();
         }
     }
 
-    fn next(&self) -> Option<Addition> {
+    fn run(&self, task: Task) {
+        match task {
+            Task::Add(mut addition) => {
+                addition.run();
+                self.additions.push(addition);
+            }
+            Task::Code(mut job) => {
+                job.run();
+                self.jobs.push(job);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Task> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.is_over;
         let state = self.changed.wait_while(lock(&self.state), idle);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        if state.is_over { None } else { state.waiting.pop_first().map(|(_, addition)| addition) }
+        if state.is_over { None } else { state.waiting.pop_first().map(|(_, task)| task) }
     }
 }
 
-impl Drop for Adders {
+impl Drop for Pool {
     fn drop(&mut self) {
-        lock(&self.shared.state).is_over = true;
-        self.shared.changed.notify_all();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 
@@ -152,14 +224,14 @@ mod tests {
         let parts = (0..KEYS).map(|key| (key, part));
         let mut service = Service::new(2, parts, Association::Left, Epochs::default());
         let health = Arc::new(Health::new().unwrap());
-        let adders = Adders::start(n_threads, &health).unwrap();
+        let pool = Pool::start(n_threads, &health).unwrap();
         let mut done = Vec::new();
         for key in 0..KEYS {
-            done.extend(adders.add(KEYS - key, addition(&mut service, key, count)));
+            done.extend(pool.add(KEYS - key, addition(&mut service, key, count)));
         }
         assert!(done.is_empty() || done.len() == KEYS as usize, "small ones at once, large ones later");
         while done.len() < KEYS as usize {
-            done.extend(adders.take().unwrap());
+            done.extend(pool.take().unwrap());
             std::thread::yield_now();
         }
         for addition in done {
