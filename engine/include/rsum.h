@@ -47,7 +47,9 @@ extern "C" {
 /* What becomes of the contributions. */
 enum { rsumSum = 0, rsumAverage = 1 };
 
-/* How a tensor travels. Lossy codecs keep what they lose and add it to the next contribution (error feedback). */
+/* How a tensor travels, both ways. One-bit and top-k keep what they lose and add it to the next contribution (error feedback); of
+ * one-bit the service does so with its answers too. Halves are rounded once each way. Top-k is answered by the union of what was
+ * pushed, exactly. */
 enum { rsumCodecNone = 0, rsumCodecF16 = 1, rsumCodecBf16 = 2, rsumCodecOneBit = 3, rsumCodecTopK = 4 };
 
 /* How a tensor is declared. Set size to sizeof(rsum_options_t); zero means the default. */

@@ -53,12 +53,6 @@ impl Choice {
         }
     }
 
-    /// Whether sums are answered in the same form, rounded once, and not as `f32`.
-    #[must_use]
-    pub fn answers_alike(self) -> bool {
-        matches!(self, Self::F16 | Self::Bf16)
-    }
-
     /// Whether one round's error is so large that it has to be fed back into the next: [`super::Feedback`].
     #[must_use]
     pub fn wants_feedback(self) -> bool {

@@ -18,6 +18,9 @@ pub struct Feedback {
     residual: Vec<f32>,
 }
 
+// A residual has no NaN.
+impl Eq for Feedback {}
+
 impl Feedback {
     /// Appends a gradient, encoded with what the last round left out. One of another length than that begins anew.
     ///

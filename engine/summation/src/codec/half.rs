@@ -7,6 +7,9 @@ use super::form::{Header, check_bytes};
 use super::{Codec, CodecError, HEADER_BYTES, Kind};
 use rsccl_collective::kernels::halves::{self, HALF_BYTES};
 
+/// Elements that are summed at once: those of a few gradients fit into a first-level cache.
+const PIECE: usize = 2048;
+
 /// The codec of a 16-bit type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Half(halves::Half);
@@ -21,6 +24,43 @@ impl Half {
         let halves = Header { kind: self.kind(), elements }.strip(encoded)?;
         check_bytes(self.encoded_bytes(elements), encoded.len())?;
         Ok(halves)
+    }
+
+    /// Appends the sum of encoded gradients in `f32`, from left to right, divided where that is wanted and rounded once. Piece
+    /// by piece, so that the sums stay in a cache.
+    ///
+    /// # Errors
+    /// The index of one that is none, and what is wrong with it.
+    pub(crate) fn reduce(
+        &self,
+        gradients: &[Vec<u8>],
+        divisor: Option<f32>,
+        elements: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<(), (usize, CodecError)> {
+        for (index, gradient) in gradients.iter().enumerate() {
+            self.halves(gradient, elements).map_err(|error| (index, error))?;
+        }
+        let header = Header { kind: self.kind(), elements };
+        header.write(self.encoded_bytes(elements), into).map_err(|error| (0, error))?;
+        let start = into.len();
+        into.resize(start + HALF_BYTES * elements, 0);
+        let mut sums = [0.0; PIECE];
+        for (piece, into) in
+            into.get_mut(start..).unwrap_or_default().chunks_mut(HALF_BYTES * PIECE).enumerate()
+        {
+            let sums = &mut sums[..into.len() / HALF_BYTES];
+            for (index, gradient) in gradients.iter().enumerate() {
+                let first = HEADER_BYTES + piece * HALF_BYTES * PIECE;
+                let halves = gradient.get(first..first + into.len()).unwrap_or_default();
+                if index == 0 { self.0.widen(halves, sums) } else { self.0.add(halves, sums) }
+            }
+            if let Some(divisor) = divisor {
+                sums.iter_mut().for_each(|sum| *sum /= divisor);
+            }
+            self.0.narrow(sums, into);
+        }
+        Ok(())
     }
 }
 

@@ -58,8 +58,39 @@ impl TopK {
         Self { fraction }
     }
 
-    fn bytes_of(values: usize) -> usize {
+    /// Bytes of so many values.
+    pub(crate) fn bytes_of(values: usize) -> usize {
         HEADER_BYTES + COUNT_BYTES + 2 * WORD_BYTES * values
+    }
+
+    /// Appends the sum of encoded gradients, from left to right, divided where that is wanted, as the union of what they have;
+    /// filled up to `n_values`, which is not less, with zeros at the first elements that none has.
+    ///
+    /// # Errors
+    /// The index of one that is none, and what is wrong with it.
+    pub(crate) fn unite(
+        gradients: &[Vec<u8>],
+        divisor: Option<f32>,
+        elements: usize,
+        n_values: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<(), (usize, CodecError)> {
+        let mut union = Vec::new();
+        for (index, gradient) in gradients.iter().enumerate() {
+            let parts = Self::parts(gradient, elements).map_err(|error| (index, error))?;
+            union = if index == 0 { parts.collect() } else { merged(&union, parts) };
+            if union.len() > n_values {
+                return Err((index, CodecError::TooManyValues { values: union.len(), elements: n_values }));
+            }
+        }
+        if let Some(divisor) = divisor {
+            union.iter_mut().for_each(|(_, sum)| *sum /= divisor);
+        }
+        let header = Header { kind: Kind::TopK, elements };
+        header.write(Self::bytes_of(n_values), into).map_err(|error| (0, error))?;
+        let filled = filled(&union, n_values);
+        write(filled.into_iter(), n_values, into);
+        Ok(())
     }
 
     /// Indices and values, checked; however many there are.
@@ -190,6 +221,40 @@ fn sampled_bar(gradient: &[f32], n_values: usize) -> Option<u32> {
     is_small.then(|| *sample.select_nth_unstable_by(rank, |a, b| b.cmp(a)).1)
 }
 
+/// With other values added; both ascend. What is not in the sum is 0 there.
+fn merged(sum: &[(usize, f32)], others: impl Iterator<Item = (usize, f32)>) -> Vec<(usize, f32)> {
+    let mut merged = Vec::with_capacity(2 * sum.len());
+    let mut rest = sum;
+    for (index, value) in others {
+        let (before, behind) = rest.split_at(rest.partition_point(|(place, _)| *place < index));
+        merged.extend_from_slice(before);
+        rest = behind;
+        match rest.split_first() {
+            Some(((place, own), behind)) if *place == index => {
+                merged.push((index, own + value));
+                rest = behind;
+            }
+            _ => merged.push((index, 0.0 + value)),
+        }
+    }
+    merged.extend_from_slice(rest);
+    merged
+}
+
+/// So many values, those that lack being zeros at the first elements that have none.
+fn filled(union: &[(usize, f32)], n_values: usize) -> Vec<(usize, f32)> {
+    let (mut filled, mut index) = (Vec::with_capacity(n_values), 0);
+    let mut lacking = n_values.saturating_sub(union.len());
+    for (place, value) in union {
+        let zeros = lacking.min(place - index);
+        filled.extend((index..index + zeros).map(|index| (index, 0.0)));
+        filled.push((*place, *value));
+        (lacking, index) = (lacking - zeros, place + 1);
+    }
+    filled.extend((index..index + lacking).map(|index| (index, 0.0)));
+    filled
+}
+
 /// Appends k, the indices and the values.
 fn write(kept: impl Iterator<Item = (usize, f32)>, n_values: usize, into: &mut Vec<u8>) {
     into.extend_from_slice(&narrow(n_values).to_le_bytes());
@@ -288,6 +353,27 @@ mod tests {
         assert_eq!(with(16, 4), CodecError::IndexOutOfRange { position: 1, index: 4, elements: 4 });
         assert_eq!(with(16, 0), CodecError::IndexOrder { position: 1, index: 0, before: 0 });
         assert_eq!(with(12, 3), CodecError::IndexOrder { position: 1, index: 2, before: 3 });
+    }
+
+    #[test]
+    fn a_union_has_what_any_gradient_has_and_zeros() {
+        let three =
+            [[0.0, 5.0, 0.0, 0.0, -1.0, 0.0], [0.0, 2.0, 0.0, 0.0, 0.0, 9.0], [1.0, 0.0, 0.0, 8.0, 0.0, 0.0]];
+        let gradients = three.map(|gradient| encoded(&top(0.34), &gradient)).to_vec();
+        let united = |divisor, n_values| {
+            let (mut bytes, mut decoded) = (Vec::new(), [f32::NAN; 6]);
+            TopK::unite(&gradients, divisor, 6, n_values, &mut bytes).map(|()| {
+                assert_eq!(bytes.len(), TopK::bytes_of(n_values));
+                top(1.0).decode(&bytes, &mut decoded).unwrap();
+                decoded
+            })
+        };
+        assert_eq!(united(None, 5), Ok([1.0, 7.0, 0.0, 8.0, -1.0, 9.0]));
+        assert_eq!(united(Some(2.0), 6), Ok([0.5, 3.5, 0.0, 4.0, -0.5, 4.5]));
+        assert_eq!(united(None, 4), Err((2, CodecError::TooManyValues { values: 5, elements: 4 })));
+        let mut garbage = gradients.clone();
+        garbage[1].pop();
+        assert_eq!(TopK::unite(&garbage, None, 6, 6, &mut Vec::new()).unwrap_err().0, 1);
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Routes {
         Self { placement, n_workers, n_servers, hosts, relays: Vec::new(), is_relayed: Vec::new() }
     }
 
+    /// Workers of the group.
+    pub fn n_workers(&self) -> usize {
+        self.n_workers
+    }
+
     /// Hosts sum the parts first for which that is so, by key. With one host that changes nothing: its workers are all there
     /// are.
     #[must_use]

@@ -1,9 +1,7 @@
 //! Gradients in fewer bytes: what travels of a part, and a worker's side of it.
 //!
-//! Each part of a tensor that has a codec, however short the part is, is encoded before it is pushed, with what the last round left out where the codec
-//! loses much. Halves are answered as halves, rounded once. One-bit and top-k are answered as `f32`: the sum of n sparse or
-//! signed gradients is neither, and a service that encoded it again would have to keep what it left out, which would end with
-//! it when services come and go.
+//! Each part of a tensor that has a codec, however short the part is, is encoded before it is pushed, with what the last round
+//! left out where the codec loses much. In which form it comes back is the service's: [`crate::server::coded`].
 //!
 //! [`job`] is the work on one part, for any thread.
 
@@ -14,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::codec::{Choice, Feedback};
 use crate::server::buffers::Buffers;
+use crate::server::coded::Coded;
 use crate::server::part::Part;
 use crate::tensor::{self, Declarations};
 pub(super) use job::{Job, Work};
@@ -30,26 +29,26 @@ pub(crate) struct Residuals(Mutex<BTreeMap<u32, Feedback>>);
 #[derive(Debug, Default)]
 pub(super) struct Coding {
     residuals: Arc<Residuals>,
-    parts: BTreeMap<u32, Coded>,
+    parts: BTreeMap<u32, Encoded>,
     /// Memory of parts that are over.
     buffers: Buffers,
 }
 
 /// A part under way.
 #[derive(Debug)]
-struct Coded {
+struct Encoded {
     choice: Choice,
     pushed: Arc<Vec<u8>>,
-    /// Empty if it is answered as `f32`.
+    /// Empty if it comes back as it is.
     answer: Vec<u8>,
 }
 
 /// What services sum of a part, in which form.
-pub(super) fn summed(declarations: &Declarations, part: &tensor::Part) -> Part {
+pub(super) fn summed(declarations: &Declarations, part: &tensor::Part, n_workers: usize) -> Part {
     let data_type = declarations.tensors()[part.tensor].data_type;
     let count = usize::try_from(part.elements).unwrap_or(usize::MAX);
-    let codec = declarations.options(part.tensor).codec.filter(|_| data_type == DataType::F32);
-    Part { count, data_type, codec }
+    let choice = declarations.options(part.tensor).codec.filter(|_| data_type == DataType::F32);
+    Part { count, data_type, codec: choice.map(|choice| Coded { choice, n_workers }) }
 }
 
 impl Coding {
@@ -60,7 +59,7 @@ impl Coding {
 
     /// The work of encoding a part's contribution; none if it travels as it is.
     pub(super) fn encoding(&mut self, key: u32, summed: Part, contribution: &'static [u8]) -> Option<Job> {
-        let choice = summed.codec?;
+        let choice = summed.codec?.choice;
         let left_out = || lock(&self.residuals.0).remove(&key).unwrap_or_default();
         let feedback = choice.wants_feedback().then(left_out);
         let pushed = self.buffers.take(summed.pushed_bytes());
@@ -77,9 +76,10 @@ impl Coding {
     ) -> (u64, u64) {
         self.remember(key, feedback);
         let (pushed_bytes, answered_bytes) = (pushed.len(), summed.answered_bytes());
-        if let Some(choice) = summed.codec {
-            let answer = if choice.answers_alike() { self.buffers.take(answered_bytes) } else { Vec::new() };
-            self.parts.insert(key, Coded { choice, pushed: Arc::new(pushed), answer });
+        if let Some(Coded { choice, .. }) = summed.codec {
+            let answer =
+                if summed.is_answered_coded() { self.buffers.take(answered_bytes) } else { Vec::new() };
+            self.parts.insert(key, Encoded { choice, pushed: Arc::new(pushed), answer });
         }
         (pushed_bytes as u64, answered_bytes as u64)
     }
@@ -101,7 +101,7 @@ impl Coding {
 
     /// A part is back: if it came encoded, the work of decoding it.
     pub(super) fn decoding(&mut self, key: u32, recv: Region, offset: usize, len: usize) -> Option<Job> {
-        let Coded { choice, pushed, answer } = self.parts.remove(&key)?;
+        let Encoded { choice, pushed, answer } = self.parts.remove(&key)?;
         self.buffers.give_shared(pushed);
         let work = Work::Decode { answer, recv, offset, len };
         let is_coded = matches!(&work, Work::Decode { answer, .. } if !answer.is_empty());

@@ -319,7 +319,7 @@ impl Contributing {
             key: part.key,
             server: self.routes.target(self.worker, part.key),
             bytes: part.size_bytes,
-            compress: coding::summed(&self.declarations, &part).codec.is_some(),
+            compress: coding::summed(&self.declarations, &part, self.routes.n_workers()).codec.is_some(),
         };
         let parts: Vec<worker::Part> = self.declarations.parts_of(tensor).map(part).collect();
         let name = self.declarations.tensors().get(tensor).map_or("", |tensor| tensor.name.as_str());

@@ -120,7 +120,9 @@ impl Terms {
         let placement = Arc::new(hosts.spread(&placement, declarations, n_servers));
         let is_plain = |key| {
             let part = declarations.part(key);
-            part.is_some_and(|part| coding::summed(declarations, &part).codec.is_none())
+            part.is_some_and(|part| {
+                coding::summed(declarations, &part, self.members.n_workers).codec.is_none()
+            })
         };
         let routes = Routes::direct(placement, hosts, (n_workers, n_servers));
         Ok(Arc::new(routes.over_relays(declarations, is_plain)))
@@ -160,7 +162,8 @@ impl Terms {
         tier: impl Fn(u32) -> Tier,
     ) -> Sums {
         let parts = || declarations.parts().filter(|part| is_here(part.key));
-        let part = |part: tensor::Part| (part.key, coding::summed(declarations, &part));
+        let part =
+            |part: tensor::Part| (part.key, coding::summed(declarations, &part, self.members.n_workers));
         let sums = Sums::new(self.mode, self.members.n_workers, parts().map(part), self.epochs);
         sums.with_tiers(parts().map(|part| (part.key, tier(part.key))))
     }

@@ -1,9 +1,10 @@
 //! The addition of a round whose contributions are all there: handed out by the service, for any thread to do, and taken
 //! back with the result.
 
+use super::coded::Coded;
 use super::fingerprint::fingerprint;
 use super::part::{Association, Part, Reduction};
-use crate::codec::{Choice, CodecError};
+use crate::codec::{CodecError, Feedback};
 
 /// One addition. One that is dropped takes its round with it: nobody is ever answered.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,8 +26,10 @@ pub struct Addition {
     pub(super) contributors: Vec<usize>,
     /// Where the result goes of contributions that are encoded; else it takes the place of the first one.
     pub(super) result: Vec<u8>,
+    /// What the answers before have left out, where the codec loses much.
+    pub(super) feedback: Option<Box<Feedback>>,
     /// Whose contribution was none, once that was found out.
-    pub(super) malformed: Option<(usize, CodecError)>,
+    pub(super) malformed: Option<Box<(usize, CodecError)>>,
     /// Of the result, once it is there.
     pub(super) fingerprint: Option<u64>,
 }
@@ -54,17 +57,19 @@ impl Addition {
     pub fn run(&mut self) {
         match self.part.codec {
             _ if self.fingerprint.is_some() => {}
-            Some(choice) => self.run_coded(choice),
+            Some(coded) => self.run_coded(coded),
             None => self.run_plain(),
         }
     }
 
-    fn run_coded(&mut self, choice: Choice) {
-        match self.part.reduce_coded(choice, self.reduction, &self.contributions, &mut self.result) {
+    fn run_coded(&mut self, coded: Coded) {
+        let Self { part, reduction, contributions, feedback, result, .. } = self;
+        let feedback = feedback.get_or_insert_default();
+        match coded.reduce(part.count, *reduction, contributions, feedback, result) {
             Ok(()) => self.fingerprint = Some(fingerprint(&self.result)),
             Err((index, error)) => {
                 let worker = self.contributors.get(index).copied().unwrap_or(self.last_arriver);
-                self.malformed = Some((worker, error));
+                self.malformed = Some(Box::new((worker, error)));
             }
         }
     }

@@ -10,6 +10,7 @@ mod account;
 pub mod addition;
 pub mod asynchronous;
 pub(crate) mod buffers;
+pub mod coded;
 pub mod fingerprint;
 mod keys;
 mod members;

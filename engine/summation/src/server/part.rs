@@ -4,8 +4,8 @@
 //! contributions give equal bits. Floats of 16 and 8 bits are accumulated in `f32` and rounded once; an average is
 //! divided before that rounding. Integers wrap, and their averages truncate.
 
+use super::coded::Coded;
 use super::fingerprint::Fingerprint;
-use crate::codec::{Choice, CodecError};
 use rsccl_collective::kernels::{Form, Reducer, Shape};
 use rsccl_collective::types::{DataType, RedOp};
 
@@ -17,7 +17,7 @@ pub struct Part {
     /// Of an element.
     pub data_type: DataType,
     /// How contributions are encoded, if they are; only `f32` is.
-    pub codec: Option<Choice>,
+    pub codec: Option<Coded>,
 }
 
 /// What contributions become.
@@ -50,48 +50,19 @@ impl Part {
     /// Bytes of one contribution.
     #[must_use]
     pub fn pushed_bytes(self) -> usize {
-        self.codec.map_or(self.size_bytes(), |choice| choice.codec().encoded_bytes(self.count))
+        self.codec.map_or(self.size_bytes(), |coded| coded.pushed_bytes(self.count))
     }
 
     /// Bytes of the result.
     #[must_use]
     pub fn answered_bytes(self) -> usize {
-        let is_alike = self.codec.is_some_and(Choice::answers_alike);
-        if is_alike { self.pushed_bytes() } else { self.size_bytes() }
+        self.codec.map_or(self.size_bytes(), |coded| coded.answered_bytes(self.count))
     }
 
-    /// Decodes contributions and adds them up in `f32`, in the order of their ranks from left to right, whatever the
-    /// association is; then replaces `into` by the result. An average is divided before it is rounded.
-    ///
-    /// # Errors
-    /// The index of a contribution that is none, and what is wrong with it.
-    pub(super) fn reduce_coded(
-        self,
-        choice: Choice,
-        reduction: Reduction,
-        contributions: &[Vec<u8>],
-        into: &mut Vec<u8>,
-    ) -> Result<(), (usize, CodecError)> {
-        let codec = choice.codec();
-        let mut sums = vec![0.0; self.count];
-        for (index, contribution) in contributions.iter().enumerate() {
-            let added = if index == 0 {
-                codec.decode(contribution, &mut sums)
-            } else {
-                codec.add(contribution, &mut sums)
-            };
-            added.map_err(|error| (index, error))?;
-        }
-        if reduction == Reduction::Average {
-            let n_contributors = contributions.len() as f32;
-            sums.iter_mut().for_each(|sum| *sum /= n_contributors);
-        }
-        into.clear();
-        if choice.answers_alike() {
-            return codec.encode(&sums, into).map_err(|error| (0, error));
-        }
-        into.extend(sums.iter().flat_map(|sum| sum.to_ne_bytes()));
-        Ok(())
+    /// Whether the result goes back in the form of a codec.
+    #[must_use]
+    pub fn is_answered_coded(self) -> bool {
+        self.codec.is_some_and(|coded| coded.answers(self.count))
     }
 
     /// Reduces contributions from left to right, averages over the divisor; the first one becomes the result, whose

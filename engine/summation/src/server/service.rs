@@ -24,6 +24,7 @@ use super::part::{Association, Part};
 use super::refusal::Refusal;
 use super::rounds::{Gathering, Outside, Rounds, Slot, Summed};
 use super::tier::{Partial, Tier};
+use crate::codec::Feedback;
 
 /// A summation service without its sockets.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub(super) struct State {
     pub(super) tier: Tier,
     pub(super) rounds: Rounds,
     pub(super) last: Option<Finished>,
+    /// What answers in the form of a codec have left out; nothing while a round is added up.
+    feedback: Option<Box<Feedback>>,
     /// For whose sake a round was given up last.
     given_up_for: Option<usize>,
 }
@@ -265,21 +268,33 @@ impl Service {
             contributors,
             contributions,
             result: part.codec.map_or_else(Vec::new, |_| self.buffers.take(part.answered_bytes())),
+            feedback: state.feedback.take(),
             malformed: None,
             fingerprint: None,
         }))
     }
 
     fn finish(&mut self, addition: Addition) -> Result<Finished, Refusal> {
-        let Addition { key, round, reduction, last_arriver, contributions, contributors, result, .. } =
-            addition;
+        let Addition {
+            key,
+            round,
+            reduction,
+            last_arriver,
+            contributions,
+            contributors,
+            result,
+            feedback,
+            ..
+        } = addition;
         let (n_contributors, n_added) = (addition.divisor, contributors.len());
-        if let Some((worker, error)) = addition.malformed {
+        if let Some(malformed) = addition.malformed {
+            let (worker, error) = *malformed;
             return Err(Refusal::Malformed { key, round, worker, error });
         }
         let over = Refusal::Over { key, round, worker: last_arriver };
         let Entry { part, state, .. } = self.keys.find(key)?;
         let Ok(slot @ Slot::Adding(_)) = state.rounds.slot(round) else { return Err(over) };
+        state.feedback = feedback;
         let mut buffers = contributions.into_iter();
         let result = part.codec.map_or_else(|| buffers.next(), |_| Some(result));
         let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, result, addition.fingerprint)

@@ -20,7 +20,7 @@ impl Contributing {
             let start = self.first_byte(&part);
             let contribution = running.send.read(start..start.saturating_add(self.size(&part)));
             let contribution = contribution.map_err(|error| Trouble::of(self.worker, error))?;
-            let summed = coding::summed(&self.declarations, &part);
+            let summed = coding::summed(&self.declarations, &part, self.routes.n_workers());
             let Some(job) = self.coding.encoding(work.key, summed, contribution) else {
                 return Err(self.internal(&format_args!("part {} has no codec", work.key)));
             };
@@ -96,7 +96,7 @@ impl Contributing {
         match job.work {
             Work::Encode { feedback, pushed, .. } => {
                 outcome.map_err(|error| self.internal(&error))?;
-                let summed = coding::summed(&self.declarations, &part);
+                let summed = coding::summed(&self.declarations, &part, self.routes.n_workers());
                 let (push_bytes, pull_bytes) = self.coding.encoded(key, summed, feedback, pushed);
                 if let Some(moved) = &mut self.moved {
                     moved.push_issued(self.routes.owner(key), key, push_bytes);

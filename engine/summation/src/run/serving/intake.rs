@@ -7,6 +7,7 @@ use super::super::wire::Message;
 use super::seat::Filling;
 use super::{FRAMES_PER_LOOK, Frame, Level, Serving};
 use crate::server::message::{Admission, Push, Pushed};
+use crate::server::part::Part;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::Error;
 use rsccl_collective::net::link::Header;
@@ -33,7 +34,8 @@ impl Serving {
         let worker = self.worker(seat);
         if self.seats[seat].landing.is_none() {
             let part = self.declarations.part(frame.key);
-            let size_bytes = part.map_or(0, |part| coding::summed(&self.declarations, &part).pushed_bytes());
+            let summed = part.map(|part| coding::summed(&self.declarations, &part, self.n_workers()));
+            let size_bytes = summed.map_or(0, Part::pushed_bytes);
             self.check_all_here(worker)?;
             let level = self.level(seat, frame.key);
             let (epochs, Frame { key, round, reduction, .. }) = (self.sums(level).epochs(), *frame);

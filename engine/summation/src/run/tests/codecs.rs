@@ -4,6 +4,7 @@ use super::{Shape, TRANSPORTS, float, mix, payload_bytes};
 use crate::codec::{Choice, Feedback};
 use crate::run::agree::list;
 use crate::run::members::Role;
+use crate::server::coded::Coded;
 use crate::server::part::Reduction;
 use crate::tensor::{Declaration, Declarations, Options};
 use rsccl_collective::memory::Region;
@@ -27,14 +28,23 @@ fn gradient(round: u64, worker: usize) -> Vec<f32> {
 const PARTS: [std::ops::Range<usize>; 2] = [0..PART_ELEMENTS, PART_ELEMENTS..ELEMENTS];
 
 /// What all workers have after each round, and for each part the bytes of a push and of an answer.
-fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, Vec<(usize, usize)>) {
+fn wanted(
+    choice: Choice,
+    n_workers: usize,
+    declares_more: Option<u64>,
+) -> (Vec<Vec<f32>>, Vec<(usize, usize)>) {
     let codec = choice.codec();
+    let coded = Coded { choice, n_workers };
+    let mut services = vec![Feedback::default(); PARTS.len()];
     let mut senders = vec![vec![Feedback::default(); n_workers]; PARTS.len()];
     let (mut sums, mut bytes) = (Vec::new(), vec![(0, 0); PARTS.len()]);
     for round in 0..N_ROUNDS {
+        if declares_more == Some(round) {
+            services.fill(Feedback::default());
+        }
         let mut sum = vec![0.0; ELEMENTS];
-        for ((part, senders), (pushed_bytes, answered_bytes)) in
-            PARTS.iter().zip(&mut senders).zip(&mut bytes)
+        for (((part, senders), service), (pushed_bytes, answered_bytes)) in
+            PARTS.iter().zip(&mut senders).zip(&mut services).zip(&mut bytes)
         {
             let into = &mut sum[part.clone()];
             for (worker, sender) in senders.iter_mut().enumerate() {
@@ -51,13 +61,14 @@ fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, Vec<(usize, usize
                     codec.add(&encoded, into).unwrap();
                 }
             }
-            *answered_bytes = 4 * part.len();
-            if choice.answers_alike() {
-                let mut encoded = Vec::new();
-                codec.encode(into, &mut encoded).unwrap();
-                codec.decode(&encoded, into).unwrap();
-                *answered_bytes = encoded.len();
+            *answered_bytes = coded.answered_bytes(part.len());
+            let mut encoded = Vec::new();
+            match choice {
+                Choice::F16 | Choice::Bf16 => codec.encode(into, &mut encoded).unwrap(),
+                Choice::OneBit => service.encode(codec.as_ref(), into, &mut encoded).unwrap(),
+                Choice::TopK(_) => continue,
             }
+            codec.decode(&encoded, into).unwrap();
         }
         sums.push(sum);
     }
@@ -66,7 +77,7 @@ fn wanted(choice: Choice, n_workers: usize) -> (Vec<Vec<f32>>, Vec<(usize, usize
 
 /// Where `declares_more` says so, all workers declare another tensor before that round.
 fn sums_are_right(shape: Shape, choice: Choice, declares_more: Option<u64>) {
-    let (wanted, part_bytes) = wanted(choice, shape.n_workers);
+    let (wanted, part_bytes) = wanted(choice, shape.n_workers, declares_more);
     let ranks = shape.run(|mut group, role| {
         if let Role::Worker(worker) = role {
             group.declare(tensor(), Options { priority: 0, codec: Some(choice) }).unwrap();
@@ -110,7 +121,7 @@ fn sums_are_right(shape: Shape, choice: Choice, declares_more: Option<u64>) {
 
 #[test]
 fn encoded_gradients_give_the_sums_that_their_codecs_say() {
-    for choice in ["f16", "bf16", "one-bit", "top-k:0.02"] {
+    for choice in ["f16", "bf16", "one-bit", "top-k:0.02", "top-k:0.5"] {
         for transport in TRANSPORTS {
             for (n_workers, n_servers) in [(1, 1), (3, 1)] {
                 let shape = Shape::new(transport, n_workers, n_servers, 4 * PART_ELEMENTS as u64);
