@@ -3,8 +3,8 @@
 //!
 //! A map: [`tensor`] says what is summed and in which parts; [`placement`] which service sums which part;
 //! [`worker`] when a worker sends what to whom; [`server`] adds up, round by round; [`codec`] makes gradients smaller on
-//! the wire; [`pcie`] chooses how a machine sums its own before they leave. None of these does I/O: `run` moves the bytes, `gpu` those that
-//! lie in a GPU's memory before and after, and [`session`] makes the groups.
+//! the wire. None of these does I/O: `run` moves the bytes, `gpu` those that lie in a GPU's memory before and after, and
+//! [`session`] makes the groups.
 //!
 //! Source: Jiang et al., "A unified architecture for accelerating distributed DNN training in heterogeneous GPU/CPU
 //! clusters" (BytePS), OSDI 2020.
@@ -16,7 +16,6 @@ pub mod codec;
 pub(crate) mod config;
 pub(crate) mod gpu;
 mod options;
-pub mod pcie;
 pub mod placement;
 pub(crate) mod run;
 pub mod server;
