@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringscope_api::{FindingKind, Severity, SummationRole as Role};
 use ringscope_model::real;
-use ringscope_model::summation::Lateness;
+use ringscope_model::summation::{Lateness, Member};
 
 use super::super::judgement::Judgement;
 use super::Subject;
@@ -19,13 +19,14 @@ pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
         return None;
     }
     let (worker, share, excess) = last(&lateness)?;
-    let round = lateness.span.as_secs_f64() * real(facts.n_parts.max(1)) / real(lateness.rounds);
-    let cost = excess.as_secs_f64() / round;
+    // Where no results are told: as if all parts were in use.
+    let of_all = || lateness.span.mul_f64(real(facts.n_parts.max(1)) / real(lateness.rounds));
+    let round = group.rounds().round_time().unwrap_or_else(of_all);
+    let cost = excess.as_secs_f64() / round.as_secs_f64();
     if share <= SHARE_MAX || cost <= COST_MAX {
         return None;
     }
-    let is_push = pushes_slowly(subject, worker);
-    let (cause, why) = if is_push {
+    let (cause, why) = if pushes_slowly(subject, worker) && !begins_late(subject, worker, excess) {
         ("slow_push", "its pushes take longer than those of the others")
     } else {
         ("late_start", "it begins its pushes later than the others")
@@ -47,6 +48,23 @@ fn last(lateness: &Lateness) -> Option<(u32, f64, Duration)> {
     let others = lateness.workers.iter().enumerate().filter(|(other, _)| *other != worker);
     let next = others.map(|(_, (_, late))| *late).max()?;
     Some((u32::try_from(worker).ok()?, *share, late.saturating_sub(next)))
+}
+
+/// Whether its parts begin later than those of the others, which explains half of this at least. Results come to all at
+/// the same time, so who begins later has its parts under way for so much less.
+fn begins_late(subject: Subject<'_>, worker: u32, excess: Duration) -> bool {
+    let under_way = |member: &Member| -> Duration {
+        let stages = 0..member.told().stages.len();
+        stages.map(|stage| member.pace(stage, subject.now)).map(|pace| pace.mean_wait + pace.mean_work).sum()
+    };
+    let (of_it, of_others): (Vec<_>, Vec<_>) =
+        subject.group.workers().partition(|(index, _)| *index == worker);
+    let of_it = of_it.into_iter().map(|(_, member)| under_way(member)).next();
+    let of_others = of_others.into_iter().map(|(_, member)| under_way(member)).min();
+    match (of_it, of_others) {
+        (Some(of_it), Some(of_others)) => of_others.saturating_sub(of_it) >= excess / 2,
+        _ => false,
+    }
 }
 
 /// Whether a part stays in this worker's push stage for much longer than in those of all others.

@@ -7,7 +7,7 @@ use ringscope_model::Model;
 use ringscope_model::summation::Place;
 use ringscope_samples::cluster::{at, batch, ended};
 use ringscope_samples::summing::{Summing, round, wait};
-use ringscope_wire::batch::{ProcessState, SummationMember, SummationState};
+use ringscope_wire::batch::{ProcessState, SummationMember, SummationRound, SummationState};
 
 use crate::Diagnosis;
 
@@ -141,6 +141,47 @@ fn a_straggler_whose_pushes_are_slow_is_told_so() {
 }
 
 #[test]
+fn parts_that_lie_idle_do_not_make_a_straggler_cheap() {
+    // Half of the parts are summed, three times a second as before.
+    let mut stage = Stage::at_work(arriving([(1, 1), (1, 1), (8, 80), (0, 0)]), 0);
+    for second in 1..=40 {
+        stage.tell(second, |place, member| {
+            for contributor in &mut member.contributors {
+                contributor.contributions /= 2;
+                contributor.last_arrivals /= 2;
+                contributor.late_ns /= 2;
+            }
+            if place == (Role::Server, 0) {
+                let made = |number: u64| {
+                    (0..15).map(move |key| SummationRound {
+                        at_ns: at(0).0 + number * 1_000_000_000 / 3,
+                        ..round(key, number, number, true)
+                    })
+                };
+                member.rounds = (3 * second - 2..=3 * second).flat_map(made).collect();
+            }
+        });
+    }
+    let message = &stage.only(FindingKind::SumStraggler).message;
+    assert!(message.contains("costing each about 20 % of its time"), "{message}");
+}
+
+#[test]
+fn who_begins_late_is_told_so_however_long_its_pushes_take() {
+    let mut stage = Stage::at_work(arriving([(1, 1), (1, 1), (8, 80), (0, 0)]), 1);
+    for second in 2..=40 {
+        stage.tell(second, |place, member| match place {
+            // Beside what the others do at that moment, which they have behind them.
+            (Role::Worker, 2) => member.stages[1].worked_ns *= 5,
+            // They wait for its contributions.
+            (Role::Worker, _) => member.stages[2].worked_ns += 100 * 3 * second * 70_000_000,
+            _ => {}
+        });
+    }
+    assert_eq!(stage.only(FindingKind::SumStraggler).cause, "late_start");
+}
+
+#[test]
 fn coming_last_by_little_or_in_turn_is_no_straggling() {
     for last in [
         // Always the last, by a fiftieth of the round.
@@ -218,10 +259,7 @@ fn rounds_that_always_take_long_are_not_stuck() {
     let mut stage = Stage::at_work(Summing::new(), 5);
     stage.tell(6, |place, member| {
         if place == (Role::Server, 0) {
-            let slow = |number| ringscope_wire::batch::SummationRound {
-                took_ns: 700_000_000,
-                ..round(3, number, number, true)
-            };
+            let slow = |number| SummationRound { took_ns: 700_000_000, ..round(3, number, number, true) };
             member.rounds = (0..50).map(slow).collect();
             member.waits = vec![wait(50, &[2], 6_000)];
         }

@@ -4,6 +4,7 @@
 //! membership epoch. As with communicators nothing here can fail: what does not fit is counted and left out.
 
 mod arrivals;
+mod beats;
 mod group;
 mod known;
 mod lost;

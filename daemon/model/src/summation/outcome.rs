@@ -7,6 +7,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::SummationRound;
 
 use super::super::limits::{MAX_GROUP_ROUNDS, MAX_MISMATCHES, MAX_PRINTS};
+use super::beats::Beats;
 
 /// The newest results of one group.
 #[derive(Debug, Default)]
@@ -18,6 +19,7 @@ pub struct Rounds {
     n_mismatches: u64,
     /// The longest spread since it was taken last, by the rank that made the results.
     spreads: BTreeMap<u32, Duration>,
+    beats: Beats,
 }
 
 /// Placement epoch, with which rounds begin anew; part; round.
@@ -57,6 +59,9 @@ impl Rounds {
     /// Takes what the process of this rank has.
     pub(super) fn hear(&mut self, placement_epoch: u64, rank: u32, told: &SummationRound) {
         let key = (placement_epoch, told.key, told.round);
+        if told.made {
+            self.beats.hear(placement_epoch, told);
+        }
         if !self.known.contains_key(&key) {
             self.make_room();
             self.order.push_back(key);
@@ -104,6 +109,13 @@ impl Rounds {
             self.known.values().filter_map(|outcome| Some(outcome.made?.took)).collect();
         let place = took.len().checked_sub(1)? * 99 / 100;
         Some(*took.select_nth_unstable(place).1)
+    }
+
+    /// The time from one round of a part to its next one, as most parts have it that are in use: a step of the training.
+    /// Parts that are declared and lie idle do not count. `None`: no part is known to have been summed twice of late.
+    #[must_use]
+    pub fn round_time(&self) -> Option<Duration> {
+        self.beats.round()
     }
 
     /// The longest spread of each rank's results since the last call.

@@ -377,3 +377,28 @@ proptest! {
         model.tick(at(30 + 2 * ENDED_KEPT.as_secs()));
     }
 }
+
+#[test]
+fn the_time_of_a_round_is_that_of_the_parts_in_use() {
+    let summing = Summing::new();
+    let mut model = Model::new();
+    let made = |key, number: u64, at_ms: u64| SummationRound {
+        at_ns: at(0).0 + at_ms * 1_000_000,
+        ..round(key, number, 1, true)
+    };
+    let mut tell = |s: u64, rounds: Vec<SummationRound>| {
+        let batch = summing.batch(s, s, |place, member| {
+            member.rounds = if place == (Role::Server, 0) { rounds.clone() } else { Vec::new() };
+        });
+        model.apply(&batch, at(s));
+        group(&model, &summing).rounds().round_time().map(|time| time.as_millis())
+    };
+    assert_eq!(tell(1, (0..9).map(|key| made(key, 0, 0)).collect()), None, "each was summed once");
+    let steps = |numbers: std::ops::Range<u64>, ms: u64| {
+        numbers.flat_map(move |n| (0..3).map(move |key| made(key, n, n * ms))).collect()
+    };
+    assert_eq!(tell(2, steps(1..20, 50)), Some(50));
+    assert_eq!(tell(3, vec![made(7, 1, 900)]), Some(50), "one is summed now and then");
+    // Told again, and late.
+    assert_eq!(tell(4, steps(3..10, 70)), Some(50));
+}
