@@ -9,7 +9,8 @@
  * group's connections, may ask for its parent's numbers (rsum_rank and the like), and has an error of all else.
  *
  * Environment (read by rsum_init and ringscope-sumd):
- *   RSUM_ROOT         host:port at which the processes meet; worker 0 listens there, or a ringscope-sumd that was told to
+ *   RSUM_ROOT         host:port at which the processes meet; worker 0 listens there, or a ringscope-sumd that was told to. Several,
+ *                     separated by commas, are looked at in turn: after a loss the rendezvous may be on another machine
  *   RSUM_SECRET       a text that all processes of the job share; strangers without it are turned away
  *   RSUM_WORKERS      n; RANK and WORLD_SIZE of a launcher stand in for RSUM_RANK and RSUM_WORKERS
  *   RSUM_SERVERS      k, 0 by default
@@ -19,7 +20,8 @@
  *   RSUM_THREADS      threads that add, encode and decode, in each process: the lesser of 2 and its cores by default
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
- *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume
+ *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was
+ *   RSUM_IDLE_S       seconds after which a server that has been in no group leaves, 3600 by default; 0: never
  *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 0 (default): never
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default

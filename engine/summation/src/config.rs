@@ -14,6 +14,8 @@ const ALONE: &str = "127.0.0.1:0";
 
 /// Half a minute is more than a slow step, and soon enough for who looks why nothing moves.
 const DEFAULT_WARNING: Duration = Duration::from_secs(30);
+/// A job that has not come to its servers by then has gone wrong, and they hold machines.
+const DEFAULT_IDLE: Duration = Duration::from_secs(3600);
 /// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
 /// faster NICs, and all other cores are the training's.
 const DEFAULT_ADDING_THREADS: usize = 2;
@@ -50,9 +52,9 @@ impl WaitLimits {
 /// What a process is told of its group.
 #[derive(Clone, Debug)]
 pub(crate) struct SummationSettings {
-    /// `RSUM_ROOT`: host and port at which the processes meet.
-    pub(crate) root: String,
-    /// `RSUM_SECRET`. May be empty where the root is on loopback.
+    /// `RSUM_ROOT`: host and port at which the processes meet, or several that are looked at in turn.
+    pub(crate) roots: Vec<String>,
+    /// `RSUM_SECRET`. May be empty where all roots are on loopback.
     pub(crate) secret: String,
     /// `RSUM_WORKERS`, else `WORLD_SIZE`.
     pub(crate) n_workers: Option<usize>,
@@ -70,6 +72,8 @@ pub(crate) struct SummationSettings {
     pub(crate) compression_min_bytes: u64,
     /// `RSUM_ON_LOSS`: whether the others may go on.
     pub(crate) continues: bool,
+    /// `RSUM_IDLE_S`: how long a server waits for its first group; none: without limit.
+    pub(crate) idle: Option<Duration>,
     /// `RSUM_ASYNC` and `RSUM_STALENESS`, if they are set.
     pub(crate) mode: Option<Mode>,
     /// `RSUM_NET`: `verbs` or `socket`, in place of `RSCCL_NET`.
@@ -136,10 +140,11 @@ impl SummationSettings {
         if is_worker {
             reader.check_worker(n_workers, worker);
         }
-        let root = reader.root(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
-        let secret = reader.secret(&root);
+        let roots = reader.roots(is_worker && n_workers == Some(1) && n_servers.unwrap_or(0) == 0);
+        let secret = reader.secret(&roots);
         let mode = reader.mode();
         let Reader { lookup, mut mistakes } = reader;
+        let idle = limit(&lookup, "RSUM_IDLE_S", DEFAULT_IDLE, &mut mistakes);
         let network = lookup("RSUM_NET");
         let group = GroupSettings::read(&lookup, &mut mistakes);
         if !mistakes.is_empty() {
@@ -147,7 +152,7 @@ impl SummationSettings {
         }
         let to_usize = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
         Ok(Self {
-            root,
+            roots,
             secret,
             n_workers: to_usize(n_workers),
             n_servers: to_usize(n_servers),
@@ -157,6 +162,7 @@ impl SummationSettings {
             staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
             compression_min_bytes: compressed.unwrap_or(DEFAULT_COMPRESSION_MIN_BYTES),
             continues,
+            idle: (idle != FOREVER).then_some(idle),
             mode,
             network,
             group,
@@ -260,22 +266,25 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         }
     }
 
-    fn root(&mut self, is_alone: bool) -> String {
-        let root = (self.lookup)("RSUM_ROOT").or_else(|| is_alone.then(|| ALONE.to_owned()));
-        let root = root.unwrap_or_default();
-        let port = root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
+    fn roots(&mut self, is_alone: bool) -> Vec<String> {
+        let roots =
+            (self.lookup)("RSUM_ROOT").or_else(|| is_alone.then(|| ALONE.to_owned())).unwrap_or_default();
+        let roots: Vec<String> = roots.split(',').map(|root| root.trim().to_owned()).collect();
+        let port = |root: &str| root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if let Some(root) = roots.iter().find(|root| port(root).is_none()) {
             let text = format!(
-                "RSUM_ROOT: \"{root}\" is not HOST:PORT, where the processes meet, such as 10.0.0.1:4700"
+                "RSUM_ROOT: \"{root}\" is not HOST:PORT, where the processes meet, such as 10.0.0.1:4700; several are separated by commas"
             );
             self.mistakes.push(text);
         }
-        root
+        roots
     }
 
-    fn secret(&mut self, root: &str) -> String {
-        let host = root.rsplit_once(':').map_or(root, |(host, _)| host).trim_matches(['[', ']']);
-        let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    fn secret(&mut self, roots: &[String]) -> String {
+        let is_here = roots.iter().all(|root| {
+            let host = root.rsplit_once(':').map_or(root.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+            host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+        });
         let secret = (self.lookup)("RSUM_SECRET");
         if secret.is_none() && !is_here {
             let text = "RSUM_SECRET: set a text that only the processes of the job know";
@@ -334,7 +343,7 @@ mod tests {
     #[test]
     fn who_is_alone_needs_no_root() {
         let settings = parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0")], true).unwrap();
-        assert_eq!(settings.root, ALONE);
+        assert_eq!(settings.roots, [ALONE]);
         assert!(parse(&[("RSUM_WORKERS", "1"), ("RSUM_RANK", "0"), ("RSUM_SERVERS", "1")], true).is_err());
     }
 

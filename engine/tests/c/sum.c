@@ -102,6 +102,17 @@ static void end(void) {
   exit(0);
 }
 
+/* Who is left is known by whose contribution comes: the first numbers of all, by their present ones. 0, or the error. */
+static int who_is_left(int first, int* workers) {
+  int64_t left[64] = {0}, all[64];
+  int tensor = rsum_declare("left", 64, 4, NULL);
+  left[rsum_rank()] = first;
+  if (tensor < 0) return -1 - tensor;
+  int code = rsum_push_pull(tensor, left, all, rsumSum);
+  for (int worker = 0; code == 0 && worker < rsum_size(); worker++) workers[worker] = (int)all[worker];
+  return code;
+}
+
 /* Sums until that fails, then once more with those that are left, if that is wanted. */
 static void until_loss(int continues, int* workers) {
   uint64_t fingerprint = 0;
@@ -115,15 +126,30 @@ static void until_loss(int continues, int* workers) {
   if (!continues) exit(0);
   int first = workers[rsum_rank()];
   if (rsum_resume(-1, -1) != 0) fail("resume");
-  /* Who is left is known by whose contribution comes. */
-  int64_t left[64] = {0}, all[64];
-  char name[32];
-  snprintf(name, sizeof name, "left %d", rsum_epoch());
-  int tensor = rsum_declare(name, 64, 4, NULL);
-  left[rsum_rank()] = first;
-  if (tensor < 0 || rsum_push_pull(tensor, left, all, rsumSum) != 0) fail("who is left");
-  for (int worker = 0; worker < rsum_size(); worker++) workers[worker] = (int)all[worker];
+  if (who_is_left(first, workers) != 0) fail("who is left");
   sum_some(n, 3, workers);
+  end();
+}
+
+/* Sums, and goes on after each loss, in groups of so many if that is said, until so few are left; they sum three rounds. */
+static void endure(int first, int size, int few, int* workers) {
+  int n = declare(TENSORS);
+  for (;;) {
+    uint64_t fingerprint = 0;
+    /* Who has come later is in no first group. */
+    int code = rsum_epoch() > 0 ? who_is_left(first, workers) : 0;
+    for (int round = 0; code == 0; round++) {
+      if (rsum_size() <= few && rsum_epoch() > 0 && round == 3) break;
+      code = sum_round(n, round, workers, &fingerprint);
+      if (round == 0 && code == 0) printf("GROUP of %d, epoch %d\n", rsum_size(), rsum_epoch());
+      fflush(stdout);
+    }
+    if (code == 0) break;
+    printf("LOST %s\n", rsum_last_error());
+    fflush(stdout);
+    if (rsum_resume(size, -1) != 0) fail("resume");
+  }
+  printf("ENDURED %d of %d\n", rsum_rank(), rsum_size());
   end();
 }
 
@@ -246,6 +272,8 @@ int main(int argc, char** argv) {
       sum_some(n, 5, workers);
     }
     end();
+  } else if (strcmp(argv[1], "endure") == 0) {
+    endure(atoi(getenv("RSUM_RANK")), atoi(argv[2]), atoi(argv[3]), workers);
   } else if (strcmp(argv[1], "stall") == 0) {
     /* As many rounds as it is told, and then nothing. */
     uint64_t fingerprint = 0;

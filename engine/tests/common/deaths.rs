@@ -58,6 +58,8 @@ struct Tally {
     deaths: u64,
     early: u64,
     of_servers: u64,
+    /// Of those that gave the rendezvous.
+    of_roots: u64,
     went_on: u64,
     /// From a death to a survivor's word, one for each survivor.
     survivors: Vec<Duration>,
@@ -166,24 +168,21 @@ impl Round<'_> {
     /// The rest sums on, or ends, as it was told to.
     fn go_on(&mut self) {
         let Case { continues, victim, .. } = self.case;
-        let (goes_on, text) = (continues && victim != 0, self.text.clone());
+        let text = self.text.clone();
         for (index, process) in self.survivors().filter(|(index, _)| continues && self.is_worker(*index)) {
-            if goes_on {
-                let (_, line) = process.wait_for("SUMS", &text);
-                assert!(line.ends_with("epoch 1"), "{text}: {index} says {line}");
-                process.wait_for("DONE", &text);
-            } else {
-                process.wait_for("ERROR resume: the process that gives the rendezvous", &text);
-            }
+            let (_, line) = process.wait_for("SUMS", &text);
+            assert!(line.ends_with("epoch 1"), "{text}: {index} says {line}");
+            process.wait_for("DONE", &text);
         }
         for index in (0..self.processes.len()).filter(|index| *index != victim) {
-            let is_well = if self.is_worker(index) { goes_on || !continues } else { goes_on };
+            let is_well = self.is_worker(index) || continues;
             let process = &mut self.processes[index];
             let status = process.child.wait().unwrap();
             let said: Vec<String> = process.lines.iter().map(|(_, line)| line).collect();
             assert_eq!(status.success(), is_well, "{text}: {index} ended with {status}: {said:?}");
         }
-        self.tally.went_on += u64::from(goes_on);
+        self.tally.went_on += u64::from(continues);
+        self.tally.of_roots += u64::from(victim == 0);
     }
 }
 
@@ -214,10 +213,10 @@ pub(crate) fn kill_members(program: &Path, onlooker: Option<&dyn Onlooker>) {
 
 impl Tally {
     fn print(self) {
-        let Self { deaths, early, of_servers, went_on, survivors, onlooker } = self;
+        let Self { deaths, early, of_servers, of_roots, went_on, survivors, onlooker } = self;
         println!(
-            "{deaths} deaths: {early} while they met, {of_servers} of servers and {} of workers at work; 0 hangs, 0 wrong \
-             sums; {went_on} groups went on with right sums",
+            "{deaths} deaths: {early} while they met, {of_servers} of servers and {} of workers at work ({of_roots} of \
+             those that gave the rendezvous); 0 hangs, 0 wrong sums; {went_on} groups went on with right sums",
             deaths - early - of_servers
         );
         println!("named by survivors {}", times(survivors));

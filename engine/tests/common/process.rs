@@ -35,13 +35,15 @@ impl Process {
 
     /// The next line with this in it, and when it came; a process that says nothing hangs.
     pub(crate) fn wait_for(&self, text: &str, case: &str) -> (Instant, String) {
+        let mut heard = Vec::new();
         loop {
-            let (when, line) =
-                self.lines.recv_timeout(HANG_WAIT).unwrap_or_else(|_| panic!("{case}: no {text:?}"));
+            let next = self.lines.recv_timeout(HANG_WAIT);
+            let (when, line) = next.unwrap_or_else(|_| panic!("{case}: no {text:?}, but {heard:#?}"));
             assert!(!line.starts_with("WRONG"), "{case}: {line}");
             if line.contains(text) {
                 return (when, line);
             }
+            heard.push(line);
         }
     }
 

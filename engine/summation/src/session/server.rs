@@ -1,10 +1,10 @@
 //! The life of a process that does nothing but sum: it waits for a job, is in its groups, and waits again.
 
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use super::rendezvous::meeting::{Call, Meeting, Met};
+use super::rendezvous::caller::Caller;
+use super::rendezvous::meeting::{Call, CallOff, Met};
 use super::rendezvous::message::{Membership, Wanted};
 use super::rendezvous::root::Root;
 use super::status::{Present, Status};
@@ -56,9 +56,7 @@ pub struct Stopper(Arc<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
-    is_stopped: AtomicBool,
-    /// What a server waits on.
-    line: Mutex<Option<TcpStream>>,
+    call_off: Arc<CallOff>,
     /// Of the present group, with this process's name in it.
     group: Mutex<Option<(Arc<Health>, String)>>,
 }
@@ -106,7 +104,7 @@ impl Server {
         let root = self.host(&mut tell).map_err(failed)?;
         loop {
             let outcome = self.job(root.as_ref(), &mut tell);
-            if self.ends.is_stopped.load(Ordering::Acquire) {
+            if self.ends.call_off.is_set() {
                 tell("stopped");
                 return Ok(());
             }
@@ -130,23 +128,29 @@ impl Server {
         let root = worker::host(&self.settings, &self.comm, self.options.stay)?;
         match &root {
             Some(root) => tell(&format!("the rendezvous is at {}", root.address())),
-            None => tell(&format!("another process gives the rendezvous at {}", self.settings.root)),
+            None => {
+                tell(&format!("another process gives the rendezvous at {}", self.settings.roots.join(", ")))
+            }
         }
         Ok(root)
     }
 
     fn job(&self, root: Option<&Root>, tell: &mut impl FnMut(&str)) -> Result<Job> {
-        let call = Call { patience: None, ..worker::call(&self.settings, &self.comm, root) };
-        tell(&format!("waiting for a job at {}", call.address));
-        let meeting = Meeting::join(&call, &self.ends.is_stopped)?;
-        *lock(&self.ends.line) = Some(meeting.line()?);
-        let mut lost = None;
+        // Who stays waits for any job, without limit.
+        let idle = self.settings.idle.filter(|_| !self.options.stay);
+        let call = Call { patience: idle, ..worker::call(&self.settings, &self.comm) };
+        let own = root.map(Root::address);
+        let at = own.map_or_else(|| call.addresses.join(", "), |own| own.to_string());
+        tell(&format!("waiting for a job at {at}"));
+        let terms = worker::terms(&self.settings, &self.comm, self.options.stay)?;
+        let mut caller = Caller::join(call, own, terms, Arc::clone(&self.ends.call_off))?;
+        let (mut lost, mut idle) = (None, idle);
         loop {
-            if self.ends.is_stopped.load(Ordering::Acquire) {
-                meeting.leave();
+            if self.ends.call_off.is_set() {
+                caller.leave();
                 return Ok(Job::Over);
             }
-            match meeting.meet(Wanted { lost: lost.take(), ..Wanted::default() })? {
+            match caller.meet(Wanted { lost: lost.take(), ..Wanted::default() }, idle.take())? {
                 Met::Group(membership) => match self.group(&membership, tell) {
                     Ok(()) => {
                         self.status.leave(None);
@@ -190,7 +194,7 @@ impl Server {
         let mut group = joined.map_err(|error| (error, None))?;
         let name = format!("rank {rank} ({}) was told to stop", self.comm.host);
         *lock(&self.ends.group) = Some((group.health(), name));
-        if self.ends.is_stopped.load(Ordering::Acquire) {
+        if self.ends.call_off.is_set() {
             self.stopper().stop();
         }
         let service = members.service_of_rank(rank);
@@ -209,10 +213,7 @@ impl Server {
 impl Stopper {
     /// Ends the server. A group that it is in fails for all, with this server's name.
     pub fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Release);
-        if let Some(line) = lock(&self.0.line).as_ref() {
-            let _ = line.shutdown(Shutdown::Both);
-        }
+        self.0.call_off.set();
         if let Some((health, what)) = lock(&self.0.group).as_ref() {
             health.fail(Failure::new(6, what.clone()));
         }

@@ -1,10 +1,10 @@
 //! A worker's place in the groups of its job, one after the other, and what it has declared for all of them.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::handles::Handles;
-use super::rendezvous::meeting::{Call, Meeting, Met};
+use super::rendezvous::caller::Caller;
+use super::rendezvous::meeting::{Call, CallOff, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
 use crate::codec::Choice;
@@ -34,7 +34,7 @@ pub(crate) struct Session {
     place: RwLock<Option<Place>>,
     /// Of the place, for who asks while another thread waits for the next one.
     numbers: Mutex<Option<Numbers>>,
-    meeting: Mutex<Option<Meeting>>,
+    caller: Mutex<Option<Caller>>,
     root: Option<Root>,
     /// What the codecs of its contributions have left out, in all groups.
     residuals: Arc<Residuals>,
@@ -84,7 +84,8 @@ impl Session {
     /// The same, as the settings say.
     pub(crate) fn join(settings: SummationSettings, comm: Settings) -> Result<Self> {
         let root = if settings.worker == Some(0) { host(&settings, &comm, false)? } else { None };
-        let meeting = Meeting::join(&call(&settings, &comm, root.as_ref()), &AtomicBool::new(false))?;
+        let (own, terms) = (root.as_ref().map(Root::address), terms(&settings, &comm, false)?);
+        let caller = Caller::join(call(&settings, &comm), own, terms, Arc::new(CallOff::default()))?;
         let declarations = Declarations::new(settings.partition_bytes);
         let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
         let carrier = Carrier::new(usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX));
@@ -95,7 +96,7 @@ impl Session {
             declared: Mutex::new(declarations),
             place: RwLock::new(None),
             numbers: Mutex::new(None),
-            meeting: Mutex::new(Some(meeting)),
+            caller: Mutex::new(Some(caller)),
             root,
             residuals: Arc::default(),
             handles: Handles::default(),
@@ -287,10 +288,8 @@ impl Session {
         *lock(&self.numbers) = None;
         let outcome = place.map_or(Ok(()), |place| place.group.leave());
         self.carrier.close();
-        if let Some(meeting) = lock(&self.meeting).take() {
-            meeting.leave();
-        }
-        if let Some(root) = self.root.as_ref().filter(|_| outcome.is_ok()) {
+        let later = lock(&self.caller).take().and_then(Caller::leave);
+        for root in self.root.iter().chain(&later).filter(|_| outcome.is_ok()) {
             root.wait(self.comm.timeout);
         }
         outcome
@@ -304,9 +303,9 @@ impl Session {
 
     /// Waits for a group, and joins it.
     fn meet(&self, wanted: Wanted) -> Result<Place> {
-        let meeting = lock(&self.meeting);
-        let meeting = meeting.as_ref().ok_or_else(no_group)?;
-        let membership = match meeting.meet(wanted)? {
+        let mut caller = lock(&self.caller);
+        let caller = caller.as_mut().ok_or_else(no_group)?;
+        let membership = match caller.meet(wanted, None)? {
             Met::Group(membership) => *membership,
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };
@@ -367,18 +366,27 @@ impl Membership {
 
 /// Gives the rendezvous, unless another process does.
 pub(super) fn host(settings: &SummationSettings, comm: &Settings, stays: bool) -> Result<Option<Root>> {
-    let Some(listener) = Root::listen(&settings.root)? else { return Ok(None) };
-    let terms = root::Terms {
+    for root in &settings.roots {
+        if let Some(listener) = Root::listen(root)? {
+            return Root::start(listener, terms(settings, comm, stays)?).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// With what this process gives the rendezvous, now or after the loss of the process that does.
+pub(super) fn terms(settings: &SummationSettings, comm: &Settings, stays: bool) -> Result<root::Terms> {
+    Ok(root::Terms {
         secret: settings.secret.clone(),
         bootstrap: nic::bootstrap_address(comm)?,
         timeout: comm.timeout,
         stays,
-    };
-    Root::start(listener, terms).map(Some)
+        after: None,
+    })
 }
 
 /// How to come to the rendezvous.
-pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&Root>) -> Call {
+pub(super) fn call(settings: &SummationSettings, comm: &Settings) -> Call {
     let seat = Seat {
         worker: settings.worker,
         n_workers: settings.n_workers,
@@ -389,9 +397,10 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings, root: Option<&
         nic_mbit: settings.nic_mbit.or_else(|| nic::told_speed_mbit(comm).map(u64::from)),
         continues: settings.continues,
         mode: settings.worker.map(|_| settings.mode.unwrap_or_default()).or(settings.mode),
+        door: None,
     };
-    let address = root.map_or_else(|| settings.root.clone(), |root| root.address().to_string());
-    Call { address, secret: settings.secret.clone(), seat, patience: Some(comm.timeout) }
+    let (addresses, secret) = (settings.roots.clone(), settings.secret.clone());
+    Call { addresses, secret, seat, epoch: None, patience: Some(comm.timeout), door: None }
 }
 
 /// Joins a group.
@@ -437,7 +446,7 @@ mod tests {
     /// A worker that is alone, and waits for a second for others.
     fn alone() -> Session {
         let settings = SummationSettings {
-            root: "127.0.0.1:0".to_owned(),
+            roots: vec!["127.0.0.1:0".to_owned()],
             secret: String::new(),
             n_workers: Some(1),
             n_servers: None,
@@ -445,6 +454,7 @@ mod tests {
             partition_bytes: DEFAULT_PARTITION_BYTES,
             nic_mbit: None,
             continues: false,
+            idle: None,
             mode: None,
             staging_bytes: 1 << 20,
             compression_min_bytes: 0,
@@ -462,7 +472,7 @@ mod tests {
         session.suspend().unwrap();
         std::thread::scope(|scope| {
             let resumed = scope.spawn(|| session.resume(None, Some(1)));
-            while session.meeting.try_lock().is_ok() {
+            while session.caller.try_lock().is_ok() {
                 std::thread::yield_now();
             }
             assert_eq!(session.numbers(), None);

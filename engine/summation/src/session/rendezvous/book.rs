@@ -2,11 +2,12 @@
 //!
 //! The first group has the workers with the numbers 0 to n - 1. A later one has the members of the last group that are
 //! ready, in their old order, and behind them who has come since, in the order of the numbers that they wish. Servers that
-//! are not needed wait.
+//! are not needed wait. A book that follows another one, whose process was lost, expects the members of the last group: they
+//! come, or are lost.
 
 use std::collections::BTreeMap;
 
-use super::message::{Seat, Wanted};
+use super::message::{Membership, Seat, Wanted};
 use crate::server::sums::Mode;
 
 /// A process, by its connection; in the order in which they came.
@@ -21,6 +22,8 @@ pub(super) struct Book {
     /// Of the last group.
     epoch: Option<u32>,
     entries: BTreeMap<Id, Entry>,
+    /// Members of the last group that have not come here yet, by rank.
+    expected: BTreeMap<usize, Seat>,
     /// The worker that was lost last, since the last group began.
     lost: Option<String>,
 }
@@ -44,14 +47,41 @@ pub(super) struct Formed {
 }
 
 impl Book {
-    /// A process comes. Why it cannot be let in.
-    pub(super) fn admit(&mut self, id: Id, seat: Seat) -> Result<(), String> {
+    /// One that goes on after this group.
+    pub(super) fn after(last: &Membership) -> Self {
+        let expected = last.seats.iter().cloned().enumerate().collect();
+        Self { epoch: Some(last.epoch), expected, ..Self::default() }
+    }
+
+    /// A process comes, which was in a group of this epoch last. Its rank, if it is a member that was expected.
+    ///
+    /// # Errors
+    /// Why it cannot be let in.
+    pub(super) fn admit(&mut self, id: Id, seat: Seat, epoch: Option<u32>) -> Result<Option<usize>, String> {
         if self.epoch.is_none() {
             self.check_first(&seat)?;
         }
         self.check_mode(&seat)?;
-        self.entries.insert(id, Entry { seat, rank: None, wanted: None });
-        Ok(())
+        let rank = self.expected.iter().find(|(_, one)| one.is_same_process(&seat)).map(|(rank, _)| *rank);
+        if let Some(rank) = rank {
+            self.expected.remove(&rank);
+        }
+        // Who was told of a group by the root that is lost knows of a later one than who was not.
+        self.epoch = self.epoch.max(epoch.filter(|_| self.epoch.is_some()));
+        self.entries.insert(id, Entry { seat, rank, wanted: None });
+        Ok(rank)
+    }
+
+    /// Members that have not come yet.
+    pub(super) fn expected(&self) -> impl Iterator<Item = (usize, &Seat)> {
+        self.expected.iter().map(|(rank, seat)| (*rank, seat))
+    }
+
+    /// A member that was expected is lost.
+    pub(super) fn lose_expected(&mut self, rank: usize) {
+        if let Some(seat) = self.expected.remove(&rank).filter(|seat| seat.worker.is_some()) {
+            self.lost = Some(seat.to_string());
+        }
     }
 
     /// A process wants to be in the next group.
@@ -82,7 +112,8 @@ impl Book {
 
     /// Whether all workers have gone, after there was a group; with it, the one that was lost last.
     pub(super) fn is_over(&self) -> Option<Option<String>> {
-        let is_over = self.epoch.is_some() && self.entries.values().all(|entry| entry.seat.worker.is_none());
+        let seats = self.entries.values().map(|entry| &entry.seat).chain(self.expected.values());
+        let is_over = self.epoch.is_some() && seats.into_iter().all(|seat| seat.worker.is_none());
         is_over.then(|| self.lost.clone())
     }
 
@@ -106,7 +137,7 @@ impl Book {
 
     /// Who is missing for the next group, in words.
     pub(super) fn missing(&self) -> String {
-        let Ok(Some((_, n_workers, n_servers))) = self.wanted() else { return "nobody is ready".to_owned() };
+        let Ok(Some((_, n_workers, n_servers))) = self.wanted() else { return self.not_ready() };
         let numbers: Vec<usize> = self.workers().filter_map(|(_, entry)| entry.seat.worker).collect();
         let missing = (0..n_workers).filter(|number| self.epoch.is_none() && !numbers.contains(number));
         let missing: Vec<String> = missing.take(NAMED_WORKERS).map(|number| number.to_string()).collect();
@@ -120,6 +151,18 @@ impl Book {
         format!(
             "{named}{n_ready} of {n_workers} workers and {n_ready_servers} of {n_servers} servers are there"
         )
+    }
+
+    /// Workers of the last group that are waited for, in words.
+    fn not_ready(&self) -> String {
+        let here =
+            self.members(true).filter(|(_, entry)| entry.wanted.is_none()).map(|(_, entry)| &entry.seat);
+        let seats = here.chain(self.expected.values().filter(|seat| seat.worker.is_some()));
+        let names: Vec<String> = seats.take(NAMED_WORKERS).map(ToString::to_string).collect();
+        match names.as_slice() {
+            [] => "nobody is ready".to_owned(),
+            names => format!("not ready for the next group (rsum_resume): {}", names.join(", ")),
+        }
     }
 
     fn check_first(&self, seat: &Seat) -> Result<(), String> {
@@ -161,8 +204,10 @@ impl Book {
 
     /// The group that is wanted, if anybody who decides is ready, with the numbers that this comes to.
     fn wanted(&self) -> Result<Option<(Wanted, usize, usize)>, String> {
-        let n_left = self.members(true).count();
-        let k_left = self.members(false).count();
+        let expected =
+            |workers: bool| self.expected.values().filter(|seat| seat.worker.is_some() == workers).count();
+        let n_left = self.members(true).count() + expected(true);
+        let k_left = self.members(false).count() + expected(false);
         let deciders = self.deciders();
         let sizes = |id: &Id| {
             let entry = self.entries.get(id)?;
@@ -235,6 +280,8 @@ impl Book {
     fn begin(&mut self, n_workers: usize, ids: &[Id]) -> Formed {
         let epoch = self.epoch.map_or(0, |epoch| epoch.saturating_add(1));
         (self.epoch, self.lost) = (Some(epoch), None);
+        // Who comes later than this is new here.
+        self.expected.clear();
         self.entries.values_mut().for_each(|entry| entry.rank = None);
         let mut members = Vec::new();
         for (rank, id) in ids.iter().enumerate() {
@@ -282,6 +329,7 @@ mod tests {
             nic_mbit: None,
             continues: false,
             mode: None,
+            door: None,
         }
     }
 
@@ -302,12 +350,12 @@ mod tests {
     fn three_and_two() -> Book {
         let mut book = Book::default();
         for id in 1..4 {
-            book.admit(id, worker(3 - usize::try_from(id).unwrap(), 3, 2)).unwrap();
+            book.admit(id, worker(3 - usize::try_from(id).unwrap(), 3, 2), None).unwrap();
             book.ready(id, want(3, 2));
         }
         for id in 4..6 {
             assert_eq!(formed(&mut book), None);
-            book.admit(id, seat(None, None, None)).unwrap();
+            book.admit(id, seat(None, None, None), None).unwrap();
             book.ready(id, Wanted::default());
         }
         assert_eq!(formed(&mut book), Some(vec![3, 2, 1, 4, 5]));
@@ -323,8 +371,8 @@ mod tests {
     #[test]
     fn who_does_not_fit_is_named() {
         let mut book = Book::default();
-        book.admit(0, worker(0, 2, 1)).unwrap();
-        let refused = |book: &mut Book, seat| book.admit(1, seat).unwrap_err();
+        book.admit(0, worker(0, 2, 1), None).unwrap();
+        let refused = |book: &mut Book, seat| book.admit(1, seat, None).unwrap_err();
         assert_eq!(
             refused(&mut book, worker(0, 2, 1)),
             "worker 0 (host, process 7) calls itself as worker 0 (host, process 7) does: give each worker its own RSUM_RANK"
@@ -337,7 +385,7 @@ mod tests {
             refused(&mut book, seat(None, None, Some(2)))
                 .starts_with("a server (host, process 7) was told ? workers and 2")
         );
-        book.admit(1, seat(None, None, Some(1))).unwrap();
+        book.admit(1, seat(None, None, Some(1)), None).unwrap();
         book.ready(0, want(2, 1));
         assert_eq!(book.missing(), "worker 1 is missing; 1 of 2 workers and 0 of 1 servers are there");
     }
@@ -347,14 +395,14 @@ mod tests {
         let with = |mode, seat| Seat { mode, ..seat };
         let store = Some(Mode::Store { max_ahead: Some(2) });
         let mut book = Book::default();
-        book.admit(0, with(store, worker(0, 2, 1))).unwrap();
-        book.admit(1, seat(None, None, None)).unwrap();
+        book.admit(0, with(store, worker(0, 2, 1)), None).unwrap();
+        book.admit(1, seat(None, None, None), None).unwrap();
         assert_eq!(
-            book.admit(2, with(Some(Mode::Rounds), seat(None, None, None))).unwrap_err(),
+            book.admit(2, with(Some(Mode::Rounds), seat(None, None, None)), None).unwrap_err(),
             "a server (host, process 7) is set to synchronous sums, worker 0 (host, process 7) to asynchronous sums with a staleness of 2: RSUM_ASYNC and RSUM_STALENESS must be the same"
         );
-        assert!(book.admit(2, with(Some(Mode::Store { max_ahead: None }), worker(1, 2, 1))).is_err());
-        book.admit(2, with(store, worker(1, 2, 1))).unwrap();
+        assert!(book.admit(2, with(Some(Mode::Store { max_ahead: None }), worker(1, 2, 1)), None).is_err());
+        book.admit(2, with(store, worker(1, 2, 1)), None).unwrap();
     }
 
     #[test]
@@ -384,7 +432,7 @@ mod tests {
     fn newcomers_stand_behind_and_who_is_left_out_waits() {
         let mut book = three_and_two();
         book.remove(3, false);
-        book.admit(9, worker(0, 3, 0)).unwrap();
+        book.admit(9, worker(0, 3, 0), None).unwrap();
         book.ready(9, want(3, 0));
         assert_eq!(formed(&mut book), None);
         (1..3).for_each(|id| book.ready(id, want(3, 0)));
@@ -401,6 +449,53 @@ mod tests {
         assert!(book.form().unwrap_err().contains("one of 2 and 0"));
         (1..4).for_each(|id| book.ready(id, want(2, 0)));
         assert_eq!(book.form(), Err("3 workers want to be in a group of 2".to_owned()));
+    }
+
+    /// A book after the loss of the one above, whose rank 0 gave the rendezvous. Doors are by id.
+    fn after() -> Book {
+        let with_door = |door: u16, seat| Seat { door: Some(([127, 0, 0, 1], door).into()), ..seat };
+        let workers = [(3, 0), (2, 1), (1, 2)].map(|(id, number)| with_door(id, worker(number, 3, 2)));
+        let servers = [4, 5].map(|id| with_door(id, seat(None, None, None)));
+        let mut seats = Vec::from(workers);
+        seats.extend(servers);
+        let group =
+            Membership { session: 7, epoch: 4, id: Vec::new(), rank: 1, n_workers: 3, seats, root: Some(0) };
+        let mut book = Book::after(&group);
+        book.lose_expected(0);
+        book
+    }
+
+    fn come(book: &mut Book, id: Id) -> Option<usize> {
+        let seat = book.expected().find(|(_, seat)| u64::from(seat.door.unwrap().port()) == id);
+        let seat = seat.map(|(_, seat)| seat.clone()).unwrap();
+        let rank = book.admit(id, seat, Some(4)).unwrap();
+        book.ready(id, Wanted::default());
+        rank
+    }
+
+    #[test]
+    fn after_the_loss_of_the_root_the_rest_is_waited_for() {
+        let mut book = after();
+        assert_eq!((come(&mut book, 1), formed(&mut book)), (Some(2), None));
+        assert_eq!((come(&mut book, 4), formed(&mut book)), (Some(3), None));
+        assert_eq!((come(&mut book, 2), formed(&mut book)), (Some(1), None), "a server may still come");
+        book.lose_expected(4);
+        let formed = book.form().unwrap().unwrap();
+        let ids: Vec<Id> = formed.members.iter().map(|(id, _)| *id).collect();
+        assert_eq!((formed.epoch, formed.n_workers, ids), (5, 2, vec![2, 1, 4]));
+    }
+
+    #[test]
+    fn who_knows_of_a_later_group_is_believed_and_who_is_unknown_is_new() {
+        let mut book = after();
+        book.admit(9, worker(7, 9, 9), Some(5)).unwrap();
+        book.ready(9, want(2, 0));
+        come(&mut book, 2);
+        let missing = "not ready for the next group (rsum_resume): worker 2 (host, process 7)";
+        assert_eq!(book.missing(), missing);
+        book.ready(2, want(2, 0));
+        let formed = book.form().unwrap().unwrap();
+        assert_eq!((formed.epoch, formed.members[1].0), (6, 9));
     }
 
     #[test]

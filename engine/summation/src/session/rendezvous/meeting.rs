@@ -1,7 +1,8 @@
 //! A process's side of the rendezvous: how it is let in, waits for groups, and leaves.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::fork;
+use rsccl_collective::lock::lock;
 use rsccl_collective::net::frame;
 
 /// How long one attempt to connect, and each step of the greeting, may take.
@@ -19,6 +21,8 @@ const STEP_WAIT: Duration = Duration::from_secs(5);
 /// Between two attempts: soon at first, later so that nobody is flooded.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// Who is to give the next rendezvous may be in the middle of a long piece of work. As long as it lives, who has no limit waits.
+const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A host that is gone is noticed after about three of these.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 
@@ -38,6 +42,15 @@ pub(crate) enum Met {
     Over(Option<String>),
 }
 
+/// Why a process is told of no group.
+#[derive(Debug)]
+pub(super) enum Unmet {
+    /// The process that gives the rendezvous is lost.
+    Lost(Error),
+    /// There will be none.
+    Refused(Error),
+}
+
 /// Why an attempt to join has failed.
 enum Attempt {
     /// Nobody is there yet, or not any more.
@@ -49,14 +62,65 @@ enum Attempt {
 /// Where and as whom to join.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Host and port.
-    pub(crate) address: String,
+    /// Host and port of each place where the rendezvous may be.
+    pub(crate) addresses: Vec<String>,
     /// Of the job.
     pub(crate) secret: String,
     /// Who calls.
     pub(crate) seat: Seat,
+    /// Of the last group that it was in, where it comes to the next rendezvous of the same job.
+    pub(crate) epoch: Option<u32>,
     /// How long it tries; none: without end.
     pub(crate) patience: Option<Duration>,
+    /// Where it would give the rendezvous itself, once it has come to one.
+    pub(crate) door: Option<TcpListener>,
+}
+
+/// What ends a process's wait at the rendezvous from another thread.
+#[derive(Debug, Default)]
+pub(crate) struct CallOff {
+    is_set: AtomicBool,
+    /// What it waits on.
+    line: Mutex<Option<TcpStream>>,
+}
+
+impl CallOff {
+    /// Ends the wait, and each that comes.
+    pub(crate) fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        if let Some(line) = lock(&self.line).as_ref() {
+            let _ = line.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Whether that has happened.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    fn waits_on(&self, stream: &TcpStream) -> Result<()> {
+        let line = stream.try_clone().inspect(|line| fork::keep_from_children(line));
+        let line = line.map_err(|error| Error::system("dup of the rendezvous' connection", &error))?;
+        *lock(&self.line) = Some(line);
+        if self.is_set() {
+            self.set();
+        }
+        Ok(())
+    }
+}
+
+impl Call {
+    /// Who calls, from this machine's address; with a door where a loss is not to end the job, or is not known to.
+    fn from(&mut self, here: IpAddr) -> io::Result<Seat> {
+        let goes_on = self.seat.continues || self.seat.worker.is_none();
+        if self.seat.door.is_none() && goes_on {
+            let door = TcpListener::bind((here, 0))?;
+            fork::keep_from_children(&door);
+            self.seat.door = Some(door.local_addr()?);
+            self.door = Some(door);
+        }
+        Ok(self.seat.clone())
+    }
 }
 
 impl Meeting {
@@ -64,56 +128,93 @@ impl Meeting {
     ///
     /// # Errors
     /// Nobody is there for as long as that, or one does not let it in: why.
-    pub(crate) fn join(call: &Call, called_off: &AtomicBool) -> Result<Self> {
+    pub(crate) fn join(call: &mut Call, call_off: &CallOff) -> Result<Self> {
         let deadline = call.patience.map(Deadline::after);
-        let address = &call.address;
         let mut pause = FIRST_PAUSE;
         loop {
-            match attempt(address, call) {
-                Ok(stream) => return Ok(Self { stream, address: address.clone() }),
-                Err(Attempt::Final(error)) => return Err(error),
-                Err(Attempt::Nobody(error)) if deadline.is_some_and(Deadline::passed) => {
-                    let text = format!(
-                        "nobody is at the rendezvous {address} (RSUM_ROOT): {error}; worker 0, or a ringscope-sumd with --root, listens there"
-                    );
-                    return Err(Error::Remote(text));
+            for address in call.addresses.clone() {
+                match attempt(&address, call, call_off, STEP_WAIT) {
+                    Ok(stream) => return Ok(Self { stream, address }),
+                    Err(Attempt::Final(error)) => return Err(error),
+                    Err(Attempt::Nobody(error)) if deadline.is_some_and(Deadline::passed) => {
+                        let text = format!(
+                            "nobody is at the rendezvous {} (RSUM_ROOT): {error}; worker 0, or a ringscope-sumd with --root, listens there",
+                            call.addresses.join(", ")
+                        );
+                        return Err(Error::Remote(text));
+                    }
+                    Err(Attempt::Nobody(_)) => {}
                 }
-                Err(Attempt::Nobody(_)) => std::thread::sleep(pause),
+                if call_off.is_set() {
+                    return Err(Error::InvalidUsage(format!("called off the way to {address}")));
+                }
             }
-            if called_off.load(Ordering::Acquire) {
-                return Err(Error::InvalidUsage(format!("called off the way to {address}")));
-            }
+            std::thread::sleep(pause);
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
-    /// Waits for a group.
+    /// Comes to the door of a process that is to give the rendezvous. It may take its time, as long as it lives. None: it
+    /// does not.
     ///
     /// # Errors
-    /// There will be none: why. Or the rendezvous' process is lost, which ends the job.
-    pub(crate) fn meet(&self, wanted: Wanted) -> Result<Met> {
-        let sent = frame::send(&self.stream, &ToRoot::Ready(wanted));
-        let answer = frame::recv(&self.stream);
-        match answer.map_err(|error| self.lost(&sent.err().unwrap_or(error)))? {
-            FromRoot::Membership(membership) => Ok(Met::Group(membership)),
-            FromRoot::Over { lost } => Ok(Met::Over(lost)),
-            FromRoot::Refused { why } => Err(Error::Remote(format!("there is no summation group: {why}"))),
-            other => Err(Error::Internal(format!("the rendezvous {} said {other:?}", self.address))),
+    /// It does not let this process in, or has not come for too long.
+    pub(super) fn join_next(call: &mut Call, door: SocketAddr, call_off: &CallOff) -> Result<Option<Self>> {
+        let address = door.to_string();
+        match attempt(&address, call, call_off, call.patience.unwrap_or(LONGEST_WAIT)) {
+            Ok(stream) => Ok(Some(Self { stream, address })),
+            Err(Attempt::Nobody(_)) => Ok(None),
+            Err(Attempt::Final(error)) => Err(error),
         }
     }
 
-    /// A handle whose [`TcpStream::shutdown`] ends a wait for a group.
-    ///
-    /// # Errors
-    /// What the operating system says.
-    pub(crate) fn line(&self) -> Result<TcpStream> {
-        let line = self.stream.try_clone().inspect(|line| fork::keep_from_children(line));
-        line.map_err(|error| Error::system("dup of the rendezvous' connection", &error))
+    /// Waits for a group, not longer than this.
+    pub(super) fn meet(
+        &self,
+        wanted: Wanted,
+        most: Option<Duration>,
+        call_off: &CallOff,
+    ) -> std::result::Result<Met, Unmet> {
+        call_off.waits_on(&self.stream).map_err(Unmet::Refused)?;
+        let sent = self
+            .stream
+            .set_read_timeout(most)
+            .and_then(|()| frame::send(&self.stream, &ToRoot::Ready(wanted)));
+        let answer = match frame::recv(&self.stream) {
+            Err(error) if is_timeout(&error) && most.is_some() => {
+                let seconds = most.unwrap_or_default().as_secs();
+                let text = format!("no job has met at {} for {seconds} s (RSUM_IDLE_S)", self.address);
+                return Err(Unmet::Refused(Error::Remote(text)));
+            }
+            answer => answer,
+        };
+        match answer.map_err(|error| Unmet::Lost(self.lost(&sent.err().unwrap_or(error))))? {
+            FromRoot::Membership(membership) => Ok(Met::Group(membership)),
+            FromRoot::Over { lost } => Ok(Met::Over(lost)),
+            FromRoot::Refused { why } => {
+                Err(Unmet::Refused(Error::Remote(format!("there is no summation group: {why}"))))
+            }
+            other => Err(Unmet::Refused(Error::Internal(format!(
+                "the rendezvous {} said {other:?}",
+                self.address
+            )))),
+        }
     }
 
     /// Leaves.
-    pub(crate) fn leave(self) {
-        let _ = frame::send(&self.stream, &ToRoot::Leave);
+    pub(crate) fn leave(&self) {
+        self.end(&ToRoot::Leave);
+    }
+
+    /// Meets the others elsewhere: who gives this rendezvous was silent.
+    pub(super) fn go_on(&self) {
+        // It may never read that.
+        let _ = self.stream.set_write_timeout(Some(STEP_WAIT));
+        self.end(&ToRoot::GoneOn);
+    }
+
+    fn end(&self, last: &ToRoot) {
+        let _ = frame::send(&self.stream, last);
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -125,7 +226,12 @@ impl Meeting {
     }
 }
 
-fn attempt(address: &str, call: &Call) -> std::result::Result<TcpStream, Attempt> {
+fn attempt(
+    address: &str,
+    call: &mut Call,
+    call_off: &CallOff,
+    step: Duration,
+) -> std::result::Result<TcpStream, Attempt> {
     let mut addresses = address.to_socket_addrs().map_err(Attempt::Nobody)?;
     let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, STEP_WAIT);
     let none = io::Error::new(io::ErrorKind::NotFound, "there is no such host");
@@ -133,10 +239,11 @@ fn attempt(address: &str, call: &Call) -> std::result::Result<TcpStream, Attempt
     let stream = first.or_else(|error| addresses.find_map(|address| connect(address).ok()).ok_or(error));
     let stream = stream.map_err(Attempt::Nobody)?;
     fork::keep_from_children(&stream);
-    prepare(&stream).map_err(Attempt::Nobody)?;
+    prepare(&stream, step).map_err(Attempt::Nobody)?;
     if meets_itself(&stream) {
         return Err(Attempt::Nobody(io::ErrorKind::ConnectionRefused.into()));
     }
+    call_off.waits_on(&stream).map_err(Attempt::Final)?;
     greet(&stream, address, call)?;
     stream.set_read_timeout(None).map_err(Attempt::Nobody)?;
     Ok(stream)
@@ -148,14 +255,14 @@ fn meets_itself(stream: &TcpStream) -> bool {
     matches!(ends, (Ok(local), Ok(peer)) if local == peer)
 }
 
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+fn prepare(stream: &TcpStream, step: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(STEP_WAIT))?;
+    stream.set_read_timeout(Some(step))?;
     SockRef::from(stream)
         .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
 }
 
-fn greet(stream: &TcpStream, address: &str, call: &Call) -> std::result::Result<(), Attempt> {
+fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Result<(), Attempt> {
     let (protocol, roots_nonce) = match hear(stream, address)? {
         FromRoot::Challenge { protocol, nonce } => (protocol, nonce),
         other => return Err(stranger(address, &format!("it said {other:?}"))),
@@ -163,8 +270,13 @@ fn greet(stream: &TcpStream, address: &str, call: &Call) -> std::result::Result<
     let nonce = proof::nonce().map_err(Attempt::Final)?;
     let proof = proof::prove(&call.secret, Prover::Caller, &roots_nonce, &nonce);
     let expected = proof::prove(&call.secret, Prover::Root, &roots_nonce, &nonce);
-    let (ours, seat) = (Protocol::OURS, call.seat.clone());
-    frame::send(stream, &ToRoot::Hello { protocol: ours, nonce, proof, seat }).map_err(Attempt::Nobody)?;
+    let here = stream.local_addr().map_err(Attempt::Nobody)?.ip();
+    let seat = call.from(here);
+    let seat =
+        seat.map_err(|error| Attempt::Final(Error::system(format_args!("listen on {here}"), &error)))?;
+    let (ours, epoch) = (Protocol::OURS, call.epoch);
+    let hello = ToRoot::Hello { protocol: ours, nonce, proof, seat, epoch };
+    frame::send(stream, &hello).map_err(Attempt::Nobody)?;
     match hear(stream, address)? {
         FromRoot::Welcome { proof } if proof::is_right(&proof, &expected) => Ok(()),
         FromRoot::Welcome { .. } => Err(stranger(address, "it does not know RSUM_SECRET")),
@@ -187,9 +299,13 @@ fn greet(stream: &TcpStream, address: &str, call: &Call) -> std::result::Result<
 fn hear(stream: &TcpStream, address: &str) -> std::result::Result<FromRoot, Attempt> {
     frame::recv(stream).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => stranger(address, &error.to_string()),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => stranger(address, "it says nothing"),
+        _ if is_timeout(&error) => stranger(address, "it says nothing"),
         _ => Attempt::Nobody(error),
     })
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 fn stranger(address: &str, why: &str) -> Attempt {

@@ -1,5 +1,7 @@
 //! What is said at the rendezvous.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::run::members::{Members, Role};
@@ -7,7 +9,7 @@ use crate::server::sums::Mode;
 use rsccl_collective::net::hello::PROTOCOL;
 
 /// What is said here, beside the protocol of the connections: every change of it counts one up.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What both sides must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,16 @@ pub(crate) struct Seat {
     pub(crate) continues: bool,
     /// What is to be done with contributions; none: as the workers say.
     pub(crate) mode: Option<Mode>,
+    /// Where a worker gives the rendezvous if it is the next one to do so; of a server, where it shows that it lives.
+    /// None: a loss ends the job.
+    pub(crate) door: Option<SocketAddr>,
+}
+
+impl Seat {
+    /// Whether both are the same process of a job.
+    pub(super) fn is_same_process(&self, other: &Self) -> bool {
+        (&self.host, self.pid, self.door) == (&other.host, other.pid, other.door)
+    }
 }
 
 impl std::fmt::Display for Seat {
@@ -85,6 +97,8 @@ pub(crate) struct Membership {
     pub(crate) n_workers: usize,
     /// By rank.
     pub(crate) seats: Vec<Seat>,
+    /// Which of them gives the rendezvous; none: a process that is in no group.
+    pub(crate) root: Option<usize>,
 }
 
 impl Membership {
@@ -170,11 +184,15 @@ pub(crate) enum ToRoot {
         proof: String,
         /// Who it is.
         seat: Seat,
+        /// Of the last group that it was in.
+        epoch: Option<u32>,
     },
     /// It wants to be in a group.
     Ready(Wanted),
     /// It will be in no more groups.
     Leave,
+    /// The root did not answer in its group: the others meet elsewhere from now on.
+    GoneOn,
 }
 
 #[cfg(test)]
@@ -192,9 +210,10 @@ mod tests {
             nic_mbit: *nic_mbit,
             continues: true,
             mode: None,
+            door: None,
         };
         let seats = hosts.iter().map(seat).collect();
-        Membership { session: 1, epoch: 0, id: Vec::new(), rank: 2, n_workers: 3, seats }
+        Membership { session: 1, epoch: 0, id: Vec::new(), rank: 2, n_workers: 3, seats, root: None }
     }
 
     #[test]

@@ -14,9 +14,14 @@
 //! Frames are those of bootstrap ([`rsccl_collective::net::frame`]). The secret is never sent: both show that they know it
 //! ([`proof`]). A connection stays open for the whole job, and its end says who died. [`book`] decides, without I/O, who is
 //! let in and when a group begins; [`root`] listens; [`meeting`] is a process's side; [`message`] has the messages.
+//!
+//! Where the job goes on after a loss it goes on after the root's, too: [`caller`] finds the worker with the lowest number
+//! of the last group that lives, which listens then, and knows by [`probes`] who else does.
 
 mod book;
+pub(crate) mod caller;
 pub(crate) mod meeting;
 pub(crate) mod message;
+mod probes;
 mod proof;
 pub(crate) mod root;

@@ -13,6 +13,7 @@ use rustix::net::RecvFlags;
 
 use super::book::{Book, Formed, Id};
 use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::probes::Probes;
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
@@ -30,6 +31,12 @@ const MAX_STRANGERS: usize = 64;
 const MAX_CALLERS: usize = 900;
 /// What the next message of a process may have at most before it is whole.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+/// To a process that the others wait for no more.
+const FORSAKEN: &str = "the others have gone on without it, since it did not answer";
+/// An address that another process still has after this stays that process's.
+const CLAIM_WAIT: Duration = Duration::from_secs(5);
+/// Between two attempts to have it.
+const CLAIM_EVERY: Duration = Duration::from_millis(10);
 /// The longest sleep: nothing is lost with it, since all that matters ends a sleep.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
@@ -43,7 +50,7 @@ pub(crate) struct Root {
 }
 
 /// What a rendezvous needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// Of the job.
     pub(crate) secret: String,
@@ -53,6 +60,19 @@ pub(crate) struct Terms {
     pub(crate) timeout: Duration,
     /// Whether another job may follow.
     pub(crate) stays: bool,
+    /// Of a job whose rendezvous was another process's, which is lost.
+    pub(crate) after: Option<Box<After>>,
+}
+
+/// Where a job stands whose rendezvous is lost.
+#[derive(Clone, Debug)]
+pub(crate) struct After {
+    /// Its last group.
+    pub(crate) group: Membership,
+    /// Ranks of it that are known to be lost.
+    pub(crate) lost: Vec<usize>,
+    /// Where newcomers look for the rendezvous (`RSUM_ROOT`).
+    pub(crate) addresses: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -91,7 +111,7 @@ impl Root {
         listener.set_nonblocking(true).map_err(|error| Error::system("a listener's mode", &error))?;
         let stop = Arc::new(Stop { is_set: AtomicBool::new(false), wake: Wake::new()? });
         let (end, ended) = mpsc::channel();
-        let gate = Gate::new(listener, terms, Arc::clone(&stop))?;
+        let gate = Gate::new(listener, address, terms, Arc::clone(&stop))?;
         let thread = std::thread::Builder::new().name("rsccl-meeting".to_owned());
         let thread = thread.spawn(move || {
             gate.run();
@@ -122,7 +142,11 @@ impl Drop for Root {
 
 /// The thread's own.
 struct Gate {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
+    /// Where the lost rendezvous was, or newcomers look for it else, and until when to try to listen there.
+    unclaimed: (Vec<String>, Deadline),
+    /// By which its process is known among the members.
+    address: SocketAddr,
     terms: Terms,
     stop: Arc<Stop>,
     session: u64,
@@ -131,6 +155,10 @@ struct Gate {
     next_id: Id,
     /// When workers have waited long enough for a group.
     patience: Option<Deadline>,
+    /// Members that are expected here.
+    probes: Probes,
+    /// The others meet elsewhere: this process was silent.
+    is_forsaken: bool,
 }
 
 struct Caller {
@@ -142,14 +170,37 @@ struct Caller {
 }
 
 impl Gate {
-    fn new(listener: TcpListener, terms: Terms, stop: Arc<Stop>) -> Result<Self> {
-        let (book, callers) = (Book::default(), BTreeMap::new());
-        let session = new_session()?;
-        Ok(Self { listener, terms, stop, session, book, callers, next_id: 0, patience: None })
+    fn new(listener: TcpListener, address: SocketAddr, mut terms: Terms, stop: Arc<Stop>) -> Result<Self> {
+        let (mut book, mut session) = (Book::default(), new_session()?);
+        let mut unclaimed = Vec::new();
+        if let Some(After { group, lost, addresses }) = terms.after.take().map(|after| *after) {
+            (book, session, unclaimed) = (Book::after(&group), group.session, addresses);
+            lost.into_iter().for_each(|rank| book.lose_expected(rank));
+        }
+        Ok(Self {
+            listeners: vec![listener],
+            unclaimed: (unclaimed, Deadline::after(CLAIM_WAIT)),
+            address,
+            terms,
+            stop,
+            session,
+            book,
+            callers: BTreeMap::new(),
+            next_id: 0,
+            patience: None,
+            probes: Probes::default(),
+            is_forsaken: false,
+        })
     }
 
     fn run(mut self) {
+        let expected: Vec<(usize, Seat)> =
+            self.book.expected().map(|(rank, seat)| (rank, seat.clone())).collect();
+        for rank in self.probes.start(&expected) {
+            self.book.lose_expected(rank);
+        }
         loop {
+            self.claim();
             if self.sleep().is_err() || self.stop.is_set.load(Ordering::Acquire) {
                 return;
             }
@@ -157,6 +208,9 @@ impl Gate {
             self.accept();
             let ids: Vec<Id> = self.callers.keys().copied().collect();
             ids.into_iter().for_each(|id| self.listen(id));
+            for rank in self.probes.lost() {
+                self.book.lose_expected(rank);
+            }
             self.callers.retain(|_, caller| caller.stranger.is_none_or(|deadline| !deadline.passed()));
             self.form();
             if let Some(lost) = self.book.is_over() {
@@ -171,16 +225,37 @@ impl Gate {
         }
     }
 
+    /// Listens where newcomers look. A process that has just died may be known to be dead before its address is free.
+    fn claim(&mut self) {
+        let (addresses, until) = &mut self.unclaimed;
+        let listeners = &mut self.listeners;
+        addresses.retain(|address| {
+            let Ok(Some(listener)) = Root::listen(address) else { return !until.passed() };
+            if listener.set_nonblocking(true).is_ok() {
+                listeners.push(listener);
+                let text =
+                    format!("summation: newcomers find this process's rendezvous at {address} (RSUM_ROOT)");
+                log::write(Level::Warn, subsystem::INIT, 0, &text);
+            }
+            false
+        });
+    }
+
     fn sleep(&self) -> Result<()> {
         let deadlines = self.callers.values().filter_map(|caller| caller.stranger).chain(self.patience);
-        let wait = deadlines.map(Deadline::left).min().unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
+        let most = if self.unclaimed.0.is_empty() { MAX_SLEEP } else { CLAIM_EVERY };
+        let wait = deadlines.map(Deadline::left).min().unwrap_or(most).min(most);
         let callers = self.callers.values().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
-        let own = [PollFd::new(&self.stop.wake, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
-        wake::sleep(&mut own.into_iter().chain(callers).collect::<Vec<_>>(), wait)
+        let doors = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
+        let probes = self.probes.streams().map(|stream| PollFd::new(stream, PollFlags::IN));
+        let own = [PollFd::new(&self.stop.wake, PollFlags::IN)];
+        wake::sleep(&mut own.into_iter().chain(doors).chain(callers).chain(probes).collect::<Vec<_>>(), wait)
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        let listeners = std::mem::take(&mut self.listeners);
+        for stream in listeners.iter().flat_map(|listener| listener.incoming().map_while(std::io::Result::ok))
+        {
             fork::keep_from_children(&stream);
             let is_stranger =
                 |caller: &&Id| self.callers.get(*caller).is_some_and(|caller| caller.stranger.is_some());
@@ -196,6 +271,7 @@ impl Gate {
                 self.next_id += 1;
             }
         }
+        self.listeners = listeners;
     }
 
     fn listen(&mut self, id: Id) {
@@ -217,12 +293,13 @@ impl Gate {
     fn hear(&mut self, id: Id, message: ToRoot) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
         match (message, caller.stranger.is_some()) {
-            (ToRoot::Hello { protocol, nonce, proof, seat }, true) => {
+            (ToRoot::Hello { protocol, nonce, proof, seat, epoch }, true) => {
                 let shown = (protocol, nonce.as_str(), proof.as_str());
                 let who = seat.to_string();
-                match caller.check(&self.terms.secret, shown, &seat).and_then(|()| self.book.admit(id, seat))
-                {
-                    Ok(()) => {
+                let checked = caller.check(&self.terms.secret, shown, &seat);
+                match checked.and_then(|()| self.book.admit(id, seat, epoch)) {
+                    Ok(expected) => {
+                        expected.into_iter().for_each(|rank| self.probes.end(rank));
                         let proof = proof::prove(&self.terms.secret, Prover::Root, &caller.nonce, &nonce);
                         caller.stranger = None;
                         let text = format!("summation: {who} has come to the rendezvous");
@@ -234,6 +311,10 @@ impl Gate {
             }
             (ToRoot::Ready(wanted), false) => self.ready(id, wanted),
             (ToRoot::Leave, false) => self.drop_caller(id, false),
+            (ToRoot::GoneOn, false) => {
+                self.is_forsaken = true;
+                self.drop_caller(id, false);
+            }
             _ => self.drop_caller(id, true),
         }
     }
@@ -241,13 +322,20 @@ impl Gate {
     /// A process that is silent is lost though its connection is there.
     fn ready(&mut self, id: Id, wanted: Wanted) {
         if let Some(lost) = wanted.lost.and_then(|rank| self.book.of_rank(rank)).filter(|lost| *lost != id) {
-            self.refuse(lost, "the others have gone on without it, since it did not answer");
+            self.refuse(lost, FORSAKEN);
+        }
+        if let Some(lost) = wanted.lost {
+            self.book.lose_expected(lost);
+            self.probes.end(lost);
         }
         self.book.ready(id, wanted);
     }
 
     fn form(&mut self) {
         let waiting = self.book.waiting_workers();
+        if self.is_forsaken {
+            return waiting.into_iter().for_each(|id| self.refuse(id, FORSAKEN));
+        }
         match self.book.form() {
             Ok(Some(formed)) => {
                 self.patience = None;
@@ -275,6 +363,7 @@ impl Gate {
             }
         };
         let seats: Vec<Seat> = formed.members.iter().map(|(_, seat)| seat.clone()).collect();
+        let root = seats.iter().position(|seat| seat.door == Some(self.address));
         for (rank, (caller, _)) in formed.members.iter().enumerate() {
             let membership = Membership {
                 session: self.session,
@@ -283,6 +372,7 @@ impl Gate {
                 rank,
                 n_workers: formed.n_workers,
                 seats: seats.clone(),
+                root,
             };
             if let Some(caller) = self.callers.get(caller) {
                 caller.tell(&FromRoot::Membership(Box::new(membership)));

@@ -1,0 +1,121 @@
+//! Groups whose rendezvous is lost: the process that gives it is killed, or does not answer, and the rest goes on, with the same
+//! bits as a group without it. Every result is held against what it should be by the program itself.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::process::Command;
+
+use common::Rank;
+use common::process::Process;
+use common::sum::{Group, sum_program};
+
+const CONTINUE: (&str, &str) = ("RSUM_ON_LOSS", "continue");
+
+/// Workers that say when, and what.
+fn processes(group: &Group<'_>, arguments: &[&str], environment: &[(&str, &str)]) -> Vec<Process> {
+    let worker = |worker| Process::start(&mut group.worker_command(worker, arguments, environment));
+    (0..group.n_workers).map(worker).collect()
+}
+
+fn signal(process: &Process, name: &str) {
+    let status = Command::new("kill").args([name, &process.child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn one_root_after_another_dies_and_the_last_worker_goes_on_alone() {
+    let program = sum_program("sum-roots");
+    let group = Group::new(&program, 4, 2);
+    let servers: Vec<Rank> = group.servers(&[], &[]);
+    let mut workers = processes(&group, &["endure", "-1", "1"], &[CONTINUE]);
+    for epoch in 0..3 {
+        let left = &workers[epoch..];
+        let at_work = format!("GROUP of {}, epoch {epoch}", left.len());
+        left.iter().for_each(|worker| drop(worker.wait_for(&at_work, "roots")));
+        workers[epoch].child.kill().unwrap();
+        for worker in &workers[epoch + 1..] {
+            worker.wait_for("LOST", "roots");
+        }
+    }
+    let last = workers.last_mut().unwrap();
+    last.wait_for("ENDURED 0 of 1", "roots");
+    last.wait_for("DONE", "roots");
+    assert!(last.child.wait().unwrap().success());
+    for said in servers.into_iter().map(Rank::rest) {
+        assert!(
+            said.contains("joined as rank 2 of 1 workers") || said.contains("joined as rank 1 of 1 workers"),
+            "{said}"
+        );
+        assert!(said.ends_with("the job is over\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_worker_that_comes_later_finds_the_next_root() {
+    let program = sum_program("sum-later-root");
+    let group = Group::new(&program, 3, 1);
+    let server = group.server(&[], &[]);
+    let mut workers = processes(&group, &["endure", "3", "3"], &[CONTINUE, ("NCCL_DEBUG", "WARN")]);
+    workers.iter().for_each(|worker| drop(worker.wait_for("GROUP of 3, epoch 0", "later")));
+    workers[0].child.kill().unwrap();
+    workers[1].wait_for(&format!("find this process's rendezvous at 127.0.0.1:{}", group.port), "later");
+    let again = Process::start(&mut group.worker_command(0, &["endure", "3", "3"], &[CONTINUE]));
+    for (rank, worker) in [(0, &workers[1]), (1, &workers[2]), (2, &again)] {
+        worker.wait_for(&format!("ENDURED {rank} of 3"), "later");
+        worker.wait_for("DONE", "later");
+    }
+    assert!(server.rest().ends_with("the job is over\n"));
+}
+
+#[test]
+fn a_root_that_does_not_answer_is_left_behind_and_told_so() {
+    let program = sum_program("sum-silent-root");
+    let group = Group::new(&program, 3, 1);
+    // All learn from silence, which this says the length of.
+    let patience = ("RSCCL_TIMEOUT_S", "15");
+    let server = group.server(&[], &[patience]);
+    let workers = processes(&group, &["endure", "-1", "2"], &[CONTINUE, patience]);
+    workers.iter().for_each(|worker| drop(worker.wait_for("GROUP of 3, epoch 0", "silent")));
+    signal(&workers[0], "-STOP");
+    for (rank, worker) in [(0, &workers[1]), (1, &workers[2])] {
+        worker.wait_for(&format!("ENDURED {rank} of 2"), "silent");
+        worker.wait_for("DONE", "silent");
+    }
+    signal(&workers[0], "-CONT");
+    workers[0].wait_for("LOST", "silent");
+    workers[0]
+        .wait_for("ERROR resume: there is no summation group: the others have gone on without it", "silent");
+    assert!(server.rest().ends_with("the job is over\n"));
+}
+
+#[test]
+fn a_server_that_gives_the_rendezvous_may_die() {
+    let program = sum_program("sum-root-server");
+    let group = Group::new(&program, 2, 2);
+    let mut root = Process::start(&mut group.server_command(&["--root"], &[]));
+    root.wait_for("the rendezvous is at", "server");
+    let other = group.server(&[], &[]);
+    let workers = processes(&group, &["endure", "-1", "2"], &[CONTINUE]);
+    workers.iter().for_each(|worker| drop(worker.wait_for("GROUP of 2, epoch 0", "server")));
+    root.child.kill().unwrap();
+    for worker in &workers {
+        worker.wait_for("ENDURED", "server");
+        worker.wait_for("DONE", "server");
+    }
+    assert!(other.rest().ends_with("the job is over\n"));
+}
+
+#[test]
+fn servers_whose_job_never_comes_leave() {
+    let program = sum_program("sum-idle");
+    let group = Group::new(&program, 2, 1);
+    let said = group.server(&[], &[("RSUM_IDLE_S", "1")]).rest();
+    assert!(said.contains("nobody is at the rendezvous 127.0.0.1:"), "{said}");
+    let said = group.server(&["--root"], &[("RSUM_IDLE_S", "1")]).rest();
+    assert!(
+        said.contains("no job has met at 127.0.0.1:") && said.contains("for 1 s (RSUM_IDLE_S)"),
+        "{said}"
+    );
+}
