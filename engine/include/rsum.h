@@ -26,6 +26,9 @@
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 0 (default): never
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
  *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
+ *   RSUM_POOL         host:port of the broker of a pool (ringscope-sumd --broker) that lends the job its servers, at most
+ *                     RSUM_SERVERS, and none at first; see rsum_adapt
+ *   RSUM_JOB          the job's name at the pool; what RSUM_ROOT says by default
  *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h
  *
  * Asynchronous sums (RSUM_ASYNC=1): a tensor is kept by its service. The first round of each worker is its initial value, of
@@ -114,6 +117,11 @@ int rsum_suspend(void);
  * and servers. -1: with those that are left. Declarations stay, rounds begin anew; workers are numbered anew in the order
  * of their old numbers. A round that was open at a loss has failed: submit it again. */
 int rsum_resume(int n_workers, int n_servers);
+
+/* All workers, between two steps: goes on with the servers that the pool (RSUM_POOL) lends the job now, by rsum_suspend and
+ * rsum_resume if they are others than before; no bit of a sum depends on it. Servers of the group from then on, or -1 - error.
+ * All rounds must have been pulled. Without a pool it does nothing. */
+int rsum_adapt(void);
 
 /* Number of changes of the group's members so far. -1 outside a group. */
 int rsum_epoch(void);

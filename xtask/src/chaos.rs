@@ -1,5 +1,5 @@
-//! Kills ranks of the engine, or members of summation groups under ringscope, at random moments: tests of theirs, as often
-//! as wanted.
+//! Kills ranks of the engine, or members of summation groups under ringscope, at random moments, or lends servers to jobs and takes
+//! them back: tests of theirs, as often as wanted.
 
 use anyhow::Result;
 
@@ -9,7 +9,7 @@ use crate::process::{self, cargo};
 /// What to kill, and how often.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Chaos {
-    /// Deaths
+    /// Deaths, or loans
     #[arg(long, default_value_t = 200, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Repeat the run that printed this seed
@@ -18,6 +18,9 @@ pub(crate) struct Chaos {
     /// Kill workers and servers of summation groups that run under ringscope, which must name them too
     #[arg(long)]
     summation: bool,
+    /// Lend servers of a pool to three jobs and take them back, as often, while the jobs check every sum
+    #[arg(long, conflicts_with_all = ["summation", "churn"])]
+    pool: bool,
     /// Kill, stop, abort or end ranks that split, shrink and use communicators, several to a process, outside the faithful mode
     /// and in it
     #[arg(long, conflicts_with = "summation")]
@@ -35,6 +38,8 @@ impl Chaos {
     pub(crate) fn run(self) -> Result<()> {
         let (package, name, prefix) = if self.summation {
             ("ringscope", "summation_chaos", "RSUM_CHAOS")
+        } else if self.pool {
+            ("ringscope-engine", "summation_pool", "RSUM_POOL")
         } else if self.churn {
             ("ringscope-engine", "faults_churn", "RSCCL_CHAOS")
         } else {
@@ -49,7 +54,8 @@ impl Chaos {
         let mut test = cargo(["test", "-p", package, "--test", name]);
         test.args(profile).args(["--", "--nocapture", "--test-threads=1"]);
         test.env("RSCCL_CHAOS_FAITHFUL", &self.faithful);
-        test.env(format!("{prefix}_ROUNDS"), self.rounds.to_string());
+        let count = if self.pool { "CHANGES" } else { "ROUNDS" };
+        test.env(format!("{prefix}_{count}"), self.rounds.to_string());
         if let Some(seed) = self.seed {
             test.env(format!("{prefix}_SEED"), seed.to_string());
         }

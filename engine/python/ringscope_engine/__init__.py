@@ -9,6 +9,7 @@ from ._compression import Codec, Compression
 from ._errors import Error, LostProcess
 from ._group import (
     Handle,
+    adapt,
     broadcast,
     broadcast_async,
     declare,
@@ -36,6 +37,7 @@ __all__ = [
     "Error",
     "Handle",
     "LostProcess",
+    "adapt",
     "broadcast",
     "broadcast_async",
     "declare",

@@ -62,6 +62,15 @@ def resume(num_workers: int = -1, num_servers: int = -1) -> None:
     summation("rsum_resume", num_workers, num_servers)
 
 
+def adapt() -> int:
+    """Goes on with the servers that the pool (RSUM_POOL) lends the job now; how many these are.
+
+    For all workers, between two steps, when all rounds have their results. Whatever it is, no bit of a result changes.
+    Without a pool nothing happens.
+    """
+    return summation_number("rsum_adapt")
+
+
 def is_initialized() -> bool:
     """Whether this process is in a group."""
     return rank() >= 0

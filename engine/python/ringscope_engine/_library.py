@@ -81,6 +81,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_wait": [c_int],
     "rsum_suspend": [],
     "rsum_resume": [c_int, c_int],
+    "rsum_adapt": [],
     "rsum_epoch": [],
     "rsum_last_error": [],
     "ncclGetUniqueId": [POINTER(UniqueId)],

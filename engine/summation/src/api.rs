@@ -37,6 +37,9 @@ const NOBODY: u64 = u64::MAX;
 /// What is kept of `top-k` where the caller does not say.
 const DEFAULT_KEPT: f64 = 0.01;
 
+/// The tensor by which workers agree on how many servers they sum with.
+const LENT: &str = "ringscope.lent servers";
+
 thread_local! {
     /// The thread's last error.
     static LAST_ERROR: RefCell<CString> = RefCell::default();
@@ -221,6 +224,27 @@ export! {
                 _ => Err(Error::InvalidArgument(format!("{number} is no number of {what}"))),
             };
             session()?.resume(count(n_workers, 1, "workers")?, count(n_servers, 0, "servers")?)
+        })
+    }
+
+    /// Goes on with the servers that a pool lends now; their number, or -1 - error.
+    fn rsum_adapt / prsum_adapt() -> c_int {
+        handle(|| {
+            let session = session()?;
+            if let Some(lent) = session.lent() {
+                let tensor = Declaration { name: LENT.to_owned(), elements: 1, data_type: DataType::I64 };
+                let tensor = session.declare(tensor, Options::default())?;
+                let mut sum = 0_i64;
+                // SAFETY: a number of this function's, which is there until the wait is over.
+                let send = unsafe { Region::new((&raw const lent).cast(), size_of::<i64>(), "lent") }?;
+                // SAFETY: as above.
+                let recv = unsafe { Region::new((&raw mut sum).cast(), size_of::<i64>(), "lent") }?;
+                let number = session.push_pull(tensor, send, recv, Reduction::Sum)?;
+                session.handles.wait(number)?;
+                session.adapt(usize::try_from(sum).unwrap_or(0))?;
+            }
+            let servers = session.numbers().map_or(0, |numbers| numbers.servers);
+            c_int::try_from(servers).map_err(|_| Error::Internal(format!("{servers} servers")))
         })
     }
 

@@ -78,8 +78,41 @@ pub(crate) struct SummationSettings {
     pub(crate) mode: Option<Mode>,
     /// `RSUM_NET`: `verbs` or `socket`, in place of `RSCCL_NET`.
     pub(crate) network: Option<String>,
+    /// `RSUM_POOL`: a pool that lends the job its servers; `RSUM_SERVERS` is how many it takes at most.
+    pub(crate) pool: Option<PoolSettings>,
+    /// `RSUM_JOB`: the job's name there, else what `RSUM_ROOT` says.
+    pub(crate) job: String,
     /// Of every group that it is in.
     pub(crate) group: GroupSettings,
+}
+
+/// How a pool of servers is reached.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolSettings {
+    /// Host and port of its broker.
+    pub(crate) address: String,
+    /// `RSUM_SECRET`, which its servers and jobs share.
+    pub(crate) secret: String,
+}
+
+impl PoolSettings {
+    /// `RSUM_POOL`, from the process's environment.
+    pub(crate) fn from_env() -> Result<Self> {
+        let address = read("RSUM_POOL").unwrap_or_default();
+        if !is_address(&address) {
+            let text =
+                format!("RSUM_POOL: \"{address}\" is not HOST:PORT, where ringscope-sumd --broker listens");
+            return Err(Error::InvalidUsage(text));
+        }
+        Ok(Self { secret: pool_secret(&address)?, address })
+    }
+}
+
+/// The secret of a pool with this address, from the process's environment.
+pub(crate) fn pool_secret(address: &str) -> Result<String> {
+    let mut reader = Reader { lookup: read, mistakes: Vec::new() };
+    let secret = reader.secret(&[address.to_owned()]);
+    if reader.mistakes.is_empty() { Ok(secret) } else { Err(Error::InvalidUsage(reader.mistakes.join("; "))) }
 }
 
 /// How a process sums in a group, beside the settings of the group's communicator.
@@ -122,6 +155,12 @@ impl SummationSettings {
         Self::parse(read, false)
     }
 
+    /// The same of a server that a pool lends to jobs, which say where they meet.
+    pub(crate) fn lent_from_env(pool: &str) -> Result<Self> {
+        let lookup = |name: &str| if name == "RSUM_ROOT" { Some(pool.to_owned()) } else { read(name) };
+        Self::parse(lookup, false)
+    }
+
     /// From `lookup`; all mistakes are reported at once.
     fn parse(lookup: impl Fn(&str) -> Option<String>, is_worker: bool) -> Result<Self> {
         let mut reader = Reader { lookup, mistakes: Vec::new() };
@@ -144,6 +183,17 @@ impl SummationSettings {
         let secret = reader.secret(&roots);
         let mode = reader.mode();
         let Reader { lookup, mut mistakes } = reader;
+        let pool = lookup("RSUM_POOL").filter(|_| is_worker);
+        let pool = pool.map(|address| PoolSettings { address, secret: secret.clone() });
+        if let Some(PoolSettings { address, .. }) = pool.as_ref().filter(|pool| !is_address(&pool.address)) {
+            mistakes.push(format!(
+                "RSUM_POOL: \"{address}\" is not HOST:PORT, where ringscope-sumd --broker listens"
+            ));
+        }
+        if pool.is_some() && mode.unwrap_or_default() != Mode::Rounds {
+            mistakes.push("RSUM_POOL: servers are lent to synchronous sums alone".to_owned());
+        }
+        let job = lookup("RSUM_JOB").unwrap_or_else(|| roots.join(","));
         let idle = limit(&lookup, "RSUM_IDLE_S", DEFAULT_IDLE, &mut mistakes);
         let network = lookup("RSUM_NET");
         let group = GroupSettings::read(&lookup, &mut mistakes);
@@ -165,6 +215,8 @@ impl SummationSettings {
             idle: (idle != FOREVER).then_some(idle),
             mode,
             network,
+            pool,
+            job,
             group,
         })
     }
@@ -236,6 +288,11 @@ fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<Stri
     keep(text.trim().parse().map_err(wrong), mistakes)
 }
 
+/// Whether that is a host and a port.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 struct Reader<L> {
     lookup: L,
     mistakes: Vec<String>,
@@ -270,8 +327,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         let roots =
             (self.lookup)("RSUM_ROOT").or_else(|| is_alone.then(|| ALONE.to_owned())).unwrap_or_default();
         let roots: Vec<String> = roots.split(',').map(|root| root.trim().to_owned()).collect();
-        let port = |root: &str| root.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        if let Some(root) = roots.iter().find(|root| port(root).is_none()) {
+        if let Some(root) = roots.iter().find(|root| !is_address(root)) {
             let text = format!(
                 "RSUM_ROOT: \"{root}\" is not HOST:PORT, where the processes meet, such as 10.0.0.1:4700; several are separated by commas"
             );

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use super::pool::lent::{Lent, Loan};
+use super::pool::message::At;
 use super::rendezvous::caller::Caller;
 use super::rendezvous::meeting::{Call, CallOff, Met};
 use super::rendezvous::message::{Membership, Wanted};
 use super::rendezvous::root::Root;
 use super::status::{Present, Status};
 use super::{health, worker};
-use crate::config::SummationSettings;
+use crate::config::{PoolSettings, SummationSettings};
 use crate::run::group::Group;
 use crate::tensor::DEFAULT_PARTITION_BYTES;
 use rsccl_collective::comm::init::check_network;
@@ -20,12 +22,14 @@ use rsccl_collective::log;
 use rsccl_collective::net::control::{Failure, Health};
 
 /// How a server is to live.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether it gives the rendezvous.
     pub root: bool,
     /// Whether it waits for another job after one.
     pub stay: bool,
+    /// The broker of the pool that lends it to jobs.
+    pub pool: Option<String>,
 }
 
 /// Why a server has ended before its job.
@@ -73,7 +77,11 @@ impl Server {
     /// # Errors
     /// The settings are wrong, or the network that they name does not begin here.
     pub fn from_env(options: Options) -> std::result::Result<Self, Failed> {
-        let settings = SummationSettings::server_from_env().map_err(failed)?;
+        let settings = match &options.pool {
+            Some(pool) => SummationSettings::lent_from_env(pool),
+            None => SummationSettings::server_from_env(),
+        };
+        let settings = settings.map_err(failed)?;
         let settings = SummationSettings { worker: None, ..settings };
         let comm = Settings::from_env().and_then(|comm| settings.over_network(comm)).map_err(failed)?;
         log::warn_by_default();
@@ -101,9 +109,12 @@ impl Server {
     /// # Errors
     /// The job ended otherwise than by its workers' leave, and this server does not stay: why.
     pub fn run(&self, mut tell: impl FnMut(&str)) -> std::result::Result<(), Failed> {
+        if let Some(pool) = &self.options.pool {
+            return self.serve_pool(pool, tell).map_err(failed);
+        }
         let root = self.host(&mut tell).map_err(failed)?;
         loop {
-            let outcome = self.job(root.as_ref(), &mut tell);
+            let outcome = self.job((root.as_ref(), None), &self.settings.roots, &mut tell);
             if self.ends.call_off.is_set() {
                 tell("stopped");
                 return Ok(());
@@ -135,36 +146,69 @@ impl Server {
         Ok(root)
     }
 
-    fn job(&self, root: Option<&Root>, tell: &mut impl FnMut(&str)) -> Result<Job> {
-        // Who stays waits for any job, without limit.
-        let idle = self.settings.idle.filter(|_| !self.options.stay);
-        let call = Call { patience: idle, ..worker::call(&self.settings, &self.comm) };
+    /// Serves jobs of a pool, one after the other, until it is told to stop.
+    fn serve_pool(&self, address: &str, mut tell: impl FnMut(&str)) -> Result<()> {
+        let pool = PoolSettings { address: address.to_owned(), secret: self.settings.secret.clone() };
+        let lent = Lent::start(pool, self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
+        tell(&format!("free, at the pool {address}"));
+        while let Some(Loan { job, roots }) = lent.loan() {
+            tell(&format!("lent to {job}"));
+            match self.job((None, Some(&lent)), &roots, &mut tell) {
+                Ok(Job::Over | Job::Lost) => {}
+                Err(error) => tell(&error.to_string()),
+            }
+            lent.at(At::Free);
+            tell(&format!("free, at the pool {address}"));
+        }
+        tell("stopped");
+        Ok(())
+    }
+
+    fn job(
+        &self,
+        (root, lent): (Option<&Root>, Option<&Lent>),
+        roots: &[String],
+        tell: &mut impl FnMut(&str),
+    ) -> Result<Job> {
+        // Who stays waits for any job, without limit. A job that a server is lent to has begun.
+        let idle = match lent {
+            Some(_) => Some(self.comm.timeout),
+            None => self.settings.idle.filter(|_| !self.options.stay),
+        };
+        let call =
+            Call { patience: idle, addresses: roots.to_vec(), ..worker::call(&self.settings, &self.comm) };
         let own = root.map(Root::address);
         let at = own.map_or_else(|| call.addresses.join(", "), |own| own.to_string());
         tell(&format!("waiting for a job at {at}"));
         let terms = worker::terms(&self.settings, &self.comm, self.options.stay)?;
         let mut caller = Caller::join(call, own, terms, Arc::clone(&self.ends.call_off))?;
-        let (mut lost, mut idle) = (None, idle);
+        let (mut lost, mut idle) = (None, idle.filter(|_| lent.is_none()));
+        let say = |at: At| lent.into_iter().for_each(|lent| lent.at(at));
         loop {
             if self.ends.call_off.is_set() {
                 caller.leave();
                 return Ok(Job::Over);
             }
-            match caller.meet(Wanted { lost: lost.take(), ..Wanted::default() }, idle.take())? {
-                Met::Group(membership) => match self.group(&membership, tell) {
-                    Ok(()) => {
-                        self.status.leave(None);
-                        tell("the workers have left the group");
-                    }
-                    Err((error, silent)) => {
-                        self.status.leave(Some(error.to_string()));
-                        tell(&format!("the group has failed: {error}"));
-                        if !membership.continues() {
-                            return Ok(Job::Lost);
+            match caller
+                .meet(Wanted { lost: lost.take(), ..Wanted::default() }, idle.take(), &|| say(At::Waiting))?
+            {
+                Met::Group(membership) => {
+                    say(At::Group);
+                    match self.group(&membership, tell) {
+                        Ok(()) => {
+                            self.status.leave(None);
+                            tell("the workers have left the group");
                         }
-                        lost = silent;
+                        Err((error, silent)) => {
+                            self.status.leave(Some(error.to_string()));
+                            tell(&format!("the group has failed: {error}"));
+                            if !membership.continues() {
+                                return Ok(Job::Lost);
+                            }
+                            lost = silent;
+                        }
                     }
-                },
+                }
                 Met::Over(None) => return Ok(Job::Over),
                 Met::Over(Some(who)) => {
                     tell(&format!("the job has lost its last worker: {who}"));

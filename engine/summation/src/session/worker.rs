@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::handles::Handles;
+use super::pool::job::Borrower;
 use super::rendezvous::caller::Caller;
 use super::rendezvous::meeting::{Call, CallOff, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
@@ -38,6 +39,8 @@ pub(crate) struct Session {
     root: Option<Root>,
     /// What the codecs of its contributions have left out, in all groups.
     residuals: Arc<Residuals>,
+    /// Of a job whose servers a pool lends, at its worker 0.
+    borrower: Mutex<Option<Borrower>>,
     /// What callers have submitted.
     pub(crate) handles: Handles,
     /// Calls whose memory is a GPU's.
@@ -89,7 +92,9 @@ impl Session {
         let declarations = Declarations::new(settings.partition_bytes);
         let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
         let carrier = Carrier::new(usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX));
-        let (n_workers, n_servers) = (settings.n_workers, Some(settings.n_servers.unwrap_or(0)));
+        // A pool's servers come later.
+        let n_servers = settings.n_servers.filter(|_| settings.pool.is_none()).unwrap_or(0);
+        let (n_workers, n_servers) = (settings.n_workers, Some(n_servers));
         let session = Self {
             settings,
             comm,
@@ -99,11 +104,13 @@ impl Session {
             caller: Mutex::new(Some(caller)),
             root,
             residuals: Arc::default(),
+            borrower: Mutex::new(None),
             handles: Handles::default(),
             carrier,
         };
-        let place = session.meet(Wanted { n_workers, n_servers, lost: None })?;
+        let place = session.meet(Wanted { n_workers, n_servers, ..Wanted::default() })?;
         session.take(&mut session.write(), Some(place));
+        session.borrow()?;
         Ok(session)
     }
 
@@ -272,8 +279,54 @@ impl Session {
         };
         self.take(&mut place, None);
         self.handles.forget_unpulled();
-        let next = self.meet(Wanted { n_workers, n_servers, lost })?;
+        let next = self.meet(Wanted { n_workers, n_servers, lost, takes_fewer: false })?;
         self.take(&mut place, Some(next));
+        drop(place);
+        self.borrow()
+    }
+
+    /// Servers that the job is to sum with: worker 0 knows of a pool's, others say 0. None: no pool lends them.
+    pub(crate) fn lent(&self) -> Option<i64> {
+        self.settings.pool.as_ref()?;
+        let there = lock(&self.borrower).as_ref().map_or(0, Borrower::there);
+        Some(i64::try_from(there).unwrap_or(0))
+    }
+
+    /// Goes on with so many servers, or with fewer where some have gone meanwhile. All workers do.
+    ///
+    /// # Errors
+    /// As [`Self::suspend`] and [`Self::resume`].
+    pub(crate) fn adapt(&self, n_servers: usize) -> Result<()> {
+        let numbers = self.numbers().ok_or_else(no_group)?;
+        if numbers.servers == n_servers {
+            return Ok(());
+        }
+        self.suspend()?;
+        let mut place = self.write();
+        let (n_workers, n_servers) = (Some(numbers.size), Some(n_servers));
+        let next = self.meet(Wanted { n_workers, n_servers, lost: None, takes_fewer: true })?;
+        self.take(&mut place, Some(next));
+        drop(place);
+        self.borrow()
+    }
+
+    /// Worker 0 tells the pool what the job has; who has become worker 0 calls it first.
+    fn borrow(&self) -> Result<()> {
+        let (Some(pool), Some(numbers)) = (&self.settings.pool, self.numbers()) else { return Ok(()) };
+        let mut borrower = lock(&self.borrower);
+        match &*borrower {
+            _ if numbers.rank > 0 => *borrower = None,
+            Some(borrower) => borrower.has(numbers.servers),
+            None => {
+                let SummationSettings { job, roots, n_servers, .. } = &self.settings;
+                let most = n_servers.unwrap_or(0);
+                // After the loss of the first rendezvous worker 0 gives the next one, which may be elsewhere.
+                let next = lock(&self.caller).as_ref().and_then(Caller::gives);
+                let roots = next.iter().map(ToString::to_string).chain(roots.iter().cloned()).collect();
+                let job = (job.clone(), roots);
+                *borrower = Some(Borrower::start(pool.clone(), job, most, numbers.servers)?);
+            }
+        }
         Ok(())
     }
 
@@ -288,6 +341,7 @@ impl Session {
         *lock(&self.numbers) = None;
         let outcome = place.map_or(Ok(()), |place| place.group.leave());
         self.carrier.close();
+        *lock(&self.borrower) = None;
         let later = lock(&self.caller).take().and_then(Caller::leave);
         for root in self.root.iter().chain(&later).filter(|_| outcome.is_ok()) {
             root.wait(self.comm.timeout);
@@ -305,7 +359,7 @@ impl Session {
     fn meet(&self, wanted: Wanted) -> Result<Place> {
         let mut caller = lock(&self.caller);
         let caller = caller.as_mut().ok_or_else(no_group)?;
-        let membership = match caller.meet(wanted, None)? {
+        let membership = match caller.meet(wanted, None, &|| ())? {
             Met::Group(membership) => *membership,
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };
@@ -459,6 +513,8 @@ mod tests {
             staging_bytes: 1 << 20,
             compression_min_bytes: 0,
             network: None,
+            pool: None,
+            job: String::new(),
             group: GroupSettings::parse(|_| None).unwrap(),
         };
         let second = |name: &str| (name == "RSCCL_TIMEOUT_S").then(|| "1".to_owned());

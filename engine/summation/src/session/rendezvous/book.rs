@@ -99,6 +99,11 @@ impl Book {
         }
     }
 
+    /// Whether a process waits for the next group.
+    pub(super) fn is_waiting(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.wanted.is_some())
+    }
+
     /// Who had a rank in the last group.
     pub(super) fn of_rank(&self, rank: usize) -> Option<Id> {
         self.entries.iter().find(|(_, entry)| entry.rank == Some(rank)).map(|(id, _)| *id)
@@ -208,11 +213,15 @@ impl Book {
             |workers: bool| self.expected.values().filter(|seat| seat.worker.is_some() == workers).count();
         let n_left = self.members(true).count() + expected(true);
         let k_left = self.members(false).count() + expected(false);
+        let servers = self.entries.values().filter(|entry| entry.seat.worker.is_none());
+        let k_there = servers.count() + expected(false);
         let deciders = self.deciders();
         let sizes = |id: &Id| {
             let entry = self.entries.get(id)?;
             let wanted = entry.wanted?;
-            let sizes = (wanted.n_workers.unwrap_or(n_left), wanted.n_servers.unwrap_or(k_left));
+            let n_servers = wanted.n_servers.unwrap_or(k_left);
+            let n_servers = if wanted.takes_fewer { n_servers.min(k_there) } else { n_servers };
+            let sizes = (wanted.n_workers.unwrap_or(n_left), n_servers);
             Some((entry, wanted, sizes))
         };
         let Some((first, wanted, (n_workers, n_servers))) = deciders.first().and_then(sizes) else {
@@ -338,7 +347,7 @@ mod tests {
     }
 
     fn want(n_workers: usize, n_servers: usize) -> Wanted {
-        Wanted { n_workers: Some(n_workers), n_servers: Some(n_servers), lost: None }
+        Wanted { n_workers: Some(n_workers), n_servers: Some(n_servers), ..Wanted::default() }
     }
 
     /// Ids by rank, if a group begins.
@@ -439,6 +448,16 @@ mod tests {
         assert_eq!(formed(&mut book), Some(vec![2, 1, 9]));
         book.ready(2, want(1, 0));
         assert_eq!(formed(&mut book), Some(vec![2]));
+    }
+
+    #[test]
+    fn who_takes_fewer_servers_does_not_wait_for_those_that_have_gone() {
+        let mut book = three_and_two();
+        (1..4).for_each(|id| book.ready(id, Wanted { takes_fewer: true, ..want(3, 2) }));
+        book.ready(5, Wanted::default());
+        assert_eq!((book.is_waiting(4), book.is_waiting(5), formed(&mut book)), (false, true, None));
+        book.remove(4, true);
+        assert_eq!(formed(&mut book), Some(vec![3, 2, 1, 5]));
     }
 
     #[test]

@@ -54,11 +54,11 @@ impl Caller {
         Ok(Self { call, call_off, meeting, root: None, terms, last: None })
     }
 
-    /// Waits for a group, not longer than this.
+    /// Waits for a group, not longer than this; `tell` is called once the rendezvous knows.
     ///
     /// # Errors
     /// There will be none: why. Or the rendezvous' process is lost, and the job does not go on after a loss.
-    pub(crate) fn meet(&mut self, wanted: Wanted, most: Option<Duration>) -> Result<Met> {
+    pub(crate) fn meet(&mut self, wanted: Wanted, most: Option<Duration>, tell: &dyn Fn()) -> Result<Met> {
         let goes_on = self.last.as_ref().is_some_and(|last| last.continues());
         // A process that was silent itself, and has heard of that, still meets where it did.
         let others = self.last.as_ref().filter(|last| last.root != Some(last.rank));
@@ -69,7 +69,7 @@ impl Caller {
                 is_silent = false;
                 self.meeting.go_on();
             } else {
-                match self.meeting.meet(wanted, most, &self.call_off) {
+                match self.meeting.meet(wanted, most, &self.call_off, tell) {
                     Err(Unmet::Lost(_)) if goes_on && !self.call_off.is_set() => {}
                     Err(Unmet::Lost(error) | Unmet::Refused(error)) => return Err(error),
                     Ok(Met::Group(membership)) => {
@@ -89,6 +89,11 @@ impl Caller {
                 }
             }
         }
+    }
+
+    /// Where this process gives the rendezvous, since it does so in a lost one's place.
+    pub(crate) fn gives(&self) -> Option<SocketAddr> {
+        self.root.as_ref().map(Root::address)
     }
 
     /// Leaves. With it, the rendezvous that this process has come to give: it ends when it is dropped.

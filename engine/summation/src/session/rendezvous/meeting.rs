@@ -93,6 +93,13 @@ impl CallOff {
         }
     }
 
+    /// Lets go of a server that waits for a group, unless the next one has begun with it.
+    pub(crate) fn withdraw(&self) {
+        if let Some(line) = lock(&self.line).as_ref() {
+            let _ = frame::send(line, &ToRoot::Withdraw);
+        }
+    }
+
     /// Whether that has happened.
     pub(crate) fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Acquire)
@@ -168,18 +175,20 @@ impl Meeting {
         }
     }
 
-    /// Waits for a group, not longer than this.
+    /// Waits for a group, not longer than this; `tell` is called once the rendezvous knows.
     pub(super) fn meet(
         &self,
         wanted: Wanted,
         most: Option<Duration>,
         call_off: &CallOff,
+        tell: &dyn Fn(),
     ) -> std::result::Result<Met, Unmet> {
         call_off.waits_on(&self.stream).map_err(Unmet::Refused)?;
         let sent = self
             .stream
             .set_read_timeout(most)
             .and_then(|()| frame::send(&self.stream, &ToRoot::Ready(wanted)));
+        tell();
         let answer = match frame::recv(&self.stream) {
             Err(error) if is_timeout(&error) && most.is_some() => {
                 let seconds = most.unwrap_or_default().as_secs();

@@ -20,7 +20,7 @@ pub(crate) struct Protocol {
 
 impl Protocol {
     /// This library's.
-    pub(super) const OURS: Self = Self { rendezvous: VERSION, connections: PROTOCOL };
+    pub(in crate::session) const OURS: Self = Self { rendezvous: VERSION, connections: PROTOCOL };
 }
 
 impl std::fmt::Display for Protocol {
@@ -80,6 +80,8 @@ pub(crate) struct Wanted {
     pub(crate) n_servers: Option<usize>,
     /// The rank of the last group through whose loss it ended.
     pub(crate) lost: Option<usize>,
+    /// Whether fewer servers will do, if there are not so many.
+    pub(crate) takes_fewer: bool,
 }
 
 /// A group that begins, for one of its processes.
@@ -191,6 +193,8 @@ pub(crate) enum ToRoot {
     Ready(Wanted),
     /// It will be in no more groups.
     Leave,
+    /// A server: the same, unless the next group has begun with it.
+    Withdraw,
     /// The root did not answer in its group: the others meet elsewhere from now on.
     GoneOn,
 }

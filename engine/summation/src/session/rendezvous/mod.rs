@@ -23,5 +23,5 @@ pub(crate) mod caller;
 pub(crate) mod meeting;
 pub(crate) mod message;
 mod probes;
-mod proof;
+pub(super) mod proof;
 pub(crate) mod root;

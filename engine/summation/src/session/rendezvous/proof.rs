@@ -1,4 +1,4 @@
-//! Who knows the secret, shown without telling it: HMAC-SHA-256 (RFC 2104) over what both sides have just made up.
+//! Who knows the secret, shown without telling it, at a rendezvous or a pool's broker: HMAC-SHA-256 (RFC 2104) over what both sides have just made up.
 
 use std::fmt::Write as _;
 
@@ -12,30 +12,41 @@ const BLOCK_BYTES: usize = 64;
 
 /// Who shows it, so that one's proof is of no use to the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Prover {
+pub(in crate::session) enum Prover {
     /// Who listens.
     Root,
     /// Who calls.
     Caller,
+    /// Who keeps a pool.
+    Broker,
+    /// Who calls that.
+    Member,
 }
 
 /// Something that was never said before.
-pub(super) fn nonce() -> Result<String> {
+pub(in crate::session) fn nonce() -> Result<String> {
     new_secret().map(|bytes| hex(&bytes))
 }
 
 /// That `prover` knows the secret.
-pub(super) fn prove(secret: &str, prover: Prover, roots_nonce: &str, callers_nonce: &str) -> String {
+pub(in crate::session) fn prove(
+    secret: &str,
+    prover: Prover,
+    roots_nonce: &str,
+    callers_nonce: &str,
+) -> String {
     let label = match prover {
         Prover::Root => "root",
         Prover::Caller => "caller",
+        Prover::Broker => "broker",
+        Prover::Member => "member",
     };
     let text = format!("ringscope summation {label}\0{roots_nonce}\0{callers_nonce}");
     hex(&hmac(secret.as_bytes(), text.as_bytes()))
 }
 
 /// Whether a proof is right. Takes as long whatever was shown.
-pub(super) fn is_right(shown: &str, expected: &str) -> bool {
+pub(in crate::session) fn is_right(shown: &str, expected: &str) -> bool {
     let bytes = shown.bytes().zip(expected.bytes());
     let differences = bytes.fold(0, |all, (one, other)| all | (one ^ other));
     shown.len() == expected.len() && std::hint::black_box(differences) == 0

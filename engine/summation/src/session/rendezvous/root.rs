@@ -311,6 +311,13 @@ impl Gate {
             }
             (ToRoot::Ready(wanted), false) => self.ready(id, wanted),
             (ToRoot::Leave, false) => self.drop_caller(id, false),
+            (ToRoot::Withdraw, false) if self.book.is_waiting(id) => {
+                if let Some(caller) = self.callers.get(&id) {
+                    caller.tell(&FromRoot::Over { lost: None });
+                }
+                self.drop_caller(id, false);
+            }
+            (ToRoot::Withdraw, false) => {}
             (ToRoot::GoneOn, false) => {
                 self.is_forsaken = true;
                 self.drop_caller(id, false);

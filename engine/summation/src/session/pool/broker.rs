@@ -1,0 +1,203 @@
+//! A pool's broker: it lets servers, jobs and operators in, and tells them what the book decides.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+
+use super::super::rendezvous::message::Protocol;
+use super::super::rendezvous::proof::{self, Prover};
+use super::super::server::Failed;
+use super::book::{Book, Id, Say};
+use super::message::{FromBroker, ToBroker, Who};
+use crate::config;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
+use rsccl_collective::net::frame;
+
+/// Who connects and does not show that it knows the secret, or takes nothing, is dropped after this.
+const STEP_WAIT: Duration = Duration::from_secs(5);
+/// A caller whose machine is gone is noticed after about three of these.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// After a call that cannot be taken.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Connections at most, each with a thread; more are hung up on.
+const MAX_CALLERS: usize = 900;
+
+/// A broker that listens.
+#[derive(Debug)]
+pub struct Broker {
+    listener: TcpListener,
+    secret: String,
+}
+
+/// What the callers' threads share.
+#[derive(Debug, Default)]
+struct Pool {
+    book: Book,
+    /// Who has been let in.
+    lines: BTreeMap<Id, TcpStream>,
+    n_callers: usize,
+}
+
+impl Broker {
+    /// Listens at an address; RSUM_SECRET is the pool's.
+    ///
+    /// # Errors
+    /// There is no secret where the address is not on loopback, or it cannot listen there.
+    pub fn listen(address: &str) -> std::result::Result<Self, Failed> {
+        let secret = config::pool_secret(address).map_err(|error| Failed::new(error.to_string()))?;
+        let listener = TcpListener::bind(address);
+        let listener = listener.map_err(|error| Failed::new(format!("listen on {address}: {error}")))?;
+        Ok(Self { listener, secret })
+    }
+
+    /// Where.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn address(&self) -> std::result::Result<SocketAddr, Failed> {
+        self.listener.local_addr().map_err(|error| Failed::new(format!("getsockname: {error}")))
+    }
+
+    /// Lives. `tell` gets a line about each thing that happens.
+    pub fn run(self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        let (pool, tell) = (Arc::<Mutex<Pool>>::default(), Arc::new(tell));
+        let secret = Arc::new(self.secret);
+        for (id, stream) in (0..).zip(self.listener.incoming()) {
+            let Ok(stream) = stream else {
+                // As where there are no more descriptors, for a while.
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            if lock(&pool).n_callers >= MAX_CALLERS {
+                continue;
+            }
+            lock(&pool).n_callers += 1;
+            let (of_caller, secret, tell) = (Arc::clone(&pool), Arc::clone(&secret), Arc::clone(&tell));
+            let thread = std::thread::Builder::new().name("sumd-broker".to_owned());
+            let serve = move || {
+                let who = serve(id, &stream, &of_caller, &secret, &*tell);
+                let mut pool = lock(&of_caller);
+                pool.n_callers -= 1;
+                pool.lines.remove(&id);
+                pool.book.remove(id);
+                pool.tell_all();
+                if let Some(who) = who {
+                    tell(&format!("{who} has gone"));
+                }
+            };
+            if thread.spawn(serve).is_err() {
+                lock(&pool).n_callers -= 1;
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Says what the book wants said. Who cannot be told is found out by the end of its line.
+    fn tell_all(&mut self) {
+        for (id, say) in self.book.orders() {
+            let message = match say {
+                Say::Order(order) => FromBroker::Order(order),
+                Say::Servers(servers) => FromBroker::Servers(servers),
+            };
+            if let Some(line) = self.lines.get(&id) {
+                answer(line, &message);
+            }
+        }
+    }
+}
+
+/// Hears a caller until its end. In words, who it was, if it was let in.
+fn serve(
+    id: Id,
+    stream: &TcpStream,
+    pool: &Mutex<Pool>,
+    secret: &str,
+    tell: &impl Fn(&str),
+) -> Option<String> {
+    let who = match let_in(stream, secret) {
+        Ok(who) => who,
+        Err(Error::InvalidUsage(why)) => {
+            answer(stream, &FromBroker::Refused { why: why.clone() });
+            tell(&format!("a caller is turned away: {why}"));
+            return None;
+        }
+        Err(_) => return None,
+    };
+    let name = name(&who);
+    {
+        let mut pool = lock(pool);
+        pool.lines.insert(id, stream.try_clone().ok()?);
+        match who {
+            Who::Server { job, .. } => pool.book.server(id, name.clone(), job),
+            Who::Job { name, roots, most, has } => pool.book.job(id, name, roots, most, has),
+            Who::Operator => {}
+        }
+        pool.tell_all();
+    }
+    tell(&format!("{name} has come"));
+    while let Ok(message) = frame::recv::<ToBroker>(stream) {
+        let mut pool = lock(pool);
+        match message {
+            ToBroker::At(at) => pool.book.at(id, at),
+            ToBroker::Has(servers) => pool.book.has(id, servers),
+            ToBroker::List => answer(stream, &FromBroker::Listing(pool.book.listing())),
+            ToBroker::Lend { job, servers } => match pool.book.lend(&job, servers) {
+                Ok(()) => {
+                    answer(stream, &FromBroker::Listing(pool.book.listing()));
+                    let servers = servers
+                        .map_or("as many servers as it is dealt".to_owned(), |n| format!("{n} servers"));
+                    tell(&format!("an operator lends {job} {servers}"));
+                }
+                Err(why) => answer(stream, &FromBroker::Refused { why }),
+            },
+            ToBroker::Hello { .. } => break,
+        }
+        pool.tell_all();
+    }
+    Some(name)
+}
+
+fn let_in(stream: &TcpStream, secret: &str) -> Result<Who> {
+    let failed = |error: std::io::Error| Error::system("a caller's connection", &error);
+    stream.set_nodelay(true).map_err(failed)?;
+    stream.set_read_timeout(Some(STEP_WAIT)).map_err(failed)?;
+    stream.set_write_timeout(Some(STEP_WAIT)).map_err(failed)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive).map_err(failed)?;
+    let own = proof::nonce()?;
+    answer(stream, &FromBroker::Challenge { protocol: Protocol::OURS, nonce: own.clone() });
+    let ToBroker::Hello { protocol, nonce, proof, who } = frame::recv(stream).map_err(failed)? else {
+        return Err(Error::InvalidUsage("say hello first".to_owned()));
+    };
+    if !proof::is_right(&proof, &proof::prove(secret, Prover::Member, &own, &nonce)) {
+        return Err(Error::InvalidUsage("RSUM_SECRET is another one there".to_owned()));
+    }
+    if protocol != Protocol::OURS {
+        let ours = Protocol::OURS;
+        let text = format!("it speaks protocol {protocol}, the broker {ours}: all need the same librsccl.so");
+        return Err(Error::InvalidUsage(text));
+    }
+    answer(stream, &FromBroker::Welcome { proof: proof::prove(secret, Prover::Broker, &own, &nonce) });
+    stream.set_read_timeout(None).map_err(failed)?;
+    Ok(who)
+}
+
+fn name(who: &Who) -> String {
+    match who {
+        Who::Server { host, pid, .. } => format!("server {host}/{pid}"),
+        Who::Job { name, .. } => format!("job {name}"),
+        Who::Operator => "an operator".to_owned(),
+    }
+}
+
+fn answer(mut stream: &TcpStream, message: &FromBroker) {
+    if let Ok(bytes) = frame::encode(message) {
+        let _ = stream.write_all(&bytes);
+    }
+}

@@ -1,0 +1,151 @@
+//! A pool's server: it waits for the broker to lend it, serves that job, and is free again.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::super::rendezvous::meeting::CallOff;
+use super::line::{Line, NoLine};
+use super::message::{At, FromBroker, Order, ToBroker, Who};
+use crate::config::PoolSettings;
+use rsccl_collective::error::{Error, Result};
+use rsccl_collective::lock::lock;
+
+/// A broker that is gone is called again after this.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks whether the server is to end.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A job that a server is lent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loan {
+    /// Its name.
+    pub(crate) job: String,
+    /// Where its processes meet.
+    pub(crate) roots: Vec<String>,
+}
+
+/// A server's side of its pool.
+#[derive(Debug)]
+pub(crate) struct Lent(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    pool: PoolSettings,
+    host: String,
+    call_off: Arc<CallOff>,
+    is_over: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    line: Option<Arc<Line>>,
+    loan: Option<Loan>,
+    at: At,
+}
+
+impl Lent {
+    /// Calls the broker, and again whenever it is gone. What it asks back is let go by `call_off`.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(pool: PoolSettings, host: String, call_off: Arc<CallOff>) -> Result<Self> {
+        let state = Mutex::new(State { line: None, loan: None, at: At::Free });
+        let (is_over, changed) = (AtomicBool::new(false), Condvar::new());
+        let shared = Arc::new(Shared { pool, host, call_off, is_over, state, changed });
+        let hears = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("sumd-pool".to_owned());
+        let thread = thread.spawn(move || hears.run());
+        thread.map_err(|error| Error::system("starting the pool's thread", &error))?;
+        Ok(Self(shared))
+    }
+
+    /// Waits until it is lent. None: it is to end.
+    pub(crate) fn loan(&self) -> Option<Loan> {
+        let mut state = lock(&self.0.state);
+        loop {
+            if self.0.call_off.is_set() {
+                return None;
+            }
+            if let Some(loan) = &state.loan {
+                return Some(loan.clone());
+            }
+            let waited = self.0.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+        }
+    }
+
+    /// Says what it is at.
+    pub(crate) fn at(&self, at: At) {
+        let mut state = lock(&self.0.state);
+        state.at = at;
+        if at == At::Free {
+            state.loan = None;
+        }
+        state.tell();
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Release);
+        if let Some(line) = lock(&self.0.state).line.as_ref() {
+            line.end();
+        }
+    }
+}
+
+impl State {
+    fn tell(&self) {
+        if let Some(line) = &self.line {
+            let _ = line.say(&ToBroker::At(self.at));
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while !self.is_over.load(Ordering::Acquire) && !self.call_off.is_set() {
+            let line = lock(&self.state).line.clone();
+            match line.map(|line| line.hear()) {
+                Some(Ok(FromBroker::Order(order))) => self.obey(order),
+                Some(Ok(_)) => {}
+                Some(Err(_)) => lock(&self.state).line = None,
+                None => {
+                    if self.open().is_err() {
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+            }
+        }
+    }
+
+    fn open(&self) -> std::result::Result<(), NoLine> {
+        let job = lock(&self.state).loan.as_ref().map(|loan| loan.job.clone());
+        let who = Who::Server { host: self.host.clone(), pid: std::process::id(), job };
+        let line = Line::open(&self.pool.address, &self.pool.secret, who)?;
+        let mut state = lock(&self.state);
+        state.line = Some(Arc::new(line));
+        state.tell();
+        Ok(())
+    }
+
+    fn obey(&self, order: Order) {
+        let mut state = lock(&self.state);
+        match order {
+            Order::Serve { job, roots } => {
+                // One that is told twice has served the first one to its end, or still does, and says so.
+                if state.loan.is_none() {
+                    state.loan = Some(Loan { job, roots });
+                    self.changed.notify_all();
+                } else {
+                    state.tell();
+                }
+            }
+            Order::Release if state.at == At::Waiting => self.call_off.withdraw(),
+            Order::Release => state.tell(),
+        }
+    }
+}

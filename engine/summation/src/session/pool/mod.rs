@@ -1,0 +1,27 @@
+//! A pool of servers that are lent to jobs and taken back while these run.
+//!
+//! ```text
+//! broker                        server            job (its worker 0)        operator
+//! challenge                 ──►
+//!                           ◄── hello             hello                     hello            as at the rendezvous
+//! welcome | refused         ──►
+//! serve {job, roots}        ──► joins there
+//!                           ◄── at: waiting, in a group, free
+//! servers {k}               ──►                   changes its members at its next step
+//!                                             ◄── has {k}
+//! release                   ──► leaves, unless it is in a group
+//!                                                                       ◄── list, lend {job, k}
+//! ```
+//!
+//! Nobody waits for a server that is not there: a job is told of so many as wait for it. Nobody loses one that it sums with:
+//! who is taken back is asked once the job has its smaller group, and a server in a group does not leave it. [`book`]
+//! decides, without I/O, who serves whom; [`broker`] listens; [`line`] is the others' way to it; [`lent`] a server's life;
+//! [`job`] what a job hears; [`operator`] what a person asks.
+
+mod book;
+pub mod broker;
+pub(crate) mod job;
+pub(crate) mod lent;
+mod line;
+pub(crate) mod message;
+pub mod operator;

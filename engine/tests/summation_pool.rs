@@ -1,0 +1,189 @@
+//! A pool of servers, lent to jobs and taken back while these run: every sum has the bits that it must have, whatever servers
+//! there are. `RSUM_POOL_CHANGES` is how often servers are lent and taken; without it there are few. `RSUM_POOL_SEED` repeats a
+//! run.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::process::Command;
+use std::time::Duration;
+
+use common::folder;
+use common::process::{Process, Random, now, setting};
+use common::sum::{Group, sum_program};
+
+/// Changes where their number is not given.
+const CHANGES: u64 = 12;
+const JOBS: [&str; 3] = ["ada", "bea", "cleo"];
+const SERVERS: usize = 3;
+/// Servers that a job takes at most.
+const MOST: usize = 2;
+
+/// A broker, and how its operator asks it.
+struct Pool<'a> {
+    group: Group<'a>,
+    broker: Process,
+    address: String,
+}
+
+impl<'a> Pool<'a> {
+    fn start(program: &'a std::path::Path) -> Self {
+        let group = Group::new(program, 2, MOST);
+        let broker = Process::start(&mut group.server_command(&["--broker", "127.0.0.1:0"], &[]));
+        let (_, line) = broker.wait_for("the broker is at", "broker");
+        let address = line.rsplit(' ').next().unwrap().to_owned();
+        Self { group, broker, address }
+    }
+
+    fn server(&self) -> Process {
+        let server = Process::start(&mut self.group.server_command(&["--pool", &self.address], &[]));
+        server.wait_for("free, at the pool", "server");
+        server
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let pool = ("RSUM_POOL", &*self.address);
+        let output = self.group.server_command(&[&["pool"], arguments].concat(), &[pool]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// A job's workers, which sum until a file is there.
+struct Job {
+    workers: Vec<Process>,
+    stop: std::path::PathBuf,
+}
+
+impl Job {
+    fn start(program: &std::path::Path, pool: &Pool<'_>, name: &str) -> Self {
+        let group = Group::new(program, 2, MOST);
+        let stop = folder(&format!("pool-{name}")).join("stop");
+        let environment = [("RSUM_POOL", &*pool.address), ("RSUM_JOB", name)];
+        let arguments = ["borrow", stop.to_str().unwrap()];
+        let worker = |worker| Process::start(&mut group.worker_command(worker, &arguments, &environment));
+        Self { workers: (0..2).map(worker).collect(), stop }
+    }
+
+    fn has(&self, servers: usize, case: &str) {
+        for worker in &self.workers {
+            worker.wait_for(&format!("SERVERS {servers}"), case);
+        }
+    }
+
+    fn end(mut self) {
+        std::fs::write(&self.stop, "").unwrap();
+        for worker in &mut self.workers {
+            worker.wait_for("DONE", "end");
+            assert!(worker.child.wait().unwrap().success());
+        }
+    }
+}
+
+/// What each job has where an operator has said all their shares: those before it come first.
+fn shares(said: &[usize]) -> Vec<usize> {
+    let mut left = SERVERS;
+    let share = |said: &usize| {
+        let share = left.min(*said);
+        left -= share;
+        share
+    };
+    said.iter().map(share).collect()
+}
+
+#[test]
+fn servers_are_lent_and_taken_back_while_jobs_run() {
+    let seed = setting("RSUM_POOL_SEED").unwrap_or_else(|| u64::from(std::process::id()) + 1);
+    let changes = setting("RSUM_POOL_CHANGES").unwrap_or(CHANGES);
+    println!("RSUM_POOL_SEED={seed}");
+    let program = sum_program("sum-pool");
+    let pool = Pool::start(&program);
+    let servers: Vec<Process> = (0..SERVERS).map(|_| pool.server()).collect();
+    let mut jobs = Vec::new();
+    for name in JOBS {
+        let job = Job::start(&program, &pool, name);
+        job.has(0, name);
+        jobs.push(job);
+    }
+    // Nobody has said anything: each job is dealt one.
+    jobs.iter().for_each(|job| job.has(1, "dealt"));
+    let (mut random, mut said) = (Random::new(seed), [1; 3]);
+    JOBS.iter().for_each(|name| assert!(pool.ask(&["lend", name, "1"]).contains("as an operator said")));
+    let (mut times, mut before) = (Vec::<Duration>::new(), vec![1; 3]);
+    for number in 0..changes {
+        // What changes nothing for any job proves nothing.
+        let job = loop {
+            let (job, servers) = (random.index(JOBS.len()), random.index(MOST + 1));
+            let drawn = std::mem::replace(&mut said[job], servers);
+            if shares(&said) != before {
+                break job;
+            }
+            said[job] = drawn;
+        };
+        let case = format!("change {number}, {said:?}");
+        let asked = now();
+        assert!(!pool.ask(&["lend", JOBS[job], &said[job].to_string()]).is_empty(), "{case}");
+        let after = shares(&said);
+        for (job, (before, after)) in jobs.iter().zip(before.iter().zip(&after)) {
+            if before != after {
+                job.has(*after, &case);
+            }
+        }
+        times.push(now().saturating_duration_since(asked));
+        before = after;
+    }
+    times.sort_unstable();
+    println!(
+        "{changes} times lent or taken; all jobs had their servers after {:.0} ms in the median, {:.0} ms at most; 0 wrong sums",
+        times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e3),
+        times.last().map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    );
+    jobs.into_iter().for_each(Job::end);
+    for server in &servers {
+        server.wait_for("free, at the pool", "after all jobs");
+    }
+}
+
+#[test]
+fn a_pool_goes_on_without_a_server_or_a_broker_that_dies() {
+    let program = sum_program("sum-pool-loss");
+    let mut pool = Pool::start(&program);
+    let mut servers = [pool.server(), pool.server()];
+    let job = Job::start(&program, &pool, "dora");
+    job.has(MOST, "dealt");
+    assert!(pool.ask(&["lend", "dora", "1"]).contains("job dora"));
+    job.has(1, "lent");
+    // The one that is free now dies: there is nothing to lend.
+    let free = servers.iter().position(|server| {
+        std::iter::from_fn(|| server.lines.recv_timeout(Duration::from_secs(2)).ok())
+            .map(|(_, line)| line)
+            .last()
+            .is_some_and(|line| line.contains("free, at the pool"))
+    });
+    servers[free.expect("one was taken back")].child.kill().unwrap();
+    pool.broker.wait_for("has gone", "server");
+    assert!(pool.ask(&["list"]).contains("job dora: sums with 1 servers"));
+    // Without a broker the job keeps what it has.
+    pool.broker.child.kill().unwrap();
+    job.end();
+}
+
+#[test]
+fn who_does_not_belong_to_a_pool_is_turned_away() {
+    let program = sum_program("sum-pool-strangers");
+    let pool = Pool::start(&program);
+    let other = [("RSUM_POOL", &*pool.address), ("RSUM_SECRET", "another one")];
+    let said = Process::start(&mut pool.group.server_command(&["pool", "list"], &other));
+    said.wait_for("refuses this process: RSUM_SECRET is another one there", "stranger");
+    pool.broker.wait_for("a caller is turned away", "stranger");
+    let lend = &["pool", "lend", "nobody", "1"];
+    let said = Process::start(&mut pool.group.server_command(lend, &other[..1]));
+    said.wait_for("there is no job \"nobody\" at this pool", "no job");
+    assert_eq!(pool.ask(&["list"]), "the pool has no jobs and no servers\n");
+    let alone = Group::new(&program, 1, 1);
+    let settings = [("RSUM_POOL", "nowhere")];
+    let said = Process::start(&mut alone.worker_command(0, &["sums"], &settings));
+    said.wait_for("RSUM_POOL: \"nowhere\" is not HOST:PORT", "address");
+    let status = Command::new("kill").args(["-0", &pool.broker.child.id().to_string()]).status().unwrap();
+    assert!(status.success(), "the broker lives");
+}
