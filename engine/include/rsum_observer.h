@@ -116,7 +116,7 @@ typedef struct {
   uint64_t credit_bytes;
   uint64_t credits_waited_ns;
   uint64_t finished_rounds;
-  uint64_t given_up_rounds;
+  uint64_t reserved;                /* 0 */
   uint64_t refused;
   uint64_t summed_bytes;
   uint64_t summing_ns;

@@ -100,7 +100,7 @@ fn identity(group: &Group) -> [&AtomicU64; 11] {
 }
 
 /// What starts anew with every group.
-fn totals(group: &Group) -> [&AtomicU64; 10] {
+fn totals(group: &Group) -> [&AtomicU64; 9] {
     [
         &group.ended_ns,
         &group.sampled_ns,
@@ -108,7 +108,6 @@ fn totals(group: &Group) -> [&AtomicU64; 10] {
         &group.credit_bytes,
         &group.credits_waited_ns,
         &group.finished_rounds,
-        &group.given_up_rounds,
         &group.refused,
         &group.summed_bytes,
         &group.summing_ns,

@@ -191,7 +191,6 @@ unsafe fn note(area: &Area, told: &rsum_observer::Sample) {
     group.credit_bytes.store(told.credit_bytes, Relaxed);
     group.credits_waited_ns.store(told.credits_waited_ns, Relaxed);
     group.finished_rounds.store(told.finished_rounds, Relaxed);
-    group.given_up_rounds.store(told.given_up_rounds, Relaxed);
     group.refused.store(told.refused, Relaxed);
     group.summed_bytes.store(told.summed_bytes, Relaxed);
     group.summing_ns.store(told.summing_ns, Relaxed);

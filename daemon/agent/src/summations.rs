@@ -136,7 +136,6 @@ fn member(group: &Group, clock: Clock) -> SummationMember {
         summed_bytes: group.summed_bytes,
         summing_ns: group.summing_ns,
         refused: group.refused,
-        given_up_rounds: group.given_up_rounds,
         waits: waits(group),
         staleness: group.staleness.clone(),
         rounds: Vec::new(),

@@ -125,7 +125,7 @@ pub struct Sample {
     pub credit_bytes: u64,
     pub credits_waited_ns: u64,
     pub finished_rounds: u64,
-    pub given_up_rounds: u64,
+    pub reserved: u64,
     pub refused: u64,
     pub summed_bytes: u64,
     pub summing_ns: u64,

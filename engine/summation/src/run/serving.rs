@@ -121,7 +121,6 @@ impl Serving {
         let host = self.host_sums.counters();
         let mut counters = self.service.counters();
         counters.summed_bytes += host.summed_bytes;
-        counters.given_up_rounds += host.given_up_rounds;
         counters.refused += host.refused;
         let waits = |level| {
             let place = move |pending: Pending| {

@@ -40,10 +40,6 @@ impl<T> Keys<T> {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         self.0.values()
     }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry<T>> {
-        self.0.values_mut()
-    }
 }
 
 impl<T> Entry<T> {

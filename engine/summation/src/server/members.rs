@@ -13,8 +13,6 @@ pub(super) struct Members {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     Here,
-    /// New rounds wait for what is done about it.
-    Lost,
     /// Continued without.
     Gone,
 }
@@ -43,16 +41,11 @@ impl Members {
         (0..self.n_ranks()).filter(|worker| self.is_here(*worker))
     }
 
-    /// The lowest rank that is lost and not yet continued without.
-    pub(super) fn lost(&self) -> Option<usize> {
-        self.by_rank.iter().position(|member| *member == Member::Lost)
-    }
-
     /// Whether a message may come from this worker, under these epochs.
     pub(super) fn check(&self, worker: usize, theirs: Epochs) -> Result<(), Refusal> {
         match self.by_rank.get(worker) {
             None => Err(Refusal::NoSuchWorker { worker, n_workers: self.n_ranks() }),
-            Some(Member::Lost | Member::Gone) => Err(Refusal::NoMember { worker }),
+            Some(Member::Gone) => Err(Refusal::NoMember { worker }),
             Some(Member::Here) if theirs != self.epochs => {
                 Err(Refusal::OtherEpochs { ours: self.epochs, theirs })
             }
@@ -60,30 +53,14 @@ impl Members {
         }
     }
 
-    /// Whether that is news.
-    pub(super) fn lose(&mut self, worker: usize) -> Result<bool, Refusal> {
-        let member = self.member(worker)?;
-        let is_news = *member == Member::Here;
-        if is_news {
-            *member = Member::Lost;
-        }
-        Ok(is_news)
-    }
-
-    /// A lost worker is gone for good; a new membership begins.
+    /// A worker is gone for good; a new membership begins.
     pub(super) fn continue_without(&mut self, worker: usize) -> Result<Epochs, Refusal> {
-        let member = self.member(worker)?;
-        match member {
-            Member::Here => return Err(Refusal::NotLost { worker }),
-            Member::Gone => return Err(Refusal::NoMember { worker }),
-            Member::Lost => *member = Member::Gone,
+        let n_workers = self.n_ranks();
+        let member = self.by_rank.get_mut(worker).ok_or(Refusal::NoSuchWorker { worker, n_workers })?;
+        if std::mem::replace(member, Member::Gone) == Member::Gone {
+            return Err(Refusal::NoMember { worker });
         }
         self.epochs.membership = self.epochs.membership.wrapping_add(1);
         Ok(self.epochs)
-    }
-
-    fn member(&mut self, worker: usize) -> Result<&mut Member, Refusal> {
-        let n_workers = self.n_ranks();
-        self.by_rank.get_mut(worker).ok_or(Refusal::NoSuchWorker { worker, n_workers })
     }
 }

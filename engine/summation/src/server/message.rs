@@ -60,8 +60,6 @@ pub struct Landing {
     pub(super) key: u32,
     pub(super) round: u64,
     pub(super) worker: usize,
-    /// Which attempt at the round.
-    pub(super) attempt: u64,
     /// Whether it is a value of a store, and no delta.
     pub(super) is_first: bool,
     pub(super) bytes: Vec<u8>,

@@ -14,15 +14,9 @@ pub enum Refusal {
         /// Ranks there are.
         n_workers: usize,
     },
-    /// The rank was lost.
-    #[error("worker {worker} was lost, and is no member any more")]
+    /// The rank has left.
+    #[error("worker {worker} has left, and is no member any more")]
     NoMember {
-        /// The rank that was named.
-        worker: usize,
-    },
-    /// To be continued without, a worker has to be lost before.
-    #[error("worker {worker} is not lost")]
-    NotLost {
         /// The rank that was named.
         worker: usize,
     },
@@ -98,17 +92,6 @@ pub enum Refusal {
         /// Who.
         worker: usize,
     },
-    /// The round cannot be finished, since a worker was lost that had not contributed. It begins anew, under the same
-    /// number, when the service continues without that worker.
-    #[error("round {round} of key {key} is given up: worker {lost} was lost")]
-    GivenUp {
-        /// Whose round.
-        key: u32,
-        /// Which.
-        round: u64,
-        /// Whose contribution lacks.
-        lost: usize,
-    },
     /// A payload is not what its codec makes.
     #[error("worker {worker} pushed something else to round {round} of key {key}: {error}")]
     Malformed {
@@ -158,7 +141,5 @@ mod tests {
             Refusal::OtherEpochs { ours, theirs }.to_string(),
             "sent under membership 1 and placement 0, but membership 2 and placement 0 is in force"
         );
-        let refusal = Refusal::GivenUp { key: 4, round: 7, lost: 2 };
-        assert_eq!(refusal.to_string(), "round 7 of key 4 is given up: worker 2 was lost");
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! ```text
 //! free ── first push ──▶ gathering ── last contribution ──▶ adding ──▶ summed ── last answer ──▶ over, then free
-//!   ▲                        │
-//!   └──── given up ──────────┘
 //! ```
 //!
 //! A host's sum is away between adding and summed: [`super::tier`].
@@ -39,8 +37,6 @@ pub(super) enum Slot {
 /// A round whose result is not there yet.
 #[derive(Debug)]
 pub(super) struct Gathering {
-    /// Which attempt of the service this is.
-    pub(super) attempt: u64,
     pub(super) reduction: Reduction,
     by_rank: Vec<Contribution>,
 }
@@ -112,11 +108,11 @@ impl Rounds {
 
 impl Gathering {
     /// Nothing is there yet; all who are here and contribute are asked.
-    pub(super) fn new(attempt: u64, reduction: Reduction, members: &Members, tier: &Tier) -> Self {
+    pub(super) fn new(reduction: Reduction, members: &Members, tier: &Tier) -> Self {
         let is_asked = |worker| members.is_here(worker) && tier.asks(worker);
         let contribution =
             |worker| if is_asked(worker) { Contribution::Missing } else { Contribution::NotAsked };
-        Self { attempt, reduction, by_rank: (0..members.n_ranks()).map(contribution).collect() }
+        Self { reduction, by_rank: (0..members.n_ranks()).map(contribution).collect() }
     }
 
     /// Lets the worker contribute, unless it has been asked to before.

@@ -7,10 +7,7 @@
 //! next; a push of the round behind the two is told [`Admission::Later`]. Nobody is ever answered with the bytes of
 //! another round.
 //!
-//! When a worker is lost, rounds that lack its contribution are given up, and no new ones begin until the service
-//! continues without it. A round that was given up begins anew under the same number: what was pushed to it is to be
-//! pushed again. Rounds that have the lost worker's contribution are finished as they were begun: **an average is
-//! divided by the number of contributions that are in it**, so it is n for these and n − 1 for those that begin later.
+//! A worker that is lost ends the group, and with it the service: what follows is another one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +30,6 @@ pub struct Service {
     association: Association,
     pub(super) keys: Keys<State>,
     pub(super) buffers: Buffers,
-    attempts: u64,
     pub(super) counters: Counters,
     /// Sums of hosts that are to go on.
     pub(super) partials: VecDeque<Partial>,
@@ -44,8 +40,6 @@ pub struct Service {
 pub struct Counters {
     /// Rounds that got a result.
     pub finished_rounds: u64,
-    /// Rounds that were given up.
-    pub given_up_rounds: u64,
     /// Bytes of the contributions that are in results.
     pub summed_bytes: u64,
     /// Pushes that were told to come later, each time.
@@ -84,8 +78,6 @@ pub(super) struct State {
     pub(super) last: Option<Finished>,
     /// What answers in the form of a codec have left out; nothing while a round is added up.
     feedback: Option<Box<Feedback>>,
-    /// For whose sake a round was given up last.
-    given_up_for: Option<usize>,
 }
 
 impl Service {
@@ -101,7 +93,6 @@ impl Service {
             association,
             keys: Keys::new(parts),
             buffers: Buffers::default(),
-            attempts: 0,
             counters: Counters::default(),
             partials: VecDeque::new(),
         }
@@ -111,7 +102,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// It is none of ours, speaks of what is not ours, of a round that is over or given up, or has pushed it before.
+    /// It is none of ours, speaks of what is not ours, of a round that is over, or has pushed it before.
     pub fn push(&mut self, message: &Push) -> Result<Admission, Refusal> {
         let admission = self.admit(message);
         self.counters.later += u64::from(matches!(admission, Ok(Admission::Later)));
@@ -122,7 +113,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// [`Refusal::GivenUp`] if the round was given up meanwhile.
+    /// [`Refusal::Over`] if the round is none that gathers.
     pub fn pushed(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
         let pushed = self.keep(landing);
         self.counted(pushed)
@@ -142,7 +133,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// It is none of ours, speaks of what is not ours, of a round that is given up, or has had this one.
+    /// It is none of ours, speaks of what is not ours, or has had this one.
     pub fn pull(&mut self, message: &Pull) -> Result<Answer, Refusal> {
         let answer = self.answer(message);
         self.counted(answer)
@@ -167,33 +158,6 @@ impl Service {
         }
     }
 
-    /// A worker is lost. Returns a refusal for each round that is given up: it is for whoever waits for it. Pushes that
-    /// came too early have an answer now. A worker that was lost before is no news.
-    ///
-    /// # Errors
-    ///
-    /// There never was such a rank.
-    pub fn lose_worker(&mut self, worker: usize) -> Result<Vec<Refusal>, Refusal> {
-        if !self.members.lose(worker)? {
-            return Ok(Vec::new());
-        }
-        let mut given_up = Vec::new();
-        for entry in self.keys.iter_mut() {
-            lose_in(entry, worker, &mut self.buffers, &mut given_up);
-        }
-        self.counters.given_up_rounds += given_up.len() as u64;
-        Ok(given_up)
-    }
-
-    /// New rounds need no contribution of this lost worker. Returns the epochs that messages are to have from now on.
-    ///
-    /// # Errors
-    ///
-    /// There never was such a rank, it is not lost, or the service has continued without it already.
-    pub fn continue_without(&mut self, worker: usize) -> Result<Epochs, Refusal> {
-        self.members.continue_without(worker)
-    }
-
     /// What messages must have been sent under.
     #[must_use]
     pub fn epochs(&self) -> Epochs {
@@ -204,18 +168,14 @@ impl Service {
         let Push { key, round, worker, size_bytes, reduction, epochs } = *message;
         self.members.check(worker, epochs)?;
         let entry = self.keys.find(key)?.of_length(size_bytes)?;
-        let given_up = self.members.lost().map(|lost| Refusal::GivenUp { key, round, lost });
         let next = entry.state.rounds.next();
         let slot = match entry.state.rounds.slot(round) {
             Ok(slot) => slot,
-            Err(Outside::Next) => return given_up.map_or(Ok(Admission::Later), Err),
+            Err(Outside::Next) => return Ok(Admission::Later),
             Err(outside) => return Err(refusal(outside, key, round, worker, next)),
         };
         if let Slot::Free = slot {
-            given_up.map_or(Ok(()), Err)?;
-            self.attempts += 1;
-            *slot =
-                Slot::Gathering(Gathering::new(self.attempts, reduction, &self.members, &entry.state.tier));
+            *slot = Slot::Gathering(Gathering::new(reduction, &self.members, &entry.state.tier));
         }
         let gathering = match slot {
             Slot::Gathering(gathering) => gathering,
@@ -230,21 +190,16 @@ impl Service {
         if !gathering.admit(worker) {
             return Err(Refusal::PushedTwice { key, round, worker });
         }
-        let (attempt, bytes) = (gathering.attempt, self.buffers.take(size_bytes));
-        Ok(Admission::Into(Landing { key, round, worker, attempt, is_first: false, bytes }))
+        let bytes = self.buffers.take(size_bytes);
+        Ok(Admission::Into(Landing { key, round, worker, is_first: false, bytes }))
     }
 
     fn keep(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
-        let Landing { key, round, worker, attempt, bytes, .. } = landing;
+        let Landing { key, round, worker, bytes, .. } = landing;
         let Entry { part, state, .. } = self.keys.find(key)?;
-        let slot = match state.rounds.slot(round) {
-            Ok(slot @ Slot::Gathering(_)) => slot,
-            _ => return Err(Refusal::GivenUp { key, round, lost: state.given_up_for.unwrap_or(worker) }),
-        };
-        let Slot::Gathering(gathering) = slot else { return Ok(Pushed::Kept) };
-        if gathering.attempt != attempt {
-            return Err(Refusal::GivenUp { key, round, lost: state.given_up_for.unwrap_or(worker) });
-        }
+        let over = Refusal::Over { key, round, worker };
+        let Ok(slot @ Slot::Gathering(_)) = state.rounds.slot(round) else { return Err(over) };
+        let Slot::Gathering(gathering) = slot else { return Err(over) };
         gathering.keep(worker, bytes);
         if gathering.missing().next().is_some() {
             return Ok(Pushed::Kept);
@@ -328,10 +283,7 @@ impl Service {
                 Ok(Answer::Ready(Sum { key, round, worker, bytes }))
             }
             Ok(Slot::Summed(_) | Slot::Over) => Err(Refusal::Over { key, round, worker }),
-            Ok(Slot::Free) | Err(Outside::Next) => match self.members.lost() {
-                Some(lost) => Err(Refusal::GivenUp { key, round, lost }),
-                None => Ok(Answer::Waiting(self.members.here().collect())),
-            },
+            Ok(Slot::Free) | Err(Outside::Next) => Ok(Answer::Waiting(self.members.here().collect())),
             Err(outside) => Err(refusal(outside, key, round, worker, next)),
         }
     }
@@ -340,28 +292,6 @@ impl Service {
         self.counters.refused += u64::from(outcome.is_err());
         outcome
     }
-}
-
-fn lose_in(entry: &mut Entry<State>, lost: usize, buffers: &mut Buffers, given_up: &mut Vec<Refusal>) {
-    let Entry { key, state, .. } = entry;
-    for round in state.rounds.iter().map(|(round, _)| round).collect::<Vec<_>>() {
-        let Ok(slot) = state.rounds.slot(round) else { continue };
-        match slot {
-            Slot::Gathering(gathering) if gathering.missing().any(|worker| worker == lost) => {
-                if let Slot::Gathering(gathered) = std::mem::take(slot) {
-                    let all: Vec<usize> = gathered.adding().contributors().collect();
-                    gathered.into_buffers(&all).into_iter().for_each(|buffer| buffers.give(buffer));
-                }
-                state.given_up_for = Some(lost);
-                given_up.push(Refusal::GivenUp { key: *key, round, lost });
-            }
-            Slot::Summed(_) => {
-                release(slot, lost, buffers);
-            }
-            _ => {}
-        }
-    }
-    state.rounds.advance();
 }
 
 fn is_for(slot: &Slot, worker: usize) -> bool {

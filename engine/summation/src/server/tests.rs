@@ -303,34 +303,6 @@ impl Job {
         assert_eq!((self.service.waits_for(), self.service.memory_bytes()), before, "{refusal}");
     }
 
-    /// Loses a worker and continues without it. The others push again what was given up.
-    fn lose(&mut self, lost: usize) {
-        self.here.remove(&lost);
-        self.seats.retain(|(worker, _), _| *worker != lost);
-        for refusal in self.service.lose_worker(lost).unwrap() {
-            let Refusal::GivenUp { key, round, lost: named } = refusal else { panic!("{refusal}") };
-            assert_eq!(named, lost);
-            let before = self.contributors.remove(&(key, round)).unwrap_or_default();
-            assert!(!before.contains(&lost) && !self.finished.contains_key(&(key, round)));
-            for worker in self.here.clone() {
-                let refusal = Refusal::GivenUp { key, round, lost };
-                assert_eq!(self.service.pull(&self.pull_of(key, round, worker)), Err(refusal.clone()));
-                assert_eq!(self.service.push(&self.push_of(key, round, worker)), Err(refusal.clone()));
-                self.forget(key, round, worker, &refusal);
-            }
-        }
-        self.epochs = self.service.continue_without(lost).unwrap();
-    }
-
-    fn forget(&mut self, key: u32, round: u64, worker: usize, refusal: &Refusal) {
-        let seat = self.seat(key, worker);
-        let is_of_round = seat.landing.as_ref().is_some_and(|landing| landing.round == round);
-        seat.pushed = seat.pushed.min(round);
-        if is_of_round && let Some(landing) = seat.landing.take() {
-            assert_eq!(self.service.pushed(landing).as_ref(), Err(refusal));
-        }
-    }
-
     /// Lets everybody go through all rounds.
     fn finish(&mut self) {
         let seats: Vec<(usize, u32)> =
@@ -381,20 +353,13 @@ fn memory_is_bounded_by_two_rounds_of_each_key() {
 
 proptest! {
     #[test]
-    fn lost_workers_change_no_other_result(
+    fn no_order_of_what_workers_do_changes_a_result(
         seed in 0..1000_u64,
         n_workers in 2..6_usize,
         choices in prop::collection::vec(any::<u64>(), 0..300),
-        losses in prop::collection::btree_map(0..300_usize, any::<u64>(), 0..3),
     ) {
         let mut job = Job::new(seed, n_workers, 2, 12);
-        for (step, choice) in choices.into_iter().enumerate() {
-            job.act(choice);
-            if let Some(choice) = losses.get(&step).filter(|_| job.here.len() > 1) {
-                let lost = *job.here.iter().nth(below(*choice, job.here.len())).unwrap();
-                job.lose(lost);
-            }
-        }
+        choices.into_iter().for_each(|choice| job.act(choice));
         job.finish();
     }
 }
@@ -523,40 +488,15 @@ fn a_round_is_reduced_in_one_way() {
 }
 
 #[test]
-fn an_average_is_divided_by_the_contributions_that_are_in_it() {
+fn an_average_is_divided_by_the_workers_and_sent_under_the_epochs_in_force() {
     let mut service = service(3, BYTE);
-    push_for_average(&mut service, 0, 2, &[30]);
-    push_for_average(&mut service, 0, 0, &[60]);
-    push_for_average(&mut service, 1, 0, &[50]);
-    let given_up = Refusal::GivenUp { key: 0, round: 1, lost: 2 };
-    assert_eq!(service.lose_worker(2), Ok(vec![given_up.clone()]));
-    assert_eq!(service.lose_worker(2), Ok(vec![]));
-    assert_eq!(pull(&mut service, 1, 0), Err(given_up), "until the service continues");
-    assert_eq!(pull(&mut service, 0, 0), Ok(Answer::Waiting(vec![1])));
-    assert_eq!(service.continue_without(1), Err(Refusal::NotLost { worker: 1 }));
-    let epochs = service.continue_without(2).unwrap();
-    assert_eq!(epochs, Epochs { membership: 1, ..EPOCHS });
-    let stale = service.pull(&Pull { key: 0, round: 0, worker: 0, epochs: EPOCHS });
-    assert_eq!(stale, Err(Refusal::OtherEpochs { ours: epochs, theirs: EPOCHS }));
-    push_for_average(&mut service, 0, 1, &[60]);
-    push_for_average(&mut service, 1, 0, &[50]);
-    push_for_average(&mut service, 1, 1, &[70]);
-    assert_eq!(ready(&mut service, 0, 1).bytes(), [50], "of three");
-    assert_eq!(ready(&mut service, 1, 1).bytes(), [60], "of two");
-    assert_eq!(pull(&mut service, 0, 2), Err(Refusal::NoMember { worker: 2 }));
-}
-
-#[test]
-fn a_payload_of_a_round_that_was_given_up_never_gets_into_the_new_one() {
-    let mut service = service(3, BYTE);
-    let stale = admit(&mut service, 0, 0, &[100]);
-    service.lose_worker(2).unwrap();
-    service.continue_without(2).unwrap();
-    let new = admit(&mut service, 0, 0, &[1]);
-    assert_eq!(service.pushed(stale), Err(Refusal::GivenUp { key: 0, round: 0, lost: 2 }));
-    service.pushed(new).unwrap();
-    push(&mut service, 0, 1, &[2]);
-    assert_eq!(ready(&mut service, 0, 0).bytes(), [3]);
+    for (worker, value) in [(2, 30), (0, 60), (1, 60)] {
+        push_for_average(&mut service, 0, worker, &[value]);
+    }
+    assert_eq!(ready(&mut service, 0, 1).bytes(), [50]);
+    let theirs = Epochs { membership: 1, ..EPOCHS };
+    let other = service.pull(&Pull { key: 0, round: 0, worker: 0, epochs: theirs });
+    assert_eq!(other, Err(Refusal::OtherEpochs { ours: EPOCHS, theirs }));
 }
 
 #[test]
@@ -575,18 +515,17 @@ fn an_answer_in_flight_outlives_its_round() {
 }
 
 #[test]
-fn a_worker_that_is_lost_while_its_round_is_added_up_gets_no_answer() {
+fn a_round_that_is_added_up_waits_for_nobody() {
     let mut service = service(2, BYTE);
     push(&mut service, 0, 0, &[1]);
     let landing = admit(&mut service, 0, 1, &[2]);
     let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
     assert_eq!((pull(&mut service, 0, 0), service.waits_for()), (Ok(Answer::Waiting(vec![])), vec![]));
-    assert_eq!(service.lose_worker(1), Ok(vec![]), "its contribution is there");
     addition.run();
     service.added(addition).unwrap();
     let sum = ready(&mut service, 0, 0);
     assert_eq!(sum.bytes(), [3]);
-    assert_eq!(service.answered(sum), Ok(true));
+    assert_eq!(service.answered(sum), Ok(false));
 }
 
 #[test]

@@ -119,8 +119,8 @@ pub struct Group {
     pub credits_waited_ns: AtomicU64,
     /// Rounds that this process's service has made a result of.
     pub finished_rounds: AtomicU64,
-    /// Rounds given up.
-    pub given_up_rounds: AtomicU64,
+    /// Always 0.
+    pub reserved: AtomicU64,
     /// Messages refused.
     pub refused: AtomicU64,
     /// Bytes of the contributions in results.

@@ -236,7 +236,7 @@ impl Watch {
             credit_bytes: credit(|one| one.servers.iter().map(|server| server.credit_bytes).sum()),
             credits_waited_ns: totals.credits_waited_ns,
             finished_rounds: totals.counters.finished_rounds,
-            given_up_rounds: totals.counters.given_up_rounds,
+            reserved: 0,
             refused: totals.counters.refused,
             summed_bytes: totals.counters.summed_bytes,
             summing_ns: heard.summing_ns(),
@@ -253,7 +253,6 @@ impl Base {
         self.staleness.resize(self.staleness.len().max(leads.len()), 0);
         self.staleness.iter_mut().zip(*leads).for_each(|(total, pulls)| *total += pulls);
         self.counters.finished_rounds += counters.finished_rounds;
-        self.counters.given_up_rounds += counters.given_up_rounds;
         self.counters.refused += counters.refused;
         self.counters.summed_bytes += counters.summed_bytes;
         let Some(pipeline) = pipeline else { return };
