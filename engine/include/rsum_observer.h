@@ -55,7 +55,7 @@ typedef struct {
 
 /* A stage of a worker's pipeline. */
 typedef struct {
-  const char* name;                 /* copy_in, compress, push, sum, pull, decompress, copy_out */
+  const char* name;                 /* compress, push, sum, pull, decompress */
   uint64_t waiting_parts;
   uint64_t running_parts;
   uint64_t entered_parts;

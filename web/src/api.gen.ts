@@ -1720,7 +1720,7 @@ export type SummationStage = {
   parts_per_s: number;
   /** Parts that are in it. */
   running_parts: number;
-  /** `copy_in`, `compress`, `push`, `sum`, `pull`, `decompress` or `copy_out`. */
+  /** `compress`, `push`, `sum`, `pull` or `decompress`. */
   stage: string;
   /** Parts that wait for it. */
   waiting_parts: number;

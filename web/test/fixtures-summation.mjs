@@ -5,7 +5,7 @@ const PART = 4_096_000;
 const MODEL = 553_430_176;
 const iso = (ms) => new Date(ms).toISOString();
 const CAUSES = { sum_straggler: "late_start", sum_round_stuck: "not_submitted", sum_share_imbalance: "uneven_placement", sum_fingerprint_mismatch: "different_sums", sum_server_lost: "server_lost" };
-const STAGES = { copy_in: [0.04, 0.4], compress: [0, 0], push: [0.6, 2.9], sum: [0.1, 31], pull: [0.2, 3.1], decompress: [0, 0], copy_out: [0.04, 0.4] };
+const STAGES = { compress: [0, 0], push: [0.6, 2.9], sum: [0.1, 31], pull: [0.2, 3.1], decompress: [0, 0] };
 
 /** A group of `n` workers and `k` servers with everything that hangs on it; shares by the optimum for equal NICs. */
 export function summationGroup(now, options) {

@@ -198,7 +198,7 @@ fn stages(rounds: u64) -> Vec<SummationStage> {
         longest_wait_ns: 5_000,
         ..SummationStage::default()
     };
-    ["copy_in", "push", "sum", "pull", "copy_out"].map(stage).into()
+    ["compress", "push", "sum", "pull", "decompress"].map(stage).into()
 }
 
 /// A result that a member's service made, or that it pulled.

@@ -131,7 +131,7 @@ fn stages(rounds: u64) -> Vec<SummationStage> {
         worked_ns: 96 * rounds * 100_000,
         longest_wait_ns: 1_000_000,
     };
-    ["copy_in", "push", "sum", "pull", "copy_out"].map(stage).into()
+    ["compress", "push", "sum", "pull", "decompress"].map(stage).into()
 }
 
 fn wait(round: u64) -> SummationWait {

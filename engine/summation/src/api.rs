@@ -233,7 +233,7 @@ export! {
             let session = session()?;
             if let Some(lent) = session.lent() {
                 let tensor = Declaration { name: LENT.to_owned(), elements: 1, data_type: DataType::I64 };
-                let tensor = session.declare(tensor, Options::default())?;
+                let tensor = session.declare(tensor, Asked::default())?;
                 let mut sum = 0_i64;
                 // SAFETY: a number of this function's, which is there until the wait is over.
                 let send = unsafe { Region::new((&raw const lent).cast(), size_of::<i64>(), "lent") }?;

@@ -102,7 +102,7 @@ pub struct SummationWorker {
 /// One stage of a worker's pipeline.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize, ToSchema)]
 pub struct SummationStage {
-    /// `copy_in`, `compress`, `push`, `sum`, `pull`, `decompress` or `copy_out`.
+    /// `compress`, `push`, `sum`, `pull` or `decompress`.
     pub stage: String,
     /// Parts that wait for it.
     pub waiting_parts: u64,

@@ -257,7 +257,7 @@ fn key_class(told: &SummationTraffic) -> &'static str {
 }
 
 /// What agents may name: labels have few values.
-const STAGES: [&str; 7] = ["copy_in", "compress", "push", "sum", "pull", "decompress", "copy_out"];
+const STAGES: [&str; 5] = ["compress", "push", "sum", "pull", "decompress"];
 /// Groups that are looked at: the unhealthy and newest.
 const GROUPS_MAX: usize = 32;
 /// Series of a group as a whole, at most.

@@ -17,16 +17,6 @@ pub enum Refusal {
         /// Servers.
         n_servers: usize,
     },
-    /// The server that owns a part has failed: place the tensor anew.
-    #[error("part {key} of \"{name}\" belongs to server {server}, which has failed")]
-    ServerFailed {
-        /// The part.
-        key: u32,
-        /// Its tensor.
-        name: String,
-        /// Its owner.
-        server: usize,
-    },
     /// The round before of the same part is not over, or two parts of a tensor have one key.
     #[error("part {key} of \"{name}\" is in the pipeline already")]
     Busy {
@@ -62,7 +52,7 @@ pub enum Refusal {
 /// A report of the driver that does not fit what the pipeline told it to do. It changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misreport {
-    /// No such part: over, or lost with its server.
+    /// No such part, or it is over.
     #[error("part {key} is not in the pipeline")]
     NotHere {
         /// The part.

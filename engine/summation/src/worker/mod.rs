@@ -2,7 +2,7 @@
 //! what happened, with the time, and does what it says.
 //!
 //! ```text
-//! copy in -> compress -> push -> sum (at the server) -> pull -> decompress -> copy out
+//! compress -> push -> sum (at the server) -> pull -> decompress
 //! ```
 //!
 //! A *server* is here whoever owns a part and sums it, on a machine of its own or beside a worker. Five rules:
@@ -28,7 +28,6 @@
 
 mod credits;
 mod error;
-mod fail;
 mod interleave;
 mod pipeline;
 mod push;
@@ -48,7 +47,6 @@ mod tensor;
 mod tests;
 
 pub use error::{Misreport, Refusal};
-pub use fail::Lost;
 pub use pipeline::{Pipeline, Work};
 pub use push::Send;
 pub use settings::Settings;

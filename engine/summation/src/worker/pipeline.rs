@@ -22,7 +22,7 @@ pub struct Work {
     pub tensor: TensorId,
     /// Its owner.
     pub server: usize,
-    /// Bytes that the stage takes in: of elements where it copies in or compresses, else those that come back.
+    /// Bytes that the stage takes in: of elements where it compresses, else those that come back.
     pub bytes: u64,
 }
 
@@ -34,11 +34,10 @@ pub struct Pipeline {
     pub(super) tensors: BTreeMap<TensorId, Tensor>,
     pub(super) finished: VecDeque<Finished>,
     /// In the order of [`Stage::ALL`].
-    pub(super) queues: [Queue; 7],
+    pub(super) queues: [Queue; Stage::ALL.len()],
     pub(super) servers: Vec<Server>,
     pub(super) credits: Credits,
     pub(super) interleave: Interleave,
-    pub(super) is_suspended: bool,
     /// Of the first part of each server that waited, while it lacked credits.
     pub(super) credits_waited_ns: u64,
     /// When bytes went out or came back last.
@@ -60,7 +59,6 @@ impl Pipeline {
             servers: shares.iter().map(|&share| Server::new(share)).collect(),
             credits: Credits::new(shares, settings.credit_bytes_per_server, settings.credit_bytes),
             interleave: Interleave::new(n_servers, settings.first_server, settings.frame_bytes.max(1)),
-            is_suspended: false,
             credits_waited_ns: 0,
             moved_ns: 0,
             next_tensor: 0,
@@ -90,8 +88,8 @@ impl Pipeline {
         let tensor = TensorId(self.next_tensor);
         self.next_tensor += 1;
         let bytes = parts.iter().map(|part| part.bytes).sum();
-        let progress = Progress { bytes, done_bytes: 0, lost_bytes: 0 };
-        let state = Tensor { name: name.to_owned(), parts_left: parts.len(), progress, lost: Vec::new() };
+        let progress = Progress { bytes, done_bytes: 0 };
+        let state = Tensor { name: name.to_owned(), parts_left: parts.len(), progress };
         self.tensors.insert(tensor, state);
         for part in parts {
             self.add(tensor, priority, *part, now_ns);
@@ -100,11 +98,10 @@ impl Pipeline {
         Ok(tensor)
     }
 
-    /// The next part to be copied, compressed, pulled or decompressed; it has then begun. Nothing for [`Stage::Push`],
+    /// The next part to be compressed, pulled or decompressed; it has then begun. Nothing for [`Stage::Push`],
     /// which [`Self::next_send`] serves, nor for [`Stage::Sum`], which is the server's.
     pub fn next_work(&mut self, stage: Stage, now_ns: u64) -> Option<Work> {
-        let is_paused = self.is_suspended && stage < Stage::Push;
-        if is_paused || matches!(stage, Stage::Push | Stage::Sum) {
+        if matches!(stage, Stage::Push | Stage::Sum) {
             return None;
         }
         let has_room = |part: &Waiting| self.entries.get(&part.key).is_some_and(|entry| self.has_room(entry));
@@ -116,18 +113,6 @@ impl Pipeline {
         self.queues[stage.index()].pass_all(head);
         self.begin(head.key, now_ns);
         Some(work)
-    }
-
-    /// A part was copied, in or out: whichever it had begun.
-    ///
-    /// # Errors
-    /// It was not being copied.
-    pub fn copied(&mut self, key: u32, now_ns: u64) -> Result<(), Misreport> {
-        if self.check(key, Stage::CopyIn).is_err() {
-            self.check(key, Stage::CopyOut)?;
-        }
-        self.leave(key, now_ns);
-        Ok(())
     }
 
     /// A part was compressed, which took so long of the time since it had begun: so many bytes go to the server and come back,
@@ -201,7 +186,7 @@ impl Pipeline {
         Some(finished)
     }
 
-    /// Whether a submitted tensor is over, with or without lost parts.
+    /// Whether a submitted tensor is over.
     pub fn is_done(&self, tensor: TensorId) -> bool {
         let is_open = self.tensors.get(&tensor).is_some_and(|state| state.parts_left > 0);
         tensor.0 < self.next_tensor && !is_open
@@ -284,7 +269,7 @@ impl Pipeline {
     }
 
     fn add(&mut self, tensor: TensorId, priority: u32, part: Part, now_ns: u64) {
-        let route = Route { copies: self.settings.copies, compress: part.compress };
+        let route = Route { compress: part.compress };
         let entry = Entry {
             part,
             tensor,
@@ -323,11 +308,6 @@ impl Pipeline {
         }
     }
 
-    /// Whether a part has taken credits and not given them back.
-    pub(super) fn holds_credits(&self, entry: &Entry) -> bool {
-        entry.is_sending() || entry.stage.is_bounded_by_credits()
-    }
-
     /// Whether the stage after a part's present one has a place for it.
     fn has_room(&self, entry: &Entry) -> bool {
         let Some(next) = entry.route.after(entry.stage) else { return true };
@@ -337,8 +317,7 @@ impl Pipeline {
 
     fn finish_if_over(&mut self, tensor: TensorId) {
         let Some(state) = self.tensors.get_mut(&tensor).filter(|state| state.parts_left == 0) else { return };
-        let lost = std::mem::take(&mut state.lost);
-        self.finished.push_back(Finished { tensor, name: state.name.clone(), lost });
+        self.finished.push_back(Finished { tensor, name: state.name.clone() });
     }
 
     fn check_room(&self, name: &str, n_parts: usize) -> Result<(), Refusal> {
@@ -354,7 +333,6 @@ impl Pipeline {
         let (key, server, name) = (part.key, part.server, || name.to_owned());
         match self.servers.get(server) {
             None => Err(Refusal::UnknownServer { key, name: name(), server, n_servers: self.servers.len() }),
-            Some(state) if state.has_failed => Err(Refusal::ServerFailed { key, name: name(), server }),
             Some(_) if part.bytes == 0 => Err(Refusal::Empty { key, name: name() }),
             Some(_) if self.entries.contains_key(&key) => Err(Refusal::Busy { key, name: name() }),
             Some(_) => Ok(()),

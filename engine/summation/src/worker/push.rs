@@ -89,7 +89,7 @@ impl Pipeline {
         let waits =
             |(server, lane): (&Server, &Lane)| server.lacks_credits_since_ns.filter(|_| lane.len() > 0);
         let since_ns = self.servers.iter().zip(lanes).filter_map(waits).min()?;
-        (!self.is_suspended).then_some(since_ns.max(self.moved_ns).saturating_add(self.settings.patience_ns))
+        Some(since_ns.max(self.moved_ns).saturating_add(self.settings.patience_ns))
     }
 
     fn widen_if_stuck(&mut self, now_ns: u64) {
@@ -109,7 +109,7 @@ impl Pipeline {
             return Some(Turn::Continue);
         }
         let lane = &self.queues[Stage::Push.index()].lanes[server];
-        let head = lane.head(self.settings.overtake_bytes).filter(|_| !self.is_suspended)?;
+        let head = lane.head(self.settings.overtake_bytes)?;
         self.credits.fits_server(server, head.priority, head.bytes).then_some(Turn::Begin(head))
     }
 

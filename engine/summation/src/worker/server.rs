@@ -4,7 +4,6 @@
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) share: f64,
-    pub(super) has_failed: bool,
     /// The part whose frames go out.
     pub(super) current: Option<u32>,
     /// Bytes of the frame that the driver has and has not reported as sent.
@@ -22,7 +21,6 @@ impl Server {
     pub(super) fn new(share: f64) -> Self {
         Self {
             share,
-            has_failed: false,
             current: None,
             with_driver_bytes: 0,
             unsent_bytes: 0,

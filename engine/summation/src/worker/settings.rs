@@ -19,8 +19,6 @@ pub struct Settings {
     pub stage_parts: usize,
     /// Parts, and tensors whose end was not yet taken, in all.
     pub max_parts: usize,
-    /// Whether parts are copied in and out, because the driver cannot use the caller's buffers in place.
-    pub copies: bool,
     /// The server that is served first of equals: another one on each worker, so that workers which start together do not
     /// all meet at one server.
     pub first_server: usize,
@@ -39,7 +37,6 @@ impl Default for Settings {
             overtake_bytes: OVERTAKE_BYTES,
             stage_parts: STAGE_PARTS,
             max_parts: MAX_PARTS,
-            copies: false,
             first_server: 0,
             in_proportion: true,
         }
@@ -81,7 +78,7 @@ const CREDIT_BYTES: u64 = N_SERVERS * CREDIT_BYTES_PER_SERVER;
 const PATIENCE_NS: u64 = 20_000_000;
 /// More than any server owns of a model that is not huge, so that within a round the order is that of priorities.
 const OVERTAKE_BYTES: u64 = 1 << 30;
-/// Keeps one thread of each stage busy while a neighbour is late; bounds the buffers that copies and codecs need.
+/// Keeps one thread of each stage busy while a neighbour is late; bounds the buffers that codecs need.
 const STAGE_PARTS: usize = 64;
 /// A quarter of a TB in parts of 4 096 000 bytes.
 const MAX_PARTS: usize = 1 << 16;

@@ -243,7 +243,7 @@ impl World<'_> {
                         pipeline.compressed(key, (bytes, bytes), 0, self.now).expect("its report")
                     }
                     Stage::Decompress => pipeline.decompressed(key, 0, self.now).expect("its report"),
-                    _ => pipeline.copied(key, self.now).expect("its report"),
+                    Stage::Push | Stage::Sum => {}
                 }
             }
         }

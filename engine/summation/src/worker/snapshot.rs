@@ -18,8 +18,6 @@ pub struct Snapshot {
     pub credits_waited_ns: u64,
     /// Of the parts in flight, the one that was submitted first.
     pub oldest: Option<Oldest>,
-    /// Whether it is suspended.
-    pub is_suspended: bool,
 }
 
 /// A stage. Counts and times are totals since the pipeline began.
@@ -62,8 +60,6 @@ pub struct ServerView {
     pub credits_used_bytes: u64,
     /// Their bound.
     pub credit_bytes: u64,
-    /// Whether it was lost.
-    pub has_failed: bool,
 }
 
 /// A part in flight.
@@ -92,7 +88,6 @@ impl Pipeline {
             credit_bytes: self.settings.credit_bytes,
             credits_waited_ns: self.credits_waited_ns,
             oldest: self.oldest(now_ns),
-            is_suspended: self.is_suspended,
         }
     }
 
@@ -121,7 +116,6 @@ impl Pipeline {
             pulled_bytes: state.pulled_bytes,
             credits_used_bytes: self.credits.used(server),
             credit_bytes: self.settings.credit_bytes_per_server,
-            has_failed: state.has_failed,
         }
     }
 

@@ -5,8 +5,6 @@ use std::fmt;
 /// Where a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// From the caller's buffer to one that may be sent from.
-    CopyIn,
     /// Into a codec's form.
     Compress,
     /// To the server that owns it.
@@ -17,38 +15,27 @@ pub enum Stage {
     Pull,
     /// Out of the codec's form.
     Decompress,
-    /// Into the caller's buffer.
-    CopyOut,
 }
 
 /// Which stages a part goes through.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
-    pub(super) copies: bool,
     pub(super) compress: bool,
 }
 
 impl Stage {
     /// All, in order.
-    pub const ALL: [Self; 7] =
-        [Self::CopyIn, Self::Compress, Self::Push, Self::Sum, Self::Pull, Self::Decompress, Self::CopyOut];
+    pub const ALL: [Self; 5] = [Self::Compress, Self::Push, Self::Sum, Self::Pull, Self::Decompress];
 
     /// Its name in labels.
     pub fn name(self) -> &'static str {
         match self {
-            Self::CopyIn => "copy_in",
             Self::Compress => "compress",
             Self::Push => "push",
             Self::Sum => "sum",
             Self::Pull => "pull",
             Self::Decompress => "decompress",
-            Self::CopyOut => "copy_out",
         }
-    }
-
-    /// Whether the server that owns a part is still needed for it.
-    pub(super) fn needs_server(self) -> bool {
-        self <= Self::Pull
     }
 
     /// Whether what bounds the parts in it are credits, or rounds at the server.
@@ -81,7 +68,6 @@ impl Route {
 
     fn has(self, stage: Stage) -> bool {
         match stage {
-            Stage::CopyIn | Stage::CopyOut => self.copies,
             Stage::Compress | Stage::Decompress => self.compress,
             Stage::Push | Stage::Sum | Stage::Pull => true,
         }
@@ -99,10 +85,7 @@ mod tests {
 
     #[test]
     fn stages_without_work_are_skipped() {
-        assert_eq!(stages(Route { copies: false, compress: false }), "push sum pull");
-        assert_eq!(stages(Route { copies: true, compress: false }), "copy_in push sum pull copy_out");
-        assert_eq!(stages(Route { copies: false, compress: true }), "compress push sum pull decompress");
-        let all = Stage::ALL.map(Stage::name).join(" ");
-        assert_eq!(stages(Route { copies: true, compress: true }), all);
+        assert_eq!(stages(Route { compress: false }), "push sum pull");
+        assert_eq!(stages(Route { compress: true }), Stage::ALL.map(Stage::name).join(" "));
     }
 }

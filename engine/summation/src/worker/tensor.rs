@@ -27,8 +27,6 @@ pub struct Progress {
     pub bytes: u64,
     /// Those of parts that went through all stages.
     pub done_bytes: u64,
-    /// Those of parts that were lost with their server.
-    pub lost_bytes: u64,
 }
 
 /// A tensor that is over.
@@ -38,8 +36,6 @@ pub struct Finished {
     pub tensor: TensorId,
     /// Its name.
     pub name: String,
-    /// Keys of the parts that were lost with their server; the sum is in place where this is empty.
-    pub lost: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -47,7 +43,6 @@ pub(super) struct Tensor {
     pub(super) name: String,
     pub(super) parts_left: usize,
     pub(super) progress: Progress,
-    pub(super) lost: Vec<u32>,
 }
 
 /// A part on its way.

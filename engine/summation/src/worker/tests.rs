@@ -8,7 +8,6 @@ pub(super) const PLAIN: Settings = Settings {
     overtake_bytes: 1000,
     stage_parts: 2,
     max_parts: 1000,
-    copies: false,
     first_server: 0,
     in_proportion: true,
 };
@@ -57,13 +56,11 @@ fn come_back(pipeline: &mut Pipeline, server: usize, key: u32) {
 
 #[test]
 fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
-    let mut pipeline = pipeline(2, Settings { copies: true, ..PLAIN });
+    let mut pipeline = pipeline(2, PLAIN);
     let tensor = pipeline.submit("w", 3, &[Part { compress: true, ..part(7, 1, 40) }], 100).unwrap();
-    let copy_in = Work { stage: Stage::CopyIn, key: 7, tensor, server: 1, bytes: 40 };
-    assert_eq!(pipeline.next_work(Stage::CopyIn, 110), Some(copy_in));
-    assert_eq!(pipeline.next_work(Stage::CopyIn, 110), None);
-    pipeline.copied(7, 120).unwrap();
-    assert_eq!(pipeline.next_work(Stage::Compress, 130).map(|work| work.bytes), Some(40));
+    let compress = Work { stage: Stage::Compress, key: 7, tensor, server: 1, bytes: 40 };
+    assert_eq!(pipeline.next_work(Stage::Compress, 130), Some(compress));
+    assert_eq!(pipeline.next_work(Stage::Compress, 130), None);
     pipeline.compressed(7, (12, 20), 10, 140).unwrap();
     let writable = [true; 2];
     assert_eq!(pipeline.next_send(&writable, 170), Some(Send { server: 1, key: 7, offset: 0, len: 10 }));
@@ -83,16 +80,15 @@ fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
     pipeline.pulled(1, 7, 5, 250).unwrap();
     assert_eq!(pipeline.snapshot(250).credits_used_bytes, 0);
     assert!(pipeline.next_work(Stage::Decompress, 260).is_some());
+    assert!(!pipeline.is_done(tensor));
     pipeline.decompressed(7, 10, 270).unwrap();
-    assert!(!pipeline.is_done(tensor) && pipeline.next_work(Stage::CopyOut, 280).is_some());
-    pipeline.copied(7, 290).unwrap();
-    assert!(pipeline.is_done(tensor) && pipeline.is_quiet());
-    assert_eq!(pipeline.progress(tensor), Some(Progress { bytes: 40, done_bytes: 40, lost_bytes: 0 }));
-    let finished = Finished { tensor, name: "w".to_owned(), lost: Vec::new() };
+    assert!(pipeline.is_done(tensor));
+    assert_eq!(pipeline.progress(tensor), Some(Progress { bytes: 40, done_bytes: 40 }));
+    let finished = Finished { tensor, name: "w".to_owned() };
     assert_eq!(pipeline.next_finished(), Some(finished));
     let stages = pipeline.snapshot(300).stages;
     let times = |stage: &StageView| (stage.waited_ns, stage.worked_ns, stage.n_entered, stage.n_left);
-    let expected = [(10, 10), (10, 10), (30, 30), (0, 20), (10, 20), (10, 10), (10, 10)];
+    let expected = [(30, 10), (30, 30), (0, 20), (10, 20), (10, 10)];
     assert_eq!(stages.iter().map(times).collect::<Vec<_>>(), expected.map(|(w, d)| (w, d, 1, 1)));
 }
 
@@ -166,47 +162,17 @@ fn servers_get_frames_in_proportion_to_what_is_left_for_them() {
 
 #[test]
 fn a_stage_takes_no_more_parts_than_the_next_one_has_places_for() {
-    let mut pipeline = pipeline(2, Settings { copies: true, ..PLAIN });
-    let parts: Vec<Part> = (0..10).map(|key| part(key, usize::from(key >= 5), 90)).collect();
+    let mut pipeline = pipeline(2, PLAIN);
+    let compressed = |key| Part { compress: true, ..part(key, usize::from(key >= 5), 90) };
+    let parts: Vec<Part> = (0..10).map(compressed).collect();
     pipeline.submit("w", 0, &parts, 0).unwrap();
     let begun: Vec<u32> =
-        std::iter::from_fn(|| pipeline.next_work(Stage::CopyIn, 0)).map(|work| work.key).collect();
+        std::iter::from_fn(|| pipeline.next_work(Stage::Compress, 0)).map(|work| work.key).collect();
     assert_eq!(begun, [0, 1, 5, 6], "two for each server");
-    pipeline.copied(5, 0).unwrap();
-    assert_eq!(pipeline.next_work(Stage::CopyIn, 0), None);
+    pipeline.compressed(5, (90, 90), 0, 0).unwrap();
+    assert_eq!(pipeline.next_work(Stage::Compress, 0), None);
     assert_eq!(send_all(&mut pipeline, &[true; 2]), [5]);
-    assert_eq!(pipeline.next_work(Stage::CopyIn, 0).map(|work| work.key), Some(7));
-}
-
-#[test]
-fn a_lost_server_takes_its_parts_with_it_and_no_others() {
-    let mut pipeline = pipeline(2, PLAIN);
-    let tensor = pipeline.submit("w", 0, &[part(0, 0, 50), part(1, 1, 50), part(2, 0, 50)], 0).unwrap();
-    send(&mut pipeline, &[true; 2]).unwrap();
-    let lost = |key, stage| Lost { key, tensor, name: "w".to_owned(), stage };
-    assert_eq!(pipeline.failed(0), [lost(0, Stage::Push), lost(2, Stage::Push)]);
-    assert_eq!(pipeline.sent(0, 0, 1, 0), Err(Misreport::NotHere { key: 0 }));
-    let refusal = pipeline.submit("v", 0, &[part(9, 0, 1)], 0).unwrap_err();
-    assert_eq!(refusal.to_string(), "part 9 of \"v\" belongs to server 0, which has failed");
-    assert_eq!(send_all(&mut pipeline, &[true; 2]), [1]);
-    assert!(!pipeline.is_done(tensor));
-    come_back(&mut pipeline, 1, 1);
-    assert_eq!(pipeline.next_finished().unwrap().lost, [0, 2]);
-    assert!(pipeline.failed(7).is_empty());
-}
-
-#[test]
-fn a_pause_lets_end_what_has_begun() {
-    let mut pipeline = pipeline(1, PLAIN);
-    pipeline.submit("w", 0, &[part(0, 0, 20), part(1, 0, 20)], 0).unwrap();
-    send(&mut pipeline, &[true]).unwrap();
-    pipeline.suspend();
-    assert!(!pipeline.is_quiet());
-    assert_eq!(send_all(&mut pipeline, &[true]), [0]);
-    come_back(&mut pipeline, 0, 0);
-    assert!(pipeline.is_quiet() && pipeline.snapshot(0).is_suspended);
-    pipeline.resume();
-    assert_eq!(send_all(&mut pipeline, &[true]), [1]);
+    assert_eq!(pipeline.next_work(Stage::Compress, 0).map(|work| work.key), Some(7));
 }
 
 #[test]
@@ -233,7 +199,7 @@ fn reports_that_do_not_fit_change_nothing() {
     pipeline.submit("w", 0, &[part(0, 0, 20)], 0).unwrap();
     let push = Stage::Push;
     let elsewhere = |reported| Err(Misreport::OtherStage { key: 0, reported, stage: push });
-    assert_eq!(pipeline.copied(0, 0), elsewhere(Stage::CopyOut));
+    assert_eq!(pipeline.decompressed(0, 0, 0), elsewhere(Stage::Decompress));
     assert_eq!(pipeline.sent(0, 0, 1, 0), elsewhere(push), "it has not begun");
     assert_eq!(pipeline.pulled(0, 0, 1, 0), elsewhere(Stage::Pull));
     pipeline.next_send(&[true], 0).unwrap();

@@ -288,13 +288,11 @@ fn stages(pipeline: Option<&Snapshot>, totals: &Base) -> Vec<rsum_observer::Stag
 
 fn name(stage: Stage) -> &'static std::ffi::CStr {
     match stage {
-        Stage::CopyIn => c"copy_in",
         Stage::Compress => c"compress",
         Stage::Push => c"push",
         Stage::Sum => c"sum",
         Stage::Pull => c"pull",
         Stage::Decompress => c"decompress",
-        Stage::CopyOut => c"copy_out",
     }
 }
 
