@@ -36,7 +36,7 @@ LIMIT_US = 10.0
 class Nothing:
     """What a gradient has in place of a stand-in in the rounds without."""
 
-    def __init__(self, name: str, parameter: torch.nn.Parameter) -> None:
+    def __init__(self, name: str, parameter: torch.nn.Parameter, sender: object) -> None:
         self.gradient = parameter.grad
 
     def release(self) -> None:

@@ -68,32 +68,63 @@ def loops() -> None:
 
 
 def touched() -> None:
-    """Whatever would read or change a gradient under way is refused, does nothing, and the step is that of the average."""
+    """Whatever reads or changes a gradient under way waits until it is everyone's, and has that."""
     training = Training("touched")
     layer, weight = training.layer, training.layer.weight
-    for touch in (
-        lambda: torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.1),
-        lambda: torch.nn.utils.clip_grad_value_(layer.parameters(), 0.1),
+    average = training.sum / bps.size()
+    norm = float(torch.cat([average.flatten(), torch.full((3,), 2.0)]).norm())
+    for touch, factor in (
+        (lambda: torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.1), 0.1 / norm),
+        (lambda: torch.nn.utils.clip_grad_value_(layer.parameters(), 0.25), 0.25 / (bps.size() + 1)),
         # What a GradScaler does, and what it looks at before.
-        lambda: torch._foreach_mul_([parameter.grad for parameter in layer.parameters()], 0.1),
-        lambda: weight.grad.is_sparse,
-        lambda: weight.grad.mul_(2),
-        lambda: weight.grad.data.clamp_(-0.1, 0.1),
-        lambda: weight.grad.norm().item(),
-        lambda: weight.grad.numpy(),
-        lambda: weight.grad[0],
-        lambda: repr(weight.grad),
-        lambda: torch.stack([weight, weight.grad]),
-        lambda: torch.add(weight.detach(), 1, out=weight.grad),
-        # The optimizer that was wrapped, in place of the one that came of it.
-        training.plain.step,
+        (lambda: torch._foreach_mul_([parameter.grad for parameter in layer.parameters()], 0.5), 0.5),
+        (lambda: weight.grad.is_sparse, 1.0),
+        (lambda: weight.grad.mul_(2), 2.0),
+        (lambda: weight.grad.data.clamp_(-0.25, 0.25), 0.25 / (bps.size() + 1)),
+        (lambda: weight.grad.numpy().__imul__(0.5), 0.5),
+        (lambda: torch.mul(average, 0.5, out=weight.grad), 0.5),
+        (lambda: same(weight.grad.norm(), average.norm()), 1.0),
+        (lambda: same(weight.grad[0], average[0]), 1.0),
+        (lambda: same(torch.stack([average, weight.grad])[1], average), 1.0),
+        (lambda: repr(weight.grad), 1.0),
     ):
         training.optimizer.zero_grad()
         training.backward()
-        refused("between backward() and step()", touch)
+        touch()
         training.optimizer.step()
-        training.expect_change(training.sum / bps.size())
+        training.expect_change(average * factor)
         assert type(weight.grad) is torch.Tensor and weight.grad.norm() > 0
+    # One worker alone may look; a stand-in that was kept is the gradient that came of it.
+    training.optimizer.zero_grad()
+    training.backward()
+    held = weight.grad
+    if bps.rank() == 0:
+        same(held, average)
+    training.optimizer.step()
+    training.expect_change(average)
+    assert held.sum() == weight.grad.sum()
+    # The optimizer that was wrapped, in place of the one that came of it.
+    training.optimizer.zero_grad()
+    training.backward()
+    training.plain.step()
+    training.expect_change(average)
+    # Whoever looks, and computes others after that, might be alone.
+    training.optimizer.zero_grad()
+    training.backward()
+    held = weight.grad.norm()
+    refused("in another backward pass before step(), after gradient.touched.weight had been read", training.backward)
+    refused("in another backward pass", training.optimizer.step)
+    assert training.weight().equal(training.before)
+    training.expect_plain_step()
+    # Not while others are still computed.
+    weight.register_hook(lambda gradient: gradient + layer.bias.grad.sum() * 0)
+    training.optimizer.zero_grad()
+    refused("in a backward pass", lambda: (weight.sum() + layer.bias.sum()).backward())
+    training.optimizer.synchronize()
+
+
+def same(got: torch.Tensor, wanted: torch.Tensor) -> None:
+    assert torch.allclose(got, wanted), (got, wanted)
 
 
 def exchanged() -> None:
@@ -120,6 +151,7 @@ def exchanged() -> None:
         exchange()
         refused(words, optimizer.step)
         assert training.weight().equal(training.before)
+    optimizer.zero_grad()
     training.backward()
     layer.zero_grad(set_to_none=True)
     refused("set to None", training.backward)
@@ -229,9 +261,17 @@ def accumulated() -> None:
     training.backward()
     training.layer.weight.grad.mul_(3)
     training.backward()
-    refused("between backward() and step()", lambda: training.layer.weight.grad.norm())
     training.optimizer.step()
     training.expect_change(4 * average)
+    # One pass without sending, and one that is counted.
+    training.optimizer.set_backward_passes_per_step(1)
+    training.optimizer.zero_grad()
+    with training.optimizer.no_sync():
+        training.backward()
+    training.backward()
+    training.optimizer.step()
+    training.expect_change(2 * average)
+    training.optimizer.set_backward_passes_per_step(2)
     # The first pass is given up, by each of three means.
     for give_up in (
         training.optimizer.zero_grad,
@@ -268,9 +308,6 @@ def later_parameters() -> None:
     """Parameters that the optimizer learns of when it is wrapped already; ones that it is to leave alone from then on."""
     training = Training("members", weight_decay=0.1, momentum=0.5)
     layer, optimizer = training.layer, training.optimizer
-    late = {"params": [torch.nn.Parameter(torch.ones(2))]}
-    refused("add_param_group() after", lambda: optimizer.add_param_group(late))
-    assert len(optimizer.param_groups) == 1
     training.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
@@ -282,21 +319,34 @@ def later_parameters() -> None:
         optimizer.step()
     assert training.weight().equal(before) and not layer.bias.equal(bias)
     layer.weight.requires_grad_(True)
-    # The same by the optimizer that was wrapped; without a gradient nothing is wrong yet.
-    training.plain.add_param_group(late)
+    # New ones, by either of the two optimizers, and found before they are computed or when they are sent.
+    late = [torch.nn.Parameter(torch.ones(2)) for _ in range(3)]
+    optimizer.add_param_group({"params": late[:1], "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0})
+    for parameter in late[1:]:
+        training.plain.add_param_group({"params": [parameter], "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0})
+        optimizer.zero_grad() if parameter is late[1] else layer.zero_grad()
+        training.backward()
+        sum((one * (bps.rank() + 1)).sum() for one in late).backward()
+        optimizer.step()
+    average = (bps.size() + 1) / 2
+    # The second time theirs were added to what there was.
+    for parameter, n_averages in zip(late, (3, 3, 2)):
+        same(parameter.detach(), torch.full((2,), 1 - n_averages * average))
     optimizer.zero_grad()
     training.backward()
+    refused("add_param_group() between", lambda: optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]}))
     optimizer.step()
-    late["params"][0].sum().backward()
-    training.backward()
-    refused("was not there, or needed none", optimizer.step)
+    assert len(optimizer.param_groups) == 4
 
     frozen = torch.nn.Linear(2, 2)
+    bps.broadcast_parameters(frozen.state_dict())
     frozen.weight.requires_grad_(False)
     other = bps.DistributedOptimizer(torch.optim.SGD(frozen.parameters(), lr=1.0), [*frozen.named_parameters()])
     frozen.weight.requires_grad_(True)
-    frozen(torch.ones(1, 2)).sum().backward()
-    refused("was not there, or needed none", other.step)
+    before = frozen.weight.detach().clone()
+    frozen(torch.full((1, 2), bps.rank() + 1.0)).sum().backward()
+    other.step()
+    same(before - frozen.weight, torch.full((2, 2), average))
     refused("is a DistributedOptimizer already", lambda: bps.DistributedOptimizer(other))
 
 

@@ -233,7 +233,7 @@ def misuse() -> None:
     refused("under way", optimizer.zero_grad)
     refused("more than 1 times before step", lambda: layer(own).sum().backward())
     # What the second pass added would be in some workers' sums and not in others'.
-    refused("changed in place", optimizer.step)
+    refused("more than 1 times before step", optimizer.step)
     optimizer.zero_grad()
     layer(own).sum().backward()
     optimizer.step()

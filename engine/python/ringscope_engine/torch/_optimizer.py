@@ -5,6 +5,7 @@ another one, see `_weights`.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
@@ -13,8 +14,8 @@ from .. import _group
 from .._compression import AnyCodec, Compression, codec_of
 from .._errors import Error
 from .._group import AVERAGE, SUM
+from ._copies import Copied, extended_class
 from ._gradients import Gradients
-from ._members import refuse_group
 from ._weights import AsynchronousOptimizer, Weights
 
 
@@ -32,7 +33,8 @@ def DistributedOptimizer(
     `compression`: a codec or its name, for float32 gradients. `backward_passes_per_step`: gradients of so many backward
     passes are added up, not averaged, before they are sent. `op`: Average or Sum.
 
-    From `backward()` to `step()` gradients are under way: what would change or read them there raises an `Error`.
+    From `backward()` to `step()` gradients are under way: what changes or reads them there waits for all of them, and has
+    everyone's.
 
     Settings of Horovod and BytePS that do not change the result (num_groups, staleness=0, …) are accepted.
 
@@ -42,7 +44,7 @@ def DistributedOptimizer(
     """
     for name, value in ignored.items():
         _check_ignored(name, value)
-    if isinstance(optimizer, (_Distributed, AsynchronousOptimizer)):
+    if isinstance(optimizer, (_Distributed, AsynchronousOptimizer)) and not optimizer.is_copy:
         raise Error("this optimizer is a DistributedOptimizer already")
     if op not in (AVERAGE, SUM):
         raise Error(f"there is no operation {op!r}; there are Average and Sum")
@@ -50,24 +52,28 @@ def DistributedOptimizer(
     if _group.is_asynchronous():
         if codec != Compression.none:
             raise Error(f"compression {codec.name} is for gradients; with RSUM_ASYNC=1 there is none")
-        return _extended(optimizer, AsynchronousOptimizer, _weights=Weights(named))
+        owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        trained = [(name, one) for name, one in named if id(one) in owned and one.requires_grad]
+        return _extended(optimizer, AsynchronousOptimizer, _weights=Weights(trained))
     gradients = Gradients(named, codec, backward_passes_per_step, op)
-    return _extended(optimizer, _Distributed, _gradients=gradients, _is_synchronizing=True)
+    gradients.adopt(optimizer.param_groups)
+    extended = _extended(optimizer, _Distributed, _gradients=gradients, _is_synchronizing=True)
+    gradients.owner = weakref.ref(extended)
+    return extended
 
 
 def _extended(optimizer: torch.optim.Optimizer, by: type, **attributes: Any) -> torch.optim.Optimizer:
     """An instance of the optimizer's class and of another one, with the optimizer's state."""
-    kind = type(optimizer.__class__.__name__, (by, optimizer.__class__), {})
-    extended: Any = object.__new__(kind)
+    extended: Any = object.__new__(extended_class(getattr(optimizer, "plain_class", optimizer.__class__), by))
     # One state of both, so that a scheduler of the one sets the rates of the other, whichever it was made for. A scheduler
     # also wraps the `step` of its optimizer: there it would hide ours.
     extended.__dict__ = optimizer.__dict__
     extended.__dict__.pop("step", None)
-    extended.__dict__.update(attributes)
+    extended.__dict__.update(attributes, is_copy=False)
     return extended
 
 
-class _Distributed:
+class _Distributed(Copied):
     """What the class of an optimizer gets in addition."""
 
     _gradients: "Gradients"
@@ -75,6 +81,7 @@ class _Distributed:
 
     def synchronize(self) -> None:
         """Waits until all gradients are those of all workers: to clip or unscale them, say; `step` uses them as they are."""
+        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
         self._gradients.synchronize()
 
     @contextlib.contextmanager
@@ -86,6 +93,10 @@ class _Distributed:
         finally:
             self._is_synchronizing = True
 
+    def no_sync(self) -> Any:
+        """In `with optimizer.no_sync()`, backward passes add to the gradients and nothing is sent: for all but the last one."""
+        return self._gradients.held()
+
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes after how many backward passes a gradient is sent, between two steps."""
         self._gradients.set_passes(passes)
@@ -93,6 +104,7 @@ class _Distributed:
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the gradients and takes a step; with a `closure`, after each time that it computed them."""
         gradients = self._gradients
+        gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
         if not self._is_synchronizing:
             gradients.refuse_under_way("step() in skip_synchronize()")
         elif closure is not None:
@@ -101,7 +113,6 @@ class _Distributed:
             gradients.check_everyones()
         else:
             gradients.synchronize()
-        gradients.members.check(self.param_groups)  # type: ignore[attr-defined]
         outcome = super().step(closure)  # type: ignore[misc]
         gradients.use_up()
         return outcome
@@ -112,11 +123,14 @@ class _Distributed:
     def zero_grad(self, *arguments: Any, **settings: Any) -> None:
         """As of any optimizer; not while gradients are under way."""
         self._gradients.give_up()
+        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
         super().zero_grad(*arguments, **settings)  # type: ignore[misc]
 
     def add_param_group(self, param_group: Any) -> None:
-        """Refused: gradients of parameters that come later would be each worker's own."""
-        refuse_group()
+        """As of any optimizer; all workers call it, between two steps."""
+        self._gradients.refuse_under_way("add_param_group()")
+        super().add_param_group(param_group)  # type: ignore[misc]
+        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
 
     def _followed(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def computed_and_sent() -> Any:
@@ -124,7 +138,6 @@ class _Distributed:
             loss = closure()
             # Nothing to do where the closure has synchronized, to clip, say.
             self.synchronize()
-            self._gradients.members.check(self.param_groups)  # type: ignore[attr-defined]
             # It decides by the loss whether it calls the closure once more: the same on all workers.
             return self._gradients.loss_of_all(loss) if isinstance(self, torch.optim.LBFGS) else loss
 
@@ -135,7 +148,7 @@ def _named(
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[Iterable[Tuple[str, torch.nn.Parameter]]],
 ) -> List[Tuple[str, torch.nn.Parameter]]:
-    """The optimizer's parameters that get gradients, named, in the order of the layers."""
+    """Parameters by name, in the order of the layers: all of the optimizer's, and others that it may get later."""
     own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
         named = [(f"parameter.{index}", parameter) for index, parameter in enumerate(own)]
@@ -148,7 +161,9 @@ def _named(
     owned, known = {id(parameter) for parameter in own}, {id(parameter) for _, parameter in named}
     if not owned <= known:
         raise Error(f"{len(owned - known)} of the optimizer's parameters have no name in named_parameters")
-    return [(name, parameter) for name, parameter in named if id(parameter) in owned and parameter.requires_grad]
+    # A parameter that several layers share goes by its first name.
+    firsts = {id(parameter): name for name, parameter in reversed(named)}
+    return [(name, parameter) for name, parameter in named if firsts[id(parameter)] == name]
 
 
 def _check_ignored(name: str, value: Any) -> None:

@@ -1,46 +1,56 @@
 """What stands for a gradient while it is on its way, so that nobody changes or reads what is neither one worker's nor all's.
 
 The sum is made in the gradient's own memory: from `backward()` to `step()` it may hold this worker's values, everyone's, or
-some of both. What `clip_grad_norm_`, `GradScaler` or a script's `p.grad.mul_` would do to it there would be right on no worker.
+some of both. Who reads or changes it there (`clip_grad_norm_`, a `GradScaler`, a script's `p.grad.mul_`) waits until it
+is everyone's, and gets that.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from typing import Any, Iterator, Optional, Protocol
 
 import torch
-
-from .._errors import Error
 
 INSTEAD = "Call optimizer.synchronize() first, on all workers; gradients are everyone's then, and step() uses them as they are"
 
 
+class Sender(Protocol):
+    """Who sends gradients."""
+
+    def settle(self, name: str) -> None:
+        """Makes all gradients everyone's, because the one of this name is looked at; an `Error` where that cannot be."""
+
+
 class UnderWay(torch.Tensor):
-    """A gradient's stand-in, in the same memory, of which nothing can be had."""
+    """A gradient's stand-in, in the same memory. Whatever is done with it waits for the sum and is done with the gradient."""
+
+    ringscope_claim: "Claim"
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        one = _first_in([*args, *(kwargs or {}).values()])
-        name = getattr(one, "ringscope_name", "a gradient")
-        raise Error(
-            f"{name} was to be read or changed between backward() and step(), while its sum over all workers is under way. "
-            + INSTEAD
-        )
+        kwargs = kwargs or {}
+        for stand_in in _stand_ins_in([args, kwargs]):
+            stand_in.ringscope_claim.settle()
+        return func(*_with_gradients(args), **_with_gradients(kwargs))
 
 
 class Claim:
     """A parameter's gradient from the moment when it is ready until it is everyone's."""
 
-    def __init__(self, name: str, parameter: torch.nn.Parameter) -> None:
+    def __init__(self, name: str, parameter: torch.nn.Parameter, sender: Sender) -> None:
         self.gradient: torch.Tensor = parameter.grad  # type: ignore[assignment]
-        self._name, self._parameter = name, parameter
+        self._name, self._parameter, self._sender = name, parameter, sender
         # Counts what torch writes through any tensor that shares the memory; what the library writes it knows nothing of. Where
         # several gradients are views of one buffer, it counts the backward pass's own additions to the others too.
         self._version = None if _is_part(self.gradient) else self.gradient._version
         self._address = self.gradient.data_ptr()
         self._stand_in = torch.Tensor._make_subclass(UnderWay, self.gradient.detach())
-        self._stand_in.ringscope_name = name
+        self._stand_in.ringscope_claim = self
         parameter.grad = self._stand_in
+
+    def settle(self) -> None:
+        """Waits until the gradient is everyone's; also where it is under way once more, and somebody has kept the stand-in."""
+        self._sender.settle(self._name)
 
     def release(self) -> None:
         """Gives the parameter its gradient back, unless it has got another one."""
@@ -70,11 +80,23 @@ def is_claimed(parameter: torch.nn.Parameter) -> bool:
     return isinstance(parameter.grad, UnderWay)
 
 
-def _first_in(arguments: Iterable[Any]) -> Optional[UnderWay]:
-    """The first stand-in among arguments, some of which may be lists of tensors."""
-    for argument in arguments:
-        within = argument if isinstance(argument, (list, tuple)) else [argument]
-        for one in within:
-            if isinstance(one, UnderWay):
-                return one
-    return None
+def _stand_ins_in(argument: Any) -> Iterator[UnderWay]:
+    """The stand-ins in an argument, which may be lists of tensors."""
+    if isinstance(argument, UnderWay):
+        yield argument
+    elif isinstance(argument, (list, tuple)):
+        for one in argument:
+            yield from _stand_ins_in(one)
+    elif isinstance(argument, dict):
+        yield from _stand_ins_in(list(argument.values()))
+
+
+def _with_gradients(argument: Any) -> Any:
+    """The argument with gradients in place of stand-ins."""
+    if isinstance(argument, UnderWay):
+        return argument.ringscope_claim.gradient
+    if isinstance(argument, (list, tuple)) and type(argument) in (list, tuple):
+        return type(argument)(_with_gradients(one) for one in argument)
+    if isinstance(argument, dict):
+        return {key: _with_gradients(one) for key, one in argument.items()}
+    return argument

@@ -7,18 +7,22 @@ theorem 2). Momenta and the like are each worker's own. In floats w + (w' - w) i
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
+import gc
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
 from .. import _group, _store
 from .._buffers import buffer_of, neutral_of
+from .._errors import Error
 from .._group import SUM, Handle
+from ._copies import Copied
 from ._members import Members, refuse_group
 from ._parameters import PREFIX
 
 
-class AsynchronousOptimizer:
+class AsynchronousOptimizer(Copied):
     """What the class of an optimizer gets in addition in a group that sums asynchronously."""
 
     _weights: "Weights"
@@ -50,6 +54,10 @@ class AsynchronousOptimizer:
         """Nothing to skip: a step waits for no gradients."""
         yield
 
+    def no_sync(self) -> Any:
+        """Nothing to hold back: no gradients are sent."""
+        return contextlib.nullcontext()
+
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Nothing to set: gradients add up here until a step is taken."""
 
@@ -63,6 +71,7 @@ class Weights:
 
     def __init__(self, named: List[Tuple[str, torch.nn.Parameter]]) -> None:
         self.members = Members(named)
+        _take_names(named)
         # Not their memory, which a script may replace (`parameter.data = …`).
         self._parameters = [(PREFIX + name, one) for name, one in named if one.numel() > 0]
         for priority, (name, own) in enumerate(self._named()):
@@ -103,6 +112,29 @@ class Weights:
                 yield own, _group.submit(change, into, name, SUM, priority)
 
         _take(submitted())
+
+
+# Whose the parameters of a name are, of the optimizers that there are.
+_owners: Dict[str, "weakref.ref[torch.nn.Parameter]"] = {}
+
+
+def _take_names(named: List[Tuple[str, torch.nn.Parameter]]) -> None:
+    """Refuses names that other parameters have: what one optimizer changes would be added to the other's."""
+    if any(_is_anothers(name, parameter) for name, parameter in named):
+        # Those that nobody has any more count on no worker.
+        gc.collect()
+    for name, parameter in named:
+        if _is_anothers(name, parameter):
+            raise Error(
+                f"a parameter of another optimizer has the name {name!r} already: give each optimizer's named_parameters names of "
+                'their own, such as [("second." + name, parameter) for name, parameter in model.named_parameters()]'
+            )
+        _owners[name] = weakref.ref(parameter)
+
+
+def _is_anothers(name: str, parameter: torch.nn.Parameter) -> bool:
+    owner = _owners[name]() if name in _owners else None
+    return owner is not None and owner is not parameter
 
 
 def _take(submitted: Iterable[Tuple[torch.Tensor, Handle[torch.Tensor]]]) -> None:
