@@ -23,7 +23,7 @@
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was
  *   RSUM_IDLE_S       seconds after which a server that has been in no group leaves, 3600 by default; 0: never
  *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
- *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 0 (default): never
+ *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 1800 by default, 0: never
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
  *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
  *   RSUM_POOL         host:port of the broker of a pool (ringscope-sumd --broker) that lends the job its servers, at most
@@ -110,6 +110,9 @@ int rsum_pull_async(int push, void* recv);
 int rsum_poll(int handle);
 /* Waits until the handle's work is over, and gives the handle back. How the work ended. */
 int rsum_wait(int handle);
+/* The same, but not longer than so many milliseconds, for who looks at signals in between: ncclInProgress while the work is
+ * not over, and the handle stays. */
+int rsum_wait_for(int handle, int timeout_ms);
 
 /* All workers: waits for the open rounds and leaves the group; servers wait for the next one. */
 int rsum_suspend(void);

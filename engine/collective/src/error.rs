@@ -6,7 +6,7 @@ use std::io;
 /// `ncclSuccess`.
 pub const SUCCESS: c_int = 0;
 /// `ncclInProgress`: a stream still has work.
-pub(crate) const IN_PROGRESS: c_int = 7;
+pub const IN_PROGRESS: c_int = 7;
 
 /// How far a call has come when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 # ncclResult_t.
-REMOTE_ERROR = 6
+REMOTE_ERROR, IN_PROGRESS = 6, 7
 
 
 class Error(Exception):

@@ -13,9 +13,10 @@ from typing import Any, Generic, Iterable, Optional, TypeVar
 
 import numpy
 
+from . import _interrupts
 from ._buffers import Buffer, buffer_of, neutral_of
 from ._compression import AnyCodec, codec_of
-from ._errors import Error
+from ._errors import IN_PROGRESS, Error
 from ._library import Options, function, summation, summation_error, summation_number
 
 Array = TypeVar("Array")
@@ -25,8 +26,13 @@ SUM, AVERAGE = 0, 1
 # Memory that the library may read or write until its handle was waited for, by handle: an unwaited handle that is dropped
 # must not free it.
 _in_flight: dict[int, tuple[Any, Any]] = {}
-# How often this process has joined a group.
-_n_joined = 0
+# What a signal's handler has left to the library in the middle of a call.
+_left: list[tuple[Any, Any]] = []
+# Submissions from which on another one waits until some are over (run/requests.rs), less those of other threads.
+MANY = 16_000
+# How often this process has joined a group; how many tensors it has declared, and in which group all workers know how many.
+_n_joined, _n_declared = 0, 0
+_known: Optional[tuple[tuple[int, int], int]] = None
 
 
 def init() -> None:
@@ -35,8 +41,9 @@ def init() -> None:
 
     A process that ends well leaves the group by itself, as scripts for Horovod expect.
     """
-    global _n_joined
-    summation("rsum_init")
+    global _n_joined, _n_declared
+    _interrupts.call(lambda: summation("rsum_init"))
+    _n_declared = 0
     _n_joined += 1
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
@@ -44,13 +51,13 @@ def init() -> None:
 
 def shutdown() -> None:
     """Leaves the group once all sums are there and nobody needs this process. All workers call it."""
-    summation("rsum_shutdown")
+    _interrupts.call(lambda: summation("rsum_shutdown"))
     _in_flight.clear()
 
 
 def suspend() -> None:
     """Waits for the open rounds and leaves the group, whose servers wait for the next one. All workers call it."""
-    summation("rsum_suspend")
+    _interrupts.call(lambda: summation("rsum_suspend"))
 
 
 def resume(num_workers: int = -1, num_servers: int = -1) -> None:
@@ -59,7 +66,7 @@ def resume(num_workers: int = -1, num_servers: int = -1) -> None:
     -1: with those that are left. Declarations stay; workers are numbered anew, in the order of their old numbers. Rounds
     that were open at a loss have failed: submit them again. All workers call it.
     """
-    summation("rsum_resume", num_workers, num_servers)
+    _interrupts.call(lambda: summation("rsum_resume", num_workers, num_servers))
 
 
 def adapt() -> int:
@@ -142,13 +149,21 @@ class Handle(Generic[Array]):
     def wait(self) -> Array:
         """Waits until the result is there, and returns the array that holds it.
 
-        Raises `LostProcess` where the group lost somebody, another `Error` where the round failed for another reason.
+        Raises `LostProcess` where the group lost somebody, another `Error` where the round failed for another reason. What a
+        signal's handler raises ends the wait, which may be taken up again.
         """
         if self._number is not None:
             number, self._number = self._number, None
             # Out of the table first: once it was waited for, the number may be another handle's.
             held = _in_flight.pop(number, None)
-            code = function("rsum_wait")(number)
+            try:
+                code = _waited(number)
+            except BaseException:
+                self._number = number
+                if held is not None:
+                    _in_flight[number] = held
+                _interrupts.note_left()
+                raise
             del held
             if code != 0:
                 raise summation_error(code)
@@ -179,7 +194,12 @@ def submit(
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
         name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).name}"
     tensor = _declare(name, source, priority, compression)
-    number = _push_pull(tensor, source, target, operation)
+    try:
+        number = _submitted(tensor, source, target, operation)
+    except BaseException as error:
+        if not isinstance(error, Error):
+            _left.append((send, recv))
+        raise
     _in_flight[number] = (send, recv)
     return Handle(number, recv)
 
@@ -293,13 +313,38 @@ wait = synchronize
 def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) -> int:
     codec = codec_of(compression)
     options = Options(ctypes.sizeof(Options), priority, codec.number, codec.kept)
-    return summation_number(
+    number = summation_number(
         "rsum_declare", name.encode(), buffer.elements, buffer.datatype, ctypes.byref(options)
     )
+    global _n_declared
+    _n_declared = max(_n_declared, number + 1)
+    return number
+
+
+def _waited(number: int) -> int:
+    """Waits for a handle, and how that ended; on the main thread so that signals are seen."""
+    if not _interrupts.is_main():
+        return int(function("rsum_wait")(number))
+    wait_for = function("rsum_wait_for")
+    code = IN_PROGRESS
+    while code == IN_PROGRESS:
+        code = int(wait_for(number, _interrupts.LOOK_MS))
+    return code
+
+
+def _submitted(tensor: int, source: Buffer, target: Buffer, operation: int) -> int:
+    """Submits; the number of the handle. That waits for other workers where they have to agree to what is new first."""
+    global _known
+    known = (generation(), _n_declared)
+    if known == _known and len(_in_flight) < MANY:
+        return _push_pull(tensor, source, target, operation)
+    number = _interrupts.call(lambda: _push_pull(tensor, source, target, operation))
+    _known = known
+    return number
 
 
 def _push_pull(tensor: int, source: Buffer, target: Buffer, operation: int) -> int:
-    """Submits; the number of the handle. What is on a GPU is read behind the work of torch's current stream there."""
+    """Submits. What is on a GPU is read behind the work of torch's current stream there."""
     device = target.device if source.device is None else source.device
     if device is None:
         return summation_number("rsum_push_pull_async", tensor, source.address, target.address, operation)
@@ -331,9 +376,10 @@ def _put(values: Any, into: Any) -> None:
 
 
 def _leave_at_exit() -> None:
-    # After an uncaught exception the others are to be told of a loss, not to be waited for.
-    if hasattr(sys, "last_type") or not is_initialized():
+    # After an uncaught exception, or a call that a signal ended, the others are to be told of a loss, not to be waited for.
+    if hasattr(sys, "last_type") or _interrupts.was_left() or not is_initialized():
         return
+    _interrupts.let_signals_end_the_process()
     try:
         shutdown()
     except Error as error:

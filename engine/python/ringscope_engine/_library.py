@@ -79,6 +79,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_push_pull_on_stream": [c_int, c_void_p, c_void_p, c_int, c_void_p],
     "rsum_poll": [c_int],
     "rsum_wait": [c_int],
+    "rsum_wait_for": [c_int, c_int],
     "rsum_suspend": [],
     "rsum_resume": [c_int, c_int],
     "rsum_adapt": [],

@@ -16,10 +16,11 @@ from typing import Any, Iterator, Optional, TypeVar
 
 import numpy
 
-from . import _meeting
+from . import _interrupts, _meeting
 from ._buffers import Buffer, buffer_of, shape_of
 from ._errors import Error, error_of
-from ._library import UNIQUE_ID_BYTES, Config, UniqueId, collective, function
+from ._library import UNIQUE_ID_BYTES, Config, UniqueId, function
+from ._library import collective as call_now
 
 Array = TypeVar("Array")
 
@@ -27,6 +28,11 @@ OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 
 # The longest wait for a rank that starts late, in seconds, as the engine's own (RSCCL_TIMEOUT_S).
 MEETING_S = 30.0
+
+
+def collective(name: str, *arguments: Any) -> None:
+    """Calls a function, on one thread for all that the main thread calls, so that signals end the wait for other ranks."""
+    _interrupts.call(lambda: call_now(name, *arguments))
 
 
 def unique_id() -> bytes:
@@ -167,9 +173,10 @@ class Communicator:
             self._is_grouped = False
             try:
                 collective("ncclGroupEnd")
-                self._synchronize()
+                comm, stream, held = self._live(), self._stream, self._held
+                _interrupts.call(lambda: (_synchronize(comm, stream), held))
             finally:
-                self._held.clear()
+                self._held = []
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """A communicator of the ranks with the same `color`, in the order of their `key`; None where that is None."""
@@ -208,18 +215,19 @@ class Communicator:
             raise Error(f"a result of another size: {wants} elements where {has} were expected")
 
     def _run(self, result: Any, held: Any, name: str, *arguments: Any) -> Any:
-        collective(name, *arguments, self._live(), self._stream)
-        if self._is_grouped:
-            self._held.append((held, result))
-        else:
-            self._synchronize()
-        return result
+        comm, stream, is_grouped = self._live(), self._stream, self._is_grouped
 
-    def _synchronize(self) -> None:
-        code = function("rscclStreamSynchronize")(self._stream)
-        if code != 0:
-            text = function("ncclGetLastError")(self._live()) or b"the operation failed"
-            raise error_of(code, text.decode(errors="replace"))
+        def work() -> Any:
+            call_now(name, *arguments, comm, stream)
+            if not is_grouped:
+                _synchronize(comm, stream)
+            # What a signal has left to the library stays until it is done.
+            return held, result
+
+        both = _interrupts.call(work)
+        if is_grouped:
+            self._held.append(both)
+        return result
 
     def _ask(self, name: str) -> int:
         number = c_int()
@@ -236,6 +244,13 @@ class Communicator:
         if comm is not None:
             collective(name, comm)
             collective("rscclStreamDestroy", self._stream)
+
+
+def _synchronize(comm: c_void_p, stream: c_void_p) -> None:
+    code = function("rscclStreamSynchronize")(stream)
+    if code != 0:
+        text = function("ncclGetLastError")(comm) or b"the operation failed"
+        raise error_of(code, text.decode(errors="replace"))
 
 
 def _places(source: Buffer, target: Buffer) -> tuple[int, int]:

@@ -10,6 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use crate::codec::{Choice, Fraction};
 use crate::gpu::driver::{Stream, refuse_device};
@@ -18,7 +19,7 @@ use crate::server::part::Reduction;
 use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Asked, Declaration, Options};
 use rsccl_collective::api::fence::export;
-use rsccl_collective::error::{Error, Result, SUCCESS};
+use rsccl_collective::error::{Error, IN_PROGRESS, Result, SUCCESS};
 use rsccl_collective::fork::Owner;
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
@@ -208,6 +209,13 @@ export! {
     /// Waits until the work is over; how it ended.
     fn rsum_wait / prsum_wait(handle: c_int) -> c_int {
         code(|| session()?.handles.wait(handle))
+    }
+
+    /// The same, but not longer than so many milliseconds: `ncclInProgress`, and the handle stays, while it is not over.
+    fn rsum_wait_for / prsum_wait_for(handle: c_int, timeout_ms: c_int) -> c_int {
+        let most = Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(0));
+        let waited = run(|| session()?.handles.wait_for(handle, most));
+        waited.map_or_else(|code| code, |is_over| if is_over { SUCCESS } else { IN_PROGRESS })
     }
 
     /// Waits for the open rounds and leaves the group.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::gpu::DEFAULT_STAGING_BYTES;
 use crate::server::sums::Mode;
 use crate::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
-use rsccl_collective::config::{FOREVER, Settings, keep, limit, read};
+use rsccl_collective::config::{Settings, keep, limit, read};
 use rsccl_collective::error::{Error, Result};
 
 /// Where a worker meets nobody: it is alone in its group.
@@ -29,8 +29,11 @@ const DEFAULT_FINGERPRINTS: u64 = 16;
 /// Of a group's settings, those that the log shows where they are set.
 const REPORTED: [&str; 4] = ["RSUM_THREADS", "RSUM_LOCAL", "RSUM_WARN_S", "RSUM_TIMEOUT_S"];
 
-/// How long a round may wait for a worker. Only who wrote the training knows how long a worker may validate or save alone, so
-/// a group does not end by that unless it is told when.
+/// As long as torch's process groups wait by default: longer than most workers validate or save alone, and a job whose worker
+/// hangs ends before the night is over.
+const DEFAULT_END: Duration = Duration::from_secs(30 * 60);
+
+/// How long a round may wait for a worker. Only who wrote the training knows how long a worker may be busy alone: it sets more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitLimits {
     /// `RSUM_WARN_S`: after so long the log says for whom.
@@ -44,7 +47,7 @@ impl WaitLimits {
     fn parse(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> Self {
         Self {
             warning: limit(lookup, "RSUM_WARN_S", DEFAULT_WARNING, mistakes),
-            end: limit(lookup, "RSUM_TIMEOUT_S", FOREVER, mistakes),
+            end: limit(lookup, "RSUM_TIMEOUT_S", DEFAULT_END, mistakes),
         }
     }
 }
@@ -413,6 +416,16 @@ mod tests {
         assert_eq!(mode(&[("RSUM_ASYNC", "1")]), Some(Mode::Store { max_ahead: None }));
         let bounded = mode(&[("RSUM_ASYNC", "1"), ("RSUM_STALENESS", "0")]);
         assert_eq!(bounded, Some(Mode::Store { max_ahead: Some(0) }));
+    }
+
+    #[test]
+    fn a_wait_ends_after_half_an_hour_unless_that_is_set() {
+        let end = |text: Option<&str>| {
+            let lookup = |name: &str| text.filter(|_| name == "RSUM_TIMEOUT_S").map(str::to_owned);
+            GroupSettings::parse(lookup).unwrap().wait_limits.end
+        };
+        assert_eq!((end(None).as_secs(), end(Some("7")).as_secs()), (1800, 7));
+        assert_eq!(end(Some("0")), rsccl_collective::config::FOREVER);
     }
 
     #[test]

@@ -248,9 +248,13 @@ class Gradients:
             self._submit()
             for slot in self._slots:
                 self._finish(slot)
-        finally:
-            self._is_sending = False
+        except Exception:
             self._begin_anew()
+            raise
+        finally:
+            # After a signal they are under way still.
+            self._is_sending = False
+        self._begin_anew()
         # Only now: the other workers wait for this one's part all the same.
         self.refuse_mistake()
         for slot in self._slots:
@@ -384,10 +388,10 @@ class Gradients:
 
     def _finish(self, slot: _Slot) -> None:
         """Waits for one gradient and puts it where it belongs, unless somebody else was there meanwhile."""
-        handle, slot.handle = slot.handle, None
-        if handle is None:
+        if slot.handle is None:
             return
-        result = handle.wait()
+        result = slot.handle.wait()
+        slot.handle = None
         if slot.claim is not None:
             mistake = slot.claim.mistake()
             if mistake is not None:

@@ -4,6 +4,7 @@ mod starting;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::coding::Residuals;
 use super::members::{Members, Role};
@@ -116,6 +117,11 @@ impl Handle {
     /// Whether the sum is there; nothing while it is not.
     pub(crate) fn poll(&self) -> Option<Result<()>> {
         self.0.poll()
+    }
+
+    /// Waits until the sum is there, but not longer than this; nothing while it is not.
+    pub(crate) fn wait_for(&self, most: Duration) -> Option<Result<()>> {
+        self.0.wait_for(most)
     }
 
     /// Waits until the sum is there.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::report::Asked;
 use crate::placement::assign::Placement;
@@ -71,6 +72,17 @@ impl Ending {
     /// How it ended, if it has.
     pub(super) fn poll(&self) -> Option<Result<()>> {
         lock(&self.0.outcome).clone()
+    }
+
+    /// Waits until it has ended, but not longer than this; nothing if it has not.
+    pub(super) fn wait_for(&self, most: Duration) -> Option<Result<()>> {
+        let open = |outcome: &mut Option<Result<()>>| outcome.is_none();
+        let (outcome, _) = self
+            .0
+            .changed
+            .wait_timeout_while(lock(&self.0.outcome), most, open)
+            .unwrap_or_else(PoisonError::into_inner);
+        outcome.clone()
     }
 
     /// Waits until it has ended.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use crate::run::group::{Handle, Pushed};
 use rsccl_collective::error::{Error, Result};
@@ -81,16 +82,29 @@ impl Handles {
     /// # Errors
     /// How the work ended. Or there is no such handle, or its sum was never asked for.
     pub(crate) fn wait(&self, number: i32) -> Result<()> {
-        let handle = match lock(&self.0).entries.get(&number) {
-            Some(Entry::Pulled(handle)) => handle.clone(),
-            Some(Entry::Pushed(..)) => {
-                return Err(Error::InvalidUsage(format!("the sum of push {number} must be pulled first")));
-            }
-            None => return Err(Error::InvalidArgument(format!("there is no handle {number}"))),
-        };
-        let outcome = handle.wait();
+        let outcome = self.handle(number)?.wait();
         lock(&self.0).entries.remove(&number);
         outcome
+    }
+
+    /// The same, but not longer than this; false, and the handle stays, while it is not over.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub(crate) fn wait_for(&self, number: i32, most: Duration) -> Result<bool> {
+        let Some(outcome) = self.handle(number)?.wait_for(most) else { return Ok(false) };
+        lock(&self.0).entries.remove(&number);
+        outcome.map(|()| true)
+    }
+
+    fn handle(&self, number: i32) -> Result<Handle> {
+        match lock(&self.0).entries.get(&number) {
+            Some(Entry::Pulled(handle)) => Ok(handle.clone()),
+            Some(Entry::Pushed(..)) => {
+                Err(Error::InvalidUsage(format!("the sum of push {number} must be pulled first")))
+            }
+            None => Err(Error::InvalidArgument(format!("there is no handle {number}"))),
+        }
     }
 
     /// Pushes whose sums are not asked for.
@@ -115,5 +129,36 @@ impl Handles {
         table.next = number.checked_add(1).unwrap_or(0);
         table.entries.insert(number, entry);
         number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::promise::Promise;
+
+    #[test]
+    fn who_waits_only_so_long_keeps_the_handle() {
+        let handles = Handles::default();
+        let (handle, promise) = Promise::new();
+        let number = handles.pulled(handle);
+        assert!(!handles.wait_for(number, Duration::from_millis(1)).unwrap());
+        assert_eq!(handles.poll(number), Some(false));
+        promise.keep(Ok(()));
+        assert!(handles.wait_for(number, Duration::ZERO).unwrap());
+        assert_eq!(handles.poll(number), None);
+        let error = handles.wait_for(number, Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("there is no handle"), "{error}");
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let handles = Handles::default();
+        let (handle, promise) = Promise::new();
+        let number = handles.pulled(handle);
+        promise.keep(Err(Error::Remote("rank 1 is lost".to_owned())));
+        let error = handles.wait_for(number, Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("rank 1 is lost"), "{error}");
+        assert_eq!(handles.poll(number), None);
     }
 }

@@ -1,0 +1,119 @@
+"""What the workers of the tests of signals do: the first waits for ever, and says when; others never come."""
+
+import os
+import signal
+import sys
+import time
+from typing import Any, Callable, Dict
+
+import numpy
+import ringscope_engine as engine
+from ringscope_engine import collective
+
+OWN = numpy.ones(10, numpy.float32)
+
+
+def main() -> None:
+    """Waits in the call that WAITS_IN says, with handlers as HANDLER says."""
+    if os.environ["HANDLER"] == "exits":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+    CALLS[os.environ["WAITS_IN"]]()
+
+
+def ready() -> None:
+    print("ready", flush=True)
+
+
+def stay() -> None:
+    """What the others do."""
+    while True:
+        time.sleep(1)
+
+
+def alone(call: Callable[[], Any]) -> Callable[[], None]:
+    """All have begun; the first calls, and the others do not."""
+
+    def run() -> None:
+        engine.init()
+        engine.push_pull(OWN, "round")
+        if engine.rank() != 0:
+            stay()
+        ready()
+        call()
+
+    return run
+
+
+def init() -> None:
+    if os.environ["RANK"] != "0":
+        stay()
+    ready()
+    engine.init()
+
+
+def first_push() -> None:
+    engine.init()
+    if engine.rank() != 0:
+        stay()
+    ready()
+    engine.push_pull(OWN, "new")
+
+
+def backward() -> None:
+    import ringscope_engine.torch as bps
+    import torch
+
+    bps.init()
+    layer = torch.nn.Linear(4, 4)
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), layer.named_parameters())
+    for step in range(3):
+        if step == 2:
+            if bps.rank() != 0:
+                stay()
+            ready()
+        optimizer.zero_grad()
+        layer(torch.ones(4)).sum().backward()
+        optimizer.step()
+
+
+def reduced(elements: int) -> Callable[[], None]:
+    def run() -> None:
+        own = numpy.ones(elements, numpy.float32)
+        communicator = collective.init()
+        communicator.all_reduce(own, own)
+        if communicator.rank != 0:
+            stay()
+        ready()
+        communicator.all_reduce(own, own)
+
+    return run
+
+
+def meeting() -> None:
+    if os.environ["RANK"] != "0":
+        stay()
+    ready()
+    collective.init(timeout_s=100)
+
+
+def made() -> None:
+    if os.environ["RANK"] != "0":
+        stay()
+    ready()
+    collective.Communicator(collective.unique_id(), 2, 0)
+
+
+CALLS: Dict[str, Callable[[], None]] = {
+    "init": init,
+    "the first push": first_push,
+    "push_pull": alone(lambda: engine.push_pull(OWN, "round")),
+    "wait": alone(lambda: engine.push_pull_async(OWN, "round").wait()),
+    "suspend": alone(engine.suspend),
+    "shutdown": alone(engine.shutdown),
+    "the end of the script": alone(lambda: None),
+    "step": backward,
+    "collective.init": meeting,
+    "Communicator": made,
+    "all_reduce, small": reduced(10),
+    "all_reduce, large": reduced(1 << 20),
+}
