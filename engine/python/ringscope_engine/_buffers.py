@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
 from ._errors import Error
+
+if TYPE_CHECKING:
+    AnyArray = numpy.ndarray[Any, numpy.dtype[Any]]
+else:
+    AnyArray = numpy.ndarray
 
 # ncclDataType_t, by the names that numpy (with ml_dtypes for the last three) and PyTorch have for them.
 DATATYPES = {
@@ -88,7 +93,7 @@ def _check_tensor(tensor: Any, device_types: tuple[str, ...]) -> None:
         raise Error(f"a tensor of shape {shape} and strides {strides} is not contiguous: pass .contiguous()")
 
 
-def _check_array(array: numpy.ndarray, is_written: bool) -> None:
+def _check_array(array: AnyArray, is_written: bool) -> None:
     if not array.flags.c_contiguous:
         raise Error(
             f"an array of shape {array.shape} and strides {array.strides} is not contiguous: "

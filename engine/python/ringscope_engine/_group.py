@@ -14,7 +14,7 @@ from typing import Any, Generic, Iterable, Optional, TypeVar
 import numpy
 
 from . import _interrupts
-from ._buffers import Buffer, buffer_of, neutral_of
+from ._buffers import AnyArray, Buffer, buffer_of, neutral_of
 from ._compression import AnyCodec, codec_of
 from ._errors import IN_PROGRESS, Error
 from ._library import Options, function, summation, summation_error, summation_number
@@ -131,8 +131,9 @@ def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = 
 class Handle(Generic[Array]):
     """A push and pull under way. Both its arrays are the group's until it was waited for."""
 
-    def __init__(self, number: int, result: Array) -> None:
-        self._number: Optional[int] = number
+    def __init__(self, number: Optional[int], result: Array) -> None:
+        # None: its work is over.
+        self._number = number
         self._result = result
         # Where the result is to be once it is whole; None where it is already.
         self._into: Optional[Array] = None
@@ -205,28 +206,28 @@ def submit(
 
 
 def push_pull_async(
-    array: numpy.ndarray,
+    array: AnyArray,
     name: Optional[str] = None,
     average: bool = True,
     *,
-    out: Optional[numpy.ndarray] = None,
+    out: Optional[AnyArray] = None,
     priority: int = 0,
     compression: AnyCodec = None,
-) -> Handle[numpy.ndarray]:
+) -> Handle[AnyArray]:
     """`push_pull` without waiting. Neither `array` nor `out` may be touched before the handle was waited for."""
     result = numpy.empty_like(array, order="C") if out is None else out
     return submit(array, result, name, AVERAGE if average else SUM, priority, compression)
 
 
 def push_pull(
-    array: numpy.ndarray,
+    array: AnyArray,
     name: Optional[str] = None,
     average: bool = True,
     *,
-    out: Optional[numpy.ndarray] = None,
+    out: Optional[AnyArray] = None,
     priority: int = 0,
     compression: AnyCodec = None,
-) -> numpy.ndarray:
+) -> AnyArray:
     """The sum over all workers of what each passes as `array`, or their average: an array of its shape and type.
 
     `array` is contiguous, and as long and of the same type on all workers; `out`, if given, holds the result and may be

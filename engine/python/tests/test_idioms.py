@@ -19,7 +19,8 @@ N_WORKERS = 2
 # as a part of the way that they have gone. Asynchronous sums are rounded in another order.
 MODES: Dict[str, Any] = {
     "synchronous": (0, {}, 0.0),
-    "with a server": (1, {}, 0.0),
+    # Small gradients in several parcels, not all in one.
+    "with a server": (1, {"RSUM_FUSION_BYTES": "4096"}, 0.0),
     "two passes": (1, {"PASSES": "2"}, 0.0),
     "f16": (1, {"CODEC": "f16"}, 0.01),
     "top-k, half": (1, {"CODEC": "top-k"}, 1.0),

@@ -5,8 +5,7 @@ A copy has parameters of its own that no other worker knows of, so it takes no s
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Type
+from typing import Any, Dict, Tuple, Type
 
 import torch
 
@@ -21,7 +20,7 @@ class Copied:
     is_copy = True
 
     def __reduce_ex__(self, _: Any) -> Any:
-        return _restored, (self.plain_class, self.extension), self.__getstate__()  # type: ignore[attr-defined]
+        return _restored, (self.plain_class, self.extension), self.__getstate__()
 
     def __getattr__(self, name: str) -> Any:
         # What the copy has not: who shares with other workers.
@@ -30,10 +29,14 @@ class Copied:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-@functools.lru_cache(maxsize=None)
+_classes: Dict[Tuple[type, type], Any] = {}
+
+
 def extended_class(plain: Type[torch.optim.Optimizer], by: type) -> Any:
     """The class of an optimizer and of what it gets in addition."""
-    return type(plain.__name__, (by, plain), {"plain_class": plain, "extension": by})
+    if (plain, by) not in _classes:
+        _classes[plain, by] = type(plain.__name__, (by, plain), {"plain_class": plain, "extension": by})
+    return _classes[plain, by]
 
 
 def _restored(plain: Type[torch.optim.Optimizer], by: type) -> Any:

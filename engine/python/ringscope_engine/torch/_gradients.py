@@ -1,8 +1,8 @@
 """The gradients of an optimizer on their way to all workers, while the backward pass still computes others.
 
-They are submitted in one order on all workers, that of the last layer to the first, in which a backward pass mostly has them
-ready: one that is ready early waits for those after it. Without that, workers whose models branch differently could wait
-for each other. On the wire the first layer's parts go first, since the next forward pass needs them first.
+They are submitted in one order on all workers, that in which worker 0's backward pass had them ready (`_plan`): one that is ready
+early waits for those before it. Without that, workers whose models branch differently could wait for each other. On the
+wire the first layer's parts go first, since the next forward pass needs them first.
 
 From the moment when a gradient is ready until it is everyone's, nobody else may have it: see `_under_way`. Who looks at it
 waits for all of them, as `synchronize` does; a backward pass after that is refused, since it may be this worker's alone.
@@ -22,67 +22,14 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 import torch
 
 from .. import _group
-from .._compression import Codec, Compression
+from .._compression import Codec
 from .._errors import Error
-from .._group import SUM, Handle
+from .._group import SUM
+from ._plan import Plan
+from ._slot import Slot
 from ._under_way import INSTEAD, Claim, is_claimed
 
 PREFIX = "gradient."
-
-
-class _Slot:
-    """One parameter's gradient."""
-
-    def __init__(self, name: str, priority: int, parameter: torch.nn.Parameter) -> None:
-        self.name, self.priority, self.parameter = name, priority, parameter
-        self.passes = 0
-        # The gradient that the passes added to: another one has none of them in it.
-        self.counted: Optional[torch.Tensor] = None
-        self.claim: Optional[Claim] = None
-        # Whether it is claimed only because others are, and a pass may still add to it.
-        self.is_uncomputed = False
-        self.handle: Optional[Handle[torch.Tensor]] = None
-        # The gradient that the last step left a sum in, and its version then.
-        self.sum: Optional[Tuple["weakref.ref[torch.Tensor]", int]] = None
-        # The gradient that is everyone's since the last `synchronize`.
-        self.everyones: Optional["weakref.ref[torch.Tensor]"] = None
-
-    def count(self) -> None:
-        """One more pass has added to the gradient."""
-        if self.counted is not self.parameter.grad:
-            self.passes, self.counted = 0, self.parameter.grad
-        self.passes += 1
-
-    def note_sum(self) -> None:
-        """What a step, or clipping before it, has written into the sum leaves it one."""
-        if self.sum is not None and self.parameter.grad is not None and self.sum[0]() is self.parameter.grad:
-            self.sum = (self.sum[0], self.parameter.grad._version)
-
-    def has_last_sum(self, n_additions: int) -> bool:
-        """Whether the last step's sum is in the gradient still, which nobody has touched but so many passes."""
-        if self.sum is None or self.parameter.grad is None:
-            return False
-        gradient, version = self.sum
-        return gradient() is self.parameter.grad and self.parameter.grad._version == version + n_additions
-
-    def note_everyones(self) -> None:
-        """What the parameter has for a gradient now is everyone's."""
-        self.everyones = None if self.parameter.grad is None else weakref.ref(self.parameter.grad)
-
-    def has_everyones(self) -> bool:
-        """Whether it has that gradient still; somebody may have changed it, on all workers alike."""
-        return self.parameter.grad is (None if self.everyones is None else self.everyones())
-
-    def release(self) -> None:
-        """Gives the gradient back."""
-        claim, self.claim, self.is_uncomputed = self.claim, None, False
-        if claim is not None:
-            claim.release()
-
-    def forget(self) -> None:
-        """The same, and no pass has added to it."""
-        self.release()
-        self.passes, self.counted = 0, None
 
 
 class Gradients:
@@ -104,18 +51,20 @@ class Gradients:
         self._mistake = ""
         self._is_sending = self._is_backward = self._is_held = False
         self._names = {id(parameter): (weakref.ref(parameter), name) for name, parameter in named}
-        self._slots: List[_Slot] = []
+        self._slots: List[Slot] = []
         self._known: Set[int] = set()
         # The optimizer, whose groups may grow.
         self.owner: Callable[[], Optional[torch.optim.Optimizer]] = lambda: None
-        # Slots from here on were submitted, in this group.
-        self._first_submitted, self._group = 0, _group.generation()
+        # The group that the gradients of this step are of, and how many parcels of the plan were submitted there.
+        self._group, self._n_submitted = _group.generation(), 0
+        self._ready_slots: List[Slot] = []
         # Gradients of parameters on several GPUs are computed by several threads; a mistake of a pass ends the whole work.
         self._lock = threading.RLock()
         # What holds the hooks: a gradient accumulator lives no longer than somebody refers to it.
         self._hooks: List[Any] = []
         self._are_hooked = True
         self._prefix = _free_prefix({name for name, _ in named})
+        self._plan = Plan(self._prefix, codec)
         _alive.add(self)
 
     def names(self) -> Set[str]:
@@ -132,19 +81,12 @@ class Gradients:
                 count += 1
         if not new:
             return
-        # In the order of the names that were given, which is that of the layers.
         places = {name: place for place, (_, name) in enumerate(self._names.values())}
-        new.sort(key=lambda one: places.get(one[0], len(places)))
-        first = -len(self._slots) if self._slots else 0
-        slots = [_Slot(self._prefix + name, first + place, parameter) for place, (name, parameter) in enumerate(new)]
+        slots = [Slot(self._prefix + name, places[name], parameter) for name, parameter in new]
         for slot in slots:
             self._known.add(id(slot.parameter))
             _take_over(slot.parameter, self)
-        for slot in slots:
-            like = torch.empty_like(slot.parameter, memory_format=torch.contiguous_format)
-            _group.declare(slot.name, like, priority=slot.priority, compression=self._codec_for(slot))
-        # They are sent last: others may be on their way.
-        self._slots, self._first_submitted = slots + self._slots, self._first_submitted + len(slots)
+        self._slots = sorted([*self._slots, *slots], key=lambda slot: slot.place)
         if self._are_hooked:
             ready = [slot for slot in slots if slot.parameter.requires_grad]
             self._hooks += [_call_when_ready(slot.parameter, self._ready(slot)) for slot in ready]
@@ -159,10 +101,12 @@ class Gradients:
         return name
 
     def are_under_way(self) -> bool:
-        """Whether any was submitted to the group that there is now, and not waited for."""
-        if self._first_submitted < len(self._slots) and self._group != _group.generation():
+        """Whether any is ready, or was submitted, in the group that there is now."""
+        is_any = self._n_submitted > 0 or bool(self._ready_slots)
+        if is_any and self._group != _group.generation():
             self._begin_anew()
-        return self._first_submitted < len(self._slots)
+            return False
+        return is_any
 
     def are_synchronized(self) -> bool:
         """Whether they are everyone's, and none was computed since."""
@@ -213,7 +157,7 @@ class Gradients:
             raise Error(
                 f"{name} was to be read or changed in a backward pass, while its sum over all workers is under way. {INSTEAD}"
             )
-        if self.are_under_way() or any(slot.claim is not None for slot in self._slots):
+        if self.are_under_way():
             optimizer = self.owner()
             if optimizer is not None:
                 self.adopt(optimizer.param_groups)
@@ -241,19 +185,22 @@ class Gradients:
                 # The others are sums, and so may be what the new ones were made of.
                 self.check_everyones()
         self.are_under_way()
-        for slot in self._slots:
-            slot.passes = self._passes
-        self._is_sending = True
+        self._is_sending, self._group = True, _group.generation()
         try:
-            self._submit()
+            self._plan.agree(self._slots, self._ready_slots)
             for slot in self._slots:
-                self._finish(slot)
+                slot.passes = self._passes
+            self._submit()
+            for parcel in self._plan.parcels:
+                mistake = parcel.finish()
+                self._mistake = self._mistake or mistake
         except Exception:
             self._begin_anew()
             raise
         finally:
             # After a signal they are under way still.
             self._is_sending = False
+        self._plan.count_step()
         self._begin_anew()
         # Only now: the other workers wait for this one's part all the same.
         self.refuse_mistake()
@@ -284,7 +231,7 @@ class Gradients:
         self._hooks.clear()
         self._are_hooked = False
 
-    def _ready(self, slot: _Slot) -> Callable[[], None]:
+    def _ready(self, slot: Slot) -> Callable[[], None]:
         # Of an optimizer that is no more nothing is sent.
         mine = weakref.ref(self)
 
@@ -296,7 +243,7 @@ class Gradients:
 
         return count
 
-    def _count(self, slot: _Slot) -> None:
+    def _count(self, slot: Slot) -> None:
         if not self._is_backward:
             self._is_backward = True
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
@@ -306,15 +253,17 @@ class Gradients:
             raise Error(self._mistake)
         self._are_synchronized = False
         try:
-            _check_dense(slot)
+            slot.check_dense()
             if slot.passes == 0:
                 self._refuse_last_sum(slot, 1)
             if self._is_held:
                 return
             slot.count()
             if slot.passes >= self._passes:
-                slot.claim = Claim(slot.name, slot.parameter, self)
-            self._submit()
+                slot.claim, self._group = Claim(slot.name, slot.parameter, self), _group.generation()
+                self._ready_slots.append(slot)
+                if self._plan.is_agreed(self._slots):
+                    self._submit()
         except Error:
             self._begin_anew()
             raise
@@ -322,12 +271,12 @@ class Gradients:
     def _end_backward(self) -> None:
         """Once any gradient is under way, those that a pass did not compute are, too: who looks at them has to wait as well."""
         self._is_backward = False
-        if any(slot.claim is not None for slot in self._slots):
+        if self._ready_slots:
             for slot in self._slots:
                 if slot.claim is None and not is_claimed(slot.parameter):
                     self._claim_uncomputed(slot)
 
-    def _claim_uncomputed(self, slot: _Slot) -> None:
+    def _claim_uncomputed(self, slot: Slot) -> None:
         parameter = slot.parameter
         if parameter.grad is None and parameter.requires_grad:
             parameter.grad = torch.zeros_like(parameter)
@@ -335,7 +284,7 @@ class Gradients:
             return
         slot.claim, slot.is_uncomputed = Claim(slot.name, parameter, self), True
 
-    def _mistake_of_another_pass(self, slot: _Slot) -> str:
+    def _mistake_of_another_pass(self, slot: Slot) -> str:
         if self._looked_at:
             return (
                 f"{slot.name} was computed in another backward pass before step(), after {self._looked_at} had been read or changed, "
@@ -353,74 +302,36 @@ class Gradients:
         )
 
     def _submit(self) -> None:
-        """Submits the gradients that are ready and whose turn it is."""
-        while self._first_submitted > 0:
-            slot = self._slots[self._first_submitted - 1]
-            if slot.passes < self._passes:
+        """Submits the parcels that are ready and whose turn it is."""
+        parcels = self._plan.parcels
+        while self._n_submitted < len(parcels):
+            parcel = parcels[self._n_submitted]
+            # The last one of them is mostly the last that is ready.
+            if any(slot.passes < self._passes for slot in reversed(parcel.slots)):
                 return
-            sent = self._sent(slot).contiguous()
-            self._first_submitted, self._group = self._first_submitted - 1, _group.generation()
-            slot.handle = _group.submit(
-                sent, sent, slot.name, self._op, slot.priority, self._codec_for(slot)
-            )
+            for slot in parcel.slots:
+                if slot.claim is None and slot.parameter.grad is not None:
+                    slot.check_dense()
+                    self._refuse_last_sum(slot, 0)
+            parcel.submit(self._op)
+            self._n_submitted += 1
 
-    def _sent(self, slot: _Slot) -> torch.Tensor:
-        """What this worker contributes."""
-        if slot.claim is not None:
-            return slot.claim.gradient.detach()
-        parameter = slot.parameter
-        if parameter.grad is None:
-            zeros = torch.zeros_like(parameter)
-            # One that was frozen later has no gradient, and a step leaves it as it is.
-            if parameter.requires_grad:
-                parameter.grad = zeros
-            return zeros.detach()
-        _check_dense(slot)
-        self._refuse_last_sum(slot, 0)
-        return parameter.grad.detach()
-
-    def _refuse_last_sum(self, slot: _Slot, n_additions: int) -> None:
+    def _refuse_last_sum(self, slot: Slot, n_additions: int) -> None:
         """A sum that is summed again would be there as often as there are workers."""
         if self._op == SUM and slot.has_last_sum(n_additions) and bool(slot.parameter.grad.any()):
             raise Error(
                 f"{slot.name} has the sum of the last step in it, which would be summed again: zero_grad() before backward()"
             )
 
-    def _finish(self, slot: _Slot) -> None:
-        """Waits for one gradient and puts it where it belongs, unless somebody else was there meanwhile."""
-        if slot.handle is None:
-            return
-        result = slot.handle.wait()
-        slot.handle = None
-        if slot.claim is not None:
-            mistake = slot.claim.mistake()
-            if mistake is not None:
-                self._mistake = self._mistake or mistake
-                return
-            slot.claim.release()
-        own = slot.parameter.grad
-        if own is None:
-            if not bool(result.any()):
-                return
-            slot.parameter.grad = own = torch.empty_like(slot.parameter)
-        if own.data_ptr() != result.data_ptr():
-            own.detach().copy_(result)
-        if self._op == SUM:
-            slot.sum = (weakref.ref(own), own._version)
-
     def _begin_anew(self) -> None:
         """After an error too: what is under way is over before anybody touches the gradients again."""
         self._are_synchronized, self._looked_at, self._is_backward = False, "", False
+        for parcel in self._plan.parcels:
+            parcel.give_up()
         for slot in self._slots:
-            handle, slot.handle = slot.handle, None
-            if handle is not None:
-                with contextlib.suppress(Error):
-                    handle.wait()
             slot.forget()
-        self._first_submitted = len(self._slots)
-
-    def _codec_for(self, slot: _Slot) -> Codec:
-        return self._codec if slot.parameter.dtype == torch.float32 else Compression.none
+        self._n_submitted = 0
+        self._ready_slots.clear()
 
 
 # All that there are.
@@ -461,14 +372,6 @@ def _checked(passes: int) -> int:
     if passes < 1:
         raise Error(f"backward_passes_per_step={passes}: gradients are sent after one pass or more")
     return passes
-
-
-def _check_dense(slot: _Slot) -> None:
-    gradient = slot.parameter.grad
-    if gradient is not None and gradient.is_sparse:
-        raise Error(
-            f"{slot.name} is sparse, and a sparse gradient cannot be sent: make the layer's gradients dense (sparse=False)"
-        )
 
 
 def _call_when_ready(parameter: torch.nn.Parameter, call: Callable[[], None]) -> Any:

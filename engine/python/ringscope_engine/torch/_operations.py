@@ -6,7 +6,7 @@ results are there for all streams once they were waited for. Nothing here is rec
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -14,6 +14,7 @@ from .. import _group, _store
 from .._compression import AnyCodec
 from .._errors import Error
 from .._group import AVERAGE, SUM, Handle
+from ._flat import gathered, scatter
 
 # Horovod's names for what becomes of the contributions.
 Average, Sum = AVERAGE, SUM
@@ -121,6 +122,75 @@ def allreduce(
 ) -> torch.Tensor:
     """Horovod's `push_pull`."""
     return allreduce_async(tensor, average, name, op, compression).wait()
+
+
+class Grouped(Handle[List[torch.Tensor]]):
+    """A push and pull of several tensors under way: those of one type and device in one, which their results are copied from."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], results: List[torch.Tensor], name: str, operation: int) -> None:
+        super().__init__(None, results)
+        self._parts: List[Tuple[Handle[torch.Tensor], List[int]]] = []
+        kinds: Dict[Tuple[torch.dtype, torch.device], List[int]] = {}
+        for place, tensor in enumerate(tensors):
+            kinds.setdefault((tensor.dtype, tensor.device), []).append(place)
+        for places in kinds.values():
+            flat = gathered([tensors[place] for place in places])
+            # Others of the same name may go as another number of elements.
+            handle = _group.submit(flat, flat, f"{name}.{str(flat.dtype)[6:]}.{flat.numel()}", operation)
+            self._parts.append((handle, places))
+
+    def poll(self) -> bool:
+        """Whether all results are there."""
+        return all(handle.poll() for handle, _ in self._parts)
+
+    def wait(self) -> List[torch.Tensor]:
+        """Waits until all results are there."""
+        parts, sums = self._parts, _group.wait_for_all(handle for handle, _ in self._parts)
+        for total, (_, places) in zip(sums, parts):
+            scatter(total, [self._result[place] for place in places])
+        self._parts = []
+        return self._result
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+) -> Handle[List[torch.Tensor]]:
+    """`grouped_allreduce_` without waiting: `synchronize(handle)` gives the tensors."""
+    return Grouped(tensors, list(tensors), name or "grouped", AVERAGE if _is_average(average, op) else SUM)
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+) -> Handle[List[torch.Tensor]]:
+    """`grouped_allreduce` without waiting: `synchronize(handle)` gives the results."""
+    results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
+    return Grouped(tensors, results, name or "grouped", AVERAGE if _is_average(average, op) else SUM)
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+) -> List[torch.Tensor]:
+    """Replaces each tensor by the average over all workers, or the sum. Many small ones take little longer than one."""
+    return grouped_allreduce_async_(tensors, average, name, op).wait()
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+) -> List[torch.Tensor]:
+    """The averages, or sums, of several tensors: new ones, in one call. All workers pass the same shapes and types."""
+    return grouped_allreduce_async(tensors, average, name, op).wait()
 
 
 def broadcast_async_(

@@ -54,17 +54,19 @@ def DistributedOptimizer(
             raise Error(f"compression {codec.name} is for gradients; with RSUM_ASYNC=1 there is none")
         owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         trained = [(name, one) for name, one in named if id(one) in owned and one.requires_grad]
-        return _extended(optimizer, AsynchronousOptimizer, _weights=Weights(trained))
+        asynchronous: torch.optim.Optimizer = _extended(optimizer, AsynchronousOptimizer, _weights=Weights(trained))
+        return asynchronous
     gradients = Gradients(named, codec, backward_passes_per_step, op)
     gradients.adopt(optimizer.param_groups)
-    extended = _extended(optimizer, _Distributed, _gradients=gradients, _is_synchronizing=True)
+    extended: torch.optim.Optimizer = _extended(optimizer, _Distributed, _gradients=gradients, _is_synchronizing=True)
     gradients.owner = weakref.ref(extended)
     return extended
 
 
-def _extended(optimizer: torch.optim.Optimizer, by: type, **attributes: Any) -> torch.optim.Optimizer:
+def _extended(optimizer: torch.optim.Optimizer, by: type, **attributes: Any) -> Any:
     """An instance of the optimizer's class and of another one, with the optimizer's state."""
-    extended: Any = object.__new__(extended_class(getattr(optimizer, "plain_class", optimizer.__class__), by))
+    plain = optimizer.plain_class if isinstance(optimizer, Copied) else optimizer.__class__
+    extended: Any = object.__new__(extended_class(plain, by))
     # One state of both, so that a scheduler of the one sets the rates of the other, whichever it was made for. A scheduler
     # also wraps the `step` of its optimizer: there it would hide ours.
     extended.__dict__ = optimizer.__dict__
@@ -81,7 +83,7 @@ class _Distributed(Copied):
 
     def synchronize(self) -> None:
         """Waits until all gradients are those of all workers: to clip or unscale them, say; `step` uses them as they are."""
-        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
+        self._gradients.adopt(self.param_groups)
         self._gradients.synchronize()
 
     @contextlib.contextmanager
@@ -104,7 +106,7 @@ class _Distributed(Copied):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the gradients and takes a step; with a `closure`, after each time that it computed them."""
         gradients = self._gradients
-        gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
+        gradients.adopt(self.param_groups)
         if not self._is_synchronizing:
             gradients.refuse_under_way("step() in skip_synchronize()")
         elif closure is not None:
@@ -123,14 +125,14 @@ class _Distributed(Copied):
     def zero_grad(self, *arguments: Any, **settings: Any) -> None:
         """As of any optimizer; not while gradients are under way."""
         self._gradients.give_up()
-        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
+        self._gradients.adopt(self.param_groups)
         super().zero_grad(*arguments, **settings)  # type: ignore[misc]
 
     def add_param_group(self, param_group: Any) -> None:
         """As of any optimizer; all workers call it, between two steps."""
         self._gradients.refuse_under_way("add_param_group()")
         super().add_param_group(param_group)  # type: ignore[misc]
-        self._gradients.adopt(self.param_groups)  # type: ignore[attr-defined]
+        self._gradients.adopt(self.param_groups)
 
     def _followed(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def computed_and_sent() -> Any:

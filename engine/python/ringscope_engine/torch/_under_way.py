@@ -38,7 +38,7 @@ class Claim:
     """A parameter's gradient from the moment when it is ready until it is everyone's."""
 
     def __init__(self, name: str, parameter: torch.nn.Parameter, sender: Sender) -> None:
-        self.gradient: torch.Tensor = parameter.grad  # type: ignore[assignment]
+        self.gradient: torch.Tensor = _gradient_of(parameter)
         self._name, self._parameter, self._sender = name, parameter, sender
         # Counts what torch writes through any tensor that shares the memory; what the library writes it knows nothing of. Where
         # several gradients are views of one buffer, it counts the backward pass's own additions to the others too.
@@ -68,10 +68,16 @@ class Claim:
         return None
 
 
+def _gradient_of(parameter: torch.nn.Parameter) -> torch.Tensor:
+    gradient: Optional[torch.Tensor] = parameter.grad
+    assert gradient is not None, "a gradient that is ready"
+    return gradient
+
+
 def _is_part(tensor: torch.Tensor) -> bool:
     """Whether the memory is longer than the tensor."""
     # PyTorch before 2.0 has but the storage of a type.
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    storage: Any = getattr(tensor, "untyped_storage", tensor.storage)()
     return bool(storage.nbytes() > tensor.numel() * tensor.element_size())
 
 
