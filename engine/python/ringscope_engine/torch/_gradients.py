@@ -25,6 +25,7 @@ from .. import _group
 from .._compression import Codec
 from .._errors import Error
 from .._group import SUM
+from ._debug import Comparison
 from ._plan import Plan
 from ._slot import Slot
 from ._under_way import INSTEAD, Claim, is_claimed
@@ -64,7 +65,7 @@ class Gradients:
         self._hooks: List[Any] = []
         self._are_hooked = True
         self._prefix = _free_prefix({name for name, _ in named})
-        self._plan = Plan(self._prefix, codec)
+        self._plan, self._comparison = Plan(self._prefix, codec), Comparison(self._prefix)
         _alive.add(self)
 
     def names(self) -> Set[str]:
@@ -187,6 +188,8 @@ class Gradients:
         self.are_under_way()
         self._is_sending, self._group = True, _group.generation()
         try:
+            # Of them all workers have made as many as this one, whatever else they do between two steps.
+            self._comparison.look([(slot.name[len(self._prefix) :], slot.parameter) for slot in self._slots])
             self._plan.agree(self._slots, self._ready_slots)
             for slot in self._slots:
                 slot.passes = self._passes

@@ -1,0 +1,55 @@
+"""What the workers of the test of RSUM_DEBUG_EVERY do: the last one changes a parameter on its own."""
+
+import os
+import warnings
+
+import ringscope_engine.torch as bps
+import torch
+from ringscope_engine import Error
+from ringscope_engine.torch import _debug
+
+CHANGED_AFTER = 3
+
+
+def main() -> None:
+    check_words()
+    bps.init()
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4).to(torch.bfloat16), torch.nn.Linear(4, 4))
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(layers.parameters(), lr=0.5), layers.named_parameters())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for step in range(6):
+            try:
+                optimizer.zero_grad()
+                sum(parameter.float().square().sum() for parameter in layers.parameters()).backward()
+                optimizer.step()
+            except Error as error:
+                print(step, error)
+                break
+            if step + 1 == CHANGED_AFTER and bps.rank() == bps.size() - 1:
+                with torch.no_grad():
+                    layers[1].bias[2] += 1
+                    layers[2].bias[2] += 1
+        for warning in told:
+            if "is another one" in str(warning.message):
+                print(warning.message)
+    bps.shutdown()
+
+
+def check_words() -> None:
+    names = ["a", "b"]
+    assert _debug.first_difference(names, [[1, 2], [1, 2]]) is None
+    differing = _debug.first_difference(names, [[1, 2], [1, 3]])
+    assert differing == "parameter b of worker 1 is another one than that of worker 0", differing
+    differing = _debug.first_difference(names, [[9, 4], [1, 3], [1, 3], [8, 3]])
+    assert differing == (
+        "parameter a of workers 0, 3 is another one than that of workers 1, 2; 1 other parameters differ, too"
+    ), differing
+    os.environ["RSUM_DEBUG_EVERY"], before = "often", os.environ["RSUM_DEBUG_EVERY"]
+    try:
+        _debug.Comparison("")
+        raise AssertionError("not refused")
+    except Error as error:
+        assert '"often" is not a number of steps' in str(error), error
+    os.environ["RSUM_DEBUG_EVERY"] = before
