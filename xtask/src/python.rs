@@ -10,25 +10,29 @@ use crate::tools;
 
 /// Sends the API what its document allows and what it does not; pinned, for what it tries changes with its version.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+/// Checks the types of our package; pinned, for what it finds changes with its version.
+const MYPY: &str = "mypy==2.4.1";
 /// Where an interpreter may have numpy and PyTorch: what the person uses, else Debian's.
 const INTERPRETERS: [&str; 2] = ["python3", "/usr/bin/python3"];
 /// What brings them to Debian's.
 const PACKAGES: [&str; 2] = ["python3-numpy", "python3-torch"];
 
-/// Makes `target/python` with schemathesis in it, or fails with the command that does.
+/// Makes `target/python` with schemathesis and mypy in it, or fails with the command that does.
 pub(crate) fn ensure() -> Result<()> {
     let folder = target_dir().join("python");
-    if folder.join("bin/schemathesis").exists() {
+    if ["schemathesis", "mypy"].iter().all(|program| folder.join("bin").join(program).exists()) {
         return Ok(());
     }
     let made = run(command("python3", ["-m", "venv"]).arg(&folder)).and_then(|()| {
         let pip = folder.join("bin/python");
         let mut install = Command::new(pip);
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMATHESIS]);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMATHESIS, MYPY]);
         run(&mut install)
     });
     made.with_context(|| {
-        format!("cannot get {SCHEMATHESIS}; `cargo xtask python` tries again, with python3 and its venv")
+        format!(
+            "cannot get {SCHEMATHESIS} and {MYPY}; `cargo xtask python` tries again, with python3 and its venv"
+        )
     })
 }
 
@@ -53,12 +57,25 @@ pub(crate) fn test_package() -> Result<()> {
     run(test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
 }
 
-/// What the package adds to a training step, with the library that was built for release.
+/// The types of `ringscope_engine`, which it ships, against those of numpy and PyTorch.
+pub(crate) fn check_types() -> Result<()> {
+    ensure()?;
+    let folder = target_dir().join("python");
+    let mut check = Command::new(folder.join("bin/python"));
+    check.args(["-m", "mypy", "--strict", "--cache-dir"]).arg(folder.join("types"));
+    check.arg("--python-executable").arg(with_torch()?).arg("ringscope_engine");
+    run(check.current_dir(root().join("engine/python")))
+}
+
+/// What the package adds to a training step, and what small tensors cost, with the library that was built for release.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    let mut bench = Command::new(with_torch()?);
-    bench.arg(root().join("engine/python/bench/stand_in.py")).args(arguments);
-    bench.env("RSCCL_LIBRARY", target_dir().join("release/librsccl.so"));
-    run(bench.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
+    for program in ["stand_in.py", "small.py"] {
+        let mut bench = Command::new(with_torch()?);
+        bench.arg(root().join("engine/python/bench").join(program)).args(arguments);
+        bench.env("RSCCL_LIBRARY", target_dir().join("release/librsccl.so"));
+        run(bench.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))?;
+    }
+    Ok(())
 }
 
 /// The backend rsccl of torch.distributed beside Gloo and MPI, with the library that was built for release, by two and four ranks.

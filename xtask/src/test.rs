@@ -30,6 +30,7 @@ pub(crate) fn run_all() -> Result<()> {
     dashboards::test()?;
     nccl::ensure()?;
     python::ensure()?;
+    python::check_types()?;
     // The tests drive the built libraries and the built command, as a user does.
     run(&mut build::debug())?;
     python::test_package()?;

@@ -146,7 +146,8 @@ def function(name: str) -> Callable[..., Any]:
         raise Error(f"the library has no {name}: it is older than this package, or RSCCL_LIBRARY is another one")
     found.argtypes = SIGNATURES[name]
     found.restype = c_char_p if name in _TEXTS else c_int
-    return found
+    callable_: Callable[..., Any] = found
+    return callable_
 
 
 def _is_nvidias(symbol: Any) -> bool:

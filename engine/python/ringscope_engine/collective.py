@@ -103,21 +103,24 @@ class Communicator:
         source, target, into = self._pair(send, recv, is_summed=True)
         self._same(source.elements, target.elements)
         code = _operation(op)
-        return self._run(into, send, "ncclAllReduce", *_places(source, target), source.elements, source.datatype, code)
+        done: Array = self._run(into, send, "ncclAllReduce", *_places(source, target), source.elements, source.datatype, code)
+        return done
 
     def reduce(self, send: Any, root: int, recv: Optional[Array] = None, op: str = "sum") -> Array:
         """The same, whose result only rank `root` has; elsewhere `recv` stays as it is."""
         source, target, into = self._pair(send, recv, is_summed=True)
         self._same(source.elements, target.elements)
         places, code = _places(source, target), _operation(op)
-        return self._run(into, send, "ncclReduce", *places, source.elements, source.datatype, code, root)
+        done: Array = self._run(into, send, "ncclReduce", *places, source.elements, source.datatype, code, root)
+        return done
 
     def all_gather(self, send: Any, recv: Optional[Array] = None) -> Array:
         """All ranks' `send`, in the order of the ranks: an array of shape (size, *send.shape), or `recv`."""
         into = _like(send, (self.size, *shape_of(send))) if recv is None else recv
         source, target, into = self._pair(send, into)
         self._same(source.elements * self.size, target.elements)
-        return self._run(into, send, "ncclAllGather", *_places(source, target), source.elements, source.datatype)
+        done: Array = self._run(into, send, "ncclAllGather", *_places(source, target), source.elements, source.datatype)
+        return done
 
     def reduce_scatter(self, send: Any, recv: Optional[Array] = None, op: str = "sum") -> Array:
         """All ranks' `send` in one, of which this rank gets the part of its number: the first dimension is split."""
@@ -129,7 +132,8 @@ class Communicator:
         self._same(source.elements, target.elements * self.size)
         code = _operation(op)
         places = _places(source, target)
-        return self._run(into, send, "ncclReduceScatter", *places, target.elements, target.datatype, code)
+        done: Array = self._run(into, send, "ncclReduceScatter", *places, target.elements, target.datatype, code)
+        return done
 
     def broadcast(self, array: Array, root: int) -> Array:
         """Replaces `array` by what it is on rank `root`."""
@@ -144,7 +148,8 @@ class Communicator:
         if source.elements % self.size:
             raise Error(f"{source.elements} elements cannot be split for {self.size} ranks")
         places = _places(source, target)
-        return self._run(into, send, "ncclAlltoAll", *places, source.elements // self.size, source.datatype)
+        done: Array = self._run(into, send, "ncclAlltoAll", *places, source.elements // self.size, source.datatype)
+        return done
 
     def send(self, array: Any, peer: int) -> None:
         """Sends `array` to a rank that calls `recv`; with a `recv` of one's own at the same time only inside `group()`."""
@@ -174,7 +179,13 @@ class Communicator:
             try:
                 collective("ncclGroupEnd")
                 comm, stream, held = self._live(), self._stream, self._held
-                _interrupts.call(lambda: (_synchronize(comm, stream), held))
+
+                def work() -> Any:
+                    _synchronize(comm, stream)
+                    # What a signal has left to the library stays until it is done.
+                    return held
+
+                _interrupts.call(work)
             finally:
                 self._held = []
 
@@ -214,10 +225,10 @@ class Communicator:
         if has != wants:
             raise Error(f"a result of another size: {wants} elements where {has} were expected")
 
-    def _run(self, result: Any, held: Any, name: str, *arguments: Any) -> Any:
+    def _run(self, result: Array, held: Any, name: str, *arguments: Any) -> Array:
         comm, stream, is_grouped = self._live(), self._stream, self._is_grouped
 
-        def work() -> Any:
+        def work() -> tuple[Any, Any]:
             call_now(name, *arguments, comm, stream)
             if not is_grouped:
                 _synchronize(comm, stream)

@@ -45,6 +45,7 @@ from typing import Any, Optional, Sequence, Type, Union
 
 import numpy
 
+from ._buffers import AnyArray
 from ._errors import Error
 
 __all__ = ["BrokenRules", "Counts", "DATATYPES", "Error", "Link", "LostPeer", "Receiver", "Sender", "Timeout", "TooEarly"]
@@ -235,7 +236,7 @@ class _Handle:
     def close(self) -> None:
         self._memory = None
 
-    def array(self, function: str, edge: int) -> numpy.ndarray:
+    def array(self, function: str, edge: int) -> AnyArray:
         """The tensor that a function tells of, without a copy."""
         tensor, link = _Tensor(), self.pointer
         _call(function, link, edge, byref(tensor))
@@ -254,14 +255,14 @@ class Sender:
         self._handle, self._edge = handle, edge
 
     @property
-    def array(self) -> numpy.ndarray:
+    def array(self) -> AnyArray:
         """What is sent next: fill it. Of a static edge always the same memory; of a dynamic one what `begin` gave.
 
         `TooEarly` while the last tensor still leaves that memory.
         """
         return self._handle.array("rtensor_to_send", self._edge)
 
-    def begin(self, shape: Shape, dtype: Any = "float32") -> numpy.ndarray:
+    def begin(self, shape: Shape, dtype: Any = "float32") -> AnyArray:
         """Allocates the next tensor of a dynamic edge."""
         _call("rtensor_begin", self._handle.pointer, self._edge, *_shape(shape, dtype))
         return self.array
@@ -289,13 +290,13 @@ class Receiver:
         """Whether a tensor is there."""
         return _number("rtensor_poll", self._handle.pointer, self._edge) == 1
 
-    def wait(self, timeout_s: float = PATIENCE_S) -> numpy.ndarray:
+    def wait(self, timeout_s: float = PATIENCE_S) -> AnyArray:
         """Waits until one is; the array."""
         _call("rtensor_wait", self._handle.pointer, self._edge, timeout_s)
         return self.array
 
     @property
-    def array(self) -> numpy.ndarray:
+    def array(self) -> AnyArray:
         """The tensor that is there, to be read until `release`."""
         array = self._handle.array("rtensor_received", self._edge)
         array.flags.writeable = False

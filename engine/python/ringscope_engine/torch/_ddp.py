@@ -27,7 +27,10 @@ class DdpState:
     prefix: str = "gradient.bucket."
 
 
-def ddp_hook(state: Optional[DdpState], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def ddp_hook(
+    state: Optional[DdpState],
+    bucket: dist.GradBucket,  # type: ignore[name-defined,unused-ignore]
+) -> torch.futures.Future[torch.Tensor]:
     """Replaces the gradients in a bucket by their average over all workers; what DDP waits for.
 
     A failure is an exception of `backward()`. Buckets of the first layers, which DDP has ready last, go first on the wire.

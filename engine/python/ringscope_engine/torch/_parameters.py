@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .. import _group, _store
 from .._errors import Error
+from .._group import Handle
 
 # The smallest tensor in which an object travels. Its length is a power of two of bytes from here on, so that there are few
 # tensors of different lengths, however many objects are sent.
@@ -36,7 +37,7 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, copy in sent:
         _group.declare(name, copy)
-    send = _group.broadcast_own_async
+    send: Callable[[torch.Tensor, int, str], Handle[torch.Tensor]] = _group.broadcast_own_async
     if _group.is_asynchronous():
         _store.declare_barrier()
         send = _store.begin_async

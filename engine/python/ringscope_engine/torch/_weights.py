@@ -29,12 +29,12 @@ class AsynchronousOptimizer(Copied):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """A step of this worker alone, whose change is added to the store's parameters, which are then this worker's."""
-        self._weights.members.check(self.param_groups)  # type: ignore[attr-defined]
+        self._weights.members.check(self.param_groups)
         self._weights.begin()
         before = self._weights.copied()
         outcome = super().step(closure)  # type: ignore[misc]
         # A closure computes gradients that were not there before.
-        self._weights.members.check(self.param_groups)  # type: ignore[attr-defined]
+        self._weights.members.check(self.param_groups)
         self._weights.add_change(before)
         return outcome
 
