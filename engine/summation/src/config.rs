@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::gpu::DEFAULT_STAGING_BYTES;
 use crate::server::sums::Mode;
 use crate::tensor::{DEFAULT_PARTITION_BYTES, MIN_PARTITION_BYTES};
-use rsccl_collective::config::{Settings, keep, limit, read};
+use rsccl_collective::config::{FOREVER, Settings, keep, limit, read};
 use rsccl_collective::error::{Error, Result};
 
 /// Where a worker meets nobody: it is alone in its group.
@@ -425,7 +425,7 @@ mod tests {
             GroupSettings::parse(lookup).unwrap().wait_limits.end
         };
         assert_eq!((end(None).as_secs(), end(Some("7")).as_secs()), (1800, 7));
-        assert_eq!(end(Some("0")), rsccl_collective::config::FOREVER);
+        assert_eq!(end(Some("0")), FOREVER);
     }
 
     #[test]
