@@ -1,5 +1,6 @@
 """What the workers of the tests of what may become of gradients between two steps do; each checks its own results."""
 
+import gc
 from typing import Callable
 
 import ringscope_engine.torch as bps
@@ -91,6 +92,8 @@ def touched() -> None:
         training.optimizer.zero_grad()
         training.backward()
         touch()
+        # What Python's collector takes away leaves everyone's known as such.
+        gc.collect()
         training.optimizer.step()
         training.expect_change(average * factor)
         assert type(weight.grad) is torch.Tensor and weight.grad.norm() > 0

@@ -44,9 +44,10 @@ class Claim:
         # several gradients are views of one buffer, it counts the backward pass's own additions to the others too.
         self._version = None if _is_part(self.gradient) else self.gradient._version
         self._address = self.gradient.data_ptr()
-        self._stand_in = torch.Tensor._make_subclass(UnderWay, self.gradient.detach())
-        self._stand_in.ringscope_claim = self
-        parameter.grad = self._stand_in
+        stand_in = torch.Tensor._make_subclass(UnderWay, self.gradient.detach())
+        stand_in.ringscope_claim = self
+        parameter.grad = stand_in
+        self._stand_in: Optional[torch.Tensor] = stand_in
 
     def settle(self) -> None:
         """Waits until the gradient is everyone's; also where it is under way once more, and somebody has kept the stand-in."""
@@ -54,8 +55,10 @@ class Claim:
 
     def release(self) -> None:
         """Gives the parameter its gradient back, unless it has got another one."""
-        if self._parameter.grad is self._stand_in:
+        if self._stand_in is not None and self._parameter.grad is self._stand_in:
             self._parameter.grad = self.gradient
+        # What refers to itself is left to Python's collector, which would end weak references to the gradient with it.
+        self._stand_in = None
 
     def mistake(self) -> Optional[str]:
         """What has become of the gradient in the meantime that it cannot be everyone's."""
