@@ -3,7 +3,8 @@
 The order is that in which worker 0's backward pass had them ready in the first step, after which it tells the others; those that
 it did not have come last. It is told anew every `STEPS_BETWEEN` steps, as models change, and in every new group. Small
 gradients go together, neighbours in the first order, until they are as long as `RSUM_FUSION_BYTES`; sums are made element by
-element, so that changes no bit. What goes together stays together: only the order of parcels changes.
+element, so that changes no bit. With a codec those go together that it leaves as they are. What goes together stays together: only
+the order of parcels changes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ._slot import Slot
 DEFAULT_FUSION_BYTES = 1 << 20
 # A model that has changed its order wastes as many steps at most; a look costs one small round.
 STEPS_BETWEEN = 100
-# Codecs that encode each element by itself: the others choose or scale among those of a part.
-ELEMENTWISE = (Compression.none, Compression.fp16, Compression.bf16)
+# Below this nothing is encoded (codec/choice.rs).
+MIN_COMPRESS_BYTES = 65_536
 
 
 class Parcel:
@@ -138,7 +139,8 @@ class Plan:
         parcels: List[Parcel] = []
         for batch in batches:
             for together in _packed(batch, limit, self._codec):
-                parcel = Parcel(together, _codec_for(together[0], self._codec))
+                codec = _codec_for(together[0], self._codec) if len(together) == 1 else Compression.none
+                parcel = Parcel(together, codec)
                 parcels.append(before.get(parcel.name, parcel))
         times: Dict[Slot, int] = {slot: time for time, slot in enumerate(order)}
         parcels.sort(key=lambda parcel: max(times[slot] for slot in parcel.slots))
@@ -160,7 +162,8 @@ def _packed(slots: Sequence[Slot], limit: int, codec: Codec) -> List[List[Slot]]
     packed: List[List[Slot]] = []
     open_by_kind: Dict[Tuple[torch.dtype, torch.device], List[Slot]] = {}
     for slot in slots:
-        is_small = slot.size_bytes() < limit and _codec_for(slot, codec) in ELEMENTWISE
+        most = limit if _codec_for(slot, codec) == Compression.none else min(limit, MIN_COMPRESS_BYTES)
+        is_small = slot.size_bytes() < most
         kind = (slot.parameter.dtype, slot.parameter.device)
         together = open_by_kind.get(kind) if is_small else None
         if together is None or sum(one.size_bytes() for one in together) + slot.size_bytes() > limit:
