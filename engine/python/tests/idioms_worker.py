@@ -594,15 +594,20 @@ def compare(run: Run, idiom: Idiom, found: Dict[str, Any]) -> None:
     """Takes an idiom's steps, and notes the parameters' hashes and those of one process."""
     right = alone(run.name, bps.size())
     first = next(right)
+    # Where sums are asynchronous, all get all changes; and nobody begins with what another one has changed already.
+    settle(run)
     for model in idiom:
-        # Where sums are asynchronous, all get all changes.
-        for optimizer in run.optimizers:
-            optimizer.settle()
+        settle(run)
         got, wanted = values(model), next(right)
         found["hashes"].append(digest(got))
         found["wanted"].append(digest(wanted))
         way = float((wanted - first).abs().max())
         found["off"] = max(found["off"], float((got - wanted).abs().max()) / way)
+
+
+def settle(run: Run) -> None:
+    for optimizer in run.optimizers:
+        optimizer.settle()
 
 
 def digest(tensor: torch.Tensor) -> str:
