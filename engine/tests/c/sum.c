@@ -103,27 +103,6 @@ static void end(void) {
 }
 
 
-/* Sums, with as many servers as the pool lends at each step, until the file is there. */
-static void borrow(const char* file, const int* workers) {
-  uint64_t fingerprint = 0;
-  int n = declare(TENSORS), servers = -1, stop = rsum_declare("stop", 1, FLOAT32, NULL);
-  for (int round = 0;; round++) {
-    int now = rsum_adapt();
-    if (now < 0) fail("adapt");
-    if (now != rsum_servers()) fail("servers");
-    if (now != servers) printf("SERVERS %d\n", now);
-    fflush(stdout);
-    servers = now;
-    if (sum_round(n, round, workers, &fingerprint) != 0) fail("sum");
-    FILE* found = fopen(file, "r");
-    float ends = found != NULL && rsum_rank() == 0;
-    if (found != NULL) fclose(found);
-    if (rsum_push_pull(stop, &ends, &ends, rsumSum) != 0) fail("stop");
-    if (ends > 0) break;
-  }
-  end();
-}
-
 /* Who is left is known by whose contribution comes: the first numbers of all, by their present ones. 0, or the error. */
 static int who_is_left(int first, int* workers) {
   int64_t left[64] = {0}, all[64];
@@ -133,6 +112,37 @@ static int who_is_left(int first, int* workers) {
   int code = rsum_push_pull(tensor, left, all, rsumSum);
   for (int worker = 0; code == 0 && worker < rsum_size(); worker++) workers[worker] = (int)all[worker];
   return code;
+}
+
+/* Sums, with as many servers as the pool lends at each step, until the file is there; goes on after losses if that is wanted. */
+static void borrow(const char* file, int* workers) {
+  uint64_t fingerprint = 0;
+  const char* on_loss = getenv("RSUM_ON_LOSS");
+  int continues = on_loss != NULL && strcmp(on_loss, "continue") == 0;
+  int n = declare(TENSORS), servers = -1, stop = rsum_declare("stop", 1, FLOAT32, NULL), first = workers[rsum_rank()];
+  for (int round = 0;; round++) {
+    float ends = 0;
+    int now = rsum_adapt(), code = now < 0 ? -1 - now : 0;
+    if (code == 0 && now != rsum_servers()) fail("servers");
+    if (code == 0 && now != servers) printf("SERVERS %d of %d\n", servers = now, rsum_size());
+    fflush(stdout);
+    if (code == 0) code = sum_round(n, round, workers, &fingerprint);
+    if (code == 0) {
+      FILE* found = fopen(file, "r");
+      ends = found != NULL && rsum_rank() == 0;
+      if (found != NULL) fclose(found);
+      code = rsum_push_pull(stop, &ends, &ends, rsumSum);
+    }
+    if (code == 0 && ends > 0) break;
+    if (code == 0) continue;
+    if (!continues) fail("sum");
+    printf("LOST %s\n", rsum_last_error());
+    fflush(stdout);
+    if (rsum_resume(-1, -1) != 0) fail("resume");
+    if (who_is_left(first, workers) != 0) fail("who is left");
+    round = servers = -1;
+  }
+  end();
 }
 
 /* Sums until that fails, then once more with those that are left, if that is wanted. */

@@ -86,8 +86,8 @@ impl Broker {
                 pool.lines.remove(&id);
                 pool.book.remove(id);
                 pool.tell_all();
-                if let Some(who) = who {
-                    tell(&format!("{who} has gone"));
+                if let Some(who) = who.filter(|who| *who != Who::Operator) {
+                    tell(&format!("{} has gone", name(&who)));
                 }
             };
             if thread.spawn(serve).is_err() {
@@ -112,14 +112,8 @@ impl Pool {
     }
 }
 
-/// Hears a caller until its end. In words, who it was, if it was let in.
-fn serve(
-    id: Id,
-    stream: &TcpStream,
-    pool: &Mutex<Pool>,
-    secret: &str,
-    tell: &impl Fn(&str),
-) -> Option<String> {
+/// Hears a caller until its end. Who it was, if it was let in.
+fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &impl Fn(&str)) -> Option<Who> {
     let who = match let_in(stream, secret) {
         Ok(who) => who,
         Err(Error::InvalidUsage(why)) => {
@@ -129,18 +123,19 @@ fn serve(
         }
         Err(_) => return None,
     };
-    let name = name(&who);
     {
         let mut pool = lock(pool);
         pool.lines.insert(id, stream.try_clone().ok()?);
-        match who {
-            Who::Server { job, .. } => pool.book.server(id, name.clone(), job),
+        match who.clone() {
+            Who::Server { job, .. } => pool.book.server(id, name(&who), job),
             Who::Job { name, roots, most, has } => pool.book.job(id, name, roots, most, has),
             Who::Operator => {}
         }
         pool.tell_all();
     }
-    tell(&format!("{name} has come"));
+    if who != Who::Operator {
+        tell(&format!("{} has come", name(&who)));
+    }
     while let Ok(message) = frame::recv::<ToBroker>(stream) {
         let mut pool = lock(pool);
         match message {
@@ -160,7 +155,7 @@ fn serve(
         }
         pool.tell_all();
     }
-    Some(name)
+    Some(who)
 }
 
 fn let_in(stream: &TcpStream, secret: &str) -> Result<Who> {

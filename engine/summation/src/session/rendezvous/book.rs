@@ -122,6 +122,28 @@ impl Book {
         is_over.then(|| self.lost.clone())
     }
 
+    /// Workers that only wanted other servers, while somebody was lost, or who went on after that loss: they are to know of
+    /// it before the next group.
+    pub(super) fn overruled(&mut self) -> Vec<Id> {
+        let expected = self.expected.values().filter(|seat| seat.worker.is_some()).count();
+        let n_left = self.members(true).count() + expected;
+        let deciders = self.deciders();
+        let wanted = |id: &Id| self.entries.get(id).and_then(|entry| entry.wanted);
+        let is_after_loss = deciders.iter().filter_map(wanted).any(|wanted| !wanted.takes_fewer);
+        let is_overruled = |wanted: Wanted| {
+            wanted.takes_fewer
+                && (is_after_loss || wanted.n_workers.is_some_and(|n_workers| n_workers > n_left))
+        };
+        let overruled: Vec<Id> =
+            deciders.iter().copied().filter(|id| wanted(id).is_some_and(is_overruled)).collect();
+        for id in &overruled {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.wanted = None;
+            }
+        }
+        overruled
+    }
+
     /// The next group, once all that it needs are ready; or why there will be none.
     pub(super) fn form(&mut self) -> Result<Option<Formed>, String> {
         let Some((wanted, n_workers, n_servers)) = self.wanted()? else { return Ok(None) };
@@ -458,6 +480,20 @@ mod tests {
         assert_eq!((book.is_waiting(4), book.is_waiting(5), formed(&mut book)), (false, true, None));
         book.remove(4, true);
         assert_eq!(formed(&mut book), Some(vec![3, 2, 1, 5]));
+    }
+
+    #[test]
+    fn who_only_wanted_other_servers_hears_of_a_loss_first() {
+        let fewer = Wanted { takes_fewer: true, ..want(3, 1) };
+        let mut book = three_and_two();
+        book.ready(1, fewer);
+        assert_eq!(book.overruled(), Vec::<Id>::new());
+        book.ready(2, Wanted::default());
+        assert_eq!((book.overruled(), book.is_waiting(1), book.is_waiting(2)), (vec![1], false, true));
+        let mut book = three_and_two();
+        [1, 2].into_iter().for_each(|id| book.ready(id, fewer));
+        book.remove(3, true);
+        assert_eq!(book.overruled(), [2, 1]);
     }
 
     #[test]

@@ -200,6 +200,11 @@ impl Meeting {
         match answer.map_err(|error| Unmet::Lost(self.lost(&sent.err().unwrap_or(error))))? {
             FromRoot::Membership(membership) => Ok(Met::Group(membership)),
             FromRoot::Over { lost } => Ok(Met::Over(lost)),
+            FromRoot::Overruled => {
+                let text =
+                    "a process was lost while the group changed its servers: the others go on without it";
+                Err(Unmet::Refused(Error::Remote(text.to_owned())))
+            }
             FromRoot::Refused { why } => {
                 Err(Unmet::Refused(Error::Remote(format!("there is no summation group: {why}"))))
             }

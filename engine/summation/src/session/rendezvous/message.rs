@@ -164,6 +164,8 @@ pub(crate) enum FromRoot {
         /// Who and what is wrong.
         why: String,
     },
+    /// A process was lost while this one only wanted other servers: it is to ask again, knowing that.
+    Overruled,
     /// A group begins.
     Membership(Box<Membership>),
     /// There will be no more groups.

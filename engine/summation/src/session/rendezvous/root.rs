@@ -339,6 +339,9 @@ impl Gate {
     }
 
     fn form(&mut self) {
+        for id in self.book.overruled() {
+            self.callers.get(&id).into_iter().for_each(|caller| caller.tell(&FromRoot::Overruled));
+        }
         let waiting = self.book.waiting_workers();
         if self.is_forsaken {
             return waiting.into_iter().for_each(|id| self.refuse(id, FORSAKEN));
