@@ -47,7 +47,7 @@ impl Caller {
         let addresses = call.addresses.clone();
         if let Some(own) = own {
             call.addresses = vec![own.to_string()];
-            call.seat.door = Some(own).filter(|_| call.seat.continues);
+            call.seat.door = Some(own).filter(|_| call.seat.needs_door());
         }
         let meeting = Meeting::join(&mut call, &call_off)?;
         call.addresses = addresses;

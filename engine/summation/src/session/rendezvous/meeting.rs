@@ -119,8 +119,7 @@ impl CallOff {
 impl Call {
     /// Who calls, from this machine's address; with a door where a loss is not to end the job, or is not known to.
     fn from(&mut self, here: IpAddr) -> io::Result<Seat> {
-        let goes_on = self.seat.continues || self.seat.worker.is_none();
-        if self.seat.door.is_none() && goes_on {
+        if self.seat.door.is_none() && self.seat.needs_door() {
             let door = TcpListener::bind((here, 0))?;
             fork::keep_from_children(&door);
             self.seat.door = Some(door.local_addr()?);

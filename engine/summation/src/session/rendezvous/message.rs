@@ -56,6 +56,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
+    /// Whether the job may go on after the loss of its rendezvous. A server does not know that of a job before.
+    pub(super) fn needs_door(&self) -> bool {
+        self.continues || self.worker.is_none()
+    }
+
     /// Whether both are the same process of a job.
     pub(super) fn is_same_process(&self, other: &Self) -> bool {
         (&self.host, self.pid, self.door) == (&other.host, other.pid, other.door)
