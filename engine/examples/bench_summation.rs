@@ -1,4 +1,5 @@
-//! How fast services sum, beside what the memory allows, and how fast gradients get round over loopback, beside iperf3.
+//! How fast services sum, beside what the memory allows, how fast gradients get round over loopback, beside iperf3, and what
+//! codecs cost and save.
 //!
 //! `cargo xtask bench summation` runs it; `-- --help` has options.
 
@@ -10,6 +11,8 @@
     reason = "it measures and prints"
 )]
 
+#[path = "bench_summation/codecs.rs"]
+mod codecs;
 #[path = "bench_summation/observer.rs"]
 mod observer;
 #[path = "bench_summation/round_trips.rs"]
@@ -31,6 +34,7 @@ use clap::{Parser, Subcommand};
   cargo xtask bench summation                         sums and round trips
   cargo xtask bench summation -- sums --rounds 20
   cargo xtask bench summation -- round-trips --megabytes 16
+  cargo xtask bench summation -- codecs --links 1000
   cargo xtask bench observer -- --rounds 101"
 )]
 struct Cli {
@@ -44,8 +48,12 @@ enum What {
     Sums(sums::Options),
     /// Push-pulls of two workers over loopback TCP, processes all, beside iperf3
     RoundTrips(round_trips::Options),
+    /// What codecs cost a core and save a link
+    Codecs(codecs::Options),
     /// What being watched costs a step of training
     Observer(observer::Options),
+    #[command(hide = true)]
+    CodecRank(codecs::CodecRank),
     #[command(hide = true)]
     Rank(round_trips::Rank),
     #[command(hide = true)]
@@ -60,6 +68,8 @@ fn main() -> ExitCode {
         Some(What::Sums(options)) => options.run(),
         Some(What::RoundTrips(options)) => options.run(),
         Some(What::Rank(rank)) => rank.run(),
+        Some(What::Codecs(options)) => options.run(),
+        Some(What::CodecRank(rank)) => rank.run(),
         Some(What::Observer(options)) => options.run(),
         Some(What::StepRank(rank)) => rank.run(),
         Some(What::Events(events)) => events.run(),

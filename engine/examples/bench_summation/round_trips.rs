@@ -10,7 +10,7 @@ use rsccl::summation::tensor::{DataType, Declaration};
 
 use crate::spread;
 
-const WORKERS: usize = 2;
+pub(crate) const WORKERS: usize = 2;
 const SERVERS: [usize; 2] = [1, 2];
 const PARTS_BYTES: [u64; 2] = [1_000_000, 4_000_000];
 /// Of iperf3, which takes whole seconds.
@@ -81,7 +81,7 @@ struct Case {
     core_seconds: f64,
 }
 
-struct Worker {
+pub(crate) struct Worker {
     child: Child,
     orders: Option<ChildStdin>,
     words: BufReader<ChildStdout>,
@@ -199,18 +199,39 @@ impl Case {
 }
 
 impl Worker {
+    /// From a command of this program that does what it is ordered to, and says how long it took.
+    pub(crate) fn start(mut command: Command) -> Result<Self, String> {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Self::new(child.map_err(|error| error.to_string())?)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// There are no more orders: it leaves with the others.
+    pub(crate) fn dismiss(&mut self) {
+        self.orders = None;
+    }
+
+    /// Waits for its end, which is to be a good one.
+    pub(crate) fn end(&mut self) -> Result<(), String> {
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.success() { Ok(()) } else { Err(format!("a rank ended with {status}")) }
+    }
+
     fn new(mut child: Child) -> Result<Self, String> {
         let orders = child.stdin.take();
         let words = BufReader::new(child.stdout.take().ok_or("a rank has no output")?);
         Ok(Self { child, orders, words })
     }
 
-    fn order(&mut self) -> Result<(), String> {
+    pub(crate) fn order(&mut self) -> Result<(), String> {
         let orders = self.orders.as_mut().ok_or("a rank takes no orders")?;
         orders.write_all(b"\n").map_err(|error| error.to_string())
     }
 
-    fn word(&mut self) -> Result<f64, String> {
+    pub(crate) fn word(&mut self) -> Result<f64, String> {
         let mut line = String::new();
         self.words.read_line(&mut line).map_err(|error| error.to_string())?;
         line.trim().parse().map_err(|_| format!("a rank said {line:?}"))
@@ -229,6 +250,7 @@ impl Rank {
             rank: self.rank,
             partition_bytes: self.partition_bytes,
             tensors: &[gradient],
+            codec: None,
             frame_bytes: self.frame_bytes,
         })?;
         if self.rank < WORKERS {
@@ -333,7 +355,7 @@ fn measure(more: &[String]) -> Result<IperfRun, String> {
 }
 
 /// Processor time of a process, all its threads.
-fn core_seconds(pid: u32) -> Result<f64, String> {
+pub(crate) fn core_seconds(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/stat");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     // After the name, which may have spaces, the 12th and 13th are utime and stime.

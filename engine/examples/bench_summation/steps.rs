@@ -168,6 +168,7 @@ impl StepRank {
             rank: self.rank,
             partition_bytes: PARTITION_BYTES,
             tensors: &tensors,
+            codec: None,
             frame_bytes: None,
         })?;
         if self.rank < WORKERS {

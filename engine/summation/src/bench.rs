@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::codec::Choice;
 use super::run::group::{Group, Plan};
 use super::run::members::{Members, Role};
 pub use super::run::observe::Event;
@@ -46,6 +47,8 @@ pub struct Place<'a> {
     pub partition_bytes: u64,
     /// What workers declare.
     pub tensors: &'a [Declaration],
+    /// Of the tensors.
+    pub codec: Option<Choice>,
     /// Bytes that go out at a stretch, if not as by default.
     pub frame_bytes: Option<u64>,
 }
@@ -68,7 +71,7 @@ impl Rank {
         let default = worker::Settings::default();
         let pipeline =
             worker::Settings { frame_bytes: place.frame_bytes.unwrap_or(default.frame_bytes), ..default };
-        let Place { n_workers, n_servers, rank, partition_bytes, tensors, .. } = place;
+        let Place { n_workers, n_servers, rank, partition_bytes, tensors, codec, .. } = place;
         let role = rank.checked_sub(n_workers).map_or(Role::Worker(rank), Role::Server);
         let plan = Plan {
             id: meeting(place.meeting).ok_or("that is no meeting")?,
@@ -88,7 +91,7 @@ impl Rank {
         let mut group = Group::join(plan).map_err(text)?;
         if let Role::Worker(_) = role {
             for tensor in tensors {
-                group.declare(tensor.clone(), Options::default()).map_err(text)?;
+                group.declare(tensor.clone(), Options { priority: 0, codec }).map_err(text)?;
             }
             group.start().map_err(text)?;
         }

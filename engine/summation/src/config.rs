@@ -19,7 +19,8 @@ const DEFAULT_IDLE: Duration = Duration::from_secs(3600);
 /// Threads that add in a summation service: one sums some ten times what a NIC of 10 Gbit/s brings, so a second one is for
 /// faster NICs, and all other cores are the training's.
 const DEFAULT_ADDING_THREADS: usize = 2;
-/// Below this a tensor with a codec is sent as it is; BytePS's default too (`BYTEPS_MIN_COMPRESS_BYTES`).
+/// Below this a tensor with a codec is sent as it is: over 1 Gbit/s nothing is saved at half of it, and half of the time at it
+/// (`BENCHMARKS.md`). BytePS's default too (`BYTEPS_MIN_COMPRESS_BYTES`).
 const DEFAULT_COMPRESSION_MIN_BYTES: u64 = 65_536;
 /// More threads than any machine has memory channels for.
 const MAX_ADDING_THREADS: usize = 256;
