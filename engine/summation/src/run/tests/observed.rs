@@ -228,7 +228,7 @@ fn totals_go_on_when_more_is_declared() {
         assert!(told.samples.iter().map(|seen| seen.finished_rounds).is_sorted());
         if rank < 2 {
             assert_eq!(last(&told).traffic[0][..4], [8000; 4]);
-            assert_eq!(last(&told).stages[2], ("push".to_owned(), 2, 2));
+            assert_eq!(last(&told).stages[1], ("push".to_owned(), 2, 2));
             assert_eq!(told.finished, [(0, 0, 4000, 0), (0, 0, 4000, 0)]);
         }
     }
