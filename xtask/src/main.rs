@@ -103,6 +103,10 @@ enum Command {
     },
     /// Run the healthy demo under Prometheus with all rules, and fail if an alert of severity warning or above fires
     Soak {
+        /// In place of the demo a summation group of two workers and a server: fail if what a process has resident grows by more
+        /// than 1 MB an hour. Takes an hour to be sure: --seconds 3600
+        #[arg(long)]
+        summation: bool,
         /// Seconds to run
         #[arg(long, default_value_t = 600, value_name = "N", value_parser = clap::value_parser!(u32).range(60..))]
         seconds: u32,
@@ -177,7 +181,8 @@ fn main() -> ExitCode {
         Command::Dashboards => dashboards::build(),
         Command::Fuzz { targets, seconds } => fuzz::run_all(&targets, seconds),
         Command::Screens { out, docs, stages } => screens::shoot(out, docs, &stages),
-        Command::Soak { seconds } => soak::healthy(seconds),
+        Command::Soak { summation: true, seconds } => python::soak(seconds),
+        Command::Soak { summation: false, seconds } => soak::healthy(seconds),
         Command::Tune(tune) => tune.run(),
         Command::Chaos(chaos) => chaos.run(),
         Command::Harm(args) => harm::run(&args),

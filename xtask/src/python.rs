@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{command, root, run, target_dir};
+use crate::process::{cargo, command, root, run, target_dir};
 use crate::tools;
 
 /// Sends the API what its document allows and what it does not; pinned, for what it tries changes with its version.
@@ -76,6 +76,18 @@ pub(crate) fn bench(arguments: &[String]) -> Result<()> {
         run(bench.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))?;
     }
     Ok(())
+}
+
+/// Whether a summation group that runs for so many seconds needs more and more memory.
+pub(crate) fn soak(seconds: u32) -> Result<()> {
+    run(&mut cargo(["build", "--release", "-p", "ringscope-engine", "--lib", "--bins"]))?;
+    let release = target_dir().join("release");
+    let mut soak = Command::new(with_torch()?);
+    soak.arg(root().join("engine/python/bench/soak.py")).args(["--seconds", &seconds.to_string()]);
+    soak.arg("--server")
+        .arg(release.join("ringscope-sumd"))
+        .env("RSCCL_LIBRARY", release.join("librsccl.so"));
+    run(soak.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
 }
 
 /// The backend rsccl of torch.distributed beside Gloo and MPI, with the library that was built for release, by two and four ranks.

@@ -10,8 +10,8 @@ from typing import List, Tuple
 from _job import Job, needs_torch
 
 AT_END = "the end of the script"
-# A busy machine lets a process wait for its turn; on an idle one it is a fifth of a second.
-LIMIT_S = 2.0
+# A busy machine lets a process wait for its turn; on an idle one it is a fifth of a second. Unmended it was for ever.
+LIMIT_S = 10.0
 
 
 # Those of `signals_worker.CALLS`.
