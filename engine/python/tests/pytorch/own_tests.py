@@ -63,9 +63,19 @@ with contextlib.suppress(ImportError):
     _replicated_tensor_ddp_utils._set_ddp_with_replicated_tensor = lambda _: None
 
 # What fails, and why that is no fault of the backend. Anything else that fails is.
+NO_SOURCE = "recv() without a source is refused, as by NCCL"
+MONITORED = "PyTorch offers monitored_barrier for a backend called gloo alone"
 KNOWN = {
     "rsccl": {},
-    "gloo": {"test_ddp_logging_data_cpu": "it expects that the backend's name is gloo"},
+    "gloo": {
+        "test_ddp_logging_data_cpu": "it expects that the backend's name is gloo",
+        "test_monitored_barrier_gloo": MONITORED,
+        "test_monitored_barrier_gloo_rank_0_timeout": MONITORED,
+        "test_monitored_barrier_gloo_subgroup": MONITORED,
+        "test_send_recv_any_source": NO_SOURCE,
+        "test_send_recv_any_source_autograd_profiler": NO_SOURCE,
+        "test_send_recv_any_source_torch_profiler": NO_SOURCE,
+    },
 }
 
 
