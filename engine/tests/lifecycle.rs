@@ -100,8 +100,9 @@ fn a_death_after_rank_0_has_left_is_noticed_over_shared_memory() {
     let one_host = |_| vec![("RSCCL_HOST".to_owned(), "host-1".to_owned())];
     let job = Job { program: &program, n_ranks: 3, command: &["late-death"], environment: &one_host };
     let mut ranks = job.start().into_iter();
-    let (first, second, mut last) = (ranks.next().unwrap(), ranks.next().unwrap(), ranks.next().unwrap());
+    let (first, mut second, mut last) = (ranks.next().unwrap(), ranks.next().unwrap(), ranks.next().unwrap());
     assert_eq!(first.rest(), "DONE\n");
+    assert_eq!(second.line(), "SUMMED");
     last.child.stdin.take().unwrap().write_all(b"\n").unwrap();
     let said = second.rest();
     assert!(said.starts_with("ERROR 6 ") && said.contains("rank 2 (host-1"), "{said}");

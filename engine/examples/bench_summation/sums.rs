@@ -5,7 +5,8 @@ use std::time::Instant;
 use clap::{Args, Parser as _};
 use rsccl::summation::server::DataType;
 use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-use rsccl::summation::server::part::{Association, Part, Reduction};
+use rsccl::summation::server::part::{Association, Part};
+use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
 
 use crate::spread;

@@ -5,7 +5,8 @@
 
 use rsccl::summation::server::asynchronous::{Staleness, Store};
 use rsccl::summation::server::message::{Admission, Epochs, Push};
-use rsccl::summation::server::part::{Part, Reduction};
+use rsccl::summation::server::part::Part;
+use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::tensor::DataType;
 use serde_json::{Value, json};
 

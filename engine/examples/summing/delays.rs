@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rsccl::summation::server::fingerprint::fingerprint;
-use rsccl::summation::server::part::Reduction;
+use rsccl::summation::server::reduction::Reduction;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

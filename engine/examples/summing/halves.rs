@@ -2,7 +2,8 @@
 
 use rsccl::summation::codec::{Codec as _, HEADER_BYTES, Half};
 use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-use rsccl::summation::server::part::{Association, Part, Reduction};
+use rsccl::summation::server::part::{Association, Part};
+use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
 use rsccl::summation::tensor::DataType;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use rsccl::summation::placement::models::Model;
 use rsccl::summation::placement::strategy::Strategy;
-use rsccl::summation::server::part::Reduction;
+use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::tensor::{DataType, Declaration, Options};
 use rsccl::summation::trial::{Failed, ID_BYTES, Setup, Traffic, Trial};
 use rsccl::summation::worker::Settings;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rsccl::summation::server::fingerprint::fingerprint;
-use rsccl::summation::server::part::Reduction;
+use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::trial::now_ns;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::codec::{Choice, Fraction};
 use crate::gpu::driver::{Stream, refuse_device};
 use crate::gpu::{Buffer, Submission};
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Asked, Declaration, Options};
 use rsccl_collective::api::fence::export;

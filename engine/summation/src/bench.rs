@@ -9,7 +9,7 @@ use super::run::group::{Group, Plan};
 use super::run::members::{Members, Role};
 pub use super::run::observe::Event;
 use super::run::observe::{SAMPLE_NS, Watched};
-use super::server::part::Reduction;
+use super::server::reduction::Reduction;
 use super::server::sums::Mode;
 use super::tensor::{Declaration, Declarations, Options};
 use super::worker;

@@ -27,7 +27,7 @@ use super::serving::Serving;
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
 use crate::placement::routes::Routes;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::tier::Partial;
 use crate::tensor::{Declarations, Part};
 use crate::worker::{self, Pipeline, Refusal, Send, Stage, TensorId};

@@ -17,7 +17,7 @@ use crate::config::GroupSettings;
 use crate::placement::assign::Placement;
 use crate::placement::strategy::Strategy;
 use crate::server::message::Epochs;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;

@@ -199,7 +199,8 @@ impl Drop for Pool {
 mod tests {
     use super::*;
     use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-    use crate::server::part::{Association, Part, Reduction};
+    use crate::server::part::{Association, Part};
+    use crate::server::reduction::Reduction;
     use crate::server::service::Service;
     use rsccl_collective::types::DataType;
 

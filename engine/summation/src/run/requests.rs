@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::report::Asked;
 use crate::placement::assign::Placement;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use rsccl_collective::clock;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;

@@ -19,7 +19,7 @@ use crate::config::GroupSettings;
 use crate::placement::machines::Machines;
 use crate::placement::predict::predict;
 use crate::placement::strategy::Strategy;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;

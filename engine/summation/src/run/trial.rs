@@ -13,7 +13,7 @@ use crate::config::GroupSettings;
 use crate::placement::machines::Machines;
 use crate::placement::predict::{Load, predict};
 use crate::placement::strategy::Strategy;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;

@@ -18,7 +18,7 @@
 //! must wait holds up no answer. A refusal has no message: it ends the group, and the communicator tells all ranks why.
 
 use crate::server::message::Epochs;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use rsccl_collective::comm::links::P2P_CHANNEL;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::hash::hash;

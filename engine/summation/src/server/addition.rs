@@ -3,7 +3,8 @@
 
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
-use super::part::{Association, Part, Reduction};
+use super::part::{Association, Part};
+use super::reduction::Reduction;
 use crate::codec::{CodecError, Feedback};
 
 /// One addition. One that is dropped takes its round with it: nobody is ever answered.

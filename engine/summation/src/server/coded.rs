@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use super::part::Reduction;
+use super::reduction::Reduction;
 use crate::codec::{Choice, CodecError, Feedback, Fraction, Half, OneBit, TopK};
 use rsccl_collective::kernels::gradients;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::addition::Addition;
-use super::part::Reduction;
+use super::reduction::Reduction;
 
 /// What a message was sent under. A service takes only messages of its own epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

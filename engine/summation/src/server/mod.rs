@@ -17,6 +17,7 @@ mod members;
 pub mod message;
 pub mod part;
 mod partials;
+pub mod reduction;
 pub mod refusal;
 mod rounds;
 pub mod service;

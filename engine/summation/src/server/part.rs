@@ -5,6 +5,7 @@
 //! divided before that rounding. Integers wrap, and their averages truncate.
 
 use super::coded::Coded;
+use super::reduction::Reduction;
 use super::fingerprint::Fingerprint;
 use rsccl_collective::kernels::{Form, Reducer, Shape};
 use rsccl_collective::types::{DataType, RedOp};
@@ -18,15 +19,6 @@ pub struct Part {
     pub data_type: DataType,
     /// How contributions are encoded, if they are; only `f32` is.
     pub codec: Option<Coded>,
-}
-
-/// What contributions become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// Their sum.
-    Sum,
-    /// Their sum, divided by how many there are.
-    Average,
 }
 
 /// Which additions are done, over the contributors in the order of their ranks.

@@ -42,7 +42,8 @@ impl Service {
 mod tests {
     use super::*;
     use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
-    use crate::server::part::{Association, Part, Reduction};
+    use crate::server::part::{Association, Part};
+    use crate::server::reduction::Reduction;
     use rsccl_collective::types::DataType;
 
     const PART: Part = Part { count: 1, data_type: DataType::F32, codec: None };

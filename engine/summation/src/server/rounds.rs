@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::members::Members;
-use super::part::Reduction;
+use super::reduction::Reduction;
 use super::tier::Tier;
 
 /// The open rounds.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::part::Reduction;
+use super::reduction::Reduction;
 
 /// Who contributes to a key, and what becomes of the sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::gpu::{Carrier, Submission};
 use crate::placement::strategy::Strategy;
 use crate::run::coding::Residuals;
 use crate::run::group::{Group, Handle, Plan};
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::tensor::{Asked, Declaration, Declarations};
 use crate::worker;
 use rsccl_collective::config::Settings;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::line::{Outcome, Trouble};
 use super::super::serving::{Frame, Ready, Serving};
 use super::Contributing;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::tier::Partial;
 use crate::worker::{self, Send};
 use rsccl_collective::error::Error;

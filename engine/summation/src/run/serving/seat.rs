@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::line::{Line, Outcome};
 use super::super::wire::{Message, Wire};
 use crate::server::message::{Landing, Sum};
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::transport::Progress;
 

@@ -5,7 +5,7 @@ use crate::codec::{Choice, Feedback};
 use crate::run::agree::list;
 use crate::run::members::Role;
 use crate::server::coded::Coded;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::tensor::{Declaration, Declarations, Options};
 use rsccl_collective::memory::Region;
 use rsccl_collective::types::DataType;

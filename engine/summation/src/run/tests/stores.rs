@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Shape, TRANSPORTS, Transport, declare_one, mix};
 use crate::run::group::Group;
 use crate::run::members::Role;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use rsccl_collective::error::Error;
 use rsccl_collective::memory::Region;

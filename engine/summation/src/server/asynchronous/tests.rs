@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use rsccl_collective::types::DataType;
 
 const SUM: Reduction = Reduction::Sum;

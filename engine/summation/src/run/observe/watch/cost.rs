@@ -21,7 +21,7 @@ use crate::run::serving::{Frame, Serving};
 use crate::run::terms::Terms;
 use crate::run::wire::Wire;
 use crate::server::message::{Epochs, Finished};
-use crate::server::part::Reduction;
+use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use crate::tensor::{Declarations, Part};
 use crate::worker::{self, Pipeline};
