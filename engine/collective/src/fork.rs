@@ -106,13 +106,14 @@ fn take(descriptor: RawFd, nowhere: RawFd) {
     }
 }
 
-/// Of an open file.
+/// Of an open socket; other kinds of files may have the same number.
 fn inode(descriptor: RawFd) -> Option<u64> {
     let mut stat = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat may be called in a signal's handler, and writes a whole structure where it succeeds.
     let outcome = unsafe { libc::fstat(descriptor, stat.as_mut_ptr()) };
     // SAFETY: filled then.
-    (outcome == 0).then(|| unsafe { stat.assume_init() }.st_ino)
+    let stat = (outcome == 0).then(|| unsafe { stat.assume_init() })?;
+    (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
 }
 
 #[cfg(test)]

@@ -183,5 +183,10 @@ def collective(name: str, *arguments: Any) -> None:
     """Calls a function of rsccl.h, and raises its error."""
     code = function(name)(*arguments)
     if code != 0:
-        text = function("ncclGetLastError")(None) or b""
-        raise error_of(code, text.decode(errors="replace") or f"{name} failed with {code}")
+        raise collective_error(name, code)
+
+
+def collective_error(name: str, code: int) -> Error:
+    """The exception for what a function of rsccl.h has just failed with."""
+    text = function("ncclGetLastError")(None) or b""
+    return error_of(code, text.decode(errors="replace") or f"{name} failed with {code}")

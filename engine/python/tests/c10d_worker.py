@@ -12,7 +12,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-import ringscope_engine.c10d  # noqa: F401  PyTorch before 2.5 finds backends only where they were imported
+import ringscope_engine.c10d  # PyTorch before 2.5 finds backends only where they were imported
 
 REAL = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 # The time-out of groups whose calls are meant not to end.
@@ -179,6 +179,41 @@ def groups() -> None:
     dist.barrier()
 
 
+def futures() -> None:
+    """What is done when a future is fulfilled waits for another one of the same group, as powerSGD_hook does."""
+    rank, size = begin()
+
+    def again(future):
+        total = future.value()[0]
+        return dist.all_reduce(total, async_op=True).get_future().wait()[0]
+
+    total = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(again).wait()
+    same(total, torch.full((4,), float(size * size)))
+    # Who waits beside the future finds the result where it belongs.
+    for _ in range(50):
+        turned = torch.ones(64, 48).t()
+        work = dist.all_reduce(turned, async_op=True)
+        work.get_future()
+        work.wait()
+        assert bool((turned == size).all())
+    dist.barrier()
+
+
+def other_members() -> None:
+    """A group of a name that another one had in the same store: one of its ranks has been in that, and the other has not."""
+    rank, _ = begin()
+    store = dist.PrefixStore("1", dist.distributed_c10d._get_default_store())
+    for members in ([0, 1], [1, 2], [0, 1, 2], [0, 1]):
+        if rank in members:
+            place, size = members.index(rank), len(members)
+            group = ringscope_engine.c10d.ProcessGroup(store, place, size, timedelta(seconds=60), "1", members)
+            total = torch.ones(2)
+            group.allreduce([total]).wait()
+            same(total, torch.full((2,), float(size)))
+            group.shutdown()
+        dist.barrier()
+
+
 def refusals() -> None:
     rank, size = begin()
     for call, words in (
@@ -228,8 +263,10 @@ def killed_rank() -> None:
     if rank == size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     begun = time.monotonic()
+    parts = list(torch.ones(size, 1 << 20))
     try:
-        dist.all_reduce(torch.ones(1 << 20))
+        # One communicator's call, and several at once.
+        dist.all_reduce(parts[0]) if rank else dist.all_to_all(parts, list(torch.ones(size, 1 << 20)))
     except RuntimeError as error:
         assert f"rank {size - 1}" in str(error), error
         print(f"told after {time.monotonic() - begun:.2f} s")

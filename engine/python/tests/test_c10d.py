@@ -34,6 +34,12 @@ class C10d(unittest.TestCase):
     def test_groups_work_beside_each_other(self) -> None:
         self.among("groups", (2, 4))
 
+    def test_what_follows_a_future_may_wait_for_another(self) -> None:
+        self.among("futures", (2,))
+
+    def test_a_name_may_be_another_groups_later(self) -> None:
+        self.among("other_members", (3,))
+
     def test_mistakes_are_refused_and_harm_nothing(self) -> None:
         self.among("refusals", (2,))
 

@@ -191,9 +191,13 @@ impl Stream {
             queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             queue.sleepers -= 1;
         }
+        // Not before: those behind the one that failed may still use their memory.
+        if queue.finished < count {
+            return Ok(false);
+        }
         match &queue.error {
             Some((failed, error)) if *failed <= count => Err(error.clone()),
-            _ => Ok(queue.finished >= count),
+            _ => Ok(true),
         }
     }
 

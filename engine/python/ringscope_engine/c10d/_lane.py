@@ -24,6 +24,9 @@ WAIT_MS = 100
 # Between two looks for an id that another rank makes.
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.1
 
+# How long the end of a lane waits for its threads.
+JOIN_S = 1.0
+
 # Calls the library's functions with a communicator and a stream.
 Call = Callable[[c_void_p, c_void_p], None]
 
@@ -88,6 +91,10 @@ class Lane:
         self._error: Optional[Error] = None
         self._done = 0
         self._followed: "Optional[queue.SimpleQueue[Optional[Callable[[], None]]]]" = None
+        self._follower: Optional[threading.Thread] = None
+        self._maker: Optional[threading.Thread] = None
+        # Of the stream's operations, the last that was enqueued.
+        self._last = 0
         self._bind()
 
     def _bind(self) -> None:
@@ -151,12 +158,18 @@ class Lane:
         return True
 
     def follow(self, call: Callable[[], None]) -> None:
-        """Makes a call of Python's on a thread of the lane's own, after those before it."""
+        """Makes a call of Python's on a thread of the lane's own, after those before it; at once where that thread asks."""
         with self._changed:
-            if self._followed is None:
-                self._followed = queue.SimpleQueue()
-                threading.Thread(target=_follow, args=(self._followed,), name="rsccl-futures", daemon=True).start()
-            self._followed.put(call)
+            is_own = self._follower is threading.current_thread()
+            if not is_own:
+                if self._followed is None:
+                    self._followed = queue.SimpleQueue()
+                    self._follower = threading.Thread(target=_follow, args=(self._followed,), daemon=True)
+                    self._follower.start()
+                self._followed.put(call)
+        if is_own:
+            # What is done when a future is fulfilled may wait for another one.
+            call()
 
     def abort(self, error: Error) -> None:
         """Ends what is under way: it and all later calls fail with this error."""
@@ -165,25 +178,45 @@ class Lane:
             self._give_up(error)
         if comm is not None:
             function("ncclCommAbort")(comm)
+            self._end(error)
 
     def close(self) -> None:
         """Destroys the communicator; calls that are under way fail."""
         with self._changed:
             comm, self._comm = self._comm, None
             is_idle = all(self.has_done(ticket) for ticket in self._open)
-            self._give_up(Error(f"{self.name} was destroyed"))
+            destroyed = Error(f"{self.name} was destroyed")
+            self._give_up(destroyed)
         if comm is not None:
             function("ncclCommDestroy" if is_idle else "ncclCommAbort")(comm)
-            function("rscclStreamDestroy")(self._stream)
+            self._end(destroyed)
+        # A thread that is inside PyTorch's C++ when the interpreter ends takes the process down with it.
+        for thread in (self._maker, self._follower):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(JOIN_S)
+
+    def _end(self, error: Error) -> None:
+        """What was under way is over; its memory is free, and nobody asks the stream again."""
+        for ticket in list(self._open):
+            if not self.has_done(ticket):
+                ticket.error = ticket.error or error
+        self._open.clear()
+        function("rscclStreamDestroy")(self._stream)
 
     def _make(self, ticket: Ticket, call: Call) -> None:
-        call(self._comm, self._stream)  # type: ignore[arg-type]
-        number = c_uint64()
-        self._count(self._stream, byref(number))
-        ticket.number = number.value
         while self._open and self.has_done(self._open[0]):
             self._open.popleft()
+        # Before the call: whatever ends it, what was enqueued keeps its memory.
         self._open.append(ticket)
+        try:
+            call(self._comm, self._stream)  # type: ignore[arg-type]
+        finally:
+            number, before = c_uint64(), self._last
+            self._count(self._stream, byref(number))
+            ticket.number = self._last = number.value
+        if ticket.number == before:
+            # Nothing was enqueued: of a call that moves nothing.
+            self._open.remove(ticket)
 
     def _note(self, ticket: Ticket, code: int) -> None:
         """One more call is over; after the first that failed, all fail."""
@@ -197,7 +230,8 @@ class Lane:
     def _begin(self) -> None:
         if not self._is_begun:
             self._is_begun = True
-            threading.Thread(target=self._run, name="rsccl-init", daemon=True).start()
+            self._maker = threading.Thread(target=self._run, name="rsccl-init", daemon=True)
+            self._maker.start()
 
     def _run(self) -> None:
         comm, stream = c_void_p(), c_void_p()

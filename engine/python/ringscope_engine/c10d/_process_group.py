@@ -6,6 +6,7 @@ two ranks and direction, so that a send which waits for its receiver holds up no
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -14,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from .._errors import Error
-from .._library import collective, function
+from .._library import collective, collective_error, function
 from . import _tensors
 from ._lane import Lane, Meeting
 from ._names import name_of
@@ -27,9 +28,6 @@ Base: Any = getattr(dist, "ProcessGroup")
 
 # PyTorch's word for a call without a time-out of its own.
 _UNSET = dist.AllreduceOptions().timeout
-
-# How often a group of a name was made by this process: a store may still have the ids of the one before.
-_generations: Dict[str, int] = {}
 
 
 class ProcessGroup(Base):  # type: ignore[misc]
@@ -49,7 +47,10 @@ class ProcessGroup(Base):  # type: ignore[misc]
         self._store, self._rank, self._size = store, rank, size
         self._timeout_s = timeout.total_seconds()
         self._number, self._description, self._global_ranks = number, "", list(global_ranks)
-        self._generation = _generations[number] = _generations.get(number, 0) + 1
+        # A store may still have the ids of another group of this name, of the same members or of others.
+        named = ",".join(map(str, self._global_ranks or range(size)))
+        self._members = hashlib.sha256(named.encode()).hexdigest()[:16]
+        self._generation = store.add(f"rsccl/{self._members}/{rank}", 1)
         self._lanes: Dict[Optional[Tuple[int, int]], Lane] = {}
         self._n_calls = 0
         self._closing = weakref.finalize(self, _close, self._lanes)
@@ -195,7 +196,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
         if all(tensor.numel() == own.numel() for tensor in into):
             start = _tensors.one_after_another(into)
             if start is None:
-                whole = torch.empty((self._size, own.numel()), dtype=own.dtype)
+                whole = torch.empty((self._size, own.numel()), dtype=own.dtype, device="cpu")
+                written.hold(whole)
                 start = whole.data_ptr()
                 for tensor, values in zip(into, whole):
                     written.through(tensor, values)
@@ -246,7 +248,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         whole = []
         for own, parts in zip(outputs, inputs):
             same([own, *parts], "reduce_scatter")
-            is_whole = _tensors.one_after_another(parts) is not None
+            is_whole = _tensors.are_of_one_storage(parts) and _tensors.one_after_another(parts) is not None
             whole.append(_as_one(parts) if is_whole else torch.cat([part.reshape(-1) for part in parts]))
         return self._reduce_scatters(outputs, whole, opts)
 
@@ -357,7 +359,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def barrier(self, opts: Any = None) -> Any:
         """Over once all ranks have come."""
-        one, written = torch.zeros(1, dtype=torch.uint8), Written()
+        one, written = torch.zeros(1, dtype=torch.uint8, device="cpu"), Written()
         written.hold(one)
         arguments = (one.data_ptr(), one.data_ptr(), 1, BYTES, _tensors.MAX)
         return self._run("barrier", [("ncclAllReduce", arguments)], [], written, opts)
@@ -425,8 +427,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
             return f"{what} of {lane.name} (rank {rank} of {size})"
 
         work = Work(words, [ticket], result, self._limit_s(opts), finish, source)
-        # DistributedDataParallel goes on with the backward pass, and takes the future.
-        return work.for_caller(is_awaited_later=calls[0][0] == "ncclAllReduce")
+        return work.for_caller()
 
     def _limit_s(self, opts: Any) -> float:
         given = getattr(opts, "timeout", None)
@@ -450,7 +451,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         is_world = not self._global_ranks or description == "default_pg"
         name = name_of(description, self._number, self._global_ranks, is_world=is_world, pair=words)
         size, rank = (self._size, self._rank) if pair is None else (2, pair.index(self._rank))
-        key = f"rsccl/{self._generation}/{'all' if pair is None else f'{pair[0]}>{pair[1]}'}"
+        key = f"rsccl/{self._members}/{self._generation}/{'all' if pair is None else f'{pair[0]}>{pair[1]}'}"
         return Lane(name, size, rank, Meeting(self._store, key))
 
     def _of_job(self, rank: int) -> int:
@@ -459,7 +460,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
     def _fold(self, own: torch.Tensor, result: List[torch.Tensor], fold: Any, opts: Any) -> Any:
         """Gathers all contributions and folds them in the order of the ranks, into `own`."""
         source, written = contiguous(own.clone()), Written()
-        gathered = torch.empty((self._size, *own.shape), dtype=own.dtype)
+        gathered = torch.empty((self._size, *own.shape), dtype=own.dtype, device="cpu")
         written.hold(source.tensor, gathered)
         calls: Calls = [("ncclAllGather", (source.address, gathered.data_ptr(), source.n_bytes, BYTES))]
 
@@ -478,7 +479,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         gathered: List[torch.Tensor] = []
         for whole in inputs:
             source = contiguous(whole)
-            into = torch.empty((self._size, source.elements), dtype=whole.dtype)
+            into = torch.empty((self._size, source.elements), dtype=whole.dtype, device="cpu")
             calls.append(("ncclAllGather", (source.address, into.data_ptr(), source.n_bytes, BYTES)))
             held += [source.tensor, into]
             gathered.append(into)
@@ -500,12 +501,12 @@ class ProcessGroup(Base):  # type: ignore[misc]
         if tensor.layout != torch.sparse_coo:
             raise RuntimeError("rsccl: unsupported layout: sparse tensors are COO ones")
         own = tensor.coalesce()
-        lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self._size)]
-        self.allgather([lengths], [torch.tensor([own._nnz()], dtype=torch.int64)]).wait()
+        lengths = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(self._size)]
+        self.allgather([lengths], [torch.tensor([own._nnz()], dtype=torch.int64, device="cpu")]).wait()
         n_each = [int(length) for length in lengths]
-        indices = [torch.empty((own.sparse_dim(), n), dtype=torch.int64) for n in n_each]
+        indices = [torch.empty((own.sparse_dim(), n), dtype=torch.int64, device="cpu") for n in n_each]
         shape = own.values().shape[1:]
-        values = [torch.empty((n, *shape), dtype=own.dtype) for n in n_each]
+        values = [torch.empty((n, *shape), dtype=own.dtype, device="cpu") for n in n_each]
         self.allgather([indices], [own.indices()]).wait()
         self.allgather([values], [own.values()]).wait()
         total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), own.shape).coalesce()
@@ -513,7 +514,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         def finish() -> None:
             tensor.copy_(total)
 
-        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller(is_awaited_later=False)
+        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller()
 
     def _wide(self, tensor: torch.Tensor, written: Written) -> torch.Tensor:
         """The tensor, or its values in the type in which they are reduced, whose result then comes back."""
@@ -602,7 +603,7 @@ def _as_one_call(calls: Calls) -> Callable[[Any, Any], None]:
         finally:
             code = function("ncclGroupEnd")()
         if code != 0:
-            collective("ncclGroupEnd")
+            raise collective_error("ncclGroupEnd", code)
 
     return grouped
 

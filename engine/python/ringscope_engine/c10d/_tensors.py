@@ -108,7 +108,7 @@ class Written:
         if is_read:
             memory = contiguous(tensor)
         else:
-            memory = contiguous(torch.empty(tensor.shape, dtype=tensor.dtype))
+            memory = contiguous(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu"))
         self._copies.append((tensor, memory.tensor))
         return memory
 
@@ -147,3 +147,15 @@ def one_after_another(tensors: Sequence[torch.Tensor]) -> Optional[int]:
             return None
         at += tensor.numel() * tensor.element_size()
     return first
+
+
+def are_of_one_storage(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether one tensor could have all their memory."""
+    return len({_storage_of(tensor) for tensor in tensors}) == 1
+
+
+def _storage_of(tensor: torch.Tensor) -> int:
+    # PyTorch before 2.0 has but the storage of a type.
+    of: Any = tensor
+    storage = of.untyped_storage() if hasattr(of, "untyped_storage") else of.storage()
+    return int(storage.data_ptr())

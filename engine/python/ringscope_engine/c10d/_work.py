@@ -18,8 +18,10 @@ from ._lane import Ticket
 
 # PyTorch's exception for what a backend fails with; before 2.0 there is none.
 Failure: Any = getattr(dist, "DistBackendError", RuntimeError)
-# Newer releases keep the Python object of a work that C++ holds alive. Older ones are given a work of C++.
-KEEPS_PYTHON_WORK = hasattr(dist.Work, "boxed")
+# From 2.7 on PyTorch keeps the Python object of a work that C++ holds alive. Older ones are given a work of C++.
+KEEPS_PYTHON_WORK = tuple(int(number) for number in torch.__version__.split(".")[:2]) >= (2, 7)
+# Where a backward pass begins, from which DistributedDataParallel calls.
+BACKWARD = tuple(os.path.join(os.path.dirname(torch.autograd.__file__), name) for name in ("__init__.py", "graph.py"))
 Base: Any = dist.Work
 # Whose stubs lack some of what it has.
 c10d: Any = _distributed_c10d
@@ -99,8 +101,12 @@ class Work(Base):  # type: ignore[misc]
         with self._lock:
             if self._future is None:
                 self._future = torch.futures.Future()
-                self._tickets[0].lane.follow(self.fulfil)
-            return self._future
+                is_new = True
+            else:
+                is_new = False
+        if is_new:
+            self._tickets[0].lane.follow(self.fulfil)
+        return self._future
 
     def fulfil(self) -> None:
         """Waits, and fulfils the future."""
@@ -112,30 +118,34 @@ class Work(Base):  # type: ignore[misc]
         else:
             future.set_result(self._result)
 
-    def for_caller(self, *, is_awaited_later: bool) -> Any:
-        """The work itself; where PyTorch's C++ would lose it, one of C++, whose `wait` would not tell of a failure: so unless
-        it is known to ask the future, it is waited for here."""
-        if KEEPS_PYTHON_WORK or _is_called_by_python():
+    def for_caller(self) -> Any:
+        """The work itself; where PyTorch's C++ would lose it, one of C++, whose `wait` would not tell of a failure: so it is
+        waited for here, but in a backward pass, which goes on and asks the future."""
+        if KEEPS_PYTHON_WORK:
             return self
-        if not is_awaited_later:
+        caller = _caller()
+        if caller == distributed_c10d.__file__:
+            return self
+        if caller not in BACKWARD:
             self.wait()
         return c10d._create_work_from_future(self.get_future())
 
     def _end(self) -> None:
         if self._finish is None:
             return
+        # Others that wait return once the results are where they belong.
         with self._lock:
-            finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
+            if self._finish is not None:
+                self._finish()
+                self._finish = None
 
 
-def _is_called_by_python() -> bool:
-    """Whether torch.distributed's Python calls this package, and not its C++."""
+def _caller() -> str:
+    """The file of the Python that calls this package, perhaps through PyTorch's C++."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
-    return frame.f_code.co_filename == distributed_c10d.__file__
+    return frame.f_code.co_filename
 
 
 def _late(limit_s: Optional[float], ticket: Ticket) -> str:

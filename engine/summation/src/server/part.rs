@@ -5,8 +5,8 @@
 //! divided before that rounding. Integers wrap, and their averages truncate.
 
 use super::coded::Coded;
-use super::reduction::Reduction;
 use super::fingerprint::Fingerprint;
+use super::reduction::Reduction;
 use rsccl_collective::kernels::{Form, Reducer, Shape};
 use rsccl_collective::types::{DataType, RedOp};
 

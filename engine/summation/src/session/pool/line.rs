@@ -10,6 +10,7 @@ use super::super::rendezvous::message::Protocol;
 use super::super::rendezvous::proof::{self, Prover};
 use super::message::{FromBroker, ToBroker, Who};
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::fork;
 use rsccl_collective::net::frame;
 
 /// How long a connection, and each step of the greeting, may take.
@@ -53,7 +54,7 @@ impl Line {
         let none = || io::Error::new(io::ErrorKind::NotFound, "there is no such host");
         let found = address.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(none));
         let stream = found.and_then(|address| TcpStream::connect_timeout(&address, STEP_WAIT));
-        let stream = stream.map_err(NoLine::Nobody)?;
+        let stream = stream.inspect(|stream| fork::keep_from_children(stream)).map_err(NoLine::Nobody)?;
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(STEP_WAIT)));
         let set = set.and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));

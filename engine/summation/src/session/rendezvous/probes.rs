@@ -1,6 +1,7 @@
 //! Whether members that are expected at a rendezvous still live: a connection to each one's door, which nobody need answer.
 //! The kernel refuses it, or ends it, where the process is gone.
 
+use rsccl_collective::fork;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::{IpAddr, TcpStream};
@@ -29,7 +30,10 @@ impl Probes {
                 continue;
             }
             match TcpStream::connect_timeout(&door, CONNECT_WAIT) {
-                Ok(stream) => drop(self.0.insert(*rank, stream)),
+                Ok(stream) => {
+                    fork::keep_from_children(&stream);
+                    self.0.insert(*rank, stream);
+                }
                 Err(error) => {
                     lost.push(*rank);
                     if error.kind() == ErrorKind::TimedOut {
