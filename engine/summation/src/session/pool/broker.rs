@@ -1,7 +1,7 @@
 //! A pool's broker: it lets servers, jobs and operators in, and tells them what the book decides.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use super::super::server::Failed;
 use super::book::{Book, Id, Say};
 use super::message::{FromBroker, ToBroker, Who};
 use crate::config;
+use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
 use rsccl_collective::net::frame;
@@ -26,6 +27,10 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Connections at most, each with a thread; more are hung up on.
 const MAX_CALLERS: usize = 900;
+/// Of those, callers that have not shown yet that they know the secret.
+const MAX_STRANGERS: usize = 64;
+/// What a caller may say before it has.
+const MAX_HELLO_BYTES: usize = 64 * 1024;
 
 /// A broker that listens.
 #[derive(Debug)]
@@ -41,6 +46,27 @@ struct Pool {
     /// Who has been let in.
     lines: BTreeMap<Id, TcpStream>,
     n_callers: usize,
+    n_strangers: usize,
+}
+
+/// What a caller says before it is let in: so much and for so long at most.
+struct Hello<'a> {
+    stream: &'a TcpStream,
+    deadline: Deadline,
+    left_bytes: usize,
+}
+
+impl Read for Hello<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.deadline.passed() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(self.deadline.left().max(Duration::from_millis(1))))?;
+        let most = into.len().min(self.left_bytes);
+        let count = self.stream.read(&mut into[..most])?;
+        self.left_bytes -= count;
+        Ok(count)
+    }
 }
 
 impl Broker {
@@ -73,10 +99,14 @@ impl Broker {
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            if lock(&pool).n_callers >= MAX_CALLERS {
-                continue;
+            {
+                let mut pool = lock(&pool);
+                if pool.n_callers >= MAX_CALLERS || pool.n_strangers >= MAX_STRANGERS {
+                    continue;
+                }
+                pool.n_callers += 1;
+                pool.n_strangers += 1;
             }
-            lock(&pool).n_callers += 1;
             let (of_caller, secret, tell) = (Arc::clone(&pool), Arc::clone(&secret), Arc::clone(&tell));
             let thread = std::thread::Builder::new().name("sumd-broker".to_owned());
             let serve = move || {
@@ -91,7 +121,9 @@ impl Broker {
                 }
             };
             if thread.spawn(serve).is_err() {
-                lock(&pool).n_callers -= 1;
+                let mut pool = lock(&pool);
+                pool.n_callers -= 1;
+                pool.n_strangers -= 1;
             }
         }
     }
@@ -114,7 +146,9 @@ impl Pool {
 
 /// Hears a caller until its end. Who it was, if it was let in.
 fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &impl Fn(&str)) -> Option<Who> {
-    let who = match let_in(stream, secret) {
+    let let_in = let_in(stream, secret);
+    lock(pool).n_strangers -= 1;
+    let who = match let_in {
         Ok(who) => who,
         Err(Error::InvalidUsage(why)) => {
             answer(stream, &FromBroker::Refused { why: why.clone() });
@@ -159,15 +193,15 @@ fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &im
 }
 
 fn let_in(stream: &TcpStream, secret: &str) -> Result<Who> {
-    let failed = |error: std::io::Error| Error::system("a caller's connection", &error);
+    let failed = |error: io::Error| Error::system("a caller's connection", &error);
     stream.set_nodelay(true).map_err(failed)?;
-    stream.set_read_timeout(Some(STEP_WAIT)).map_err(failed)?;
     stream.set_write_timeout(Some(STEP_WAIT)).map_err(failed)?;
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
     SockRef::from(stream).set_tcp_keepalive(&keepalive).map_err(failed)?;
     let own = proof::nonce()?;
+    let hello = Hello { stream, deadline: Deadline::after(STEP_WAIT), left_bytes: MAX_HELLO_BYTES };
     answer(stream, &FromBroker::Challenge { protocol: Protocol::OURS, nonce: own.clone() });
-    let ToBroker::Hello { protocol, nonce, proof, who } = frame::recv(stream).map_err(failed)? else {
+    let ToBroker::Hello { protocol, nonce, proof, who } = frame::recv(hello).map_err(failed)? else {
         return Err(Error::InvalidUsage("say hello first".to_owned()));
     };
     if !proof::is_right(&proof, &proof::prove(secret, Prover::Member, &own, &nonce)) {

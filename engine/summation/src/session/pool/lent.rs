@@ -10,6 +10,7 @@ use super::message::{At, FromBroker, Order, ToBroker, Who};
 use crate::config::PoolSettings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
+use rsccl_collective::log::{self, Level, subsystem};
 
 /// A broker that is gone is called again after this.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -107,6 +108,7 @@ impl State {
 
 impl Shared {
     fn run(&self) {
+        let mut said = String::new();
         while !self.is_over.load(Ordering::Acquire) && !self.call_off.is_set() {
             let line = lock(&self.state).line.clone();
             match line.map(|line| line.hear()) {
@@ -114,9 +116,15 @@ impl Shared {
                 Some(Ok(_)) => {}
                 Some(Err(_)) => lock(&self.state).line = None,
                 None => {
-                    if self.open().is_err() {
-                        std::thread::sleep(PAUSE);
+                    let Err(no_line) = self.open() else { continue };
+                    if let NoLine::Final(error) = no_line {
+                        let why = error.to_string();
+                        if why != said {
+                            log::write(Level::Warn, subsystem::INIT, 0, &why);
+                            said = why;
+                        }
                     }
+                    std::thread::sleep(PAUSE);
                 }
             }
         }
