@@ -129,7 +129,7 @@ impl Caller {
     /// Gives the rendezvous from now on, and comes to it.
     fn give(&mut self, group: Membership, lost: Vec<usize>) -> Result<Meeting> {
         let door = self.call.door.as_ref().map(TcpListener::try_clone).transpose();
-        let door = door.inspect(|door| door.iter().for_each(|door| fork::keep_from_children(door)));
+        let door = door.inspect(|door| door.iter().for_each(fork::keep_from_children));
         let door = door.map_err(|error| Error::system("dup of a listener", &error))?;
         let door =
             door.ok_or_else(|| Error::Internal("there is no door for the next rendezvous".to_owned()))?;
