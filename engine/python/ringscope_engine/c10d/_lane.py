@@ -255,8 +255,8 @@ class Lane:
                 ticket, call = self._kept.popleft()
                 try:
                     self._make(ticket, call)
-                except Error as error:
-                    ticket.error = error
+                except Exception as error:  # noqa: BLE001  as above
+                    ticket.error = error if isinstance(error, Error) else Error(str(error))
             self._changed.notify_all()
 
     def _met(self) -> bytes:
