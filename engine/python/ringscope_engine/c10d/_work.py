@@ -151,6 +151,6 @@ def _caller() -> str:
 def _late(limit_s: Optional[float], ticket: Ticket) -> str:
     place = "some rank has not come to the communicator" if ticket.number is None else "some rank has not called it"
     return (
-        f"timeout, not over after {limit_s:g} s: {place}, or is slow; the communicator is given up. `ringscope status` names who is waited for; "
+        f"not over within its timeout of {limit_s:g} s: {place}, or is slow; the communicator is given up. `ringscope status` names who is waited for; "
         "`timeout` of init_process_group, new_group or the call says how long to wait"
     )
