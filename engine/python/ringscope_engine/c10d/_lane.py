@@ -84,7 +84,6 @@ class Lane:
         self._stream = c_void_p()
         # Guards all below, and the order of calls.
         self._changed = threading.Condition()
-        self._is_begun = False
         self._kept: "deque[tuple[Ticket, Call]]" = deque()
         # Calls that were made and may not be over: their memory must live.
         self._open: "deque[Ticket]" = deque()
@@ -95,9 +94,6 @@ class Lane:
         self._maker: Optional[threading.Thread] = None
         # Of the stream's operations, the last that was enqueued.
         self._last = 0
-        self._bind()
-
-    def _bind(self) -> None:
         self._count, self._wait = function("rscclStreamCount"), function("rscclStreamWait")
 
     def submit(self, call: Call, held: Any) -> Ticket:
@@ -228,8 +224,7 @@ class Lane:
             ticket.error = self._error
 
     def _begin(self) -> None:
-        if not self._is_begun:
-            self._is_begun = True
+        if self._maker is None:
             self._maker = threading.Thread(target=self._run, name="rsccl-init", daemon=True)
             self._maker.start()
 

@@ -142,7 +142,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
             return self._allreduce_sparse(tensors, op)
         reduction, written, calls = reduction_of(op, tensors[0].dtype), Written(), []
         if reduction.fold is not None:
-            return self._fold(tensors[0], tensors, reduction.fold, opts)
+            own = list(tensors)
+            return self._fold("all_reduce", own, reduction.fold, lambda at, total: own[at].copy_(total), tensors, opts)
         for tensor in tensors:
             wide = self._wide(tensor, written)
             at = written.into(wide, is_read=True)
@@ -156,8 +157,12 @@ class ProcessGroup(Base):  # type: ignore[misc]
         root = self._checked(opts.rootRank, "reduce")
         reduction, written = reduction_of(opts.reduceOp, tensor.dtype), Written()
         if reduction.fold is not None:
-            own = tensor if self._rank == root else tensor.clone()
-            return self._fold(own, tensors, reduction.fold, opts)
+
+            def put(_: int, total: torch.Tensor) -> None:
+                if self._rank == root:
+                    tensor.copy_(total)
+
+            return self._fold("reduce", [tensor], reduction.fold, put, tensors, opts)
         wide = self._wide(tensor, written) if self._rank == root else tensor.to(reducible(tensor))
         at = written.into(wide, is_read=True) if self._rank == root else contiguous(wide)
         written.hold(wide, at.tensor)
@@ -274,8 +279,11 @@ class ProcessGroup(Base):  # type: ignore[misc]
         written, calls = Written(), []
         reduction = reduction_of(opts.reduceOp, outputs[0].dtype)
         if reduction.fold is not None:
-            parts = [whole.reshape(self._size, -1)[self._rank].clone() for whole in inputs]
-            return self._fold_scattered(outputs, inputs, parts, reduction.fold, opts)
+
+            def put(at: int, total: torch.Tensor) -> None:
+                outputs[at].copy_(total.reshape(self._size, -1)[self._rank].view(outputs[at].shape))
+
+            return self._fold("reduce_scatter", inputs, reduction.fold, put, outputs, opts)
         for output, whole in zip(outputs, inputs):
             source = contiguous(whole.to(reducible(whole)))
             wide = self._wide(output, written)
@@ -457,41 +465,32 @@ class ProcessGroup(Base):  # type: ignore[misc]
     def _of_job(self, rank: int) -> int:
         return self._global_ranks[rank] if self._global_ranks else rank
 
-    def _fold(self, own: torch.Tensor, result: List[torch.Tensor], fold: Any, opts: Any) -> Any:
-        """Gathers all contributions and folds them in the order of the ranks, into `own`."""
-        source, written = contiguous(own.clone()), Written()
-        gathered = torch.empty((self._size, *own.shape), dtype=own.dtype, device="cpu")
-        written.hold(source.tensor, gathered)
-        calls: Calls = [("ncclAllGather", (source.address, gathered.data_ptr(), source.n_bytes, BYTES))]
-
-        def finish() -> None:
-            own.copy_(_folded(gathered, fold))
-
-        self._n_calls += 1
-        held = (result, written.held)
-        return self._on(self._lane(None), f"all_reduce {self._n_calls}", calls, held, result, finish=finish, opts=opts)
-
-    def _fold_scattered(
-        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], parts: List[torch.Tensor], fold: Any, opts: Any
+    def _fold(
+        self,
+        what: str,
+        contributions: List[torch.Tensor],
+        fold: Any,
+        put: Callable[[int, torch.Tensor], None],
+        result: List[torch.Tensor],
+        opts: Any,
     ) -> Any:
+        """Gathers all ranks' contributions, folds them in the order of the ranks, and `put`s what becomes of each of them."""
         calls: Calls = []
         held: List[torch.Tensor] = []
         gathered: List[torch.Tensor] = []
-        for whole in inputs:
-            source = contiguous(whole)
-            into = torch.empty((self._size, source.elements), dtype=whole.dtype, device="cpu")
-            calls.append(("ncclAllGather", (source.address, into.data_ptr(), source.n_bytes, BYTES)))
-            held += [source.tensor, into]
-            gathered.append(into)
+        for own in contributions:
+            source = contiguous(own)
+            whole = torch.empty((self._size, *own.shape), dtype=own.dtype, device="cpu")
+            calls.append(("ncclAllGather", (source.address, whole.data_ptr(), source.n_bytes, BYTES)))
+            held += [source.tensor, whole]
+            gathered.append(whole)
 
         def finish() -> None:
-            for output, into in zip(outputs, gathered):
-                mine = _folded(into, fold).reshape(self._size, -1)[self._rank]
-                output.copy_(mine.view(output.shape))
+            for index, whole in enumerate(gathered):
+                put(index, _folded(whole, fold))
 
         self._n_calls += 1
-        what = f"reduce_scatter {self._n_calls}"
-        return self._on(self._lane(None), what, calls, held, outputs, finish=finish, opts=opts)
+        return self._on(self._lane(None), f"{what} {self._n_calls}", calls, held, result, finish=finish, opts=opts)
 
     def _allreduce_sparse(self, tensors: List[torch.Tensor], op: Any) -> Any:
         """All ranks' indices and values; waits, for what is sent depends on how many they are."""
