@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -70,6 +71,9 @@ LEAVING = COMMON + """
 edge = link.receive("large", (16 << 20,)) if listens else link.send("large", (16 << 20,))
 link.ready()
 if listens:
+    # Nothing is taken from the connection, which holds less than the tensor, before the sender has looked.
+    with open(sys.argv[4]) as looked:
+        looked.read()
     assert edge.wait().shape == (16 << 20,)
     edge.release()
 else:
@@ -80,6 +84,8 @@ else:
         raise AssertionError("memory that a tensor still leaves")
     except tensors.TooEarly as error:
         assert "edge large: the last transfer still leaves" in str(error), error
+    finally:
+        open(sys.argv[4], "w").close()
     edge.wait()
     assert edge.array.ctypes.data == array.ctypes.data
 link.finish()
@@ -156,13 +162,13 @@ tensors.Link(device, address + " again", listens=listens)
 """
 
 
-def run(code: str, device: str) -> str:
+def run(code: str, device: str, *arguments: str) -> str:
     """What the end that listens says."""
     address = f"python-{secrets.token_hex(4)}" if device == "local" else free_address()
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "RTENSOR_LIBRARY": str(LIBRARY)}
 
     def start(role: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", code, device, address, role]
+        command = [sys.executable, "-c", code, device, address, role, *arguments]
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     ends = [start("listens"), start("calls")]
@@ -171,9 +177,9 @@ def run(code: str, device: str) -> str:
     finally:
         for end in ends:
             end.kill()
-    for end, (_, wrong) in zip(ends, said):
-        if end.returncode != 0:
-            raise AssertionError(wrong)
+    wrong = [wrong for end, (_, wrong) in zip(ends, said) if end.returncode != 0]
+    if wrong:
+        raise AssertionError("\n".join(wrong))
     return said[0][0]
 
 
@@ -184,7 +190,10 @@ class Tensors(unittest.TestCase):
                 self.assertEqual(run(STEPS, device), "0 100\n")
 
     def test_memory_that_a_tensor_still_leaves_is_not_given(self) -> None:
-        run(LEAVING, "tcp")
+        with tempfile.TemporaryDirectory() as folder:
+            looked = os.path.join(folder, "looked")
+            os.mkfifo(looked)
+            run(LEAVING, "tcp", looked)
 
     def test_both_ends_of_the_example_run(self) -> None:
         text = (PACKAGE.parent / "README.md").read_text()
