@@ -126,6 +126,11 @@ int rsum_resume(int n_workers, int n_servers);
  * All rounds must have been pulled. Without a pool it does nothing. */
 int rsum_adapt(void);
 
+/* Copies n arrays into one, one behind the other; or one into n. lengths[i] is the number of elements of arrays[i]. For those who push
+ * many small tensors as one; also outside a group. None of the arrays may overlap the one. */
+int rsum_gather(void* into, size_t n, const void* const* arrays, const size_t* lengths, size_t element_bytes);
+int rsum_scatter(const void* from, size_t n, void* const* arrays, const size_t* lengths, size_t element_bytes);
+
 /* Number of changes of the group's members so far. -1 outside a group. */
 int rsum_epoch(void);
 /* What the last error on this thread was about; never NULL, valid until the next call on this thread. */

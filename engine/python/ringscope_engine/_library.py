@@ -83,6 +83,8 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_suspend": [],
     "rsum_resume": [c_int, c_int],
     "rsum_adapt": [],
+    "rsum_gather": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
+    "rsum_scatter": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
     "rsum_epoch": [],
     "rsum_last_error": [],
     "ncclGetUniqueId": [POINTER(UniqueId)],

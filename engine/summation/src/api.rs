@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::codec::{Choice, Fraction};
 use crate::gpu::driver::{Stream, refuse_device};
 use crate::gpu::{Buffer, Submission};
+use crate::pieces;
 use crate::server::reduction::Reduction;
 use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Asked, Declaration, Options};
@@ -254,6 +255,22 @@ export! {
             let servers = session.numbers().map_or(0, |numbers| numbers.servers);
             c_int::try_from(servers).map_err(|_| Error::Internal(format!("{servers} servers")))
         })
+    }
+
+    /// Copies arrays into one, one behind the other.
+    fn rsum_gather / prsum_gather(
+        into: *mut c_void, n: usize, arrays: *const *const c_void, lengths: *const usize, element_bytes: usize,
+    ) -> c_int {
+        // SAFETY: the caller's memory, of as many bytes as it says.
+        code(|| unsafe { pieces::gather(into.cast(), n, arrays.cast(), lengths, element_bytes) })
+    }
+
+    /// Copies an array into several, which lie in it one behind the other.
+    fn rsum_scatter / prsum_scatter(
+        from: *const c_void, n: usize, arrays: *const *mut c_void, lengths: *const usize, element_bytes: usize,
+    ) -> c_int {
+        // SAFETY: the caller's memory, of as many bytes as it says.
+        code(|| unsafe { pieces::scatter(from.cast(), n, arrays.cast(), lengths, element_bytes) })
     }
 
     /// What the thread's last error was about.

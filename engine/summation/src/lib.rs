@@ -16,6 +16,7 @@ pub mod codec;
 pub(crate) mod config;
 pub(crate) mod gpu;
 mod options;
+mod pieces;
 pub mod placement;
 pub(crate) mod run;
 pub mod server;

@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any, List, Sequence
+from array import array
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from .._library import summation
+
 _flatten: Any = torch._C._nn.flatten_dense_tensors  # type: ignore[attr-defined,unused-ignore]
+# Called for hundreds of tensors: `map` with a method of the class calls it without a step of Python's between.
+_address_of, _length_of = torch.Tensor.data_ptr, torch.Tensor.numel
+_is_contiguous, _is_on_cpu = torch.Tensor.is_contiguous, torch.Tensor.is_cpu.__get__  # type: ignore[attr-defined,unused-ignore]
+_type_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined,unused-ignore]
 
 
-def gathered(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A new tensor with the elements of all, which are of one type, in their order."""
-    with torch.no_grad():
-        flat: torch.Tensor = _flatten(list(tensors))
-        # Of one it is the tensor itself.
-        return flat.clone() if len(tensors) == 1 else flat
+def places_by_kind(tensors: Sequence[torch.Tensor]) -> List[Sequence[int]]:
+    """Which tensors are of one type and device, each kind's in their order."""
+    if tensors and len(set(map(_type_of, tensors))) == 1 and all(map(_is_on_cpu, tensors)):
+        return [range(len(tensors))]
+    kinds: Dict[Tuple[torch.dtype, torch.device], List[int]] = {}
+    for place, tensor in enumerate(tensors):
+        kinds.setdefault((tensor.dtype, tensor.device), []).append(place)
+    return list(kinds.values())
 
 
-def scatter(flat: torch.Tensor, into: Sequence[torch.Tensor]) -> None:
-    """Replaces the elements of all by those of `flat`, bit for bit."""
-    if flat.device.type != "cpu" or not all([own.is_contiguous() for own in into]):
-        parts: List[torch.Tensor] = torch.split(flat, [own.numel() for own in into])  # type: ignore[no-untyped-call,unused-ignore]
-        for own, part in zip(into, parts):
-            own.detach().copy_(part.view(own.shape))
-        return
-    address, item_bytes, move = flat.data_ptr(), flat.element_size(), ctypes.memmove
-    for own in into:
-        n_bytes = own.numel() * item_bytes
-        move(own.data_ptr(), address, n_bytes)
-        address += n_bytes
+class Pieces:
+    """Tensors of one type and device, and where they lie: none of them may be moved, resized or freed until they are dropped."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.tensors = tensors
+        self._lengths = array("Q", map(_length_of, tensors))
+        self._addresses: Optional["array[int]"] = None
+        if tensors[0].is_cpu and all(map(_is_contiguous, tensors)):
+            self._addresses = array("Q", map(_address_of, tensors))
+
+    def gathered(self) -> torch.Tensor:
+        """A new tensor with the elements of all, in their order."""
+        if self._addresses is None:
+            with torch.no_grad():
+                whole: torch.Tensor = _flatten(list(self.tensors))
+                # Of one it is the tensor itself.
+                return whole.clone() if len(self.tensors) == 1 else whole
+        whole = torch.empty(sum(self._lengths), dtype=self.tensors[0].dtype)
+        self._copy("rsum_gather", whole, self._addresses)
+        return whole
+
+    def scatter(self, whole: torch.Tensor) -> None:
+        """Replaces the elements of all by those of `whole`, bit for bit."""
+        if self._addresses is None:
+            parts: List[torch.Tensor] = torch.split(whole, self._lengths.tolist())  # type: ignore[no-untyped-call,unused-ignore]
+            for own, part in zip(self.tensors, parts):
+                own.detach().copy_(part.view(own.shape))
+            return
+        self._copy("rsum_scatter", whole, self._addresses)
+
+    def _copy(self, name: str, whole: torch.Tensor, addresses: "array[int]") -> None:
+        where, lengths = addresses.buffer_info()[0], self._lengths.buffer_info()[0]
+        summation(name, whole.data_ptr(), len(addresses), where, lengths, whole.element_size())

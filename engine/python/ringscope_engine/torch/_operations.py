@@ -6,7 +6,8 @@ results are there for all streams once they were waited for. Nothing here is rec
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+import operator
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 
@@ -14,7 +15,7 @@ from .. import _group, _store
 from .._compression import AnyCodec
 from .._errors import Error
 from .._group import AVERAGE, SUM, Handle
-from ._flat import gathered, scatter
+from ._flat import Pieces, places_by_kind
 
 # Horovod's names for what becomes of the contributions.
 Average, Sum = AVERAGE, SUM
@@ -129,15 +130,15 @@ class Grouped(Handle[List[torch.Tensor]]):
 
     def __init__(self, tensors: Sequence[torch.Tensor], results: List[torch.Tensor], name: str, operation: int) -> None:
         super().__init__(None, results)
-        self._parts: List[Tuple[Handle[torch.Tensor], List[int]]] = []
-        kinds: Dict[Tuple[torch.dtype, torch.device], List[int]] = {}
-        for place, tensor in enumerate(tensors):
-            kinds.setdefault((tensor.dtype, tensor.device), []).append(place)
-        for places in kinds.values():
-            flat = gathered([tensors[place] for place in places])
+        self._parts: List[Tuple[Handle[torch.Tensor], Pieces]] = []
+        for places in places_by_kind(tensors):
+            pieces = Pieces([tensors[place] for place in places])
+            flat = pieces.gathered()
             # Others of the same name may go as another number of elements.
             handle = _group.submit(flat, flat, f"{name}.{str(flat.dtype)[6:]}.{flat.numel()}", operation)
-            self._parts.append((handle, places))
+            into = [results[place] for place in places]
+            is_in_place = all(map(operator.is_, into, pieces.tensors))
+            self._parts.append((handle, pieces if is_in_place else Pieces(into)))
 
     def poll(self) -> bool:
         """Whether all results are there."""
@@ -146,8 +147,8 @@ class Grouped(Handle[List[torch.Tensor]]):
     def wait(self) -> List[torch.Tensor]:
         """Waits until all results are there."""
         parts, sums = self._parts, _group.wait_for_all(handle for handle, _ in self._parts)
-        for total, (_, places) in zip(sums, parts):
-            scatter(total, [self._result[place] for place in places])
+        for total, (_, into) in zip(sums, parts):
+            into.scatter(total)
         self._parts = []
         return self._result
 

@@ -19,7 +19,7 @@ from .. import _group
 from .._compression import Codec, Compression
 from .._errors import Error
 from .._group import Handle
-from ._flat import gathered, scatter
+from ._flat import Pieces
 from ._slot import Slot
 
 # Measured, see "Small tensors" in BENCHMARKS.md: beyond it nothing is gained, and the last parcel is not late.
@@ -57,7 +57,7 @@ class Parcel:
         if len(self.slots) == 1:
             sent = self.slots[0].contribution().contiguous()
         else:
-            sent = gathered([slot.contribution() for slot in self.slots])
+            sent = Pieces([slot.contribution() for slot in self.slots]).gathered()
         self._handle = _group.submit(sent, sent, self.name, op, self._priority, self._codec)
 
     def finish(self) -> str:
@@ -76,7 +76,7 @@ class Parcel:
                 if own is not None and own.data_ptr() != part.data_ptr():
                     own.detach().copy_(part.view(own.shape))
             return ""
-        scatter(result, [target for target in [slot.target(result) for slot in self.slots] if target is not None])
+        Pieces([target for target in [slot.target(result) for slot in self.slots] if target is not None]).scatter(result)
         return ""
 
     def give_up(self) -> None:

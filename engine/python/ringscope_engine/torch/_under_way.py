@@ -77,11 +77,13 @@ def _gradient_of(parameter: torch.nn.Parameter) -> torch.Tensor:
     return gradient
 
 
+# PyTorch before 2.0 has it under a name of its own: what it calls storage() makes an object of a type first.
+_storage_of: Any = getattr(torch.Tensor, "untyped_storage", None) or torch.Tensor._storage  # type: ignore[attr-defined,unused-ignore]
+
+
 def _is_part(tensor: torch.Tensor) -> bool:
     """Whether the memory is longer than the tensor."""
-    # PyTorch before 2.0 has but the storage of a type.
-    storage: Any = getattr(tensor, "untyped_storage", tensor.storage)()
-    return bool(storage.nbytes() > tensor.numel() * tensor.element_size())
+    return bool(_storage_of(tensor).nbytes() > tensor.numel() * tensor.element_size())
 
 
 def is_claimed(parameter: torch.nn.Parameter) -> bool:
