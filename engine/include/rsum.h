@@ -18,6 +18,8 @@
  *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
  *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
  *   RSUM_THREADS      threads that add, encode and decode, in each process: the lesser of 2 and its cores by default
+ *   RSUM_KEPT_BYTES   of contributions that wait for a late worker's at a service, beside two buffers of each part: 1073741824 by
+ *                     default. Beyond it workers are asked for a part once more when it can be added
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was

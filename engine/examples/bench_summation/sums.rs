@@ -94,7 +94,7 @@ impl Case {
                 landing.bytes_mut().fill(0x38);
                 let start = Instant::now();
                 let pushed = self.service.pushed(landing).map_err(|refusal| refusal.to_string())?;
-                if let Pushed::Complete(mut addition) = pushed {
+                if let Pushed::Add(mut addition) = pushed {
                     addition.run();
                     self.service.added(addition).map_err(|refusal| refusal.to_string())?;
                     seconds += start.elapsed().as_secs_f64();

@@ -47,7 +47,7 @@ fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Fail
         let push = Push { key: 0, round: 0, worker, size_bytes, reduction, epochs };
         let Admission::Into(mut landing) = service.push(&push)? else { return Err("no room".into()) };
         landing.bytes_mut().copy_from_slice(contribution);
-        if let Pushed::Complete(mut addition) = service.pushed(landing)? {
+        if let Pushed::Add(mut addition) = service.pushed(landing)? {
             addition.run();
             service.added(addition)?;
         }

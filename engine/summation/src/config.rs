@@ -28,7 +28,11 @@ const MAX_ADDING_THREADS: usize = 256;
 /// less than a percent of a step even where parts come over loopback, and every part is looked at every few steps.
 const DEFAULT_FINGERPRINTS: u64 = 16;
 /// Of a group's settings, those that the log shows where they are set.
-const REPORTED: [&str; 4] = ["RSUM_THREADS", "RSUM_LOCAL", "RSUM_WARN_S", "RSUM_TIMEOUT_S"];
+const REPORTED: [&str; 5] =
+    ["RSUM_THREADS", "RSUM_KEPT_BYTES", "RSUM_LOCAL", "RSUM_WARN_S", "RSUM_TIMEOUT_S"];
+
+/// Much more than workers that keep step need, which is n times what each has on its way; and little of a machine's memory.
+const DEFAULT_KEPT_BYTES: usize = 1 << 30;
 
 /// As long as torch's process groups wait by default: longer than most workers validate or save alone, and a job whose worker
 /// hangs ends before the night is over.
@@ -124,6 +128,8 @@ pub(crate) fn pool_secret(address: &str) -> Result<String> {
 pub(crate) struct GroupSettings {
     /// `RSUM_THREADS`, else the lesser of two and the cores; with 0 a service adds on the thread that moves its bytes.
     pub(crate) adding_threads: usize,
+    /// `RSUM_KEPT_BYTES`: of contributions that wait for others at a service.
+    pub(crate) kept_bytes: usize,
     /// `RSUM_LOCAL`: whether the workers of a host sum their contributions first.
     pub(crate) local_sums: LocalSums,
     /// `RSUM_WARN_S`, `RSUM_TIMEOUT_S`.
@@ -251,6 +257,7 @@ impl GroupSettings {
         let set = |name: &str| lookup(name).map(|value| (name.to_owned(), value));
         Self {
             adding_threads: adding_threads(lookup, mistakes),
+            kept_bytes: kept_bytes(lookup, mistakes),
             local_sums: LocalSums::parse(lookup, mistakes),
             wait_limits: WaitLimits::parse(lookup, mistakes),
             observer: lookup("RSUM_OBSERVER"),
@@ -284,6 +291,12 @@ fn adding_threads(lookup: &impl Fn(&str) -> Option<String>, mistakes: &mut Vec<S
             .push(format!("RSUM_THREADS: \"{text}\" is not a number of threads (0 to {MAX_ADDING_THREADS})"));
         0
     })
+}
+
+fn kept_bytes(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> usize {
+    let Some(text) = lookup("RSUM_KEPT_BYTES") else { return DEFAULT_KEPT_BYTES };
+    let wrong = |_| format!("RSUM_KEPT_BYTES: \"{text}\" is not a number of bytes, 0 or more");
+    keep(text.trim().parse().map_err(wrong), mistakes)
 }
 
 fn fingerprints(lookup: impl Fn(&str) -> Option<String>, mistakes: &mut Vec<String>) -> u64 {

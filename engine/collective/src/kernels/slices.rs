@@ -23,16 +23,14 @@ impl Reducer {
         // SAFETY: every slice has `count` elements of its form, and a unique borrow overlaps no other.
         unsafe { self.kernel(shape).run(into.as_mut_ptr(), &pointers, count) }
     }
-    /// `into = into op sources[0] op …`: as [`Self::run_slices`], with the target for the first source. All are elements.
-    pub fn run_in_place(self, finish: bool, into: &mut [u8], sources: &[&[u8]]) {
-        let shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish };
-        let count = into.len() / self.bytes(Form::Element);
-        assert!(
-            into.len() == count * self.bytes(Form::Element),
-            "{} bytes end inside an element",
-            into.len()
-        );
-        assert!(sources.iter().all(|source| source.len() == into.len()), "a source has another length");
+
+    /// `into = into op sources[0] op …`: as [`Self::run_slices`], with the target for the first source, in whose form it stays.
+    pub fn run_in_place(self, shape: Shape, into: &mut [u8], sources: &[&[u8]]) {
+        let count = into.len() / self.bytes(shape.into);
+        let data_bytes = count * self.bytes(shape.data);
+        assert_eq!(self.bytes(shape.with), self.bytes(shape.into), "the target has two forms");
+        assert!(into.len() == count * self.bytes(shape.into), "{} bytes end inside an element", into.len());
+        assert!(sources.iter().all(|source| source.len() == data_bytes), "a source has another length");
         let target = into.as_mut_ptr();
         let others = sources.iter().map(|source| source.as_ptr());
         let pointers: Vec<*const u8> = std::iter::once(target.cast_const()).chain(others).collect();

@@ -86,6 +86,10 @@ struct Target {
     line: Option<Line>,
     /// The frame that is to go out, or goes out.
     current: Option<Send>,
+    /// Whether frames of its part follow.
+    is_amid: bool,
+    /// The next frames of parts that were turned away and are wanted once more.
+    again: VecDeque<Send>,
 }
 
 /// A round of a tensor.
@@ -102,6 +106,18 @@ struct Running {
     recv: Option<Region>,
     /// Services and keys of the parts that are pushed, while the caller has not asked for the sum.
     pushed: Vec<(usize, u32)>,
+}
+
+impl Target {
+    fn new(line: Option<Line>) -> Self {
+        Self { line, current: None, is_amid: false, again: VecDeque::new() }
+    }
+
+    /// What goes out next, and whether that is for the second time.
+    fn next(&self) -> Option<(Send, bool)> {
+        let again = self.again.front().filter(|_| !self.is_amid);
+        self.current.map(|send| (send, false)).or_else(|| Some((*again?, true)))
+    }
 }
 
 impl Contributing {
@@ -122,7 +138,7 @@ impl Contributing {
             wire,
             declarations,
             routes,
-            services: lines.into_iter().map(|line| Target { line, current: None }).collect(),
+            services: lines.into_iter().map(Target::new).collect(),
             next_service: 0,
             rounds,
             running: BTreeMap::new(),
@@ -292,7 +308,7 @@ impl Contributing {
     /// What ends a sleep.
     pub(super) fn poll_fds<'a>(&'a self, links: &'a Links) -> impl Iterator<Item = PollFd<'a>> {
         let lines = self.services.iter().filter_map(|service| Some((service, service.line.as_ref()?)));
-        lines.flat_map(move |(service, line)| line.poll_fds(links, !self.has_left, service.current.is_some()))
+        lines.flat_map(move |(service, line)| line.poll_fds(links, !self.has_left, service.next().is_some()))
     }
 
     /// Tells a watcher that what is under way has failed.

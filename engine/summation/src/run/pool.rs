@@ -213,7 +213,7 @@ mod tests {
             let push = Push { key, round: 0, worker, size_bytes, reduction, epochs };
             let Ok(Admission::Into(mut landing)) = service.push(&push) else { panic!("no room") };
             landing.bytes_mut().fill(u8::try_from(key + 1).unwrap());
-            if let Ok(Pushed::Complete(addition)) = service.pushed(landing) {
+            if let Ok(Pushed::Add(addition)) = service.pushed(landing) {
                 return addition;
             }
         }

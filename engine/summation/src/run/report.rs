@@ -16,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) finished_rounds: u64,
     /// Bytes of the contributions in them.
     pub(crate) summed_bytes: u64,
+    /// Contributions that there was no memory for at first, which came twice (`RSUM_KEPT_BYTES`).
+    pub(crate) turned_away: u64,
     /// Of the rounds that wait for somebody, the one with the lowest number.
     pub(crate) waiting: Option<Waiting>,
     /// Where contributions are added as they come: how far apart the workers are.

@@ -58,6 +58,9 @@ pub(super) struct Serving {
     next_seat: usize,
     /// None: it adds on the driver's thread.
     pool: Option<Arc<Pool>>,
+    /// Of contributions; of its own sums and of those for its host, each.
+    max_kept_bytes: usize,
+    has_turned_away: bool,
     /// Only where somebody watches.
     pub(super) heard: Option<Box<Heard>>,
 }
@@ -107,13 +110,15 @@ impl Serving {
             seats: lines.into_iter().chain(std::iter::once(None)).map(Seat::new).collect(),
             next_seat: 0,
             pool: None,
+            max_kept_bytes: usize::MAX,
+            has_turned_away: false,
             heard: None,
         }
     }
 
-    /// With threads that add.
-    pub(super) fn with(self, pool: Arc<Pool>) -> Self {
-        Self { pool: Some(pool), ..self }
+    /// With threads that add, and so many bytes of contributions that are kept.
+    pub(super) fn with(self, pool: Arc<Pool>, max_kept_bytes: usize) -> Self {
+        Self { pool: Some(pool), max_kept_bytes, ..self }
     }
 
     /// What a watcher is told of.
@@ -146,7 +151,8 @@ impl Serving {
         declarations: Arc<Declarations>,
     ) {
         self.urgencies = urgencies(&declarations);
-        (self.service, self.host_sums) = services;
+        self.service = services.0.keeping(self.max_kept_bytes);
+        self.host_sums = services.1.keeping(self.max_kept_bytes);
         (self.routes, self.declarations) = (Some(Arc::clone(routes)), declarations);
     }
 
@@ -200,8 +206,10 @@ impl Serving {
             workers,
             waited_s: 0,
         });
+        let turned_away = counters.turned_away + self.host_sums.counters().turned_away;
         let (finished_rounds, summed_bytes) = (counters.finished_rounds, counters.summed_bytes);
-        Report { finished_rounds, summed_bytes, waiting, asynchronous: self.service.spread() }
+        let asynchronous = self.service.spread();
+        Report { finished_rounds, summed_bytes, turned_away, waiting, asynchronous }
     }
 
     /// Whether the workers go on, once they have declared more.

@@ -3,6 +3,7 @@
 mod codecs;
 mod faults;
 mod generations;
+mod kept;
 mod local;
 mod nics;
 mod observed;
@@ -59,6 +60,8 @@ struct Shape {
     hosts: Option<&'static [usize]>,
     /// `RSUM_LOCAL`
     local: &'static str,
+    /// `RSUM_KEPT_BYTES`
+    kept_bytes: Option<usize>,
 }
 
 /// Name, elements and type: less than a part, several parts, none, one element.
@@ -87,6 +90,7 @@ impl Shape {
             pipeline,
             hosts: None,
             local: "off",
+            kept_bytes: None,
         }
     }
 
@@ -153,7 +157,12 @@ impl Shape {
     }
 
     fn sums(self) -> GroupSettings {
-        GroupSettings::parse(|name| (name == "RSUM_LOCAL").then(|| self.local.to_owned())).unwrap()
+        let setting = |name: &str| match name {
+            "RSUM_LOCAL" => Some(self.local.to_owned()),
+            "RSUM_KEPT_BYTES" => self.kept_bytes.map(|bytes| bytes.to_string()),
+            _ => None,
+        };
+        GroupSettings::parse(setting).unwrap()
     }
 }
 

@@ -8,6 +8,7 @@
 //! average     last, round key         the same, for rounds that are averaged     bytes of a contribution
 //! pull        round       key         epochs' digest << 32                       none
 //! answer      round       key         epochs' digest << 32 | first byte          bytes of the result
+//! again       round       key         epochs' digest << 32                       none
 //! leave       0           last        0                                          none
 //! ```
 //!
@@ -15,7 +16,7 @@
 //! to it was complete last, above the 44 bits of the round.
 //!
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
-//! must wait holds up no answer. A refusal has no message: it ends the group, and the communicator tells all ranks why.
+//! must wait holds up no answer. "Again" asks for a push that was complete once more: there was no memory for it. A refusal has no message: it ends the group, and the communicator tells all ranks why.
 
 use crate::server::message::Epochs;
 use crate::server::reduction::Reduction;
@@ -40,6 +41,7 @@ const AVERAGE: u32 = 0x5304;
 const PULL: u32 = 0x5305;
 const ANSWER: u32 = 0x5306;
 const LEAVE: u32 = 0x5307;
+const AGAIN: u32 = 0x5308;
 
 /// Bits of a round in a push: 200 days of rounds at a million a second; the rest holds a worker's number.
 const ROUND_BITS: u32 = 44;
@@ -58,6 +60,8 @@ pub(super) enum Message {
     Pull { key: u32, round: u64 },
     /// A result's bytes from `offset` on.
     Answer { key: u32, round: u64, offset: u32 },
+    /// The contribution is wanted once more.
+    Again { key: u32, round: u64 },
     /// The worker needs the service no more: for good, or until it has declared more.
     Leave { is_last: bool },
 }
@@ -89,6 +93,7 @@ impl Wire {
             }
             Message::Pull { key, round } => (PULL, round, key, signed(0)),
             Message::Answer { key, round, offset } => (ANSWER, round, key, signed(offset)),
+            Message::Again { key, round } => (AGAIN, round, key, signed(0)),
             Message::Leave { is_last } => (LEAVE, 0, u32::from(is_last), 0),
         };
         Header { function, sequence, signature, part, len }
@@ -113,6 +118,7 @@ impl Wire {
             }
             PULL => Message::Pull { key, round },
             ANSWER => Message::Answer { key, round, offset },
+            AGAIN => Message::Again { key, round },
             _ => return Err(strange(header, from)),
         };
         if signature >> 32 != u64::from(self.epochs) {
@@ -144,6 +150,7 @@ mod tests {
             Message::Push { key, round, offset, reduction: Reduction::Average, last: Some(65_535) },
             Message::Pull { key, round },
             Message::Answer { key, round, offset },
+            Message::Again { key, round },
             Message::Leave { is_last: false },
             Message::Leave { is_last: true },
         ];

@@ -40,17 +40,19 @@ impl Service {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let bytes = |slot: &Slot, part: Part| match slot {
-            Slot::Gathering(gathering) => gathering.n_buffers() * part.pushed_bytes(),
-            Slot::Adding(adding) => {
-                let result = if part.codec.is_some() { part.answered_bytes() } else { 0 };
-                adding.contributors().count() * part.pushed_bytes() + result
+            Slot::Gathering(gathering) => {
+                let prefix = if gathering.prefix.is_none() { 0 } else { part.prefix_bytes() };
+                gathering.n_landing() * part.pushed_bytes() + prefix
             }
+            Slot::Adding(adding) if adding.has_prefix => part.prefix_bytes() + part.answered_bytes(),
+            Slot::Adding(_) if part.codec.is_some() => part.answered_bytes(),
+            Slot::Adding(_) => 0,
             Slot::Away(_) | Slot::Summed(_) => part.answered_bytes(),
             Slot::Free | Slot::Over => 0,
         };
         let kept = |entry: &Entry<State>| -> usize {
             entry.state.rounds.iter().map(|(_, slot)| bytes(slot, entry.part)).sum()
         };
-        self.keys.iter().map(kept).sum::<usize>() + self.buffers.idle_bytes()
+        self.keys.iter().map(kept).sum::<usize>() + self.kept_bytes + self.buffers.idle_bytes()
     }
 }

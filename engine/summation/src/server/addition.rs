@@ -1,5 +1,5 @@
-//! The addition of a round whose contributions are all there: handed out by the service, for any thread to do, and taken
-//! back with the result.
+//! The addition of a round whose contributions are all there, or of the first of them: handed out by the service, for any
+//! thread to do, and taken back with the result.
 
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
@@ -21,12 +21,17 @@ pub struct Addition {
     pub(super) divisor: usize,
     /// Whether the result is a host's sum, which is not divided.
     pub(super) is_host: bool,
+    /// What those before come to, where they were added before: partial results.
+    pub(super) prefix: Option<Vec<u8>>,
     /// In the order in which they are added: of the ranks, or of the hosts.
     pub(super) contributions: Vec<Vec<u8>>,
-    /// Who contributed, in the same order.
+    /// Who contributes to the round, in the same order.
     pub(super) contributors: Vec<usize>,
-    /// Where the result goes of contributions that are encoded; else it takes the place of the first one.
+    /// Where the result goes of contributions that are encoded, of a prefix and the rest, or a new prefix; else it takes the
+    /// place of the first contribution.
     pub(super) result: Vec<u8>,
+    /// Whether it makes the round's result; else others are still to come, and it makes the prefix of theirs.
+    pub(super) is_whole: bool,
     /// What the answers before have left out, where the codec loses much.
     pub(super) feedback: Option<Box<Feedback>>,
     /// Whose contribution was none, once that was found out.
@@ -51,7 +56,7 @@ impl Addition {
     /// Bytes of all contributions, decoded.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.part.size_bytes().saturating_mul(self.contributors.len())
+        self.part.size_bytes().saturating_mul(self.contributions.len())
     }
 
     /// Adds the contributions up.
@@ -59,7 +64,8 @@ impl Addition {
         match self.part.codec {
             _ if self.fingerprint.is_some() => {}
             Some(coded) => self.run_coded(coded),
-            None => self.run_plain(),
+            None if self.is_whole && self.prefix.is_none() => self.run_plain(),
+            None => self.run_behind_prefix(),
         }
     }
 
@@ -75,10 +81,32 @@ impl Addition {
         }
     }
 
+    fn run_behind_prefix(&mut self) {
+        let how = self.how();
+        let contributions: Vec<&[u8]> = self.contributions.iter().map(Vec::as_slice).collect();
+        match &mut self.prefix {
+            Some(prefix) if self.is_whole => {
+                self.part.reduce_rest(how, prefix, &contributions, &mut self.result);
+                self.fingerprint = Some(fingerprint(&self.result));
+            }
+            Some(prefix) => self.part.reduce_prefix(false, prefix, &contributions),
+            None => {
+                let mut prefix = std::mem::take(&mut self.result);
+                self.part.reduce_prefix(true, &mut prefix, &contributions);
+                self.prefix = Some(prefix);
+            }
+        }
+    }
+
+    /// What the contributions become, and over how many an average is.
+    fn how(&self) -> (Reduction, usize) {
+        (if self.is_host { Reduction::Sum } else { self.reduction }, self.divisor)
+    }
+
     fn run_plain(&mut self) {
+        let how = self.how();
         let Some((first, others)) = self.contributions.split_first_mut() else { return };
         let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
-        let how = (if self.is_host { Reduction::Sum } else { self.reduction }, self.divisor);
         self.fingerprint = Some(match self.association {
             Association::Left => self.part.reduce_left(how, first, &others),
             Association::Tree => {

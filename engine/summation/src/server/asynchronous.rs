@@ -122,7 +122,14 @@ impl Store {
         let Push { key, round, worker, size_bytes, epochs, .. } = *message;
         self.members.check(worker, epochs)?;
         self.keys.find(key)?.of_length(size_bytes)?;
-        Ok(Landing { key, round, worker, is_first: true, bytes: self.buffers.take(size_bytes) })
+        Ok(Landing {
+            key,
+            round,
+            worker,
+            is_first: true,
+            is_again: false,
+            bytes: self.buffers.take(size_bytes),
+        })
     }
 
     /// The memory of a payload that came to its end.
@@ -176,7 +183,7 @@ impl Store {
         }
         progress.is_landing = true;
         let bytes = self.buffers.take(size_bytes);
-        Ok(Admission::Into(Landing { key, round, worker, is_first: false, bytes }))
+        Ok(Admission::Into(Landing { key, round, worker, is_first: false, is_again: false, bytes }))
     }
 
     /// A payload is complete: it is added. Returns the version that has it; pushes that came too early may be admitted

@@ -62,6 +62,8 @@ pub struct Landing {
     pub(super) worker: usize,
     /// Whether it is a value of a store, and no delta.
     pub(super) is_first: bool,
+    /// Whether it was here before, and turned away.
+    pub(super) is_again: bool,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -72,8 +74,32 @@ pub enum Pushed {
     Kept,
     /// It is in the store of this key: pulls of it that wait may have an answer now.
     Added(u32),
-    /// It was the last one: do this, then hand it back.
-    Complete(Addition),
+    /// It is to be added to others, all of the round or the first of them: do this, then hand it back.
+    Add(Addition),
+    /// There was no memory left for who is not in turn: the worker is [asked again](super::service::Service::next_again).
+    TurnedAway,
+}
+
+/// What becomes of an addition.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The round has its result.
+    Finished(Finished),
+    /// Others are still missing.
+    Kept,
+    /// They came meanwhile: do this, then hand it back.
+    Add(Addition),
+}
+
+/// A worker is to push a round once more: its contribution was [turned away](Pushed::TurnedAway).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Of which part.
+    pub key: u32,
+    /// Which of its rounds.
+    pub round: u64,
+    /// The rank of who is asked.
+    pub worker: usize,
 }
 
 /// A round that has a result.
@@ -110,6 +136,12 @@ pub struct Sum {
 }
 
 impl Landing {
+    /// Whether it was here before, and turned away.
+    #[must_use]
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
     /// Where the payload goes. It holds old bytes before: fill it all.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes

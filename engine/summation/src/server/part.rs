@@ -70,10 +70,31 @@ impl Part {
             let (these, left) =
                 rest.iter().map(|other| other.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
             rest = left;
-            reducer.run_in_place(true, piece, &these);
+            reducer.run_in_place(RESULT, piece, &these);
             print.eat(piece);
         }
         print.finish()
+    }
+
+    /// Bytes of what the first contributions come to, before the others are there.
+    pub(super) fn prefix_bytes(self) -> usize {
+        self.count.saturating_mul(self.sum().bytes(Form::Partial))
+    }
+
+    /// Reduces contributions from left to right, behind those that the prefix has already, if there is one, into the prefix.
+    pub(super) fn reduce_prefix(self, is_new: bool, prefix: &mut [u8], contributions: &[&[u8]]) {
+        let reducer = self.sum();
+        if is_new {
+            reducer.run_slices(PARTIAL, prefix, contributions);
+        } else {
+            reducer.run_in_place(Shape { with: Form::Partial, ..PARTIAL }, prefix, contributions);
+        }
+    }
+
+    /// Reduces a prefix and the contributions behind it from left to right, averages over the divisor.
+    pub(super) fn reduce_rest(self, how: (Reduction, usize), prefix: &[u8], rest: &[&[u8]], into: &mut [u8]) {
+        let sources: Vec<&[u8]> = std::iter::once(prefix).chain(rest.iter().copied()).collect();
+        self.reduce(how).run_slices(Shape { with: Form::Partial, ..RESULT }, into, &sources);
     }
 
     /// Reduces contributions along the tree, averages over the divisor. All slices are of [`Self::size_bytes`], and there

@@ -41,7 +41,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+    use crate::server::message::{Added, Admission, Answer, Epochs, Pull, Push, Pushed};
     use crate::server::part::{Association, Part};
     use crate::server::reduction::Reduction;
     use rsccl_collective::types::DataType;
@@ -59,9 +59,10 @@ mod tests {
         let push = Push { key: 0, round, worker, size_bytes: 4, reduction, epochs };
         let Admission::Into(mut landing) = service.push(&push)? else { panic!("no room") };
         landing.bytes_mut().copy_from_slice(&number.to_ne_bytes());
-        let Pushed::Complete(mut addition) = service.pushed(landing)? else { return Ok(false) };
+        let Pushed::Add(mut addition) = service.pushed(landing)? else { return Ok(false) };
         addition.run();
-        assert_eq!(service.added(addition)?.n_contributors, service.keys.find(0)?.state.tier.divisor(2));
+        let Added::Finished(finished) = service.added(addition)? else { panic!("no result") };
+        assert_eq!(finished.n_contributors, service.keys.find(0)?.state.tier.divisor(2));
         Ok(true)
     }
 

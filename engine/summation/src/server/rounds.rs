@@ -38,7 +38,29 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Gathering {
     pub(super) reduction: Reduction,
+    /// Whose contribution was complete last, also where it was turned away then.
+    pub(super) last_arriver: usize,
     by_rank: Vec<Contribution>,
+    pub(super) prefix: Prefix,
+    n_turned_away: usize,
+}
+
+/// What the first contributions come to, in the order in which they are added.
+#[derive(Debug, Default)]
+pub(super) enum Prefix {
+    /// None was added before the others are there.
+    #[default]
+    None,
+    /// It is being added to.
+    Away,
+    Here(Vec<u8>),
+}
+
+/// The memory of what is to be added, in the order in which that is done.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) prefix: Option<Vec<u8>>,
+    pub(super) contributions: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -47,7 +69,12 @@ enum Contribution {
     NotAsked,
     Missing,
     Landing,
+    /// It was complete, and there was no memory left for it.
+    TurnedAway,
+    AskedAgain,
     Here(Vec<u8>),
+    /// In the prefix, or on its way there.
+    Added,
 }
 
 /// A round whose contributions are being added up.
@@ -55,6 +82,7 @@ enum Contribution {
 pub(super) struct Adding {
     /// By rank, whether it has contributed.
     contributed: Vec<bool>,
+    pub(super) has_prefix: bool,
 }
 
 /// A round that has its result.
@@ -112,54 +140,146 @@ impl Gathering {
         let is_asked = |worker| members.is_here(worker) && tier.asks(worker);
         let contribution =
             |worker| if is_asked(worker) { Contribution::Missing } else { Contribution::NotAsked };
-        Self { reduction, by_rank: (0..members.n_ranks()).map(contribution).collect() }
+        let by_rank = (0..members.n_ranks()).map(contribution).collect();
+        Self { reduction, last_arriver: 0, by_rank, prefix: Prefix::None, n_turned_away: 0 }
     }
 
-    /// Lets the worker contribute, unless it has been asked to before.
-    pub(super) fn admit(&mut self, worker: usize) -> bool {
-        match self.by_rank.get_mut(worker) {
-            Some(contribution @ Contribution::Missing) => {
-                *contribution = Contribution::Landing;
-                true
-            }
-            _ => false,
-        }
+    /// Lets the worker contribute, unless it has been asked to before; whether for the second time.
+    pub(super) fn admit(&mut self, worker: usize) -> Option<bool> {
+        let contribution = self.by_rank.get_mut(worker)?;
+        let is_again = match contribution {
+            Contribution::Missing => false,
+            Contribution::AskedAgain => true,
+            _ => return None,
+        };
+        *contribution = Contribution::Landing;
+        Some(is_again)
     }
 
     /// Keeps the contribution of a worker that was admitted.
-    pub(super) fn keep(&mut self, worker: usize, bytes: Vec<u8>) {
+    pub(super) fn keep(&mut self, worker: usize, is_again: bool, bytes: Vec<u8>) {
         if let Some(contribution) = self.by_rank.get_mut(worker) {
             *contribution = Contribution::Here(bytes);
         }
+        if !is_again {
+            self.last_arriver = worker;
+        }
     }
 
-    /// Who has not contributed, in the order of the ranks.
+    /// Does not keep it.
+    pub(super) fn turn_away(&mut self, worker: usize) {
+        if let Some(contribution) = self.by_rank.get_mut(worker) {
+            *contribution = Contribution::TurnedAway;
+        }
+        self.n_turned_away += 1;
+        self.last_arriver = worker;
+    }
+
+    /// Whether a worker's contribution is added next, or behind one that is.
+    pub(super) fn is_in_turn(&self, tier: &Tier, worker: usize) -> bool {
+        self.in_turn(tier).contains(&worker)
+    }
+
+    /// Those in turn that were turned away: they are to be asked again.
+    pub(super) fn ask_again(&mut self, tier: &Tier) -> Vec<usize> {
+        if self.n_turned_away == 0 {
+            return Vec::new();
+        }
+        let mut asked = self.in_turn(tier);
+        asked.retain(|worker| matches!(self.by_rank.get(*worker), Some(Contribution::TurnedAway)));
+        for worker in &asked {
+            self.by_rank[*worker] = Contribution::AskedAgain;
+        }
+        self.n_turned_away -= asked.len();
+        asked
+    }
+
+    /// The first that is not there, in the order in which they are added, and the one behind it.
+    fn in_turn(&self, tier: &Tier) -> Vec<usize> {
+        let is_there = |worker: &usize| {
+            matches!(self.by_rank.get(*worker), Some(Contribution::Here(_) | Contribution::Added))
+        };
+        tier.in_order(self.contributors()).into_iter().skip_while(is_there).take(2).collect()
+    }
+
+    /// Whom the round waits for, in the order of the ranks. Who was turned away has contributed.
     pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         let missing = |contribution: &Contribution| {
-            matches!(contribution, Contribution::Missing | Contribution::Landing)
+            matches!(contribution, Contribution::Missing | Contribution::Landing | Contribution::AskedAgain)
         };
         self.by_rank.iter().enumerate().filter(move |(_, c)| missing(c)).map(|(worker, _)| worker)
     }
 
+    /// Whether all that are not in the prefix are there, and the prefix as well.
+    pub(super) fn is_complete(&self) -> bool {
+        !matches!(self.prefix, Prefix::Away) && self.n_turned_away == 0 && self.missing().next().is_none()
+    }
+
     /// All are there.
     pub(super) fn adding(&self) -> Adding {
-        let is_here = |contribution: &Contribution| matches!(contribution, Contribution::Here(_));
-        Adding { contributed: self.by_rank.iter().map(is_here).collect() }
+        let contributed = |contribution: &Contribution| !matches!(contribution, Contribution::NotAsked);
+        let has_prefix = matches!(self.prefix, Prefix::Here(_));
+        Adding { contributed: self.by_rank.iter().map(contributed).collect(), has_prefix }
     }
 
-    /// The memory of what is there, in this order.
-    pub(super) fn into_buffers(mut self, order: &[usize]) -> Vec<Vec<u8>> {
-        let buffer = |rank: &usize| {
-            let contribution = std::mem::replace(self.by_rank.get_mut(*rank)?, Contribution::NotAsked);
-            if let Contribution::Here(bytes) = contribution { Some(bytes) } else { None }
+    /// The prefix and all that is not in it, of a round that is complete.
+    pub(super) fn take_all(&mut self, tier: &Tier) -> Taken {
+        let prefix = match std::mem::take(&mut self.prefix) {
+            Prefix::Here(prefix) => Some(prefix),
+            Prefix::None | Prefix::Away => None,
         };
-        order.iter().filter_map(buffer).collect()
+        let order = tier.in_order(self.contributors());
+        Taken { prefix, contributions: order.into_iter().filter_map(|worker| self.take(worker)).collect() }
     }
 
-    /// Payloads that are there or have a place to come to.
-    pub(super) fn n_buffers(&self) -> usize {
-        let has_place = |c: &&Contribution| matches!(c, Contribution::Landing | Contribution::Here(_));
-        self.by_rank.iter().filter(has_place).count()
+    /// The prefix, which is away then, and what it can be continued with.
+    pub(super) fn take_next(&mut self, tier: &Tier) -> Option<Taken> {
+        let order = tier.in_order(self.contributors());
+        let behind = order.iter().skip_while(|worker| matches!(self.by_rank[**worker], Contribution::Added));
+        let next = behind.take_while(|worker| matches!(self.by_rank[**worker], Contribution::Here(_)));
+        let next: Vec<usize> = next.copied().collect();
+        let prefix = match std::mem::take(&mut self.prefix) {
+            Prefix::None if next.len() > 1 => None,
+            Prefix::Here(prefix) if !next.is_empty() => Some(prefix),
+            prefix => {
+                self.prefix = prefix;
+                return None;
+            }
+        };
+        self.prefix = Prefix::Away;
+        Some(Taken {
+            prefix,
+            contributions: next.into_iter().filter_map(|worker| self.take(worker)).collect(),
+        })
+    }
+
+    fn take(&mut self, worker: usize) -> Option<Vec<u8>> {
+        let contribution = self.by_rank.get_mut(worker)?;
+        match std::mem::replace(contribution, Contribution::Added) {
+            Contribution::Here(bytes) => Some(bytes),
+            other => {
+                *contribution = other;
+                None
+            }
+        }
+    }
+
+    /// In the order of the ranks.
+    pub(super) fn contributors(&self) -> impl Iterator<Item = usize> + '_ {
+        let is_asked =
+            |(_, contribution): &(usize, &Contribution)| !matches!(contribution, Contribution::NotAsked);
+        self.by_rank.iter().enumerate().filter(is_asked).map(|(worker, _)| worker)
+    }
+
+    /// Payloads that have a place to come to.
+    pub(super) fn n_landing(&self) -> usize {
+        self.by_rank.iter().filter(|contribution| matches!(contribution, Contribution::Landing)).count()
+    }
+}
+
+impl Prefix {
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
     }
 }
 

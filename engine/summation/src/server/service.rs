@@ -2,10 +2,14 @@
 //! until every contributor has its answer.
 //!
 //! A worker numbers the rounds of each key from 0 and goes through them in order: it pushes a round, and pulls it. It
-//! may push the next round before it has pulled this one. Two rounds of a key are open at once, so n workers make a
-//! service keep at most 2n + 1 buffers of the part's size per key, and n + 2 if they pull a round before they push the
-//! next; a push of the round behind the two is told [`Admission::Later`]. Nobody is ever answered with the bytes of
-//! another round.
+//! may push the next round before it has pulled this one. Two rounds of a key are open at once; a push of the round behind
+//! the two is told [`Admission::Later`]. Nobody is ever answered with the bytes of another round.
+//!
+//! Contributions are kept until all are there, and added at once. Where they are more than half of
+//! [the bytes that may be kept](Service::keeping), the first of a round are added as soon as they are there: memory of one
+//! sum then, whatever the number of workers. Beyond all those bytes, what is complete is kept only of who is added soon, two
+//! of a round; others are turned away, and asked again when it is their turn. Bits do not depend on that: the order of the
+//! addition is the same. Encoded contributions, which are short, are all kept.
 //!
 //! A worker that is lost ends the group, and with it the service: what follows is another one.
 
@@ -16,10 +20,10 @@ use super::addition::Addition;
 use super::buffers::Buffers;
 use super::keys::{Entry, Keys};
 use super::members::Members;
-use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::refusal::Refusal;
-use super::rounds::{Gathering, Outside, Rounds, Slot, Summed};
+use super::rounds::{Gathering, Outside, Prefix, Rounds, Slot, Summed, Taken};
 use super::tier::{Partial, Tier};
 use crate::codec::Feedback;
 
@@ -33,6 +37,11 @@ pub struct Service {
     pub(super) counters: Counters,
     /// Sums of hosts that are to go on.
     pub(super) partials: VecDeque<Partial>,
+    max_kept_bytes: usize,
+    /// Of contributions that are complete, also while they are being added.
+    pub(super) kept_bytes: usize,
+    /// Who is to be asked again.
+    again: VecDeque<Again>,
 }
 
 /// What has happened since the service began.
@@ -44,6 +53,8 @@ pub struct Counters {
     pub summed_bytes: u64,
     /// Pushes that were told to come later, each time.
     pub later: u64,
+    /// Contributions that were turned away, and asked again later.
+    pub turned_away: u64,
     /// Messages and payloads that were refused.
     pub refused: u64,
 }
@@ -95,7 +106,21 @@ impl Service {
             buffers: Buffers::default(),
             counters: Counters::default(),
             partials: VecDeque::new(),
+            max_kept_bytes: usize::MAX,
+            kept_bytes: 0,
+            again: VecDeque::new(),
         }
+    }
+
+    /// That keeps so many bytes of contributions that are complete, beside two of each round; without it, all.
+    #[must_use]
+    pub fn keeping(self, max_kept_bytes: usize) -> Self {
+        Self { max_kept_bytes, ..self }
+    }
+
+    /// The next worker that is to push a round once more.
+    pub fn next_again(&mut self) -> Option<Again> {
+        self.again.pop_front()
     }
 
     /// A worker wants to contribute.
@@ -109,7 +134,7 @@ impl Service {
         self.counted(admission)
     }
 
-    /// A payload is complete; the contributions are to be added up if it is the last one.
+    /// A payload is complete; contributions are to be added up if it is the last one, or memory is short.
     ///
     /// # Errors
     ///
@@ -119,14 +144,14 @@ impl Service {
         self.counted(pushed)
     }
 
-    /// A round's contributions were added up: pulls of it have an answer now.
+    /// Contributions were added up: where these were all of a round, pulls of it have an answer now.
     ///
     /// # Errors
     ///
     /// [`Refusal::Over`] if it is no addition of this service that was [run](Addition::run).
-    pub fn added(&mut self, addition: Addition) -> Result<Finished, Refusal> {
-        let finished = self.finish(addition);
-        self.counted(finished)
+    pub fn added(&mut self, addition: Addition) -> Result<Added, Refusal> {
+        let added = if addition.is_whole { self.finish(addition) } else { self.continue_with(addition) };
+        self.counted(added)
     }
 
     /// A worker wants a result. It may ask again until it was [`Self::answered`].
@@ -187,61 +212,103 @@ impl Service {
         if gathering.reduction != reduction {
             return Err(Refusal::OtherReduction { key, round, worker });
         }
-        if !gathering.admit(worker) {
+        let Some(is_again) = gathering.admit(worker) else {
             return Err(Refusal::PushedTwice { key, round, worker });
-        }
+        };
         let bytes = self.buffers.take(size_bytes);
-        Ok(Admission::Into(Landing { key, round, worker, is_first: false, bytes }))
+        Ok(Admission::Into(Landing { key, round, worker, is_first: false, is_again, bytes }))
     }
 
     fn keep(&mut self, landing: Landing) -> Result<Pushed, Refusal> {
-        let Landing { key, round, worker, bytes, .. } = landing;
+        let Landing { key, round, worker, is_again, bytes, .. } = landing;
         let Entry { part, state, .. } = self.keys.find(key)?;
-        let over = Refusal::Over { key, round, worker };
-        let Ok(slot @ Slot::Gathering(_)) = state.rounds.slot(round) else { return Err(over) };
-        let Slot::Gathering(gathering) = slot else { return Err(over) };
-        gathering.keep(worker, bytes);
-        if gathering.missing().next().is_some() {
-            return Ok(Pushed::Kept);
-        }
-        let adding = gathering.adding();
-        let contributors = state.tier.in_order(adding.contributors());
-        let Slot::Gathering(gathered) = std::mem::replace(slot, Slot::Adding(adding)) else {
-            return Ok(Pushed::Kept);
+        let Ok(Slot::Gathering(gathering)) = state.rounds.slot(round) else {
+            return Err(Refusal::Over { key, round, worker });
         };
-        let reduction = gathered.reduction;
-        let contributions = gathered.into_buffers(&contributors);
-        Ok(Pushed::Complete(Addition {
+        let is_full = self.kept_bytes.saturating_add(bytes.len()) > self.max_kept_bytes;
+        if is_full && has_prefixes(self.association, *part) && !gathering.is_in_turn(&state.tier, worker) {
+            gathering.turn_away(worker);
+            self.counters.turned_away += 1;
+            self.buffers.give(bytes);
+            return Ok(Pushed::TurnedAway);
+        }
+        self.kept_bytes += bytes.len();
+        gathering.keep(worker, is_again, bytes);
+        Ok(self.go_on(key, round)?.map_or(Pushed::Kept, Pushed::Add))
+    }
+
+    /// What can be added of a round, once something of it was kept or added.
+    fn go_on(&mut self, key: u32, round: u64) -> Result<Option<Addition>, Refusal> {
+        let is_short = self.kept_bytes > self.max_kept_bytes / 2;
+        let Entry { part, state, .. } = self.keys.find(key)?;
+        let Ok(slot @ Slot::Gathering(_)) = state.rounds.slot(round) else { return Ok(None) };
+        let Slot::Gathering(gathering) = slot else { return Ok(None) };
+        let again = gathering.ask_again(&state.tier).into_iter();
+        self.again.extend(again.map(|worker| Again { key, round, worker }));
+        let (adding, is_whole) = (gathering.adding(), gathering.is_complete());
+        let next = if is_whole {
+            Some(gathering.take_all(&state.tier))
+        } else if is_short && has_prefixes(self.association, *part) {
+            gathering.take_next(&state.tier)
+        } else {
+            None
+        };
+        let Some(Taken { prefix, contributions }) = next else { return Ok(None) };
+        let contributors = state.tier.in_order(adding.contributors());
+        let result_bytes = match (&prefix, is_whole) {
+            (None, false) => part.prefix_bytes(),
+            (Some(_), true) => part.size_bytes(),
+            (None, true) => part.codec.map_or(0, |_| part.answered_bytes()),
+            (Some(_), false) => 0,
+        };
+        let result = if result_bytes > 0 { self.buffers.take(result_bytes) } else { Vec::new() };
+        let addition = Addition {
             key,
             round,
-            last_arriver: worker,
+            last_arriver: gathering.last_arriver,
             part: *part,
-            reduction,
+            reduction: gathering.reduction,
             association: self.association,
             divisor: state.tier.divisor(contributors.len()),
             is_host: state.tier.is_host(),
             contributors,
+            prefix,
             contributions,
-            result: part.codec.map_or_else(Vec::new, |_| self.buffers.take(part.answered_bytes())),
-            feedback: state.feedback.take(),
+            result,
+            is_whole,
+            feedback: state.feedback.take_if(|_| is_whole),
             malformed: None,
             fingerprint: None,
-        }))
+        };
+        if is_whole {
+            *slot = Slot::Adding(adding);
+        }
+        Ok(Some(addition))
     }
 
-    fn finish(&mut self, addition: Addition) -> Result<Finished, Refusal> {
-        let Addition {
-            key,
-            round,
-            reduction,
-            last_arriver,
-            contributions,
-            contributors,
-            result,
-            feedback,
-            ..
-        } = addition;
-        let (n_contributors, n_added) = (addition.divisor, contributors.len());
+    /// Keeps the new prefix of a round.
+    fn continue_with(&mut self, addition: Addition) -> Result<Added, Refusal> {
+        let Addition { key, round, last_arriver, prefix, contributions, .. } = addition;
+        let over = Refusal::Over { key, round, worker: last_arriver };
+        let Ok(Slot::Gathering(gathering)) = self.keys.find(key)?.state.rounds.slot(round) else {
+            return Err(over);
+        };
+        let (Prefix::Away, Some(prefix)) = (&gathering.prefix, prefix) else { return Err(over) };
+        gathering.prefix = Prefix::Here(prefix);
+        self.give_contributions(contributions);
+        Ok(self.go_on(key, round)?.map_or(Added::Kept, Added::Add))
+    }
+
+    fn give_contributions(&mut self, contributions: impl IntoIterator<Item = Vec<u8>>) {
+        for bytes in contributions {
+            self.kept_bytes -= bytes.len();
+            self.buffers.give(bytes);
+        }
+    }
+
+    fn finish(&mut self, addition: Addition) -> Result<Added, Refusal> {
+        let Addition { key, round, reduction, last_arriver, prefix, contributions, result, .. } = addition;
+        let (n_contributors, n_added) = (addition.divisor, addition.contributors.len());
         if let Some(malformed) = addition.malformed {
             let (worker, error) = *malformed;
             return Err(Refusal::Malformed { key, round, worker, error });
@@ -249,13 +316,15 @@ impl Service {
         let over = Refusal::Over { key, round, worker: last_arriver };
         let Entry { part, state, .. } = self.keys.find(key)?;
         let Ok(slot @ Slot::Adding(_)) = state.rounds.slot(round) else { return Err(over) };
-        state.feedback = feedback;
+        state.feedback = addition.feedback;
         let mut buffers = contributions.into_iter();
-        let result = part.codec.map_or_else(|| buffers.next(), |_| Some(result));
+        let is_in_result = part.codec.is_some() || prefix.is_some();
+        let result = if is_in_result { Some(result) } else { buffers.next() };
         let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, result, addition.fingerprint)
         else {
             return Err(over);
         };
+        self.kept_bytes -= if is_in_result { 0 } else { result.len() };
         *slot = if state.tier.is_host() {
             self.partials.push_back(Partial { key, round, reduction, last_arriver, bytes: result });
             Slot::Away(adding.clone())
@@ -263,11 +332,12 @@ impl Service {
             self.counters.finished_rounds += 1;
             Slot::Summed(Summed::new(result, adding, &self.members))
         };
-        buffers.for_each(|buffer| self.buffers.give(buffer));
         let finished = Finished { key, round, n_contributors, last_arriver, fingerprint };
         self.counters.summed_bytes += (n_added * part.size_bytes()) as u64;
         state.last = Some(finished);
-        Ok(finished)
+        prefix.into_iter().for_each(|prefix| self.buffers.give(prefix));
+        self.give_contributions(buffers);
+        Ok(Added::Finished(finished))
     }
 
     fn answer(&mut self, message: &Pull) -> Result<Answer, Refusal> {
@@ -292,6 +362,11 @@ impl Service {
         self.counters.refused += u64::from(outcome.is_err());
         outcome
     }
+}
+
+/// Whether the first contributions to a part can be added before the others are there.
+fn has_prefixes(association: Association, part: Part) -> bool {
+    association == Association::Left && part.codec.is_none()
 }
 
 fn is_for(slot: &Slot, worker: usize) -> bool {

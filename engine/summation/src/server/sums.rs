@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::addition::Addition;
 use super::asynchronous::{Staleness, Store};
-use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Epochs, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::reduction::Reduction;
 use super::refusal::Refusal;
@@ -34,7 +34,7 @@ pub enum Mode {
 #[derive(Debug)]
 pub enum Sums {
     /// Of rounds.
-    Rounds(Service),
+    Rounds(Box<Service>),
     /// Of what is added as it comes.
     Store(Box<Stored>),
 }
@@ -75,7 +75,9 @@ impl Sums {
         epochs: Epochs,
     ) -> Self {
         match mode {
-            Mode::Rounds => Self::Rounds(Service::new(n_workers, parts, Association::default(), epochs)),
+            Mode::Rounds => {
+                Self::Rounds(Box::new(Service::new(n_workers, parts, Association::default(), epochs)))
+            }
             Mode::Store { max_ahead } => Self::Store(Box::new(Stored {
                 store: Store::new(n_workers, parts, max_ahead, epochs),
                 max_ahead,
@@ -90,9 +92,23 @@ impl Sums {
     #[must_use]
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (u32, Tier)>) -> Self {
         match self {
-            Self::Rounds(service) => Self::Rounds(service.with_tiers(tiers)),
+            Self::Rounds(service) => Self::Rounds(Box::new(service.with_tiers(tiers))),
             Self::Store(_) => self,
         }
+    }
+
+    /// As [`Service::keeping`]; a store keeps no contributions.
+    #[must_use]
+    pub fn keeping(self, max_kept_bytes: usize) -> Self {
+        match self {
+            Self::Rounds(service) => Self::Rounds(Box::new(service.keeping(max_kept_bytes))),
+            Self::Store(_) => self,
+        }
+    }
+
+    /// As [`Service::next_again`].
+    pub fn next_again(&mut self) -> Option<Again> {
+        if let Self::Rounds(service) = self { service.next_again() } else { None }
     }
 
     /// As [`Service::next_partial`].
@@ -140,7 +156,7 @@ impl Sums {
     ///
     /// # Errors
     /// The same; a store hands out no additions.
-    pub fn added(&mut self, addition: Addition) -> Result<Finished, Refusal> {
+    pub fn added(&mut self, addition: Addition) -> Result<Added, Refusal> {
         match self {
             Self::Rounds(service) => service.added(addition),
             Self::Store(_) => {

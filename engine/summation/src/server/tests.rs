@@ -8,7 +8,7 @@ use super::DataType;
 use super::addition::Addition;
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
-use super::message::{Admission, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::reduction::Reduction;
 use super::refusal::Refusal;
@@ -113,8 +113,13 @@ struct Job {
     epochs: Epochs,
     seats: BTreeMap<(usize, u32), Seat>,
     contributors: BTreeMap<(u32, u64), BTreeSet<usize>>,
+    last_arrivers: BTreeMap<(u32, u64), usize>,
     /// Not done yet.
     additions: Vec<Addition>,
+    /// Not pushed once more yet.
+    again: Vec<Again>,
+    /// Whether contributions are turned away.
+    is_short: bool,
     finished: BTreeMap<(u32, u64), Finished>,
     n_answers: usize,
 }
@@ -148,11 +153,19 @@ impl Job {
             epochs,
             seats: BTreeMap::new(),
             contributors: BTreeMap::new(),
+            last_arrivers: BTreeMap::new(),
             additions: Vec::new(),
+            again: Vec::new(),
+            is_short: false,
             finished: BTreeMap::new(),
             n_answers: 0,
             parts,
         }
+    }
+
+    /// That keeps so many bytes of contributions.
+    fn keeping(self, bytes: usize) -> Self {
+        Self { service: self.service.keeping(bytes), is_short: true, ..self }
     }
 
     /// One action of one worker about one key, or something that must be refused.
@@ -161,12 +174,13 @@ impl Job {
         let worker = workers[below(choice, workers.len())];
         let keys: Vec<u32> = self.parts.keys().copied().collect();
         let key = keys[below(mix(choice), keys.len())];
-        match below(mix(mix(choice)), 12) {
+        match below(mix(mix(choice)), 13) {
             0..3 => self.push(key, worker),
             3..6 => self.land(key, worker),
             6..8 => self.pull(key, worker),
             8 => self.take_answer(key, worker, below(mix(choice ^ 1), 8)),
             9..11 => self.add(below(mix(choice ^ 3), 8)),
+            11 => self.push_again(below(mix(choice ^ 4), 8)),
             _ => self.disturb(key, worker, mix(choice ^ 2)),
         }
     }
@@ -209,16 +223,50 @@ impl Job {
         let round = self.seat(key, worker).pushed - 1;
         let contributors = self.contributors.entry((key, round)).or_default();
         contributors.insert(worker);
-        let all = contributors.clone();
+        self.last_arrivers.insert((key, round), worker);
+        self.pushed(landing);
+    }
+
+    fn pushed(&mut self, landing: Landing) {
+        let (key, round) = (landing.key, landing.round);
+        let is_complete = self.contributors[&(key, round)].is_superset(&self.here);
         match self.service.pushed(landing).unwrap() {
-            Pushed::Kept => assert!(!all.is_superset(&self.here)),
+            Pushed::Kept => assert!(self.is_short || !is_complete),
             Pushed::Added(key) => panic!("rounds are no store, but key {key} was added to"),
-            Pushed::Complete(addition) => {
-                assert!(all.is_superset(&self.here));
-                assert_eq!((addition.contributors.len(), addition.last_arriver), (all.len(), worker));
-                self.additions.push(addition);
-            }
+            Pushed::Add(addition) => self.keep_addition(addition),
+            Pushed::TurnedAway => assert!(self.is_short),
         }
+        self.hear_again();
+    }
+
+    fn keep_addition(&mut self, addition: Addition) {
+        let round = (addition.key, addition.round);
+        let all = &self.contributors[&round];
+        assert_eq!(addition.contributors.len(), self.here.len());
+        assert!(addition.is_whole || self.is_short);
+        if addition.is_whole {
+            assert!(all.is_superset(&self.here));
+            assert_eq!(addition.last_arriver, self.last_arrivers[&round], "who was turned away came then");
+        }
+        self.additions.push(addition);
+    }
+
+    fn hear_again(&mut self) {
+        self.again.extend(std::iter::from_fn(|| self.service.next_again()));
+    }
+
+    /// What was turned away comes once more.
+    fn push_again(&mut self, which: usize) {
+        if self.again.is_empty() {
+            return;
+        }
+        let Again { key, round, worker } = self.again.swap_remove(which % self.again.len());
+        let Ok(Admission::Into(mut landing)) = self.service.push(&self.push_of(key, round, worker)) else {
+            panic!("who is asked again has room");
+        };
+        assert!(landing.is_again());
+        landing.bytes_mut().copy_from_slice(&contribution(self.parts[&key], key, round, worker));
+        self.pushed(landing);
     }
 
     /// Does one of the additions that are to be done.
@@ -228,7 +276,13 @@ impl Job {
         }
         let mut addition = self.additions.swap_remove(which % self.additions.len());
         addition.run();
-        let finished = self.service.added(addition).unwrap();
+        let added = self.service.added(addition).unwrap();
+        self.hear_again();
+        let finished = match added {
+            Added::Finished(finished) => finished,
+            Added::Kept => return assert!(self.is_short),
+            Added::Add(addition) => return self.keep_addition(addition),
+        };
         assert_eq!(self.service.last_finished(finished.key), Some(finished));
         let before = self.finished.insert((finished.key, finished.round), finished);
         assert_eq!(before, None, "no round has two results");
@@ -262,7 +316,13 @@ impl Job {
                 let there = self.contributors.get(&(key, round)).cloned().unwrap_or_default();
                 let is_adding =
                     self.additions.iter().any(|addition| (addition.key, addition.round) == (key, round));
-                assert!(is_adding != workers.iter().any(|worker| !there.contains(worker)));
+                let is_missing = workers.iter().any(|worker| !there.contains(worker));
+                let is_again = self.again.iter().any(|again| (again.key, again.round) == (key, round));
+                assert!(if self.is_short {
+                    is_adding || is_missing || is_again
+                } else {
+                    is_adding != is_missing
+                });
             }
         }
     }
@@ -293,7 +353,9 @@ impl Job {
             4 => self.service.pull(&Pull { epochs: stale, ..pull }).unwrap_err(),
             5 => self.service.pull(&Pull { key: 6, ..pull }).unwrap_err(),
             6 => self.service.push(&Push { round: pushed + 3 + choice % 9, ..push }).unwrap_err(),
-            7 if pushed > 0 => self.service.push(&Push { round: choice % pushed, ..push }).unwrap_err(),
+            7 if pushed > 0 && self.again.is_empty() => {
+                self.service.push(&Push { round: choice % pushed, ..push }).unwrap_err()
+            }
             8 if pulled > 0 && self.seat(key, worker).answers.is_empty() => {
                 self.service.pull(&Pull { round: choice % pulled, ..pull }).unwrap_err()
             }
@@ -313,8 +375,9 @@ impl Job {
                 self.push(*key, *worker);
                 self.land(*key, *worker);
             }
-            while !self.additions.is_empty() {
+            while !self.additions.is_empty() || !self.again.is_empty() {
                 self.add(0);
+                self.push_again(0);
             }
             for (worker, key) in &seats {
                 self.pull(*key, *worker);
@@ -343,6 +406,66 @@ fn every_answer_of_ten_thousand_rounds_in_any_order_is_the_naive_sum() {
 }
 
 #[test]
+fn bytes_that_may_be_kept_change_no_bit() {
+    let mut n_turned_away = 0;
+    for seed in 0..60_u64 {
+        let mut job = Job::new(seed, below(seed, 6) + 2, 4, 25).keeping([0, 10, 100][below(mix(seed), 3)]);
+        for step in 0..1000 {
+            job.act(mix(mix(seed) ^ step));
+        }
+        job.finish();
+        assert_eq!(job.n_answers, job.finished.len() * job.here.len());
+        assert_eq!(job.service.kept_bytes, 0);
+        n_turned_away += job.service.counters().turned_away;
+    }
+    assert!(n_turned_away > 300, "{n_turned_away}");
+}
+
+/// The first worker is late: what the others have pushed takes no more memory than may be kept, and that of two a key.
+#[test]
+fn who_comes_late_costs_no_memory_of_all_the_others() {
+    const N_WORKERS: usize = 16;
+    const LIMIT: usize = 4096;
+    let part = Part { count: 256, data_type: DataType::F32, codec: None };
+    let (keys, size_bytes) = (0..8_u32, part.size_bytes());
+    let service = Service::new(N_WORKERS, keys.clone().map(|key| (key, part)), Association::Left, EPOCHS);
+    let mut service = service.keeping(LIMIT);
+    let push = |service: &mut Service, key: u32, worker: usize| {
+        let message = Push { key, ..push_message(service, 0, worker, &vec![0; size_bytes]) };
+        let landing = land(service, &message, &contribution(part, key, 0, worker));
+        let mut addition = match service.pushed(landing).unwrap() {
+            Pushed::Add(addition) => Some(addition),
+            _ => None,
+        };
+        while let Some(mut next) = addition.take() {
+            next.run();
+            if let Added::Add(behind) = service.added(next).unwrap() {
+                addition = Some(behind);
+            }
+        }
+        assert!(service.memory_bytes() <= LIMIT + 8 * 4 * size_bytes, "{}", service.memory_bytes());
+    };
+    for key in keys.clone() {
+        (1..N_WORKERS).rev().for_each(|worker| push(&mut service, key, worker));
+    }
+    assert_eq!(service.next_again(), None, "nobody is asked before it helps");
+    let waits: Vec<Vec<usize>> = service.waits_for().into_iter().map(|pending| pending.workers).collect();
+    assert_eq!(waits, vec![vec![0]; 8], "who was turned away is not waited for");
+    for key in keys.clone() {
+        push(&mut service, key, 0);
+    }
+    while let Some(Again { key, worker, .. }) = service.next_again() {
+        push(&mut service, key, worker);
+    }
+    for key in keys {
+        let all: Vec<Vec<u8>> = (0..N_WORKERS).map(|worker| contribution(part, key, 0, worker)).collect();
+        let pull = Pull { key, round: 0, worker: 5, epochs: EPOCHS };
+        let Ok(Answer::Ready(sum)) = service.pull(&pull) else { panic!("key {key} has no sum") };
+        assert_eq!(sum.bytes(), reduced(part, (Reduction::Sum, Association::Left), &all));
+    }
+}
+
+#[test]
 fn memory_is_bounded_by_two_rounds_of_each_key() {
     let mut job = Job::new(11, 5, 3, 200);
     let bound: usize = job.parts.values().map(|part| (2 * 5 + 1) * part.size_bytes()).sum();
@@ -357,9 +480,11 @@ proptest! {
     fn no_order_of_what_workers_do_changes_a_result(
         seed in 0..1000_u64,
         n_workers in 2..6_usize,
+        kept_bytes in prop::option::of(0..300_usize),
         choices in prop::collection::vec(any::<u64>(), 0..300),
     ) {
-        let mut job = Job::new(seed, n_workers, 2, 12);
+        let job = Job::new(seed, n_workers, 2, 12);
+        let mut job = if let Some(bytes) = kept_bytes { job.keeping(bytes) } else { job };
         choices.into_iter().for_each(|choice| job.act(choice));
         job.finish();
     }
@@ -400,9 +525,10 @@ fn push_for_average(service: &mut Service, round: u64, worker: usize, bytes: &[u
 
 /// With the addition, if it is complete.
 fn pushed(service: &mut Service, landing: Landing) -> Option<Finished> {
-    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { return None };
+    let Pushed::Add(mut addition) = service.pushed(landing).unwrap() else { return None };
     addition.run();
-    Some(service.added(addition).unwrap())
+    let Added::Finished(finished) = service.added(addition).unwrap() else { return None };
+    Some(finished)
 }
 
 fn pull(service: &mut Service, round: u64, worker: usize) -> Result<Answer, Refusal> {
@@ -520,7 +646,7 @@ fn a_round_that_is_added_up_waits_for_nobody() {
     let mut service = service(2, BYTE);
     push(&mut service, 0, 0, &[1]);
     let landing = admit(&mut service, 0, 1, &[2]);
-    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
+    let Pushed::Add(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
     assert_eq!((pull(&mut service, 0, 0), service.waits_for()), (Ok(Answer::Waiting(vec![])), vec![]));
     addition.run();
     service.added(addition).unwrap();
@@ -565,7 +691,7 @@ fn a_payload_that_no_codec_made_is_refused_with_its_key_and_worker() {
     let mut service = Service::new(2, [(0, part)], Association::Left, EPOCHS);
     push(&mut service, 0, 1, b"garbage123");
     let landing = admit(&mut service, 0, 0, b"RSG\x01\x01\0\0\0\0\0");
-    let Pushed::Complete(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
+    let Pushed::Add(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
     addition.run();
     let refusal = service.added(addition).unwrap_err().to_string();
     let begins = "worker 1 pushed something else to round 0 of key 0: not an encoded gradient";

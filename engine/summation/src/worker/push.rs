@@ -82,6 +82,12 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Bytes that go out at a stretch, at most.
+    #[must_use]
+    pub fn frame_bytes(&self) -> u64 {
+        self.settings.frame_bytes.max(1)
+    }
+
     /// When parts that wait for credits go out without, if nothing moves until then: who drives the pipeline looks again by
     /// then. Nothing if none waits.
     pub fn stuck_at_ns(&self) -> Option<u64> {

@@ -4,6 +4,7 @@ use super::super::agree::Agreement;
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Ready, Serving};
 use super::super::wire::{Message, strange};
+use super::relaying::HOST_SUM;
 use super::{Contributing, FRAMES_PER_LOOK};
 use crate::tensor::Part;
 use rsccl_collective::comm::links::Links;
@@ -112,6 +113,12 @@ impl Contributing {
                     let pulled = self.pipeline.pulled(service, key, u64::from(front.len), now_ns);
                     pulled.map_err(|misreport| self.internal(&misreport))?;
                 }
+                Ok(progress)
+            }
+            Message::Again { key, round } => {
+                let key = if self.is_relayed(key) { key | HOST_SUM } else { key };
+                let progress = line.receive(links, &front, &mut [])?;
+                self.push_again(service, key, round, line.peer)?;
                 Ok(progress)
             }
             Message::Digest { .. } | Message::List { .. } => line.agree(links, &front, self.wire, agreement),

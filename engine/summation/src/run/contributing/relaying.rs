@@ -14,7 +14,7 @@ use crate::worker::{self, Send};
 use rsccl_collective::error::Error;
 
 /// Set in the pipeline's keys of a host's sums.
-const HOST_SUM: u32 = 1 << 31;
+pub(super) const HOST_SUM: u32 = 1 << 31;
 
 /// A host's sum under way.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Relayed {
     reduction: Reduction,
     last_arriver: usize,
     /// The sum, then the result: an answer only comes once all contributions to it were taken.
-    bytes: Arc<Vec<u8>>,
+    pub(super) bytes: Arc<Vec<u8>>,
 }
 
 /// The part's key, if a key of the pipeline is that of a host's sum.
@@ -108,8 +108,11 @@ impl Contributing {
     pub(super) fn relay_sent(&mut self, send: &Send, key: u32, now_ns: u64) -> Outcome<()> {
         let Send { server, offset, len, .. } = *send;
         self.moved.iter_mut().for_each(|moved| moved.pushed((server, server), key, len));
-        let size_bytes = self.relayed.get(&key).map_or(0, |relayed| relayed.bytes.len());
-        if offset + len == size_bytes as u64 { self.summed(server, send.key, now_ns) } else { Ok(()) }
+        if offset + len == self.pushed_bytes(send.key) {
+            self.summed(server, send.key, now_ns)
+        } else {
+            Ok(())
+        }
     }
 
     /// Where bytes of a result go that this process's host waits for.

@@ -1,4 +1,4 @@
-//! What goes out: frames of parts, as they are or in the form of a codec.
+//! What goes out: frames of parts, as they are or in the form of a codec; parts that a service had no memory for once more.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Frame, Serving};
 use super::super::wire::Message;
-use super::relaying::relayed_key;
+use super::relaying::{HOST_SUM, relayed_key};
 use super::{Contributing, Target};
 use crate::tensor::Part;
 use crate::worker::Send;
 use rsccl_collective::comm::links::Links;
+use rsccl_collective::error::Error;
 use rsccl_collective::transport::Progress;
 
 /// Bytes that go out.
@@ -39,6 +40,7 @@ impl Contributing {
         serving: &mut Serving,
         now_ns: u64,
     ) -> Outcome<bool> {
+        self.take_own_again(serving)?;
         let n_services = self.services.len();
         for service in (self.next_service..n_services).chain(0..self.next_service.min(n_services)) {
             if self.go_on(service, links, serving, now_ns)? {
@@ -59,7 +61,7 @@ impl Contributing {
     /// Which services take another frame.
     fn writable(&self) -> Vec<bool> {
         let takes =
-            |service: &Target| service.current.is_none() && service.line.as_ref().is_none_or(Line::is_open);
+            |service: &Target| service.next().is_none() && service.line.as_ref().is_none_or(Line::is_open);
         self.services.iter().map(takes).collect()
     }
 
@@ -72,7 +74,9 @@ impl Contributing {
         now_ns: u64,
     ) -> Outcome<bool> {
         let is_open = self.services[service].line.as_ref().is_none_or(|line| line.is_open());
-        let Some(send) = self.services[service].current.filter(|_| is_open) else { return Ok(false) };
+        let Some((send, is_again)) = self.services[service].next().filter(|_| is_open) else {
+            return Ok(false);
+        };
         let frame = self.frame(&send)?;
         let payload = self.payload(&frame)?;
         let payload = payload.bytes();
@@ -94,10 +98,62 @@ impl Contributing {
             },
         };
         if progress == Progress::Done {
-            self.services[service].current = None;
-            self.sent(&send, now_ns)?;
+            if is_again {
+                self.sent_again(&send);
+            } else {
+                self.services[service].current = None;
+                self.services[service].is_amid = send.offset + send.len < self.pushed_bytes(send.key);
+                self.sent(&send, now_ns)?;
+            }
         }
         Ok(progress != Progress::Idle)
+    }
+
+    /// The service wants a part once more, that it had no memory for.
+    pub(super) fn push_again(&mut self, server: usize, key: u32, round: u64, peer: usize) -> Outcome<()> {
+        if self.round_of(key) != round || self.pushed_bytes(key) == 0 {
+            let text =
+                format!("rank {peer} wants round {round} of part {key} once more, which is not under way");
+            return Err(Trouble::of(peer, Error::Internal(text)));
+        }
+        let len = self.pushed_bytes(key).min(self.pipeline.frame_bytes());
+        self.services[server].again.push_back(Send { server, key, offset: 0, len });
+        Ok(())
+    }
+
+    /// The same of the service of this process.
+    fn take_own_again(&mut self, serving: &mut Serving) -> Outcome<()> {
+        let (own, host) = (self.worker, serving.host_seat());
+        while let Some((key, round)) = serving.next_again(own) {
+            self.push_again(self.routes.target(own, key), key, round, own)?;
+        }
+        while let Some((key, round)) = serving.next_again(host) {
+            self.push_again(self.routes.owner(key), key | HOST_SUM, round, own)?;
+        }
+        Ok(())
+    }
+
+    /// Watchers and the pipeline have counted it the first time.
+    fn sent_again(&mut self, send: &Send) {
+        let (bytes, offset) = (self.pushed_bytes(send.key), send.offset + send.len);
+        let again = &mut self.services[send.server].again;
+        match again.front_mut() {
+            Some(next) if offset < bytes => {
+                (next.offset, next.len) = (offset, (bytes - offset).min(self.pipeline.frame_bytes()));
+            }
+            _ => {
+                again.pop_front();
+            }
+        }
+    }
+
+    /// Bytes of a contribution, by its key in the pipeline.
+    pub(super) fn pushed_bytes(&self, key: u32) -> u64 {
+        if let Some(key) = relayed_key(key) {
+            return self.relayed.get(&key).map_or(0, |relayed| relayed.bytes.len() as u64);
+        }
+        let plain = || self.declarations.part(key).map_or(0, |part| part.size_bytes);
+        self.coding.pushed(key).map_or_else(plain, |pushed| pushed.len() as u64)
     }
 
     fn sent(&mut self, send: &Send, now_ns: u64) -> Outcome<()> {
@@ -109,9 +165,8 @@ impl Contributing {
         }
         let owner = self.routes.owner(key);
         self.moved.iter_mut().for_each(|moved| moved.pushed((owner, server), key, len));
-        let pushed = self.coding.pushed(key).map(|pushed| pushed.len() as u64);
-        let is_through = |part: &Part| offset + len == pushed.unwrap_or(part.size_bytes);
-        let Some(part) = self.declarations.part(key).filter(is_through) else { return Ok(()) };
+        let is_through = offset + len == self.pushed_bytes(key);
+        let Some(part) = self.declarations.part(key).filter(|_| is_through) else { return Ok(()) };
         match self.running.get_mut(&part.tensor) {
             Some(running) if running.pull.is_none() => {
                 running.pushed.push((server, key));

@@ -54,7 +54,7 @@ impl Group {
             comm.rank,
             to_workers,
         )
-        .with(Arc::clone(&pool));
+        .with(Arc::clone(&pool), self.sums.kept_bytes);
         let mut known = None;
         let mut contributing = match self.role {
             Role::Server(_) => None,

@@ -74,13 +74,18 @@ impl Serving {
             return Ok(());
         }
         let (worker, level) = (self.worker(seat), self.level(seat, frame.key));
-        self.hear(worker, level, frame.last, &filling);
+        if !filling.landing.is_again() {
+            self.hear(worker, level, frame.last, &filling);
+        }
         let pushed = self.sums_mut(level).pushed(filling.landing);
         match pushed.map_err(|refusal| self.refused(worker, &refusal))? {
-            Pushed::Kept => Ok(()),
-            Pushed::Added(key) => self.answer_waiting(Some(key)),
-            Pushed::Complete(addition) => self.add(addition),
+            Pushed::Kept => {}
+            Pushed::Added(key) => self.answer_waiting(Some(key))?,
+            Pushed::Add(addition) => self.add(addition)?,
+            Pushed::TurnedAway => self.tell_turned_away(),
         }
+        self.ask_again(level);
+        Ok(())
     }
 
     /// Where somebody watches: a contribution is complete. Those in a host's sum were counted on their host, which says who

@@ -19,6 +19,8 @@ pub(super) struct Seat {
     pub(super) is_late: bool,
     /// By key: the rounds whose results it waits for.
     pub(super) pulls: BTreeMap<u32, u64>,
+    /// Keys and rounds of contributions that are wanted once more, of who is in this process.
+    pub(super) again: VecDeque<(u32, u64)>,
     /// Results that are to go out, the most urgent first, behind the one whose bytes go out.
     pub(super) answers: BTreeMap<(u32, u32), Ready>,
     pub(super) answering: Option<Ready>,

@@ -2,12 +2,14 @@
 
 use super::super::line::{Outcome, Trouble};
 use super::super::pool::Pool;
+use super::super::wire::Message;
 use super::{Level, Ready, Serving};
 use crate::server::addition::Addition;
-use crate::server::message::{Answer, Pull, Sum};
+use crate::server::message::{Added, Again, Answer, Pull, Sum};
 use crate::server::refusal::Refusal;
 use crate::server::tier::Partial;
 use rsccl_collective::error::Error;
+use rsccl_collective::log::{self, subsystem};
 
 impl Serving {
     /// Who has this seat wants a result.
@@ -86,14 +88,20 @@ impl Serving {
         pool.add(self.urgency(addition.key()), addition).map_or(Ok(()), |addition| self.added(addition))
     }
 
-    /// A round has its sum: it goes on, or whoever has asked for it is answered.
+    /// Contributions were added. Where a round has its sum, that goes on, or whoever has asked for it is answered.
     fn added(&mut self, addition: Addition) -> Outcome<()> {
         let level = if addition.is_host() { Level::Host } else { Level::All };
         let added = self.sums_mut(level).added(addition);
-        let finished = added.map_err(|refusal| match refusal {
+        let added = added.map_err(|refusal| match refusal {
             Refusal::Malformed { worker, .. } => self.refused(worker, &refusal),
             _ => self.own(&refusal),
         })?;
+        self.ask_again(level);
+        let finished = match added {
+            Added::Finished(finished) => finished,
+            Added::Kept => return Ok(()),
+            Added::Add(addition) => return self.add(addition),
+        };
         let place = self.heard_key(level, finished.key);
         match (&mut self.heard, level) {
             (Some(heard), Level::Host) => heard.summed(place, finished.round),
@@ -101,6 +109,41 @@ impl Serving {
             (None, _) => {}
         }
         if level == Level::Host { Ok(()) } else { self.answer_round(finished.key, finished.round) }
+    }
+
+    /// Asks those again whose contributions were turned away and are added soon.
+    pub(super) fn ask_again(&mut self, level: Level) {
+        while let Some(Again { key, round, worker }) = self.sums_mut(level).next_again() {
+            // What is not the worker's own contribution is its host's sum.
+            let is_own = self.level(worker, key) == level;
+            let seat = if is_own || worker != self.rank { worker } else { self.host_seat() };
+            let header = self.wire.header(Message::Again { key, round }, 0);
+            match &mut self.seats[seat].line {
+                Some(line) => line.note(header),
+                None => self.seats[seat].again.push_back((key, round)),
+            }
+        }
+    }
+
+    /// The next contribution for a seat of this process to make once more.
+    pub(in crate::run) fn next_again(&mut self, seat: usize) -> Option<(u32, u64)> {
+        self.seats.get_mut(seat)?.again.pop_front()
+    }
+
+    /// Says once why bytes go twice.
+    pub(super) fn tell_turned_away(&mut self) {
+        if std::mem::replace(&mut self.has_turned_away, true) {
+            return;
+        }
+        let waits = self.waits().into_iter().flat_map(|wait| wait.workers).min();
+        let text = format!(
+            "rank {} keeps as many bytes of contributions as it may (RSUM_KEPT_BYTES={}), while rounds wait for worker {}: others are sent again \
+             when they can be added",
+            self.rank,
+            self.max_kept_bytes,
+            waits.map_or_else(|| "?".to_owned(), |worker| worker.to_string()),
+        );
+        log::write(log::Level::Warn, subsystem::ALL, self.rank, &text);
     }
 
     fn answer_round(&mut self, key: u32, round: u64) -> Outcome<()> {

@@ -187,6 +187,15 @@ fn sums_have_the_same_bits_in_every_run_whoever_comes_first() {
 }
 
 #[test]
+fn hosts_that_may_keep_nothing_have_the_same_sums() {
+    for (seed, n_servers) in [(200, 0), (201, 1)] {
+        let hosts: &[usize] = &[1, 1, 1, 2, 2, 2, 3, 3, 3, 4];
+        let shape = shape(&hosts[..9 + n_servers], n_servers, "on");
+        sums_are_those_of_the_tree(Shape { kept_bytes: Some(0), ..shape }, 2, seed);
+    }
+}
+
+#[test]
 fn slots_and_sockets_carry_the_same_sums() {
     let without_memory = Shape { transport: Transport::Tcp, ..shape(&[1, 1, 2, 2, 3], 1, "on") };
     sums_are_those_of_the_tree(without_memory, 2, 7);
