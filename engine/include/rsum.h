@@ -133,6 +133,23 @@ int rsum_adapt(void);
 int rsum_gather(void* into, size_t n, const void* const* arrays, const size_t* lengths, size_t element_bytes);
 int rsum_scatter(const void* from, size_t n, void* const* arrays, const size_t* lengths, size_t element_bytes);
 
+/* A comparison that the caller has made of all workers' parameters. Set size to sizeof(rsum_comparison_t). */
+typedef struct {
+  size_t size;
+  uint64_t steps;           /* that were made before it */
+  uint64_t every;           /* steps from one comparison to the next */
+  uint64_t n_parameters;
+  uint64_t n_different;     /* of them. 0: all workers have the same, and the rest is not read */
+  const char* parameter;    /* name of the first that differs */
+  const uint64_t* hashes;   /* of that one, by worker: n_workers of them */
+  uint32_t n_workers;
+  uint32_t reserved;        /* 0 */
+} rsum_comparison_t;
+
+/* Tells who watches the group (RSUM_OBSERVER) what a comparison has come to; nothing else comes of it, and nothing at all where
+ * nobody watches. After a difference it returns when the watcher knows, or after a second: a job may end because of it. */
+int rsum_compared(const rsum_comparison_t* comparison);
+
 /* Number of changes of the group's members so far. -1 outside a group. */
 int rsum_epoch(void);
 /* What the last error on this thread was about; never NULL, valid until the next call on this thread. */

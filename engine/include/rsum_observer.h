@@ -100,7 +100,26 @@ typedef struct {
   uint32_t reserved;
 } rsumObserverWait_v1;
 
-/* The state of this process in the group: every 100 ms while anything is under way, and when it has come to rest. */
+/* What comparisons of the parameters between all workers have come to (rsum_compared), in this worker's words. */
+typedef struct {
+  uint64_t count;                   /* comparisons so far */
+  uint64_t every;                   /* steps from one to the next */
+  uint64_t steps;                   /* made before the last one, */
+  uint64_t at_ns;                   /* and when that was */
+  uint64_t n_parameters;            /* in it */
+  uint64_t n_different;             /* of them. 0: all workers have the same */
+  uint64_t equal_steps;             /* made before the last one in which all were the same; UINT64_MAX: there was none */
+  /* The first one since then in which some differed. Zeros where n_different is 0. */
+  uint64_t different_steps;
+  uint64_t different_at_ns;
+  const char* parameter;            /* the first that differed in it; empty: none */
+  const uint64_t* hashes;           /* of that parameter, by worker: n_workers of them */
+  uint32_t n_workers;
+  uint32_t reserved;
+} rsumObserverComparison_v1;
+
+/* The state of this process in the group: every 100 ms while anything is under way, when it has come to rest, and at once when
+ * a comparison has shown a difference. */
 typedef struct {
   size_t size;
   uint64_t now_ns;
@@ -122,6 +141,8 @@ typedef struct {
   uint64_t summing_ns;
   const uint64_t* staleness;        /* n_staleness; pulls by rounds that the slowest worker was behind: 0, 1, 2, ...; the last one and more */
   uint64_t n_staleness;             /* 0: synchronous */
+  /* Only where size says that it is there. NULL: nothing was compared. */
+  const rsumObserverComparison_v1* comparison;
 } rsumObserverSample_v1;
 
 /* A result that this process's service made, or that this worker has pulled. */

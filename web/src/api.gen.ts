@@ -426,7 +426,7 @@ export type FindingCounts = {
 };
 
 /** The kinds of finding. */
-export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "other_work" | "slowdown" | "too_small" | "rdma_retransmits" | "rdma_errors" | "queue_pair_error" | "gid_mismatch" | "mtu_mismatch" | "pfc_storm";
+export type FindingKind = "init_below_half_final" | "channel_shortfall" | "capped_by_peer" | "final_disagrees" | "final_unexplained" | "channel_regression" | "transport_fallback" | "rail_mismatch" | "partly_seen" | "nic_degraded" | "gpu_missing" | "sum_share_imbalance" | "sum_straggler" | "sum_round_stuck" | "sum_fingerprint_mismatch" | "sum_parameters_differ" | "sum_server_lost" | "waiting" | "rank_missing" | "rank_dead" | "host_lost" | "call_mismatch" | "order_deadlock" | "p2p_unmatched" | "transfer_stalled" | "device_stalled" | "init_stuck" | "async_error" | "teardown_stuck" | "kernel_fault" | "compute_straggler" | "slow_link" | "slow_nic" | "congestion" | "slow_device" | "slow_host" | "uneven_work" | "other_work" | "slowdown" | "too_small" | "rdma_retransmits" | "rdma_errors" | "queue_pair_error" | "gid_mismatch" | "mtu_mismatch" | "pfc_storm";
 
 /** Whether a finding's condition holds. */
 export type FindingState = "firing" | "resolved";
@@ -1504,6 +1504,35 @@ export type Standing = {
   waits?: boolean;
 };
 
+/** What comparisons have come to. */
+export type SummationComparison = {
+  /** When that was. */
+  at: string;
+  difference: SummationDifference | null;
+  /** Steps before the last comparison in which all were the same. Null: there was none. */
+  equal_steps: number | null;
+  /** Steps from one comparison to the next. */
+  every: number;
+  /** Those that were not the same on all workers. */
+  n_different: number;
+  /** Parameters that were compared. */
+  n_parameters: number;
+  /** Steps that were made before the last one. */
+  steps: number;
+};
+
+/** Parameters that are not the same. */
+export type SummationDifference = {
+  /** When it was seen. */
+  at: string;
+  /** The first parameter that differed. */
+  parameter: string;
+  /** Who has which, the most workers first. */
+  parties: (SummationParty)[];
+  /** Steps that were made before it was seen. */
+  steps: number;
+};
+
 /** What goes between one worker and one service. */
 export type SummationFlow = {
   /** The same that were pulled. */
@@ -1557,6 +1586,7 @@ export type SummationGroup = {
 
 /** A summation group with everything that is known of it. */
 export type SummationGroupDetail = SummationGroup & {
+  comparison: SummationComparison | null;
   /** Ids of the findings that are firing. */
   findings: (string)[];
   /** What goes between each worker and each service. */
@@ -1607,6 +1637,14 @@ export type SummationLost = {
   role: SummationRole;
   /** Why, as the engine or the host says it. */
   why: string;
+};
+
+/** Workers that have the same parameter. */
+export type SummationParty = {
+  /** Of its bits: `0x` and 16 hexadecimal digits. */
+  hash: string;
+  /** Numbers of the workers. */
+  workers: (number)[];
 };
 
 /** What a process is in a group. */

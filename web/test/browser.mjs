@@ -41,6 +41,7 @@ const PICTURES = [
   { name: "slow-many-job", scenario: "slow-many", at: "#/jobs/moe-pretrain" },
   { name: "incidents", scenario: "hang", at: "#/incidents" },
   { name: "hang-communicator", scenario: "hang", at: WORLD },
+  ...["sum-differ", "sum-same"].map((scenario) => ({ name: scenario, scenario, at: "#/summation/5d1c09ab77e2" })),
   { name: "proxy-401", scenario: "healthy", proxy: "unauthorized" },
   { name: "proxy-login-later", scenario: "healthy", later: (mock) => mock.proxy("login") },
   { name: "sign-in", scenario: "healthy", wants: READER },

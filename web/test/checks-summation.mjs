@@ -49,6 +49,18 @@ export const summationChecks = {
     await page.waitForFunction(() => document.querySelectorAll(".services tbody tr").length === 6);
   },
 
+  async "whether parameters are the same is said, and by which comparison; not where there was none"({ open }) {
+    for (const [scenario, words] of [
+      ["sum-differ", /Parameters.*differ.*layers\.1\.bias first, after 8.100 steps; 3 of 32 after 8.100 steps/],
+      ["sum-same", /Parameters.*same.*all 32 on all workers after 8.100 steps; compared every 100 steps/],
+      ["sum-4-2", /Parameters.*not compared.*RSUM_DEBUG_EVERY compares them/],
+    ]) {
+      const { page } = await open(scenario, { at: GROUP });
+      await says(page, ".page-head .facts", words);
+      if (scenario === "sum-differ") await says(page, "#findings", /parameter layers\.1\.bias of worker 2 .* is another one than that of the other 3 workers/);
+    }
+  },
+
   async "a group's history is drawn, by service and against the optimum, and can be taken away"({ open }) {
     const { page } = await open("sum-8-4", { at: GROUP });
     await page.waitForFunction(() => document.querySelectorAll("#summation-history canvas").length === 5);

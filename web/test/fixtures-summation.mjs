@@ -4,14 +4,14 @@ const MS = 1e6;
 const PART = 4_096_000;
 const MODEL = 553_430_176;
 const iso = (ms) => new Date(ms).toISOString();
-const CAUSES = { sum_straggler: "late_start", sum_round_stuck: "not_submitted", sum_share_imbalance: "uneven_placement", sum_fingerprint_mismatch: "different_sums", sum_server_lost: "server_lost" };
+const CAUSES = { sum_straggler: "late_start", sum_round_stuck: "not_submitted", sum_share_imbalance: "uneven_placement", sum_fingerprint_mismatch: "different_sums", sum_parameters_differ: "differs_from_most", sum_server_lost: "server_lost" };
 const STAGES = { compress: [0, 0], push: [0.6, 2.9], sum: [0.1, 31], pull: [0.2, 3.1], decompress: [0, 0] };
 
 /** A group of `n` workers and `k` servers with everything that hangs on it; shares by the optimum for equal NICs. */
 export function summationGroup(now, options) {
   const {
     n = 4, k = 2, tick = 0, job = "resnet50-digits", id = "5d1c09ab77e2", session = "41c2d7708be60f93", epoch = 1, state = "running", late = null, stuck = false,
-    lost = null, over = null, mismatch = false, bound = undefined, startedS = 3300, perWorker = 4.5e9,
+    lost = null, over = null, mismatch = false, compared = false, differs = null, bound = undefined, startedS = 3300, perWorker = 4.5e9,
     worker = (i) => `train-${i}`, server = (i) => `sum-${i}`,
   } = options;
   const live = state === "running" && lost === null;
@@ -62,6 +62,7 @@ export function summationGroup(now, options) {
   if (stuck) found("sum_round_stuck", "critical", late, worker(late), `round 8182 of gradient.features.24.weight has waited for worker ${late} on ${worker(late)} for more than 1 s`);
   if (over !== null) found("sum_share_imbalance", "warning", services[over].rank, services[over].host, `${services[over].host} owns 1.27 × its optimal share: the others wait for it`);
   if (mismatch) found("sum_fingerprint_mismatch", "critical", n, server(0), "the result of key 107 in round 8181 differs: server 0 made 1229886369b1bf26, worker 3 pulled 90ab11cd22ef3344");
+  if (differs !== null) found("sum_parameters_differ", "critical", differs, worker(differs), `parameter layers.1.bias of worker ${differs} (${worker(differs)}, rank ${differs}) is another one than that of the other ${n - 1} workers (found after 8100 steps, at ${iso(now - 94_000)}; it became so in steps 8001 to 8100); at least 3 of 32 parameters differ in all`);
   if (lost !== null) found("sum_server_lost", "critical", lost.rank, lost.host, `${lost.role} ${lost.index} on ${lost.host} was lost`);
   const rounds = Array.from({ length: begun ? 60 : 0 }, (_, i) => ({
     key: 93 + ((i * 7) % 160), round: 8181 + tick - Math.floor(i / 23), fingerprint: `0x${(0x32cab12fedef3580n + BigInt(i) * 0x9e3779b97f4a7n).toString(16)}`,
@@ -76,7 +77,15 @@ export function summationGroup(now, options) {
     oldest_wait: waits[0] ?? null, worst_share_ratio: Math.max(0, ...services.map((one) => one.share / one.optimal_share).filter(Number.isFinite)),
   };
   const detail = {
-    ...group, n_tensors: begun ? 32 : 0, n_parts: begun ? 162 : 0, partition_bytes: PART, staleness_bound: bound ?? null, lost, services, workers, flows, waits,
+    ...group, n_tensors: begun ? 32 : 0, n_parts: begun ? 162 : 0, partition_bytes: PART, staleness_bound: bound ?? null, lost,
+    comparison: !compared && differs === null ? null : {
+      every: 100, steps: 8100, at: iso(now - 94_000), n_parameters: 32, n_different: differs === null ? 0 : 3, equal_steps: differs === null ? 8100 : 8000,
+      difference: differs === null ? null : {
+        steps: 8100, at: iso(now - 94_000), parameter: "layers.1.bias",
+        parties: [{ hash: "0x1229886369b1bf26", workers: Array.from({ length: n }, (_, i) => i).filter((i) => i !== differs) }, { hash: "0x90ab11cd22ef3344", workers: [differs] }],
+      },
+    },
+    services, workers, flows, waits,
     staleness: bound === undefined ? [] : [...[880_412, 310_220, 96_141, 12_003].slice(0, bound + 1), 0],
     key_classes: !begun ? [] : [
       { key_class: "gradient", push_issued_bytes: moved + 16e6, push_completed_bytes: moved, pull_issued_bytes: moved, pull_completed_bytes: moved - 4e6 },
@@ -123,6 +132,8 @@ export const SUMMATIONS = {
     summationGroup(now, { tick, state: "failed", lost: LOST }),
     summationGroup(now, { tick, id: "a93fe07c1142", epoch: 2, k: 1, startedS: 61 }),
   ],
+  "sum-differ": (now, tick) => [summationGroup(now, { tick, differs: 2 })],
+  "sum-same": (now, tick) => [summationGroup(now, { tick, compared: true })],
   "sum-starting": (now, tick) => [summationGroup(now, { tick, state: "starting", startedS: 2 })],
   "sum-128-32": (now, tick) => [summationGroup(now, { tick, n: 128, k: 32, late: 77, over: 9, job: "pretrain-70b", worker: rack, server: (i) => `cpu-${String(i).padStart(2, "0")}` })],
 };

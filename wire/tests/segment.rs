@@ -16,15 +16,15 @@ use ringscope_wire::segment::read::{Communicator, Counters, Failure, Identity, L
 use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, records, snapshot};
 use ringscope_wire::segment::summation::layout::{self as summation_layout, Area, MAX_ROUNDS, MAX_WORKERS};
 use ringscope_wire::segment::summation::read::{
-    Group, Round, Rounds, Service, Stage, Summation, Traffic, Wait, Worker, rounds,
+    Comparison, Difference, Group, Round, Rounds, Service, Stage, Summation, Traffic, Wait, Worker, rounds,
 };
 use ringscope_wire::segment::{Segment, SegmentError};
 use ringscope_wire::{Datatype, Primitive};
 use sample::{golden, hex_dump, segment};
 
 #[test]
-fn the_bytes_are_those_of_version_6() {
-    golden("segment-v6.hex", &hex_dump(&segment()));
+fn the_bytes_are_those_of_version_7() {
+    golden("segment-v7.hex", &hex_dump(&segment()));
 }
 
 fn identity() -> Identity {
@@ -221,6 +221,21 @@ fn a_summation_group_reads_as_written() {
         stages: vec![Stage { name: "push".into(), waiting_parts: 3, ..Stage::default() }],
         waits: vec![wait],
         staleness: vec![10, 2],
+        comparison: Some(Comparison {
+            count: 3,
+            every: 2,
+            steps: 4,
+            at_ns: 9_500,
+            n_parameters: 6,
+            n_different: 1,
+            equal_steps: Some(0),
+            difference: Some(Difference {
+                steps: 2,
+                at_ns: 9_400,
+                parameter: "layer.bias".into(),
+                hashes: vec![7, 9],
+            }),
+        }),
         next_ticket: 1,
         ..Group::default()
     };
@@ -241,7 +256,8 @@ fn the_group_that_failed_before_reads_as_it_was() {
     let Summation::Group(mut read) = snapshot(&mut bytes.as_slice()).unwrap().summation else { panic!() };
     let failed = read.failed_before.take().unwrap();
     let (workers, stages, waits, staleness) = Default::default();
-    assert_eq!(*failed, Group { workers, stages, waits, staleness, next_ticket: 0, ..*read });
+    let (next_ticket, comparison) = (0, None);
+    assert_eq!(*failed, Group { workers, stages, waits, staleness, next_ticket, comparison, ..*read });
 }
 
 #[test]
@@ -291,8 +307,14 @@ fn more_than_fits_is_not_believed() {
     ] {
         bytes[group + offset..group + offset + 4].fill(0xff);
     }
+    let n_hashes = offset_of!(Segment, summation)
+        + offset_of!(Area, comparison)
+        + offset_of!(summation_layout::Comparison, n_hashes);
+    bytes[n_hashes..n_hashes + 8].fill(0xff);
     let read = snapshot(&mut bytes.as_slice()).unwrap().summation;
     let Summation::Group(group) = read else { panic!("{read:?}") };
+    let difference = group.comparison.and_then(|one| one.difference).unwrap();
+    assert_eq!(difference.hashes.len(), MAX_WORKERS);
     assert_eq!((group.services.len(), group.workers.len()), (256, MAX_WORKERS));
     assert_eq!((group.waits.len(), group.stages.len(), group.staleness.len()), (64, 8, 64));
 }
@@ -319,7 +341,7 @@ fn every_error_says_what_is_wrong() {
         (vec![0x41; length], "not a ringscope segment (it begins with [41, 41, 41, 41, 41, 41, 41, 41])".into()),
         (
             with(8, &[4]),
-            "segment version 4, but this agent reads version 6: use the agent and the collector of one release".into(),
+            "segment version 4, but this agent reads version 7: use the agent and the collector of one release".into(),
         ),
         (with(16, &[0; 8]), format!("segment is corrupt: says it is 0 bytes long, not {length}")),
         (with(offset_of!(layout::Fixed, tick_kind), &[9]), "segment is corrupt: tick kind 9".into()),

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use ringscope_wire::segment::summation::layout::{
-    Area, Group, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_FAILED,
+    Area, Comparison, Group, MAX_ROUNDS, MAX_SERVICES, MAX_WORKERS, ROLE_SERVER, ROLE_WORKER, STATE_FAILED,
     STATE_RUNNING, Service, Traffic,
 };
 
@@ -45,6 +45,8 @@ fn clear(area: &Area) {
         count.store(0, Relaxed);
     }
     totals(group).into_iter().chain(&group.failure).for_each(|number| number.store(0, Relaxed));
+    let Comparison { count, n_different, n_hashes, .. } = &area.comparison;
+    [count, n_different, n_hashes].into_iter().for_each(|number| number.store(0, Relaxed));
     let traffic = area.services.iter().flat_map(|service| &service.traffic);
     traffic.flat_map(bytes).for_each(|number| number.store(0, Relaxed));
     for worker in &area.workers {

@@ -4,11 +4,12 @@
 #![expect(unsafe_code, reason = "reads the engine's structures")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ringscope_wire::segment::summation::layout::{
-    Area, KEY_CLASSES, MAX_SERVICES, MAX_STAGES, MAX_STALENESS, MAX_WAITS, MAX_WORKERS, STATE_FAILED,
-    STATE_LEFT, STATE_SUSPENDED, Service, Traffic, Wait,
+    Area, Comparison, KEY_CLASSES, MAX_SERVICES, MAX_STAGES, MAX_STALENESS, MAX_WAITS, MAX_WORKERS,
+    STATE_FAILED, STATE_LEFT, STATE_SUSPENDED, Service, Traffic, Wait,
 };
 use ringscope_wire::watcher::{Carrier, JOINED_NEW, JOINED_SECOND};
 use rsum_observer::{END_FAILED, END_SUSPENDED, ROLE_WORKER};
@@ -65,12 +66,12 @@ pub(crate) unsafe extern "C" fn sample(area: *const Area, told: *const c_void) {
     // SAFETY: the caller's promise; all in it is atomic.
     let area = unsafe { area.as_ref() };
     // SAFETY: the caller's promise.
-    let told = unsafe { told.cast::<rsum_observer::Sample>().as_ref() };
+    let told = unsafe { whole(told) };
     let Some((area, told)) = area.zip(told) else { return };
     guard(|collector| {
         (collector.keep)();
         // SAFETY: the engine's own lists, as long as it says.
-        area::write(area, |area| unsafe { note(area, told) });
+        area::write(area, |area| unsafe { note(area, &told) });
     });
 }
 
@@ -169,6 +170,23 @@ unsafe fn describe(area: &Area, told: &rsum_observer::Group) {
     }
 }
 
+/// The sample of an engine that may be older: fields that it does not have are zeros, which say nothing.
+///
+/// # Safety
+/// NULL, or a sample of the size that its first field says.
+unsafe fn whole(told: *const c_void) -> Option<rsum_observer::Sample> {
+    let mut whole = MaybeUninit::<rsum_observer::Sample>::zeroed();
+    if told.is_null() {
+        return None;
+    }
+    // SAFETY: the first field is there whatever the size.
+    let size = unsafe { told.cast::<usize>().read_unaligned() }.min(size_of::<rsum_observer::Sample>());
+    // SAFETY: as many bytes as both have.
+    unsafe { std::ptr::copy_nonoverlapping(told.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), size) };
+    // SAFETY: zeros are a sample, and so are an engine's bytes.
+    Some(unsafe { whole.assume_init() })
+}
+
 /// # Safety
 /// A service as the interface has it.
 unsafe fn describe_service(place: &Service, told: &rsum_observer::Service) {
@@ -236,6 +254,31 @@ unsafe fn note(area: &Area, told: &rsum_observer::Sample) {
     let staleness = unsafe { list(told.staleness, n_staleness, MAX_STALENESS) };
     group.n_staleness.store(len(staleness), Relaxed);
     area.staleness.iter().zip(staleness).for_each(|(place, pulls)| place.store(*pulls, Relaxed));
+    // SAFETY: the caller's promise.
+    if let Some(comparison) = unsafe { told.comparison.as_ref() } {
+        // SAFETY: the caller's promise.
+        unsafe { note_comparison(&area.comparison, comparison) };
+    }
+}
+
+/// # Safety
+/// A comparison as the interface has it.
+unsafe fn note_comparison(place: &Comparison, told: &rsum_observer::Comparison) {
+    place.count.store(told.count, Relaxed);
+    place.every.store(told.every, Relaxed);
+    place.steps.store(told.steps, Relaxed);
+    place.at_ns.store(told.at_ns, Relaxed);
+    place.n_parameters.store(told.n_parameters, Relaxed);
+    place.n_different.store(told.n_different, Relaxed);
+    place.equal_steps.store(told.equal_steps, Relaxed);
+    place.different_steps.store(told.different_steps, Relaxed);
+    place.different_at_ns.store(told.different_at_ns, Relaxed);
+    // SAFETY: the caller's promise.
+    set_text(&place.parameter, unsafe { bytes(told.parameter) });
+    // SAFETY: the caller's promise.
+    let hashes = unsafe { list(told.hashes, told.n_workers, MAX_WORKERS) };
+    place.n_hashes.store(hashes.len() as u64, Relaxed);
+    place.hashes.iter().zip(hashes).for_each(|(place, hash)| place.store(*hash, Relaxed));
 }
 
 fn note_traffic(place: &Traffic, told: &rsum_observer::Traffic) {

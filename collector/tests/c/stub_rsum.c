@@ -114,6 +114,15 @@ void stub_sample(void) {
   rsumObserverSample_v1 sample = {.size = sizeof sample, .now_ns = now(), .n_stages = 2, .n_services = 3, .n_contributors = 2, .n_waits = 1,
                                   .stages = stages, .traffic = traffic, .contributors = contributors, .waits = waits,
                                   .finished_rounds = 6, .summed_bytes = 600, .staleness = staleness, .n_staleness = 2};
+  uint64_t hashes[] = {0x11, 0x22};
+  rsumObserverComparison_v1 comparison = {.count = 2, .every = 5, .steps = 10, .at_ns = now(), .n_parameters = 3, .n_different = 1, .equal_steps = 5,
+                                          .different_steps = 10, .different_at_ns = now(), .parameter = "fc.bias", .hashes = hashes, .n_workers = 2};
+  sample.comparison = &comparison;
+  /* An engine that knows nothing of comparisons: what lies behind its sample is not the watcher's to read. */
+  if (getenv("OLDER_ENGINE")) {
+    sample.size = offsetof(rsumObserverSample_v1, comparison);
+    sample.comparison = (const rsumObserverComparison_v1*)1;
+  }
   rsumObserverRound_v1 round = {.size = sizeof round, .key = 8, .made = 1, .round = 1, .fingerprint = 0xabc, .contributors = 2, .last_arriver = 1};
   if (!observer) return;
   observer->sample(context, &sample);

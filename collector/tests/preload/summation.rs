@@ -67,10 +67,23 @@ fn what_the_engine_tells_is_in_the_segment() {
     let [wait] = &group.waits[..] else { panic!("{:?}", group.waits) };
     assert_eq!((wait.key, wait.round, wait.for_push, wait.workers.as_slice()), (8, 2, true, &[1][..]));
     assert_eq!(wait.tensor, "gradient.a.rather.long.name.that.is.cut.to.fit.h");
+    let comparison = group.comparison.as_ref().unwrap();
+    assert_eq!((comparison.count, comparison.steps, comparison.equal_steps), (2, 10, Some(5)));
+    let difference = comparison.difference.as_ref().unwrap();
+    assert_eq!((difference.steps, difference.parameter.as_str()), (10, "fc.bias"));
+    assert_eq!(difference.hashes, [0x11, 0x22]);
     assert!(group.joined_ns > 0 && group.ended_ns >= Some(group.joined_ns));
     let [round] = &left.rounds[..] else { panic!("{:?}", left.rounds) };
     assert_eq!((round.key, round.round, round.fingerprint, round.made), (8, 1, 0xabc, true));
     assert_eq!((round.generation, round.contributors, round.last_arriver), (1, 2, 1));
+}
+
+#[test]
+fn an_older_engine_tells_nothing_of_comparisons_and_all_else() {
+    let job = summation_job("calls").env("RSUM_OBSERVER", library()).env("OLDER_ENGINE", "1");
+    let left = job.succeed().only_segment();
+    let group = group(&left);
+    assert_eq!((group.comparison.as_ref(), group.staleness.as_slice()), (None, &[7, 1][..]));
 }
 
 #[test]
@@ -90,6 +103,7 @@ fn the_next_group_begins_with_nothing_of_the_one_before() {
     assert_eq!((group.generation, group.state, group.group), (2, STATE_RUNNING, 78));
     assert_eq!((group.stages.len(), group.waits.len(), group.finished_rounds), (0, 0, 0));
     assert_eq!((group.ended_ns, group.workers[1].late_ns), (None, 0));
+    assert_eq!(group.comparison, None);
     left.expect(0, PushPull, (2, 800), (1, 400), 1);
     left.expect(1, PushPull, (2, 800), (2, 800), 0);
 }

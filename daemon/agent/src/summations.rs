@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
-    SummationContributor, SummationKeyClass, SummationMember, SummationRole, SummationRound,
-    SummationService, SummationStage, SummationState, SummationTraffic, SummationWait,
+    SummationComparison, SummationContributor, SummationDifference, SummationKeyClass, SummationMember,
+    SummationRole, SummationRound, SummationService, SummationStage, SummationState, SummationTraffic,
+    SummationWait,
 };
 use ringscope_wire::segment::clock::Clock;
 use ringscope_wire::segment::read::Source;
 use ringscope_wire::segment::summation::layout::MAX_ROUNDS;
-use ringscope_wire::segment::summation::read::{Group, Round, Service, Summation, Traffic, rounds};
+use ringscope_wire::segment::summation::read::{
+    Comparison, Group, Round, Service, Summation, Traffic, rounds,
+};
 
 use super::tell::known_enum;
 
@@ -141,6 +144,7 @@ fn member(group: &Group, clock: Clock) -> SummationMember {
         rounds: Vec::new(),
         rounds_dropped: 0,
         communicator_local_id: group.communicator,
+        comparison: group.comparison.as_ref().map(|one| comparison(one, clock)),
     }
 }
 
@@ -210,6 +214,24 @@ fn waits(group: &Group) -> Vec<SummationWait> {
         age_ns: group.sampled_ns.saturating_sub(wait.first_arrival_ns),
     };
     group.waits.iter().map(wait).collect()
+}
+
+fn comparison(comparison: &Comparison, clock: Clock) -> SummationComparison {
+    SummationComparison {
+        count: comparison.count,
+        every: comparison.every,
+        steps: comparison.steps,
+        at_ns: clock.wall_of_monotonic_ns(comparison.at_ns),
+        n_parameters: comparison.n_parameters,
+        n_different: comparison.n_different,
+        equal_steps: comparison.equal_steps,
+        difference: comparison.difference.as_ref().map(|difference| SummationDifference {
+            steps: difference.steps,
+            at_ns: clock.wall_of_monotonic_ns(difference.at_ns),
+            parameter: difference.parameter.clone(),
+            hashes: difference.hashes.clone(),
+        }),
+    }
 }
 
 fn result(round: &Round, clock: Clock) -> SummationRound {

@@ -180,6 +180,9 @@ pub enum FindingKind {
     SumRoundStuck,
     /// Members have different bytes of one result. Subject: the rank that differs.
     SumFingerprintMismatch,
+    /// Workers have found that their parameters are not the same. Subject: the rank that differs from most; the group where no
+    /// more than half are the same.
+    SumParametersDiffer,
     /// A server or a worker was lost, and the session does not go on, or has just gone on without it. Subject: its rank.
     SumServerLost,
     /// Ranks wait for others longer than is usual, which may be healthy. Subject: the rank that is waited for.
@@ -244,7 +247,7 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::InitBelowHalfFinal,
         Self::ChannelShortfall,
         Self::CappedByPeer,
@@ -260,6 +263,7 @@ impl FindingKind {
         Self::SumStraggler,
         Self::SumRoundStuck,
         Self::SumFingerprintMismatch,
+        Self::SumParametersDiffer,
         Self::SumServerLost,
         Self::Waiting,
         Self::RankMissing,
@@ -343,6 +347,7 @@ impl FindingKind {
             Self::SumStraggler => "sum_straggler",
             Self::SumRoundStuck => "sum_round_stuck",
             Self::SumFingerprintMismatch => "sum_fingerprint_mismatch",
+            Self::SumParametersDiffer => "sum_parameters_differ",
             Self::SumServerLost => "sum_server_lost",
             Self::Waiting => "waiting",
             Self::RankMissing => "rank_missing",

@@ -79,9 +79,10 @@ pub use runbook::RunbookEntry;
 pub use search::{SearchHit, SearchKind};
 pub use series::{Series, SeriesLine};
 pub use summation::{
-    SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationKeyClass,
-    SummationLost, SummationRole, SummationRound, SummationRounds, SummationSeries, SummationSeriesLine,
-    SummationService, SummationStage, SummationWait, SummationWorker,
+    SummationComparison, SummationDifference, SummationFlow, SummationGroup, SummationGroupDetail,
+    SummationGroupState, SummationKeyClass, SummationLost, SummationParty, SummationRole, SummationRound,
+    SummationRounds, SummationSeries, SummationSeriesLine, SummationService, SummationStage, SummationWait,
+    SummationWorker,
 };
 pub use timeline::{ClockBasis, HostClock, Timeline, TimelineCommunicator, TimelineOperations, TimelineRank};
 pub use trace::{Trace, TraceEvent};

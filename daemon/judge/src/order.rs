@@ -10,6 +10,8 @@ pub fn order_of(kind: Kind) -> u8 {
         Kind::KernelFault => 0,
         Kind::HostLost => 1,
         Kind::NicDegraded | Kind::GpuMissing | Kind::PfcStorm => 2,
+        // Before the end of the workers, for a job ends by it.
+        Kind::SumParametersDiffer => 2,
         Kind::RankDead | Kind::SumServerLost => 3,
         Kind::CallMismatch | Kind::GidMismatch => 4,
         Kind::OrderDeadlock => 5,

@@ -162,7 +162,7 @@ pub fn condition_of(finding: &Finding) -> Option<Condition> {
         Kind::RankDead | Kind::HostLost | Kind::AsyncError | Kind::SumServerLost if is_critical => {
             Condition::Failed
         }
-        Kind::SumFingerprintMismatch => Condition::Failed,
+        Kind::SumFingerprintMismatch | Kind::SumParametersDiffer => Condition::Failed,
         // While nobody waits, results are wrong that nobody sees.
         Kind::CallMismatch if is_critical && finding.n_victims == 0 => Condition::Failed,
         kind if is_hang(kind) && is_critical => Condition::Hung,

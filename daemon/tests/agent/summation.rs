@@ -45,15 +45,15 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Two workers and a server under the collector.
-fn start(segments: &Path, program: &Path) -> Vec<Child> {
+/// Two workers, with these arguments beside the number of rounds, and a server under the collector.
+fn start(segments: &Path, program: &Path, arguments: &[&str]) -> Vec<Child> {
     let root = format!("127.0.0.1:{}", free_port());
     let collector = built("libringscope.so");
     let start = |rank: Option<u32>| {
         let mut command =
             rank.map_or_else(|| Command::new(built("ringscope-sumd")), |_| Command::new(program));
         if let Some(rank) = rank {
-            command.arg(N_ROUNDS.to_string()).env("RSUM_RANK", rank.to_string());
+            command.arg(N_ROUNDS.to_string()).args(arguments).env("RSUM_RANK", rank.to_string());
         }
         let preloaded = command.env("LD_PRELOAD", &collector).env("NCCL_PROFILER_PLUGIN", &collector);
         let watched = preloaded.env("RSUM_OBSERVER", &collector).env("RINGSCOPE_DIR", segments);
@@ -84,7 +84,7 @@ async fn a_group_of_real_processes_is_told_as_it_was() {
     let mut daemon = FakeDaemon::start(Answer::Take).await;
     let host = Host::new(&daemon.url);
     let programs = TempDir::new().expect("folder");
-    let children = start(host.dir(), &worker_program(programs.path()));
+    let children = start(host.dir(), &worker_program(programs.path()), &[]);
     let agent = host.agent();
     for mut child in children {
         assert!(child.wait().expect("a child").success());
@@ -119,6 +119,35 @@ async fn a_group_of_real_processes_is_told_as_it_was() {
             is_a_worker(member);
             calls_are_counted(&daemon, key);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_difference_of_parameters_is_told_though_the_job_ends_by_it() {
+    let mut daemon = FakeDaemon::start(Answer::Take).await;
+    let host = Host::new(&daemon.url);
+    let programs = TempDir::new().expect("folder");
+    let mut children = start(host.dir(), &worker_program(programs.path()), &["compare"]);
+    for child in &mut children[1..] {
+        assert!(child.wait().expect("a child").success());
+    }
+    // The agent comes when the workers are gone: what they said is what they have left.
+    let agent = host.agent();
+    let compared = |batches: &[(Answer, Batch)]| {
+        let members = told(batches).into_values();
+        members.filter(|one| one.role() == SummationRole::Worker).collect::<Vec<SummationMember>>()
+    };
+    while compared(&daemon.batches).len() < 2 {
+        daemon.next().await;
+    }
+    agent.stop().await;
+    children[0].kill().and_then(|()| children[0].wait()).expect("the server ends");
+    for member in compared(&daemon.batches) {
+        let comparison = member.comparison.expect("it was compared");
+        assert_eq!((comparison.count, comparison.steps, comparison.equal_steps), (2, 4, Some(2)));
+        let difference = comparison.difference.expect("it differs");
+        assert_eq!((difference.parameter.as_str(), difference.hashes), ("fc.bias", vec![7, 9]));
+        assert!((member.joined_at_ns..).contains(&difference.at_ns), "in the group's time");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Summation groups, from batches to what people see.
 
 use ringscope_api::clock;
-use ringscope_wire::batch::{SummationRound, SummationState};
+use ringscope_wire::batch::{SummationComparison, SummationDifference, SummationRound, SummationState};
 
 use crate::common::batches::START_NS;
 use crate::common::daemon::{Daemon, problem};
@@ -132,5 +132,49 @@ async fn a_lost_server_is_told_at_once_and_survives_a_restart() {
     })
     .await;
     assert_eq!(daemon.json(lost).await["items"][0]["id"], findings["items"][0]["id"]);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn different_parameters_are_one_sentence_everywhere_and_nothing_is_said_of_those_nobody_compares() {
+    let daemon = Daemon::ready("none").await;
+    let mut batch = summation::batch(1, 3, START_NS, false);
+    daemon.take(&batch).await;
+    let id = daemon.json("/api/v1/summation/groups").await["items"][0]["id"].as_str().unwrap().to_owned();
+    let shown = async || daemon.json(&format!("/api/v1/summation/groups/{id}")).await["comparison"].clone();
+    assert_eq!(shown().await, serde_json::Value::Null);
+    let firing = "/api/v1/findings?kind=sum_parameters_differ&state=firing";
+    let compared = |n_different| SummationComparison {
+        count: 2,
+        every: 2,
+        steps: 2,
+        at_ns: START_NS,
+        n_parameters: 3,
+        n_different,
+        equal_steps: Some(if n_different == 0 { 2 } else { 0 }),
+        difference: (n_different > 0).then(|| SummationDifference {
+            steps: 2,
+            at_ns: START_NS,
+            parameter: "fc.bias".into(),
+            hashes: vec![7, 9],
+        }),
+    };
+    for (n, n_different) in [(2, 0), (3, 1)] {
+        (batch.seq_number, batch.processes[0].summations[0].comparison) = (n, Some(compared(n_different)));
+        daemon.take(&batch).await;
+        let found = daemon.json(firing).await;
+        assert_eq!(found["items"].as_array().unwrap().len() as u64, n_different, "{found}");
+        assert_eq!(shown().await["n_different"], n_different);
+    }
+    let finding = daemon.json(firing).await["items"][0].clone();
+    let sentence = finding["message"].as_str().unwrap();
+    assert!(sentence.starts_with("parameter fc.bias of worker 0 (work-a"), "{sentence}");
+    assert!(sentence.contains("no more than half have the same"), "{sentence}");
+    assert_eq!(shown().await["difference"]["parties"][1]["workers"], serde_json::json!([1]));
+    let health = daemon.json("/api/v1/health").await;
+    assert!(health["sentence"].as_str().unwrap().contains(sentence), "{health}");
+    let metrics = daemon.get("/metrics").await.text().await.unwrap();
+    let series = metrics.lines().find(|line| line.contains("finding=\"sum_parameters_differ\""));
+    assert!(series.is_some_and(|line| line.contains("cause=\"no_majority\"") && line.ends_with(" 1")));
     daemon.stop().await;
 }

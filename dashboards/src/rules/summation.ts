@@ -38,6 +38,12 @@ export const summation: Group<Alert> = {
       description: `A member on {{ $labels.host }} has other bytes of a result than the rest of ${HERE}. What was computed since cannot be trusted.`,
       page: page.summation,
     }),
+    findingAlert("sum_parameters_differ", {
+      name: "SumParametersDiffer",
+      summary: "Workers of job {{ $labels.job }} have different parameters",
+      description: `Workers of ${HERE} have compared their parameters, and they are not the same ({{ $labels.cause }}). What is computed since is of no one model.`,
+      page: page.summation,
+    }),
     findingAlert("sum_server_lost", {
       name: "SumServerLost",
       summary: "Job {{ $labels.job }} has lost a summation member on {{ $labels.host }}",

@@ -68,6 +68,7 @@ const FINDINGS: Record<string, string> = {
   SumStraggler: "sum_straggler",
   SumRoundStuck: "sum_round_stuck",
   SumFingerprintMismatch: "sum_fingerprint_mismatch",
+  SumParametersDiffer: "sum_parameters_differ",
   SumServerLost: "sum_server_lost",
 };
 

@@ -6,7 +6,7 @@ import { finding, instance, job, series, SILENCED, STEADY } from "./series.js";
 const group = "5d1c09ab77e2";
 const host = "sum-0";
 const here = { instance, job, group, host };
-const ALL = ["SumShareImbalance", "SumStraggler", "SumRoundStuck", "SumFingerprintMismatch", "SumServerLost"];
+const ALL = ["SumShareImbalance", "SumStraggler", "SumRoundStuck", "SumFingerprintMismatch", "SumParametersDiffer", "SumServerLost"];
 const HERE = `summation group ${group} of job train`;
 
 /** Two servers at work, of which one owns more than it should. */
@@ -56,6 +56,11 @@ export const summationCases: Case[] = [
     alert: "SumFingerprintMismatch",
     summary: "Members of job train have different sums",
     description: `A member on sum-0 has other bytes of a result than the rest of ${HERE}. What was computed since cannot be trusted.`,
+  }),
+  alone("sum_parameters_differ", "differs_from_most", "critical", {
+    alert: "SumParametersDiffer",
+    summary: "Workers of job train have different parameters",
+    description: `Workers of ${HERE} have compared their parameters, and they are not the same (differs_from_most). What is computed since is of no one model.`,
   }),
   alone("sum_server_lost", "server_lost", "critical", {
     alert: "SumServerLost",

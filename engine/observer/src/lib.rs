@@ -107,6 +107,25 @@ pub struct Wait {
     pub reserved: u32,
 }
 
+/// `rsumObserverComparison_v1`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Comparison {
+    pub count: u64,
+    pub every: u64,
+    pub steps: u64,
+    pub at_ns: u64,
+    pub n_parameters: u64,
+    pub n_different: u64,
+    pub equal_steps: u64,
+    pub different_steps: u64,
+    pub different_at_ns: u64,
+    pub parameter: *const c_char,
+    pub hashes: *const u64,
+    pub n_workers: u32,
+    pub reserved: u32,
+}
+
 /// `rsumObserverSample_v1`
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -131,6 +150,7 @@ pub struct Sample {
     pub summing_ns: u64,
     pub staleness: *const u64,
     pub n_staleness: u64,
+    pub comparison: *const Comparison,
 }
 
 /// `rsumObserverRound_v1`
@@ -183,7 +203,8 @@ const _: () = {
     assert!(size_of::<Traffic>() == 40);
     assert!(size_of::<Contributor>() == 56);
     assert!(size_of::<Wait>() == 48 && offset_of!(Wait, workers) == 32);
-    assert!(size_of::<Sample>() == 144 && offset_of!(Sample, staleness) == 128);
+    assert!(size_of::<Comparison>() == 96 && offset_of!(Comparison, parameter) == 72);
+    assert!(size_of::<Sample>() == 152 && offset_of!(Sample, comparison) == 144);
     assert!(size_of::<Round>() == 64 && offset_of!(Round, now_ns) == 56);
     assert!(size_of::<Finished>() == 48);
     assert!(size_of::<ObserverVtable>() == 48);

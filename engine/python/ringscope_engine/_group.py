@@ -9,7 +9,7 @@ import atexit
 import ctypes
 import os
 import sys
-from typing import Any, Generic, Iterable, Optional, TypeVar
+from typing import Any, Generic, Iterable, Optional, Sequence, TypeVar
 
 import numpy
 
@@ -17,7 +17,7 @@ from . import _interrupts
 from ._buffers import AnyArray, Buffer, buffer_of, neutral_of
 from ._compression import AnyCodec, codec_of
 from ._errors import IN_PROGRESS, Error
-from ._library import Options, function, summation, summation_error, summation_number
+from ._library import Comparison, Options, function, summation, summation_error, summation_number
 
 Array = TypeVar("Array")
 
@@ -116,6 +116,18 @@ def epoch() -> int:
 def generation() -> tuple[int, int]:
     """Which group this is, of all that the process has been in."""
     return _n_joined, epoch()
+
+
+def compared(steps: int, every: int, n_parameters: int, n_different: int, first: str, hashes: Sequence[int]) -> None:
+    """Tells who watches the group (`ringscope run`) what a comparison of all workers' parameters has come to.
+
+    `first`: the one that differs first, with its `hashes` by worker; neither where none does. Returns once the watcher knows of a
+    difference, because the job may end by it; nothing else depends on this, so it raises nothing.
+    """
+    own = (ctypes.c_uint64 * len(hashes))(*[value & (2**64 - 1) for value in hashes])
+    size = ctypes.sizeof(Comparison)
+    told = Comparison(size, steps, every, n_parameters, n_different, first.encode(), own, len(hashes), 0)
+    function("rsum_compared")(ctypes.byref(told))
 
 
 def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = None) -> int:

@@ -11,7 +11,7 @@ import ctypes
 import ctypes.util
 import functools
 import os
-from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Callable
 
@@ -55,6 +55,22 @@ class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("priority", c_int), ("codec", c_int), ("kept", c_double)]
 
 
+class Comparison(ctypes.Structure):
+    """rsum_comparison_t."""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("steps", c_uint64),
+        ("every", c_uint64),
+        ("n_parameters", c_uint64),
+        ("n_different", c_uint64),
+        ("parameter", c_char_p),
+        ("hashes", POINTER(c_uint64)),
+        ("n_workers", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class _Place(ctypes.Structure):
     """Dl_info of dladdr(3)."""
 
@@ -85,6 +101,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_adapt": [],
     "rsum_gather": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
     "rsum_scatter": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
+    "rsum_compared": [POINTER(Comparison)],
     "rsum_epoch": [],
     "rsum_last_error": [],
     "ncclGetUniqueId": [POINTER(UniqueId)],

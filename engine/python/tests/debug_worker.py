@@ -38,11 +38,9 @@ def main() -> None:
 
 
 def check_words() -> None:
-    names = ["a", "b"]
-    assert _debug.first_difference(names, [[1, 2], [1, 2]]) is None
-    differing = _debug.first_difference(names, [[1, 2], [1, 3]])
+    differing = _debug.words("b", [2, 3], 0)
     assert differing == "parameter b of worker 1 is another one than that of worker 0", differing
-    differing = _debug.first_difference(names, [[9, 4], [1, 3], [1, 3], [8, 3]])
+    differing = _debug.words("a", [9, 1, 1, 8], 1)
     assert differing == (
         "parameter a of workers 0, 3 is another one than that of workers 1, 2; 1 other parameters differ, too"
     ), differing

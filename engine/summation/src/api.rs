@@ -16,6 +16,7 @@ use crate::codec::{Choice, Fraction};
 use crate::gpu::driver::{Stream, refuse_device};
 use crate::gpu::{Buffer, Submission};
 use crate::pieces;
+use crate::run::observe::Compared;
 use crate::server::reduction::Reduction;
 use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Asked, Declaration, Options};
@@ -56,6 +57,21 @@ pub struct RsumOptions {
     codec: c_int,
     kept: f64,
     min_bytes: u64,
+}
+
+/// `rsum_comparison_t`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RsumComparison {
+    size: usize,
+    steps: u64,
+    every: u64,
+    n_parameters: u64,
+    n_different: u64,
+    parameter: *const c_char,
+    hashes: *const u64,
+    n_workers: u32,
+    reserved: u32,
 }
 
 export! {
@@ -114,6 +130,16 @@ export! {
     /// How often the members have changed, or -1.
     fn rsum_epoch / prsum_epoch() -> c_int {
         number(|numbers| numbers.epoch as usize)
+    }
+
+    /// Tells who watches what a comparison of the parameters has come to.
+    fn rsum_compared / prsum_compared(comparison: *const RsumComparison) -> c_int {
+        code(|| {
+            let session = session()?;
+            // SAFETY: NULL, or the caller's structure with its size in the first field.
+            let compared = unsafe { read_comparison(comparison) }?;
+            session.compared(compared)
+        })
     }
 
     /// Declares a tensor; its number, or -1 - error.
@@ -333,6 +359,35 @@ unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
     // SAFETY: as many bytes as both have, and any of them make fields.
     unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut read).cast::<u8>(), size) };
     read
+}
+
+/// # Safety
+/// NULL, or an `rsum_comparison_t` of the size that its first field says, with as many hashes as it says.
+unsafe fn read_comparison(comparison: *const RsumComparison) -> Result<Compared> {
+    let wrong = |text: &str| Err(Error::InvalidArgument(text.to_owned()));
+    if comparison.is_null() {
+        return wrong("comparison is NULL");
+    }
+    // SAFETY: the first field is there whatever the size.
+    let size = unsafe { comparison.cast::<usize>().read_unaligned() };
+    if size < size_of::<RsumComparison>() {
+        return wrong("comparison: set size to sizeof(rsum_comparison_t)");
+    }
+    // SAFETY: it has all fields.
+    let told = unsafe { comparison.read_unaligned() };
+    let RsumComparison { steps, every, n_parameters, n_different, .. } = told;
+    let difference = if n_different == 0 {
+        None
+    } else if told.parameter.is_null() || told.hashes.is_null() {
+        return wrong("comparison: a difference without the parameter's name and hashes");
+    } else {
+        // SAFETY: the caller's text, which ends in NUL.
+        let parameter = unsafe { CStr::from_ptr(told.parameter) }.to_owned();
+        // SAFETY: the caller's array of that many.
+        let hashes = unsafe { std::slice::from_raw_parts(told.hashes, told.n_workers as usize) };
+        Some((parameter, hashes.to_vec()))
+    };
+    Ok(Compared { steps, every, n_parameters, n_different, difference })
 }
 
 fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Asked> {

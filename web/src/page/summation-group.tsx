@@ -4,7 +4,7 @@ import { group as groupFindings } from "../pure/findings";
 import { bandwidth, integer, plural, size } from "../pure/format";
 import { predecessor, successor } from "../pure/summation/groups";
 import { troubles } from "../pure/summation/trouble";
-import { lostWords, membersWords, modeWords } from "../pure/summation/words";
+import { lostWords, membersWords, modeWords, parametersWords } from "../pure/summation/words";
 import { useApi, useList } from "../state/api";
 import * as store from "../state/store";
 import { Export } from "../view/export";
@@ -88,11 +88,24 @@ function Head({ group }: { group: SummationGroupDetail }) {
       <Fact name="Sums">
         <b>{modeWords(group)}</b>
       </Fact>
+      {!group.asynchronous && <Parameters group={group} />}
       <Fact name="Epochs">
         <b>{group.membership_epoch}</b>
         <small>of members, {group.placement_epoch} of placement</small>
       </Fact>
     </PageHead>
+  );
+}
+
+function Parameters({ group }: { group: SummationGroupDetail }) {
+  const { state, how } = parametersWords(group);
+  return (
+    <Fact name="Parameters">
+      <b class={state === "differ" ? "bad" : ""}>
+        {state === "same" && <Mark kind="ok" />} {state === "differ" && <Mark kind="critical" />} {state}
+      </b>
+      <small>{how}</small>
+    </Fact>
   );
 }
 

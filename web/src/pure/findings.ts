@@ -64,6 +64,7 @@ const SUM_NAMES = {
   sum_straggler: "Summation straggler",
   sum_round_stuck: "Round stuck",
   sum_fingerprint_mismatch: "Fingerprint mismatch",
+  sum_parameters_differ: "Parameters differ",
   sum_server_lost: "Summation member lost",
 } satisfies Record<Extract<FindingKind, `sum_${string}`>, string> & Record<`sum_${string}`, string>;
 

@@ -11,7 +11,8 @@ import { staleBars } from "../../src/pure/summation/staleness";
 import { groupRows, roundRows, serviceRows, stageRows, waitRows, workerRows } from "../../src/pure/summation/tables";
 import { troubles } from "../../src/pure/summation/trouble";
 import { walk } from "../../src/pure/summation/walk";
-import { agreement, flowWords, lostWords, modeWords, overWords, serviceWords, share, waitSentence, workerWords } from "../../src/pure/summation/words";
+import { agreement, flowWords, lostWords, modeWords, overWords, parametersWords, serviceWords, share, waitSentence, workerWords } from "../../src/pure/summation/words";
+import { integer } from "../../src/pure/format";
 import { finding } from "./fixture";
 
 const DETAIL = group as SummationGroupDetail;
@@ -194,4 +195,12 @@ test("every table can be taken elsewhere, a column for each head", () => {
     for (const row of rows) expect(row).toHaveLength(rows[0]!.length);
     expect(rows[1]!.some((value) => value === undefined)).toBe(false);
   }
+});
+
+test("parameters are the same only where they were compared", () => {
+  expect(parametersWords(DETAIL)).toEqual({ state: "same", how: "all 32 on all workers after 8 100 steps; compared every 100 steps".replace("8 100", integer(8100)) });
+  expect(parametersWords(made({ comparison: null })).state).toBe("not compared");
+  const difference = { steps: 8000, at: "2026-11-22T02:15:21.300Z", parameter: "fc.bias", parties: [] };
+  const differ = parametersWords(made({ comparison: { ...DETAIL.comparison!, n_different: 3, difference } }));
+  expect(differ).toEqual({ state: "differ", how: `fc.bias first, after ${integer(8000)} steps; 3 of 32 after ${integer(8100)} steps` });
 });

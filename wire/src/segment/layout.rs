@@ -9,9 +9,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
-/// Version of this layout. A reader refuses any other. Since 6 there is room for 4096 communicators in place of 256, and a
-/// record's [`Record::what`] has 12 bits for the slot.
-pub const VERSION: u32 = 6;
+/// Version of this layout. A reader refuses any other. Since 7 the area of the summation service ends in what comparisons of
+/// parameters have come to.
+pub const VERSION: u32 = 7;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read, or where no
 /// other is left.
 pub const MAX_COMMUNICATORS: usize = 4096;

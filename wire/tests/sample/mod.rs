@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::{
     Record,
 };
 use ringscope_wire::segment::summation::layout::{
-    Area, Group, ROLE_WORKER, Round, STATE_RUNNING, Service, Stage, Traffic, Wait, Worker,
+    Area, Comparison, Group, ROLE_WORKER, Round, STATE_RUNNING, Service, Stage, Traffic, Wait, Worker,
 };
 
 /// A segment of one process with one communicator, one link, one record and one summation group with one result.
@@ -160,6 +160,24 @@ fn write_summation(bytes: &mut [u8], at: usize) {
     let stage = at + offset_of!(Area, stages);
     put(bytes, stage + offset_of!(Stage, name), b"push");
     put(bytes, stage + offset_of!(Stage, waiting_parts), &3_u64.to_le_bytes());
+    let comparison = at + offset_of!(Area, comparison);
+    let numbers = [
+        (offset_of!(Comparison, count), 3_u64),
+        (offset_of!(Comparison, every), 2),
+        (offset_of!(Comparison, steps), 4),
+        (offset_of!(Comparison, at_ns), 9_500),
+        (offset_of!(Comparison, n_parameters), 6),
+        (offset_of!(Comparison, n_different), 1),
+        (offset_of!(Comparison, different_steps), 2),
+        (offset_of!(Comparison, different_at_ns), 9_400),
+        (offset_of!(Comparison, n_hashes), 2),
+        (offset_of!(Comparison, hashes), 7),
+        (offset_of!(Comparison, hashes) + 8, 9),
+    ];
+    for (offset, number) in numbers {
+        put(bytes, comparison + offset, &number.to_le_bytes());
+    }
+    put(bytes, comparison + offset_of!(Comparison, parameter), b"layer.bias");
     let wait = at + offset_of!(Area, waits);
     put(bytes, wait + offset_of!(Wait, key), &5_u32.to_le_bytes());
     put(bytes, wait + offset_of!(Wait, for_push), &1_u32.to_le_bytes());

@@ -2,6 +2,7 @@
 //!
 //! Bytes are as on the wire, both to other processes and within one; durations end in `_ns`; shares are fractions of 1.
 
+mod comparison;
 mod member;
 mod round;
 mod series;
@@ -9,6 +10,7 @@ mod series;
 #[cfg(test)]
 mod tests;
 
+pub use comparison::{SummationComparison, SummationDifference, SummationParty};
 pub use member::{SummationFlow, SummationRole, SummationService, SummationStage, SummationWorker};
 pub use round::{SummationRound, SummationRounds, SummationWait};
 pub use series::{SummationSeries, SummationSeriesLine};
@@ -82,6 +84,11 @@ pub struct SummationGroupDetail {
     /// The member whose loss ended it. Null: none is lost.
     #[schema(required = true)]
     pub lost: Option<SummationLost>,
+    /// What comparisons of the workers' parameters have come to. Null: they are not compared (`RSUM_DEBUG_EVERY`), so nobody
+    /// knows whether they are the same.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub comparison: Option<SummationComparison>,
     /// Services: those of servers first, then one in each worker.
     pub services: Vec<SummationService>,
     /// Workers, by number.

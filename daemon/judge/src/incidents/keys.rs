@@ -2,6 +2,8 @@
 
 use ringscope_api::{Finding, FindingKind as Kind};
 
+use super::super::summation::AFTER_DIFFERENCE;
+
 /// Something that a finding is about. The finding that explains it and the one that it explains have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Key<'f> {
@@ -31,6 +33,8 @@ pub(super) enum Key<'f> {
     SlowIn(&'f str),
     /// A summation group that lost somebody.
     Group(&'f str),
+    /// A summation group whose workers have different parameters.
+    DifferIn(&'f str),
     /// A host at one end of a connection that nobody answered on.
     Unanswered(&'f str),
     /// Findings of one kind that belong together: kind, job and host.
@@ -56,6 +60,7 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
         Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
+        Kind::SumParametersDiffer => keys.extend(finding.group.as_deref().map(Key::DifferIn)),
         Kind::SlowLink | Kind::SlowNic | Kind::Congestion => keys.push(Key::SlowIn(job)),
         // What a process with a failed connection does not get done.
         Kind::QueuePairError => {
@@ -127,6 +132,9 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
         }
         Kind::Slowdown => keys.push(Key::SlowIn(job)),
         Kind::SlowDevice => keys.extend([Key::KernelTo(job, host), Key::Kernel(host)]),
+        Kind::SumServerLost if finding.cause == AFTER_DIFFERENCE => {
+            keys.extend(finding.group.as_deref().map(Key::DifferIn));
+        }
         Kind::SumRoundStuck => keys.extend(finding.group.as_deref().map(Key::Group)),
         kind if accuses(kind) => {
             keys.extend(processes(finding));

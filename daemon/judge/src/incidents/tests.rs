@@ -112,6 +112,21 @@ fn the_consequences_of_one_cause_are_one_incident() {
 }
 
 #[test]
+fn a_job_that_ends_by_different_parameters_has_one_incident() {
+    let of_group = |finding: Finding| Finding { group: Some("g1".into()), ..finding };
+    let differ = of_group(finding("differ", Kind::SumParametersDiffer, "b", 1));
+    let lost = |cause: &str| Finding {
+        cause: cause.to_owned(),
+        ..of_group(finding("lost", Kind::SumServerLost, "a", 1))
+    };
+    check(&[lost("parameters_differ"), differ.clone()], &[&["differ", "lost"]]);
+    // A loss at another time has another reason, and so has one of another group.
+    check(&[lost("worker_lost"), differ.clone()], &[&["differ"], &["lost"]]);
+    let elsewhere = Finding { group: Some("g2".into()), ..lost("parameters_differ") };
+    check(&[elsewhere, differ], &[&["differ"], &["lost"]]);
+}
+
+#[test]
 fn a_connection_that_failed_explains_what_its_process_does_not_get_done_and_is_explained_by_its_port() {
     let check = |findings: &[Finding], expected: &[&[&str]]| {
         assert_eq!(World::default().fire(findings, 10), expected);

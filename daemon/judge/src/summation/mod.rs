@@ -1,6 +1,7 @@
 //! The conditions on a summation group. Pure.
 
 mod lost;
+mod parameters;
 mod prints;
 mod shares;
 mod straggler;
@@ -14,6 +15,8 @@ use ringscope_api::{FindingKind, Severity, SummationGroupState};
 use ringscope_model::Model;
 use ringscope_model::summation::{Group, Place};
 
+pub(super) use lost::AFTER_DIFFERENCE;
+
 use super::judgement::{Blame, Judgement};
 
 /// Everything that holds for a group.
@@ -22,6 +25,7 @@ pub(super) fn judge(group: &Group, model: &Model, now: Timestamp) -> Vec<Judgeme
     let subject = Subject { group, model, now };
     let mut judgements: Vec<Judgement> = lost::judge(subject).into_iter().collect();
     judgements.extend(prints::judge(subject));
+    judgements.extend(parameters::judge(subject));
     if group.state(model, now) == SummationGroupState::Running {
         judgements.extend(shares::judge(subject));
         judgements.extend(straggler::judge(subject));

@@ -7,7 +7,9 @@ use ringscope_model::Model;
 use ringscope_model::summation::Place;
 use ringscope_samples::cluster::{at, batch, ended};
 use ringscope_samples::summing::{Summing, round, wait};
-use ringscope_wire::batch::{ProcessState, SummationMember, SummationRound, SummationState};
+use ringscope_wire::batch::{
+    ProcessState, SummationComparison, SummationDifference, SummationMember, SummationRound, SummationState,
+};
 
 use crate::Diagnosis;
 
@@ -307,6 +309,132 @@ fn same_sums_and_asynchronous_ones_are_no_mismatch() {
         });
         assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
     }
+}
+
+/// What a worker says of comparisons every two steps: after step 4 these hashes of a parameter, if there are any.
+fn compared(count: u64, hashes: &[u64]) -> SummationComparison {
+    let difference = SummationDifference {
+        steps: 4,
+        at_ns: at(5).0,
+        parameter: "layers.1.bias".to_owned(),
+        hashes: hashes.to_vec(),
+    };
+    let is_different = !hashes.is_empty();
+    SummationComparison {
+        count,
+        every: 2,
+        steps: 2 * (count - 1),
+        at_ns: at(5).0,
+        n_parameters: 40,
+        n_different: if is_different { 23 } else { 0 },
+        equal_steps: Some(2),
+        difference: is_different.then_some(difference),
+    }
+}
+
+fn comparing(count: u64, hashes: &[u64]) -> impl Fn(Place, &mut SummationMember) {
+    move |(role, _), member| {
+        member.comparison = (role == Role::Worker).then(|| compared(count, hashes));
+    }
+}
+
+#[test]
+fn a_worker_with_another_parameter_than_most_is_told_until_all_are_the_same() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, comparing(3, &[7, 7, 9, 7]));
+    let finding = stage.only(FindingKind::SumParametersDiffer);
+    assert_eq!((&*finding.host, finding.rank, finding.severity), ("train-2", Some(2), Severity::Critical));
+    assert_eq!((&*finding.cause, finding.began_at), ("differs_from_most", Some(at(5))));
+    let words = format!(
+        "parameter layers.1.bias of worker 2 (train-2, rank 12) is another one than that of the other 3 workers (found \
+         after 4 steps, at {}; it became so in steps 3 to 4); at least 20 of 40 parameters differ in all",
+        at(5)
+    );
+    assert_eq!(finding.message, words);
+    assert!(finding.advice.contains("broadcast_parameters"), "{}", finding.advice);
+    // One worker's later word is enough: all have compared the same table.
+    stage.tell(7, |place, member| {
+        let (count, hashes): (u64, &[u64]) =
+            if place == (Role::Worker, 0) { (4, &[]) } else { (3, &[7, 7, 9, 7]) };
+        comparing(count, hashes)(place, member);
+    });
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn where_no_more_than_half_have_the_same_parameter_nobody_is_accused() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, comparing(3, &[7, 9, 9, 7]));
+    let finding = stage.only(FindingKind::SumParametersDiffer);
+    assert_eq!((&*finding.host, finding.rank, &*finding.cause), ("", None, "no_majority"));
+    assert!(
+        finding.message.starts_with(
+            "parameter layers.1.bias of worker 0 (train-0, rank 10) and worker 3 (train-3, rank 13) is another one than \
+             that of worker 1 (train-1, rank 11) and worker 2 (train-2, rank 12): no more than half have the same, so \
+             nobody knows whose is right"
+        ),
+        "{}",
+        finding.message
+    );
+}
+
+#[test]
+fn a_job_that_ends_by_different_parameters_is_told_of_for_a_while() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, comparing(3, &[7, 7, 9, 7]));
+    stage.summing.state = SummationState::Left;
+    stage.tell(7, |place, member| {
+        comparing(3, &[7, 7, 9, 7])(place, member);
+        member.ended_at_ns = Some(at(7).0);
+    });
+    stage.look(500);
+    stage.only(FindingKind::SumParametersDiffer);
+    stage.look(700);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+#[test]
+fn workers_that_are_lost_when_parameters_were_found_to_differ_are_lost_by_that() {
+    for (second, cause) in [(7, "parameters_differ"), (30, "worker_lost")] {
+        let mut stage = Stage::at_work(Summing::new(), 5);
+        stage.tell(second, |place, member| {
+            comparing(3, &[7, 7, 9, 7])(place, member);
+            fail(0)(place, member);
+            member.ended_at_ns = Some(at(second).0);
+        });
+        let firing = stage.firing();
+        let lost = firing.iter().find(|finding| finding.finding == FindingKind::SumServerLost).unwrap();
+        assert_eq!((firing.len(), &*lost.cause), (2, cause));
+    }
+}
+
+#[test]
+fn same_parameters_those_that_nobody_compares_and_asynchronous_ones_are_no_difference() {
+    for hashes in [None, Some(&[][..]), Some(&[7, 7, 9, 7])] {
+        let mut stage = Stage::at_work(Summing::new(), 5);
+        stage.tell(6, |place, member| {
+            hashes.iter().for_each(|hashes| comparing(3, hashes)(place, member));
+            member.asynchronous = hashes.is_some_and(|hashes| !hashes.is_empty());
+        });
+        assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+    }
+}
+
+#[test]
+fn a_session_that_goes_on_begins_from_one_workers_parameters() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, comparing(3, &[7, 7, 9, 7]));
+    let first = stage.summing.clone();
+    stage.summing.state = SummationState::Suspended;
+    stage.tell(7, |place, member| {
+        comparing(3, &[7, 7, 9, 7])(place, member);
+        member.ended_at_ns = Some(at(7).0);
+    });
+    stage.only(FindingKind::SumParametersDiffer);
+    stage.summing = Summing { epoch: 2, ..first };
+    stage.tell(8, |_, _| ());
+    stage.look(9);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
 }
 
 fn fail(lost: u32) -> impl Fn(Place, &mut SummationMember) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{SummationGroupState, SummationRole as Role};
-use ringscope_wire::batch::{SummationMember, SummationState};
+use ringscope_wire::batch::{SummationComparison, SummationMember, SummationState};
 
 use super::super::{Model, Process};
 use super::arrivals::{Arrived, Lateness, Marks};
@@ -181,6 +181,14 @@ impl Group {
     #[must_use]
     pub fn lateness_ever(&self, now: Timestamp) -> Lateness {
         Lateness::of(&self.arrived(), now.since(self.started()))
+    }
+
+    /// What comparisons of the parameters have come to, as the worker says it that has told of the newest one. `None`: nobody
+    /// compares them.
+    #[must_use]
+    pub fn comparison(&self) -> Option<&SummationComparison> {
+        let told = self.workers().filter_map(|(_, worker)| worker.told().comparison.as_ref());
+        told.max_by_key(|comparison| (comparison.count, comparison.steps))
     }
 
     /// The newest results.

@@ -149,7 +149,9 @@ impl Groups {
             // Each time that more is declared the process begins anew, and tells of what was before as ended.
             && told.local_id >= member.told.local_id
         {
-            is_alarming = alarms(&kept) || member.told.state != kept.state;
+            is_alarming = alarms(&kept)
+                || member.told.state != kept.state
+                || difference(&member.told) != difference(&kept);
             let grew_from = of.heard_before.filter(|_| is_new);
             member.hear(kept, of.stamp, (of.at, of.now), grew_from);
             self.n_flows = n_flows;
@@ -183,6 +185,11 @@ fn alarms(told: &SummationMember) -> bool {
         || told.waits.iter().any(|wait| Duration::from_nanos(wait.age_ns) > LONG_WAIT)
 }
 
+/// When parameters were first seen to differ. `None`: they are the same, or nobody compares them.
+fn difference(told: &SummationMember) -> Option<u64> {
+    Some(told.comparison.as_ref()?.difference.as_ref()?.at_ns)
+}
+
 /// Whom a member says that it is.
 fn place(told: &SummationMember) -> Result<Place, &'static str> {
     let role = role(told).ok_or("summation_unknown_role")?;
@@ -210,6 +217,9 @@ fn trimmed(told: &SummationMember, losses: &mut Losses) -> SummationMember {
     cut(&mut kept.stages, MAX_STAGES, "summation_stage_limit", losses);
     cut(&mut kept.waits, MAX_WAITS, "summation_wait_limit", losses);
     cut(&mut kept.staleness, MAX_STALENESS, "summation_staleness_limit", losses);
+    if let Some(difference) = kept.comparison.as_mut().and_then(|comparison| comparison.difference.as_mut()) {
+        cut(&mut difference.hashes, n_workers, "summation_comparison_limit", losses);
+    }
     for wait in &mut kept.waits {
         cut(&mut wait.workers, MAX_WAITS, "summation_wait_limit", losses);
     }

@@ -1,4 +1,5 @@
-/* A worker of a summation group: so many rounds of two tensors, then one whose sum must be right. */
+/* A worker of a summation group: so many rounds of two tensors, whose sums must be right. With a second argument it says then that
+ * parameters were compared, and that worker 1 has another one; without goodbye, as a job does that ends by it. */
 #include "rsum.h"
 
 #include <stdio.h>
@@ -25,6 +26,16 @@ int main(int argc, char** argv) {
     if (rsum_push_pull(gradient, gradients, gradients, rsumSum)) return failed("rsum_push_pull");
     if (rsum_pull_async(push, parameters) || rsum_wait(push)) return failed("rsum_pull_async");
     if (gradients[1] != 2 * rsum_size() / 2 + (float)(rsum_size() * (rsum_size() - 1) / 2)) return failed("sum");
+  }
+  if (argc > 2) {
+    const uint64_t hashes[] = {7, 9};
+    rsum_comparison_t compared = {.size = sizeof compared, .steps = 2, .every = 2, .n_parameters = 3};
+    if (rsum_compared(&compared)) return failed("rsum_compared");
+    compared.steps = 4, compared.n_different = 1, compared.parameter = "fc.bias", compared.hashes = hashes;
+    if (rsum_compared(&compared) == 0) return failed("a comparison of other workers than the group's");
+    compared.n_workers = 2;
+    if (rsum_compared(&compared)) return failed("rsum_compared");
+    _Exit(0);
   }
   if (rsum_shutdown()) return failed("rsum_shutdown");
   return 0;

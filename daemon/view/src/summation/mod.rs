@@ -1,5 +1,6 @@
 //! Summation groups.
 
+mod comparison;
 mod members;
 mod rounds;
 
@@ -75,6 +76,7 @@ pub fn summation_group(
         partition_bytes: facts.partition_bytes,
         staleness_bound: facts.staleness_bound.filter(|_| facts.asynchronous),
         lost: lost(group, model, now),
+        comparison: group.comparison().map(comparison::shown),
         services: group.services().map(|service| members::service(group, &service, model, now)).collect(),
         workers: members::workers(group, model, &lateness, now),
         flows: members::flows(group, now),

@@ -7,7 +7,7 @@ use ringscope_model::Model;
 use ringscope_samples::any::any_member;
 use ringscope_samples::cluster::{at, batch};
 use ringscope_samples::summing::{PART_BYTES, Summing, round, wait};
-use ringscope_wire::batch::SummationState;
+use ringscope_wire::batch::{SummationComparison, SummationDifference, SummationState};
 
 use super::{SummationFilter, summation_group, summation_groups, summation_rounds};
 use crate as view;
@@ -47,9 +47,39 @@ fn a_group_is_shown_with_all_that_hangs_on_it() {
     assert_eq!(detail.flows[0].push_backlog_bytes, PART_BYTES);
     assert_eq!((detail.waits[0].service, &*detail.waits[0].workers), (0, [2].as_slice()));
     assert_eq!(detail.key_classes[0].push_completed_bytes, 4 * 12 * 100 * PART_BYTES);
-    assert_eq!((detail.lost, detail.findings), (None, Vec::new()));
+    assert_eq!((detail.lost, detail.comparison, detail.findings), (None, None, Vec::new()));
     assert!(summation_group(&model, &diagnosis, at(12), "0123456789ab").is_none());
     assert!(summation_group(&model, &diagnosis, at(12), "other").is_none());
+}
+
+#[test]
+fn who_has_which_parameter_is_shown() {
+    let summing = Summing::new();
+    let mut model = Model::new();
+    let difference = SummationDifference {
+        steps: 4,
+        at_ns: at(2).0,
+        parameter: "fc.bias".to_owned(),
+        hashes: vec![7, 7, 0xab, 7],
+    };
+    let comparison = SummationComparison {
+        count: 3,
+        every: 2,
+        steps: 4,
+        n_different: 1,
+        difference: Some(difference),
+        ..SummationComparison::default()
+    };
+    model.apply(&summing.batch(2, 2, |_, member| member.comparison = Some(comparison.clone())), at(2));
+    let detail = summation_group(&model, &Diagnosis::new(), at(2), summing.id().as_str()).unwrap();
+    let shown = detail.comparison.unwrap();
+    assert_eq!((shown.every, shown.steps, shown.equal_steps), (2, 4, None));
+    let parties = shown.difference.unwrap().parties;
+    let parties: Vec<_> = parties.iter().map(|party| (&*party.hash, &*party.workers)).collect();
+    assert_eq!(
+        parties,
+        [("0x0000000000000007", [0, 1, 3].as_slice()), ("0x00000000000000ab", [2].as_slice())]
+    );
 }
 
 #[test]

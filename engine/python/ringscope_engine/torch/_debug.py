@@ -1,7 +1,8 @@
 """Whether all workers have the same parameters (`RSUM_DEBUG_EVERY=n`): their hashes are compared every n steps.
 
 Each worker puts its hashes in its own row of a table that is zero elsewhere, so that the sum over all workers has everyone's: one
-small round. The same on all workers, as the settings are, so all raise the same error in the same step.
+small round. The same on all workers, as the settings are, so all raise the same error in the same step. Who watches the group is told of each
+comparison, so that ringscope shows the difference, and that there is none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 import torch
 
@@ -35,11 +36,13 @@ class Comparison:
         table = torch.zeros((_group.size(), len(named)), dtype=torch.int64)
         table[_group.rank()] = torch.tensor([hash_of(parameter) for _, parameter in named], dtype=torch.int64)
         name = f"{self._prefix}hashes.{table.shape[0]}.{table.shape[1]}"
-        everyones = _group.submit(table, table, name, SUM).wait()
-        difference = first_difference([name for name, _ in named], everyones.tolist())
-        if difference is None:
+        rows = _group.submit(table, table, name, SUM).wait().tolist()
+        different = [place for place in range(len(named)) if len({row[place] for row in rows}) > 1]
+        first, hashes = (named[different[0]][0], [row[different[0]] for row in rows]) if different else ("", [])
+        _group.compared(self._n_steps - 1, self._every, len(named), len(different), first, hashes)
+        if not different:
             return
-        text = f"after {self._n_steps - 1} steps {difference} ({EVERY}={self._every})"
+        text = f"after {self._n_steps - 1} steps {words(first, hashes, len(different) - 1)} ({EVERY}={self._every})"
         if not self._is_warned_of:
             raise Error(f"{text}: begin again from a checkpoint, or by broadcast_parameters")
         warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -52,21 +55,16 @@ def hash_of(tensor: torch.Tensor) -> int:
     return int.from_bytes(words.digest(), "little", signed=True)
 
 
-def first_difference(names: Sequence[str], table: Sequence[Sequence[int]]) -> Optional[str]:
+def words(parameter: str, hashes: Sequence[int], n_others: int) -> str:
     """Which parameter is the first that differs, and on which workers, in words."""
-    for place, name in enumerate(names):
-        parties: Dict[int, List[int]] = {}
-        for worker, row in enumerate(table):
-            parties.setdefault(row[place], []).append(worker)
-        if len(parties) == 1:
-            continue
-        n_others = sum(len({row[other] for row in table}) > 1 for other in range(place + 1, len(names)))
-        # Most are right; where as many have each, worker 0 is.
-        right = max(parties.values(), key=lambda workers: (len(workers), -workers[0]))
-        wrong = sorted(worker for workers in parties.values() if workers is not right for worker in workers)
-        more = f"; {n_others} other parameters differ, too" if n_others else ""
-        return f"parameter {name} of {_workers(wrong)} is another one than that of {_workers(right)}{more}"
-    return None
+    parties: Dict[int, List[int]] = {}
+    for worker, value in enumerate(hashes):
+        parties.setdefault(value, []).append(worker)
+    # Most are right; where as many have each, worker 0 is.
+    right = max(parties.values(), key=lambda workers: (len(workers), -workers[0]))
+    wrong = sorted(worker for workers in parties.values() if workers is not right for worker in workers)
+    more = f"; {n_others} other parameters differ, too" if n_others else ""
+    return f"parameter {parameter} of {_workers(wrong)} is another one than that of {_workers(right)}{more}"
 
 
 def _workers(numbers: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::coding::Residuals;
 use super::members::{Members, Role};
-use super::observe::Watching;
+use super::observe::{Compared, Watching};
 use super::probe::Probe;
 use super::requests::{Ending, Requests};
 use super::terms::Terms;
@@ -347,6 +347,12 @@ impl Group {
         }
         self.has_left = true;
         Ok(())
+    }
+
+    /// Tells who watches what a comparison of the parameters has come to. A difference is known when this returns.
+    pub(crate) fn compared(&self, compared: Compared) {
+        let Some(watching) = &self.watching else { return };
+        watching.compared(compared, || self.comm.health.wake_runner());
     }
 
     /// Whether it has failed.

@@ -14,6 +14,7 @@ use crate::gpu::{Carrier, Submission};
 use crate::placement::strategy::Strategy;
 use crate::run::coding::Residuals;
 use crate::run::group::{Group, Handle, Plan};
+use crate::run::observe::Compared;
 use crate::server::reduction::Reduction;
 use crate::tensor::{Asked, Declaration, Declarations};
 use crate::worker;
@@ -244,6 +245,24 @@ impl Session {
         let place = self.read();
         let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
         group.push_pull(tensor, send, recv, reduction)
+    }
+
+    /// Tells who watches the group what a comparison of all workers' parameters has come to.
+    ///
+    /// # Errors
+    /// There is no group, or it has another number of workers.
+    pub(crate) fn compared(&self, compared: Compared) -> Result<()> {
+        let place = self.read();
+        let Place { group, membership, .. } = place.as_ref().ok_or_else(no_group)?;
+        let n_workers = membership.n_workers;
+        if let Some((_, hashes)) = &compared.difference
+            && hashes.len() != n_workers
+        {
+            let text = format!("a comparison of {} workers in a group of {n_workers}", hashes.len());
+            return Err(Error::InvalidArgument(text));
+        }
+        group.compared(compared);
+        Ok(())
     }
 
     /// Waits for the open rounds and leaves the group. Servers wait for the next one.

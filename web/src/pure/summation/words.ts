@@ -113,6 +113,14 @@ export function agreement(rounds: SummationRound[]): { sentence: string; differ:
   return { sentence: `${plural(differ.length, "result")} ${differ.length === 1 ? "differs" : "differ"} between members: ${keys}. ${parts.join(", ")}.`, differ };
 }
 
+/** Whether all workers have the same parameters, and how that is known. */
+export function parametersWords({ comparison }: Pick<SummationGroupDetail, "comparison">): { state: "same" | "differ" | "not compared"; how: string } {
+  if (comparison === null) return { state: "not compared", how: "RSUM_DEBUG_EVERY compares them" };
+  const { difference, steps, every, n_parameters: n, n_different: differ } = comparison;
+  if (difference === null) return { state: "same", how: `all ${integer(n)} on all workers after ${plural(steps, "step")}; compared every ${every === 1 ? "step" : plural(every, "step")}` };
+  return { state: "differ", how: `${difference.parameter} first, after ${plural(difference.steps, "step")}; ${integer(differ)} of ${integer(n)} after ${plural(steps, "step")}` };
+}
+
 /** What ended it, and what its members say of why. */
 export function lostWords(group: SummationGroupDetail): string | undefined {
   if (group.lost === null) return undefined;

@@ -22,6 +22,8 @@ pub const KEY_CLASSES: usize = 3;
 pub const HOST_WORDS: usize = 8;
 /// Words of a tensor's name.
 pub const TENSOR_WORDS: usize = 6;
+/// Words of a parameter's name: frameworks nest modules deep.
+pub const PARAMETER_WORDS: usize = 16;
 /// Words of a stage's name.
 pub const STAGE_WORDS: usize = 2;
 /// Words of the text that says why a group failed.
@@ -55,6 +57,8 @@ pub struct Area {
     pub failed: Group,
     /// Its services, of which its [`Group::n_services`] are there. It has no other tables.
     pub failed_services: [Service; MAX_SERVICES],
+    /// What the group's comparisons of parameters have come to.
+    pub comparison: Comparison,
 }
 
 /// The group that the process is in, or was in last. Totals count from its join.
@@ -250,6 +254,36 @@ pub struct Wait {
     /// For whom it waits: bit `i` of word `w` is worker `64 * w + i`.
     pub workers: [AtomicU64; MAX_WORKERS / 64],
     _tail: [AtomicU64; 2],
+}
+
+/// What comparisons of the parameters between all workers have come to, as this worker says it.
+#[derive(FromBytes, KnownLayout)]
+#[repr(C, align(64))]
+pub struct Comparison {
+    /// Comparisons so far; 0: there was none, and nothing else means anything.
+    pub count: AtomicU64,
+    /// Steps from one to the next.
+    pub every: AtomicU64,
+    /// Steps that were made before the last one.
+    pub steps: AtomicU64,
+    /// When that was.
+    pub at_ns: AtomicU64,
+    /// Parameters in it.
+    pub n_parameters: AtomicU64,
+    /// Those that differed; 0: all workers had the same.
+    pub n_different: AtomicU64,
+    /// Steps before the last one in which all were the same; `u64::MAX`: there was none.
+    pub equal_steps: AtomicU64,
+    /// Steps before the first one since then in which some differed; 0 where `n_different` is.
+    pub different_steps: AtomicU64,
+    /// When that was.
+    pub different_at_ns: AtomicU64,
+    /// Of `hashes`, those that are there.
+    pub n_hashes: AtomicU64,
+    /// Name of the first parameter that differed then.
+    pub parameter: [AtomicU64; PARAMETER_WORDS],
+    /// Its hash, by worker.
+    pub hashes: [AtomicU64; MAX_WORKERS],
 }
 
 /// A result. A writer sets `ticket` to 0, fills the rest and stores `t + 1` with Release.

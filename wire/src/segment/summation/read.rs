@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use zerocopy::FromBytes;
 
 use super::layout::{
-    Area, Group as GroupLayout, MAX_ROUNDS, MAX_SERVICES, MAX_STAGES, MAX_STALENESS, MAX_WAITS, MAX_WORKERS,
-    Round as RoundLayout, Service as ServiceLayout, Stage as StageLayout, Traffic as TrafficLayout,
-    Wait as WaitLayout, Worker as WorkerLayout,
+    Area, Comparison as ComparisonLayout, Group as GroupLayout, MAX_ROUNDS, MAX_SERVICES, MAX_STAGES,
+    MAX_STALENESS, MAX_WAITS, MAX_WORKERS, Round as RoundLayout, Service as ServiceLayout,
+    Stage as StageLayout, Traffic as TrafficLayout, Wait as WaitLayout, Worker as WorkerLayout,
 };
 use crate::segment::layout::Segment;
 use crate::segment::read::{Source, read_one, text};
@@ -67,6 +67,8 @@ pub struct Group {
     pub stages: Vec<Stage>,
     pub waits: Vec<Wait>,
     pub staleness: Vec<u64>,
+    /// `None`: nothing was compared.
+    pub comparison: Option<Comparison>,
     /// Results written so far, of all groups of the process.
     pub next_ticket: u64,
     /// The last group that failed and that another one has followed, with its services and no other tables.
@@ -142,6 +144,32 @@ pub struct Wait {
     pub first_arrival_ns: u64,
     /// Numbers of the workers that it waits for.
     pub workers: Vec<u32>,
+}
+
+/// What comparisons of the parameters between all workers have come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "documented in the layout")]
+pub struct Comparison {
+    pub count: u64,
+    pub every: u64,
+    pub steps: u64,
+    pub at_ns: u64,
+    pub n_parameters: u64,
+    pub n_different: u64,
+    pub equal_steps: Option<u64>,
+    /// The first in which some differed, since all were the same. `None`: all are.
+    pub difference: Option<Difference>,
+}
+
+/// Parameters that are not the same on all workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "documented in the layout")]
+pub struct Difference {
+    pub steps: u64,
+    pub at_ns: u64,
+    pub parameter: String,
+    /// By worker.
+    pub hashes: Vec<u64>,
 }
 
 /// A result.
@@ -234,6 +262,7 @@ fn group<S: Source>(source: &mut S) -> Result<Group, S::Error> {
         stages: table(source, offset_of!(Area, stages), n_stages, stage)?,
         waits: table(source, offset_of!(Area, waits), n_waits, wait)?,
         staleness: table(source, offset_of!(Area, staleness), n_staleness, AtomicU64::into_inner)?,
+        comparison: comparison(read_one(source, area(offset_of!(Area, comparison)))?),
         next_ticket: next_ticket.into_inner(),
         failed_before: failed(source)?,
         ..head(raw)
@@ -377,6 +406,29 @@ fn wait(raw: WaitLayout) -> Wait {
         first_arrival_ns: raw.first_arrival_ns.into_inner(),
         workers: (0_u32..).take(MAX_WORKERS).filter(is_waited_for).collect(),
     }
+}
+
+fn comparison(raw: ComparisonLayout) -> Option<Comparison> {
+    let (count, n_different) = (raw.count.into_inner(), raw.n_different.into_inner());
+    let equal_steps = Some(raw.equal_steps.into_inner()).filter(|steps| *steps != u64::MAX);
+    let n_hashes = usize::try_from(raw.n_hashes.into_inner()).unwrap_or(MAX_WORKERS);
+    let difference = Difference {
+        steps: raw.different_steps.into_inner(),
+        at_ns: raw.different_at_ns.into_inner(),
+        parameter: words(raw.parameter),
+        hashes: raw.hashes.into_iter().take(n_hashes).map(AtomicU64::into_inner).collect(),
+    };
+    let comparison = Comparison {
+        count,
+        every: raw.every.into_inner(),
+        steps: raw.steps.into_inner(),
+        at_ns: raw.at_ns.into_inner(),
+        n_parameters: raw.n_parameters.into_inner(),
+        n_different,
+        equal_steps,
+        difference: Some(difference).filter(|_| n_different > 0),
+    };
+    Some(comparison).filter(|_| count > 0)
 }
 
 /// None: being written.

@@ -47,6 +47,18 @@ pub(in crate::run) struct Seen {
     pub(in crate::run) summed_bytes: u64,
     /// Pulls by rounds that the slowest worker was behind.
     pub(in crate::run) staleness: Vec<u64>,
+    pub(in crate::run) comparison: Option<SeenComparison>,
+}
+
+/// What comparisons have come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct SeenComparison {
+    pub(in crate::run) count: u64,
+    pub(in crate::run) steps: u64,
+    pub(in crate::run) n_different: u64,
+    pub(in crate::run) different_steps: u64,
+    pub(in crate::run) parameter: String,
+    pub(in crate::run) hashes: Vec<u64>,
 }
 
 /// Where it is written.
@@ -134,6 +146,15 @@ unsafe extern "C" fn sample(context: *mut c_void, sample: *const Sample) {
         finished_rounds: sample.finished_rounds,
         summed_bytes: sample.summed_bytes,
         staleness: list(sample.staleness, u32::try_from(sample.n_staleness).unwrap_or(0)).to_vec(),
+        // SAFETY: by the interface, NULL or valid during the call.
+        comparison: unsafe { sample.comparison.as_ref() }.map(|one| SeenComparison {
+            count: one.count,
+            steps: one.steps,
+            n_different: one.n_different,
+            different_steps: one.different_steps,
+            parameter: text(one.parameter),
+            hashes: list(one.hashes, one.n_workers).to_vec(),
+        }),
     };
     lock(page(context)).samples.push(seen);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rsum_observer::{Contributor, END_LEFT, END_SUSPENDED, Sample};
 
+use super::comparisons::{Compared, Comparisons, Kept};
 use super::facts::{Facts, to_u32};
 use super::heard::Heard;
 use super::moved::Moved;
@@ -22,6 +23,7 @@ use crate::run::terms::Terms;
 use crate::server::service::{Counters, Phase};
 use crate::tensor::{DEFAULT_PARTITION_BYTES, Declarations};
 use crate::worker::{Snapshot, Stage};
+use rsccl_collective::clock;
 use rsccl_collective::comm::Comm;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
@@ -42,6 +44,7 @@ pub(in crate::run) struct Watching {
     session: u64,
     one_of: u64,
     is_suspending: AtomicBool,
+    comparisons: Comparisons,
     carried: Mutex<Option<Carried>>,
 }
 
@@ -83,7 +86,8 @@ impl Watching {
     pub(super) fn by(observer: Arc<Observer>, session: u64, one_of: u64) -> Arc<Self> {
         let voice = Arc::new(Voice::new(observer));
         let (is_suspending, carried) = (AtomicBool::new(false), Mutex::new(None));
-        Arc::new(Self { voice, session, one_of, is_suspending, carried })
+        let comparisons = Comparisons::default();
+        Arc::new(Self { voice, session, one_of, is_suspending, comparisons, carried })
     }
 
     /// With a context that the watcher has already.
@@ -98,6 +102,15 @@ impl Watching {
         if let Ok(none) = Declarations::new(DEFAULT_PARTITION_BYTES) {
             self.voice.begin(&Facts { comm, terms, declarations: &none }, self.session);
             self.voice.fail(comm, error);
+        }
+    }
+
+    /// The caller has compared parameters. A difference is told when this returns, but a driver that has ended is not waited for.
+    pub(in crate::run) fn compared(&self, compared: Compared, wake: impl FnOnce()) {
+        let is_different = self.comparisons.hear(compared, clock::monotonic_ns());
+        wake();
+        if is_different {
+            self.comparisons.wait_until_told();
         }
     }
 
@@ -166,6 +179,9 @@ impl Watch {
         serving: &Serving,
         contributing: Option<&Contributing>,
     ) {
+        if self.watching.comparisons.has_news() {
+            self.due_ns = Some(now_ns);
+        }
         match self.due_ns {
             None if moved => self.due_ns = Some(now_ns + SAMPLE_NS),
             Some(due_ns) if now_ns >= due_ns => {
@@ -208,9 +224,24 @@ impl Watch {
 
     /// Whether anything is under way.
     fn sample(&self, now_ns: u64, serving: &Serving, contributing: Option<&Contributing>) -> bool {
+        let comparisons = &self.watching.comparisons;
+        let compared = comparisons.latest();
+        let is_busy = self.tell(now_ns, serving, contributing, compared.as_deref());
+        comparisons.told(compared.as_deref());
+        is_busy
+    }
+
+    fn tell(
+        &self,
+        now_ns: u64,
+        serving: &Serving,
+        contributing: Option<&Contributing>,
+        compared: Option<&Kept>,
+    ) -> bool {
         let (Some(context), Some(heard)) = (self.watching.voice.context.get(), &serving.heard) else {
             return false;
         };
+        let abi_comparison = compared.map(Kept::to_abi);
         let view = serving.view();
         let pipeline = contributing.map(|contributing| contributing.view(now_ns));
         let mut totals = self.base.clone();
@@ -242,6 +273,7 @@ impl Watch {
             summing_ns: heard.summing_ns(),
             staleness: totals.staleness.as_ptr(),
             n_staleness: totals.staleness.len() as u64,
+            comparison: abi_comparison.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         });
         !abi_waits.is_empty() || stages.iter().any(|stage| stage.waiting_parts + stage.running_parts > 0)
     }

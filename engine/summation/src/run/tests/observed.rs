@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::run::observe::recorder::{Page, Recording, Seen, watching};
+use crate::run::observe::Compared;
+use crate::run::observe::recorder::{Page, Recording, Seen, SeenComparison, watching};
 use rsccl_collective::clock::Deadline;
 
 /// A worker's class of keys for each of [`NAMED`].
@@ -61,6 +62,12 @@ fn sum_rounds(group: &Group, worker: usize) {
             .collect();
         handles.iter().for_each(|handle| handle.wait().unwrap());
     }
+}
+
+/// A comparison of three workers' parameters, of which worker 2 has another one.
+fn compared(steps: u64, is_different: bool) -> Compared {
+    let difference = is_different.then(|| (c"layer.bias".to_owned(), vec![7, 7, 9]));
+    Compared { steps, every: 2, n_parameters: 4, n_different: is_different.into(), difference }
 }
 
 fn last(told: &Recording) -> &Seen {
@@ -335,4 +342,44 @@ fn the_time_of_a_codec_is_told() {
             assert!(at.is_some_and(|at| last.worked_ns[at] > 0), "{name}: {last:?}");
         }
     }
+}
+
+#[test]
+fn a_difference_of_parameters_is_told_before_the_call_returns() {
+    let pages = shape(3, 0, 64_000).run(|mut group, role| {
+        let (watching, page): (_, Page) = watching(0);
+        group.watch(watching);
+        declare_where_worker(&mut group, role, "a", 100);
+        group.start().unwrap();
+        sum_once(&group, &mut [0; 400]);
+        group.compared(compared(2, false));
+        for steps in [4, 6] {
+            group.compared(compared(steps, true));
+            let told = lock(&page).samples.last().and_then(|seen| seen.comparison.clone()).unwrap();
+            let wanted = SeenComparison {
+                count: steps / 2,
+                steps,
+                n_different: 1,
+                different_steps: 4,
+                parameter: "layer.bias".to_owned(),
+                hashes: vec![7, 7, 9],
+            };
+            assert_eq!(told, wanted);
+        }
+        group.leave().unwrap();
+        page
+    });
+    for page in pages {
+        let told = lock(&page);
+        assert!(told.samples.iter().rev().all(|seen| {
+            seen.comparison.as_ref().is_none_or(|told| told.n_different > 0 || told.hashes.is_empty())
+        }));
+        assert!(last(&told).comparison.is_some(), "it is told of with every sample from then on");
+    }
+}
+
+#[test]
+fn nothing_is_told_of_parameters_that_nobody_compares() {
+    let told = watched(shape(2, 0, 64_000), 0, sum_rounds);
+    assert!(told.iter().flat_map(|told| &told.samples).all(|seen| seen.comparison.is_none()));
 }
