@@ -270,6 +270,7 @@ fn results_read_as_written_and_others_are_counted() {
         round: 4,
         fingerprint: 0xfeed,
         made: true,
+        placement_epoch: 6,
         contributors: 2,
         last_arriver: 1,
         ..Round::default()

@@ -165,10 +165,18 @@ pub(crate) fn add(area: &Area, result: &Result) {
     place.at_ns.store(result.at_ns, Relaxed);
     place.key.store(result.key, Relaxed);
     place.generation.store(area.group.generation.load(Relaxed), Relaxed);
-    place.contributors.store(result.contributors << 1 | u32::from(result.is_made), Relaxed);
-    place.last_arriver.store(result.last_arriver, Relaxed);
+    place.placement_epoch.store(low(area.group.placement_epoch.load(Relaxed)), Relaxed);
+    // A group that fits has few enough workers for both.
+    let contributors = u16::try_from(result.contributors).unwrap_or(u16::MAX) << 1;
+    place.contributors.store(contributors | u16::from(result.is_made), Relaxed);
+    place.last_arriver.store(u16::try_from(result.last_arriver).unwrap_or(u16::MAX), Relaxed);
     place.ticket.store(ticket + 1, Release);
     area.next_ticket.store(ticket + 1, Release);
+}
+
+/// The lowest 32 bits.
+fn low(number: u64) -> u32 {
+    u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0)
 }
 
 /// Writes a text, cut to fit at a character's end.

@@ -245,6 +245,7 @@ fn result(round: &Round, clock: Clock) -> SummationRound {
         spread_ns: round.spread_ns,
         took_ns: round.took_ns,
         at_ns: clock.wall_of_monotonic_ns(round.at_ns),
+        placement_epoch: Some(round.placement_epoch),
     }
 }
 

@@ -213,6 +213,7 @@ pub fn round(key: u32, round: u64, fingerprint: u64, made: bool) -> SummationRou
         spread_ns: 2_000_000,
         took_ns: 10_000_000,
         at_ns: at(2).0 + round,
+        placement_epoch: None,
     }
 }
 

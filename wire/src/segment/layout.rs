@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other. Since 7 the area of the summation service ends in what comparisons of
-/// parameters have come to.
+/// parameters have come to, and results have their placement.
 pub const VERSION: u32 = 7;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read, or where no
 /// other is left.

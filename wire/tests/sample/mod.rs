@@ -192,8 +192,9 @@ fn write_summation(bytes: &mut [u8], at: usize) {
     put(bytes, round + offset_of!(Round, fingerprint), &0xfeed_u64.to_le_bytes());
     put(bytes, round + offset_of!(Round, key), &5_u32.to_le_bytes());
     put(bytes, round + offset_of!(Round, generation), &1_u32.to_le_bytes());
-    put(bytes, round + offset_of!(Round, contributors), &(2_u32 << 1 | 1).to_le_bytes());
-    put(bytes, round + offset_of!(Round, last_arriver), &1_u32.to_le_bytes());
+    put(bytes, round + offset_of!(Round, placement_epoch), &6_u32.to_le_bytes());
+    put(bytes, round + offset_of!(Round, contributors), &(2_u16 << 1 | 1).to_le_bytes());
+    put(bytes, round + offset_of!(Round, last_arriver), &1_u16.to_le_bytes());
 }
 
 fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {

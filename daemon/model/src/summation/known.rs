@@ -171,7 +171,9 @@ impl Group {
         losses.add_many("summation_round_limit", told.rounds.len().saturating_sub(MAX_TOLD_ROUNDS));
         let (rank, before) = (self.rank(place), self.rounds.n_mismatches());
         for round in told.rounds.iter().take(MAX_TOLD_ROUNDS) {
-            self.rounds.hear(told.placement_epoch, rank, round);
+            // Several placements may have come and gone between two readings.
+            let placement_epoch = round.placement_epoch.map_or(told.placement_epoch, u64::from);
+            self.rounds.hear(placement_epoch, rank, round);
         }
         self.rounds.n_mismatches() > before
     }

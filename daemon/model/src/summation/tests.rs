@@ -197,6 +197,33 @@ fn results_are_compared_over_members() {
 }
 
 #[test]
+fn results_of_placements_that_followed_each_other_quickly_are_told_apart() {
+    let summing = Summing::new();
+    let mut model = at_work(&summing, 3);
+    let of = |placement_epoch, fingerprint, made| SummationRound {
+        placement_epoch: Some(placement_epoch),
+        ..round(0, 0, fingerprint, made)
+    };
+    let told = summing.batch(4, 12, |place, member| match place {
+        (Role::Server, 0) => member.rounds = vec![of(1, 0xaa, true), of(2, 0xbb, true)],
+        (Role::Worker, 1) => member.rounds = vec![of(1, 0xaa, false), of(2, 0xbb, false)],
+        // Read before the second placement.
+        (Role::Worker, 2) => member.rounds = vec![of(1, 0xaa, false)],
+        _ => {}
+    });
+    model.apply(&told, at(4));
+    let rounds = group(&model, &summing).rounds();
+    assert_eq!((rounds.n_mismatches(), rounds.newest().count()), (0, 2));
+    let told = summing.batch(5, 15, |place, member| {
+        if place == (Role::Worker, 3) {
+            member.rounds = vec![of(2, 0xaa, false)];
+        }
+    });
+    model.apply(&told, at(5));
+    assert_eq!(group(&model, &summing).rounds().n_mismatches(), 1);
+}
+
+#[test]
 fn old_results_make_room() {
     let summing = Summing::new();
     let mut model = Model::new();

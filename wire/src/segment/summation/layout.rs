@@ -1,6 +1,6 @@
 //! What lies where. As in the rest of the segment all that changes is atomic, and zeros are an empty area.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, AtomicU64};
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -306,10 +306,12 @@ pub struct Round {
     pub key: AtomicU32,
     /// [`Group::generation`] of its group.
     pub generation: AtomicU32,
+    /// [`Group::placement_epoch`] at that time, its lowest 32 bits: parts and rounds count anew with each.
+    pub placement_epoch: AtomicU32,
     /// Contributions in it, shifted left by 1; the lowest bit says that it was made here and not pulled.
-    pub contributors: AtomicU32,
+    pub contributors: AtomicU16,
     /// The worker that came last.
-    pub last_arriver: AtomicU32,
+    pub last_arriver: AtomicU16,
 }
 
 const _: () = {
