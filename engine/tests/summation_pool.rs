@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::folder;
-use common::process::{Process, Random, now, setting};
+use common::process::{HANG_WAIT, Process, Random, now, setting};
 use common::sum::{Group, sum_program};
 
 /// Changes where their number is not given.
@@ -30,16 +30,40 @@ struct Pool<'a> {
 impl<'a> Pool<'a> {
     fn start(program: &'a std::path::Path) -> Self {
         let group = Group::new(program, 2, MOST);
-        let broker = Process::start(&mut group.server_command(&["--broker", "127.0.0.1:0"], &[]));
+        let broker = Self::broker(&group, "127.0.0.1:0");
         let (_, line) = broker.wait_for("the broker is at", "broker");
         let address = line.rsplit(' ').next().unwrap().to_owned();
         Self { group, broker, address }
+    }
+
+    fn broker(group: &Group<'_>, address: &str) -> Process {
+        Process::start(&mut group.server_command(&["--broker", address], &[]))
+    }
+
+    /// Kills the broker, and starts another one at its address.
+    fn restart(&mut self) {
+        self.broker.child.kill().unwrap();
+        self.broker.child.wait().unwrap();
+        self.broker = Self::broker(&self.group, &self.address);
+        self.broker.wait_for("the broker is at", "broker");
     }
 
     fn server(&self) -> Process {
         let server = Process::start(&mut self.group.server_command(&["--pool", &self.address], &[]));
         server.wait_for("free, at the pool", "server");
         server
+    }
+
+    /// Asks until all that is in the list.
+    fn wait_for(&self, texts: &[String], case: &str) {
+        let latest = now() + HANG_WAIT;
+        loop {
+            let list = self.ask(&["list"]);
+            if texts.iter().all(|text| list.contains(text)) {
+                return;
+            }
+            assert!(now() < latest, "{case}: no {texts:?} in {list}");
+        }
     }
 
     fn ask(&self, arguments: &[&str]) -> String {
@@ -63,6 +87,14 @@ impl Job {
         let arguments = ["borrow", stop.to_str().unwrap()];
         let worker = |worker| Process::start(&mut group.worker_command(worker, &arguments, &environment));
         Self { workers: (0..2).map(worker).collect(), stop }
+    }
+
+    /// The job's workers have had no other servers since they were looked at last.
+    fn has_what_it_had(&self) {
+        for worker in &self.workers {
+            let said: Vec<String> = worker.lines.try_iter().map(|(_, line)| line).collect();
+            assert!(said.is_empty(), "{said:?}");
+        }
     }
 
     fn has(&self, servers: usize, case: &str) {
@@ -166,6 +198,65 @@ fn a_job_goes_on_without_what_dies_and_gets_what_comes() {
     // Without a broker the job keeps what it has.
     pool.broker.child.kill().unwrap();
     job.end();
+}
+
+#[test]
+fn a_broker_that_is_started_again_takes_nothing_from_jobs_and_knows_what_operators_said() {
+    let program = sum_program("sum-pool-again");
+    let mut pool = Pool::start(&program);
+    let (eve, flo) = (Job::start(&program, &pool, "eve"), Job::start(&program, &pool, "flo"));
+    [&eve, &flo].into_iter().for_each(|job| job.has(0, "none yet"));
+    // Without that, eve would have two.
+    assert!(pool.ask(&["lend", "eve", "1"]).contains("as an operator said"));
+    let servers = [pool.server(), pool.server(), pool.server()];
+    eve.has(1, "said");
+    flo.has(2, "the rest");
+    for round in 0..3 {
+        let case = format!("start {round}");
+        pool.restart();
+        // Jobs and servers call again every second.
+        let has = |name, n, by| {
+            format!("job {name}: sums with {n} servers, is to have {n} of at most 2{by}; {n} are lent\n")
+        };
+        let lent = servers.iter().map(|server| format!("/{}: lent to ", server.child.id()));
+        let jobs = [has("eve", 1, ", as an operator said"), has("flo", 2, "")];
+        pool.wait_for(&jobs.into_iter().chain(lent).collect::<Vec<_>>(), &case);
+    }
+    [&eve, &flo].into_iter().for_each(Job::has_what_it_had);
+    // What it knows is not only shown.
+    assert!(pool.ask(&["lend", "flo", "0"]).contains("job flo"));
+    flo.has(0, "said to the new broker");
+    [eve, flo].into_iter().for_each(Job::end);
+}
+
+#[test]
+fn two_jobs_of_one_name_have_their_own_servers() {
+    let program = sum_program("sum-pool-namesakes");
+    let pool = Pool::start(&program);
+    let servers = [pool.server(), pool.server()];
+    let [one, other] = [Job::start(&program, &pool, "gil"), Job::start(&program, &pool, "gil")];
+    [&one, &other].into_iter().for_each(|job| job.has(1, "dealt"));
+    let list = pool.ask(&["list"]);
+    assert_eq!(list.matches("job gil#").count(), 2, "{list}");
+    let which = |line: &str| line.split(' ').nth(1).unwrap().trim_end_matches(':').to_owned();
+    let names: Vec<String> = list.lines().filter(|line| line.starts_with("job ")).map(which).collect();
+    let list = pool.ask(&["list"]);
+    assert!(servers.iter().all(|server| list.contains(&format!("/{}: lent to gil#", server.child.id()))));
+    let said = Process::start(
+        &mut pool.group.server_command(&["pool", "lend", "gil", "1"], &[("RSUM_POOL", &*pool.address)]),
+    );
+    said.wait_for("there are several jobs \"gil\": say which", "namesakes");
+    // Whichever it is: the other one gets what it loses.
+    assert!(pool.ask(&["lend", &names[0], "2"]).contains("as an operator said"));
+    let mut said = [String::new(), String::new()];
+    while !(said.iter().any(|said| said.contains("SERVERS 2"))
+        && said.iter().any(|said| said.contains("SERVERS 0")))
+    {
+        for (said, job) in said.iter_mut().zip([&one, &other]) {
+            said.extend(job.workers[0].lines.try_iter().map(|(_, line)| line));
+        }
+    }
+    [one, other].into_iter().for_each(Job::end);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use crate::gpu::{Buffer, Submission};
 use crate::pieces;
 use crate::run::observe::Compared;
 use crate::server::reduction::Reduction;
+use crate::session::pool::message::Lending;
 use crate::session::worker::{Numbers, Session};
 use crate::tensor::{Asked, Declaration, Options};
 use rsccl_collective::api::fence::export;
@@ -264,23 +265,7 @@ export! {
 
     /// Goes on with the servers that a pool lends now; their number, or -1 - error.
     fn rsum_adapt / prsum_adapt() -> c_int {
-        handle(|| {
-            let session = session()?;
-            if let Some(lent) = session.lent() {
-                let tensor = Declaration { name: LENT.to_owned(), elements: 1, data_type: DataType::I64 };
-                let tensor = session.declare(tensor, Asked::default())?;
-                let mut sum = 0_i64;
-                // SAFETY: a number of this function's, which is there until the wait is over.
-                let send = unsafe { Region::new((&raw const lent).cast(), size_of::<i64>(), "lent") }?;
-                // SAFETY: as above.
-                let recv = unsafe { Region::new((&raw mut sum).cast(), size_of::<i64>(), "lent") }?;
-                let number = session.push_pull(tensor, send, recv, Reduction::Sum)?;
-                session.handles.wait(number)?;
-                session.adapt(usize::try_from(sum).unwrap_or(0))?;
-            }
-            let servers = session.numbers().map_or(0, |numbers| numbers.servers);
-            c_int::try_from(servers).map_err(|_| Error::Internal(format!("{servers} servers")))
-        })
+        handle(adapt)
     }
 
     /// Copies arrays into one, one behind the other.
@@ -303,6 +288,36 @@ export! {
     fn rsum_last_error / prsum_last_error() -> *const c_char {
         LAST_ERROR.try_with(|text| text.borrow().as_ptr()).unwrap_or(c"".as_ptr())
     }
+}
+
+/// Goes on with the servers that a pool lends now; how many there are then.
+fn adapt() -> Result<c_int> {
+    let session = session()?;
+    if let Some(lending) = session.lending() {
+        // Of worker 0 alone; an operator's number counts from 1, since 0 is none.
+        let number = |number: usize| i64::try_from(number).unwrap_or(0);
+        let pinned = lending.and_then(|lending| lending.pinned).map_or(0, |pinned| number(pinned) + 1);
+        let own = [lending.map_or(0, |lending| number(lending.there)), pinned];
+        let [there, pinned] = sum_of_all(&session, own)?;
+        let pinned = usize::try_from(pinned - 1).ok();
+        session.adapt(Lending { there: usize::try_from(there).unwrap_or(0), pinned })?;
+    }
+    let servers = session.numbers().map_or(0, |numbers| numbers.servers);
+    c_int::try_from(servers).map_err(|_| Error::Internal(format!("{servers} servers")))
+}
+
+/// The sums of these numbers over all workers.
+fn sum_of_all(session: &Session, own: [i64; 2]) -> Result<[i64; 2]> {
+    let tensor = Declaration { name: LENT.to_owned(), elements: 2, data_type: DataType::I64 };
+    let tensor = session.declare(tensor, Asked::default())?;
+    let mut sums = [0; 2];
+    // SAFETY: numbers of this function's, which are there until the wait is over.
+    let send = unsafe { Region::new((&raw const own).cast(), size_of_val(&own), "lent") }?;
+    // SAFETY: as above.
+    let recv = unsafe { Region::new((&raw mut sums).cast(), size_of_val(&own), "lent") }?;
+    let number = session.push_pull(tensor, send, recv, Reduction::Sum)?;
+    session.handles.wait(number)?;
+    Ok(sums)
 }
 
 /// Contributes from the caller's buffers.

@@ -114,7 +114,7 @@ impl Server {
         }
         let root = self.host(&mut tell).map_err(failed)?;
         loop {
-            let outcome = self.job((root.as_ref(), None), &self.settings.roots, &mut tell);
+            let outcome = self.job(root.as_ref(), None, &mut tell);
             if self.ends.call_off.is_set() {
                 tell("stopped");
                 return Ok(());
@@ -151,9 +151,9 @@ impl Server {
         let pool = PoolSettings { address: address.to_owned(), secret: self.settings.secret.clone() };
         let lent = Lent::start(pool, self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
         tell(&format!("free, at the pool {address}"));
-        while let Some(Loan { job, roots }) = lent.loan() {
-            tell(&format!("lent to {job}"));
-            match self.job((None, Some(&lent)), &roots, &mut tell) {
+        while let Some(loan) = lent.loan() {
+            tell(&format!("lent to {}", loan.job));
+            match self.job(None, Some((&lent, &loan)), &mut tell) {
                 Ok(Job::Over | Job::Lost) => {}
                 Err(error) => tell(&error.to_string()),
             }
@@ -166,24 +166,26 @@ impl Server {
 
     fn job(
         &self,
-        (root, lent): (Option<&Root>, Option<&Lent>),
-        roots: &[String],
+        root: Option<&Root>,
+        lent: Option<(&Lent, &Loan)>,
         tell: &mut impl FnMut(&str),
     ) -> Result<Job> {
+        let roots = lent.map_or(&self.settings.roots, |(_, loan)| &loan.roots);
         // Who stays waits for any job, without limit. A job that a server is lent to has begun.
         let idle = match lent {
             Some(_) => Some(self.comm.timeout),
             None => self.settings.idle.filter(|_| !self.options.stay),
         };
-        let call =
-            Call { patience: idle, addresses: roots.to_vec(), ..worker::call(&self.settings, &self.comm) };
+        let session = lent.map(|(_, loan)| loan.job.session);
+        let call = worker::call(&self.settings, &self.comm);
+        let call = Call { patience: idle, addresses: roots.clone(), session, ..call };
         let own = root.map(Root::address);
         let at = own.map_or_else(|| call.addresses.join(", "), |own| own.to_string());
         tell(&format!("waiting for a job at {at}"));
         let terms = worker::terms(&self.settings, &self.comm, self.options.stay)?;
         let mut caller = Caller::join(call, own, terms, Arc::clone(&self.ends.call_off))?;
         let (mut lost, mut idle) = (None, idle.filter(|_| lent.is_none()));
-        let say = |at: At| lent.into_iter().for_each(|lent| lent.at(at));
+        let say = |at: At| lent.into_iter().for_each(|(lent, _)| lent.at(at));
         loop {
             if self.ends.call_off.is_set() {
                 caller.leave();

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::handles::Handles;
 use super::pool::job::Borrower;
+use super::pool::message::{JobId, Lending};
 use super::rendezvous::caller::Caller;
 use super::rendezvous::meeting::{Call, CallOff, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
@@ -42,6 +43,10 @@ pub(crate) struct Session {
     residuals: Arc<Residuals>,
     /// Of a job whose servers a pool lends, at its worker 0.
     borrower: Mutex<Option<Borrower>>,
+    /// How many servers an operator has said that the job is to have, as all workers know: any may become worker 0.
+    pinned: Mutex<Option<usize>>,
+    /// Why there is no group, where a process was lost between two.
+    lost: Mutex<Option<String>>,
     /// What callers have submitted.
     pub(crate) handles: Handles,
     /// Calls whose memory is a GPU's.
@@ -72,6 +77,8 @@ pub(crate) struct Numbers {
     pub(crate) servers: usize,
     /// How often the members have changed.
     pub(crate) epoch: u32,
+    /// The same for all groups of a job.
+    session: u64,
 }
 
 impl Session {
@@ -106,12 +113,14 @@ impl Session {
             root,
             residuals: Arc::default(),
             borrower: Mutex::new(None),
+            pinned: Mutex::new(None),
+            lost: Mutex::new(None),
             handles: Handles::default(),
             carrier,
         };
         let place = session.meet(Wanted { n_workers, n_servers, ..Wanted::default() })?;
         session.take(&mut session.write(), Some(place));
-        session.borrow()?;
+        session.borrow(true)?;
         Ok(session)
     }
 
@@ -191,7 +200,7 @@ impl Session {
         self.catch_up()?;
         self.carrier.wait_until_left();
         let place = self.read();
-        let Place { group, membership, .. } = place.as_ref().ok_or_else(no_group)?;
+        let Place { group, membership, .. } = place.as_ref().ok_or_else(|| self.no_group())?;
         let pushed = group.push(tensor, send, reduction)?;
         Ok(self.handles.pushed(pushed, membership.epoch))
     }
@@ -204,7 +213,7 @@ impl Session {
         let place = self.read();
         let epoch = place.as_ref().map(|place| place.membership.epoch);
         self.handles.pull(push, epoch, |pushed| {
-            let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
+            let Place { group, .. } = place.as_ref().ok_or_else(|| self.no_group())?;
             let recv = recv(pushed.size_bytes())?;
             group.pull(pushed, recv)
         })
@@ -243,7 +252,7 @@ impl Session {
 
     fn contribute(&self, tensor: usize, send: Region, recv: Region, reduction: Reduction) -> Result<Handle> {
         let place = self.read();
-        let Place { group, .. } = place.as_ref().ok_or_else(no_group)?;
+        let Place { group, .. } = place.as_ref().ok_or_else(|| self.no_group())?;
         group.push_pull(tensor, send, recv, reduction)
     }
 
@@ -273,7 +282,7 @@ impl Session {
         self.check_pulled("suspend")?;
         self.carrier.wait_until_left();
         let mut place = self.write();
-        place.as_mut().ok_or_else(no_group)?.group.suspend()?;
+        place.as_mut().ok_or_else(|| self.no_group())?.group.suspend()?;
         self.take(&mut place, None);
         Ok(())
     }
@@ -301,36 +310,38 @@ impl Session {
         let next = self.meet(Wanted { n_workers, n_servers, lost, takes_fewer: false })?;
         self.take(&mut place, Some(next));
         drop(place);
-        self.borrow()
+        self.borrow(false)
     }
 
-    /// Servers that the job is to sum with: worker 0 knows of a pool's, others say 0. None: no pool lends them.
-    pub(crate) fn lent(&self) -> Option<i64> {
+    /// What the pool lends: worker 0 knows of that, others say nothing. None: no pool lends servers.
+    pub(crate) fn lending(&self) -> Option<Option<Lending>> {
         self.settings.pool.as_ref()?;
-        let there = lock(&self.borrower).as_ref().map_or(0, Borrower::there);
-        Some(i64::try_from(there).unwrap_or(0))
+        Some(lock(&self.borrower).as_ref().map(Borrower::lending))
     }
 
     /// Goes on with so many servers, or with fewer where some have gone meanwhile. All workers do.
     ///
     /// # Errors
     /// As [`Self::suspend`] and [`Self::resume`].
-    pub(crate) fn adapt(&self, n_servers: usize) -> Result<()> {
-        let numbers = self.numbers().ok_or_else(no_group)?;
-        if numbers.servers == n_servers {
+    pub(crate) fn adapt(&self, lending: Lending) -> Result<()> {
+        *lock(&self.pinned) = lending.pinned;
+        let numbers = self.numbers().ok_or_else(|| self.no_group())?;
+        if numbers.servers == lending.there {
             return Ok(());
         }
         self.suspend()?;
         let mut place = self.write();
-        let (n_workers, n_servers) = (Some(numbers.size), Some(n_servers));
-        let next = self.meet(Wanted { n_workers, n_servers, lost: None, takes_fewer: true })?;
+        let (n_workers, n_servers) = (Some(numbers.size), Some(lending.there));
+        let next = self.meet(Wanted { n_workers, n_servers, lost: None, takes_fewer: true });
+        let next = next.inspect_err(|error| *lock(&self.lost) = Some(error.to_string()))?;
         self.take(&mut place, Some(next));
         drop(place);
-        self.borrow()
+        self.borrow(false)
     }
 
-    /// Worker 0 tells the pool what the job has; who has become worker 0 calls it first.
-    fn borrow(&self) -> Result<()> {
+    /// Worker 0 tells the pool what the job has; who has become worker 0 calls it first. Later than at first a broker that does
+    /// not let it in is no reason to stop: the job keeps the servers that it has.
+    fn borrow(&self, is_first: bool) -> Result<()> {
         let (Some(pool), Some(numbers)) = (&self.settings.pool, self.numbers()) else { return Ok(()) };
         let mut borrower = lock(&self.borrower);
         match &*borrower {
@@ -342,8 +353,13 @@ impl Session {
                 // After the loss of the first rendezvous worker 0 gives the next one, which may be elsewhere.
                 let next = lock(&self.caller).as_ref().and_then(Caller::gives);
                 let roots = next.iter().map(ToString::to_string).chain(roots.iter().cloned()).collect();
-                let job = (job.clone(), roots);
-                *borrower = Some(Borrower::start(pool.clone(), job, most, numbers.servers)?);
+                let id = JobId { name: job.clone(), session: numbers.session };
+                let has = (numbers.servers, *lock(&self.pinned));
+                match Borrower::start(pool.clone(), (id, roots), most, has) {
+                    Ok(started) => *borrower = Some(started),
+                    Err(error) if is_first => return Err(error),
+                    Err(error) => log::write(Level::Warn, subsystem::INIT, 0, &error.to_string()),
+                }
             }
         }
         Ok(())
@@ -371,13 +387,16 @@ impl Session {
     /// Puts this in the place's place.
     fn take(&self, place: &mut Option<Place>, next: Option<Place>) {
         *lock(&self.numbers) = next.as_ref().map(|next| next.membership.numbers());
+        if next.is_some() {
+            *lock(&self.lost) = None;
+        }
         *place = next;
     }
 
     /// Waits for a group, and joins it.
     fn meet(&self, wanted: Wanted) -> Result<Place> {
         let mut caller = lock(&self.caller);
-        let caller = caller.as_mut().ok_or_else(no_group)?;
+        let caller = caller.as_mut().ok_or_else(|| self.no_group())?;
         let membership = match caller.meet(wanted, None, &|| ())? {
             Met::Group(membership) => *membership,
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
@@ -391,13 +410,13 @@ impl Session {
     fn catch_up(&self) -> Result<()> {
         let n_declared = lock(&self.declared).tensors().len();
         let knows_all = |place: &Place| place.n_declared == n_declared && !place.group.is_behind();
-        if knows_all(self.read().as_ref().ok_or_else(no_group)?) {
+        if knows_all(self.read().as_ref().ok_or_else(|| self.no_group())?) {
             return Ok(());
         }
         self.check_pulled("contribute after more was declared")?;
         self.carrier.wait_until_left();
         let mut place = self.write();
-        let place = place.as_mut().ok_or_else(no_group)?;
+        let place = place.as_mut().ok_or_else(|| self.no_group())?;
         let declared = lock(&self.declared).clone();
         for (index, tensor) in declared.tensors().iter().enumerate().skip(place.n_declared) {
             place.group.declare(tensor.clone(), declared.options(index))?;
@@ -411,6 +430,13 @@ impl Session {
         match self.handles.n_unpulled() {
             0 => Ok(()),
             n => Err(Error::InvalidUsage(format!("cannot {what}: the sums of {n} pushes are not pulled"))),
+        }
+    }
+
+    fn no_group(&self) -> Error {
+        match &*lock(&self.lost) {
+            Some(why) => Error::Remote(format!("{why}; rsum_resume goes on without it")),
+            None => Error::InvalidUsage("this process is in no summation group".to_owned()),
         }
     }
 
@@ -433,6 +459,7 @@ impl Membership {
             local_size,
             servers: members.n_servers,
             epoch: self.epoch,
+            session: self.session,
         }
     }
 }
@@ -473,7 +500,7 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings) -> Call {
         door: None,
     };
     let (addresses, secret) = (settings.roots.clone(), settings.secret.clone());
-    Call { addresses, secret, seat, epoch: None, patience: Some(comm.timeout), door: None }
+    Call { addresses, secret, seat, session: None, epoch: None, patience: Some(comm.timeout), door: None }
 }
 
 /// Joins a group.
@@ -505,10 +532,6 @@ pub(super) fn join(
         pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
         residuals: Arc::clone(residuals),
     })
-}
-
-fn no_group() -> Error {
-    Error::InvalidUsage("this process is in no summation group".to_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use socket2::{SockRef, TcpKeepalive};
 use super::super::rendezvous::message::Protocol;
 use super::super::rendezvous::proof::{self, Prover};
 use super::super::server::Failed;
-use super::book::{Book, Id, Say};
+use super::book::{Book, Claim, Id, Say};
 use super::message::{FromBroker, ToBroker, Who};
 use crate::config;
-use rsccl_collective::clock::Deadline;
+use rsccl_collective::clock::{self, Deadline};
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
 use rsccl_collective::net::frame;
@@ -25,9 +25,11 @@ const STEP_WAIT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// After a call that cannot be taken.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks whether time alone has changed what is to be said.
+const LOOK: Duration = Duration::from_secs(1);
 /// Connections at most, each with a thread; more are hung up on.
 const MAX_CALLERS: usize = 900;
-/// Of those, callers that have not shown yet that they know the secret.
+/// Of those, callers that have not shown yet that they know the secret; the oldest gives way.
 const MAX_STRANGERS: usize = 64;
 /// What a caller may say before it has.
 const MAX_HELLO_BYTES: usize = 64 * 1024;
@@ -44,9 +46,10 @@ pub struct Broker {
 struct Pool {
     book: Book,
     /// Who has been let in.
-    lines: BTreeMap<Id, TcpStream>,
+    lines: BTreeMap<Id, Arc<TcpStream>>,
+    /// Who has not.
+    strangers: BTreeMap<Id, Arc<TcpStream>>,
     n_callers: usize,
-    n_strangers: usize,
 }
 
 /// What a caller says before it is let in: so much and for so long at most.
@@ -93,49 +96,74 @@ impl Broker {
     pub fn run(self, tell: impl Fn(&str) + Send + Sync + 'static) {
         let (pool, tell) = (Arc::<Mutex<Pool>>::default(), Arc::new(tell));
         let secret = Arc::new(self.secret);
+        let looks = Arc::clone(&pool);
+        let clock = std::thread::Builder::new().name("sumd-broker-clock".to_owned());
+        let clock = clock.spawn(move || {
+            loop {
+                std::thread::sleep(LOOK);
+                lock(&looks).tell_all();
+            }
+        });
+        if let Err(error) = clock {
+            tell(&format!("no thread to look at the time: {error}"));
+        }
         for (id, stream) in (0..).zip(self.listener.incoming()) {
-            let Ok(stream) = stream else {
+            let Ok(stream) = stream.map(Arc::new) else {
                 // As where there are no more descriptors, for a while.
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            {
-                let mut pool = lock(&pool);
-                if pool.n_callers >= MAX_CALLERS || pool.n_strangers >= MAX_STRANGERS {
-                    continue;
-                }
-                pool.n_callers += 1;
-                pool.n_strangers += 1;
+            if !lock(&pool).take(id, &stream) {
+                continue;
             }
             let (of_caller, secret, tell) = (Arc::clone(&pool), Arc::clone(&secret), Arc::clone(&tell));
             let thread = std::thread::Builder::new().name("sumd-broker".to_owned());
             let serve = move || {
                 let who = serve(id, &stream, &of_caller, &secret, &*tell);
-                let mut pool = lock(&of_caller);
-                pool.n_callers -= 1;
-                pool.lines.remove(&id);
-                pool.book.remove(id);
-                pool.tell_all();
+                lock(&of_caller).forget(id);
                 if let Some(who) = who.filter(|who| *who != Who::Operator) {
                     tell(&format!("{} has gone", name(&who)));
                 }
             };
             if thread.spawn(serve).is_err() {
-                let mut pool = lock(&pool);
-                pool.n_callers -= 1;
-                pool.n_strangers -= 1;
+                lock(&pool).forget(id);
             }
         }
     }
 }
 
 impl Pool {
+    /// Whether there is room for somebody who calls.
+    fn take(&mut self, id: Id, stream: &Arc<TcpStream>) -> bool {
+        if self.n_callers >= MAX_CALLERS {
+            return false;
+        }
+        if self.strangers.len() >= MAX_STRANGERS
+            && let Some((_, oldest)) = self.strangers.pop_first()
+        {
+            // Its thread finds that out.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+        self.strangers.insert(id, Arc::clone(stream));
+        self.n_callers += 1;
+        true
+    }
+
+    /// A caller's line has ended.
+    fn forget(&mut self, id: Id) {
+        self.n_callers -= 1;
+        self.strangers.remove(&id);
+        self.lines.remove(&id);
+        self.book.remove(id, clock::now());
+        self.tell_all();
+    }
+
     /// Says what the book wants said. Who cannot be told is found out by the end of its line.
     fn tell_all(&mut self) {
-        for (id, say) in self.book.orders() {
+        for (id, say) in self.book.orders(clock::now()) {
             let message = match say {
                 Say::Order(order) => FromBroker::Order(order),
-                Say::Servers(servers) => FromBroker::Servers(servers),
+                Say::Servers(lending) => FromBroker::Servers(lending),
             };
             if let Some(line) = self.lines.get(&id) {
                 answer(line, &message);
@@ -145,9 +173,15 @@ impl Pool {
 }
 
 /// Hears a caller until its end. Who it was, if it was let in.
-fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &impl Fn(&str)) -> Option<Who> {
+fn serve(
+    id: Id,
+    stream: &Arc<TcpStream>,
+    pool: &Mutex<Pool>,
+    secret: &str,
+    tell: &impl Fn(&str),
+) -> Option<Who> {
     let let_in = let_in(stream, secret);
-    lock(pool).n_strangers -= 1;
+    lock(pool).strangers.remove(&id);
     let who = match let_in {
         Ok(who) => who,
         Err(Error::InvalidUsage(why)) => {
@@ -159,10 +193,12 @@ fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &im
     };
     {
         let mut pool = lock(pool);
-        pool.lines.insert(id, stream.try_clone().ok()?);
+        pool.lines.insert(id, Arc::clone(stream));
         match who.clone() {
-            Who::Server { job, .. } => pool.book.server(id, name(&who), job),
-            Who::Job { name, roots, most, has } => pool.book.job(id, name, roots, most, has),
+            Who::Server { at, job, .. } => pool.book.server(id, name(&who), at, job),
+            Who::Job { id: job, roots, most, has, pinned } => {
+                pool.book.job(id, job, Claim { roots, most, has, pinned }, clock::now());
+            }
             Who::Operator => {}
         }
         pool.tell_all();
@@ -170,15 +206,15 @@ fn serve(id: Id, stream: &TcpStream, pool: &Mutex<Pool>, secret: &str, tell: &im
     if who != Who::Operator {
         tell(&format!("{} has come", name(&who)));
     }
-    while let Ok(message) = frame::recv::<ToBroker>(stream) {
+    while let Ok(message) = frame::recv::<ToBroker>(&**stream) {
         let mut pool = lock(pool);
         match message {
-            ToBroker::At(at) => pool.book.at(id, at),
+            ToBroker::At { at, job } => pool.book.at(id, at, job),
             ToBroker::Has(servers) => pool.book.has(id, servers),
-            ToBroker::List => answer(stream, &FromBroker::Listing(pool.book.listing())),
+            ToBroker::List => answer(stream, &FromBroker::Listing(pool.book.listing(clock::now()))),
             ToBroker::Lend { job, servers } => match pool.book.lend(&job, servers) {
                 Ok(()) => {
-                    answer(stream, &FromBroker::Listing(pool.book.listing()));
+                    answer(stream, &FromBroker::Listing(pool.book.listing(clock::now())));
                     let servers = servers
                         .map_or("as many servers as it is dealt".to_owned(), |n| format!("{n} servers"));
                     tell(&format!("an operator lends {job} {servers}"));
@@ -220,13 +256,15 @@ fn let_in(stream: &TcpStream, secret: &str) -> Result<Who> {
 fn name(who: &Who) -> String {
     match who {
         Who::Server { host, pid, .. } => format!("server {host}/{pid}"),
-        Who::Job { name, .. } => format!("job {name}"),
+        Who::Job { id, .. } => format!("job {id}"),
         Who::Operator => "an operator".to_owned(),
     }
 }
 
+/// Who takes nothing has half a message by now, and hears no other one.
 fn answer(mut stream: &TcpStream, message: &FromBroker) {
-    if let Ok(bytes) = frame::encode(message) {
-        let _ = stream.write_all(&bytes);
+    let said = frame::encode(message).and_then(|bytes| stream.write_all(&bytes));
+    if said.is_err() {
+        let _ = stream.shutdown(Shutdown::Both);
     }
 }

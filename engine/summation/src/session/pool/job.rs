@@ -1,11 +1,11 @@
 //! What a job hears of its pool, which its worker 0 asks: how many servers there are for it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::line::{Line, NoLine};
-use super::message::{FromBroker, ToBroker, Who};
+use super::message::{FromBroker, JobId, Lending, ToBroker, Who};
 use crate::config::PoolSettings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
@@ -21,31 +21,35 @@ pub(crate) struct Borrower(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     pool: PoolSettings,
-    name: String,
+    id: JobId,
     roots: Vec<String>,
     most: usize,
-    /// Servers that the job sums with.
-    has: AtomicUsize,
-    /// Servers that it may sum with.
-    there: AtomicUsize,
+    known: Mutex<Known>,
     is_over: AtomicBool,
     line: Mutex<Option<Arc<Line>>>,
 }
 
+/// What the job sums with, and what it was told.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    has: usize,
+    lending: Lending,
+}
+
 impl Borrower {
-    /// Calls the broker, and again whenever it is gone.
+    /// Calls the broker, and again whenever it is gone. `pinned` is what an operator has said, as far as the job knows.
     ///
     /// # Errors
     /// It does not let this process in.
     pub(crate) fn start(
         pool: PoolSettings,
-        (name, roots): (String, Vec<String>),
+        (id, roots): (JobId, Vec<String>),
         most: usize,
-        has: usize,
+        (has, pinned): (usize, Option<usize>),
     ) -> Result<Self> {
-        let (has, there) = (AtomicUsize::new(has), AtomicUsize::new(has));
+        let known = Mutex::new(Known { has, lending: Lending { there: has, pinned } });
         let (is_over, line) = (AtomicBool::new(false), Mutex::new(None));
-        let shared = Arc::new(Shared { pool, name, roots, most, has, there, is_over, line });
+        let shared = Arc::new(Shared { pool, id, roots, most, known, is_over, line });
         match shared.open() {
             Ok(()) => {}
             Err(NoLine::Final(error)) => return Err(error),
@@ -61,14 +65,17 @@ impl Borrower {
         Ok(Self(shared))
     }
 
-    /// Servers that the job may sum with now.
-    pub(crate) fn there(&self) -> usize {
-        self.0.there.load(Ordering::Acquire)
+    /// Servers that the job may sum with now, and what an operator has said.
+    pub(crate) fn lending(&self) -> Lending {
+        lock(&self.0.known).lending
     }
 
-    /// Tells the broker with how many the job sums now.
+    /// Tells the broker with how many the job sums now. It answers how many there are; until then there are no more than these.
     pub(crate) fn has(&self, servers: usize) {
-        self.0.has.store(servers, Ordering::Release);
+        let mut known = lock(&self.0.known);
+        known.has = servers;
+        known.lending.there = known.lending.there.min(servers);
+        drop(known);
         if let Some(line) = lock(&self.0.line).as_ref() {
             let _ = line.say(&ToBroker::Has(servers));
         }
@@ -86,14 +93,16 @@ impl Drop for Borrower {
 
 impl Shared {
     fn open(&self) -> std::result::Result<(), NoLine> {
-        let who = Who::Job {
-            name: self.name.clone(),
-            roots: self.roots.clone(),
-            most: self.most,
-            has: self.has.load(Ordering::Acquire),
-        };
+        let Known { has, lending } = *lock(&self.known);
+        let (id, roots) = (self.id.clone(), self.roots.clone());
+        let who = Who::Job { id, roots, most: self.most, has, pinned: lending.pinned };
         let line = Line::open(&self.pool.address, &self.pool.secret, who)?;
-        *lock(&self.line) = Some(Arc::new(line));
+        let mut place = lock(&self.line);
+        let now = lock(&self.known).has;
+        if now != has {
+            let _ = line.say(&ToBroker::Has(now));
+        }
+        *place = Some(Arc::new(line));
         Ok(())
     }
 
@@ -101,7 +110,7 @@ impl Shared {
         while !self.is_over.load(Ordering::Acquire) {
             let line = lock(&self.line).clone();
             match line.map(|line| line.hear()) {
-                Some(Ok(FromBroker::Servers(there))) => self.there.store(there, Ordering::Release),
+                Some(Ok(FromBroker::Servers(lending))) => lock(&self.known).lending = lending,
                 Some(Ok(_)) => {}
                 Some(Err(_)) => *lock(&self.line) = None,
                 None => {

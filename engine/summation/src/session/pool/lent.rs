@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::rendezvous::meeting::CallOff;
 use super::line::{Line, NoLine};
-use super::message::{At, FromBroker, Order, ToBroker, Who};
+use super::message::{At, FromBroker, JobId, Order, ToBroker, Who};
 use crate::config::PoolSettings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A job that a server is lent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loan {
-    /// Its name.
-    pub(crate) job: String,
+    /// Which.
+    pub(crate) job: JobId,
     /// Where its processes meet.
     pub(crate) roots: Vec<String>,
 }
@@ -82,10 +82,11 @@ impl Lent {
     pub(crate) fn at(&self, at: At) {
         let mut state = lock(&self.0.state);
         state.at = at;
+        let job = state.job();
         if at == At::Free {
             state.loan = None;
         }
-        state.tell();
+        state.tell(job);
     }
 }
 
@@ -99,9 +100,14 @@ impl Drop for Lent {
 }
 
 impl State {
-    fn tell(&self) {
+    fn job(&self) -> Option<JobId> {
+        self.loan.as_ref().map(|loan| loan.job.clone())
+    }
+
+    /// With the job that this is about: a server that is free says which it has left.
+    fn tell(&self, job: Option<JobId>) {
         if let Some(line) = &self.line {
-            let _ = line.say(&ToBroker::At(self.at));
+            let _ = line.say(&ToBroker::At { at: self.at, job });
         }
     }
 }
@@ -131,12 +137,18 @@ impl Shared {
     }
 
     fn open(&self) -> std::result::Result<(), NoLine> {
-        let job = lock(&self.state).loan.as_ref().map(|loan| loan.job.clone());
-        let who = Who::Server { host: self.host.clone(), pid: std::process::id(), job };
+        let (at, job) = {
+            let state = lock(&self.state);
+            (state.at, state.job())
+        };
+        let who = Who::Server { host: self.host.clone(), pid: std::process::id(), at, job: job.clone() };
         let line = Line::open(&self.pool.address, &self.pool.secret, who)?;
         let mut state = lock(&self.state);
         state.line = Some(Arc::new(line));
-        state.tell();
+        // The broker may have lent it by now: it hears only what has changed since it was told.
+        if state.at != at {
+            state.tell(job);
+        }
         Ok(())
     }
 
@@ -144,16 +156,66 @@ impl Shared {
         let mut state = lock(&self.state);
         match order {
             Order::Serve { job, roots } => {
-                // One that is told twice has served the first one to its end, or still does, and says so.
+                // One that is told twice serves the first one still, and says so.
                 if state.loan.is_none() {
-                    state.loan = Some(Loan { job, roots });
+                    (state.loan, state.at) = (Some(Loan { job, roots }), At::Called);
                     self.changed.notify_all();
                 } else {
-                    state.tell();
+                    state.tell(state.job());
                 }
             }
             Order::Release if state.at == At::Waiting => self.call_off.withdraw(),
-            Order::Release => state.tell(),
+            Order::Release => state.tell(state.job()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::super::super::rendezvous::message::Protocol;
+    use super::super::super::rendezvous::proof::{self, Prover};
+    use super::*;
+    use rsccl_collective::net::frame;
+
+    /// Lets the next caller in; who it is.
+    fn let_in(broker: &TcpListener) -> (TcpStream, Who) {
+        let (stream, _) = broker.accept().unwrap();
+        let challenge = FromBroker::Challenge { protocol: Protocol::OURS, nonce: "one".to_owned() };
+        frame::send(&stream, &challenge).unwrap();
+        let ToBroker::Hello { nonce, who, .. } = frame::recv(&stream).unwrap() else { panic!("no hello") };
+        let proof = proof::prove("", Prover::Broker, "one", &nonce);
+        frame::send(&stream, &FromBroker::Welcome { proof }).unwrap();
+        (stream, who)
+    }
+
+    fn is_at(who: Who) -> (At, Option<JobId>) {
+        let Who::Server { at, job, .. } = who else { panic!("no server") };
+        (at, job)
+    }
+
+    #[test]
+    fn a_server_says_which_job_it_is_at_or_has_left_and_nothing_before_it_hears_that_it_is_lent() {
+        let broker = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = broker.local_addr().unwrap().to_string();
+        let pool = PoolSettings { address, secret: String::new() };
+        let lent = Lent::start(pool, "host".to_owned(), Arc::default()).unwrap();
+        let (stream, who) = let_in(&broker);
+        assert_eq!(is_at(who), (At::Free, None));
+        let job = JobId { name: "ada".to_owned(), session: 7 };
+        let serve = Order::Serve { job: job.clone(), roots: vec!["127.0.0.1:1".to_owned()] };
+        frame::send(&stream, &FromBroker::Order(serve)).unwrap();
+        assert_eq!(lent.loan().map(|loan| loan.job), Some(job.clone()));
+        lent.at(At::Waiting);
+        // Not that it was free: by then it was lent.
+        let said = |at| ToBroker::At { at, job: Some(job.clone()) };
+        assert_eq!(frame::recv::<ToBroker>(&stream).unwrap(), said(At::Waiting));
+        // The next broker hears at once where it is.
+        drop(stream);
+        let (stream, who) = let_in(&broker);
+        assert_eq!(is_at(who), (At::Waiting, Some(job.clone())));
+        lent.at(At::Free);
+        assert_eq!(frame::recv::<ToBroker>(&stream).unwrap(), said(At::Free));
     }
 }

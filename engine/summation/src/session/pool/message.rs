@@ -4,6 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::super::rendezvous::message::Protocol;
 
+/// Which job: names may be given twice, and again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct JobId {
+    /// What people call it.
+    pub(crate) name: String,
+    /// Its rendezvous' number of it, another one each time that it is started. It stays when the rendezvous is lost.
+    pub(crate) session: u64,
+}
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}#{:08x}", self.name, self.session >> 32)
+    }
+}
+
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Who {
@@ -13,19 +28,23 @@ pub(super) enum Who {
         host: String,
         /// Its process there.
         pid: u32,
+        /// What it is at.
+        at: At,
         /// The job that it serves already.
-        job: Option<String>,
+        job: Option<JobId>,
     },
     /// A job's worker 0.
     Job {
-        /// The job's name.
-        name: String,
+        /// Which.
+        id: JobId,
         /// Where its processes meet.
         roots: Vec<String>,
         /// Servers that it wants at most.
         most: usize,
         /// Servers that it has.
         has: usize,
+        /// How many an operator has said that it is to have, as it was told last.
+        pinned: Option<usize>,
     },
     /// A person.
     Operator,
@@ -36,6 +55,8 @@ pub(super) enum Who {
 pub(crate) enum At {
     /// In no job.
     Free,
+    /// On its way to a job's rendezvous.
+    Called,
     /// At a job's rendezvous, for a group.
     Waiting,
     /// In a group.
@@ -57,14 +78,19 @@ pub(super) enum ToBroker {
         who: Who,
     },
     /// Of a server.
-    At(At),
+    At {
+        /// What it is at.
+        at: At,
+        /// The job that it serves, or, where it is free, that it has left just now.
+        job: Option<JobId>,
+    },
     /// Of a job: servers of its group, which has just begun.
     Has(usize),
     /// Of an operator.
     List,
     /// The same: this job is to have so many servers; none: as the pool deals them.
     Lend {
-        /// Its name.
+        /// Its name, or what tells it from others of that name.
         job: String,
         /// Servers.
         servers: Option<usize>,
@@ -93,10 +119,19 @@ pub(super) enum FromBroker {
     },
     /// To a server.
     Order(Order),
-    /// To a job: so many servers wait for it, or sum with it.
-    Servers(usize),
+    /// To a job.
+    Servers(Lending),
     /// To an operator.
     Listing(Listing),
+}
+
+/// What a job is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lending {
+    /// Servers that wait for it, or sum with it.
+    pub(crate) there: usize,
+    /// How many an operator has said that it is to have: to be told to a broker that has forgotten it.
+    pub(crate) pinned: Option<usize>,
 }
 
 /// What a server is to do.
@@ -104,8 +139,8 @@ pub(super) enum FromBroker {
 pub(crate) enum Order {
     /// Serve this job.
     Serve {
-        /// Its name.
-        job: String,
+        /// Which.
+        job: JobId,
         /// Where its processes meet.
         roots: Vec<String>,
     },
@@ -125,7 +160,7 @@ pub(crate) struct Listing {
 /// A job of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ListedJob {
-    /// Its name.
+    /// Its name; of several with one name also what tells them apart.
     pub(crate) name: String,
     /// Servers that it wants at most.
     pub(crate) most: usize,

@@ -68,6 +68,8 @@ pub(crate) struct Call {
     pub(crate) secret: String,
     /// Who calls.
     pub(crate) seat: Seat,
+    /// The rendezvous' number of the job, where it is known: at the same place another job may meet by now.
+    pub(crate) session: Option<u64>,
     /// Of the last group that it was in, where it comes to the next rendezvous of the same job.
     pub(crate) epoch: Option<u32>,
     /// How long it tries; none: without end.
@@ -287,8 +289,8 @@ fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Res
     let seat = call.from(here);
     let seat =
         seat.map_err(|error| Attempt::Final(Error::system(format_args!("listen on {here}"), &error)))?;
-    let (ours, epoch) = (Protocol::OURS, call.epoch);
-    let hello = ToRoot::Hello { protocol: ours, nonce, proof, seat, epoch };
+    let (ours, session, epoch) = (Protocol::OURS, call.session, call.epoch);
+    let hello = ToRoot::Hello { protocol: ours, nonce, proof, seat, session, epoch };
     frame::send(stream, &hello).map_err(Attempt::Nobody)?;
     match hear(stream, address)? {
         FromRoot::Welcome { proof } if proof::is_right(&proof, &expected) => Ok(()),

@@ -9,7 +9,7 @@ use crate::server::sums::Mode;
 use rsccl_collective::net::hello::PROTOCOL;
 
 /// What is said here, beside the protocol of the connections: every change of it counts one up.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// What both sides must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +193,8 @@ pub(crate) enum ToRoot {
         proof: String,
         /// Who it is.
         seat: Seat,
+        /// The job that it comes for, where it knows that.
+        session: Option<u64>,
         /// Of the last group that it was in.
         epoch: Option<u32>,
     },

@@ -31,6 +31,8 @@ const MAX_STRANGERS: usize = 64;
 const MAX_CALLERS: usize = 900;
 /// What the next message of a process may have at most before it is whole.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
+/// To a process that comes for a job which has ended.
+const ANOTHER: &str = "another job meets there by now";
 /// To a process that the others wait for no more.
 const FORSAKEN: &str = "the others have gone on without it, since it did not answer";
 /// An address that another process still has after this stays that process's.
@@ -293,10 +295,12 @@ impl Gate {
     fn hear(&mut self, id: Id, message: ToRoot) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
         match (message, caller.stranger.is_some()) {
-            (ToRoot::Hello { protocol, nonce, proof, seat, epoch }, true) => {
+            (ToRoot::Hello { protocol, nonce, proof, seat, session, epoch }, true) => {
                 let shown = (protocol, nonce.as_str(), proof.as_str());
                 let who = seat.to_string();
                 let checked = caller.check(&self.terms.secret, shown, &seat);
+                let is_ours = session.is_none_or(|session| session == self.session);
+                let checked = checked.and_then(|()| is_ours.then_some(()).ok_or_else(|| ANOTHER.to_owned()));
                 match checked.and_then(|()| self.book.admit(id, seat, epoch)) {
                     Ok(expected) => {
                         expected.into_iter().for_each(|rank| self.probes.end(rank));
