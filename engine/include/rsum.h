@@ -127,6 +127,9 @@ int rsum_resume(int n_workers, int n_servers);
  * rsum_resume if they are others than before; no bit of a sum depends on it. Servers of the group from then on, or -1 - error.
  * All rounds must have been pulled. Without a pool it does nothing. */
 int rsum_adapt(void);
+/* The same, unless a worker passes 0, since it has rounds open whose tensors are of the present group: then nothing changes for
+ * all. All workers call it. */
+int rsum_adapt_if(int may);
 
 /* Copies n arrays into one, one behind the other; or one into n. lengths[i] is the number of elements of arrays[i]. For those who push
  * many small tensors as one; also outside a group. None of the arrays may overlap the one. */

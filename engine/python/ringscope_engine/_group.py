@@ -75,7 +75,17 @@ def adapt() -> int:
     For all workers, between two steps, when all rounds have their results. Whatever it is, no bit of a result changes.
     Without a pool nothing happens.
     """
-    return summation_number("rsum_adapt")
+    return _interrupts.call(lambda: summation_number("rsum_adapt"))
+
+
+def adapt_if(may: bool) -> int:
+    """The same, unless a worker may not, which has gradients under way, say: then nothing happens. All workers call it."""
+    return _interrupts.call(lambda: summation_number("rsum_adapt_if", int(may)))
+
+
+def has_pool() -> bool:
+    """Whether a pool lends the job's servers."""
+    return bool(os.environ.get("RSUM_POOL"))
 
 
 def is_initialized() -> bool:

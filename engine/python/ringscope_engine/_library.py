@@ -102,6 +102,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_gather": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
     "rsum_scatter": [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t],
     "rsum_compared": [POINTER(Comparison)],
+    "rsum_adapt_if": [c_int],
     "rsum_epoch": [],
     "rsum_last_error": [],
     "ncclGetUniqueId": [POINTER(UniqueId)],

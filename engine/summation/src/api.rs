@@ -265,7 +265,12 @@ export! {
 
     /// Goes on with the servers that a pool lends now; their number, or -1 - error.
     fn rsum_adapt / prsum_adapt() -> c_int {
-        handle(adapt)
+        handle(|| adapt(true))
+    }
+
+    /// The same, unless a worker says 0.
+    fn rsum_adapt_if / prsum_adapt_if(may: c_int) -> c_int {
+        handle(|| adapt(may != 0))
     }
 
     /// Copies arrays into one, one behind the other.
@@ -290,27 +295,29 @@ export! {
     }
 }
 
-/// Goes on with the servers that a pool lends now; how many there are then.
-fn adapt() -> Result<c_int> {
+/// Goes on with the servers that a pool lends now, where all workers may; how many there are then.
+fn adapt(may: bool) -> Result<c_int> {
     let session = session()?;
     if let Some(lending) = session.lending() {
         // Of worker 0 alone; an operator's number counts from 1, since 0 is none.
         let number = |number: usize| i64::try_from(number).unwrap_or(0);
         let pinned = lending.and_then(|lending| lending.pinned).map_or(0, |pinned| number(pinned) + 1);
-        let own = [lending.map_or(0, |lending| number(lending.there)), pinned];
-        let [there, pinned] = sum_of_all(&session, own)?;
-        let pinned = usize::try_from(pinned - 1).ok();
-        session.adapt(Lending { there: usize::try_from(there).unwrap_or(0), pinned })?;
+        let own = [lending.map_or(0, |lending| number(lending.there)), pinned, i64::from(!may)];
+        let [there, pinned, n_busy] = sum_of_all(&session, own)?;
+        if n_busy == 0 {
+            let pinned = usize::try_from(pinned - 1).ok();
+            session.adapt(Lending { there: usize::try_from(there).unwrap_or(0), pinned })?;
+        }
     }
     let servers = session.numbers().map_or(0, |numbers| numbers.servers);
     c_int::try_from(servers).map_err(|_| Error::Internal(format!("{servers} servers")))
 }
 
 /// The sums of these numbers over all workers.
-fn sum_of_all(session: &Session, own: [i64; 2]) -> Result<[i64; 2]> {
-    let tensor = Declaration { name: LENT.to_owned(), elements: 2, data_type: DataType::I64 };
+fn sum_of_all(session: &Session, own: [i64; 3]) -> Result<[i64; 3]> {
+    let tensor = Declaration { name: LENT.to_owned(), elements: 3, data_type: DataType::I64 };
     let tensor = session.declare(tensor, Asked::default())?;
-    let mut sums = [0; 2];
+    let mut sums = [0; 3];
     // SAFETY: numbers of this function's, which are there until the wait is over.
     let send = unsafe { Region::new((&raw const own).cast(), size_of_val(&own), "lent") }?;
     // SAFETY: as above.

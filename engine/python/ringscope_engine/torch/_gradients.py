@@ -341,6 +341,11 @@ class Gradients:
 _alive: "weakref.WeakSet[Gradients]" = weakref.WeakSet()
 
 
+def are_any_of_this_group() -> bool:
+    """Whether any optimizer has gradients that are lost or sent again in another group: on their way, or not used yet."""
+    return any(one.are_under_way() or one.are_synchronized() for one in _alive)
+
+
 def _free_prefix(names: Set[str]) -> str:
     """What tells these gradients from those of other optimizers whose parameters have the same names."""
     if any(not names.isdisjoint(other.names()) for other in _alive):

@@ -16,6 +16,7 @@ from .._errors import Error
 from .._group import AVERAGE, SUM
 from ._copies import Copied, extended_class
 from ._gradients import Gradients
+from ._lending import adapt_after_step, is_wanted
 from ._weights import AsynchronousOptimizer, Weights
 
 
@@ -36,12 +37,16 @@ def DistributedOptimizer(
     From `backward()` to `step()` gradients are under way: what changes or reads them there waits for all of them, and has
     everyone's.
 
+    In a job whose servers a pool lends (RSUM_POOL) each step ends with the servers that there are then; RSUM_ADAPT=0 leaves
+    that to the script.
+
     Settings of Horovod and BytePS that do not change the result (num_groups, staleness=0, …) are accepted.
 
     With RSUM_ASYNC=1 no gradients are sent: `step` is this worker's own, and adds its change of the parameters to those of
     all. n workers then take n steps where they took one of averages, so the rate is to be n times smaller for as much
     progress per batch.
     """
+    is_wanted()
     for name, value in ignored.items():
         _check_ignored(name, value)
     if isinstance(optimizer, (_Distributed, AsynchronousOptimizer)) and not optimizer.is_copy:
@@ -117,6 +122,7 @@ class _Distributed(Copied):
             gradients.synchronize()
         outcome = super().step(closure)  # type: ignore[misc]
         gradients.use_up()
+        adapt_after_step()
         return outcome
 
     def settle(self) -> None:
