@@ -3,10 +3,12 @@
 //! The first group has the workers with the numbers 0 to n - 1. A later one has the members of the last group that are
 //! ready, in their old order, and behind them who has come since, in the order of the numbers that they wish. Servers that
 //! are not needed wait. A book that follows another one, whose process was lost, expects the members of the last group: they
-//! come, or are lost.
+//! come, or are lost. Where some are missing that may be alive, the others go on if they are the part that does ([`majority`]).
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
+use super::majority::{self, Gone};
 use super::message::{Membership, Seat, Wanted};
 use crate::server::sums::Mode;
 
@@ -21,9 +23,13 @@ const NAMED_WORKERS: usize = 16;
 pub(super) struct Book {
     /// Of the last group.
     epoch: Option<u32>,
+    /// Workers of the last group.
+    n_workers: usize,
     entries: BTreeMap<Id, Entry>,
     /// Members of the last group that have not come here yet, by rank.
     expected: BTreeMap<usize, Seat>,
+    /// The same of those that are not waited for, and may be alive.
+    missing: BTreeMap<usize, Missing>,
     /// The worker that was lost last, since the last group began.
     lost: Option<String>,
 }
@@ -35,6 +41,13 @@ struct Entry {
     rank: Option<usize>,
     /// Whether it is ready for the next one.
     wanted: Option<Wanted>,
+}
+
+#[derive(Debug)]
+struct Missing {
+    seat: Seat,
+    /// It is still looked whether it is dead.
+    is_open: bool,
 }
 
 /// A group that begins.
@@ -50,7 +63,7 @@ impl Book {
     /// One that goes on after this group.
     pub(super) fn after(last: &Membership) -> Self {
         let expected = last.seats.iter().cloned().enumerate().collect();
-        Self { epoch: Some(last.epoch), expected, ..Self::default() }
+        Self { epoch: Some(last.epoch), n_workers: last.n_workers, expected, ..Self::default() }
     }
 
     /// A process comes, which was in a group of this epoch last. Its rank, if it is a member that was expected.
@@ -66,6 +79,8 @@ impl Book {
         if let Some(rank) = rank {
             self.expected.remove(&rank);
         }
+        // It is nowhere else.
+        self.missing.retain(|_, missing| !missing.seat.is_same_process(&seat));
         // Who was told of a group by the root that is lost knows of a later one than who was not.
         self.epoch = self.epoch.max(epoch.filter(|_| self.epoch.is_some()));
         self.entries.insert(id, Entry { seat, rank, wanted: None });
@@ -77,9 +92,29 @@ impl Book {
         self.expected.iter().map(|(rank, seat)| (*rank, seat))
     }
 
-    /// A member that was expected is lost.
-    pub(super) fn lose_expected(&mut self, rank: usize) {
-        if let Some(seat) = self.expected.remove(&rank).filter(|seat| seat.worker.is_some()) {
+    /// A member of the last group is not waited for any more, until it is known what has become of it; who it was, if it was one.
+    pub(super) fn doubt(&mut self, rank: usize) -> Option<&Seat> {
+        let here = self.of_rank(rank).and_then(|id| self.entries.remove(&id)).map(|entry| entry.seat);
+        let seat = here.or_else(|| self.expected.remove(&rank))?;
+        self.note_lost(&seat);
+        Some(&self.missing.entry(rank).or_insert(Missing { seat, is_open: true }).seat)
+    }
+
+    /// What has become of a member that is not here.
+    pub(super) fn decide(&mut self, rank: usize, gone: Gone) {
+        self.doubt(rank);
+        match gone {
+            Gone::Dead => drop(self.missing.remove(&rank)),
+            Gone::Missing => {
+                if let Some(missing) = self.missing.get_mut(&rank) {
+                    missing.is_open = false;
+                }
+            }
+        }
+    }
+
+    fn note_lost(&mut self, seat: &Seat) {
+        if seat.worker.is_some() {
             self.lost = Some(seat.to_string());
         }
     }
@@ -94,9 +129,25 @@ impl Book {
     /// A process has gone: it has left, or died.
     pub(super) fn remove(&mut self, id: Id, has_died: bool) {
         let Some(entry) = self.entries.remove(&id) else { return };
-        if has_died && entry.seat.worker.is_some() {
-            self.lost = Some(entry.seat.to_string());
+        if has_died {
+            self.note_lost(&entry.seat);
         }
+    }
+
+    /// The rank that a process had in the last group.
+    pub(super) fn rank(&self, id: Id) -> Option<usize> {
+        self.entries.get(&id)?.rank
+    }
+
+    /// Where a process would give the rendezvous, or does.
+    pub(super) fn door(&self, id: Id) -> Option<SocketAddr> {
+        self.entries.get(&id)?.seat.door
+    }
+
+    /// Members of the last group that are here, and not ready for the next one.
+    pub(super) fn not_ready_members(&self) -> Vec<(usize, Seat)> {
+        let waits = self.entries.values().filter(|entry| entry.wanted.is_none());
+        waits.filter_map(|entry| Some((entry.rank?, entry.seat.clone()))).collect()
     }
 
     /// Whether a process waits for the next group.
@@ -157,6 +208,11 @@ impl Book {
         if workers.len() < n_workers || servers.len() < n_servers {
             return Ok(None);
         }
+        if let Some(why) = self.is_minority() {
+            // Others may still come, or be known to be dead.
+            let is_open = !self.expected.is_empty() || self.missing.values().any(|missing| missing.is_open);
+            return if is_open { Ok(None) } else { Err(why) };
+        }
         servers.truncate(n_servers);
         let ids: Vec<Id> = workers.into_iter().chain(servers).collect();
         Ok(Some(self.begin(n_workers, &ids)))
@@ -190,6 +246,24 @@ impl Book {
             [] => "nobody is ready".to_owned(),
             names => format!("not ready for the next group (rsum_resume): {}", names.join(", ")),
         }
+    }
+
+    /// Why those that are here do not go on without the members that may be alive elsewhere, if they do not.
+    fn is_minority(&self) -> Option<String> {
+        let here: Vec<usize> = self.entries.values().filter_map(|entry| entry.rank).collect();
+        let away: Vec<usize> = self.missing.keys().chain(self.expected.keys()).copied().collect();
+        if away.is_empty() || majority::goes_on(&here, &away, self.n_workers) {
+            return None;
+        }
+        let seats = self.missing.values().map(|missing| &missing.seat).chain(self.expected.values());
+        let names: Vec<String> = seats.take(NAMED_WORKERS).map(ToString::to_string).collect();
+        Some(format!(
+            "{} of the {} members that are left of the last group are here, and it is not known that the others are dead: {}; they \
+             may go on, so these do not",
+            here.len(),
+            here.len() + away.len(),
+            names.join(", ")
+        ))
     }
 
     fn check_first(&self, seat: &Seat) -> Result<(), String> {
@@ -310,9 +384,10 @@ impl Book {
 
     fn begin(&mut self, n_workers: usize, ids: &[Id]) -> Formed {
         let epoch = self.epoch.map_or(0, |epoch| epoch.saturating_add(1));
-        (self.epoch, self.lost) = (Some(epoch), None);
+        (self.epoch, self.n_workers, self.lost) = (Some(epoch), n_workers, None);
         // Who comes later than this is new here.
         self.expected.clear();
+        self.missing.clear();
         self.entries.values_mut().for_each(|entry| entry.rank = None);
         let mut members = Vec::new();
         for (rank, id) in ids.iter().enumerate() {
@@ -516,7 +591,7 @@ mod tests {
         let group =
             Membership { session: 7, epoch: 4, id: Vec::new(), rank: 1, n_workers: 3, seats, root: Some(0) };
         let mut book = Book::after(&group);
-        book.lose_expected(0);
+        book.decide(0, Gone::Dead);
         book
     }
 
@@ -534,7 +609,7 @@ mod tests {
         assert_eq!((come(&mut book, 1), formed(&mut book)), (Some(2), None));
         assert_eq!((come(&mut book, 4), formed(&mut book)), (Some(3), None));
         assert_eq!((come(&mut book, 2), formed(&mut book)), (Some(1), None), "a server may still come");
-        book.lose_expected(4);
+        book.decide(4, Gone::Dead);
         let formed = book.form().unwrap().unwrap();
         let ids: Vec<Id> = formed.members.iter().map(|(id, _)| *id).collect();
         assert_eq!((formed.epoch, formed.n_workers, ids), (5, 2, vec![2, 1, 4]));
@@ -549,8 +624,38 @@ mod tests {
         let missing = "not ready for the next group (rsum_resume): worker 2 (host, process 7)";
         assert_eq!(book.missing(), missing);
         book.ready(2, want(2, 0));
+        assert_eq!(book.form(), Ok(None), "worker 2 may be elsewhere");
+        book.decide(2, Gone::Dead);
         let formed = book.form().unwrap().unwrap();
         assert_eq!((formed.epoch, formed.members[1].0), (6, 9));
+    }
+
+    #[test]
+    fn who_may_be_fewer_than_those_that_go_on_elsewhere_does_not_go_on() {
+        // Of workers 1 and 2 and two servers one worker and a server are here, the rest is not reached.
+        let mut book = after();
+        [2, 4].into_iter().for_each(|id| assert!(come(&mut book, id).is_some()));
+        assert_eq!(formed(&mut book), None, "they may still come");
+        book.doubt(2);
+        book.decide(4, Gone::Missing);
+        assert_eq!(formed(&mut book), Some(vec![2, 4]), "as many, with the lowest rank");
+        let mut book = after();
+        [1, 4].into_iter().for_each(|id| assert!(come(&mut book, id).is_some()));
+        book.doubt(1);
+        book.decide(4, Gone::Missing);
+        assert_eq!(formed(&mut book), None, "it may be dead");
+        book.decide(1, Gone::Missing);
+        let why = book.form().unwrap_err();
+        assert!(why.starts_with("2 of the 4 members that are left of the last group are here"), "{why}");
+        assert!(why.contains("worker 1 (host, process 7), a server"), "{why}");
+        // It is heard after all that one of them is no more.
+        book.decide(1, Gone::Dead);
+        assert_eq!(formed(&mut book), Some(vec![1, 4]));
+        // A silent member that comes is here; the next group has forgotten all that.
+        book.ready(1, Wanted::default());
+        book.doubt(1);
+        book.admit(7, seat(None, None, None), Some(5)).unwrap();
+        assert_eq!(formed(&mut book), Some(vec![1]), "servers alone go nowhere");
     }
 
     #[test]

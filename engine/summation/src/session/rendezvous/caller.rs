@@ -2,13 +2,16 @@
 //! the job goes on after a loss, the workers of the last group know where each of them would give the next one. The first
 //! that lives does; a process that was silent is not asked.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::meeting::{Call, CallOff, Meeting, Met, Unmet};
+use super::majority::Gone;
+use super::meeting::{Call, CallOff, Door, Meeting, Met, Unmet};
 use super::message::{Membership, Wanted};
 use super::root::{After, Root, Terms};
+use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::fork;
 use rsccl_collective::log::{self, Level, subsystem};
@@ -25,7 +28,14 @@ pub(crate) struct Caller {
     terms: Terms,
     /// The present group, or the last one.
     last: Option<Box<Membership>>,
+    /// The rank there of the process that gives the rendezvous.
+    at: Option<usize>,
+    /// Ranks of it that are lost since; none: what has become of it is not known.
+    lost: BTreeMap<usize, Option<Gone>>,
 }
+
+/// The least that a process which may give the rendezvous is tried for.
+const LEAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Where the next rendezvous is.
 enum Next {
@@ -52,7 +62,7 @@ impl Caller {
         }
         let meeting = Meeting::join(&mut call, &call_off)?;
         call.addresses = addresses;
-        Ok(Self { call, call_off, meeting, root: None, terms, last: None })
+        Ok(Self { call, call_off, meeting, root: None, terms, last: None, at: None, lost: BTreeMap::new() })
     }
 
     /// Waits for a group, not longer than this; `tell` is called once the rendezvous knows.
@@ -71,10 +81,13 @@ impl Caller {
                 self.meeting.go_on();
             } else {
                 match self.meeting.meet(wanted, most, &self.call_off, tell) {
-                    Err(Unmet::Lost(_)) if goes_on && !self.call_off.is_set() => {}
-                    Err(Unmet::Lost(error) | Unmet::Refused(error)) => return Err(error),
+                    Err(Unmet::Lost(_, gone)) if goes_on && !self.call_off.is_set() => {
+                        self.at.into_iter().for_each(|rank| self.note(rank, Some(gone)));
+                    }
+                    Err(Unmet::Lost(error, _) | Unmet::Refused(error)) => return Err(error),
                     Ok(Met::Group(membership)) => {
-                        self.last = Some(membership.clone());
+                        (self.last, self.at) = (Some(membership.clone()), membership.root);
+                        self.lost.clear();
                         return Ok(Met::Group(membership));
                     }
                     Ok(over) => {
@@ -83,7 +96,9 @@ impl Caller {
                     }
                 }
             }
-            match self.next(wanted.lost)? {
+            // What has become of who is silent, the next rendezvous finds out.
+            wanted.lost.into_iter().for_each(|rank| self.note(rank, None));
+            match self.next()? {
                 Next::At(meeting) => self.meeting = meeting,
                 Next::Nowhere => {
                     return Ok(Met::Over(Some("the process that gave the rendezvous".to_owned())));
@@ -104,35 +119,49 @@ impl Caller {
     }
 
     /// The next rendezvous: the door of the first worker of the last group that lives, which may be this one's.
-    fn next(&mut self, silent: Option<usize>) -> Result<Next> {
+    fn next(&mut self) -> Result<Next> {
         let Some(last) = self.last.clone() else { return Ok(Next::Nowhere) };
-        self.call.epoch = Some(last.epoch);
-        let mut lost: Vec<usize> = silent.into_iter().chain(last.root).collect();
+        (self.call.session, self.call.epoch) = (Some(last.session), Some(last.epoch));
+        // Who comes to the second of them has waited for the first.
+        let deadline = Deadline::after(self.terms.timeout / 2);
         for rank in 0..last.n_workers {
             if rank == last.rank {
-                return self.give(*last, lost).map(Next::At);
+                return self.give(*last).map(Next::At);
             }
-            let door = last.seats.get(rank).and_then(|seat| seat.door).filter(|_| !lost.contains(&rank));
-            let there =
-                door.map(|door| Meeting::join_next(&mut self.call, door, &self.call_off)).transpose()?;
-            if let Some(meeting) = there.flatten() {
-                return Ok(Next::At(meeting));
+            let door = last.seats.get(rank).and_then(|seat| seat.door);
+            let Some(door) = door.filter(|_| !self.lost.contains_key(&rank)) else { continue };
+            let most = deadline.left().max(LEAST_WAIT);
+            match Meeting::join_next(&mut self.call, door, &self.call_off, most)? {
+                Door::Open(meeting) => {
+                    self.at = Some(rank);
+                    return Ok(Next::At(meeting));
+                }
+                Door::Gone(gone) => self.note(rank, Some(gone)),
             }
             if self.call_off.is_set() {
                 return Err(Error::InvalidUsage("called off the way to the next rendezvous".to_owned()));
             }
-            lost.push(rank);
         }
         Ok(Next::Nowhere)
     }
 
+    /// A process of the last group is lost; that it is dead is never taken back.
+    fn note(&mut self, rank: usize, gone: Option<Gone>) {
+        let known = self.lost.entry(rank).or_insert(gone);
+        if gone == Some(Gone::Dead) {
+            *known = gone;
+        }
+    }
+
     /// Gives the rendezvous from now on, and comes to it.
-    fn give(&mut self, group: Membership, lost: Vec<usize>) -> Result<Meeting> {
+    fn give(&mut self, group: Membership) -> Result<Meeting> {
         let door = self.call.door.as_ref().map(TcpListener::try_clone).transpose();
         let door = door.inspect(|door| door.iter().for_each(fork::keep_from_children));
         let door = door.map_err(|error| Error::system("dup of a listener", &error))?;
         let door =
             door.ok_or_else(|| Error::Internal("there is no door for the next rendezvous".to_owned()))?;
+        self.at = Some(group.rank);
+        let lost = self.lost.iter().map(|(rank, gone)| (*rank, *gone)).collect();
         let after = After { group, lost, addresses: self.call.addresses.clone() };
         let root = Root::start(door, Terms { after: Some(Box::new(after)), ..self.terms.clone() })?;
         let at = root.address();
@@ -141,7 +170,9 @@ impl Caller {
         log::write(Level::Warn, subsystem::INIT, 0, &text);
         let door = root.address();
         self.root = Some(root);
-        let meeting = Meeting::join_next(&mut self.call, door, &self.call_off)?;
-        meeting.ok_or_else(|| Error::Internal(format!("the own rendezvous {door} has ended")))
+        match Meeting::join_next(&mut self.call, door, &self.call_off, LEAST_WAIT)? {
+            Door::Open(meeting) => Ok(meeting),
+            Door::Gone(_) => Err(Error::Internal(format!("the own rendezvous {door} has ended"))),
+        }
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::majority::Gone;
+use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
@@ -45,8 +46,8 @@ pub(crate) enum Met {
 /// Why a process is told of no group.
 #[derive(Debug)]
 pub(super) enum Unmet {
-    /// The process that gives the rendezvous is lost.
-    Lost(Error),
+    /// The process that gives the rendezvous is lost, as far as that is known.
+    Lost(Error, Gone),
     /// There will be none.
     Refused(Error),
 }
@@ -55,8 +56,18 @@ pub(super) enum Unmet {
 enum Attempt {
     /// Nobody is there yet, or not any more.
     Nobody(io::Error),
+    /// Another job is.
+    Another(Error),
     /// There is no use in another one.
     Final(Error),
+}
+
+/// Who is at a process's door.
+pub(super) enum Door {
+    /// The process itself, which gives the rendezvous.
+    Open(Meeting),
+    /// Not the process, any more.
+    Gone(Gone),
 }
 
 /// Where and as whom to join.
@@ -141,9 +152,9 @@ impl Meeting {
         let mut pause = FIRST_PAUSE;
         loop {
             for address in call.addresses.clone() {
-                match attempt(&address, call, call_off, STEP_WAIT) {
+                match attempt(&address, call, call_off, (STEP_WAIT, STEP_WAIT)) {
                     Ok(stream) => return Ok(Self { stream, address }),
-                    Err(Attempt::Final(error)) => return Err(error),
+                    Err(Attempt::Final(error) | Attempt::Another(error)) => return Err(error),
                     Err(Attempt::Nobody(error)) if deadline.is_some_and(Deadline::passed) => {
                         let text = format!(
                             "nobody is at the rendezvous {} (RSUM_ROOT): {error}; worker 0, or a ringscope-sumd with --root, listens there",
@@ -162,17 +173,34 @@ impl Meeting {
         }
     }
 
-    /// Comes to the door of a process that is to give the rendezvous. It may take its time, as long as it lives. None: it
-    /// does not.
+    /// Comes to the door of a process that is to give the rendezvous. It may take its time, as long as it lives; who is not
+    /// reached is tried for so long.
     ///
     /// # Errors
     /// It does not let this process in, or has not come for too long.
-    pub(super) fn join_next(call: &mut Call, door: SocketAddr, call_off: &CallOff) -> Result<Option<Self>> {
-        let address = door.to_string();
-        match attempt(&address, call, call_off, call.patience.unwrap_or(LONGEST_WAIT)) {
-            Ok(stream) => Ok(Some(Self { stream, address })),
-            Err(Attempt::Nobody(_)) => Ok(None),
-            Err(Attempt::Final(error)) => Err(error),
+    pub(super) fn join_next(
+        call: &mut Call,
+        door: SocketAddr,
+        call_off: &CallOff,
+        most: Duration,
+    ) -> Result<Door> {
+        let (address, deadline) = (door.to_string(), Deadline::after(most));
+        let step = call.patience.unwrap_or(LONGEST_WAIT);
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let connect = deadline.left().clamp(FIRST_PAUSE, STEP_WAIT);
+            let error = match attempt(&address, call, call_off, (connect, step)) {
+                Ok(stream) => return Ok(Door::Open(Self { stream, address })),
+                Err(Attempt::Nobody(error)) => error,
+                // The port is a later process's.
+                Err(Attempt::Another(_)) => return Ok(Door::Gone(Gone::Dead)),
+                Err(Attempt::Final(error)) => return Err(error),
+            };
+            if Gone::of(&error) == Gone::Dead || deadline.passed() || call_off.is_set() {
+                return Ok(Door::Gone(Gone::of(&error)));
+            }
+            std::thread::sleep(pause.min(deadline.left()));
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
@@ -198,7 +226,11 @@ impl Meeting {
             }
             answer => answer,
         };
-        match answer.map_err(|error| Unmet::Lost(self.lost(&sent.err().unwrap_or(error))))? {
+        let lost = |error: io::Error| {
+            let error = sent.err().unwrap_or(error);
+            Unmet::Lost(self.lost(&error), Gone::of(&error))
+        };
+        match answer.map_err(lost)? {
             FromRoot::Membership(membership) => Ok(Met::Group(membership)),
             FromRoot::Over { lost } => Ok(Met::Over(lost)),
             FromRoot::Overruled => {
@@ -245,10 +277,10 @@ fn attempt(
     address: &str,
     call: &mut Call,
     call_off: &CallOff,
-    step: Duration,
+    (connect, step): (Duration, Duration),
 ) -> std::result::Result<TcpStream, Attempt> {
     let mut addresses = address.to_socket_addrs().map_err(Attempt::Nobody)?;
-    let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, STEP_WAIT);
+    let connect = |address: SocketAddr| TcpStream::connect_timeout(&address, connect);
     let none = io::Error::new(io::ErrorKind::NotFound, "there is no such host");
     let first = addresses.next().ok_or(none).and_then(connect);
     let stream = first.or_else(|error| addresses.find_map(|address| connect(address).ok()).ok_or(error));
@@ -297,11 +329,12 @@ fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Res
         FromRoot::Welcome { .. } => Err(stranger(address, "it does not know RSUM_SECRET")),
         FromRoot::Refused { why } => {
             let text = format!("the rendezvous {address} (RSUM_ROOT) refuses this process: {why}");
-            Err(Attempt::Final(Error::InvalidUsage(text)))
+            let error = Error::InvalidUsage(text);
+            Err(if why == ANOTHER { Attempt::Another(error) } else { Attempt::Final(error) })
         }
         FromRoot::Over { .. } => {
-            let error = io::Error::other("the job that was there has just ended");
-            Err(Attempt::Nobody(error))
+            let text = "the job that was there has just ended";
+            Err(Attempt::Nobody(io::Error::new(io::ErrorKind::ConnectionAborted, text)))
         }
         other => Err(stranger(
             address,

@@ -11,6 +11,9 @@ use rsccl_collective::net::hello::PROTOCOL;
 /// What is said here, beside the protocol of the connections: every change of it counts one up.
 const VERSION: u32 = 4;
 
+/// To a process that comes for a job which has ended.
+pub(super) const ANOTHER: &str = "another job meets there by now";
+
 /// What both sides must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Protocol {

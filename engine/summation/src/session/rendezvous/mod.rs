@@ -16,10 +16,12 @@
 //! let in and when a group begins; [`root`] listens; [`meeting`] is a process's side; [`message`] has the messages.
 //!
 //! Where the job goes on after a loss it goes on after the root's, too: [`caller`] finds the worker with the lowest number
-//! of the last group that lives, which listens then, and knows by [`probes`] who else does.
+//! of the last group that lives, which listens then, and knows by [`probes`] who else does. Of a group whose members cannot all
+//! reach each other one part goes on at most: [`majority`] says which, and why.
 
 mod book;
 pub(crate) mod caller;
+mod majority;
 pub(crate) mod meeting;
 pub(crate) mod message;
 mod probes;

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use super::book::{Book, Formed, Id};
-use super::message::{FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::majority::Gone;
+use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::probes::Probes;
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
@@ -31,8 +32,6 @@ const MAX_STRANGERS: usize = 64;
 const MAX_CALLERS: usize = 900;
 /// What the next message of a process may have at most before it is whole.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
-/// To a process that comes for a job which has ended.
-const ANOTHER: &str = "another job meets there by now";
 /// To a process that the others wait for no more.
 const FORSAKEN: &str = "the others have gone on without it, since it did not answer";
 /// An address that another process still has after this stays that process's.
@@ -71,8 +70,8 @@ pub(crate) struct Terms {
 pub(crate) struct After {
     /// Its last group.
     pub(crate) group: Membership,
-    /// Ranks of it that are known to be lost.
-    pub(crate) lost: Vec<usize>,
+    /// Ranks of it that are lost; none: what has become of it is not known.
+    pub(super) lost: Vec<(usize, Option<Gone>)>,
     /// Where newcomers look for the rendezvous (`RSUM_ROOT`).
     pub(crate) addresses: Vec<String>,
 }
@@ -175,11 +174,12 @@ impl Gate {
     fn new(listener: TcpListener, address: SocketAddr, mut terms: Terms, stop: Arc<Stop>) -> Result<Self> {
         let (mut book, mut session) = (Book::default(), new_session()?);
         let mut unclaimed = Vec::new();
-        if let Some(After { group, lost, addresses }) = terms.after.take().map(|after| *after) {
-            (book, session, unclaimed) = (Book::after(&group), group.session, addresses);
-            lost.into_iter().for_each(|rank| book.lose_expected(rank));
+        let mut lost = Vec::new();
+        if let Some(after) = terms.after.take().map(|after| *after) {
+            (book, session, unclaimed) = (Book::after(&after.group), after.group.session, after.addresses);
+            lost = after.lost;
         }
-        Ok(Self {
+        let mut gate = Self {
             listeners: vec![listener],
             unclaimed: (unclaimed, Deadline::after(CLAIM_WAIT)),
             address,
@@ -192,15 +192,37 @@ impl Gate {
             patience: None,
             probes: Probes::default(),
             is_forsaken: false,
-        })
+        };
+        for (rank, gone) in lost {
+            match gone {
+                Some(gone) => gate.book.decide(rank, gone),
+                None => gate.doubt(rank),
+            }
+        }
+        let expected: Vec<(usize, Seat)> =
+            gate.book.expected().map(|(rank, seat)| (rank, seat.clone())).collect();
+        expected.iter().for_each(|(rank, seat)| gate.probe(*rank, seat, false));
+        Ok(gate)
+    }
+
+    /// Looks whether a member lives. Half of the workers' patience is left for those that come late.
+    fn probe(&mut self, rank: usize, seat: &Seat, is_silent: bool) {
+        if let Some(door) = seat.door {
+            self.probes.start(rank, door, self.terms.timeout / 2, is_silent);
+        }
+    }
+
+    /// A member is silent, or its line has ended without a word of its kernel's.
+    fn doubt(&mut self, rank: usize) {
+        let Some(seat) = self.book.doubt(rank).cloned() else { return };
+        match seat.door {
+            Some(_) => self.probe(rank, &seat, true),
+            // A loss ends the job of who has none.
+            None => self.book.decide(rank, Gone::Dead),
+        }
     }
 
     fn run(mut self) {
-        let expected: Vec<(usize, Seat)> =
-            self.book.expected().map(|(rank, seat)| (rank, seat.clone())).collect();
-        for rank in self.probes.start(&expected) {
-            self.book.lose_expected(rank);
-        }
         loop {
             self.claim();
             if self.sleep().is_err() || self.stop.is_set.load(Ordering::Acquire) {
@@ -210,9 +232,7 @@ impl Gate {
             self.accept();
             let ids: Vec<Id> = self.callers.keys().copied().collect();
             ids.into_iter().for_each(|id| self.listen(id));
-            for rank in self.probes.lost() {
-                self.book.lose_expected(rank);
-            }
+            self.look_for_members();
             self.callers.retain(|_, caller| caller.stranger.is_none_or(|deadline| !deadline.passed()));
             self.form();
             if let Some(lost) = self.book.is_over() {
@@ -246,12 +266,23 @@ impl Gate {
     fn sleep(&self) -> Result<()> {
         let deadlines = self.callers.values().filter_map(|caller| caller.stranger).chain(self.patience);
         let most = if self.unclaimed.0.is_empty() { MAX_SLEEP } else { CLAIM_EVERY };
+        let deadlines = deadlines.chain(self.probes.deadlines());
         let wait = deadlines.map(Deadline::left).min().unwrap_or(most).min(most);
         let callers = self.callers.values().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
         let doors = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
-        let probes = self.probes.streams().map(|stream| PollFd::new(stream, PollFlags::IN));
+        let probes = self.probes.fds();
         let own = [PollFd::new(&self.stop.wake, PollFlags::IN)];
         wake::sleep(&mut own.into_iter().chain(doors).chain(callers).chain(probes).collect::<Vec<_>>(), wait)
+    }
+
+    /// What has become of members that are not here, or not ready while another one is in doubt.
+    fn look_for_members(&mut self) {
+        for (rank, gone) in self.probes.look() {
+            if let Some(id) = self.book.of_rank(rank) {
+                self.callers.remove(&id);
+            }
+            self.book.decide(rank, gone);
+        }
     }
 
     fn accept(&mut self) {
@@ -278,7 +309,7 @@ impl Gate {
 
     fn listen(&mut self, id: Id) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
-        let is_open = caller.read();
+        let end = caller.read();
         loop {
             let Some(caller) = self.callers.get_mut(&id) else { return };
             match frame::take::<ToRoot>(&mut caller.buffer) {
@@ -287,8 +318,14 @@ impl Gate {
                 Err(_) => return self.drop_caller(id, true),
             }
         }
-        if !is_open {
-            self.drop_caller(id, true);
+        match end {
+            None => {}
+            Some(Gone::Dead) => self.drop_caller(id, true),
+            Some(Gone::Missing) => {
+                let rank = self.book.rank(id);
+                rank.into_iter().for_each(|rank| self.doubt(rank));
+                self.drop_caller(id, true);
+            }
         }
     }
 
@@ -332,13 +369,17 @@ impl Gate {
 
     /// A process that is silent is lost though its connection is there.
     fn ready(&mut self, id: Id, wanted: Wanted) {
-        if let Some(lost) = wanted.lost.and_then(|rank| self.book.of_rank(rank)).filter(|lost| *lost != id) {
-            self.refuse(lost, FORSAKEN);
+        if let Some(lost) = wanted.lost.filter(|lost| self.book.rank(id) != Some(*lost)) {
+            if let Some(caller) = self.book.of_rank(lost).and_then(|lost| self.callers.remove(&lost)) {
+                caller.tell(&FromRoot::Refused { why: FORSAKEN.to_owned() });
+            }
+            self.doubt(lost);
+            // The rest may be behind the same cut. Who becomes ready is.
+            for (rank, seat) in self.book.not_ready_members() {
+                self.probe(rank, &seat, false);
+            }
         }
-        if let Some(lost) = wanted.lost {
-            self.book.lose_expected(lost);
-            self.probes.end(lost);
-        }
+        self.book.rank(id).into_iter().for_each(|rank| self.probes.end(rank));
         self.book.ready(id, wanted);
     }
 
@@ -348,11 +389,12 @@ impl Gate {
         }
         let waiting = self.book.waiting_workers();
         if self.is_forsaken {
-            return waiting.into_iter().for_each(|id| self.refuse(id, FORSAKEN));
+            return self.refuse_all(waiting, FORSAKEN);
         }
         match self.book.form() {
             Ok(Some(formed)) => {
                 self.patience = None;
+                self.probes.clear();
                 self.begin(&formed);
             }
             Ok(None) if waiting.is_empty() => self.patience = None,
@@ -360,11 +402,11 @@ impl Gate {
                 let timeout = self.terms.timeout;
                 if self.patience.get_or_insert_with(|| Deadline::after(timeout)).passed() {
                     let why = format!("{}, after {} s", self.book.missing(), timeout.as_secs());
-                    waiting.into_iter().for_each(|id| self.refuse(id, &why));
+                    self.refuse_all(waiting, &why);
                     self.patience = None;
                 }
             }
-            Err(why) => waiting.into_iter().for_each(|id| self.refuse(id, &why)),
+            Err(why) => self.refuse_all(waiting, &why),
         }
     }
 
@@ -392,6 +434,12 @@ impl Gate {
                 caller.tell(&FromRoot::Membership(Box::new(membership)));
             }
         }
+    }
+
+    /// This process's own worker at last, which may end the process.
+    fn refuse_all(&mut self, mut ids: Vec<Id>, why: &str) {
+        ids.sort_by_key(|id| self.book.door(*id) == Some(self.address));
+        ids.into_iter().for_each(|id| self.refuse(id, why));
     }
 
     fn refuse(&mut self, id: Id, why: &str) {
@@ -439,19 +487,19 @@ impl Caller {
         Ok(())
     }
 
-    /// Reads what is there; false at the end of the connection.
-    fn read(&mut self) -> bool {
+    /// Reads what is there; what its end says of the process, at the end of the connection.
+    fn read(&mut self) -> Option<Gone> {
         let mut bytes = [0; 4096];
         while self.buffer.len() < MAX_BUFFERED_BYTES {
             match rustix::net::recv(&self.stream, &mut bytes, RecvFlags::DONTWAIT).map(|(count, _)| count) {
-                Ok(0) => return false,
+                Ok(0) => return Some(Gone::Dead),
                 Ok(count) => self.buffer.extend_from_slice(&bytes[..count]),
-                Err(Errno::AGAIN) => return true,
+                Err(Errno::AGAIN) => return None,
                 Err(Errno::INTR) => {}
-                Err(_) => return false,
+                Err(error) => return Some(Gone::of(&error.into())),
             }
         }
-        false
+        Some(Gone::Dead)
     }
 
     /// Who takes nothing is found out by its silence in the group.
