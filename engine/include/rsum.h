@@ -56,8 +56,11 @@ enum { rsumSum = 0, rsumAverage = 1 };
 
 /* How a tensor travels, both ways. One-bit and top-k keep what they lose and add it to the next contribution (error feedback); of
  * one-bit the service does so with its answers too. Halves are rounded once each way. Top-k is answered by the union of what was
- * pushed, exactly. */
-enum { rsumCodecNone = 0, rsumCodecF16 = 1, rsumCodecBf16 = 2, rsumCodecOneBit = 3, rsumCodecTopK = 4 };
+ * pushed, exactly. Rows loses nothing: rows that have anything but zeros travel, with their indices, and the result has the bits of
+ * the sum without a codec, added in the order of the workers; for tables of which a round touches few rows. */
+enum {
+  rsumCodecNone = 0, rsumCodecF16 = 1, rsumCodecBf16 = 2, rsumCodecOneBit = 3, rsumCodecTopK = 4, rsumCodecRows = 5
+};
 
 /* How a tensor is declared. Set size to sizeof(rsum_options_t); zero means the default. */
 typedef struct {
@@ -66,6 +69,7 @@ typedef struct {
   int codec;         /* rsumCodec...; for float32 only. */
   double kept;       /* rsumCodecTopK: fraction of the elements that is sent, 0.01 by default. */
   uint64_t min_bytes;  /* a tensor of fewer bytes travels as it is; 1: none does. RSUM_COMPRESSION_MIN_BYTES by default. */
+  uint64_t row;      /* rsumCodecRows: elements of a row. */
 } rsum_options_t;
 
 /* Joins the group; all workers. Waits for all processes. */

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -58,6 +59,7 @@ pub struct RsumOptions {
     codec: c_int,
     kept: f64,
     min_bytes: u64,
+    row: u64,
 }
 
 /// `rsum_comparison_t`
@@ -371,8 +373,14 @@ unsafe fn regions(
 /// # Safety
 /// NULL, or an `rsum_options_t` of the size that its first field says.
 unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
-    let mut read =
-        RsumOptions { size: size_of::<RsumOptions>(), priority: 0, codec: 0, kept: 0.0, min_bytes: 0 };
+    let mut read = RsumOptions {
+        size: size_of::<RsumOptions>(),
+        priority: 0,
+        codec: 0,
+        kept: 0.0,
+        min_bytes: 0,
+        row: 0,
+    };
     if options.is_null() {
         return read;
     }
@@ -424,7 +432,11 @@ fn checked_options(options: &RsumOptions, data_type: DataType) -> Result<Asked> 
             Some(fraction) => Some(Choice::TopK(fraction)),
             None => return wrong(format!("kept {kept}: a fraction above 0 and at most 1 makes sense")),
         },
-        codec => return wrong(format!("{codec} is no codec: use rsumCodecNone to rsumCodecTopK")),
+        5 => match u32::try_from(options.row).ok().and_then(NonZeroU32::new) {
+            Some(width) => Some(Choice::Rows(width)),
+            None => return wrong(format!("row {}: a row has 1 to 2^32 - 1 elements", options.row)),
+        },
+        codec => return wrong(format!("{codec} is no codec: use rsumCodecNone to rsumCodecRows")),
     };
     if codec.is_some() && data_type != DataType::F32 {
         return wrong(format!("codecs are for f32, this tensor is {}", data_type.name()));
@@ -440,6 +452,7 @@ fn number_of(choice: Choice) -> c_int {
         Choice::Bf16 => 2,
         Choice::OneBit => 3,
         Choice::TopK(_) => 4,
+        Choice::Rows(_) => 5,
     }
 }
 

@@ -10,6 +10,7 @@ pub use rsccl_collective::types::DataType;
 
 pub use super::options::{Asked, Options};
 
+use crate::codec::Choice;
 use rsccl_collective::hash::hash;
 
 /// Bytes of a part at most, unless set otherwise: BytePS's default, 1000 pages.
@@ -195,7 +196,7 @@ impl Declarations {
         if self.names.contains(name) {
             return Err(DeclareError::Duplicate { name: name.clone() });
         }
-        let parts = u32::try_from(elements.div_ceil(self.elements_per_part(*data_type))).ok();
+        let parts = u32::try_from(elements.div_ceil(self.elements_per_part(*data_type, options))).ok();
         let Some(n_parts) = parts.and_then(|parts| self.n_parts.checked_add(parts)) else {
             return Err(DeclareError::TooManyParts { name: name.clone() });
         };
@@ -292,15 +293,17 @@ impl Declarations {
         Some(Difference::Tensor { index, here, there, rank })
     }
 
-    /// At least 1, as parts hold one element of the widest type.
-    fn elements_per_part(&self, data_type: DataType) -> u64 {
-        self.partition_bytes / data_type.size_bytes() as u64
+    /// At least 1, as parts hold one element of the widest type; whole rows, where these travel and fit.
+    fn elements_per_part(&self, data_type: DataType, options: Options) -> u64 {
+        let most = self.partition_bytes / data_type.size_bytes() as u64;
+        let grain = options.codec.map_or(1, Choice::grain);
+        if most < grain { most } else { most - most % grain }
     }
 
     fn part_of(&self, tensor: usize, key: u32) -> Part {
         let Declaration { elements, data_type, .. } = &self.tensors[tensor];
         let index = key - self.first_keys[tensor];
-        let most = self.elements_per_part(*data_type);
+        let most = self.elements_per_part(*data_type, self.options(tensor));
         let first_element = u64::from(index) * most;
         let elements = most.min(elements - first_element);
         let size_bytes = elements * data_type.size_bytes() as u64;
@@ -352,6 +355,19 @@ mod tests {
         let declarations = Declarations::of(13, [tensor("a", 7, DataType::Bf16)]).unwrap();
         let sizes: Vec<u64> = declarations.parts().map(|part| part.size_bytes).collect();
         assert_eq!(sizes, [12, 2]);
+    }
+
+    #[test]
+    fn parts_hold_whole_rows_where_these_fit() {
+        let parts = |row: &str| -> Vec<u64> {
+            let options = Options { priority: 0, codec: Some(row.parse().unwrap()) };
+            let mut declarations = Declarations::new(40).unwrap();
+            declarations.declare_with(tensor("a", 25, DataType::F32), options).unwrap();
+            declarations.parts().map(|part| part.elements).collect()
+        };
+        assert_eq!(parts("rows:4"), [8, 8, 8, 1]);
+        assert_eq!(parts("rows:10"), [10, 10, 5]);
+        assert_eq!(parts("rows:11"), [10, 10, 5], "a row is longer than a part");
     }
 
     #[test]

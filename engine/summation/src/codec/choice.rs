@@ -1,10 +1,11 @@
 //! Which codec, from a setting.
 
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use super::{Codec, Half, Kind, OneBit, TopK};
+use super::{Codec, Half, Kind, OneBit, Rows, TopK};
 
-/// A codec by name: `f16`, `bf16`, `one-bit`, or `top-k:` and a fraction.
+/// A codec by name: `f16`, `bf16`, `one-bit`, `top-k:` and a fraction, or `rows:` and the elements of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// IEEE 754 binary16.
@@ -15,6 +16,8 @@ pub enum Choice {
     OneBit,
     /// The largest magnitudes.
     TopK(Fraction),
+    /// Rows of so many elements that have anything.
+    Rows(NonZeroU32),
 }
 
 /// A share of the elements: above 0, at most 1.
@@ -28,7 +31,9 @@ impl Eq for Fraction {}
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseChoiceError {
     /// Not a name.
-    #[error("\"{found}\" is no codec: give f16, bf16, one-bit or top-k:<fraction>, such as top-k:0.01")]
+    #[error(
+        "\"{found}\" is no codec: give f16, bf16, one-bit, top-k:<fraction>, such as top-k:0.01, or rows:<elements of a row>"
+    )]
     Name {
         /// The setting.
         found: String,
@@ -36,6 +41,12 @@ pub enum ParseChoiceError {
     /// Not a fraction.
     #[error("\"top-k:{found}\": the fraction must be a number above 0 and at most 1, such as top-k:0.01")]
     Fraction {
+        /// What follows the colon.
+        found: String,
+    },
+    /// No length of a row.
+    #[error("\"rows:{found}\": a row has 1 to 2^32 - 1 elements, such as rows:64")]
+    Row {
         /// What follows the colon.
         found: String,
     },
@@ -50,6 +61,7 @@ impl Choice {
             Self::Bf16 => Box::new(Half::BF16),
             Self::OneBit => Box::new(OneBit),
             Self::TopK(fraction) => Box::new(TopK::new(fraction)),
+            Self::Rows(width) => Box::new(Rows::new(width)),
         }
     }
 
@@ -57,9 +69,21 @@ impl Choice {
     #[must_use]
     pub fn wants_feedback(self) -> bool {
         match self {
-            Self::F16 | Self::Bf16 => false,
+            Self::F16 | Self::Bf16 | Self::Rows(_) => false,
             Self::OneBit | Self::TopK(_) => true,
         }
+    }
+
+    /// Whether all encoded gradients of as many elements have as many bytes; otherwise that is the most they have.
+    #[must_use]
+    pub fn has_one_length(self) -> bool {
+        !matches!(self, Self::Rows(_))
+    }
+
+    /// Elements that belong together: a part holds as many as fit, whole.
+    #[must_use]
+    pub fn grain(self) -> u64 {
+        if let Self::Rows(width) = self { u64::from(width.get()) } else { 1 }
     }
 }
 
@@ -72,6 +96,12 @@ impl FromStr for Choice {
             return parsed
                 .map(Self::TopK)
                 .ok_or_else(|| ParseChoiceError::Fraction { found: fraction.to_owned() });
+        }
+        if let Some(width) = text.strip_prefix("rows:") {
+            return width
+                .parse()
+                .map(Self::Rows)
+                .map_err(|_| ParseChoiceError::Row { found: width.to_owned() });
         }
         [Self::F16, Self::Bf16, Self::OneBit]
             .into_iter()
@@ -87,6 +117,7 @@ impl std::fmt::Display for Choice {
             Self::Bf16 => Kind::Bf16.fmt(f),
             Self::OneBit => Kind::OneBit.fmt(f),
             Self::TopK(Fraction(fraction)) => write!(f, "{}:{fraction}", Kind::TopK),
+            Self::Rows(width) => write!(f, "{}:{width}", Kind::Rows),
         }
     }
 }
@@ -117,7 +148,7 @@ mod tests {
 
     #[test]
     fn names_are_read_and_written_alike() {
-        for text in ["f16", "bf16", "one-bit", "top-k:0.01", "top-k:1"] {
+        for text in ["f16", "bf16", "one-bit", "top-k:0.01", "top-k:1", "rows:64"] {
             let choice: Choice = text.parse().unwrap();
             assert_eq!(choice.to_string(), text);
             assert_eq!(choice.codec().kind().name(), text.split(':').next().unwrap());
@@ -129,13 +160,16 @@ mod tests {
         let error = "zip".parse::<Choice>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"zip\" is no codec: give f16, bf16, one-bit or top-k:<fraction>, such as top-k:0.01"
+            "\"zip\" is no codec: give f16, bf16, one-bit, top-k:<fraction>, such as top-k:0.01, or rows:<elements of a row>"
         );
         for text in ["", "F16", "top-k", "f16 "] {
             assert!(matches!(text.parse::<Choice>(), Err(ParseChoiceError::Name { .. })), "{text}");
         }
         for text in ["top-k:", "top-k:0", "top-k:-0.1", "top-k:1.01", "top-k:nan", "top-k:1%"] {
             assert!(matches!(text.parse::<Choice>(), Err(ParseChoiceError::Fraction { .. })), "{text}");
+        }
+        for text in ["rows:", "rows:0", "rows:-1", "rows:1.5", "rows:4294967296"] {
+            assert!(matches!(text.parse::<Choice>(), Err(ParseChoiceError::Row { .. })), "{text}");
         }
     }
 

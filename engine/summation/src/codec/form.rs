@@ -19,6 +19,8 @@ pub enum Kind {
     OneBit,
     /// The largest magnitudes.
     TopK,
+    /// Rows that have anything.
+    Rows,
 }
 
 /// What an encoded gradient says of itself.
@@ -103,30 +105,48 @@ pub enum CodecError {
         /// Of the gradient.
         elements: usize,
     },
-    /// `top-k`: a value for an element that there is not.
-    #[error("value {position} of an encoded gradient is for element {index} of {elements}")]
+    /// `top-k`, `rows`: a value for an element, or a row, that there is not.
+    #[error("index {position} of an encoded gradient is {index}, and there are {elements}")]
     IndexOutOfRange {
-        /// Of the value, from 0.
+        /// Of the index among all, from 0.
         position: usize,
-        /// Its element, from 0.
+        /// Of an element, or a row, from 0.
         index: usize,
-        /// Of the gradient.
+        /// Of the gradient: elements, or rows.
         elements: usize,
     },
-    /// `top-k`: indices do not ascend, so an element may be there twice.
-    #[error("value {position} of an encoded gradient is for element {index}, after one for {before}")]
+    /// `top-k`, `rows`: indices do not ascend, so an element or a row may be there twice.
+    #[error("index {position} of an encoded gradient is {index}, after {before}: they must ascend")]
     IndexOrder {
-        /// Of the value, from 0.
+        /// Of the index among all, from 0.
         position: usize,
-        /// Its element.
+        /// Of an element, or a row, from 0.
         index: usize,
-        /// The element of the value before it.
+        /// The one before it.
         before: usize,
+    },
+    /// `rows`: rows of another length.
+    #[error(
+        "an encoded gradient has rows of {found} elements, where {expected} are set: give all processes the same codec"
+    )]
+    OtherRows {
+        /// The caller's.
+        expected: u32,
+        /// In the bytes.
+        found: u32,
+    },
+    /// `rows`: more of them than there are.
+    #[error("an encoded gradient has {found} rows of {most}")]
+    TooManyRows {
+        /// In the bytes.
+        found: usize,
+        /// Of the gradient.
+        most: usize,
     },
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::F16, Self::Bf16, Self::OneBit, Self::TopK];
+    const ALL: [Self; 5] = [Self::F16, Self::Bf16, Self::OneBit, Self::TopK, Self::Rows];
 
     fn tag(self) -> u8 {
         match self {
@@ -134,6 +154,7 @@ impl Kind {
             Self::Bf16 => 2,
             Self::OneBit => 3,
             Self::TopK => 4,
+            Self::Rows => 5,
         }
     }
 
@@ -149,6 +170,7 @@ impl Kind {
             Self::Bf16 => "bf16",
             Self::OneBit => "one-bit",
             Self::TopK => "top-k",
+            Self::Rows => "rows",
         }
     }
 }
@@ -205,4 +227,19 @@ pub(super) fn check_bytes(expected: usize, found: usize) -> Result<(), CodecErro
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Greater => Err(CodecError::Trailing { expected, found }),
     }
+}
+
+/// Whether indices ascend, and all are below the count of elements, or of rows.
+pub(super) fn check_indices(indices: impl Iterator<Item = usize>, elements: usize) -> Result<(), CodecError> {
+    let mut before = None;
+    for (position, index) in indices.enumerate() {
+        if index >= elements {
+            return Err(CodecError::IndexOutOfRange { position, index, elements });
+        }
+        if let Some(before) = before.filter(|before| *before >= index) {
+            return Err(CodecError::IndexOrder { position, index, before });
+        }
+        before = Some(index);
+    }
+    Ok(())
 }

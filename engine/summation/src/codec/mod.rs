@@ -8,12 +8,13 @@
 //! | `bf16` | 8 significant bits | H + 2n | at most 2^-8 \|x\| from 2^-126 on |
 //! | `one-bit` | signs, and the mean of \|x\| | H + 4 + ⌈n/8⌉ | unbounded for one round: see [`Feedback`] |
 //! | `top-k` | the k largest magnitudes | H + 4 + 8k | what was left out: see [`Feedback`] |
+//! | `rows` | rows of w elements, r of which have anything | H + 8 + 4r(1 + w), at most H + 8 + 4n | none |
 //!
 //! An encoded gradient says which codec made it and how many elements it has, and is refused where it does not fit: by
 //! an error that says what was wrong, with nothing written. Bytes may come from anywhere.
 //!
 //! A NaN or an infinity is never lost silently: halves and `top-k` keep it where it was (`top-k`: the first k of them,
-//! NaNs before infinities), `one-bit` makes the whole part NaN or infinite. Whoever looks for such values before a step,
+//! NaNs before infinities), `rows` loses nothing, `one-bit` makes the whole part NaN or infinite. Whoever looks for such values before a step,
 //! as mixed precision does, finds them after the sum too.
 
 mod choice;
@@ -21,6 +22,7 @@ mod feedback;
 mod form;
 mod half;
 mod one_bit;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod top_k;
@@ -30,6 +32,7 @@ pub use feedback::Feedback;
 pub use form::{CodecError, HEADER_BYTES, Header, Kind};
 pub use half::Half;
 pub use one_bit::OneBit;
+pub use rows::Rows;
 pub use top_k::TopK;
 
 /// One way to encode the gradient of one part.
@@ -37,10 +40,10 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// Which one, as headers have it.
     fn kind(&self) -> Kind;
 
-    /// Bytes of an encoded gradient of so many elements, header included.
+    /// Bytes of an encoded gradient of so many elements, header included; at most, of rows.
     fn encoded_bytes(&self, elements: usize) -> usize;
 
-    /// Appends the encoded gradient: [`Codec::encoded_bytes`] of its length, the same ones for the same bits.
+    /// Appends the encoded gradient: [`Codec::encoded_bytes`] of its length, of rows no more, the same ones for the same bits.
     ///
     /// # Errors
     /// [`CodecError::TooMany`]; `into` is then as it was.

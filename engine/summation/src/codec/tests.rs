@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const CHOICES: [&str; 6] = ["f16", "bf16", "one-bit", "top-k:0.01", "top-k:0.3", "top-k:1"];
+const CHOICES: [&str; 7] = ["f16", "bf16", "one-bit", "top-k:0.01", "top-k:0.3", "top-k:1", "rows:3"];
 
 pub(super) fn any_f32() -> impl Strategy<Value = f32> {
     any::<u32>().prop_map(f32::from_bits)
@@ -30,7 +30,7 @@ fn choices() -> impl Strategy<Value = &'static str> {
     prop::sample::select(CHOICES.to_vec())
 }
 
-fn bits(values: &[f32]) -> Vec<u32> {
+pub(super) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -48,6 +48,7 @@ fn sizes_in_closed_form() {
         ("one-bit", [12, 13, 14, 128_012]),
         ("top-k:0.01", [12, 20, 20, 81_932]),
         ("top-k:1", [12, 20, 84, 8_192_012]),
+        ("rows:3", [16, 20, 52, 4_096_016]),
     ];
     for (choice, want) in table {
         assert_eq!(
@@ -107,7 +108,9 @@ proptest! {
         codec.encode(&gradient, &mut bytes).unwrap();
         prop_assert_eq!(&bytes[..3], &[1, 2, 3]);
         prop_assert_eq!(&bytes[3..], &encoded(codec.as_ref(), &gradient)[..]);
-        prop_assert_eq!(bytes.len() - 3, codec.encoded_bytes(gradient.len()));
+        let (got, most) = (bytes.len() - 3, codec.encoded_bytes(gradient.len()));
+        let has_one_length = choice.parse::<Choice>().unwrap().has_one_length();
+        prop_assert!(got == most || !has_one_length && got < most, "{} of {}", got, most);
     }
 
     #[test]
@@ -149,7 +152,7 @@ proptest! {
     #[test]
     fn any_bytes_are_decoded_or_refused_with_nothing_written(
         bytes in prop::collection::vec(any::<u8>(), 0..120),
-        tag in prop::option::of(0_u8..6),
+        tag in prop::option::of(0_u8..7),
         elements in 0_u8..40,
         choice in choices(),
     ) {

@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 
-use super::form::{Header, check_bytes};
+use super::form::{Header, check_bytes, check_indices};
 use super::{Codec, CodecError, Fraction, HEADER_BYTES, Kind};
 use rsccl_collective::kernels::gradients::{self, magnitude};
 
@@ -297,20 +297,6 @@ fn bar(gradient: impl Iterator<Item = f32> + Clone, n_values: usize) -> Bar {
 )]
 fn narrow(index: usize) -> u32 {
     index as u32
-}
-
-fn check_indices(indices: impl Iterator<Item = usize>, elements: usize) -> Result<(), CodecError> {
-    let mut before = None;
-    for (position, index) in indices.enumerate() {
-        if index >= elements {
-            return Err(CodecError::IndexOutOfRange { position, index, elements });
-        }
-        if let Some(before) = before.filter(|before| *before >= index) {
-            return Err(CodecError::IndexOrder { position, index, before });
-        }
-        before = Some(index);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

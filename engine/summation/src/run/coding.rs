@@ -39,8 +39,16 @@ pub(super) struct Coding {
 struct Encoded {
     choice: Choice,
     pushed: Arc<Vec<u8>>,
-    /// Empty if it comes back as it is.
-    answer: Vec<u8>,
+    /// None if it comes back as it is.
+    answer: Option<Answer>,
+}
+
+/// An answer in the form of a codec.
+#[derive(Debug)]
+struct Answer {
+    bytes: Vec<u8>,
+    /// If answers have not all one length: bytes at most.
+    grows_to: Option<usize>,
 }
 
 /// What services sum of a part, in which form.
@@ -62,7 +70,7 @@ impl Coding {
         let choice = summed.codec?.choice;
         let left_out = || lock(&self.residuals.0).remove(&key).unwrap_or_default();
         let feedback = choice.wants_feedback().then(left_out);
-        let pushed = self.buffers.take(summed.pushed_bytes());
+        let pushed = self.take(choice, summed.pushed_bytes());
         Some(Job::new(key, choice, Work::Encode { contribution, feedback, pushed }))
     }
 
@@ -77,8 +85,10 @@ impl Coding {
         self.remember(key, feedback);
         let (pushed_bytes, answered_bytes) = (pushed.len(), summed.answered_bytes());
         if let Some(Coded { choice, .. }) = summed.codec {
-            let answer =
-                if summed.is_answered_coded() { self.buffers.take(answered_bytes) } else { Vec::new() };
+            let answer = summed.is_answered_coded().then(|| Answer {
+                bytes: self.take(choice, answered_bytes),
+                grows_to: (!choice.has_one_length()).then_some(answered_bytes),
+            });
             self.parts.insert(key, Encoded { choice, pushed: Arc::new(pushed), answer });
         }
         (pushed_bytes as u64, answered_bytes as u64)
@@ -94,22 +104,41 @@ impl Coding {
         self.parts.get(&key).map(|coded| Arc::clone(&coded.pushed))
     }
 
-    /// Where the answer of a part goes that comes back encoded.
-    pub(super) fn answer(&mut self, key: u32) -> Option<&mut [u8]> {
-        self.parts.get_mut(&key).map(|coded| coded.answer.as_mut_slice()).filter(|answer| !answer.is_empty())
+    /// Where bytes of the answer of a part go that comes back encoded, if it may have so many.
+    pub(super) fn answer(&mut self, key: u32, offset: usize, len: usize) -> Option<Option<&mut [u8]>> {
+        let Answer { bytes, grows_to } = self.parts.get_mut(&key)?.answer.as_mut()?;
+        let end = offset.saturating_add(len);
+        if grows_to.is_some_and(|most| end <= most) {
+            bytes.resize(bytes.len().max(end), 0);
+        }
+        Some(bytes.get_mut(offset..end))
+    }
+
+    /// Whether only the last frame of a part's answer tells how long it is.
+    pub(super) fn is_answer_open(&self, key: u32) -> bool {
+        let answer = self.parts.get(&key).and_then(|coded| coded.answer.as_ref());
+        answer.is_some_and(|answer| answer.grows_to.is_some())
     }
 
     /// A part is back: if it came encoded, the work of decoding it.
     pub(super) fn decoding(&mut self, key: u32, recv: Region, offset: usize, len: usize) -> Option<Job> {
         let Encoded { choice, pushed, answer } = self.parts.remove(&key)?;
-        self.buffers.give_shared(pushed);
-        let work = Work::Decode { answer, recv, offset, len };
-        let is_coded = matches!(&work, Work::Decode { answer, .. } if !answer.is_empty());
-        is_coded.then(|| Job::new(key, choice, work))
+        if choice.has_one_length() {
+            self.buffers.give_shared(pushed);
+        }
+        let answer = answer?.bytes;
+        Some(Job::new(key, choice, Work::Decode { answer, recv, offset, len }))
     }
 
     /// A part was decoded.
-    pub(super) fn decoded(&mut self, answer: Vec<u8>) {
-        self.buffers.give(answer);
+    pub(super) fn decoded(&mut self, choice: Choice, answer: Vec<u8>) {
+        if choice.has_one_length() {
+            self.buffers.give(answer);
+        }
+    }
+
+    /// Memory for so many bytes; of a codec that makes another length each time it is new, and none.
+    fn take(&mut self, choice: Choice, size_bytes: usize) -> Vec<u8> {
+        if choice.has_one_length() { self.buffers.take(size_bytes) } else { Vec::new() }
     }
 }

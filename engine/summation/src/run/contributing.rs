@@ -260,7 +260,9 @@ impl Contributing {
             asked = true;
             let (key, round) = (relayed_key(work.key).unwrap_or(work.key), self.round_of(work.key));
             let owner = self.routes.owner(key);
-            self.moved.iter_mut().for_each(|moved| moved.pull_issued(owner, key, work.bytes));
+            if let Some(moved) = self.moved.as_mut().filter(|_| !self.coding.is_answer_open(work.key)) {
+                moved.pull_issued(owner, key, work.bytes);
+            }
             let own_seat = if key == work.key { self.worker } else { serving.host_seat() };
             match &mut self.services[work.server].line {
                 Some(line) => line.note(self.wire.header(Message::Pull { key, round }, 0)),

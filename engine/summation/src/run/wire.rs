@@ -4,16 +4,17 @@
 //! function    sequence    part        signature                                  payload
 //! digest      local       n workers   the declarations' digest                   none
 //! list        all bytes   local       first byte                                 of the declarations, as JSON
-//! push        last, round key         epochs' digest << 32 | first byte          bytes of a contribution
-//! average     last, round key         the same, for rounds that are averaged     bytes of a contribution
+//! push        ends, last, round key   epochs' digest << 32 | first byte          bytes of a contribution
+//! average     ends, last, round key   the same, for rounds that are averaged     bytes of a contribution
 //! pull        round       key         epochs' digest << 32                       none
-//! answer      round       key         epochs' digest << 32 | first byte          bytes of the result
+//! answer      ends, round key         epochs' digest << 32 | first byte          bytes of the result
 //! again       round       key         epochs' digest << 32                       none
 //! leave       0           last        0                                          none
 //! ```
 //!
 //! `local` is 1 where the workers of a host sum first. `last` is 0, or in a host's sum 1 more than the worker whose contribution
-//! to it was complete last, above the 44 bits of the round.
+//! to it was complete last, above the 44 bits of the round. `ends` is the highest bit: no more bytes follow of the contribution, or
+//! of the result.
 //!
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
 //! must wait holds up no answer. "Again" asks for a push that was complete once more: there was no memory for it. A refusal has no message: it ends the group, and the communicator tells all ranks why.
@@ -46,6 +47,9 @@ const AGAIN: u32 = 0x5308;
 /// Bits of a round in a push: 200 days of rounds at a million a second; the rest holds a worker's number.
 const ROUND_BITS: u32 = 44;
 const ROUND_MASK: u64 = (1 << ROUND_BITS) - 1;
+/// The bit of what ends.
+const ENDS_SHIFT: u32 = 63;
+const ENDS: u64 = 1 << ENDS_SHIFT;
 
 /// A message without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +59,11 @@ pub(super) enum Message {
     /// Of the declarations' `bytes` those from `offset` on.
     List { bytes: u64, offset: u64, is_local: bool },
     /// A contribution's bytes from `offset` on; of a host's sum, with the worker that contributed last.
-    Push { key: u32, round: u64, offset: u32, reduction: Reduction, last: Option<usize> },
+    Push { key: u32, round: u64, offset: u32, reduction: Reduction, last: Option<usize>, ends: bool },
     /// The result is wanted.
     Pull { key: u32, round: u64 },
     /// A result's bytes from `offset` on.
-    Answer { key: u32, round: u64, offset: u32 },
+    Answer { key: u32, round: u64, offset: u32, ends: bool },
     /// The contribution is wanted once more.
     Again { key: u32, round: u64 },
     /// The worker needs the service no more: for good, or until it has declared more.
@@ -86,14 +90,17 @@ impl Wire {
         let (function, sequence, part, signature) = match message {
             Message::Digest { digest, n_workers, is_local } => (DIGEST, is_local.into(), n_workers, digest),
             Message::List { bytes, offset, is_local } => (LIST, bytes, is_local.into(), offset),
-            Message::Push { key, round, offset, reduction, last } => {
+            Message::Push { key, round, offset, reduction, last, ends } => {
                 let function = if reduction == Reduction::Sum { PUSH } else { AVERAGE };
                 let last = last.map_or(0, |worker| worker as u64 + 1);
-                (function, last << ROUND_BITS | round & ROUND_MASK, key, signed(offset))
+                let sequence = u64::from(ends) << ENDS_SHIFT | last << ROUND_BITS | round & ROUND_MASK;
+                (function, sequence, key, signed(offset))
             }
             Message::Pull { key, round } => (PULL, round, key, signed(0)),
-            Message::Answer { key, round, offset } => (ANSWER, round, key, signed(offset)),
             Message::Again { key, round } => (AGAIN, round, key, signed(0)),
+            Message::Answer { key, round, offset, ends } => {
+                (ANSWER, u64::from(ends) << ENDS_SHIFT | round & ROUND_MASK, key, signed(offset))
+            }
             Message::Leave { is_last } => (LEAVE, 0, u32::from(is_last), 0),
         };
         Header { function, sequence, signature, part, len }
@@ -112,12 +119,19 @@ impl Wire {
             LEAVE => return Ok(Message::Leave { is_last: key != 0 }),
             PUSH | AVERAGE => {
                 let reduction = if function == PUSH { Reduction::Sum } else { Reduction::Average };
-                let last =
-                    (round >> ROUND_BITS).checked_sub(1).and_then(|worker| usize::try_from(worker).ok());
-                Message::Push { key, round: round & ROUND_MASK, offset, reduction, last }
+                let last = (round & !ENDS) >> ROUND_BITS;
+                let last = last.checked_sub(1).and_then(|worker| usize::try_from(worker).ok());
+                Message::Push {
+                    key,
+                    round: round & ROUND_MASK,
+                    offset,
+                    reduction,
+                    last,
+                    ends: round & ENDS != 0,
+                }
             }
             PULL => Message::Pull { key, round },
-            ANSWER => Message::Answer { key, round, offset },
+            ANSWER => Message::Answer { key, round: round & ROUND_MASK, offset, ends: round & ENDS != 0 },
             AGAIN => Message::Again { key, round },
             _ => return Err(strange(header, from)),
         };
@@ -146,11 +160,20 @@ mod tests {
         let messages = [
             Message::Digest { digest: u64::MAX, n_workers: 7, is_local: true },
             Message::List { bytes: 1 << 33, offset: 1 << 32, is_local: true },
-            Message::Push { key, round, offset, reduction: Reduction::Sum, last: None },
-            Message::Push { key, round, offset, reduction: Reduction::Average, last: Some(65_535) },
+            Message::Push { key, round, offset, reduction: Reduction::Sum, last: None, ends: true },
+            Message::Push {
+                key,
+                round,
+                offset,
+                reduction: Reduction::Average,
+                last: Some(65_535),
+                ends: true,
+            },
+            Message::Push { key, round, offset, reduction: Reduction::Average, last: Some(0), ends: false },
             Message::Pull { key, round },
-            Message::Answer { key, round, offset },
             Message::Again { key, round },
+            Message::Answer { key, round, offset, ends: false },
+            Message::Answer { key, round, offset, ends: true },
             Message::Leave { is_last: false },
             Message::Leave { is_last: true },
         ];

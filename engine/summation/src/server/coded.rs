@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use super::reduction::Reduction;
-use crate::codec::{Choice, CodecError, Feedback, Fraction, Half, OneBit, TopK};
+use crate::codec::{Choice, CodecError, Feedback, Fraction, Half, OneBit, Rows, TopK};
 use rsccl_collective::kernels::gradients;
 
 thread_local! {
@@ -29,17 +29,17 @@ pub struct Coded {
 type Malformed = (usize, CodecError);
 
 impl Coded {
-    /// Bytes of a contribution of so many elements.
+    /// Bytes of a contribution of so many elements; at most, where they have not all one length.
     #[must_use]
     pub fn pushed_bytes(self, count: usize) -> usize {
         self.choice.codec().encoded_bytes(count)
     }
 
-    /// Bytes of a result.
+    /// Bytes of a result; at most, where they have not all one length.
     #[must_use]
     pub fn answered_bytes(self, count: usize) -> usize {
         match self.choice {
-            Choice::F16 | Choice::Bf16 | Choice::OneBit => self.pushed_bytes(count),
+            Choice::F16 | Choice::Bf16 | Choice::OneBit | Choice::Rows(_) => self.pushed_bytes(count),
             Choice::TopK(fraction) => {
                 let plain = count.saturating_mul(size_of::<f32>());
                 self.united(fraction, count).map_or(plain, TopK::bytes_of)
@@ -51,7 +51,7 @@ impl Coded {
     #[must_use]
     pub fn answers(self, count: usize) -> bool {
         match self.choice {
-            Choice::F16 | Choice::Bf16 | Choice::OneBit => true,
+            Choice::F16 | Choice::Bf16 | Choice::OneBit | Choice::Rows(_) => true,
             Choice::TopK(fraction) => self.united(fraction, count).is_some(),
         }
     }
@@ -79,6 +79,7 @@ impl Coded {
                 self.add_up(contributions, divisor, sums)?;
                 feedback.encode(&OneBit, sums, into).map_err(|error| (0, error))
             }),
+            Choice::Rows(width) => Rows::new(width).unite(contributions, divisor, count, into),
             Choice::TopK(fraction) => match self.united(fraction, count) {
                 Some(n_values) => TopK::unite(contributions, divisor, count, n_values, into),
                 None => {

@@ -146,6 +146,11 @@ impl Landing {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
+
+    /// Makes room for so many bytes, of a contribution whose length is not known before.
+    pub(crate) fn grow(&mut self, size_bytes: usize) {
+        self.bytes.resize(self.bytes.len().max(size_bytes), 0);
+    }
 }
 
 impl Sum {

@@ -39,6 +39,12 @@ impl Part {
         self.count.saturating_mul(self.data_type.size_bytes())
     }
 
+    /// Whether all contributions have as many bytes, and all results; otherwise those are the most they have.
+    #[must_use]
+    pub fn has_one_length(self) -> bool {
+        self.codec.is_none_or(|coded| coded.choice.has_one_length())
+    }
+
     /// Bytes of one contribution.
     #[must_use]
     pub fn pushed_bytes(self) -> usize {

@@ -172,10 +172,11 @@ impl Service {
     pub fn answered(&mut self, sum: Sum) -> Result<bool, Refusal> {
         let Sum { key, round, worker, bytes } = sum;
         drop(bytes);
-        let rounds = &mut self.keys.find(key)?.state.rounds;
+        let Entry { part, state: State { rounds, .. }, .. } = self.keys.find(key)?;
         match rounds.slot(round) {
             Ok(slot @ Slot::Summed(_)) if is_for(slot, worker) => {
-                let is_over = release(slot, worker, &mut self.buffers);
+                let buffers = part.has_one_length().then_some(&mut self.buffers);
+                let is_over = release(slot, worker, buffers);
                 rounds.advance();
                 Ok(is_over)
             }
@@ -215,7 +216,8 @@ impl Service {
         let Some(is_again) = gathering.admit(worker) else {
             return Err(Refusal::PushedTwice { key, round, worker });
         };
-        let bytes = self.buffers.take(size_bytes);
+        // Memory of another length each time is not kept: no key would use it again.
+        let bytes = if entry.part.has_one_length() { self.buffers.take(size_bytes) } else { Vec::new() };
         Ok(Admission::Into(Landing { key, round, worker, is_first: false, is_again, bytes }))
     }
 
@@ -258,7 +260,8 @@ impl Service {
         let result_bytes = match (&prefix, is_whole) {
             (None, false) => part.prefix_bytes(),
             (Some(_), true) => part.size_bytes(),
-            (None, true) => part.codec.map_or(0, |_| part.answered_bytes()),
+            (None, true) if part.codec.is_some() && part.has_one_length() => part.answered_bytes(),
+            (None, true) => 0,
             (Some(_), false) => 0,
         };
         let result = if result_bytes > 0 { self.buffers.take(result_bytes) } else { Vec::new() };
@@ -295,14 +298,16 @@ impl Service {
         };
         let (Prefix::Away, Some(prefix)) = (&gathering.prefix, prefix) else { return Err(over) };
         gathering.prefix = Prefix::Here(prefix);
-        self.give_contributions(contributions);
+        self.give_contributions(contributions, true);
         Ok(self.go_on(key, round)?.map_or(Added::Kept, Added::Add))
     }
 
-    fn give_contributions(&mut self, contributions: impl IntoIterator<Item = Vec<u8>>) {
+    fn give_contributions(&mut self, contributions: impl IntoIterator<Item = Vec<u8>>, has_one_length: bool) {
         for bytes in contributions {
             self.kept_bytes -= bytes.len();
-            self.buffers.give(bytes);
+            if has_one_length {
+                self.buffers.give(bytes);
+            }
         }
     }
 
@@ -320,6 +325,7 @@ impl Service {
         let mut buffers = contributions.into_iter();
         let is_in_result = part.codec.is_some() || prefix.is_some();
         let result = if is_in_result { Some(result) } else { buffers.next() };
+        let has_one_length = part.has_one_length();
         let (Slot::Adding(adding), Some(result), Some(fingerprint)) = (&*slot, result, addition.fingerprint)
         else {
             return Err(over);
@@ -336,7 +342,7 @@ impl Service {
         self.counters.summed_bytes += (n_added * part.size_bytes()) as u64;
         state.last = Some(finished);
         prefix.into_iter().for_each(|prefix| self.buffers.give(prefix));
-        self.give_contributions(buffers);
+        self.give_contributions(buffers, has_one_length);
         Ok(Added::Finished(finished))
     }
 
@@ -374,10 +380,13 @@ fn is_for(slot: &Slot, worker: usize) -> bool {
 }
 
 /// A worker needs a result no more. Whether that was the last one.
-fn release(slot: &mut Slot, worker: usize, buffers: &mut Buffers) -> bool {
+fn release(slot: &mut Slot, worker: usize, buffers: Option<&mut Buffers>) -> bool {
     let Slot::Summed(summed) = slot else { return false };
     let is_over = summed.release(worker);
-    if is_over && let Slot::Summed(summed) = std::mem::replace(slot, Slot::Over) {
+    if is_over
+        && let Slot::Summed(summed) = std::mem::replace(slot, Slot::Over)
+        && let Some(buffers) = buffers
+    {
         buffers.give_shared(summed.bytes);
     }
     is_over

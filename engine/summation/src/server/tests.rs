@@ -685,6 +685,41 @@ fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
 }
 
 #[test]
+fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
+    let choice: Choice = "rows:3".parse().unwrap();
+    let part = Part { count: 30, data_type: DataType::F32, codec: Some(Coded { choice, n_workers: 2 }) };
+    let mut service = Service::new(2, [(0, part)], Association::Left, EPOCHS);
+    for round in 0..10 {
+        let gradient = |worker: usize| {
+            let is_set = |index: u64| mix(round << 8 ^ (index / 3) << 1 ^ worker as u64) % 10 < round;
+            (0..30).map(|index| if is_set(index) { float(round ^ index) } else { 0.0 }).collect::<Vec<f32>>()
+        };
+        for worker in 0..2 {
+            let mut encoded = Vec::new();
+            choice.codec().encode(&gradient(worker), &mut encoded).unwrap();
+            let push = Push { size_bytes: part.pushed_bytes(), ..push_message(&service, round, worker, &[]) };
+            let Admission::Into(mut landing) = service.push(&push).unwrap() else { panic!("no room") };
+            assert!(landing.bytes_mut().is_empty());
+            landing.grow(encoded.len());
+            landing.bytes_mut().copy_from_slice(&encoded);
+            if let Pushed::Add(mut addition) = service.pushed(landing).unwrap() {
+                addition.run();
+                service.added(addition).unwrap();
+            }
+        }
+        let wanted: Vec<f32> = gradient(0).iter().zip(gradient(1)).map(|(a, b)| a + b).collect();
+        let mut answer = Vec::new();
+        choice.codec().encode(&wanted, &mut answer).unwrap();
+        for worker in 0..2 {
+            let sum = ready(&mut service, round, worker);
+            assert!(sum.bytes() == answer, "round {round}");
+            service.answered(sum).unwrap();
+        }
+        assert_eq!(service.memory_bytes(), 0);
+    }
+}
+
+#[test]
 fn a_payload_that_no_codec_made_is_refused_with_its_key_and_worker() {
     let codec = Some(Coded { choice: Choice::F16, n_workers: 2 });
     let part = Part { count: 1, data_type: DataType::F32, codec };

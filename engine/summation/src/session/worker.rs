@@ -262,7 +262,7 @@ impl Session {
     /// There is no group, or it has another number of workers.
     pub(crate) fn compared(&self, compared: Compared) -> Result<()> {
         let place = self.read();
-        let Place { group, membership, .. } = place.as_ref().ok_or_else(no_group)?;
+        let Place { group, membership, .. } = place.as_ref().ok_or_else(|| self.no_group())?;
         let n_workers = membership.n_workers;
         if let Some((_, hashes)) = &compared.difference
             && hashes.len() != n_workers

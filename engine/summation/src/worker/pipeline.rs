@@ -116,7 +116,7 @@ impl Pipeline {
     }
 
     /// A part was compressed, which took so long of the time since it had begun: so many bytes go to the server and come back,
-    /// at least 1.
+    /// at least 1; at most so many, where [`Self::ends_with`] is to tell.
     ///
     /// # Errors
     /// It was not being compressed.
@@ -165,6 +165,18 @@ impl Pipeline {
             self.credits.give_back(server, entry.priority, entry.push_bytes);
             self.credits.narrow();
             self.leave(key, now_ns);
+        }
+        Ok(())
+    }
+
+    /// The answer of a part is over with so many bytes more, of which it was said only how many they may be.
+    ///
+    /// # Errors
+    /// It was not being pulled.
+    pub fn ends_with(&mut self, key: u32, bytes: u64) -> Result<(), Misreport> {
+        self.check(key, Stage::Pull)?;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.pull_bytes = entry.pull_bytes.min(entry.pulled_bytes.saturating_add(bytes));
         }
         Ok(())
     }

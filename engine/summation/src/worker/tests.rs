@@ -93,6 +93,28 @@ fn a_part_passes_all_its_stages_and_is_watched_on_its_way() {
 }
 
 #[test]
+fn an_answer_may_be_shorter_than_it_was_said_to_be() {
+    let mut pipeline = pipeline(1, PLAIN);
+    pipeline.submit("w", 0, &[Part { compress: true, ..part(7, 0, 40) }], 0).unwrap();
+    assert_eq!(
+        pipeline.ends_with(7, 4),
+        Err(Misreport::OtherStage { key: 7, reported: Stage::Pull, stage: Stage::Compress })
+    );
+    pipeline.next_work(Stage::Compress, 0).unwrap();
+    pipeline.compressed(7, (5, 40), 0, 0).unwrap();
+    assert_eq!(send_all(&mut pipeline, &[true]), [7]);
+    pipeline.summed(0, 7, 0).unwrap();
+    assert_eq!(pipeline.next_work(Stage::Pull, 0).map(|work| work.bytes), Some(40));
+    pipeline.pulled(0, 7, 10, 0).unwrap();
+    pipeline.ends_with(7, 3).unwrap();
+    let too_much = Misreport::TooMuch { key: 7, stage: Stage::Pull, bytes: 4, left: 3 };
+    assert_eq!(pipeline.pulled(0, 7, 4, 0), Err(too_much));
+    pipeline.pulled(0, 7, 3, 0).unwrap();
+    assert_eq!(pipeline.snapshot(0).credits_used_bytes, 0);
+    assert!(pipeline.next_work(Stage::Decompress, 0).is_some());
+}
+
+#[test]
 fn the_lowest_priority_goes_first_then_the_lowest_key() {
     let mut pipeline = pipeline(1, PLAIN);
     for (priority, key) in [(2, 0), (1, 9), (2, 1), (0, 5), (1, 8)] {

@@ -13,7 +13,7 @@ use rsccl_collective::memory::{Buffers, Own, Place, Region, Span};
 pub(in crate::run) struct Job {
     pub(in crate::run) key: u32,
     pub(in crate::run) work: Work,
-    choice: Choice,
+    pub(in crate::run) choice: Choice,
     /// How it ended, once it was run.
     outcome: Result<()>,
     took_ns: u64,

@@ -91,7 +91,7 @@ impl Contributing {
     }
 
     fn coded(&mut self, job: Job, now_ns: u64) -> Outcome<()> {
-        let (key, outcome, took_ns) = (job.key, job.outcome(), job.took_ns());
+        let (key, choice, outcome, took_ns) = (job.key, job.choice, job.outcome(), job.took_ns());
         let Some(part) = self.declarations.part(key) else { return Ok(()) };
         match job.work {
             Work::Encode { feedback, pushed, .. } => {
@@ -112,7 +112,7 @@ impl Contributing {
                     let text = format!("rank {peer} answered round {round} of part {key} wrongly: {error}");
                     Trouble::of(peer, Error::Internal(text))
                 })?;
-                self.coding.decoded(answer);
+                self.coding.decoded(choice, answer);
                 self.decompressed(key, took_ns, now_ns)
             }
         }

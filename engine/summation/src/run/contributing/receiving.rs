@@ -6,7 +6,6 @@ use super::super::serving::{Ready, Serving};
 use super::super::wire::{Message, strange};
 use super::relaying::HOST_SUM;
 use super::{Contributing, FRAMES_PER_LOOK};
-use crate::tensor::Part;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::Error;
 use rsccl_collective::memory::{Place, Span};
@@ -41,9 +40,7 @@ impl Contributing {
             let len = sum.bytes().len();
             self.room(key, round, 0, len, self.worker)?.copy_from_slice(sum.bytes());
             let service = self.routes.target(self.worker, key);
-            self.see_pulled(service, key, round, (0, len))?;
-            let pulled = self.pipeline.pulled(service, key, len as u64, now_ns);
-            pulled.map_err(|misreport| self.internal(&misreport))?;
+            self.pulled(service, key, round, (0, len, true), now_ns)?;
             serving.answered(self.worker, sum)?;
         }
         Ok(moved)
@@ -60,9 +57,8 @@ impl Contributing {
         let running = self.running.get_mut(&part.tensor).filter(|running| running.round == round);
         let (buffers, _) =
             running.and_then(|running| running.pull.as_mut()).ok_or_else(|| wrong("unasked"))?;
-        if let Some(answer) = self.coding.answer(key) {
-            let range = offset..offset.saturating_add(len);
-            return answer.get_mut(range).ok_or_else(|| wrong("with more bytes than it has"));
+        if let Some(room) = self.coding.answer(key, offset, len) {
+            return room.ok_or_else(|| wrong("with more bytes than it has"));
         }
         if offset.saturating_add(len) as u64 > part.size_bytes {
             return Err(wrong("with more bytes than it has"));
@@ -96,7 +92,7 @@ impl Contributing {
     ) -> Outcome<Progress> {
         let Some(front) = line.front(links)? else { return Ok(Progress::Idle) };
         match self.wire.message(&front, line.peer).map_err(|error| line.broken(error))? {
-            Message::Answer { key, round, offset } if self.is_relayed(key) => {
+            Message::Answer { key, round, offset, .. } if self.is_relayed(key) => {
                 let len = front.len as usize;
                 let room = self.result_room((key, round), offset as usize, len, line.peer)?;
                 let progress = line.receive(links, &front, room)?;
@@ -105,13 +101,12 @@ impl Contributing {
                 }
                 Ok(progress)
             }
-            Message::Answer { key, round, offset } => {
+            Message::Answer { key, round, offset, ends } => {
                 let room = self.room(key, round, offset as usize, front.len as usize, line.peer)?;
                 let progress = line.receive(links, &front, room)?;
                 if progress == Progress::Done {
-                    self.see_pulled(service, key, round, (offset as usize, front.len as usize))?;
-                    let pulled = self.pipeline.pulled(service, key, u64::from(front.len), now_ns);
-                    pulled.map_err(|misreport| self.internal(&misreport))?;
+                    let bytes = (offset as usize, front.len as usize, ends);
+                    self.pulled(service, key, round, bytes, now_ns)?;
                 }
                 Ok(progress)
             }
@@ -126,22 +121,43 @@ impl Contributing {
         }
     }
 
+    /// Bytes of a result are here, from the `offset` on; whether they are its last ones.
+    fn pulled(
+        &mut self,
+        service: usize,
+        key: u32,
+        round: u64,
+        (offset, len, ends): (usize, usize, bool),
+        now_ns: u64,
+    ) -> Outcome<()> {
+        let is_open = self.coding.is_answer_open(key);
+        if is_open && let Some(moved) = &mut self.moved {
+            // Nobody could know before how many these would be.
+            moved.pull_issued(self.routes.owner(key), key, len as u64);
+        }
+        self.see_pulled(service, key, round, (offset, len, ends))?;
+        let mut pulled = Ok(());
+        if is_open && ends {
+            pulled = self.pipeline.ends_with(key, len as u64);
+        }
+        let pulled = pulled.and_then(|()| self.pipeline.pulled(service, key, len as u64, now_ns));
+        pulled.map_err(|misreport| self.internal(&misreport))
+    }
+
     /// Where somebody watches: bytes of a result are in the caller's memory.
     fn see_pulled(
         &mut self,
         service: usize,
         key: u32,
         round: u64,
-        (offset, len): (usize, usize),
+        (offset, len, ends): (usize, usize, bool),
     ) -> Outcome<()> {
         let Some(moved) = &mut self.moved else { return Ok(()) };
         moved.pulled((self.routes.owner(key), service), key, len as u64);
-        let part = self.declarations.part(key);
-        let answer = self.coding.answer(key).map(|answer| answer.len() as u64);
-        let is_whole = |part: &Part| (offset + len) as u64 == answer.unwrap_or(part.size_bytes);
-        if !part.as_ref().is_some_and(is_whole) || !moved.wants_result(key, round) {
+        if !ends || !moved.wants_result(key, round) {
             return Ok(());
         }
+        let part = self.declarations.part(key);
         let running = part.and_then(|part| self.running.get(&part.tensor));
         let submitted_ns = running.map_or(0, |running| running.submitted_ns);
         let Some(moved) = self.moved.take() else { return Ok(()) };

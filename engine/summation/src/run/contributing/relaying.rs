@@ -95,6 +95,7 @@ impl Contributing {
             len: to_usize(send.len),
             reduction: relayed.reduction,
             last: Some(relayed.last_arriver),
+            ends: send.offset + send.len == relayed.bytes.len() as u64,
         })
     }
 

@@ -80,12 +80,13 @@ impl Contributing {
         let frame = self.frame(&send)?;
         let payload = self.payload(&frame)?;
         let payload = payload.bytes();
-        let Frame { key, round, reduction, last, .. } = frame;
+        let Frame { key, round, reduction, last, ends, .. } = frame;
         let own_seat = self.own_seat(serving, &frame);
         let progress = match &mut self.services[service].line {
             Some(line) => {
                 let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
-                let message = Message::Push { key, round, offset: to_u32(frame.offset), reduction, last };
+                let offset = to_u32(frame.offset);
+                let message = Message::Push { key, round, offset, reduction, last, ends };
                 line.send_frame(links, self.wire.header(message, to_u32(frame.len)), payload)?
             }
             None => match serving.land(own_seat, &frame)? {
@@ -190,6 +191,7 @@ impl Contributing {
             len: to_usize(send.len),
             reduction: running.reduction,
             last: None,
+            ends: send.offset + send.len == self.pushed_bytes(send.key),
         });
         frame.ok_or_else(|| self.internal(&format_args!("part {} is not running", send.key)))
     }

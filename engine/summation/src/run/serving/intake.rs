@@ -43,7 +43,8 @@ impl Serving {
             let admitted = self.sums_mut(level).push(&push);
             match admitted.map_err(|refusal| self.refused(worker, &refusal))? {
                 Admission::Into(landing) => {
-                    self.seats[seat].landing = Some(Filling { landing, key, round, filled: 0 });
+                    let grows_to = summed.filter(|part| !part.has_one_length()).map(|_| size_bytes);
+                    self.seats[seat].landing = Some(Filling { landing, key, round, filled: 0, grows_to });
                 }
                 Admission::Later => {
                     self.seats[seat].is_late = true;
@@ -52,12 +53,7 @@ impl Serving {
             }
         }
         let rank = self.rank;
-        let filling = self.seats[seat].landing.as_mut();
-        let filling = filling.filter(|filling| {
-            (filling.key, filling.round, filling.filled) == (frame.key, frame.round, frame.offset)
-        });
-        let into = filling
-            .and_then(|filling| filling.landing.bytes_mut().get_mut(frame.offset..frame.offset + frame.len));
+        let into = self.seats[seat].landing.as_mut().and_then(|filling| filling.room(frame));
         let wrong = || {
             let text = format!("worker {worker} pushed bytes to rank {rank} out of order: {frame:?}");
             Trouble::of(worker, Error::Internal(text))
@@ -69,7 +65,7 @@ impl Serving {
     pub(in crate::run) fn landed(&mut self, seat: usize, frame: &Frame) -> Outcome<()> {
         let Some(mut filling) = self.seats[seat].landing.take() else { return Ok(()) };
         filling.filled += frame.len;
-        if filling.filled < filling.landing.bytes_mut().len() {
+        if !filling.is_whole(frame) {
             self.seats[seat].landing = Some(filling);
             return Ok(());
         }
@@ -108,9 +104,10 @@ impl Serving {
         let Some(front) = line.front(links)? else { return Ok(Progress::Idle) };
         let message = self.wire.message(&front, line.peer).map_err(|error| line.broken(error))?;
         match message {
-            Message::Push { key, round, offset, reduction, last } => {
+            Message::Push { key, round, offset, reduction, last, ends } => {
                 let (offset, len) = (offset as usize, front.len as usize);
-                self.take_push(worker, links, &front, &Frame { key, round, offset, len, reduction, last })
+                let frame = Frame { key, round, offset, len, reduction, last, ends };
+                self.take_push(worker, links, &front, &frame)
             }
             Message::Pull { key, round } => {
                 line.receive(links, &front, &mut [])?;

@@ -40,6 +40,8 @@ pub(super) struct Filling {
     pub(super) key: u32,
     pub(super) round: u64,
     pub(super) filled: usize,
+    /// Of contributions that have not all one length: their bytes at most, the last of which their last frame has.
+    pub(super) grows_to: Option<usize>,
 }
 
 /// A result on its way out.
@@ -60,6 +62,27 @@ pub(in crate::run) struct Frame {
     pub(in crate::run) reduction: Reduction,
     /// Of a host's sum: the worker whose contribution to it was complete last.
     pub(in crate::run) last: Option<usize>,
+    /// Whether no more bytes of the contribution follow.
+    pub(in crate::run) ends: bool,
+}
+
+impl Filling {
+    /// Where a frame's bytes go, if they are the next ones, and no more than there may be.
+    pub(super) fn room(&mut self, frame: &Frame) -> Option<&mut [u8]> {
+        if (self.key, self.round, self.filled) != (frame.key, frame.round, frame.offset) {
+            return None;
+        }
+        let end = frame.offset.checked_add(frame.len)?;
+        if self.grows_to.is_some_and(|most| end <= most) {
+            self.landing.grow(end);
+        }
+        self.landing.bytes_mut().get_mut(frame.offset..end)
+    }
+
+    /// Whether all bytes are there once a frame's are.
+    pub(super) fn is_whole(&mut self, frame: &Frame) -> bool {
+        if self.grows_to.is_some() { frame.ends } else { self.filled >= self.landing.bytes_mut().len() }
+    }
 }
 
 impl Seat {
@@ -84,7 +107,8 @@ impl Seat {
         let rest = sum.bytes().get(self.answered_bytes..).unwrap_or(&[]);
         let payload = rest.get(..frame_bytes).unwrap_or(rest);
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
-        let message = Message::Answer { key: *key, round: *round, offset: to_u32(self.answered_bytes) };
+        let (offset, ends) = (to_u32(self.answered_bytes), payload.len() == rest.len());
+        let message = Message::Answer { key: *key, round: *round, offset, ends };
         let header = wire.header(message, to_u32(payload.len()));
         let progress = line.send_frame(links, header, payload)?;
         if progress == Progress::Done {

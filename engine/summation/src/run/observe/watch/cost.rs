@@ -194,7 +194,7 @@ impl Watched {
         for part in &self.owned {
             let len = usize::try_from(part.size_bytes).unwrap_or(0);
             let (round, offset, reduction, last) = (0, 0, Reduction::Sum, None);
-            let frame = Frame { key: part.key, round, offset, len, reduction, last };
+            let frame = Frame { key: part.key, round, offset, len, reduction, last, ends: true };
             for worker in 0..self.n_workers - 1 {
                 if self.serving.land(worker, &frame)?.is_some() {
                     self.serving.landed(worker, &frame)?;
