@@ -163,6 +163,58 @@ static void until_loss(int continues, int* workers) {
   end();
 }
 
+/* A round in which all get what a worker has as this version, bit for bit: the others add what changes no number. */
+static int broadcast_round(int n, int version, int root) {
+  enum { ORIGIN = 1000 };
+  int handles[TENSORS], result = 0;
+  for (int tensor = 0; tensor < n; tensor++) {
+    for (uint64_t index = 0; index < COUNTS[tensor]; index++)
+      send_buffer[tensor][index] = rsum_rank() == root ? value(ORIGIN, version, tensor, index) : -0.0f;
+    handles[tensor] = rsum_push_pull_async(tensors[tensor], send_buffer[tensor], recv_buffer[tensor], rsumSum);
+  }
+  for (int tensor = 0; tensor < n; tensor++) {
+    int code = handles[tensor] < 0 ? -1 - handles[tensor] : rsum_wait(handles[tensor]);
+    if (code != 0) result = code;
+  }
+  for (int tensor = 0; tensor < n && result == 0; tensor++)
+    for (uint64_t index = 0; index < COUNTS[tensor]; index++) {
+      float own = value(ORIGIN, version, tensor, index);
+      if (memcmp(&own, &recv_buffer[tensor][index], sizeof own) != 0) {
+        printf("WRONG version %d tensor %d element %llu\n", version, tensor, (unsigned long long)index);
+        fflush(stdout);
+        exit(2);
+      }
+    }
+  return result;
+}
+
+/* Broadcasts one version after the other from a worker until that fails; then, if that is wanted, once more what worker 0 of
+ * those that are left has, as a script does that goes on. One may have had the last version before the loss and another one not. */
+static void broadcast_until_loss(int root, int* workers) {
+  const char* on_loss = getenv("RSUM_ON_LOSS");
+  int n = declare(TENSORS), version = 0, tensor = rsum_declare("version", 1, FLOAT32, NULL);
+  if (tensor < 0) fail("declare");
+  printf("READY\n");
+  fflush(stdout);
+  while (broadcast_round(n, version + 1, root) == 0) version++;
+  printf("LOST %s\n", rsum_last_error());
+  fflush(stdout);
+  if (on_loss == NULL || strcmp(on_loss, "continue") != 0) exit(0);
+  int first = workers[rsum_rank()];
+  if (rsum_resume(-1, -1) != 0) fail("resume");
+  float first_has = rsum_rank() == 0 ? (float)version : -0.0f;
+  if (rsum_push_pull(tensor, &first_has, &first_has, rsumSum) != 0) fail("version");
+  if (first_has < (float)(version - 1) || first_has > (float)(version + 1)) {
+    printf("WRONG version %g, here %d\n", (double)first_has, version);
+    exit(2);
+  }
+  for (int next = 0; next < 3; next++)
+    if (broadcast_round(n, (int)first_has + next, 0) != 0) fail("broadcast");
+  if (who_is_left(first, workers) != 0) fail("who is left");
+  sum_some(n, 3, workers);
+  end();
+}
+
 /* Sums, and goes on after each loss, in groups of so many if that is said, until so few are left; they sum three rounds. */
 static void endure(int first, int size, int few, int* workers) {
   int n = declare(TENSORS);
@@ -306,6 +358,8 @@ int main(int argc, char** argv) {
     end();
   } else if (strcmp(argv[1], "borrow") == 0) {
     borrow(argv[2], workers);
+  } else if (strcmp(argv[1], "broadcast") == 0) {
+    broadcast_until_loss(atoi(argv[2]), workers);
   } else if (strcmp(argv[1], "endure") == 0) {
     endure(atoi(getenv("RSUM_RANK")), atoi(argv[2]), atoi(argv[3]), workers);
   } else if (strcmp(argv[1], "stall") == 0) {

@@ -25,6 +25,8 @@ struct Case {
     n_servers: usize,
     over_memory: bool,
     continues: bool,
+    /// The worker whose values the others get, where that is all that they do.
+    broadcasts_from: Option<usize>,
     /// Workers before servers.
     victim: usize,
     death: Duration,
@@ -60,6 +62,9 @@ struct Tally {
     of_servers: u64,
     /// Of those that gave the rendezvous.
     of_roots: u64,
+    /// In groups that broadcast; and of the worker whose values the others get.
+    broadcasts: u64,
+    of_sources: u64,
     went_on: u64,
     /// From a death to a survivor's word, one for each survivor.
     survivors: Vec<Duration>,
@@ -71,12 +76,20 @@ impl Case {
     fn draw(random: &mut Random, round: u64) -> Self {
         let (n_workers, n_servers) = (2 + random.index(2), random.index(3));
         let latest = LATEST_DEATH_US[usize::try_from(round % 3).unwrap()];
+        let broadcasts_from = (random.below(2) == 0).then(|| random.index(n_workers));
+        // Half of the deaths in broadcasts are aimed: at whose values the others get, or at who gives the rendezvous.
+        let victim = match (broadcasts_from, random.below(4)) {
+            (Some(source), 0) => source,
+            (Some(_), 1) => 0,
+            _ => random.index(n_workers + n_servers),
+        };
         Self {
             n_workers,
             n_servers,
             over_memory: random.below(2) == 0,
             continues: random.below(3) > 0,
-            victim: random.index(n_workers + n_servers),
+            broadcasts_from,
+            victim,
             death: Duration::from_micros(random.below(latest)),
             early: random.below(4) == 0,
         }
@@ -92,8 +105,10 @@ impl Case {
         let timeout = if self.early { "2" } else { "120" };
         let environment =
             [("RSUM_ON_LOSS", on_loss), ("RSCCL_SHM_DISABLE", shm), ("RSCCL_TIMEOUT_S", timeout)];
+        let source = self.broadcasts_from.map(|source| source.to_string());
+        let arguments = source.as_ref().map_or(vec![on_loss], |source| vec!["broadcast", source]);
         let workers =
-            (0..self.n_workers).map(|worker| group.worker_command(worker, &[on_loss], &environment));
+            (0..self.n_workers).map(|worker| group.worker_command(worker, &arguments, &environment));
         let servers = (0..self.n_servers).map(|_| group.server_command(&[], &environment));
         workers.chain(servers).map(|command| Process::start(&mut dress(command))).collect()
     }
@@ -167,7 +182,7 @@ impl Round<'_> {
 
     /// The rest sums on, or ends, as it was told to.
     fn go_on(&mut self) {
-        let Case { continues, victim, .. } = self.case;
+        let Case { continues, victim, broadcasts_from, .. } = self.case;
         let text = self.text.clone();
         for (index, process) in self.survivors().filter(|(index, _)| continues && self.is_worker(*index)) {
             let (_, line) = process.wait_for("SUMS", &text);
@@ -183,6 +198,8 @@ impl Round<'_> {
         }
         self.tally.went_on += u64::from(continues);
         self.tally.of_roots += u64::from(victim == 0);
+        self.tally.broadcasts += u64::from(broadcasts_from.is_some());
+        self.tally.of_sources += u64::from(broadcasts_from == Some(victim));
     }
 }
 
@@ -213,11 +230,25 @@ pub(crate) fn kill_members(program: &Path, onlooker: Option<&dyn Onlooker>) {
 
 impl Tally {
     fn print(self) {
-        let Self { deaths, early, of_servers, of_roots, went_on, survivors, onlooker } = self;
+        let Self {
+            deaths,
+            early,
+            of_servers,
+            of_roots,
+            broadcasts,
+            of_sources,
+            went_on,
+            survivors,
+            onlooker,
+        } = self;
         println!(
             "{deaths} deaths: {early} while they met, {of_servers} of servers and {} of workers at work ({of_roots} of \
              those that gave the rendezvous); 0 hangs, 0 wrong sums; {went_on} groups went on with right sums",
             deaths - early - of_servers
+        );
+        println!(
+            "{broadcasts} of them in groups that did nothing but broadcast, {of_sources} of those of the worker whose values the \
+             others get; 0 wrong values"
         );
         println!("named by survivors {}", times(survivors));
         if !onlooker.is_empty() {
