@@ -17,6 +17,12 @@ class Codec:
     number: int
     # Fraction of the elements that is sent, of top-k; 0 is the library's default.
     kept: float = 0.0
+    # Elements of a row, of rows.
+    row: int = 0
+
+    def label(self) -> str:
+        """What tells it from others whose tensors are not the same."""
+        return f"{self.name}.{self.row}" if self.row else self.name
 
 
 class Compression:
@@ -33,6 +39,13 @@ class Compression:
         if not 0.0 < kept <= 1.0:
             raise Error(f"top-k cannot keep {kept} of the elements: between 0 and 1")
         return Codec("top-k", 4, kept)
+
+    @staticmethod
+    def rows(elements: int) -> Codec:
+        """Only rows of so many elements that have anything but zeros, and their indices; exact, for tensors of any length."""
+        if not 0 < elements < 1 << 32:
+            raise Error(f"rows cannot have {elements} elements: 1 to 2^32 - 1")
+        return Codec("rows", 5, row=elements)
 
 
 AnyCodec = Union[None, str, Codec]

@@ -215,7 +215,7 @@ def submit(
         )
     if name is None:
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
-        name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).name}"
+        name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).label()}"
     tensor = _declare(name, source, priority, compression)
     try:
         number = _submitted(tensor, source, target, operation)
@@ -335,7 +335,9 @@ wait = synchronize
 
 def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) -> int:
     codec = codec_of(compression)
-    options = Options(ctypes.sizeof(Options), priority, codec.number, codec.kept)
+    # A codec that loses nothing is for short tensors too.
+    min_bytes = 1 if codec.row else 0
+    options = Options(ctypes.sizeof(Options), priority, codec.number, codec.kept, min_bytes, codec.row)
     number = summation_number(
         "rsum_declare", name.encode(), buffer.elements, buffer.datatype, ctypes.byref(options)
     )

@@ -52,7 +52,14 @@ class Config(ctypes.Structure):
 class Options(ctypes.Structure):
     """rsum_options_t."""
 
-    _fields_ = [("size", c_size_t), ("priority", c_int), ("codec", c_int), ("kept", c_double)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("priority", c_int),
+        ("codec", c_int),
+        ("kept", c_double),
+        ("min_bytes", c_uint64),
+        ("row", c_uint64),
+    ]
 
 
 class Comparison(ctypes.Structure):
@@ -90,6 +97,7 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_local_size": [],
     "rsum_servers": [],
     "rsum_declare": [c_char_p, c_uint64, c_int, POINTER(Options)],
+    "rsum_codec": [c_int],
     "rsum_push_pull": [c_int, c_void_p, c_void_p, c_int],
     "rsum_push_pull_async": [c_int, c_void_p, c_void_p, c_int],
     "rsum_push_pull_on_stream": [c_int, c_void_p, c_void_p, c_int, c_void_p],

@@ -55,7 +55,7 @@ def refused(words: str, call: Callable[[], object]) -> None:
 def under_way() -> None:
     """What becomes of gradients that are on their way."""
     bps.init()
-    for part in (touched, exchanged, synchronized, replaced_after, sparse):
+    for part in (touched, exchanged, synchronized, replaced_after):
         part()
     bps.shutdown()
 
@@ -399,12 +399,3 @@ def decided_by_loss() -> None:
         assert everyone.equal(torch.tensor(losses)), (everyone, losses)
         for name, parameter in layer.named_parameters():
             assert bps.broadcast(parameter, 0, f"{search}.same.{name}").equal(parameter)
-
-
-def sparse() -> None:
-    table = torch.nn.Embedding(5, 2, sparse=True)
-    optimizer = bps.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters())
-    before = table.weight.detach().clone()
-    refused("make the layer's gradients dense", lambda: table(torch.tensor([1])).sum().backward())
-    refused("make the layer's gradients dense", optimizer.step)
-    assert table.weight.equal(before)

@@ -54,6 +54,10 @@ class Run:
         optimizer.zero_grad(*settings)
         self._own = [{} for _ in range(self.n_workers)]
 
+    def zero_to_none(self, optimizer: Any) -> None:
+        """The same, so that there are no gradients."""
+        self.zero(optimizer, True)
+
     def backward(self, loss_of: Loss) -> None:
         """`loss_of(rank, number of the pass).backward()`, so often as gradients are accumulated."""
         for number in range(self.passes):
@@ -72,12 +76,25 @@ class Run:
     def _average(self, parameters: List[torch.Tensor]) -> None:
         """As the services do: in the order of the workers, and who has none contributes zeros."""
         for parameter in parameters:
+            tables = [own[parameter] for own in self._own if parameter in own and own[parameter].is_sparse]
+            if tables:
+                parameter.grad = self._average_of_rows(parameter, tables)
+                continue
             total = torch.zeros_like(parameter) if parameter.requires_grad else None
             for number, own in enumerate(self._own):
                 part = own.get(parameter, torch.zeros_like(parameter))
                 if total is not None:
                     total = part.clone() if number == 0 else total + part
             parameter.grad = None if total is None else total / self.n_workers
+
+    def _average_of_rows(self, parameter: torch.Tensor, tables: List[torch.Tensor]) -> torch.Tensor:
+        """The same of the rows that anybody has touched."""
+        total, nothing = None, torch.zeros_like(parameter)
+        for own in self._own:
+            part = own[parameter].to_dense() if parameter in own else nothing
+            total = part if total is None else total + part
+        rows = torch.cat([table.coalesce().indices() for table in tables], dim=1).unique(dim=1)
+        return torch.sparse_coo_tensor(rows, (total / self.n_workers)[rows[0]], parameter.shape)
 
     def average_loss(self, losses: Callable[[int], torch.Tensor]) -> torch.Tensor:
         """What a closure returns: a worker's loss, or the average."""
@@ -117,7 +134,8 @@ class Scaler:
         return loss * self._scale
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
-        gradients = [one.grad for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+        every = [one for group in optimizer.param_groups for one in group["params"] if one.grad is not None]
+        gradients = [one.grad._values() if one.grad.is_sparse else one.grad for one in every]
         self._is_infinite = any(not bool(torch.isfinite(gradient).all()) for gradient in gradients)
         torch._foreach_mul_(gradients, 1 / self._scale)
         self._is_unscaled = True
@@ -138,19 +156,25 @@ def scaler() -> Any:
     return amp("cpu", init_scale=1024.0, growth_interval=1000) if amp else Scaler()
 
 
-def scaled(run: Run, before_step: Callable[[Any, Any, torch.nn.Module], None], infinite: bool = False) -> Idiom:
-    model = layers()
+def scaled(
+    run: Run,
+    before_step: Callable[[Any, Any, torch.nn.Module], None],
+    infinite: bool = False,
+    model: Optional[torch.nn.Module] = None,
+    loss: Optional[Callable[[int], Loss]] = None,
+) -> Idiom:
+    model = model or layers()
     optimizer, scale = run.wrap(sgd(model), model), scaler()
     yield model
     for step in range(STEPS):
-        loss_of = loss_in(model, step)
+        loss_of = loss(step) if loss else loss_in(model, step)
         is_infinite = infinite and step == 1
 
         def scaled_loss(rank: int, number: int) -> torch.Tensor:
             factor = float("inf") if is_infinite and rank == run.n_workers - 1 else 1.0
             return scale.scale(loss_of(rank, number) * factor)
 
-        run.zero(optimizer)
+        run.zero(optimizer, loss is not None)
         run.backward(scaled_loss)
         before_step(scale, optimizer, model)
         scale.step(optimizer)
@@ -365,6 +389,54 @@ def unused_on_some(run: Run) -> Idiom:
     return looped(run, model, sgd(model), loss=loss, before_step=clip)
 
 
+class Table(torch.nn.Module):
+    """A table of which a pass uses few rows, others on each worker, and layers behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(11)
+        self.table, self.last = torch.nn.Embedding(400, 40, sparse=True), torch.nn.Linear(40, 3)
+
+    def loss(self, step: int) -> Loss:
+        def loss_of(rank: int, number: int) -> torch.Tensor:
+            # In step 2 the last worker uses none.
+            n_rows = 0 if (step, rank) == (2, 1) else 5 + 3 * step + rank
+            generator = torch.Generator().manual_seed(100 * step + 10 * rank + number)
+            rows = torch.randint(400, (n_rows,), generator=generator)
+            # Some of them twice, and one that every worker uses.
+            rows = torch.cat([rows, rows[:2], torch.full((min(n_rows, 1),), 7)])
+            used = self.table(rows).tanh() if n_rows else torch.ones(1, 40, requires_grad=True)
+            return self.last(used).square().mean()
+
+        return loss_of
+
+
+def table(run: Run) -> Idiom:
+    model = Table()
+    return looped(run, model, sgd(model, momentum=0.5), loss=model.loss, zero=run.zero_to_none)
+
+
+def table_clipped(run: Run) -> Idiom:
+    model = Table()
+    clip = lambda *_: torch.nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+    return looped(run, model, sgd(model), loss=model.loss, before_step=clip, zero=run.zero_to_none)
+
+
+def table_scaled(run: Run) -> Idiom:
+    model = Table()
+
+    def before(scale: Any, optimizer: Any, _: torch.nn.Module) -> None:
+        scale.unscale_(optimizer)
+
+    return scaled(run, before, model=model, loss=model.loss)
+
+
+def table_of_sparse_adam(run: Run) -> Idiom:
+    model = Table()
+    model.last.requires_grad_(False)
+    return looped(run, model, torch.optim.SparseAdam([model.table.weight], lr=RATE), loss=model.loss, zero=run.zero_to_none)
+
+
 def closure_of_sgd(run: Run) -> Idiom:
     return closed(run, lambda model: sgd(model, momentum=0.5))
 
@@ -521,6 +593,10 @@ IDIOMS: Dict[str, Callable[[Run], Idiom]] = {
     "a parameter that layers share": shared_parameter,
     "a parameter that nobody uses": unused_parameter,
     "a parameter that some workers use": unused_on_some,
+    "a table with `sparse=True`": table,
+    "a table with `sparse=True`, `clip_grad_norm_`": table_clipped,
+    "a table with `sparse=True`, `scaler.unscale_`, `scaler.step`": table_scaled,
+    "a table with `sparse=True`, SparseAdam": table_of_sparse_adam,
     "SGD with a closure": closure_of_sgd,
     "LBFGS": closure_of_lbfgs,
     "`torch.compile`": compiled,

@@ -27,6 +27,7 @@ from .._errors import Error
 from .._group import SUM
 from ._debug import Comparison
 from ._plan import Plan
+from ._rows import check_kind, nothing_touched
 from ._slot import Slot
 from ._under_way import INSTEAD, Claim, is_claimed
 
@@ -118,6 +119,11 @@ class Gradients:
         self._are_synchronized, self._looked_at = False, ""
         for slot in self._slots:
             slot.note_sum()
+
+    def leave_out_untouched(self) -> None:
+        """Before a step: of tables that nobody has used there are no gradients."""
+        for slot in self._slots:
+            slot.leave_out_untouched()
 
     def check_everyones(self) -> None:
         """Raises an `Error` if a gradient is another one than that which was made everyone's."""
@@ -256,7 +262,7 @@ class Gradients:
             raise Error(self._mistake)
         self._are_synchronized = False
         try:
-            slot.check_dense()
+            check_kind(slot)
             if slot.passes == 0:
                 self._refuse_last_sum(slot, 1)
             if self._is_held:
@@ -282,8 +288,8 @@ class Gradients:
     def _claim_uncomputed(self, slot: Slot) -> None:
         parameter = slot.parameter
         if parameter.grad is None and parameter.requires_grad:
-            parameter.grad = torch.zeros_like(parameter)
-        if parameter.grad is None or parameter.grad.is_sparse or (self._op == SUM and slot.has_last_sum(0)):
+            parameter.grad = nothing_touched(parameter) if slot.is_rows else torch.zeros_like(parameter)
+        if parameter.grad is None or (self._op == SUM and slot.has_last_sum(0)):
             return
         slot.claim, slot.is_uncomputed = Claim(slot.name, parameter, self), True
 
@@ -314,14 +320,14 @@ class Gradients:
                 return
             for slot in parcel.slots:
                 if slot.claim is None and slot.parameter.grad is not None:
-                    slot.check_dense()
+                    check_kind(slot)
                     self._refuse_last_sum(slot, 0)
             parcel.submit(self._op)
             self._n_submitted += 1
 
     def _refuse_last_sum(self, slot: Slot, n_additions: int) -> None:
         """A sum that is summed again would be there as often as there are workers."""
-        if self._op == SUM and slot.has_last_sum(n_additions) and bool(slot.parameter.grad.any()):
+        if self._op == SUM and slot.has_last_sum(n_additions) and _has_anything(slot.parameter.grad):
             raise Error(
                 f"{slot.name} has the sum of the last step in it, which would be summed again: zero_grad() before backward()"
             )
@@ -374,6 +380,10 @@ def _take_over(parameter: torch.nn.Parameter, by: Gradients) -> None:
     if sender is not None and sender is not by:
         sender.stop()
     _senders[id(parameter)] = weakref.ref(by)
+
+
+def _has_anything(gradient: Any) -> bool:
+    return bool((gradient._values() if gradient.is_sparse else gradient).any())
 
 
 def _checked(passes: int) -> int:

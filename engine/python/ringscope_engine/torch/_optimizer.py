@@ -120,6 +120,8 @@ class _Distributed(Copied):
             gradients.check_everyones()
         else:
             gradients.synchronize()
+        if closure is None:
+            gradients.leave_out_untouched()
         outcome = super().step(closure)  # type: ignore[misc]
         gradients.use_up()
         adapt_after_step()
@@ -146,6 +148,7 @@ class _Distributed(Copied):
             loss = closure()
             # Nothing to do where the closure has synchronized, to clip, say.
             self.synchronize()
+            self._gradients.leave_out_untouched()
             # It decides by the loss whether it calls the closure once more: the same on all workers.
             return self._gradients.loss_of_all(loss) if isinstance(self, torch.optim.LBFGS) else loss
 

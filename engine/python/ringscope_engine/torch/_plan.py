@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .. import _group
 from .._compression import Codec, Compression
 from .._errors import Error
-from .._group import Handle
+from .._group import SUM, Handle
 from ._flat import Pieces
+from ._rows import RowsParcel, kind_of, settle_kind
 from ._slot import Slot
 
 # Measured, see "Small tensors" in BENCHMARKS.md: beyond it nothing is gained, and the last parcel is not late.
@@ -89,18 +90,21 @@ class Parcel:
                 pass
 
 
+AnyParcel = Union[Parcel, RowsParcel]
+
+
 class Plan:
     """The parcels of an optimizer, in the order in which they are submitted."""
 
     def __init__(self, prefix: str, codec: Codec) -> None:
-        self.parcels: List[Parcel] = []
+        self.parcels: List[AnyParcel] = []
         self._prefix, self._codec = prefix, codec
         # Gradients in the order in which parcels were made of them: those of the first step, those that came later, and so on.
         self._made_of: List[List[Slot]] = []
         self._group: Optional[Tuple[int, int]] = None
         self._n_slots, self._n_steps = 0, 0
         # Their order from the next step on.
-        self._next: Optional[List[Parcel]] = None
+        self._next: Optional[List[AnyParcel]] = None
 
     def is_agreed(self, slots: Sequence[Slot]) -> bool:
         """Whether all workers know the order of all these gradients."""
@@ -124,8 +128,13 @@ class Plan:
         own = [fusion_bytes(), *(places[slot] for slot in order)]
         for number, batch in enumerate(batches):
             own += [value for slot in batch for value in (number, places[slot])]
-        told = torch.tensor(own, dtype=torch.int64)
-        limit, *rest = _group.broadcast_own_async(told, 0, f"{self._prefix}order.{len(slots)}").wait().tolist()
+        # Worker 0's, and behind it what all know of gradients, summed.
+        told = torch.tensor([*(own if _group.rank() == 0 else [0] * len(own)), *map(kind_of, slots)], dtype=torch.int64)
+        name = f"{self._prefix}order.{len(slots)}"
+        limit, *rest = _group.submit(told, told, name, SUM).wait().tolist()
+        rest, kinds = rest[: -len(slots)], rest[-len(slots) :]
+        for slot, kind in zip(slots, kinds):
+            settle_kind(slot, kind)
         order = [slots[place] for place in rest[: len(slots)]]
         made_of = rest[len(slots) :]
         batches = [[] for _ in range(max(made_of[::2], default=-1) + 1)]
@@ -136,11 +145,12 @@ class Plan:
 
     def _take(self, batches: List[List[Slot]], order: List[Slot], limit: int) -> None:
         before = {parcel.name: parcel for parcel in self.parcels}
-        parcels: List[Parcel] = []
+        parcels: List[AnyParcel] = []
         for batch in batches:
             for together in _packed(batch, limit, self._codec):
                 codec = _codec_for(together[0], self._codec) if len(together) == 1 else Compression.none
-                parcel = Parcel(together, codec)
+                is_rows = len(together) == 1 and together[0].is_rows
+                parcel: AnyParcel = RowsParcel(together[0]) if is_rows else Parcel(together, codec)
                 parcels.append(before.get(parcel.name, parcel))
         times: Dict[Slot, int] = {slot: time for time, slot in enumerate(order)}
         parcels.sort(key=lambda parcel: max(times[slot] for slot in parcel.slots))
@@ -163,7 +173,7 @@ def _packed(slots: Sequence[Slot], limit: int, codec: Codec) -> List[List[Slot]]
     open_by_kind: Dict[Tuple[torch.dtype, torch.device], List[Slot]] = {}
     for slot in slots:
         most = limit if _codec_for(slot, codec) == Compression.none else min(limit, MIN_COMPRESS_BYTES)
-        is_small = slot.size_bytes() < most
+        is_small = slot.size_bytes() < most and not slot.is_rows
         kind = (slot.parameter.dtype, slot.parameter.device)
         together = open_by_kind.get(kind) if is_small else None
         if together is None or sum(one.size_bytes() for one in together) + slot.size_bytes() > limit:

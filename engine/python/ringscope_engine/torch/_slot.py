@@ -7,7 +7,6 @@ from typing import Optional, Tuple
 
 import torch
 
-from .._errors import Error
 from ._under_way import Claim
 
 
@@ -24,6 +23,8 @@ class Slot:
         self.is_uncomputed = False
         # The gradient that the last step left a sum in, and its version then.
         self.sum: Optional[Tuple["weakref.ref[torch.Tensor]", int]] = None
+        # Whether only the rows travel that were touched (`_rows`); None before all workers have agreed on it.
+        self.is_rows: Optional[bool] = None
         # The gradient that is everyone's since the last `synchronize`.
         self.everyones: Optional["weakref.ref[torch.Tensor]"] = None
 
@@ -70,13 +71,12 @@ class Slot:
         self.release()
         self.passes, self.counted = 0, None
 
-    def check_dense(self) -> None:
-        """Raises an `Error` for a sparse gradient."""
-        gradient = self.parameter.grad
-        if gradient is not None and gradient.is_sparse:
-            raise Error(
-                f"{self.name} is sparse, and a sparse gradient cannot be sent: make the layer's gradients dense (sparse=False)"
-            )
+    def own_gradient(self) -> Optional[torch.Tensor]:
+        """What this worker has computed; None where that is nothing."""
+        if self.claim is not None:
+            return None if self.is_uncomputed and not self.claim.gradient.is_sparse else self.claim.gradient
+        own: Optional[torch.Tensor] = self.parameter.grad
+        return own
 
     def contribution(self) -> torch.Tensor:
         """What this worker contributes."""
@@ -98,6 +98,27 @@ class Slot:
         if self.claim is not None and mistake is None:
             self.claim.release()
         return mistake
+
+    def put_rows(self, result: torch.Tensor) -> None:
+        """Takes the rows that anybody has touched."""
+        own: Optional[torch.Tensor] = self.parameter.grad
+        if own is not None and own.is_sparse and own.sparse_dim() == 1:
+            with torch.no_grad():
+                own.copy_(result)._coalesced_(True)
+        else:
+            own = result
+        # Whoever has kept the stand-in has this.
+        if self.claim is not None:
+            self.claim.gradient = own
+        self.parameter.grad = own
+        self.sum = (weakref.ref(own), own._version)
+
+    def leave_out_untouched(self) -> None:
+        """Before a step: of a table that nobody has used there is no gradient, as in one process."""
+        own: Optional[torch.Tensor] = self.parameter.grad
+        if self.is_rows and own is not None and own.is_sparse and own._nnz() == 0:
+            self.parameter.grad = None
+            self.note_everyones()
 
     def target(self, result: torch.Tensor) -> Optional[torch.Tensor]:
         """Where a result belongs; nowhere, if it is zero and the parameter was frozen."""

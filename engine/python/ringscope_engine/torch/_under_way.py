@@ -43,7 +43,7 @@ class Claim:
         # Counts what torch writes through any tensor that shares the memory; what the library writes it knows nothing of. Where
         # several gradients are views of one buffer, it counts the backward pass's own additions to the others too.
         self._version = None if _is_part(self.gradient) else self.gradient._version
-        self._address = self.gradient.data_ptr()
+        self._address = _address(self.gradient)
         stand_in = torch.Tensor._make_subclass(UnderWay, self.gradient.detach())
         stand_in.ringscope_claim = self
         parameter.grad = stand_in
@@ -66,7 +66,7 @@ class Claim:
             what = "set to None" if self._parameter.grad is None else "replaced by another tensor, or set to None and made anew,"
             return f"{self._name} was {what} between backward() and step(), while its sum was under way. {INSTEAD}"
         is_changed = self._version is not None and self.gradient._version != self._version
-        if is_changed or self.gradient.data_ptr() != self._address:
+        if is_changed or _address(self.gradient) != self._address:
             return f"{self._name} was changed in place between backward() and step(), while its sum was under way. {INSTEAD}"
         return None
 
@@ -83,7 +83,15 @@ _storage_of: Any = getattr(torch.Tensor, "untyped_storage", None) or torch.Tenso
 
 def _is_part(tensor: torch.Tensor) -> bool:
     """Whether the memory is longer than the tensor."""
+    if tensor.is_sparse:
+        return False
     return bool(_storage_of(tensor).nbytes() > tensor.numel() * tensor.element_size())
+
+
+def _address(tensor: torch.Tensor) -> int:
+    """Where its elements are; of a sparse one, those that it has."""
+    elements = tensor._values() if tensor.is_sparse else tensor
+    return int(elements.data_ptr())
 
 
 def is_claimed(parameter: torch.nn.Parameter) -> bool:
