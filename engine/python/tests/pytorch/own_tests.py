@@ -17,6 +17,7 @@ import os
 import sys
 import tempfile
 import time
+import types
 import unittest
 from pathlib import Path
 from typing import Any, List, Tuple
@@ -43,7 +44,10 @@ if BACKEND == "rsccl":
 else:
 
     def _in_its_place(store: Any, rank: int, size: int, *_: Any, timeout: Any, **__: Any) -> c10d.ProcessGroup:
-        return c10d.ProcessGroup(store, rank, size, timeout)
+        made = c10d.ProcessGroup(store, rank, size, timeout)
+        # PyTorch notes there which ranks they are.
+        setattr(made, "options", types.SimpleNamespace())
+        return made
 
     setattr(distributed_c10d, "ProcessGroupGloo", _in_its_place)
     # What compares ranks' calls at TORCH_DISTRIBUTED_DEBUG=DETAIL takes Gloo's own class alone; the library compares them always.
