@@ -1,6 +1,6 @@
 """What training scripts do with an optimizer, in all modes, against one process that trains with all data.
 
-Makes the table in the README: `RINGSCOPE_BLESS=1` writes it.
+Makes the table in docs/gradients.md: `RINGSCOPE_BLESS=1` writes it.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Dict, List
 
 from _job import PACKAGE, Job, needs_torch
 
-README = PACKAGE / "README.md"
+PAGE = PACKAGE / "docs/gradients.md"
 BEGIN, END = "<!-- idioms -->\n", "<!-- /idioms -->\n"
 N_WORKERS = 2
 
@@ -45,7 +45,7 @@ class Idioms(unittest.TestCase):
 
     def test_idioms_come_to_what_one_process_comes_to_or_are_refused_by_all(self) -> None:
         table = {mode: self.outcomes(mode) for mode in MODES}
-        self.compare_with_readme(table)
+        self.compare_with_page(table)
 
     def outcomes(self, mode: str) -> Dict[str, str]:
         n_servers, settings, bound = MODES[mode]
@@ -80,8 +80,8 @@ class Idioms(unittest.TestCase):
         self.assertGreaterEqual(len(set(first["hashes"])), 3)
         return "bounded" if bound else "exact"
 
-    def compare_with_readme(self, table: Dict[str, Dict[str, str]]) -> None:
-        text = README.read_text()
+    def compare_with_page(self, table: Dict[str, Dict[str, str]]) -> None:
+        text = PAGE.read_text()
         before, rest = text.split(BEGIN)
         written, after = rest.split(END)
         rows = [f"| | {' | '.join(MODES)} |", "|---" * (len(MODES) + 1) + "|"]
@@ -94,7 +94,7 @@ class Idioms(unittest.TestCase):
                 rows.append(f"| {idiom} | {' | '.join(cells)} |")
         made = "\n".join(rows) + "\n"
         if os.environ.get("RINGSCOPE_BLESS"):
-            README.write_text(before + BEGIN + made + END + after)
+            PAGE.write_text(before + BEGIN + made + END + after)
             return
         self.assertEqual(written, made, "RINGSCOPE_BLESS=1 writes the table anew")
 
