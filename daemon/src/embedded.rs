@@ -116,18 +116,39 @@ fn unpack(
     companions: &[(&str, &[u8])],
     cache_dir: &Path,
 ) -> Result<PathBuf, LibraryError> {
-    let all = companions.iter().copied().chain([(library.file_name(), bytes)]);
-    let hash = all.clone().fold(Sha256::new(), |hash, (_, bytes)| hash.chain_update(bytes)).finalize();
-    let dir = cache_dir.join(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>());
-    for (file, bytes) in all {
-        write_if_absent(&dir, &dir.join(file), bytes).map_err(|source| LibraryError::Unpack {
-            file: library.file_name(),
-            dir: dir.clone(),
-            source,
-        })?;
-    }
+    let all: Vec<_> = companions.iter().copied().chain([(library.file_name(), bytes)]).collect();
+    let dir = unpack_all(&all, cache_dir).map_err(|(dir, source)| LibraryError::Unpack {
+        file: library.file_name(),
+        dir,
+        source,
+    })?;
     Ok(dir.join(library.file_name()))
 }
+
+/// A folder of these files, whose name says what is in it.
+fn unpack_all(files: &[(&str, &[u8])], cache_dir: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
+    let hash = files.iter().fold(Sha256::new(), |hash, (_, bytes)| hash.chain_update(bytes)).finalize();
+    let dir = cache_dir.join(hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>());
+    for (file, bytes) in files {
+        write_if_absent(&dir, &dir.join(file), bytes).map_err(|source| (dir.clone(), source))?;
+    }
+    Ok(dir)
+}
+
+/// The folder of what Python runs when it starts, for PYTHONPATH.
+///
+/// # Errors
+/// It cannot be written: where, and why.
+pub fn python_hook(cache_dir: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
+    unpack_all(&PYTHON_HOOK, cache_dir)
+}
+
+/// The last one is what Python looks for. The names are those that the engine's backend gives its communicators.
+const PYTHON_HOOK: [(&str, &[u8]); 3] = [
+    ("ringscope_names.py", include_bytes!("../../engine/python/ringscope_engine/c10d/_names.py")),
+    ("ringscope_groups.py", include_bytes!("../../collector/python/ringscope_groups.py")),
+    ("sitecustomize.py", include_bytes!("../../collector/python/sitecustomize.py")),
+];
 
 /// Writes under another name and renames, so that ranks that start together never see half a library.
 fn write_if_absent(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {

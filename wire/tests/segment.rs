@@ -11,6 +11,7 @@ use std::mem::offset_of;
 use proptest::prelude::*;
 use ringscope_wire::segment::calls::layout as calls_layout;
 use ringscope_wire::segment::calls::read::{Mark, Pair, Sequence, Thread, marks, pairs};
+use ringscope_wire::segment::groups::{self, GroupOfRanks, ranks_hash};
 use ringscope_wire::segment::layout::{self, COMMUNICATOR_ACTIVE, DropReason, OPERATION_ISSUED};
 use ringscope_wire::segment::read::{Communicator, Counters, Failure, Identity, Link, Record, Records};
 use ringscope_wire::segment::read::{Source, control_offset, read_generation_offset, records, snapshot};
@@ -240,6 +241,16 @@ fn a_summation_group_reads_as_written() {
         ..Group::default()
     };
     assert_eq!(read.summation, Summation::Group(Box::new(group)));
+}
+
+#[test]
+fn groups_read_as_written_and_more_than_fits_is_not_believed() {
+    let mut bytes = segment();
+    let tp = GroupOfRanks { ranks: ranks_hash([4, 5, 6, 7]), n_ranks: 4, name: "tp 4-7".into() };
+    assert_eq!(snapshot(&mut bytes.as_slice()).unwrap().groups, std::slice::from_ref(&tp));
+    let n_taken = offset_of!(Segment, groups) + offset_of!(groups::Area, n_taken);
+    bytes[n_taken..n_taken + 8].fill(0xff);
+    assert_eq!(snapshot(&mut bytes.as_slice()).unwrap().groups, [tp]);
 }
 
 #[test]

@@ -48,13 +48,16 @@ pub(crate) fn with_torch() -> Result<PathBuf> {
     }
 }
 
-/// The tests of `ringscope_engine`, with the library and the server that were built for debugging.
+/// The tests of `ringscope_engine`, with the library and the server that were built for debugging, and those of the collector's
+/// hook in Python.
 pub(crate) fn test_package() -> Result<()> {
-    let tests = root().join("engine/python/tests");
-    let mut test = Command::new(with_torch()?);
-    test.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
-    test.env("RINGSCOPE_BIN", target_dir().join("debug"));
-    run(test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))
+    for tests in ["engine/python/tests", "collector/python/tests"] {
+        let mut test = Command::new(with_torch()?);
+        test.args(["-m", "unittest", "discover", "--start-directory"]).arg(root().join(tests));
+        test.env("RINGSCOPE_BIN", target_dir().join("debug"));
+        run(test.env("PYTHONDONTWRITEBYTECODE", "1").current_dir(root()))?;
+    }
+    Ok(())
 }
 
 /// The types of `ringscope_engine`, which it ships, against those of numpy and PyTorch.

@@ -4,6 +4,7 @@
 //! * [`groups`], [`memory`]: what brackets them, and registered memory
 //! * [`comm_init`], [`lifecycle`]: communicators made and ended; [`making`]: what the call that makes one says of it
 //! * [`nonblocking`]: communicators whose init goes on after its call has returned
+//! * [`rank_groups`]: what the hook in a program's framework says, no function of the library's
 //! * [`forward`], [`called`], [`describe`]: what the wrappers share
 
 mod called;
@@ -16,3 +17,4 @@ mod making;
 mod memory;
 pub(crate) mod nonblocking;
 mod operations;
+mod rank_groups;

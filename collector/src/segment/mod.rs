@@ -21,6 +21,7 @@ pub(crate) mod own;
 pub(crate) mod pairs;
 pub(crate) mod places;
 mod pointers;
+pub(crate) mod rank_groups;
 pub(crate) mod records;
 pub(crate) mod room;
 pub(crate) mod sequence;

@@ -50,6 +50,22 @@ static void every_primitive(void) {
 }
 
 /* No summation group: its watcher is not there. */
+/* What the hook in Python calls, which finds it by its name. */
+typedef int (*tell_group)(uint64_t id, const char *name, const uint32_t *ranks, uint32_t n_ranks);
+
+/* Groups are told before the library is called; one gets a better name, and what is no group is refused. */
+static void rank_groups(void) {
+  tell_group tell = (tell_group)dlsym(RTLD_DEFAULT, "ringscope_group");
+  CHECK(tell);
+  const uint32_t tp[] = {4, 5, 6, 7}, dp[] = {0, 4};
+  CHECK(tell(11, "group 1 4-7", tp, 4) == 0);
+  CHECK(tell(12, "dp 0,4", dp, 2) == 0);
+  CHECK(tell(11, "tp 4-7", tp, 4) == 0);
+  CHECK(tell(13, "none", NULL, 2) != 0);
+  CHECK(tell(14, NULL, tp, 0) != 0);
+  for (uint64_t id = 100; id < 400; id++) tell(id, "more", tp, 4);
+}
+
 static void no_watcher(void) {
   every_primitive();
   char line[4096];
@@ -732,7 +748,7 @@ static void parts_of_one(void) {
 
 #define SCENARIO(name) {#name, name}
 static const struct { const char *name; void (*run)(void); } scenarios[] = {
-    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(non_blocking_inits), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
+    SCENARIO(every_primitive), SCENARIO(no_watcher), SCENARIO(rank_groups), SCENARIO(newer_primitives), SCENARIO(simulated), SCENARIO(kinship), SCENARIO(non_blocking), SCENARIO(non_blocking_inits), SCENARIO(passing_place), SCENARIO(made_beside_a_child),
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),

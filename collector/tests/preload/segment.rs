@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use ringscope_wire::Primitive::AllReduce;
+use ringscope_wire::segment::groups::{GroupOfRanks, MAX_GROUPS, ranks_hash};
 use ringscope_wire::segment::layout::{DropReason, Record};
 
-use crate::harness::{Job, programs, segment_job};
+use crate::harness::{Job, job, programs, segment_job};
 
 /// What lies in the folder, without what tells one process from another.
 fn left_in(dir: &Path) -> Vec<String> {
@@ -167,4 +168,17 @@ fn a_child_forked_while_the_segment_is_made_does_not_keep_its_lock() {
     for _ in 0..20 {
         segment_job("forked_at_the_first_init").succeed();
     }
+}
+
+#[test]
+fn groups_of_ranks_that_a_framework_tells_of_are_in_the_segment() {
+    let left = job("rank_groups").succeed().only_segment();
+    let group = |name: &str, ranks: &[u32]| GroupOfRanks {
+        ranks: ranks_hash(ranks.iter().copied()),
+        n_ranks: ranks.len() as u64,
+        name: name.to_owned(),
+    };
+    let groups = &left.snapshot.groups;
+    assert_eq!(groups[..2], [group("tp 4-7", &[4, 5, 6, 7]), group("dp 0,4", &[0, 4])]);
+    assert_eq!((groups.len(), &groups[MAX_GROUPS - 1]), (MAX_GROUPS, &group("more", &[4, 5, 6, 7])));
 }

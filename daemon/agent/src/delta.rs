@@ -57,6 +57,7 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
             (one.place, one.generation)
         }),
         connections_left_out: now.connections_left_out,
+        groups: if said.groups == now.groups { Vec::new() } else { now.groups.clone() },
         // Only of files.
         told_until_ns: None,
         told_by_peers: String::new(),
@@ -107,6 +108,7 @@ fn cut(mut process: Process, max_bytes: usize) -> Vec<Process> {
         own_time: process.own_time.take(),
         connections: std::mem::take(&mut process.connections),
         connection_counts: std::mem::take(&mut process.connection_counts),
+        groups: std::mem::take(&mut process.groups),
         ..Process::default()
     };
     let whole = process;

@@ -11,6 +11,7 @@ use ringscope_logs::nccl_log::CommunicatorFacts;
 use ringscope_wire::batch;
 use ringscope_wire::segment::Snapshot;
 use ringscope_wire::segment::clock::Clock;
+use ringscope_wire::segment::groups::GroupOfRanks;
 use ringscope_wire::segment::layout::{
     COMMUNICATOR_FAILED, COMMUNICATOR_FREE, CONTROL_RAISED, LEVEL_CHANNELS, LEVEL_STEPS, LIVE_CALLED,
     LIVE_CHAINED, STATE_ON, VERSION,
@@ -501,6 +502,7 @@ impl Process {
             connections: connections.connections,
             connection_counts: connections.counts,
             connections_left_out: connections.left_out,
+            groups: groups(&snapshot.groups),
             // Said by others.
             activity: self.account.now.activity.take(),
             look: self.account.now.look.take(),
@@ -646,6 +648,15 @@ fn identity(snapshot: &Snapshot, owner: u32, now: Now<'_>) -> batch::Identity {
         library_version: snapshot.library_version,
         user: Some(owner),
     }
+}
+
+fn groups(read: &[GroupOfRanks]) -> Vec<batch::RankGroup> {
+    let group = |group: &GroupOfRanks| batch::RankGroup {
+        ranks_hash: group.ranks,
+        n_ranks: group.n_ranks,
+        name: group.name.clone(),
+    };
+    read.iter().map(group).collect()
 }
 
 fn dropped(snapshot: &Snapshot) -> Vec<batch::Dropped> {

@@ -62,6 +62,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         unwatched_since_ns,
         connections,
         connections_left_out,
+        groups,
         told_until_ns,
         told_by_peers,
     } = now;
@@ -86,6 +87,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         && *summations == said.summations
         && *connections == said.connections
         && *connections_left_out == said.connections_left_out
+        && *groups == said.groups
         // Answers.
         && pairs.is_empty()
         && activity.is_none()

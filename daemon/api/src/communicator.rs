@@ -15,7 +15,7 @@ pub struct CommunicatorSummary {
     pub comm_hash: String,
     /// Job.
     pub job: String,
-    /// Name that the program gave it (`ncclConfig_t.commName`).
+    /// What it is called: by the program (`ncclConfig_t.commName`), else as the framework calls its group of the same ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub name: Option<String>,

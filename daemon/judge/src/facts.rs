@@ -161,12 +161,7 @@ impl Channels {
         Self {
             id: communicator.id(),
             job: communicator.job().clone(),
-            name: refs
-                .iter()
-                .map(|rank| &rank.facts.name)
-                .find(|name| !name.is_empty())
-                .cloned()
-                .unwrap_or_default(),
+            name: communicator.name(model).cloned().unwrap_or_default(),
             created: created.unwrap_or_default(),
             is_live: matches!(state, CommunicatorState::Active | CommunicatorState::Broken),
             n_ranks: communicator.n_ranks(),

@@ -45,6 +45,7 @@ impl Model {
             unwatched_since_ns: self.unwatched_since(process).map(|since| since.0),
             told_until_ns: process.told_until.map(|until| until.0),
             told_by_peers: process.told_by_peers.as_deref().unwrap_or_default().to_owned(),
+            groups: process.told_groups(),
             ..batch::Process::default()
         })
     }

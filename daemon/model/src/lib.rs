@@ -24,6 +24,7 @@ mod families;
 mod family;
 mod forget;
 mod graphs;
+mod groups;
 mod hardware;
 mod history;
 mod kernel;

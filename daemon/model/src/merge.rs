@@ -54,6 +54,10 @@ impl Process {
         }
         self.merge_calls(told, replaces, &mut merged, word);
         self.merge_doing(told, &mut merged, word);
+        if self.merge_groups(&told.groups, word) {
+            merged.facts = true;
+            merged.changed.extend(self.locals.keys());
+        }
         self.merge_pace(told.own_time.as_ref(), word.stamp, word.at);
         merged.connections = self.connections.merge(told, self.ended.is_some(), word);
         let lost = losses::hiding(&self.dropped);

@@ -16,6 +16,7 @@ use super::connections::{Connection, Connections};
 use super::counters::{Counters, Sent};
 use super::facts::Facts;
 use super::family::Claimed;
+use super::groups::RankGroup;
 use super::names::Name;
 use super::pace::Pace;
 
@@ -40,6 +41,7 @@ pub struct Process {
     pub(super) activity: Option<Activity>,
     pub(super) pace: Option<Box<Pace>>,
     pub(super) connections: Connections,
+    pub(super) groups: Vec<RankGroup>,
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
@@ -174,6 +176,7 @@ impl Process {
             activity: None,
             pace: None,
             connections: Connections::default(),
+            groups: Vec::new(),
             look: None,
             told_until: None,
             told_by_peers: None,

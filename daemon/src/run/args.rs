@@ -47,6 +47,10 @@ pub struct RunArgs {
     /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
     #[arg(long, conflicts_with = "shim")]
     pub(super) plugin_only: bool,
+    /// Do not ask PyTorch before 2.15 what its groups are called, by a sitecustomize in PYTHONPATH. RINGSCOPE_GROUP_NAMES=0
+    /// says the same
+    #[arg(long)]
+    pub(super) no_group_names: bool,
     #[command(flatten)]
     pub(super) inherited: Inherited,
     /// The command and its arguments
@@ -88,6 +92,10 @@ pub(super) struct Inherited {
     pub(super) ld_preload: Option<OsString>,
     #[arg(long = "inherited-asan-options", env = "ASAN_OPTIONS", hide = true)]
     pub(super) asan_options: Option<OsString>,
+    #[arg(long = "inherited-python-path", env = "PYTHONPATH", hide = true)]
+    pub(super) python_path: Option<OsString>,
+    #[arg(long = "inherited-group-names", env = "RINGSCOPE_GROUP_NAMES", hide = true)]
+    group_names: Option<OsString>,
     #[arg(long = "inherited-library-path", env = "LD_LIBRARY_PATH", hide = true)]
     pub(super) library_path: Option<OsString>,
     #[arg(long = "inherited-path", env = "PATH", hide = true)]
@@ -155,6 +163,12 @@ impl RunArgs {
         let named = said(&self.inherited.level).filter(|_| self.level.is_none())?;
         let is_known = named.to_str().is_some_and(|text| Level::from_str(text.trim(), false).is_ok());
         (!is_known).then_some(named)
+    }
+
+    /// Whether Python is to say what its groups of ranks are called. It does so through what is preloaded.
+    pub(super) fn wants_group_names(&self) -> bool {
+        let is_off = self.inherited.group_names.as_deref() == Some(OsStr::new("0"));
+        !self.no_group_names && !self.plugin_only && !is_off
     }
 
     /// The command with nothing of ringscope's.

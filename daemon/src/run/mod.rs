@@ -118,6 +118,9 @@ fn prepare(args: &RunArgs) -> Result<Command, RunError> {
     if !args.plugin_only {
         set_preload(&mut command, args, &libraries, &unpacked)?;
     }
+    if args.wants_group_names() {
+        set_python_path(&mut command, args.inherited.python_path.as_deref(), &unpacked.folder);
+    }
     command.env("RINGSCOPE_DIR", &dir).env("RINGSCOPE_RUN_ID", &run_id);
     if let Some(job) = &args.job {
         command.env("RINGSCOPE_JOB", job);
@@ -209,6 +212,33 @@ fn set_preload(
         command.env("ASAN_OPTIONS", options);
     }
     Ok(())
+}
+
+/// Python looks for `sitecustomize` there first, and ours gives way to the program's own. Without it groups go by no name, and all
+/// else is as it was.
+fn set_python_path(command: &mut Command, inherited: Option<&OsStr>, cache_dir: &Path) {
+    let folder = match embedded::python_hook(cache_dir) {
+        Ok(folder) => folder,
+        Err((dir, error)) => {
+            tracing::debug!(%error, dir = %dir.display(), "groups of PyTorch's will have no names");
+            return;
+        }
+    };
+    if let Some(path) = python_path(&folder, inherited) {
+        library_folder::touch(&folder.join("sitecustomize.py"));
+        command.env("PYTHONPATH", path);
+    }
+}
+
+/// An empty PYTHONPATH is none, and an empty folder in it is the current one: none is added.
+fn python_path(ours: &Path, inherited: Option<&OsStr>) -> Option<OsString> {
+    let ours = ours.as_os_str().as_bytes();
+    if ours.contains(&b':') {
+        return None;
+    }
+    let theirs = inherited.unwrap_or_default().as_bytes();
+    let theirs = theirs.split(|byte| *byte == b':').filter(|folder| *folder != ours && !theirs.is_empty());
+    Some(OsString::from_vec(std::iter::once(ours).chain(theirs).collect::<Vec<_>>().join(&b':')))
 }
 
 /// The folder for segments and logs, by a path that holds wherever the command goes.
@@ -303,6 +333,20 @@ const DEFAULT_PLUGIN: &str = "libnccl-profiler.so";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_for_python_comes_first_and_once_and_the_others_stay_as_they_are() {
+        let check = |theirs: Option<&str>, expected: &str| {
+            let path = python_path(Path::new("/h"), theirs.map(OsStr::new));
+            assert_eq!(path.unwrap(), expected, "{theirs:?}");
+        };
+        check(None, "/h");
+        check(Some(""), "/h");
+        check(Some("/a::b"), "/h:/a::b");
+        check(Some("/h:/a"), "/h:/a");
+        check(Some(":"), "/h::");
+        assert_eq!(python_path(Path::new("/a:b"), None), None);
+    }
 
     #[test]
     fn ours_come_before_others_and_behind_sanitizers() {

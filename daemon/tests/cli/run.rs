@@ -247,6 +247,27 @@ fn a_folder_that_cannot_be_used_keeps_no_command_from_starting() {
 }
 
 #[test]
+fn python_is_asked_for_names_of_groups_unless_that_is_not_wanted() {
+    let dir = in_memory("run-python");
+    let path_of = |options: &[&str], settings: &[(&str, &str)]| {
+        let mut command = ringscope(&["run", "--dir"]);
+        command.arg(&dir.0).args(options).args(["--", "sh", "-c", "echo $PYTHONPATH"]);
+        let (code, stdout, stderr) = end(command.env_remove("PYTHONPATH").envs(settings.iter().copied()));
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        stdout.trim().to_owned()
+    };
+    let ours = path_of(&[], &[]);
+    assert!(Path::new(&ours).join("sitecustomize.py").is_file(), "{ours}");
+    let theirs = [("PYTHONPATH", "/a::b")];
+    assert_eq!(path_of(&[], &theirs), format!("{ours}:/a::b"));
+    assert_eq!(path_of(&["--no-group-names"], &theirs), "/a::b");
+    assert_eq!(path_of(&["--plugin-only"], &theirs), "/a::b", "it speaks through what is preloaded");
+    assert_eq!(path_of(&[], &[theirs[0], ("RINGSCOPE_GROUP_NAMES", "0")]), "/a::b");
+    let once = [("PYTHONPATH", ours.as_str())];
+    assert_eq!(path_of(&[], &once), ours, "an outer run has put it there");
+}
+
+#[test]
 fn whatever_stands_in_the_environment_the_command_starts() {
     let dir = in_memory("run-bytes");
     let bytes = OsStr::from_bytes(b"a\xff");
@@ -268,7 +289,7 @@ fn whatever_stands_in_the_environment_the_command_starts() {
 }
 
 /// What `run` reads, of its own and of others.
-const VARIABLES: [&str; 13] = [
+const VARIABLES: [&str; 15] = [
     "RINGSCOPE_JOB",
     "RINGSCOPE_DIR",
     "RINGSCOPE_LEVEL",
@@ -276,6 +297,8 @@ const VARIABLES: [&str; 13] = [
     "XDG_CACHE_HOME",
     "HOME",
     "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "RINGSCOPE_GROUP_NAMES",
     "ASAN_OPTIONS",
     "RSUM_OBSERVER",
     "SLURM_JOB_ID",

@@ -7,8 +7,6 @@ use ringscope_api::HostChannels;
 use ringscope_judge::Diagnosis;
 use ringscope_model::{Communicator, CommunicatorId, Model};
 
-use super::text;
-
 /// The communicators of a host, newest first. `None`: there is no such host.
 #[must_use]
 pub fn host_channels(model: &Model, diagnosis: &Diagnosis, host: &str) -> Option<Vec<HostChannels>> {
@@ -31,7 +29,7 @@ fn fill(model: &Model, diagnosis: &Diagnosis, communicator: &Communicator, host:
         here.first().and_then(|rank| channels.rank(rank.rank)).map_or("unknown", |rank| rank.cause().label());
     HostChannels {
         comm: communicator.id().to_string(),
-        name: facts().find_map(|facts| text(&facts.name)),
+        name: communicator.name(model).map(ToString::to_string),
         job: communicator.job().to_string(),
         created: communicator.created(model),
         ended: communicator.state(model).1,

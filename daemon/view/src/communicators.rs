@@ -168,13 +168,12 @@ fn summary(
     known: &Communicator,
 ) -> api::CommunicatorSummary {
     let (mut hosts, mut seen): (Vec<String>, HashSet<&Name>) = (Vec::new(), HashSet::new());
-    let (mut name, mut n_nodes) = (None, None);
+    let (name, mut n_nodes) = (known.name(model).map(ToString::to_string), None);
     let (mut bytes, mut completions) = (Bytes::default(), BTreeSet::new());
     for rank in known.ranks(model) {
         if seen.insert(&rank.identity.host) {
             hosts.push(rank.identity.host.to_string());
         }
-        name = name.or_else(|| text(&rank.facts.name));
         n_nodes = n_nodes.max(rank.facts.n_nodes);
         let is_lost = !rank.facts.completion_lost.is_empty();
         let told = if is_lost { batch::Completion::Unspecified } else { rank.facts.completion };

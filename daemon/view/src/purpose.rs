@@ -1,7 +1,7 @@
 //! What a communicator is for: by its name where that says so, else by its shape within its job, which is a guess. In
 //! doubt nothing is said.
 //!
-//! By name: PyTorch, Megatron and DeepSpeed put the dimension into the names of their groups (`default_pg`, `mesh_dp`,
+//! By name: the program's, or that of the framework's group of the same ranks ([`Communicator::name`]). PyTorch, Megatron and DeepSpeed put the dimension into the names of their groups (`default_pg`, `mesh_dp`,
 //! `TENSOR_MODEL_PARALLEL_GROUP`, `tp0`). Whole words count, never parts of others, and only if all that are known mean the
 //! same: a group `dp_cp` spans two dimensions.
 //!
@@ -80,7 +80,8 @@ const WORDS: [(Dimension, &[&str]); 6] = [
 
 #[cfg(test)]
 mod tests {
-    use ringscope_wire::batch::{Batch, Process};
+    use ringscope_wire::batch::{self, Batch, Counters, Process, RankGroup};
+    use ringscope_wire::segment::groups::ranks_hash;
 
     use super::*;
     use ringscope_samples::cluster::{Cluster, at};
@@ -110,6 +111,65 @@ mod tests {
         ] {
             assert_eq!(by_name(name), dimension, "{name}");
         }
+    }
+
+    /// A job of two hosts with two ranks each, and one communicator without a name over `members`, which calls this; its processes
+    /// have told of these groups. What the communicator is called, and what it is for.
+    fn in_groups(
+        members: &[u32],
+        primitive: batch::Primitive,
+        groups: &[(&str, &[u32])],
+    ) -> (Option<String>, Option<Dimension>) {
+        let cluster = Cluster::new(&[("host-0", 2, 2), ("host-1", 2, 2)], 2);
+        let process = |rank: u32| {
+            let mut process = cluster.process(rank);
+            process.identity.as_mut().unwrap().global_rank = Some(rank);
+            let told = groups.iter().map(|(name, ranks)| RankGroup {
+                ranks_hash: ranks_hash(ranks.iter().copied()),
+                n_ranks: ranks.len() as u64,
+                name: (*name).to_owned(),
+            });
+            process.groups = told.collect();
+            match members.iter().position(|member| *member == rank) {
+                Some(place) => {
+                    let communicator = &mut process.communicators[0];
+                    communicator.name.clear();
+                    communicator.rank = u32::try_from(place).unwrap();
+                    communicator.n_ranks = u32::try_from(members.len()).unwrap();
+                    let local_id = communicator.local_id;
+                    let primitive = primitive.into();
+                    process.counters =
+                        vec![Counters { local_id, primitive, issued_calls: 1, ..Counters::default() }];
+                }
+                None => process.communicators.clear(),
+            }
+            process
+        };
+        let processes: Vec<Process> = (0..4).map(process).collect();
+        let mut model = Model::new();
+        let agent_id = "one".to_owned();
+        model.apply(&Batch { agent_id, seq_number: 1, processes, ..Batch::default() }, at(2));
+        let known = model.communicators().next().unwrap();
+        let name = known.name(&model).map(ToString::to_string);
+        let purpose = purpose(&model, known, name.as_deref());
+        (name, purpose.filter(|purpose| purpose.named).map(|purpose| purpose.dimension))
+    }
+
+    #[test]
+    fn a_communicator_without_a_name_is_called_as_the_only_group_of_its_ranks() {
+        use batch::Primitive::{AllReduce, Send};
+        let groups: &[(&str, &[u32])] =
+            &[("world", &[0, 1, 2, 3]), ("dp 0,2", &[2, 0]), ("tp 2-3", &[2, 3]), ("pp 1,3", &[1, 3])];
+        let called = |members: &[u32], primitive, groups| in_groups(members, primitive, groups);
+        let named = |name: &str, dimension| (Some(name.to_owned()), Some(dimension));
+        assert_eq!(called(&[0, 2], AllReduce, groups), named("dp 0,2", Dimension::Data));
+        assert_eq!(called(&[2, 3], AllReduce, groups), named("tp 2-3", Dimension::Tensor));
+        assert_eq!(called(&[0, 1, 2, 3], AllReduce, groups), named("world", Dimension::World));
+        assert_eq!(called(&[0, 3], AllReduce, groups), (None, None), "no group has these ranks");
+        assert_eq!(called(&[2, 3], Send, groups), (None, None), "two that send to each other in any group");
+        let both: &[(&str, &[u32])] = &[("tp 2-3", &[2, 3]), ("pp 2-3", &[2, 3])];
+        assert_eq!(called(&[2, 3], AllReduce, both), (None, None), "two groups have these ranks");
+        assert_eq!(called(&[2, 3], AllReduce, &[]), (None, None), "nobody says anything of groups");
     }
 
     /// A job of two hosts with two ranks each, and one communicator without a name over `members`.

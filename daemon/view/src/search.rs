@@ -12,8 +12,6 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{CommunicatorState, SearchHit, SearchKind};
 use ringscope_model::{Communicator, Model, Name, Port};
 
-use super::text;
-
 /// The best hits for `wanted`, at most `limit`. Nothing is found by nothing.
 #[must_use]
 pub fn search(model: &Model, wanted: &str, limit: usize, now: Timestamp) -> Vec<SearchHit> {
@@ -179,7 +177,7 @@ fn matches(text: &str, wanted: &str) -> Option<Match> {
 }
 
 fn name(model: &Model, known: &Communicator) -> Option<String> {
-    known.ranks(model).find_map(|rank| text(&rank.facts.name))
+    known.name(model).map(ToString::to_string)
 }
 
 fn called(known: &Communicator, name: Option<&str>) -> String {

@@ -9,7 +9,7 @@ use ringscope_model::{Communicator, Completed, HostClocks, Job, LastCall, Model,
 use ringscope_wire::batch::Level;
 
 use super::clocks::{RankClocks, clock_to_api};
-use super::{number, text};
+use super::number;
 
 mod lacks;
 mod thinned;
@@ -154,7 +154,7 @@ impl<'m> Shown<'m> {
         let thinned = thinned.map_or(1, Thinned::every);
         TimelineCommunicator {
             id: self.known.id().to_string(),
-            name: self.known.ranks(model).find_map(|rank| text(&rank.facts.name)),
+            name: self.known.name(model).map(ToString::to_string),
             n_ranks: self.known.n_ranks(),
             every: told.every.max(thinned).max(at_least),
         }

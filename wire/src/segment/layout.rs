@@ -10,7 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// First eight bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"ringscop";
 /// Version of this layout. A reader refuses any other. Since 7 the area of the summation service ends in what comparisons of
-/// parameters have come to, and results have their placement.
+/// parameters have come to, results have their placement, and there are
+/// [groups](super::groups).
 pub const VERSION: u32 = 7;
 /// Communicators that one process can have at once. A slot is used again once its last state has been read, or where no
 /// other is left.
@@ -43,6 +44,7 @@ pub struct Segment {
     pub records: [Record; MAX_RECORDS],
     pub summation: super::summation::layout::Area,
     pub calls: super::calls::layout::Area,
+    pub groups: super::groups::Area,
 }
 
 /// Written once, before anyone can see the file. Texts are UTF-8, cut to fit, padded with NUL.

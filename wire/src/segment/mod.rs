@@ -7,11 +7,13 @@
 //!   atomic).
 //! * [`calls`]: the order of calls, calls by peer, and what each thread is in.
 //! * [`summation`]: the same for the summation service.
+//! * [`groups`]: groups of ranks that the program's framework has made.
 //! * [`clock`]: from ticks to time.
 //! * [`read`]: turns the bytes of a file, whole, cut or hostile, into plain values or an error.
 
 pub mod calls;
 pub mod clock;
+pub mod groups;
 pub mod layout;
 pub mod read;
 pub mod summation;

@@ -10,6 +10,7 @@ use super::calls::hash::NO_OP;
 use super::calls::layout::MAX_THREADS;
 use super::calls::read::{Sequence, Thread, function, threads};
 use super::clock::ClockAnchor;
+use super::groups::{GroupOfRanks, groups};
 use super::layout::{
     BEING_WRITTEN, Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS,
     LAP_BITS, LAP_SHIFT, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS,
@@ -119,6 +120,8 @@ pub struct Snapshot {
     pub n_places: usize,
     /// The summation group that the process is in, or was in last.
     pub summation: Summation,
+    /// Groups of ranks that the program's framework has made.
+    pub groups: Vec<GroupOfRanks>,
     /// Threads that have called the library, each with its last call.
     pub threads: Vec<Thread>,
     /// Ticks at which the collector was switched off, or switched itself off, if it is.
@@ -365,6 +368,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
     let threads = threads(source, n_threads)?;
     let links = links(source, live.link_regions.into_inner())?;
     let summation = summation(source)?;
+    let groups = groups(source)?;
     Ok(Snapshot {
         identity: identity(&fixed),
         clock: ClockAnchor {
@@ -394,6 +398,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         next_ticket: live.next_ticket.into_inner(),
         n_places: in_use(live.n_places.into_inner()),
         summation,
+        groups,
         threads,
         off_since_ticks: Some(live.off_since_ticks.into_inner()).filter(|ticks| *ticks > 0),
     })

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ringscope_wire::segment::Segment;
 use ringscope_wire::segment::calls::{hash, layout as calls};
+use ringscope_wire::segment::groups;
 use ringscope_wire::segment::layout::{
     self, COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, Link, Live, MADE_BY_INIT, OPERATION_ISSUED,
     Record,
@@ -37,6 +38,7 @@ pub(crate) fn segment() -> Vec<u8> {
     write_record(&mut bytes, offset_of!(Segment, records));
     write_summation(&mut bytes, offset_of!(Segment, summation));
     write_calls(&mut bytes, offset_of!(Segment, calls));
+    write_groups(&mut bytes, offset_of!(Segment, groups));
     bytes
 }
 
@@ -123,6 +125,16 @@ fn write_calls(bytes: &mut [u8], at: usize) {
     put(bytes, pair + offset_of!(calls::Pair, bytes), &96_u64.to_le_bytes());
     put(bytes, pair + offset_of!(calls::Pair, hash), &0xabba_u64.to_le_bytes());
     put(bytes, pair + offset_of!(calls::Pair, check), &hash::check(3, 0xabba).to_le_bytes());
+}
+
+/// One whole, one that is being written.
+fn write_groups(bytes: &mut [u8], at: usize) {
+    put(bytes, at + offset_of!(groups::Area, n_taken), &2_u64.to_le_bytes());
+    let group = at + offset_of!(groups::Area, groups);
+    put(bytes, group + offset_of!(groups::Group, ranks), &groups::ranks_hash(4..8).to_le_bytes());
+    put(bytes, group + offset_of!(groups::Group, id), &3_u64.to_le_bytes());
+    put(bytes, group + offset_of!(groups::Group, n_ranks), &4_u64.to_le_bytes());
+    put(bytes, group + offset_of!(groups::Group, name), b"tp 4-7");
 }
 
 fn write_summation(bytes: &mut [u8], at: usize) {

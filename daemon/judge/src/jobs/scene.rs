@@ -196,8 +196,7 @@ impl<'a> Taken<'a> {
             member::tell(rank, *process, ended, is_suspect.then_some(told))
         });
         let members: Vec<Member<'a>> = members.collect();
-        let mut names = ranks.iter().map(|(rank, ..)| &*rank.facts.name);
-        let name = names.find(|name| !name.is_empty()).unwrap_or_default();
+        let name = known.name(model).map_or("", |name| &**name);
         let parent_hash = ranks.iter().find_map(|(rank, ..)| rank.facts.parent_hash);
         self.communicators.push(known);
         self.scene.communicators.push(scene::Communicator {

@@ -66,10 +66,9 @@ impl State {
 pub(super) fn of_communicator(state: &State, known: &Communicator, now: Timestamp) -> CommunicatorRow {
     let State { model, diagnosis, .. } = state;
     let channels = diagnosis.judged_channels(known, model);
-    let (mut hosts, mut name, mut n_nodes) = (BTreeSet::new(), None, None);
+    let (mut hosts, mut n_nodes) = (BTreeSet::new(), None);
     for rank in known.ranks(model) {
         hosts.insert(&rank.identity.host);
-        name = name.or_else(|| Some(rank.facts.name.to_string()).filter(|name| !name.is_empty()));
         n_nodes = n_nodes.max(rank.facts.n_nodes);
     }
     let (standing, ended) = known.state(model);
@@ -77,7 +76,7 @@ pub(super) fn of_communicator(state: &State, known: &Communicator, now: Timestam
         id: known.id_str().to_owned(),
         job: known.job().to_string(),
         comm_hash: format!("{:#x}", known.comm_hash()),
-        name,
+        name: known.name(model).map(ToString::to_string),
         state: word(&standing),
         n_ranks: i64::from(known.n_ranks()),
         n_nodes: n_nodes.map_or_else(|| i64::try_from(hosts.len()).unwrap_or(i64::MAX), i64::from),

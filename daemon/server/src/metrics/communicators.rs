@@ -77,7 +77,7 @@ impl<'a> Known<'a> {
         let (worst, facts) = walk.worst.unzip();
         Some(Self {
             communicator,
-            name: walk.name.unwrap_or_default(),
+            name: communicator.name(model).cloned().unwrap_or_default(),
             n_nodes: walk.n_nodes.unwrap_or_else(|| u32::try_from(walk.hosts.len()).unwrap_or(u32::MAX)),
             one_host: walk.last_host.filter(|_| walk.hosts.len() == 1),
             n_hosts: walk.hosts.len(),
@@ -140,7 +140,6 @@ impl<'a> Known<'a> {
 struct Walk<'a> {
     /// Whether any was not imported.
     lives: bool,
-    name: Option<Name>,
     n_nodes: Option<u32>,
     hosts: FxHashSet<&'a str>,
     last_host: Option<&'a Name>,
@@ -151,9 +150,6 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn add(&mut self, id: CommunicatorId, rank: &RankRef<'a>) {
         self.lives |= rank.process.state() != ProcessState::Imported;
-        if self.name.is_none() && !rank.facts.name.is_empty() {
-            self.name = Some(rank.facts.name.clone());
-        }
         self.n_nodes = self.n_nodes.max(rank.facts.n_nodes);
         let host = &rank.identity.host;
         // Ranks of a host mostly follow each other.
