@@ -120,7 +120,7 @@ impl Session {
         };
         let place = session.meet(Wanted { n_workers, n_servers, ..Wanted::default() })?;
         session.take(&mut session.write(), Some(place));
-        session.borrow(true)?;
+        session.borrow(true, None)?;
         Ok(session)
     }
 
@@ -310,7 +310,7 @@ impl Session {
         let next = self.meet(Wanted { n_workers, n_servers, lost, takes_fewer: false })?;
         self.take(&mut place, Some(next));
         drop(place);
-        self.borrow(false)
+        self.borrow(false, None)
     }
 
     /// What the pool lends: worker 0 knows of that, others say nothing. None: no pool lends servers.
@@ -336,17 +336,17 @@ impl Session {
         let next = next.inspect_err(|error| *lock(&self.lost) = Some(error.to_string()))?;
         self.take(&mut place, Some(next));
         drop(place);
-        self.borrow(false)
+        self.borrow(false, n_servers)
     }
 
-    /// Worker 0 tells the pool what the job has; who has become worker 0 calls it first. Later than at first a broker that does
+    /// Worker 0 tells the pool what the job has, where it wanted so many; who has become worker 0 calls it first. Later than at first a broker that does
     /// not let it in is no reason to stop: the job keeps the servers that it has.
-    fn borrow(&self, is_first: bool) -> Result<()> {
+    fn borrow(&self, is_first: bool, wanted: Option<usize>) -> Result<()> {
         let (Some(pool), Some(numbers)) = (&self.settings.pool, self.numbers()) else { return Ok(()) };
         let mut borrower = lock(&self.borrower);
         match &*borrower {
             _ if numbers.rank > 0 => *borrower = None,
-            Some(borrower) => borrower.has(numbers.servers),
+            Some(borrower) => borrower.has(numbers.servers, wanted),
             None => {
                 let SummationSettings { job, roots, n_servers, .. } = &self.settings;
                 let most = n_servers.unwrap_or(0);

@@ -6,6 +6,7 @@
 //! A job that comes says how many servers it sums with, which may be known here before they have come themselves: after a
 //! restart of the broker all come one by one, and a line may break while the server sums on. So for a while a job is
 //! believed, and the servers that it has count as if they were here: nothing is taken from it, and it is told of no fewer.
+//! A server that was in a group before the job said that it has fewer, and says nothing since, has stopped: it counts no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ struct Server {
     name: String,
     job: Option<JobId>,
     at: At,
+    /// When it said so.
+    since: Instant,
     /// It is asked to leave, and has not answered.
     is_asked: bool,
 }
@@ -44,6 +47,8 @@ struct Job {
     roots: Vec<String>,
     most: usize,
     has: usize,
+    /// Since when.
+    said: Instant,
     /// Until when it is believed.
     believed: Instant,
     told: Option<Lending>,
@@ -73,15 +78,15 @@ pub(super) struct Claim {
 
 impl Book {
     /// A server comes, which may serve a job already.
-    pub(super) fn server(&mut self, id: Id, name: String, at: At, job: Option<JobId>) {
-        self.servers.insert(id, Server { name, job, at, is_asked: false });
+    pub(super) fn server(&mut self, id: Id, name: String, (at, job): (At, Option<JobId>), now: Instant) {
+        self.servers.insert(id, Server { name, job, at, since: now, is_asked: false });
     }
 
     /// A job comes, or comes again by another line. What was said here is newer than what the job knows of that.
     pub(super) fn job(&mut self, line: Id, id: JobId, claim: Claim, now: Instant) {
         let Claim { roots, most, has, pinned } = claim;
         self.pins.entry(id.clone()).or_insert(pinned);
-        self.jobs.insert(id, Job { line, roots, most, has, believed: now + BELIEF, told: None });
+        self.jobs.insert(id, Job { line, roots, most, has, said: now, believed: now + BELIEF, told: None });
         while self.pins.len() > MAX_PINS {
             let Some(gone) = self.pins.keys().find(|id| !self.jobs.contains_key(id)).cloned() else { break };
             self.pins.remove(&gone);
@@ -98,19 +103,22 @@ impl Book {
     }
 
     /// A server says what it is at.
-    pub(super) fn at(&mut self, id: Id, at: At, job: Option<JobId>) {
+    pub(super) fn at(&mut self, id: Id, at: At, job: Option<JobId>, now: Instant) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         if at == At::Free && job != server.job {
             // It has left a job before it heard that it is lent to the next one.
             return;
         }
         server.job = job.filter(|_| at != At::Free);
-        (server.at, server.is_asked) = (at, false);
+        (server.at, server.since, server.is_asked) = (at, now, false);
     }
 
     /// A job says how many servers its group has, and is told again how many there are.
-    pub(super) fn has(&mut self, line: Id, servers: usize) {
+    pub(super) fn has(&mut self, line: Id, servers: usize, now: Instant) {
         for job in self.jobs.values_mut().filter(|job| job.line == line) {
+            if job.has != servers {
+                job.said = now;
+            }
             (job.has, job.told) = (servers, None);
         }
     }
@@ -134,8 +142,9 @@ impl Book {
         let shares = self.shares(now);
         let mut says = Vec::new();
         for (id, share) in &shares {
-            let (lent, unseen, pinned) = (self.of_job(id).collect(), self.unseen(id, now), self.pinned(id));
-            let here = self.at_job(id).count();
+            let (lent, pinned) = (self.of_job(id).collect(), self.pinned(id));
+            let (unseen, stopped) = (self.unseen(id, now), self.stopped(id, now));
+            let here = self.at_job(id).count() - stopped;
             let Some(job) = self.jobs.get_mut(id) else { continue };
             let lending = Lending { there: (here + unseen).min(*share), pinned };
             if job.told != Some(lending) {
@@ -143,12 +152,12 @@ impl Book {
                 says.push((job.line, Say::Servers(lending)));
             }
             if job.has <= *share {
-                says.extend(self.take_back(&lent, share.saturating_sub(unseen)));
+                says.extend(self.take_back(&lent, (*share + stopped).saturating_sub(unseen)));
             }
         }
         for (id, share) in shares {
-            let unseen = self.unseen(&id, now);
-            says.extend(self.hand_out(&id, share.saturating_sub(unseen)));
+            let (unseen, stopped) = (self.unseen(&id, now), self.stopped(&id, now));
+            says.extend(self.hand_out(&id, (share + stopped).saturating_sub(unseen)));
         }
         says
     }
@@ -218,12 +227,22 @@ impl Book {
         believed.map_or(0, |job| job.has.saturating_sub(self.at_job(id).count()))
     }
 
+    /// Servers that say that they are in the job's group, and are not.
+    fn stopped(&self, id: &JobId, now: Instant) -> usize {
+        let Some(job) = self.jobs.get(id).filter(|job| now >= job.said + BELIEF) else { return 0 };
+        let in_group = |server: &&Server| server.job.as_ref() == Some(id) && server.at == At::Group;
+        let servers: Vec<&Server> = self.servers.values().filter(in_group).collect();
+        let n_silent = servers.iter().filter(|server| server.since < job.said).count();
+        servers.len().saturating_sub(job.has).min(n_silent)
+    }
+
     /// Servers that each job is to have.
     fn shares(&self, now: Instant) -> BTreeMap<JobId, usize> {
         // A server of a job that has no line here is nobody's to give.
         let is_ours = |server: &&Server| server.job.as_ref().is_none_or(|job| self.jobs.contains_key(job));
         let mut left = self.servers.values().filter(is_ours).count();
         left += self.jobs.keys().map(|id| self.unseen(id, now)).sum::<usize>();
+        left -= self.jobs.keys().map(|id| self.stopped(id, now)).sum::<usize>();
         let mut shares = BTreeMap::new();
         for id in self.jobs.keys() {
             let share = self.pinned(id).unwrap_or(0).min(left);
@@ -301,17 +320,24 @@ mod tests {
 
         /// A server that serves that job already.
         fn serves(&mut self, server: Id, at: At, name: &str) {
-            self.book.server(server, format!("server {server}"), at, Some(id(name, 1)));
+            let who = format!("server {server}");
+            self.book.server(server, who, (at, Some(id(name, 1))), self.now);
         }
 
         fn free(&mut self, servers: impl IntoIterator<Item = Id>) {
             for server in servers {
-                self.book.server(server, format!("server {server}"), At::Free, None);
+                self.book.server(server, format!("server {server}"), (At::Free, None), self.now);
             }
         }
 
         fn at(&mut self, servers: impl IntoIterator<Item = Id>, at: At, name: &str) {
-            servers.into_iter().for_each(|server| self.book.at(server, at, Some(id(name, 1))));
+            servers.into_iter().for_each(|server| self.book.at(server, at, Some(id(name, 1)), self.now));
+        }
+
+        /// Job a says so, a moment later.
+        fn has(&mut self, servers: usize) {
+            self.now += Duration::from_millis(1);
+            self.book.has(101, servers, self.now);
         }
 
         fn orders(&mut self) -> Vec<(Id, Say)> {
@@ -369,8 +395,8 @@ mod tests {
         let mut desk = pool(1, &[1, 1]);
         assert_eq!(desk.orders(), [(101, told(0)), (102, told(0)), (1, serve("a"))]);
         // Said of no job, or of one that it served before: both were on their way when it was lent.
-        desk.book.at(1, At::Free, None);
-        desk.book.at(1, At::Free, Some(id("old", 9)));
+        desk.book.at(1, At::Free, None, desk.now);
+        desk.book.at(1, At::Free, Some(id("old", 9)), desk.now);
         assert_eq!((desk.orders(), desk.book.of_job(&id("a", 1)).count()), (vec![], 1));
         desk.at([1], At::Waiting, "a");
         assert_eq!(desk.orders(), [(101, told(1))]);
@@ -389,13 +415,13 @@ mod tests {
         desk.at([1, 2], At::Waiting, "a");
         assert_eq!(desk.orders(), [(101, pinned(2, 2))]);
         desk.at([1, 2], At::Group, "a");
-        desk.book.has(101, 2);
+        desk.has(2);
         desk.book.lend("a", Some(1)).unwrap();
         assert_eq!(desk.orders(), [(101, pinned(1, 1))], "it still sums with both");
         // Between two groups both wait; the old number holds until the job says another one.
         desk.at([1, 2], At::Waiting, "a");
         assert_eq!(desk.orders(), []);
-        desk.book.has(101, 1);
+        desk.has(1);
         assert_eq!(desk.orders(), [(101, pinned(1, 1)), (2, RELEASE)]);
         // It had begun to sum again just then: the other one is asked.
         desk.at([2], At::Group, "a");
@@ -447,12 +473,41 @@ mod tests {
         let mut desk = pool(2, &[2]);
         desk.orders();
         desk.at([1, 2], At::Group, "a");
-        desk.book.has(101, 2);
+        desk.has(2);
         assert_eq!(desk.orders(), [(101, told(2))]);
         desk.book.remove(1, desk.now);
         assert_eq!(desk.orders(), [], "only its line may have ended");
-        desk.book.has(101, 1);
+        desk.has(1);
         assert_eq!(desk.orders(), [(101, told(1))]);
+    }
+
+    #[test]
+    fn a_server_that_has_stopped_gives_way_to_another_one() {
+        let mut desk = pool(3, &[2]);
+        desk.orders();
+        desk.at([1, 2], At::Group, "a");
+        desk.orders();
+        desk.now += BELIEF;
+        assert_eq!(desk.orders(), [], "a group may take its time to begin");
+        desk.has(2);
+        desk.orders();
+        // The job goes on with one of them; the other one never says that it is in no group.
+        desk.at([1], At::Group, "a");
+        desk.has(1);
+        assert_eq!(desk.orders(), [(101, told(2))]);
+        desk.now += BELIEF;
+        // It has tried to get it back.
+        desk.at([1], At::Group, "a");
+        desk.has(1);
+        assert_eq!(desk.orders(), [(101, told(1)), (3, serve("a"))]);
+        desk.at([3], At::Waiting, "a");
+        assert_eq!(desk.orders(), [(101, told(2))]);
+        desk.at([1, 3], At::Group, "a");
+        desk.has(2);
+        assert_eq!(desk.orders(), [(101, told(2))]);
+        // Once it says so, one is too many.
+        desk.at([2], At::Waiting, "a");
+        assert_eq!(desk.orders(), [(2, RELEASE)]);
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn serve(
         let mut pool = lock(pool);
         pool.lines.insert(id, Arc::clone(stream));
         match who.clone() {
-            Who::Server { at, job, .. } => pool.book.server(id, name(&who), at, job),
+            Who::Server { at, job, .. } => pool.book.server(id, name(&who), (at, job), clock::now()),
             Who::Job { id: job, roots, most, has, pinned } => {
                 pool.book.job(id, job, Claim { roots, most, has, pinned }, clock::now());
             }
@@ -209,8 +209,8 @@ fn serve(
     while let Ok(message) = frame::recv::<ToBroker>(&**stream) {
         let mut pool = lock(pool);
         match message {
-            ToBroker::At { at, job } => pool.book.at(id, at, job),
-            ToBroker::Has(servers) => pool.book.has(id, servers),
+            ToBroker::At { at, job } => pool.book.at(id, at, job, clock::now()),
+            ToBroker::Has(servers) => pool.book.has(id, servers, clock::now()),
             ToBroker::List => answer(stream, &FromBroker::Listing(pool.book.listing(clock::now()))),
             ToBroker::Lend { job, servers } => match pool.book.lend(&job, servers) {
                 Ok(()) => {

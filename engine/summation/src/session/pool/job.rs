@@ -7,12 +7,15 @@ use std::time::Duration;
 use super::line::{Line, NoLine};
 use super::message::{FromBroker, JobId, Lending, ToBroker, Who};
 use crate::config::PoolSettings;
+use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 
 /// A broker that is gone is called again after this; until then the job keeps the servers that it has.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Servers that the broker takes to be there, and that do not come, are waited for again after this: each time is another group.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// The line of a job's worker 0, and the thread that hears it.
 #[derive(Debug)]
@@ -34,6 +37,16 @@ struct Shared {
 struct Known {
     has: usize,
     lending: Lending,
+    /// So many did not come, and until when they are not waited for again.
+    short: Option<(usize, Deadline)>,
+}
+
+impl Known {
+    /// A number that was another one in between is of other servers.
+    fn hear(&mut self, lending: Lending) {
+        self.lending = lending;
+        self.short = self.short.filter(|(wanted, _)| *wanted == lending.there);
+    }
 }
 
 impl Borrower {
@@ -47,7 +60,7 @@ impl Borrower {
         most: usize,
         (has, pinned): (usize, Option<usize>),
     ) -> Result<Self> {
-        let known = Mutex::new(Known { has, lending: Lending { there: has, pinned } });
+        let known = Mutex::new(Known { has, lending: Lending { there: has, pinned }, short: None });
         let (is_over, line) = (AtomicBool::new(false), Mutex::new(None));
         let shared = Arc::new(Shared { pool, id, roots, most, known, is_over, line });
         match shared.open() {
@@ -67,13 +80,22 @@ impl Borrower {
 
     /// Servers that the job may sum with now, and what an operator has said.
     pub(crate) fn lending(&self) -> Lending {
-        lock(&self.0.known).lending
+        let Known { has, lending, short } = *lock(&self.0.known);
+        match short {
+            Some((wanted, until)) if lending.there == wanted && !until.passed() => {
+                Lending { there: has, ..lending }
+            }
+            _ => lending,
+        }
     }
 
-    /// Tells the broker with how many the job sums now. It answers how many there are; until then there are no more than these.
-    pub(crate) fn has(&self, servers: usize) {
+    /// Tells the broker with how many the job sums now, where it wanted so many. It answers how many there are; until then there are
+    /// no more than these.
+    pub(crate) fn has(&self, servers: usize, wanted: Option<usize>) {
         let mut known = lock(&self.0.known);
         known.has = servers;
+        known.short =
+            wanted.filter(|wanted| *wanted > servers).map(|wanted| (wanted, Deadline::after(AGAIN)));
         known.lending.there = known.lending.there.min(servers);
         drop(known);
         if let Some(line) = lock(&self.0.line).as_ref() {
@@ -93,7 +115,7 @@ impl Drop for Borrower {
 
 impl Shared {
     fn open(&self) -> std::result::Result<(), NoLine> {
-        let Known { has, lending } = *lock(&self.known);
+        let Known { has, lending, .. } = *lock(&self.known);
         let (id, roots) = (self.id.clone(), self.roots.clone());
         let who = Who::Job { id, roots, most: self.most, has, pinned: lending.pinned };
         let line = Line::open(&self.pool.address, &self.pool.secret, who)?;
@@ -110,7 +132,7 @@ impl Shared {
         while !self.is_over.load(Ordering::Acquire) {
             let line = lock(&self.line).clone();
             match line.map(|line| line.hear()) {
-                Some(Ok(FromBroker::Servers(lending))) => lock(&self.known).lending = lending,
+                Some(Ok(FromBroker::Servers(lending))) => lock(&self.known).hear(lending),
                 Some(Ok(_)) => {}
                 Some(Err(_)) => *lock(&self.line) = None,
                 None => {
@@ -123,5 +145,31 @@ impl Shared {
         if let Some(line) = lock(&self.line).take() {
             line.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_do_not_come_are_not_asked_for_at_every_step() {
+        // Nobody is there, so all that it hears is said by this test.
+        let pool = PoolSettings { address: "127.0.0.1:1".to_owned(), secret: String::new() };
+        let id = JobId { name: "ada".to_owned(), session: 1 };
+        let borrower = Borrower::start(pool, (id, Vec::new()), 3, (1, None)).unwrap();
+        let told = |there: usize| lock(&borrower.0.known).hear(Lending { there, pinned: None });
+        told(2);
+        assert_eq!(borrower.lending().there, 2);
+        borrower.has(1, Some(2));
+        told(2);
+        assert_eq!(borrower.lending().there, 1);
+        told(1);
+        told(2);
+        assert_eq!(borrower.lending().there, 2, "another one has come");
+        // After a loss who waits is taken at once.
+        borrower.has(1, None);
+        told(2);
+        assert_eq!(borrower.lending().there, 2);
     }
 }

@@ -1,7 +1,7 @@
 //! The way to a pool's broker: a connection over which both sides have shown that they know the secret.
 
-use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -38,12 +38,15 @@ impl NoLine {
     pub(super) fn into_error(self, address: &str) -> Error {
         match self {
             Self::Final(error) => error,
-            Self::Nobody(error) => {
-                let text = format!(
-                    "no broker is at {address} (RSUM_POOL): {error}; ringscope-sumd --broker listens there"
-                );
-                Error::Remote(text)
+            Self::Nobody(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let seconds = STEP_WAIT.as_secs();
+                Error::Remote(format!(
+                    "the broker at {address} (RSUM_POOL) does not answer within {seconds} s: it is stopped, or not reached"
+                ))
             }
+            Self::Nobody(error) => Error::Remote(format!(
+                "no broker is at {address} (RSUM_POOL): {error}; ringscope-sumd --broker listens there"
+            )),
         }
     }
 }
@@ -51,9 +54,7 @@ impl NoLine {
 impl Line {
     /// Calls the broker.
     pub(super) fn open(address: &str, secret: &str, who: Who) -> std::result::Result<Self, NoLine> {
-        let none = || io::Error::new(io::ErrorKind::NotFound, "there is no such host");
-        let found = address.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(none));
-        let stream = found.and_then(|address| TcpStream::connect_timeout(&address, STEP_WAIT));
+        let stream = address.to_socket_addrs().and_then(connect);
         let stream = stream.inspect(|stream| fork::keep_from_children(stream)).map_err(NoLine::Nobody)?;
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(STEP_WAIT)));
@@ -78,6 +79,18 @@ impl Line {
     pub(super) fn end(&self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
+}
+
+/// To the first of a host's addresses at which somebody listens.
+fn connect(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(ErrorKind::NotFound, "there is no such host");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, STEP_WAIT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn greet(stream: &TcpStream, address: &str, secret: &str, who: Who) -> std::result::Result<(), NoLine> {
@@ -110,4 +123,31 @@ pub(super) fn ask(address: &str, secret: &str, question: &ToBroker) -> Result<Fr
     let line = Line::open(address, secret, Who::Operator).map_err(|error| error.into_error(address))?;
     let answer = line.say(question).and_then(|()| line.hear());
     answer.map_err(|error| NoLine::Nobody(error).into_error(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn all_addresses_of_a_host_are_tried() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = connect([free, address].into_iter()).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), address);
+        assert_eq!(connect([free].into_iter()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        assert_eq!(connect(std::iter::empty()).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn silence_is_told_from_nobody() {
+        let words = |kind: ErrorKind| NoLine::Nobody(kind.into()).into_error("a:1").to_string();
+        assert!(
+            words(ErrorKind::WouldBlock).contains("the broker at a:1 (RSUM_POOL) does not answer within 5 s")
+        );
+        assert!(words(ErrorKind::ConnectionRefused).contains("no broker is at a:1 (RSUM_POOL): "));
+    }
 }
