@@ -22,7 +22,8 @@
  *                     default. Beyond it workers are asked for a part once more when it can be added
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
- *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was
+ *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was;
+ *                     where a network is cut in two, the part with most of the members
  *   RSUM_IDLE_S       seconds after which a server that has been in no group leaves, 3600 by default; 0: never
  *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 1800 by default, 0: never

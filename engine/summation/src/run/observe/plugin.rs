@@ -42,6 +42,12 @@ unsafe impl Send for Context {}
 // SAFETY: as above; calls are made by the group's thread alone.
 unsafe impl Sync for Context {}
 
+/// That a library is not there, or is none, and what the loader says of it.
+fn not_loaded(path: &str, error: &(dyn std::error::Error + 'static)) -> String {
+    let cause = error.source().unwrap_or(error);
+    format!("RSUM_OBSERVER: {path} is not loaded, and nobody watches the group: {cause}")
+}
+
 impl Observer {
     /// The watcher that `RSUM_OBSERVER` names: of a process the first one that is named.
     pub(in crate::run) fn load(path: &str) -> Option<Arc<Self>> {
@@ -54,7 +60,7 @@ impl Observer {
         let warn = |text: String| log::write(Level::Warn, subsystem::PROFILE, 0, &text);
         // SAFETY: the user names this library to be loaded into the process; its initialisers run as for any dlopen.
         let library = unsafe { Library::open(Some(Path::new(path)), RTLD_NOW | RTLD_LOCAL) };
-        let library = library.map_err(|error| warn(format!("RSUM_OBSERVER: {error}"))).ok()?;
+        let library = library.map_err(|error| warn(not_loaded(path, &error))).ok()?;
         // SAFETY: by rsum_observer.h, the symbol of this name is a table of this version.
         let symbol = unsafe { library.get::<*const ObserverVtable>(SYMBOL.to_bytes_with_nul()) };
         let symbol =
@@ -124,5 +130,19 @@ impl Context {
             // SAFETY: as above; the text is terminated.
             unsafe { function(self.pointer, how, lost_rank, why.as_ptr()) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_that_is_not_there_is_named_with_what_the_loader_says() {
+        // SAFETY: there is no such library, so nothing runs.
+        let error = unsafe { Library::open(Some("/nowhere/watcher.so"), RTLD_NOW) }.unwrap_err();
+        let text = not_loaded("/nowhere/watcher.so", &error);
+        assert!(text.starts_with("RSUM_OBSERVER: /nowhere/watcher.so is not loaded"), "{text}");
+        assert!(text.contains("cannot open shared object file"), "{text}");
     }
 }
