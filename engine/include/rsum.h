@@ -16,7 +16,8 @@
  *   RSUM_SERVERS      k, 0 by default
  *   RSUM_RANK         number of this worker, 0 to n - 1
  *   RSUM_PARTITION_BYTES  bytes of a part at most, 4096000 by default
- *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; as the NIC says by default, else equal for all
+ *   RSUM_NIC_MBIT_S   rate of this machine's NIC, for the placement; measured by default, else as the NIC says, else equal for all
+ *   RSUM_MEASURE      0: rates are not measured; 1 by default
  *   RSUM_THREADS      threads that add, encode and decode, in each process: the lesser of 2 and its cores by default
  *   RSUM_KEPT_BYTES   of contributions that wait for a late worker's at a service, beside two buffers of each part: 1073741824 by
  *                     default. Beyond it workers are asked for a part once more when it can be added

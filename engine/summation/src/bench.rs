@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::codec::Choice;
-use super::run::group::{Group, Plan};
+use super::run::group::{Group, Nics, Plan};
 use super::run::members::{Members, Role};
 pub use super::run::observe::Event;
 use super::run::observe::{SAMPLE_NS, Watched};
@@ -81,11 +81,10 @@ impl Rank {
             epoch: 0,
             mode: Mode::Rounds,
             partition_bytes,
-            nic_mbit: None,
+            nics: Nics::Given(None, pipeline),
             strategy: Strategy::Greedy,
             settings: Settings::from_env().map_err(text)?,
             sums: GroupSettings::from_env().map_err(text)?,
-            pipeline,
             residuals: Arc::default(),
         };
         let mut group = Group::join(plan).map_err(text)?;

@@ -74,6 +74,8 @@ pub(crate) struct SummationSettings {
     pub(crate) partition_bytes: u64,
     /// `RSUM_NIC_MBIT_S`
     pub(crate) nic_mbit: Option<u64>,
+    /// `RSUM_MEASURE`: whether the rates of NICs are measured where nobody was told.
+    pub(crate) measures: bool,
     /// `RSUM_STAGING_BYTES`
     pub(crate) staging_bytes: u64,
     /// `RSUM_COMPRESSION_MIN_BYTES`: the fewest bytes of a tensor whose codec is used, where its options say nothing.
@@ -186,6 +188,7 @@ impl SummationSettings {
         let staging_bytes = reader.number(staging, 1 << 16, "bytes of pinned memory, 65536 at least");
         let compressed = reader.number(["RSUM_COMPRESSION_MIN_BYTES"; 2], 0, "bytes of a tensor, 0 or more");
         let continues = reader.continues();
+        let measures = reader.measures();
         if is_worker {
             reader.check_worker(n_workers, worker);
         }
@@ -219,6 +222,7 @@ impl SummationSettings {
             worker: to_usize(worker),
             partition_bytes: bytes.unwrap_or(DEFAULT_PARTITION_BYTES),
             nic_mbit,
+            measures,
             staging_bytes: staging_bytes.unwrap_or(DEFAULT_STAGING_BYTES),
             compression_min_bytes: compressed.unwrap_or(DEFAULT_COMPRESSION_MIN_BYTES),
             continues,
@@ -364,6 +368,17 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
             self.mistakes.push(text.to_owned());
         }
         secret.unwrap_or_default()
+    }
+
+    fn measures(&mut self) -> bool {
+        match (self.lookup)("RSUM_MEASURE").as_deref().map(str::trim) {
+            None | Some("1") => true,
+            Some("0") => false,
+            Some(text) => {
+                self.mistakes.push(format!("RSUM_MEASURE: \"{text}\" is neither 0 nor 1"));
+                true
+            }
+        }
     }
 
     fn continues(&mut self) -> bool {

@@ -7,7 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::coding::Residuals;
+use super::measure::{measure, n_machines};
 use super::members::{Members, Role};
+use super::nics::{self, Nic};
 use super::observe::{Compared, Watching};
 use super::probe::Probe;
 use super::requests::{Ending, Requests};
@@ -21,11 +23,13 @@ use crate::server::reduction::Reduction;
 use crate::server::sums::Mode;
 use crate::tensor::{Declaration, Declarations, Options};
 use crate::worker;
+use rsccl_collective::clock;
 use rsccl_collective::comm::init::{Request, init_as};
 use rsccl_collective::comm::pending::Pending;
 use rsccl_collective::comm::{Comm, CommConfig, registry};
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::memory::Region;
 use rsccl_collective::net::control::{Failure, Health};
 use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
@@ -48,18 +52,25 @@ pub(crate) struct Plan {
     pub(crate) mode: Mode,
     /// Bytes of a part at most, the same for all workers. Servers are told.
     pub(crate) partition_bytes: u64,
-    /// Of each rank's NIC, where all are known, the same for all.
-    pub(crate) nic_mbit: Option<Vec<u64>>,
+    /// Of each rank, the same for all.
+    pub(crate) nics: Nics,
     /// Which service gets which part, the same for all.
     pub(crate) strategy: Strategy,
     /// Of the communicator.
     pub(crate) settings: Settings,
     /// How this process sums.
     pub(crate) sums: GroupSettings,
-    /// Of a worker's pipeline.
-    pub(crate) pipeline: worker::Settings,
     /// A worker's, of the groups that it was in before too.
     pub(crate) residuals: Arc<Residuals>,
+}
+
+/// How fast NICs are, and a worker's pipeline for that.
+#[derive(Clone, Debug)]
+pub(crate) enum Nics {
+    /// What processes know, by rank; where that is not told, it is measured.
+    Known(Vec<Nic>),
+    /// By rank, in Mbit/s, or all the same; with any pipeline.
+    Given(Option<Vec<u64>>, worker::Settings),
 }
 
 /// A worker's or a server's place in a group: it declares the tensors, starts, and, as a worker, pushes and pulls them.
@@ -75,6 +86,8 @@ pub(crate) struct Group {
     declarations: Declarations,
     epochs: Epochs,
     mode: Mode,
+    /// What is known of each rank's NIC; nothing where rates were given.
+    nics: Vec<Nic>,
     nic_mbit: Option<Vec<u64>>,
     strategy: Strategy,
     sums: GroupSettings,
@@ -147,11 +160,10 @@ impl Group {
             epoch,
             mode,
             partition_bytes,
-            nic_mbit,
+            nics,
             strategy,
             mut settings,
             sums,
-            pipeline,
             residuals,
         } = plan;
         if !members.has(role) {
@@ -181,6 +193,10 @@ impl Group {
         // Known to the process, so that it tells its peers of a failure when it exits. Who exits without leaving is lost.
         comm.stay_awaited();
         registry::insert(Arc::clone(&comm));
+        let (nics, nic_mbit, pipeline) = match nics {
+            Nics::Known(nics) => found_out(&comm, nics, partition_bytes)?,
+            Nics::Given(nic_mbit, pipeline) => (Vec::new(), nic_mbit, pipeline),
+        };
         let epochs = Epochs { membership: epoch, placement: 0 };
         let (running, has_left) = (None, false);
         Ok(Self {
@@ -190,6 +206,7 @@ impl Group {
             declarations,
             epochs,
             mode,
+            nics,
             nic_mbit,
             strategy,
             sums,
@@ -355,6 +372,11 @@ impl Group {
         watching.compared(compared, || self.comm.health.wake_runner());
     }
 
+    /// What is known of each rank's NIC.
+    pub(crate) fn nics(&self) -> &[Nic] {
+        &self.nics
+    }
+
     /// Whether it has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.comm.health.has_failed()
@@ -426,6 +448,28 @@ impl Drop for Group {
         self.comm.destroy();
         let _ = registry::remove(self.comm.identity.handle);
     }
+}
+
+/// Measures what nobody was told. All of it, each rank's share of its machine's NIC, and a pipeline for this rank's.
+fn found_out(
+    comm: &Arc<Comm>,
+    mut nics: Vec<Nic>,
+    partition_bytes: u64,
+) -> Result<(Vec<Nic>, Option<Vec<u64>>, worker::Settings)> {
+    let machines = comm.hosts();
+    let n_machines = n_machines(machines)?;
+    if let Some(wanted) = nics::wanted(&nics, machines, n_machines) {
+        let (start_ns, before) = (clock::monotonic_ns(), nics::measured(&nics, machines, n_machines));
+        nics::with_measured(&mut nics, machines, &measure(comm, machines, &wanted, &before)?);
+        let took_ms = clock::monotonic_ns().saturating_sub(start_ns) / 1_000_000;
+        let known = nics.iter().enumerate().map(|(rank, nic)| format!("{}: {nic}", comm.names[rank]));
+        let known = known.collect::<Vec<_>>().join("; ");
+        let text = format!("{}: NICs in Mbit/s after {took_ms} ms: {known}", comm.name());
+        log::write(Level::Info, subsystem::ALL, comm.rank, &text);
+    }
+    let shares = nics::shares(&nics, machines);
+    let own_mbit = shares.as_ref().and_then(|rates| rates.get(comm.rank)).copied();
+    Ok((nics, shares, worker::Settings::of_link(own_mbit, partition_bytes)))
 }
 
 fn not_started() -> Error {

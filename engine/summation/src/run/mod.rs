@@ -7,7 +7,7 @@
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
 //! the driver says when it is asked by a [`probe`], [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
-//! [`trial`] is a process of a group for experiments.
+//! [`measure`] finds out what NICs carry, [`nics`] has what is known of them; [`trial`] is a process of a group for experiments.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -29,7 +29,9 @@ mod contributing;
 mod driver;
 pub(crate) mod group;
 mod line;
+mod measure;
 pub(crate) mod members;
+pub(crate) mod nics;
 pub(super) mod observe;
 mod patience;
 mod pool;

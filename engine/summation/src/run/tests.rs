@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agree;
-use super::group::{Group, Plan};
+use super::group::{Group, Nics, Plan};
 use super::members::{Members, Role};
+use super::nics::Nic;
 use crate::config::GroupSettings;
 use crate::placement::machines::Machines;
 use crate::placement::predict::predict;
@@ -54,6 +55,8 @@ struct Shape {
     partition_bytes: u64,
     /// Of the NICs of four ranks.
     nic_mbit: Option<[u64; 4]>,
+    /// What ranks know of their NICs, which measures the others; else `nic_mbit` counts.
+    nics: Option<&'static [Nic]>,
     mode: Mode,
     pipeline: worker::Settings,
     /// By rank, where it is not as the transport has it.
@@ -86,6 +89,7 @@ impl Shape {
             n_servers,
             partition_bytes,
             nic_mbit: None,
+            nics: None,
             mode: Mode::Rounds,
             pipeline,
             hosts: None,
@@ -128,11 +132,10 @@ impl Shape {
                     epoch: 0,
                     mode: self.mode,
                     partition_bytes,
-                    nic_mbit: self.nic_mbit.map(Vec::from),
+                    nics: self.nics(),
                     strategy: Strategy::Greedy,
                     settings,
                     sums: self.sums(),
-                    pipeline: self.pipeline,
                     residuals: Arc::default(),
                 };
                 scope.spawn(move || rank(Group::join(plan).unwrap(), role))
@@ -154,6 +157,11 @@ impl Shape {
             _ => None,
         })
         .unwrap()
+    }
+
+    fn nics(self) -> Nics {
+        let given = || Nics::Given(self.nic_mbit.map(Vec::from), self.pipeline);
+        self.nics.map_or_else(given, |nics| Nics::Known(nics.to_vec()))
     }
 
     fn sums(self) -> GroupSettings {

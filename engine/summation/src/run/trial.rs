@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agree;
-use super::group::{Group, Handle, Plan, Pushed};
+use super::group::{Group, Handle, Nics, Plan, Pushed};
 use super::members::{Members, Role};
 use super::wire::PUSH_CHANNEL;
 use crate::config::GroupSettings;
@@ -112,7 +112,7 @@ impl Trial {
         let role = rank.checked_sub(n_workers).map_or(Role::Worker(rank), Role::Server);
         let members = Members { n_workers, n_servers };
         let (settings, sums) = (Settings::from_env()?, GroupSettings::from_env()?);
-        let (session, epoch, nic_mbit) = (1, 0, None);
+        let (session, epoch) = (1, 0);
         let plan = Plan {
             id,
             members,
@@ -121,11 +121,10 @@ impl Trial {
             epoch,
             mode: Mode::Rounds,
             partition_bytes,
-            nic_mbit,
+            nics: Nics::Given(None, pipeline),
             strategy,
             settings,
             sums,
-            pipeline,
             residuals: Arc::default(),
         };
         let declared = Declarations::new(partition_bytes).map_err(|error| Failed(error.to_string()))?;

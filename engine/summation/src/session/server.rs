@@ -1,5 +1,6 @@
 //! The life of a process that does nothing but sum: it waits for a job, is in its groups, and waits again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
@@ -235,7 +236,9 @@ impl Server {
             membership,
             DEFAULT_PARTITION_BYTES,
             &self.comm,
-            (&self.settings.group, &Arc::default()),
+            &self.settings.group,
+            // Only a worker says which machines are to be measured.
+            (&Arc::default(), &BTreeMap::new()),
         );
         let mut group = joined.map_err(|error| (error, None))?;
         let name = format!("rank {rank} ({}) was told to stop", self.comm.host);
@@ -244,7 +247,7 @@ impl Server {
             self.stopper().stop();
         }
         let service = members.service_of_rank(rank);
-        self.status.join(Present::of(membership));
+        self.status.join(Present::of(membership, group.nics()));
         let served = group.serve(|group, has_agreed| {
             self.status.begin(has_agreed.then(|| group.placement_epoch()), group.probe());
             if has_agreed {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::rendezvous::message::Membership;
+use crate::run::nics::Nic;
 use crate::run::probe::Probe;
 use crate::run::report::Report;
 use rsccl_collective::lock::lock;
@@ -35,8 +36,20 @@ pub(super) struct Present {
     n_servers: usize,
     /// By rank.
     members: Vec<String>,
+    /// By rank, of their machines' NICs in Mbit/s: what was told, what was measured, what NICs say, and the first of these that is
+    /// known, which counts.
+    nics: Vec<Rates>,
     /// Of its declarations; none while they are to come.
     generation: Option<u32>,
+}
+
+/// Of a NIC.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Rates {
+    mbit: Option<u64>,
+    told: Option<u32>,
+    measured: Option<u32>,
+    said: Option<u32>,
 }
 
 /// All of it, as it is told.
@@ -51,8 +64,8 @@ pub(super) struct StatusBody {
 }
 
 impl Present {
-    /// A group that begins.
-    pub(super) fn of(membership: &Membership) -> Self {
+    /// A group that begins, with what is known of each rank's NIC.
+    pub(super) fn of(membership: &Membership, nics: &[Nic]) -> Self {
         let members = membership.members();
         Self {
             session: format!("{:016x}", membership.session),
@@ -61,9 +74,14 @@ impl Present {
             n_workers: members.n_workers,
             n_servers: members.n_servers,
             members: membership.seats.iter().map(ToString::to_string).collect(),
+            nics: nics.iter().map(rates).collect(),
             generation: None,
         }
     }
+}
+
+fn rates(nic: &Nic) -> Rates {
+    Rates { mbit: nic.mbit(), told: nic.told, measured: nic.measured, said: nic.said }
 }
 
 impl Status {

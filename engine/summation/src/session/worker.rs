@@ -1,5 +1,6 @@
 //! A worker's place in the groups of its job, one after the other, and what it has declared for all of them.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::handles::Handles;
@@ -14,11 +15,11 @@ use crate::config::{GroupSettings, SummationSettings};
 use crate::gpu::{Carrier, Submission};
 use crate::placement::strategy::Strategy;
 use crate::run::coding::Residuals;
-use crate::run::group::{Group, Handle, Plan};
+use crate::run::group::{Group, Handle, Nics, Plan};
+use crate::run::nics::Nic;
 use crate::run::observe::Compared;
 use crate::server::reduction::Reduction;
 use crate::tensor::{Asked, Declaration, Declarations};
-use crate::worker;
 use rsccl_collective::config::Settings;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::lock::lock;
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     root: Option<Root>,
     /// What the codecs of its contributions have left out, in all groups.
     residuals: Arc<Residuals>,
+    /// By host id: rates of NICs that were measured in groups before, in Mbit/s.
+    measured: Mutex<BTreeMap<String, u32>>,
     /// Of a job whose servers a pool lends, at its worker 0.
     borrower: Mutex<Option<Borrower>>,
     /// How many servers an operator has said that the job is to have, as all workers know: any may become worker 0.
@@ -112,6 +115,7 @@ impl Session {
             caller: Mutex::new(Some(caller)),
             root,
             residuals: Arc::default(),
+            measured: Mutex::default(),
             borrower: Mutex::new(None),
             pinned: Mutex::new(None),
             lost: Mutex::new(None),
@@ -402,7 +406,12 @@ impl Session {
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };
         let SummationSettings { partition_bytes, group, .. } = &self.settings;
-        let group = join(&membership, *partition_bytes, &self.comm, (group, &self.residuals))?;
+        let measured = lock(&self.measured).clone();
+        let group = join(&membership, *partition_bytes, &self.comm, group, (&self.residuals, &measured))?;
+        for (seat, nic) in membership.seats.iter().zip(group.nics()) {
+            let measured = nic.measured.map(|rate| (seat.host_id.clone(), rate));
+            lock(&self.measured).extend(measured);
+        }
         Ok(Place { membership, group, n_declared: 0 })
     }
 
@@ -494,7 +503,12 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings) -> Call {
         host: comm.host.clone(),
         host_id: comm.host_id.clone(),
         pid: std::process::id(),
-        nic_mbit: settings.nic_mbit.or_else(|| nic::told_speed_mbit(comm).map(u64::from)),
+        nic: Nic {
+            told: settings.nic_mbit.map(|rate| u32::try_from(rate).unwrap_or(u32::MAX)),
+            measured: None,
+            said: nic::told_speed_mbit(comm),
+            measures: settings.measures,
+        },
         continues: settings.continues,
         mode: settings.worker.map(|_| settings.mode.unwrap_or_default()).or(settings.mode),
         door: None,
@@ -503,20 +517,19 @@ pub(super) fn call(settings: &SummationSettings, comm: &Settings) -> Call {
     Call { addresses, secret, seat, session: None, epoch: None, patience: Some(comm.timeout), door: None }
 }
 
-/// Joins a group.
+/// Joins a group; with what earlier ones have left out of contributions, and have measured, by host id.
 pub(super) fn join(
     membership: &Membership,
     partition_bytes: u64,
     comm: &Settings,
-    (sums, residuals): (&GroupSettings, &Arc<Residuals>),
+    sums: &GroupSettings,
+    (residuals, measured): (&Arc<Residuals>, &BTreeMap<String, u32>),
 ) -> Result<Group> {
     let id: [u8; UNIQUE_ID_BYTES] = membership
         .id
         .as_slice()
         .try_into()
         .map_err(|_| Error::Internal("the rendezvous gave no unique id".to_owned()))?;
-    let nic_mbit = membership.nic_mbit();
-    let own_mbit = nic_mbit.as_ref().and_then(|rates| rates.get(membership.rank)).copied();
     Group::join(Plan {
         id,
         members: membership.members(),
@@ -525,11 +538,10 @@ pub(super) fn join(
         epoch: membership.epoch,
         mode: membership.mode(),
         partition_bytes,
-        nic_mbit,
+        nics: Nics::Known(membership.nics(measured)),
         strategy: Strategy::Greedy,
         settings: comm.clone(),
         sums: sums.clone(),
-        pipeline: worker::Settings::of_link(own_mbit, partition_bytes),
         residuals: Arc::clone(residuals),
     })
 }
@@ -549,6 +561,7 @@ mod tests {
             worker: Some(0),
             partition_bytes: DEFAULT_PARTITION_BYTES,
             nic_mbit: None,
+            measures: true,
             continues: false,
             idle: None,
             mode: None,

@@ -422,6 +422,7 @@ fn mode_words(mode: Mode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::nics::Nic;
 
     fn seat(worker: Option<usize>, n_workers: Option<usize>, n_servers: Option<usize>) -> Seat {
         let host = "host".to_owned();
@@ -432,7 +433,7 @@ mod tests {
             host: host.clone(),
             host_id: host,
             pid: 7,
-            nic_mbit: None,
+            nic: Nic::default(),
             continues: false,
             mode: None,
             door: None,

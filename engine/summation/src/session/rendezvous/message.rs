@@ -1,10 +1,12 @@
 //! What is said at the rendezvous.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::members::{Members, Role};
+use crate::run::nics::Nic;
 use crate::server::sums::Mode;
 use rsccl_collective::net::hello::PROTOCOL;
 
@@ -47,8 +49,8 @@ pub(crate) struct Seat {
     pub(crate) host_id: String,
     /// Its process there.
     pub(crate) pid: u32,
-    /// The rate of its machine's NIC, if it was told, or the NIC says.
-    pub(crate) nic_mbit: Option<u64>,
+    /// What it knows of its machine's NIC.
+    pub(crate) nic: Nic,
     /// A worker's: whether the others may go on after a loss.
     pub(crate) continues: bool,
     /// What is to be done with contributions; none: as the workers say.
@@ -134,11 +136,10 @@ impl Membership {
         (here.iter().take_while(|rank| **rank < self.rank).count(), here.len())
     }
 
-    /// What each rank has of its machine's NIC, if all rates are known.
-    pub(crate) fn nic_mbit(&self) -> Option<Vec<u64>> {
-        let n_there = |host_id: &str| self.seats.iter().filter(|seat| seat.host_id == host_id).count() as u64;
-        let own = |seat: &Seat| Some((seat.nic_mbit? / n_there(&seat.host_id)).max(1));
-        self.seats.iter().map(own).collect()
+    /// What each rank knows of its machine's NIC, and what was measured before, by host id.
+    pub(crate) fn nics(&self, measured: &BTreeMap<String, u32>) -> Vec<Nic> {
+        let nic = |seat: &Seat| Nic { measured: measured.get(&seat.host_id).copied(), ..seat.nic };
+        self.seats.iter().map(nic).collect()
     }
 
     /// What is done with contributions.
@@ -215,15 +216,15 @@ pub(crate) enum ToRoot {
 mod tests {
     use super::*;
 
-    fn membership(hosts: &[(&str, Option<u64>)]) -> Membership {
-        let seat = |(host, nic_mbit): &(&str, Option<u64>)| Seat {
+    fn membership(hosts: &[&str]) -> Membership {
+        let seat = |host: &&str| Seat {
             worker: None,
             n_workers: None,
             n_servers: None,
             host: (*host).to_owned(),
             host_id: (*host).to_owned(),
             pid: 7,
-            nic_mbit: *nic_mbit,
+            nic: Nic::default(),
             continues: true,
             mode: None,
             door: None,
@@ -233,11 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn workers_count_by_host_and_share_its_nic() {
-        let hosts = [("a", Some(100)), ("b", Some(10)), ("a", Some(100)), ("a", Some(100)), ("c", Some(40))];
-        let all = membership(&hosts);
+    fn workers_count_by_host() {
+        let all = membership(&["a", "b", "a", "a", "c"]);
         assert_eq!((all.local(), all.role()), ((1, 2), Role::Worker(2)));
-        assert_eq!(all.nic_mbit(), Some(vec![33, 10, 33, 33, 40]));
-        assert_eq!(membership(&[("a", Some(100)), ("b", None)]).nic_mbit(), None);
     }
 }
