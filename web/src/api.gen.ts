@@ -190,7 +190,7 @@ export type CommunicatorSummary = {
   n_ranks: number;
   /** Ranks heard of. */
   n_ranks_seen: number;
-  /** Name that the program gave it (`ncclConfig_t.commName`). */
+  /** What it is called: by the program (`ncclConfig_t.commName`), else as the framework calls its group of the same ranks. */
   name?: string;
   /** What it is for, as far as its name or its shape tell. Absent: they do not. */
   purpose?: Purpose;

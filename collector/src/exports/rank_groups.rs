@@ -28,7 +28,9 @@ unsafe extern "C" fn ringscope_group(id: u64, name: *const c_char, ranks: *const
         }
         let segment = segment_or_create().filter(|segment| !switch::is_faulty(segment))?;
         // SAFETY: the caller's promise.
-        let (name, ranks) = unsafe { (name_of_c(name), std::slice::from_raw_parts(ranks, n_ranks as usize)) };
+        let name = unsafe { name_of_c(name) };
+        // SAFETY: the caller's promise.
+        let ranks = unsafe { std::slice::from_raw_parts(ranks, n_ranks as usize) };
         let hash = ranks_hash(ranks.iter().copied());
         rank_groups::note(segment, id, &name, hash, n_ranks.into()).then_some(())
     });
