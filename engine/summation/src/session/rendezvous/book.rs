@@ -32,6 +32,8 @@ pub(super) struct Book {
     missing: BTreeMap<usize, Missing>,
     /// The worker that was lost last, since the last group began.
     lost: Option<String>,
+    /// Whether a worker of the last group has left since that began.
+    has_left: bool,
 }
 
 #[derive(Debug)]
@@ -131,7 +133,15 @@ impl Book {
         let Some(entry) = self.entries.remove(&id) else { return };
         if has_died {
             self.note_lost(&entry.seat);
+        } else {
+            self.has_left |= entry.rank.is_some() && entry.seat.worker.is_some();
         }
+    }
+
+    /// Whether the job seems to end: a worker has left, and nobody waits for another group. Who comes then for the first time
+    /// comes for the next job.
+    pub(super) fn is_ending(&self) -> bool {
+        self.has_left && self.entries.values().all(|entry| entry.wanted.is_none())
     }
 
     /// The rank that a process had in the last group.
@@ -383,6 +393,7 @@ impl Book {
     }
 
     fn begin(&mut self, n_workers: usize, ids: &[Id]) -> Formed {
+        self.has_left = false;
         let epoch = self.epoch.map_or(0, |epoch| epoch.saturating_add(1));
         (self.epoch, self.n_workers, self.lost) = (Some(epoch), n_workers, None);
         // Who comes later than this is new here.

@@ -322,6 +322,7 @@ fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Res
     let seat =
         seat.map_err(|error| Attempt::Final(Error::system(format_args!("listen on {here}"), &error)))?;
     let (ours, session, epoch) = (Protocol::OURS, call.session, call.epoch);
+    let seat = Box::new(seat);
     let hello = ToRoot::Hello { protocol: ours, nonce, proof, seat, session, epoch };
     frame::send(stream, &hello).map_err(Attempt::Nobody)?;
     match hear(stream, address)? {

@@ -196,7 +196,7 @@ pub(crate) enum ToRoot {
         /// That it knows the secret.
         proof: String,
         /// Who it is.
-        seat: Seat,
+        seat: Box<Seat>,
         /// The job that it comes for, where it knows that.
         session: Option<u64>,
         /// Of the last group that it was in.

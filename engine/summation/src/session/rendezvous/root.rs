@@ -333,11 +333,17 @@ impl Gate {
         let Some(caller) = self.callers.get_mut(&id) else { return };
         match (message, caller.stranger.is_some()) {
             (ToRoot::Hello { protocol, nonce, proof, seat, session, epoch }, true) => {
+                let seat = *seat;
                 let shown = (protocol, nonce.as_str(), proof.as_str());
                 let who = seat.to_string();
                 let checked = caller.check(&self.terms.secret, shown, &seat);
                 let is_ours = session.is_none_or(|session| session == self.session);
                 let checked = checked.and_then(|()| is_ours.then_some(()).ok_or_else(|| ANOTHER.to_owned()));
+                let is_new = session.is_none() && epoch.is_none() && seat.worker.is_some();
+                if checked.is_ok() && is_new && self.book.is_ending() {
+                    caller.tell(&FromRoot::Over { lost: None });
+                    return self.drop_caller(id, false);
+                }
                 match checked.and_then(|()| self.book.admit(id, seat, epoch)) {
                     Ok(expected) => {
                         expected.into_iter().for_each(|rank| self.probes.end(rank));
