@@ -100,7 +100,9 @@ impl Probe {
         }
         let mut bytes = [0; 1024];
         match rustix::net::recv(stream, &mut bytes, RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN | Errno::INTR) | Ok((1.., _)) => None,
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            // Who speaks gives a rendezvous of its own, and will hang up on this one.
+            Ok((1.., _)) => Some(Gone::Missing),
             Ok(_) => Some(Gone::Dead),
             Err(error) => Some(Gone::of(&error.into())),
         }
@@ -131,6 +133,7 @@ fn call(door: SocketAddr) -> std::io::Result<TcpStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::net::TcpListener;
 
     use super::*;
@@ -165,6 +168,16 @@ mod tests {
         drop(listener);
         while probes.look() != [(1, Gone::Dead)] {}
         assert_eq!(becomes(door, minute, false), Gone::Dead);
+        // Alive, and the rendezvous of others.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut probes = Probes::default();
+        probes.start(1, listener.local_addr().unwrap(), minute, false);
+        assert_eq!(probes.look(), []);
+        listener.accept().unwrap().0.write_all(b"challenge").unwrap();
+        assert_eq!(
+            std::iter::repeat_with(|| probes.look()).find(|gone| !gone.is_empty()),
+            Some(vec![(1, Gone::Missing)])
+        );
         // Who takes no more calls answers none: so it looks behind a cut, too.
         let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();

@@ -205,9 +205,9 @@ impl Gate {
         Ok(gate)
     }
 
-    /// Looks whether a member lives. Half of the workers' patience is left for those that come late.
+    /// Looks whether a member lives, but for this process's own. Half of the workers' patience is left for those that come late.
     fn probe(&mut self, rank: usize, seat: &Seat, is_silent: bool) {
-        if let Some(door) = seat.door {
+        if let Some(door) = seat.door.filter(|door| *door != self.address) {
             self.probes.start(rank, door, self.terms.timeout / 2, is_silent);
         }
     }
@@ -524,4 +524,42 @@ fn new_session() -> Result<u64> {
 /// Whether it is for another process to listen there.
 fn is_anothers(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::AddrInUse | std::io::ErrorKind::AddrNotAvailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_does_not_look_at_its_own_door_at_which_it_would_hang_up_on_itself() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let other = SocketAddr::from(([127, 0, 0, 1], 1));
+        let seat = |door: SocketAddr| Seat {
+            worker: Some(usize::from(door == other)),
+            n_workers: Some(2),
+            n_servers: None,
+            host: "host".to_owned(),
+            host_id: "host".to_owned(),
+            pid: 7,
+            nic_mbit: None,
+            continues: true,
+            mode: None,
+            door: Some(door),
+        };
+        let seats = vec![seat(address), seat(other)];
+        let group =
+            Membership { session: 1, epoch: 0, id: Vec::new(), rank: 0, n_workers: 2, seats, root: Some(1) };
+        let after = After { group, lost: Vec::new(), addresses: Vec::new() };
+        let terms = Terms {
+            secret: String::new(),
+            bootstrap: address.ip(),
+            timeout: HELLO_WAIT,
+            stays: false,
+            after: Some(Box::new(after)),
+        };
+        let stop = Arc::new(Stop { is_set: AtomicBool::new(false), wake: Wake::new().unwrap() });
+        let gate = Gate::new(listener, address, terms, stop).unwrap();
+        assert_eq!((gate.book.expected().count(), gate.probes.deadlines().count()), (2, 1));
+    }
 }
