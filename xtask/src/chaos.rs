@@ -15,7 +15,7 @@ pub(crate) struct Chaos {
     /// Repeat the run that printed this seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Kill workers and servers of summation groups that run under ringscope, which must name them too
+    /// Kill workers and servers of summation groups, in sums and in broadcasts, that run under ringscope, which must name them too
     #[arg(long)]
     summation: bool,
     /// Lend servers of a pool to three jobs and take them back, as often, while the jobs check every sum
