@@ -28,6 +28,7 @@
  *   RSUM_IDLE_S       seconds after which a server that has been in no group leaves, 3600 by default; 0: never
  *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 1800 by default, 0: never
+ *   RSUM_TIMELINE     a folder for files that say when each part was where; none by default
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
  *   RSUM_STALENESS    with RSUM_ASYNC=1, rounds of a tensor that a worker may be ahead of the slowest one; any by default
  *   RSUM_POOL         host:port of the broker of a pool (ringscope-sumd --broker) that lends the job its servers, at most

@@ -72,7 +72,7 @@ pub(crate) fn check_types() -> Result<()> {
 
 /// What the package adds to a training step, and what small tensors cost, with the library that was built for release.
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    for program in ["stand_in.py", "small.py", "rows.py", "late.py", "nics.py"] {
+    for program in ["stand_in.py", "small.py", "rows.py", "late.py", "nics.py", "timeline.py"] {
         let mut bench = Command::new(with_torch()?);
         bench.arg(root().join("engine/python/bench").join(program)).args(arguments);
         bench.env("RSCCL_LIBRARY", target_dir().join("release/librsccl.so"));

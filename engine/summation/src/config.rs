@@ -1,6 +1,7 @@
 //! The settings of a summation group.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::gpu::DEFAULT_STAGING_BYTES;
@@ -140,6 +141,8 @@ pub(crate) struct GroupSettings {
     pub(crate) observer: Option<String>,
     /// `RSUM_FINGERPRINTS`: where a group is watched, its workers look at one of so many results that they pull; 0: at none.
     pub(crate) fingerprints: u64,
+    /// `RSUM_TIMELINE`: a folder for files that say when each part was where.
+    pub(crate) timeline: Option<PathBuf>,
     /// Name and value of each that is set and that the log shows.
     pub(crate) reported: Vec<(String, String)>,
 }
@@ -266,6 +269,7 @@ impl GroupSettings {
             wait_limits: WaitLimits::parse(lookup, mistakes),
             observer: lookup("RSUM_OBSERVER"),
             fingerprints: fingerprints(lookup, mistakes),
+            timeline: lookup("RSUM_TIMELINE").filter(|folder| !folder.is_empty()).map(PathBuf::from),
             reported: REPORTED.into_iter().filter_map(set).collect(),
         }
     }

@@ -24,6 +24,7 @@ use super::observe::{Ended, Moved};
 use super::pool::Pool;
 use super::requests::{Ending, Request};
 use super::serving::Serving;
+use super::timeline::Timeline;
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
 use crate::placement::routes::Routes;
@@ -77,6 +78,8 @@ pub(super) struct Contributing {
     has_left: bool,
     /// Only where somebody watches.
     pub(super) moved: Option<Box<Moved>>,
+    /// Only where it is asked for.
+    pub(super) timeline: Option<Arc<Timeline>>,
 }
 
 /// A service, as the worker sees it.
@@ -154,6 +157,7 @@ impl Contributing {
             unasked: BTreeSet::new(),
             has_left: false,
             moved: None,
+            timeline: None,
         }
     }
 

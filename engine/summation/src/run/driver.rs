@@ -19,6 +19,7 @@ use super::pool::Pool;
 use super::requests::Requests;
 use super::serving::Serving;
 use super::terms::Terms;
+use super::timeline::{Process, Timeline};
 use super::wire::strange;
 use rsccl_collective::clock;
 use rsccl_collective::comm::Comm;
@@ -55,6 +56,8 @@ pub(super) struct Driver {
     pub(super) has_started: bool,
     /// Only where somebody watches.
     pub(super) watch: Option<Watch>,
+    /// Only where it is asked for.
+    pub(super) timeline: Option<Arc<Timeline>>,
     pub(super) patience: Patience,
 }
 
@@ -71,6 +74,7 @@ impl Driver {
         // Callers have their memory back when they are told.
         self.pool.stop();
         self.end_watch(&outcome);
+        self.leave_timeline();
         lock(&self.comm.engine).links = self.links;
         self.requests.end(&outcome, self.serving.goes_on());
         for ending in self.contributing.iter_mut().flat_map(Contributing::give_up) {
@@ -222,6 +226,28 @@ impl Driver {
         }
         let now_ns = clock::monotonic_ns();
         watch.end(outcome, goes_on, now_ns, &self.comm, (&mut self.serving, contributing));
+    }
+
+    fn leave_timeline(&self) {
+        let (Some(timeline), Some(declarations)) = (&self.timeline, self.agreement.declarations()) else {
+            return;
+        };
+        let (members, rank) = (self.terms.members, self.terms.rank);
+        let (role, number) = match rank.checked_sub(members.n_workers) {
+            None => ("worker", rank),
+            Some(server) => ("server", server),
+        };
+        let process = Process {
+            rank,
+            role,
+            number,
+            n_workers: members.n_workers,
+            n_servers: members.n_servers,
+            epoch: self.terms.epochs.membership,
+            generation: self.terms.epochs.placement,
+            services: (0..members.n_ranks()).map(|service| members.rank_of_service(service)).collect(),
+        };
+        timeline.leave(&process, &self.comm, declarations);
     }
 
     fn listen(&mut self, now_ns: u64) -> Outcome<bool> {

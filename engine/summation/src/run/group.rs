@@ -14,6 +14,7 @@ use super::observe::{Compared, Watching};
 use super::probe::Probe;
 use super::requests::{Ending, Requests};
 use super::terms::Terms;
+use super::timeline::Timeline;
 use super::wire::MAX_PART_BYTES;
 use crate::config::GroupSettings;
 use crate::placement::assign::Placement;
@@ -95,6 +96,7 @@ pub(crate) struct Group {
     residuals: Arc<Residuals>,
     running: Option<Run>,
     watching: Option<Arc<Watching>>,
+    timeline: Option<Arc<Timeline>>,
     has_left: bool,
 }
 
@@ -189,6 +191,7 @@ impl Group {
         };
         settings.reported.extend(sums.reported.iter().cloned());
         let watching = Watching::new(&sums, session);
+        let timeline = sums.timeline.as_deref().map(Timeline::new).transpose()?.map(Arc::new);
         let comm = init_as(request, settings, &Pending::new())?;
         // Known to the process, so that it tells its peers of a failure when it exits. Who exits without leaving is lost.
         comm.stay_awaited();
@@ -214,6 +217,7 @@ impl Group {
             residuals,
             running,
             watching,
+            timeline,
             has_left,
         })
     }

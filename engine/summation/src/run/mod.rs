@@ -7,7 +7,7 @@
 //! [`agree`] the agreement about declarations before the first push, [`terms`] what follows from it, [`urgency`] what goes
 //! first, [`coding`] what is sent in fewer bytes, [`requests`] what callers and the driver tell each other, [`report`] what
 //! the driver says when it is asked by a [`probe`], [`members`] who is who, [`observe`] what a watcher is told, [`patience`] who is late;
-//! [`measure`] finds out what NICs carry, [`nics`] has what is known of them; [`trial`] is a process of a group for experiments.
+//! [`measure`] finds out what NICs carry, [`nics`] has what is known of them; [`timeline`] when each part was where; [`trial`] is a process of a group for experiments.
 //!
 //! Payloads are read from and written to the callers' buffers. Sums are the same in bits on all workers and in every run.
 //!
@@ -43,6 +43,7 @@ mod serving;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod timeline;
 pub mod trial;
 mod urgency;
 mod wire;

@@ -21,6 +21,7 @@ use super::observe::Heard;
 use super::patience::Wait;
 use super::pool::Pool;
 use super::report::{Report, Waiting};
+use super::timeline::{Kind, Timeline};
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
 use crate::placement::routes::Routes;
@@ -29,6 +30,7 @@ use crate::server::refusal::Refusal;
 use crate::server::service::{Counters, Pending, Phase};
 use crate::server::sums::Sums;
 use crate::tensor::Declarations;
+use rsccl_collective::clock;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::Error;
 use seat::Seat;
@@ -63,6 +65,8 @@ pub(super) struct Serving {
     has_turned_away: bool,
     /// Only where somebody watches.
     pub(super) heard: Option<Box<Heard>>,
+    /// Only where it is asked for.
+    pub(super) timeline: Option<Arc<Timeline>>,
 }
 
 /// Whose sums they are.
@@ -113,6 +117,7 @@ impl Serving {
             max_kept_bytes: usize::MAX,
             has_turned_away: false,
             heard: None,
+            timeline: None,
         }
     }
 
@@ -238,7 +243,12 @@ impl Serving {
         let n_seats = self.seats.len();
         for worker in (self.next_seat..n_seats).chain(0..self.next_seat.min(n_seats)) {
             let (wire, frame_bytes) = (self.wire, self.frame_bytes);
-            if self.seats[worker].answer(links, wire, frame_bytes)? {
+            let begun_ns = self.timeline.as_ref().map(|_| clock::monotonic_ns());
+            let (moved, left) = self.seats[worker].answer(links, wire, frame_bytes)?;
+            if let (Some(timeline), Some((key, round)), Some(at_ns)) = (&self.timeline, left, begun_ns) {
+                timeline.note_at(Kind::Left, key, round, worker, at_ns);
+            }
+            if moved {
                 self.next_seat = worker + 1;
                 return Ok(true);
             }

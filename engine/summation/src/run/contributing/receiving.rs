@@ -3,6 +3,7 @@
 use super::super::agree::Agreement;
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Ready, Serving};
+use super::super::timeline::Kind;
 use super::super::wire::{Message, strange};
 use super::relaying::HOST_SUM;
 use super::{Contributing, FRAMES_PER_LOOK};
@@ -130,6 +131,9 @@ impl Contributing {
         (offset, len, ends): (usize, usize, bool),
         now_ns: u64,
     ) -> Outcome<()> {
+        if let Some(timeline) = self.timeline.as_ref().filter(|_| ends) {
+            timeline.note(Kind::Pulled, key, round, service);
+        }
         let is_open = self.coding.is_answer_open(key);
         if is_open && let Some(moved) = &mut self.moved {
             // Nobody could know before how many these would be.

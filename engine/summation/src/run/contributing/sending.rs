@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::line::{Line, Outcome, Trouble};
 use super::super::serving::{Frame, Serving};
+use super::super::timeline::Kind;
 use super::super::wire::Message;
 use super::relaying::{HOST_SUM, relayed_key};
 use super::{Contributing, Target};
@@ -50,6 +51,10 @@ impl Contributing {
         }
         // A service whose connection takes nothing keeps its frame, and must not hold up the others'.
         while let Some(send) = self.pipeline.next_send(&self.writable(), now_ns) {
+            let begins = send.offset == 0 && relayed_key(send.key).is_none();
+            if let Some(timeline) = self.timeline.as_ref().filter(|_| begins) {
+                timeline.note(Kind::Began, send.key, self.round_of(send.key), send.server);
+            }
             self.services[send.server].current = Some(send);
             if self.go_on(send.server, links, serving, now_ns)? {
                 return Ok(true);
@@ -168,6 +173,9 @@ impl Contributing {
         self.moved.iter_mut().for_each(|moved| moved.pushed((owner, server), key, len));
         let is_through = offset + len == self.pushed_bytes(key);
         let Some(part) = self.declarations.part(key).filter(|_| is_through) else { return Ok(()) };
+        if let Some(timeline) = &self.timeline {
+            timeline.note(Kind::Sent, key, self.round_of(key), server);
+        }
         match self.running.get_mut(&part.tensor) {
             Some(running) if running.pull.is_none() => {
                 running.pushed.push((server, key));

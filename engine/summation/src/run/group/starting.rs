@@ -78,6 +78,8 @@ impl Group {
                 Some(contributing)
             }
         };
+        serving.timeline.clone_from(&self.timeline);
+        contributing.iter_mut().for_each(|one| one.timeline.clone_from(&self.timeline));
         let watch = self
             .watching
             .as_ref()
@@ -94,6 +96,7 @@ impl Group {
             has_greeted: false,
             has_started: false,
             watch,
+            timeline: self.timeline.clone(),
             patience: Patience::new(self.sums.wait_limits),
         })
     }

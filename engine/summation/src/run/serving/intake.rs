@@ -3,6 +3,7 @@
 use super::super::agree::Agreement;
 use super::super::coding;
 use super::super::line::{Outcome, Trouble};
+use super::super::timeline::Kind;
 use super::super::wire::Message;
 use super::seat::Filling;
 use super::{FRAMES_PER_LOOK, Frame, Level, Serving};
@@ -72,6 +73,9 @@ impl Serving {
         let (worker, level) = (self.worker(seat), self.level(seat, frame.key));
         if !filling.landing.is_again() {
             self.hear(worker, level, frame.last, &filling);
+            if let Some(timeline) = self.timeline.as_ref().filter(|_| level == Level::All) {
+                timeline.note(Kind::Arrived, filling.key, filling.round, worker);
+            }
         }
         let pushed = self.sums_mut(level).pushed(filling.landing);
         match pushed.map_err(|refusal| self.refused(worker, &refusal))? {

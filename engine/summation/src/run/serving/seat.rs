@@ -97,13 +97,19 @@ impl Seat {
         (answers().count() as u64, bytes.saturating_sub(self.answered_bytes) as u64)
     }
 
-    /// Sends a frame of an answer. Whether anything moved.
-    pub(super) fn answer(&mut self, links: &mut Links, wire: Wire, frame_bytes: usize) -> Outcome<bool> {
-        let Some(line) = self.line.as_mut().filter(|line| line.is_open()) else { return Ok(false) };
+    /// Sends a frame of an answer. Whether anything moved; of which part and round it was the last one.
+    pub(super) fn answer(
+        &mut self,
+        links: &mut Links,
+        wire: Wire,
+        frame_bytes: usize,
+    ) -> Outcome<(bool, Option<(u32, u64)>)> {
+        let nothing = Ok((false, None));
+        let Some(line) = self.line.as_mut().filter(|line| line.is_open()) else { return nothing };
         if self.answering.is_none() {
             self.answering = self.answers.pop_first().map(|(_, ready)| ready);
         }
-        let Some(Ready { key, round, sum }) = &self.answering else { return Ok(false) };
+        let Some(Ready { key, round, sum }) = &self.answering else { return nothing };
         let rest = sum.bytes().get(self.answered_bytes..).unwrap_or(&[]);
         let payload = rest.get(..frame_bytes).unwrap_or(rest);
         let to_u32 = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
@@ -111,14 +117,16 @@ impl Seat {
         let message = Message::Answer { key: *key, round: *round, offset, ends };
         let header = wire.header(message, to_u32(payload.len()));
         let progress = line.send_frame(links, header, payload)?;
+        let mut left = None;
         if progress == Progress::Done {
             self.answered_bytes += payload.len();
             if self.answered_bytes == sum.bytes().len() {
                 self.answered_bytes = 0;
+                left = Some((*key, *round));
                 let last = line.posted();
                 self.kept.extend(self.answering.take().map(|ready| (last, ready.sum)));
             }
         }
-        Ok(progress != Progress::Idle)
+        Ok((progress != Progress::Idle, left))
     }
 }

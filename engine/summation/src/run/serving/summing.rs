@@ -2,6 +2,7 @@
 
 use super::super::line::{Outcome, Trouble};
 use super::super::pool::Pool;
+use super::super::timeline::Kind;
 use super::super::wire::Message;
 use super::{Level, Ready, Serving};
 use crate::server::addition::Addition;
@@ -46,7 +47,11 @@ impl Serving {
 
     /// The next result for a seat of this process, which gives it back by [`Self::answered`].
     pub(in crate::run) fn next_own(&mut self, seat: usize) -> Option<Ready> {
-        self.seats.get_mut(seat)?.answers.pop_first().map(|(_, ready)| ready)
+        let ready = self.seats.get_mut(seat)?.answers.pop_first().map(|(_, ready)| ready)?;
+        if let Some(timeline) = self.timeline.as_ref().filter(|_| seat != self.host_seat()) {
+            timeline.note(Kind::Left, ready.key, ready.round, seat);
+        }
+        Some(ready)
     }
 
     /// Who has this seat has a result.
@@ -102,6 +107,9 @@ impl Serving {
             Added::Kept => return Ok(()),
             Added::Add(addition) => return self.add(addition),
         };
+        if let Some(timeline) = self.timeline.as_ref().filter(|_| level == Level::All) {
+            timeline.note(Kind::Summed, finished.key, finished.round, finished.last_arriver);
+        }
         let place = self.heard_key(level, finished.key);
         match (&mut self.heard, level) {
             (Some(heard), Level::Host) => heard.summed(place, finished.round),
