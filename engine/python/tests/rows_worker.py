@@ -164,6 +164,25 @@ def later() -> None:
     refused("was computed more than 1 times", optimizer.step)
 
 
+def resumed() -> None:
+    """The next group goes on with the same tables, whatever the last one left in buffers."""
+    bps.init()
+    layer = table()
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=1.0), [("resumed", layer.weight)])
+    for step in range(4):
+        if step == 2:
+            bps.suspend()
+            bps.resume(2, 0)
+        optimizer.zero_grad()
+        wanted = right(layer, 4, 1, True)
+        backward(layer, 4, bps.rank(), 0)
+        optimizer.synchronize()
+        assert wanted is not None and layer.weight.grad.indices()[0].equal(wanted[0])
+        assert bits(layer.weight.grad.values()).equal(bits(wanted[1]))
+        optimizer.step()
+    bps.shutdown()
+
+
 def sums() -> None:
     """With op=Sum, a sum that is left in a gradient is not summed again."""
     bps.init()

@@ -22,6 +22,9 @@ class Rows(unittest.TestCase):
     def test_what_cannot_be_sent_is_refused_with_words(self) -> None:
         Job("rows_worker.refusals", 2, 1).expect_success(self)
 
+    def test_the_next_group_goes_on_with_the_same_tables(self) -> None:
+        Job("rows_worker.resumed", 2, 1).expect_success(self)
+
     def test_sums_are_not_summed_again(self) -> None:
         Job("rows_worker.sums", 2, 0).expect_success(self)
 

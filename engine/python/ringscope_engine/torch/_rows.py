@@ -119,8 +119,9 @@ class RowsParcel:
         first one did."""
         if self._handle is None:
             return ""
-        handle, self._handle = self._handle, None
-        buffer, slot = handle.wait(), self.slots[0]
+        # After a signal it is under way still.
+        buffer, slot = self._handle.wait(), self.slots[0]
+        self._handle = None
         touched = buffer[:, 0].nonzero().view(-1)
         values = buffer[:, 1:].index_select(0, touched)
         buffer.index_fill_(0, touched, 0.0)
