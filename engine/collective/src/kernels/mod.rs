@@ -13,6 +13,7 @@ mod avx2;
 mod avx512;
 pub mod bench;
 mod body;
+pub mod control;
 pub(crate) mod copy;
 pub mod float16;
 pub mod float8;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::fork::Owner;
+use crate::kernels::control::use_standard_floats;
 use crate::lock::lock;
 use crate::recent::{Place, Version};
 
@@ -219,6 +220,7 @@ impl Stream {
     }
 
     fn work(&self) {
+        use_standard_floats();
         let mut queue = lock(&self.queue);
         loop {
             queue = match queue.take() {

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use super::coding::Job;
 use crate::server::addition::Addition;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::kernels::control::use_standard_floats;
 use rsccl_collective::lock::lock;
 use rsccl_collective::net::control::Health;
 
@@ -160,6 +161,7 @@ impl<T> Default for Done<T> {
 
 impl Shared {
     fn work(&self) {
+        use_standard_floats();
         while let Some(task) = self.next() {
             if catch_unwind(AssertUnwindSafe(|| self.run(task))).is_err() {
                 self.has_panicked.store(true, Ordering::Release);
