@@ -1,10 +1,12 @@
 //! As much HTTP as it takes to say how a server is.
 //!
-//! One caller at a time, each for so long and so many bytes at most; every answer ends its connection.
+//! Each caller has a thread, for so long and so many bytes at most; every answer ends its connection. Beyond so many callers at
+//! once the next ones are cut off: who holds connections open keeps nobody else waiting for long.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::status::Status;
@@ -13,6 +15,8 @@ use rsccl_collective::error::{Error, Result};
 
 /// Who has not asked after this is cut off.
 const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Callers at once.
+const MAX_CALLERS: usize = 64;
 /// Bytes of a request's head at most.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 
@@ -23,9 +27,22 @@ pub(super) fn answer(address: &str, status: Arc<Status>) -> Result<SocketAddr> {
     let address = listener.local_addr().map_err(|error| Error::system("getsockname", &error))?;
     let thread = std::thread::Builder::new().name("sumd-health".to_owned());
     let thread = thread.spawn(move || {
+        let n_callers = Arc::new(AtomicUsize::new(0));
         for stream in listener.incoming().flatten() {
-            // Who goes away misses its answer.
-            let _ = serve(&stream, &status);
+            if n_callers.fetch_add(1, Ordering::AcqRel) >= MAX_CALLERS {
+                n_callers.fetch_sub(1, Ordering::AcqRel);
+                continue;
+            }
+            let (status, left) = (Arc::clone(&status), Arc::clone(&n_callers));
+            let caller = std::thread::Builder::new().name("sumd-health".to_owned());
+            let started = caller.spawn(move || {
+                // Who goes away misses its answer.
+                let _ = serve(&stream, &status);
+                left.fetch_sub(1, Ordering::AcqRel);
+            });
+            if started.is_err() {
+                n_callers.fetch_sub(1, Ordering::AcqRel);
+            }
         }
     });
     thread.map_err(|error| Error::system("starting the health's thread", &error))?;
