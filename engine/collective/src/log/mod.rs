@@ -89,6 +89,7 @@ pub mod subsystem {
 
 struct Logger {
     level: Option<Level>,
+    is_level_set: bool,
     subsystems: u64,
     host: String,
     file: Option<Mutex<File>>,
@@ -143,6 +144,17 @@ pub fn write(level: Level, subsystem: u64, device: usize, text: &str) {
     logger.put(line.as_bytes());
 }
 
+/// Writes a warning that a user is to see who has not said what to log: to stderr then, for stdout may be the program's result.
+pub fn warn(device: usize, text: &str) {
+    let logger = logger();
+    if logger.is_level_set {
+        return write(Level::Warn, subsystem::ALL, device, text);
+    }
+    let (host, pid) = (&logger.host, std::process::id());
+    let line = format!("{host}:{pid} [{device}] WARN {text}\n");
+    let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+}
+
 /// The version line: bare at the levels below INFO, as NCCL's `showVersion`.
 pub(crate) fn write_version(version: Version, device: usize) {
     let info = enabled(Level::Info, subsystem::ALL);
@@ -171,7 +183,8 @@ impl Logger {
         let file = settings.file.as_deref().filter(|_| level.is_some_and(|level| level > Level::Version));
         let file = file.and_then(|pattern| file::create(expand(pattern, &settings.host)).ok());
         let subsystems = settings.subsystems.as_deref().map_or(subsystem::DEFAULT, subsystem::parse);
-        Self { level, subsystems, host: settings.host.clone(), file: file.map(Mutex::new) }
+        let is_level_set = settings.level.is_some() || level.is_some();
+        Self { level, is_level_set, subsystems, host: settings.host.clone(), file: file.map(Mutex::new) }
     }
 
     fn enabled(&self, level: Level, subsystem: u64) -> bool {
@@ -204,6 +217,7 @@ mod tests {
         assert!(logger.enabled(Level::Info, subsystem::INIT));
         assert!(!logger.enabled(Level::Info, subsystem::GRAPH));
         assert!(logger.enabled(Level::Warn, subsystem::GRAPH));
-        assert!(!Logger::new(&LogSettings::default()).enabled(Level::Warn, subsystem::ALL));
+        let unset = Logger::new(&LogSettings::default());
+        assert!(!unset.enabled(Level::Warn, subsystem::ALL) && !unset.is_level_set);
     }
 }

@@ -25,6 +25,7 @@ use rsccl_collective::clock;
 use rsccl_collective::comm::Comm;
 use rsccl_collective::comm::links::Links;
 use rsccl_collective::error::{Error, Result};
+use rsccl_collective::kernels::control::use_standard_floats;
 use rsccl_collective::lock::lock;
 use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::net::control::Failure;
@@ -37,6 +38,8 @@ use rsccl_collective::transport::shm::doorbell::Mode;
 const ASK_AGAIN: Duration = Duration::from_micros(200);
 /// Frames of each kind that go out before what has come is looked at again.
 const FRAMES_PER_LOOK: usize = 16;
+/// Ranks that say who is waited for also where `NCCL_DEBUG` is not set.
+const TELLERS: usize = 4;
 
 /// What the thread owns.
 #[derive(Debug)]
@@ -64,12 +67,14 @@ pub(super) struct Driver {
 impl Driver {
     /// Drives the group to its end. The communicator has its connections back then.
     pub(super) fn run(mut self) {
+        use_standard_floats();
         self.comm.health.activity.begin();
         let driven = catch_unwind(AssertUnwindSafe(|| self.drive()));
         let outcome = driven.unwrap_or_else(|_| {
             let error = Error::Internal("the summation's thread panicked".to_owned());
             Err(self.blame(Trouble::of(self.comm.rank, error)))
         });
+        let outcome = outcome.and_then(|()| self.check_that_all_go_on());
         self.comm.health.activity.end();
         // Callers have their memory back when they are told.
         self.pool.stop();
@@ -127,6 +132,18 @@ impl Driver {
         self.round(now_ns).map_err(|trouble| self.blame(trouble))
     }
 
+    /// Who has left the group declares nothing more, and would be waited for.
+    fn check_that_all_go_on(&self) -> Result<()> {
+        let goes_on = self.contributing.as_ref().filter(|_| !self.requests.is_last());
+        let Some((own, gone)) = goes_on.map(Contributing::worker).zip(self.serving.left_for_good()) else {
+            return Ok(());
+        };
+        let text = format!(
+            "worker {gone} had left the group when worker {own} declared more tensors; all workers must do the same"
+        );
+        Err(break_off(&self.comm, &Error::InvalidUsage(text)))
+    }
+
     /// Says who is waited for; ends the group if that has lasted for long enough.
     fn look_for_late(&mut self, now_ns: u64) -> Result<()> {
         let waits = || {
@@ -144,7 +161,12 @@ impl Driver {
             return Err(self.comm.health.suspect(Failure::new(6, what)).error(&label(&self.comm)));
         }
         let text = format!("{}: {words} (RSUM_WARN_S)", label(&self.comm));
-        log::write(Level::Warn, subsystem::ALL, self.comm.rank, &text);
+        // Who set no level is to see why nothing moves; not a thousand times.
+        if self.comm.rank < TELLERS {
+            log::warn(self.comm.rank, &text);
+        } else {
+            log::write(Level::Warn, subsystem::ALL, self.comm.rank, &text);
+        }
         Ok(())
     }
 

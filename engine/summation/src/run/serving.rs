@@ -217,6 +217,11 @@ impl Serving {
         Report { finished_rounds, summed_bytes, turned_away, waiting, asynchronous }
     }
 
+    /// A worker that has left, and not to declare more.
+    pub(super) fn left_for_good(&self) -> Option<usize> {
+        self.seats.iter().take(self.n_workers()).position(|seat| seat.has_left && !seat.goes_on)
+    }
+
     /// Whether the workers go on, once they have declared more.
     pub(super) fn goes_on(&self) -> bool {
         self.seats.iter().any(|seat| seat.goes_on)

@@ -10,7 +10,7 @@ use crate::server::message::{Added, Again, Answer, Pull, Sum};
 use crate::server::refusal::Refusal;
 use crate::server::tier::Partial;
 use rsccl_collective::error::Error;
-use rsccl_collective::log::{self, subsystem};
+use rsccl_collective::log;
 
 impl Serving {
     /// Who has this seat wants a result.
@@ -151,7 +151,7 @@ impl Serving {
             self.max_kept_bytes,
             waits.map_or_else(|| "?".to_owned(), |worker| worker.to_string()),
         );
-        log::write(log::Level::Warn, subsystem::ALL, self.rank, &text);
+        log::warn(self.rank, &text);
     }
 
     fn answer_round(&mut self, key: u32, round: u64) -> Outcome<()> {

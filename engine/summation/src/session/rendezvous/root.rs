@@ -529,6 +529,7 @@ fn is_anothers(error: &std::io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::nics::Nic;
 
     #[test]
     fn a_process_does_not_look_at_its_own_door_at_which_it_would_hang_up_on_itself() {
@@ -542,7 +543,7 @@ mod tests {
             host: "host".to_owned(),
             host_id: "host".to_owned(),
             pid: 7,
-            nic_mbit: None,
+            nic: Nic::default(),
             continues: true,
             mode: None,
             door: Some(door),
