@@ -51,7 +51,9 @@ class Job:
         n_workers: int,
         n_servers: int = 0,
         settings: Optional[Mapping[str, str]] = None,
+        of_worker: Optional[Mapping[int, Mapping[str, str]]] = None,
     ) -> None:
+        """`of_worker` are settings that some of the workers have for themselves."""
         # torch's rendezvous, and that of collectives, are beside the group's.
         root, (host, port) = free_address(), free_address().split(":")
         shared = {
@@ -74,7 +76,8 @@ class Job:
         command = [sys.executable, "-c", f"import {module}; {module}.{name}()"]
         self.servers = [_start([str(BUILD / "ringscope-sumd")], shared) for _ in range(n_servers)]
         self.workers = [
-            _start(command, {**shared, "RSUM_RANK": str(rank), "RANK": str(rank)}) for rank in range(n_workers)
+            _start(command, {**shared, "RSUM_RANK": str(rank), "RANK": str(rank), **(of_worker or {}).get(rank, {})})
+            for rank in range(n_workers)
         ]
 
     def results(self) -> list[tuple[int, str, str]]:

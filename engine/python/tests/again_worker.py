@@ -37,3 +37,11 @@ def crosswise() -> None:
             engine.push_pull(numpy.ones(2, numpy.float32), name)
         except engine.Error:
             return
+
+
+def meets() -> None:
+    """Says why there is no group."""
+    try:
+        engine.init()
+    except engine.Error as error:
+        print(error)

@@ -21,6 +21,18 @@ class Again(unittest.TestCase):
             self.assertEqual(status, 0, complaints)
             self.assertRegex(complaints, 'WARN .* waits for its push .*RSUM_WARN_S')
 
+    def test_settings_that_differ_are_named_to_all_whoever_comes_first(self) -> None:
+        for _ in range(4):
+            job = Job("again_worker.meets", 2, 0, {"RSCCL_TIMEOUT_S": "5"}, {1: {"RSUM_WORKERS": "3", "WORLD_SIZE": "3"}})
+            for _, told, complaints in job.results():
+                self.assertRegex(told, "RSUM_WORKERS, RSUM_SERVERS and RSUM_ON_LOSS must be the same", complaints)
+
+    def test_who_waits_is_told_who_was_turned_away(self) -> None:
+        job = Job("again_worker.meets", 2, 0, {"RSCCL_TIMEOUT_S": "4"}, {1: {"RSUM_SECRET": "another one"}})
+        (_, waits, _), (_, turned_away, _) = job.results()
+        self.assertIn("RSUM_SECRET is another one there", turned_away)
+        self.assertRegex(waits, "worker 1 is missing.* was turned away: RSUM_SECRET is another one there")
+
 
 if __name__ == "__main__":
     unittest.main()

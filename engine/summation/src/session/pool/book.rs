@@ -189,6 +189,7 @@ impl Book {
             [id] => Ok((*id).clone()),
             [] => {
                 let there = list(self.jobs.keys().map(|id| self.label(id)).collect());
+                let there = if there.is_empty() { "no job".to_owned() } else { there };
                 Err(format!("there is no job {name:?} at this pool; there is: {there}"))
             }
             several => {

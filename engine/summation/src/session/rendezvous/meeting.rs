@@ -267,8 +267,12 @@ impl Meeting {
 
     fn lost(&self, error: &io::Error) -> Error {
         let at = &self.address;
+        let why = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+            _ => error.to_string(),
+        };
         Error::Remote(format!(
-            "the process that gives the rendezvous {at} is lost, and the job with it: {error}"
+            "the process that gives the rendezvous {at} is lost, and the job with it: {why}"
         ))
     }
 }

@@ -156,6 +156,8 @@ struct Gate {
     next_id: Id,
     /// When workers have waited long enough for a group.
     patience: Option<Deadline>,
+    /// Who was not let in last, and why: those who wait may wait for it.
+    turned_away: Option<String>,
     /// Members that are expected here.
     probes: Probes,
     /// The others meet elsewhere: this process was silent.
@@ -190,6 +192,7 @@ impl Gate {
             callers: BTreeMap::new(),
             next_id: 0,
             patience: None,
+            turned_away: None,
             probes: Probes::default(),
             is_forsaken: false,
         };
@@ -335,7 +338,7 @@ impl Gate {
             (ToRoot::Hello { protocol, nonce, proof, seat, session, epoch }, true) => {
                 let seat = *seat;
                 let shown = (protocol, nonce.as_str(), proof.as_str());
-                let who = seat.to_string();
+                let (who, pid) = (seat.to_string(), seat.pid);
                 let checked = caller.check(&self.terms.secret, shown, &seat);
                 let is_ours = session.is_none_or(|session| session == self.session);
                 let checked = checked.and_then(|()| is_ours.then_some(()).ok_or_else(|| ANOTHER.to_owned()));
@@ -353,7 +356,7 @@ impl Gate {
                         log::write(Level::Info, subsystem::INIT, 0, &text);
                         caller.tell(&FromRoot::Welcome { proof });
                     }
-                    Err(why) => self.refuse(id, &why),
+                    Err(why) => self.turn_away(id, (&who, pid), &why),
                 }
             }
             (ToRoot::Ready(wanted), false) => self.ready(id, wanted),
@@ -407,7 +410,9 @@ impl Gate {
             Ok(None) => {
                 let timeout = self.terms.timeout;
                 if self.patience.get_or_insert_with(|| Deadline::after(timeout)).passed() {
-                    let why = format!("{}, after {} s", self.book.missing(), timeout.as_secs());
+                    let turned_away =
+                        self.turned_away.take().map_or_else(String::new, |who| format!("; {who}"));
+                    let why = format!("{}, after {} s{turned_away}", self.book.missing(), timeout.as_secs());
                     self.refuse_all(waiting, &why);
                     self.patience = None;
                 }
@@ -446,6 +451,19 @@ impl Gate {
     fn refuse_all(&mut self, mut ids: Vec<Id>, why: &str) {
         ids.sort_by_key(|id| self.book.door(*id) == Some(self.address));
         ids.into_iter().for_each(|id| self.refuse(id, why));
+    }
+
+    /// Does not let a process in. With the own process's worker the rendezvous ends, so the others are told first.
+    fn turn_away(&mut self, id: Id, (who, pid): (&str, u32), why: &str) {
+        let is_local = self.callers.get(&id).is_some_and(Caller::is_of_this_machine);
+        if is_local && pid == std::process::id() {
+            let all: Vec<Id> = self.callers.keys().copied().filter(|other| *other != id).collect();
+            let why = format!("{who}, which gives the rendezvous, cannot take part: {why}");
+            all.into_iter().for_each(|other| self.refuse(other, &why));
+        } else {
+            self.turned_away = Some(format!("{who} was turned away: {why}"));
+        }
+        self.refuse(id, why);
     }
 
     fn refuse(&mut self, id: Id, why: &str) {
@@ -491,6 +509,11 @@ impl Caller {
             ));
         }
         Ok(())
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        let ends = (self.stream.local_addr(), self.stream.peer_addr());
+        matches!(ends, (Ok(local), Ok(peer)) if local.ip() == peer.ip())
     }
 
     /// Reads what is there; what its end says of the process, at the end of the connection.
