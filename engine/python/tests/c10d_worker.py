@@ -138,6 +138,83 @@ def moves() -> None:
     dist.barrier()
 
 
+LAYOUTS = {
+    "in one piece": lambda tensor: tensor,
+    "turned": lambda tensor: tensor.t().contiguous().t(),
+    "every second": lambda tensor: torch.stack([tensor, tensor], -1)[..., 1],
+    "channels last": lambda tensor: tensor.reshape(1, 1, 7, 5).expand(1, 2, 7, 5).contiguous(memory_format=torch.channels_last),
+}
+# Views whose values are not those of their memory.
+NEGATIVE = {
+    "negative": lambda tensor: torch._neg_view(-tensor),
+    "imaginary part": lambda tensor: torch.complex(torch.zeros_like(tensor), -tensor).conj().imag,
+}
+
+
+def layouts() -> None:
+    """All types in all layouts, read and written: results are those of tensors in one piece."""
+    rank, size = begin()
+    everyone, root = range(size), size - 1
+    for dtype in (*REAL, torch.bool):
+        for name, laid in LAYOUTS.items():
+            rows = [laid(value(other, dtype=dtype)) for other in everyone]
+            total = torch.stack(rows).to(torch.float64).sum(0).to(dtype)
+            for result in (dist.all_reduce, lambda tensor: dist.reduce(tensor, root)):
+                tensor = laid(value(rank, dtype=dtype))
+                result(tensor)
+                is_there = result is dist.all_reduce or rank == root
+                alike(tensor, total if is_there else rows[rank], (dtype, name))
+            tensor = laid(value(rank, dtype=dtype))
+            dist.broadcast(tensor, root)
+            alike(tensor, rows[root], (dtype, name))
+            part = laid(torch.zeros(7, 5, dtype=dtype))
+            dist.reduce_scatter(part, [laid(value(rank + other, dtype=dtype)) for other in everyone])
+            alike(part, sum(laid(value(rank + other, dtype=dtype)).double() for other in everyone).to(dtype), (dtype, name))
+
+
+def bits() -> None:
+    """Tensors with torch's negative or conjugate bit: their values travel, and results are their values."""
+    rank, size = begin()
+    everyone, after, before = range(size), (rank + 1) % size, (rank - 1) % size
+    for name, of in NEGATIVE.items():
+        rows = [of(value(other)) for other in everyone]
+        assert rows[0].is_neg(), name
+        tensor = of(value(rank))
+        dist.all_reduce(tensor)
+        alike(tensor, sum(rows), name)
+        part = of(torch.zeros(7, 5))
+        dist.reduce_scatter(part, [of(value(rank + other)) for other in everyone])
+        alike(part, sum(of(value(rank + other)) for other in everyone), name)
+        tensor = of(value(rank))
+        dist.broadcast(tensor, size - 1)
+        alike(tensor, rows[-1], name)
+        # Chunks of one tensor, too, which may go without a copy.
+        for gathered in ([torch.zeros(7, 5) for _ in everyone], list(of(torch.zeros(7 * size, 5)).chunk(size))):
+            dist.all_gather(gathered, of(value(rank)))
+            for one, row in zip(gathered, rows):
+                alike(one, row, name)
+        if size > 1:
+            received = of(torch.zeros(7, 5))
+            sent = dist.isend(of(value(rank)), after)
+            dist.recv(received, before)
+            sent.wait()
+            alike(received, rows[before], name)
+    # PyTorch's own functions refuse complex tensors with the bit, and a group's do not.
+    store = dist.PrefixStore("bits", dist.distributed_c10d._get_default_store())
+    group = ringscope_engine.c10d.ProcessGroup(store, rank, size, timedelta(seconds=60))
+    rows = [torch.complex(value(other), value(other + 1)).conj() for other in everyone]
+    gathered = [torch.zeros(7, 5, dtype=torch.complex64).conj() for _ in everyone]
+    group.allgather([gathered], [rows[rank]]).wait()
+    for one, row in zip(gathered, rows):
+        alike(one, row, "conjugate")
+    group.shutdown()
+
+
+def alike(one: torch.Tensor, other: torch.Tensor, what) -> None:
+    one, other = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in (one, other))
+    assert torch.equal(one, other), f"{what}: {one} is not {other}"
+
+
 def messages() -> None:
     """Both directions at once, longer than any buffer, between all ranks, without waiting for each other."""
     rank, size = begin()

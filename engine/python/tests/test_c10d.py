@@ -28,6 +28,12 @@ class C10d(unittest.TestCase):
     def test_collectives_that_move(self) -> None:
         self.among("moves")
 
+    def test_each_type_in_each_layout(self) -> None:
+        self.among("layouts", (1, 2))
+
+    def test_the_negative_and_the_conjugate_bit_are_seen(self) -> None:
+        self.among("bits")
+
     def test_messages_go_both_ways_at_once(self) -> None:
         self.among("messages", (2, 4))
 

@@ -145,10 +145,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
             own = list(tensors)
             return self._fold("all_reduce", own, reduction.fold, lambda at, total: own[at].copy_(total), tensors, opts)
         for tensor in tensors:
-            wide = self._wide(tensor, written)
-            at = written.into(wide, is_read=True)
-            calls.append(("ncclAllReduce", (at.address, at.address, at.elements, _code(wide), reduction.code)))
-            written.hold(wide, at.tensor)
+            at = written.into(tensor, is_read=True, dtype=reducible(tensor))
+            calls.append(("ncclAllReduce", (at.address, at.address, at.elements, _code(at), reduction.code)))
+            written.hold(at.tensor)
         return self._run("all_reduce", calls, tensors, written, opts)
 
     def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
@@ -163,10 +162,10 @@ class ProcessGroup(Base):  # type: ignore[misc]
                     tensor.copy_(total)
 
             return self._fold("reduce", [tensor], reduction.fold, put, tensors, opts)
-        wide = self._wide(tensor, written) if self._rank == root else tensor.to(reducible(tensor))
-        at = written.into(wide, is_read=True) if self._rank == root else contiguous(wide)
-        written.hold(wide, at.tensor)
-        arguments = (at.address, at.address, at.elements, _code(wide), reduction.code, root)
+        wider = reducible(tensor)
+        at = written.into(tensor, is_read=True, dtype=wider) if self._rank == root else contiguous(tensor, wider)
+        written.hold(at.tensor)
+        arguments = (at.address, at.address, at.elements, _code(at), reduction.code, root)
         return self._run("reduce", [("ncclReduce", arguments)], tensors, written, opts)
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Any:
@@ -285,11 +284,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
             return self._fold("reduce_scatter", inputs, reduction.fold, put, outputs, opts)
         for output, whole in zip(outputs, inputs):
-            source = contiguous(whole.to(reducible(whole)))
-            wide = self._wide(output, written)
-            at = written.into(wide)
-            written.hold(source.tensor, wide, at.tensor)
-            arguments = (source.address, at.address, at.elements, _code(wide), reduction.code)
+            source, at = contiguous(whole, reducible(whole)), written.into(output, dtype=reducible(output))
+            written.hold(source.tensor, at.tensor)
+            arguments = (source.address, at.address, at.elements, _code(at), reduction.code)
             calls.append(("ncclReduceScatter", arguments))
         return self._run("reduce_scatter", calls, outputs, written, opts)
 
@@ -515,14 +512,6 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
         return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller()
 
-    def _wide(self, tensor: torch.Tensor, written: Written) -> torch.Tensor:
-        """The tensor, or its values in the type in which they are reduced, whose result then comes back."""
-        if reducible(tensor) == tensor.dtype:
-            return tensor
-        wide: torch.Tensor = tensor.detach().to(reducible(tensor))
-        written.through(tensor, wide)
-        return wide
-
     def _split(self, tensor: torch.Tensor, sizes: List[int], memory: _tensors.Memory) -> List[Tuple[int, _tensors.Memory]]:
         rows = tensor.size(0) if tensor.dim() else 1
         if not sizes:
@@ -571,8 +560,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
             raise ValueError(f"rsccl: {what}: rank {peer} is this process itself: copy the tensor instead")
 
 
-def _code(tensor: torch.Tensor) -> int:
-    return _tensors.REDUCED[tensor.dtype]
+def _code(memory: _tensors.Memory) -> int:
+    return _tensors.REDUCED[memory.tensor.dtype]
 
 
 def _sends(parts: Any) -> Calls:

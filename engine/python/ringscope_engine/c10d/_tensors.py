@@ -79,13 +79,25 @@ def _checked(name: str, code: int, dtype: torch.dtype) -> int:
     return code
 
 
-def contiguous(tensor: torch.Tensor) -> Memory:
-    """A tensor to be read."""
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the library may take its memory as it is: in one piece, and its bytes are its values, without torch's bits for
+    "negative" and "conjugate", with which a view's values are others than those in memory."""
+    return tensor.device.type == "cpu" and not tensor.is_sparse and tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj())
+
+
+def contiguous(tensor: torch.Tensor, dtype: Optional[torch.dtype] = None) -> Memory:
+    """A tensor to be read, in this type if one is given."""
     if tensor.is_sparse:
         raise RuntimeError("rsccl: Tensors must be dense: to_dense() first, or all_reduce, which takes sparse ones")
-    own = tensor if tensor.device.type == "cpu" and tensor.is_contiguous() else tensor.detach().cpu().contiguous()
-    elements = own.numel()
-    return Memory(own, own.data_ptr(), elements, elements * own.element_size())
+    own = tensor if is_plain(tensor) else tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    if dtype is not None and dtype != own.dtype:
+        own = own.detach().to(dtype)
+    return _memory_of(own)
+
+
+def _memory_of(plain: torch.Tensor) -> Memory:
+    elements = plain.numel()
+    return Memory(plain, plain.data_ptr(), elements, elements * plain.element_size())
 
 
 class Written:
@@ -100,15 +112,15 @@ class Written:
         """Their memory lives until the call is over."""
         self.held += tensors
 
-    def into(self, tensor: torch.Tensor, *, is_read: bool = False) -> Memory:
-        """Memory for a tensor's result, in which are its values if they are read before."""
-        if tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_sparse:
-            elements = tensor.numel()
-            return Memory(tensor, tensor.data_ptr(), elements, elements * tensor.element_size())
-        if is_read:
-            memory = contiguous(tensor)
+    def into(self, tensor: torch.Tensor, *, is_read: bool = False, dtype: Optional[torch.dtype] = None) -> Memory:
+        """Memory for a tensor's result, in which are its values if they are read before; of another type if one is given."""
+        if dtype in (None, tensor.dtype) and is_plain(tensor):
+            return _memory_of(tensor)
+        # One copy for the type, the strides and the bits: the result goes back in one step, whatever the tensor is.
+        if is_read or tensor.is_sparse:
+            memory = contiguous(tensor, dtype)
         else:
-            memory = contiguous(torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu"))
+            memory = _memory_of(torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device="cpu"))
         self._copies.append((tensor, memory.tensor))
         return memory
 
@@ -143,7 +155,7 @@ def one_after_another(tensors: Sequence[torch.Tensor]) -> Optional[int]:
     first: int = tensors[0].data_ptr()
     at = first
     for tensor in tensors:
-        if tensor.device.type != "cpu" or not tensor.is_contiguous() or tensor.data_ptr() != at:
+        if not is_plain(tensor) or tensor.data_ptr() != at:
             return None
         at += tensor.numel() * tensor.element_size()
     return first
