@@ -210,6 +210,62 @@ def bits() -> None:
     group.shutdown()
 
 
+COPIED = {
+    "in one piece": lambda rank: torch.full((4,), float(rank + 1)),
+    "every second": lambda rank: torch.full((4, 2), float(rank + 1))[:, 0],
+    "wider": lambda rank: torch.full((4,), rank + 1, dtype=torch.int16),
+    "both": lambda rank: torch.full((4, 2), rank + 1, dtype=torch.int16)[:, 0],
+    "truths": lambda rank: torch.full((4,), rank == 0),
+    "negative": lambda rank: torch._neg_view(torch.full((4,), float(-rank - 1))),
+}
+
+
+def orders() -> None:
+    """Calls on one tensor that are under way together give what they give one after another, whoever is waited for first."""
+    rank, size = begin()
+
+    def reduced(tensor, is_async):
+        return dist.all_reduce(tensor, async_op=is_async)
+
+    def sent(tensor, is_async):
+        return dist.broadcast(tensor, 0, async_op=is_async)
+
+    def bits_of_all(tensor, is_async):
+        return dist.all_reduce(tensor, dist.ReduceOp.BXOR, async_op=is_async)
+
+    def gathered(tensor, is_async):
+        return dist.all_gather([tensor, *(torch.zeros_like(tensor) for _ in range(size - 1))], tensor, async_op=is_async)
+
+    def ended(works, order):
+        for index in order:
+            works[index].wait()
+
+    for name, new in COPIED.items():
+        calls = [reduced, sent, reduced, gathered, reduced]
+        if not new(rank).is_floating_point():
+            calls[1:1] = [bits_of_all]
+        expected = new(rank)
+        for call in calls:
+            call(expected, False)
+        for order in (range(len(calls)), reversed(range(len(calls))), (len(calls) - 1,), (2, 0, len(calls) - 1)):
+            tensor = new(rank)
+            ended([call(tensor, True) for call in calls], order)
+            alike(tensor, expected, name)
+    # The whole and a part of it: one is copied, and the other is not.
+    for steps in ((0, 1), (1, 0), (0, 1, 0, 1), (1, 0, 0, 1)):
+        wholes = [torch.full((4, 2), float(rank + 1)) for _ in range(2)]
+        for step in steps:
+            reduced((wholes[0], wholes[0][:, 0])[step], False)
+        works = [reduced((wholes[1], wholes[1][:, 0])[step], True) for step in steps]
+        ended(works, reversed(range(len(steps))))
+        alike(wholes[1], wholes[0], steps)
+    # Nobody waits for the first: it is over when a later one is, and its result is where it belongs.
+    tensor = COPIED["every second"](rank)
+    reduced(tensor, True)
+    dist.barrier()
+    alike(tensor, torch.full((4,), float(sum(range(1, size + 1)))), "barrier")
+
+
 def alike(one: torch.Tensor, other: torch.Tensor, what) -> None:
     one, other = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in (one, other))
     assert torch.equal(one, other), f"{what}: {one} is not {other}"

@@ -34,6 +34,9 @@ class C10d(unittest.TestCase):
     def test_the_negative_and_the_conjugate_bit_are_seen(self) -> None:
         self.among("bits")
 
+    def test_calls_on_one_tensor_that_are_under_way_together(self) -> None:
+        self.among("orders")
+
     def test_messages_go_both_ways_at_once(self) -> None:
         self.among("messages", (2, 4))
 

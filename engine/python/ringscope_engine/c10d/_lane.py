@@ -89,6 +89,9 @@ class Lane:
         self._open: "deque[Ticket]" = deque()
         self._error: Optional[Error] = None
         self._done = 0
+        # Works whose results are in copies that have not been put back, in the order of the calls.
+        self.unput: "deque[Any]" = deque()
+        self._putting = threading.Lock()
         self._followed: "Optional[queue.SimpleQueue[Optional[Callable[[], None]]]]" = None
         self._follower: Optional[threading.Thread] = None
         self._maker: Optional[threading.Thread] = None
@@ -114,6 +117,17 @@ class Lane:
         ticket = Ticket(self, None)
         ticket.number = 0
         return [ticket]
+
+    def under_way(self) -> "list[Ticket]":
+        """Calls that may not be over, the last one first."""
+        with self._changed:
+            return [*reversed([ticket for ticket, _ in self._kept]), *reversed(self._open)]
+
+    def put_back(self) -> None:
+        """Puts the results of calls that are over where they belong, in the order of the calls, whoever is waited for."""
+        with self._putting:
+            while self.unput and self.unput[0].is_over():
+                self.unput.popleft().put()
 
     def has_done(self, ticket: Ticket) -> bool:
         """Whether a call that was made is over."""
@@ -197,6 +211,7 @@ class Lane:
             if not self.has_done(ticket):
                 ticket.error = ticket.error or error
         self._open.clear()
+        self.unput.clear()
         function("rscclStreamDestroy")(self._stream)
 
     def _make(self, ticket: Ticket, call: Call) -> None:

@@ -19,7 +19,7 @@ from .._library import collective, collective_error, function
 from . import _tensors
 from ._lane import Lane, Meeting
 from ._names import name_of
-from ._tensors import BYTES, Written, contiguous, reducible, reduction_of, same
+from ._tensors import BYTES, Written, reducible, reduction_of, same
 from ._work import Failure, Work
 
 # A function of the library, and its arguments but communicator and stream.
@@ -140,49 +140,46 @@ class ProcessGroup(Base):  # type: ignore[misc]
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         if tensors[0].is_sparse:
             return self._allreduce_sparse(tensors, op)
-        reduction, written, calls = reduction_of(op, tensors[0].dtype), Written(), []
+        reduction, written, calls = reduction_of(op, tensors[0].dtype), self._written(opts), []
         if reduction.fold is not None:
             own = list(tensors)
-            return self._fold("all_reduce", own, reduction.fold, lambda at, total: own[at].copy_(total), tensors, opts)
+            return self._fold("all_reduce", own, reduction.fold, lambda at, total: own[at].copy_(total), tensors, written, opts)
         for tensor in tensors:
             at = written.into(tensor, is_read=True, dtype=reducible(tensor))
             calls.append(("ncclAllReduce", (at.address, at.address, at.elements, _code(at), reduction.code)))
-            written.hold(at.tensor)
         return self._run("all_reduce", calls, tensors, written, opts)
 
     def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         """The reduction of all ranks' tensors, which the root's becomes; the others' stay as they are."""
         tensor = self._one(tensors, "reduce")
         root = self._checked(opts.rootRank, "reduce")
-        reduction, written = reduction_of(opts.reduceOp, tensor.dtype), Written()
+        reduction, written = reduction_of(opts.reduceOp, tensor.dtype), self._written(opts)
         if reduction.fold is not None:
 
             def put(_: int, total: torch.Tensor) -> None:
                 if self._rank == root:
                     tensor.copy_(total)
 
-            return self._fold("reduce", [tensor], reduction.fold, put, tensors, opts)
+            return self._fold("reduce", [tensor], reduction.fold, put, tensors, written, opts)
         wider = reducible(tensor)
-        at = written.into(tensor, is_read=True, dtype=wider) if self._rank == root else contiguous(tensor, wider)
-        written.hold(at.tensor)
+        at = written.into(tensor, is_read=True, dtype=wider) if self._rank == root else written.reads(tensor, wider)
         arguments = (at.address, at.address, at.elements, _code(at), reduction.code, root)
         return self._run("reduce", [("ncclReduce", arguments)], tensors, written, opts)
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         """Each tensor becomes what it is on the root."""
         self._some(tensors, "broadcast")
-        root, written, calls = self._checked(opts.rootRank, "broadcast"), Written(), []
+        root, written, calls = self._checked(opts.rootRank, "broadcast"), self._written(opts), []
         for tensor in tensors:
-            at = written.into(tensor, is_read=True) if root != self._rank else contiguous(tensor)
+            at = written.into(tensor, is_read=True) if root != self._rank else written.reads(tensor)
             calls.append(("ncclBroadcast", (at.address, at.address, at.n_bytes, BYTES, root)))
-            written.hold(at.tensor)
         return self._run("broadcast", calls, tensors, written, opts)
 
     def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Any:
         """All ranks' tensors, in the order of the ranks; they may be of different lengths."""
         if len(outputs) != len(inputs):
             raise ValueError("rsccl: allgather: requires as many lists of outputs as inputs")
-        written, calls = Written(), []
+        written, calls = self._written(opts), []
         for into, own in zip(outputs, inputs):
             if len(into) != self._size:
                 raise ValueError(f"rsccl: allgather: invalid output tensor list (expected {self._size} tensors, got {len(into)})")
@@ -195,11 +192,13 @@ class ProcessGroup(Base):  # type: ignore[misc]
         return self._run("all_gather", calls, [one for into in outputs for one in into], written, opts, outputs)
 
     def _gathers(self, into: List[torch.Tensor], own: torch.Tensor, written: Written) -> Calls:
-        source = contiguous(own)
-        written.hold(source.tensor)
+        source = written.reads(own)
         if all(tensor.numel() == own.numel() for tensor in into):
             start = _tensors.one_after_another(into)
-            if start is None:
+            if start is not None:
+                for tensor in into:
+                    written.comes_after(tensor, is_copied=False)
+            else:
                 whole = torch.empty((self._size, own.numel()), dtype=own.dtype, device="cpu")
                 written.hold(whole)
                 start = whole.data_ptr()
@@ -209,7 +208,6 @@ class ProcessGroup(Base):  # type: ignore[misc]
         calls: Calls = []
         for root, tensor in enumerate(into):
             at = written.into(tensor)
-            written.hold(at.tensor)
             sent = source.address if root == self._rank else at.address
             calls.append(("ncclBroadcast", (sent, at.address, at.n_bytes, BYTES, root)))
         return calls
@@ -220,7 +218,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def all_gather_single_coalesced(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None) -> Any:
         """The same of several tensors at once."""
-        written, calls = Written(), []
+        written, calls = self._written(opts), []
         for output, own in zip(outputs, inputs):
             same([output, own], "all_gather_single")
             if output.numel() != own.numel() * self._size:
@@ -228,8 +226,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
                     f"rsccl: output tensor size must be equal to world_size times input tensor size: {output.numel()} elements for "
                     f"{self._size} of {own.numel()}"
                 )
-            source, at = contiguous(own), written.into(output)
-            written.hold(source.tensor, at.tensor)
+            source, at = written.reads(own), written.into(output)
             calls.append(("ncclAllGather", (source.address, at.address, source.n_bytes, BYTES)))
         return self._run("all_gather_into_tensor", calls, outputs, written, opts)
 
@@ -249,12 +246,16 @@ class ProcessGroup(Base):  # type: ignore[misc]
             raise ValueError(f"rsccl: reduce_scatter: invalid input tensor list: it needs {self._size} tensors for each output")
         if any(part.numel() != own.numel() for own, parts in zip(outputs, inputs) for part in parts):
             raise ValueError("rsccl: reduce_scatter: inputs and output must have the same number of elements")
-        whole = []
+        whole, written = [], self._written(opts)
         for own, parts in zip(outputs, inputs):
             same([own, *parts], "reduce_scatter")
-            is_whole = _tensors.are_of_one_storage(parts) and _tensors.one_after_another(parts) is not None
-            whole.append(_as_one(parts) if is_whole else torch.cat([part.reshape(-1) for part in parts]))
-        return self._reduce_scatters(outputs, whole, opts)
+            if _tensors.are_of_one_storage(parts) and _tensors.one_after_another(parts) is not None:
+                whole.append(_as_one(parts))
+                continue
+            for part in parts:
+                written.comes_after(part, is_copied=True)
+            whole.append(torch.cat([part.reshape(-1) for part in parts]))
+        return self._reduce_scatters(outputs, whole, written, opts)
 
     def reduce_scatter_single(self, output: torch.Tensor, whole: torch.Tensor, opts: Any) -> Any:
         """The reduction of all ranks' tensor, of which each rank gets the part of its number."""
@@ -269,32 +270,30 @@ class ProcessGroup(Base):  # type: ignore[misc]
                     f"rsccl: input tensor must be the same size as output size times world size: {whole.numel()} elements for "
                     f"{self._size} of {output.numel()}"
                 )
-        return self._reduce_scatters(outputs, inputs, opts)
+        return self._reduce_scatters(outputs, inputs, self._written(opts), opts)
 
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    def _reduce_scatters(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any) -> Any:
-        written, calls = Written(), []
+    def _reduce_scatters(self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], written: Written, opts: Any) -> Any:
+        calls: Calls = []
         reduction = reduction_of(opts.reduceOp, outputs[0].dtype)
         if reduction.fold is not None:
 
             def put(at: int, total: torch.Tensor) -> None:
                 outputs[at].copy_(total.reshape(self._size, -1)[self._rank].view(outputs[at].shape))
 
-            return self._fold("reduce_scatter", inputs, reduction.fold, put, outputs, opts)
+            return self._fold("reduce_scatter", inputs, reduction.fold, put, outputs, written, opts)
         for output, whole in zip(outputs, inputs):
-            source, at = contiguous(whole, reducible(whole)), written.into(output, dtype=reducible(output))
-            written.hold(source.tensor, at.tensor)
+            source, at = written.reads(whole, reducible(whole)), written.into(output, dtype=reducible(output))
             arguments = (source.address, at.address, at.elements, _code(at), reduction.code)
             calls.append(("ncclReduceScatter", arguments))
         return self._run("reduce_scatter", calls, outputs, written, opts)
 
     def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any) -> Any:
         """All ranks' tensors on the root."""
-        own, root, written = self._one(inputs, "gather"), self._checked(opts.rootRank, "gather"), Written()
-        source = contiguous(own)
-        written.hold(source.tensor)
+        own, root, written = self._one(inputs, "gather"), self._checked(opts.rootRank, "gather"), self._written(opts)
+        source = written.reads(own)
         if self._rank != root:
             if outputs:
                 raise ValueError("rsccl: gather: requires empty output on non-root")
@@ -303,22 +302,19 @@ class ProcessGroup(Base):  # type: ignore[misc]
             raise ValueError(f"rsccl: gather: invalid output: it needs one list of {self._size} tensors")
         self._alike(own, outputs[0], "gather")
         into = [written.into(tensor) for tensor in outputs[0]]
-        written.hold(*(at.tensor for at in into))
         calls = _sends([(root, source)]) + _recvs(enumerate(into))
         return self._run("gather", calls, outputs[0], written, opts, outputs)
 
     def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Any:
         """Each rank gets the tensor of its number in the root's list."""
-        own, root, written = self._one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), Written()
+        own, root, written = self._one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), self._written(opts)
         at = written.into(own)
-        written.hold(at.tensor)
         calls = _recvs([(root, at)])
         if self._rank == root:
             if len(inputs) != 1 or len(inputs[0]) != self._size:
                 raise ValueError(f"rsccl: scatter: invalid input: it needs one list of {self._size} tensors")
             self._alike(own, inputs[0], "scatter")
-            sources = [contiguous(tensor) for tensor in inputs[0]]
-            written.hold(*(source.tensor for source in sources))
+            sources = [written.reads(tensor) for tensor in inputs[0]]
             calls += _sends(enumerate(sources))
         elif inputs:
             raise ValueError("rsccl: scatter: requires empty input on non-root")
@@ -334,9 +330,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
     ) -> Any:
         """Part i goes to rank i, and rank i's part for this one comes: equal parts, or so many rows of the first dimension."""
         same([output, whole], "all_to_all_single")
-        written = Written()
-        source, at = contiguous(whole), written.into(output)
-        written.hold(source.tensor, at.tensor)
+        written = self._written(opts)
+        source, at = written.reads(whole), written.into(output)
         if not output_sizes and not input_sizes:
             if source.n_bytes != at.n_bytes or (whole.dim() and whole.size(0) % self._size):
                 raise ValueError(
@@ -356,15 +351,14 @@ class ProcessGroup(Base):  # type: ignore[misc]
         if len(outputs) != self._size or len(inputs) != self._size:
             raise ValueError(f"rsccl: all_to_all: requires {self._size} tensors in each list")
         same([*outputs, *inputs], "all_to_all")
-        written = Written()
-        sources, into = [contiguous(one) for one in inputs], [written.into(one) for one in outputs]
-        written.hold(*(memory.tensor for memory in [*sources, *into]))
+        written = self._written(opts)
+        sources, into = [written.reads(one) for one in inputs], [written.into(one) for one in outputs]
         calls = _sends(enumerate(sources)) + _recvs(enumerate(into))
         return self._run("all_to_all", calls, outputs, written, opts)
 
     def barrier(self, opts: Any = None) -> Any:
         """Over once all ranks have come."""
-        one, written = torch.zeros(1, dtype=torch.uint8, device="cpu"), Written()
+        one, written = torch.zeros(1, dtype=torch.uint8, device="cpu"), self._written(opts)
         written.hold(one)
         arguments = (one.data_ptr(), one.data_ptr(), 1, BYTES, _tensors.MAX)
         return self._run("barrier", [("ncclAllReduce", arguments)], [], written, opts)
@@ -376,18 +370,19 @@ class ProcessGroup(Base):  # type: ignore[misc]
         their tags."""
         tensor = self._one(tensors, "send")
         self._other(peer, "send")
-        source = contiguous(tensor)
-        calls = _sends([(1, source)])
-        return self._on(self._pair(self._rank, peer), f"send to rank {peer}", calls, source.tensor, tensors)
+        lane = self._pair(self._rank, peer)
+        written = Written(lane, self._timeout_s)
+        calls = _sends([(1, written.reads(tensor))])
+        return self._on(lane, f"send to rank {peer}", calls, written, tensors)
 
     def recv(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
         """Receives from a rank of the group."""
-        tensor, written = self._one(tensors, "recv"), Written()
+        tensor = self._one(tensors, "recv")
         self._other(peer, "recv")
-        at = written.into(tensor)
-        calls = _recvs([(0, at)])
         lane = self._pair(peer, self._rank)
-        return self._on(lane, f"recv from rank {peer}", calls, at.tensor, tensors, finish=written.finish(), source=peer)
+        written = Written(lane, self._timeout_s)
+        calls = _recvs([(0, written.into(tensor))])
+        return self._on(lane, f"recv from rank {peer}", calls, written, tensors, source=peer)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Any:
         """Refused, as by NCCL."""
@@ -405,25 +400,23 @@ class ProcessGroup(Base):  # type: ignore[misc]
         result: Any = None,
     ) -> Any:
         self._n_calls += 1
-        lane = self._lane(None)
         shown = tensors if result is None else result
-        held = (tensors, written.held)
-        return self._on(lane, f"{what} {self._n_calls}", calls, held, shown, finish=written.finish(), opts=opts)
+        written.hold(*tensors)
+        return self._on(self._lane(None), f"{what} {self._n_calls}", calls, written, shown, opts=opts)
 
     def _on(
         self,
         lane: Lane,
         what: str,
         calls: Calls,
-        held: Any,
+        written: Written,
         result: Any,
         *,
-        finish: Optional[Callable[[], None]] = None,
         opts: Any = None,
         source: int = -1,
     ) -> Any:
         try:
-            ticket = lane.submit(_as_one_call(calls), held)
+            ticket = lane.submit(_as_one_call(calls), written.held)
         except Error as error:
             raise Failure(f"rsccl: {what} of {lane.name}: {error}") from error
         rank, size = self._rank, self._size
@@ -431,8 +424,18 @@ class ProcessGroup(Base):  # type: ignore[misc]
         def words() -> str:
             return f"{what} of {lane.name} (rank {rank} of {size})"
 
-        work = Work(words, [ticket], result, self._limit_s(opts), finish, source)
+        finish = written.finish()
+        if finish is None:
+            work = Work(words, [ticket], result, self._limit_s(opts), source=source)
+        else:
+            work = Work(words, [ticket], result, self._limit_s(opts), finish, source, written.puts_into())
+            # Those that are over need not be kept for somebody who may never wait for them.
+            lane.put_back()
+            lane.unput.append(work)
         return work.for_caller()
+
+    def _written(self, opts: Any) -> Written:
+        return Written(self._lane(None), self._limit_s(opts))
 
     def _limit_s(self, opts: Any) -> float:
         given = getattr(opts, "timeout", None)
@@ -469,25 +472,25 @@ class ProcessGroup(Base):  # type: ignore[misc]
         fold: Any,
         put: Callable[[int, torch.Tensor], None],
         result: List[torch.Tensor],
+        written: Written,
         opts: Any,
     ) -> Any:
         """Gathers all ranks' contributions, folds them in the order of the ranks, and `put`s what becomes of each of them."""
         calls: Calls = []
-        held: List[torch.Tensor] = []
         gathered: List[torch.Tensor] = []
         for own in contributions:
-            source = contiguous(own)
+            source = written.reads(own)
             whole = torch.empty((self._size, *own.shape), dtype=own.dtype, device="cpu")
             calls.append(("ncclAllGather", (source.address, whole.data_ptr(), source.n_bytes, BYTES)))
-            held += [source.tensor, whole]
+            written.hold(whole)
             gathered.append(whole)
 
         def finish() -> None:
             for index, whole in enumerate(gathered):
                 put(index, _folded(whole, fold))
 
-        self._n_calls += 1
-        return self._on(self._lane(None), f"{what} {self._n_calls}", calls, held, result, finish=finish, opts=opts)
+        written.at_end(result, finish)
+        return self._run(what, calls, [], written, opts, result)
 
     def _allreduce_sparse(self, tensors: List[torch.Tensor], op: Any) -> Any:
         """All ranks' indices and values; waits, for what is sent depends on how many they are."""
@@ -506,11 +509,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
         self.allgather([indices], [own.indices()]).wait()
         self.allgather([values], [own.values()]).wait()
         total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), own.shape).coalesce()
-
-        def finish() -> None:
-            tensor.copy_(total)
-
-        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None, finish).for_caller()
+        tensor.copy_(total)
+        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None).for_caller()
 
     def _split(self, tensor: torch.Tensor, sizes: List[int], memory: _tensors.Memory) -> List[Tuple[int, _tensors.Memory]]:
         rows = tensor.size(0) if tensor.dim() else 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 
+from ._lane import Lane
+from ._work import wait_for
 
 BYTES = 1  # ncclUint8
 # ncclDataType_t of what the library reduces.
@@ -101,10 +103,17 @@ def _memory_of(plain: torch.Tensor) -> Memory:
 
 
 class Written:
-    """Tensors that the library writes: where one cannot be written, its copy is, and put into it at the end."""
+    """What one call reads and writes: where a tensor cannot be taken as it is, its copy is, and the result put into it at the end.
 
-    def __init__(self) -> None:
+    A call comes after those before it of its lane, whose memory the library writes in their order. Copies are made and put
+    back outside of that order, so those of one tensor wait here for each other."""
+
+    def __init__(self, lane: Lane, limit_s: Optional[float]) -> None:
+        """`limit_s` is how long an earlier call is waited for."""
+        self._lane, self._limit_s = lane, limit_s
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        self._into_too: Sequence[torch.Tensor] = ()
+        self._finish_too: Optional[Callable[[], None]] = None
         # What the library reads or writes until the call is over.
         self.held: List[torch.Tensor] = []
 
@@ -112,25 +121,59 @@ class Written:
         """Their memory lives until the call is over."""
         self.held += tensors
 
+    def reads(self, tensor: torch.Tensor, dtype: Optional[torch.dtype] = None) -> Memory:
+        """A tensor's values, in this type if one is given."""
+        self.comes_after(tensor, is_copied=dtype not in (None, tensor.dtype) or not is_plain(tensor))
+        memory = contiguous(tensor, dtype)
+        self.hold(memory.tensor)
+        return memory
+
     def into(self, tensor: torch.Tensor, *, is_read: bool = False, dtype: Optional[torch.dtype] = None) -> Memory:
         """Memory for a tensor's result, in which are its values if they are read before; of another type if one is given."""
         if dtype in (None, tensor.dtype) and is_plain(tensor):
-            return _memory_of(tensor)
-        # One copy for the type, the strides and the bits: the result goes back in one step, whatever the tensor is.
-        if is_read or tensor.is_sparse:
-            memory = contiguous(tensor, dtype)
+            self.comes_after(tensor, is_copied=False)
+            memory = _memory_of(tensor)
         else:
-            memory = _memory_of(torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device="cpu"))
-        self._copies.append((tensor, memory.tensor))
+            # One copy for the type, the strides and the bits: the result goes back in one step, whatever the tensor is.
+            if is_read or tensor.is_sparse:
+                memory = self.reads(tensor, dtype)
+            else:
+                memory = _memory_of(torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device="cpu"))
+            self._copies.append((tensor, memory.tensor))
+        self.hold(memory.tensor)
         return memory
+
+    def comes_after(self, tensor: torch.Tensor, *, is_copied: bool) -> None:
+        """Waits for earlier calls whose results are still to be put into a tensor's memory; where its values are copied now,
+        also for those that work on it as it is."""
+        if self._lane.unput:
+            storage = storage_of(tensor)
+            for work in reversed(list(self._lane.unput)):
+                if storage in work.puts_into:
+                    work.wait()
+                    break
+        if is_copied:
+            storage = storage_of(tensor)
+            for ticket in self._lane.under_way():
+                if any(storage_of(held) == storage for held in ticket.held or ()):
+                    wait_for(ticket, self._limit_s)
+                    break
 
     def through(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
         """`values` will be put into `tensor` at the end."""
         self._copies.append((tensor, values))
 
+    def at_end(self, tensors: Sequence[torch.Tensor], finish: Callable[[], None]) -> None:
+        """`finish` will put results into these tensors at the end."""
+        self._into_too, self._finish_too = tensors, finish
+
     def finish(self) -> Optional[Callable[[], None]]:
-        """What puts copies where they belong; None where there is none."""
-        return self._put if self._copies else None
+        """What puts results where they belong; None where they are there."""
+        return self._put if self._copies else self._finish_too
+
+    def puts_into(self) -> FrozenSet[int]:
+        """The memory that `finish` writes."""
+        return frozenset(storage_of(tensor) for tensor in [*(tensor for tensor, _ in self._copies), *self._into_too])
 
     def _put(self) -> None:
         with torch.no_grad():
@@ -163,10 +206,13 @@ def one_after_another(tensors: Sequence[torch.Tensor]) -> Optional[int]:
 
 def are_of_one_storage(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether one tensor could have all their memory."""
-    return len({_storage_of(tensor) for tensor in tensors}) == 1
+    return len({storage_of(tensor) for tensor in tensors}) == 1
 
 
-def _storage_of(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
+    """Where a tensor's memory begins, which it may share with others; 0 for one without."""
+    if tensor.is_sparse:
+        return 0
     # PyTorch before 2.0 has but the storage of a type.
     of: Any = tensor
     storage = of.untyped_storage() if hasattr(of, "untyped_storage") else of.storage()

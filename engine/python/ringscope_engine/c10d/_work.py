@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, FrozenSet, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -39,11 +39,14 @@ class Work(Base):  # type: ignore[misc]
         timeout_s: Optional[float],
         finish: Optional[Callable[[], None]] = None,
         source: int = -1,
+        puts_into: FrozenSet[int] = frozenset(),
     ) -> None:
-        """`what` says what it is; `finish` puts the results where they belong, once, when the call is over."""
+        """`what` says what it is; `finish` puts the results where they belong, once, when the call is over: `puts_into` is the
+        memory there."""
         super().__init__()
         self._what, self._tickets, self._result = what, tickets, result
         self._timeout_s, self._finish, self._source = timeout_s, finish, source
+        self.puts_into = puts_into
         self._future: Optional[torch.futures.Future[List[torch.Tensor]]] = None
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
@@ -54,11 +57,7 @@ class Work(Base):  # type: ignore[misc]
         limit_s = given_s if given_s > 0 else self._timeout_s
         try:
             for ticket in self._tickets:
-                if not ticket.wait(limit_s):
-                    late = Error(_late(limit_s, ticket))
-                    # Nobody may write into memory that the caller believes free, and the others are to be told.
-                    ticket.lane.abort(late)
-                    raise late
+                wait_for(ticket, limit_s)
         except Error as error:
             self._error = self._error or Failure(f"{self._what()}: {error}")
             raise self._error from error
@@ -67,11 +66,15 @@ class Work(Base):  # type: ignore[misc]
 
     def is_completed(self) -> bool:
         """Whether the call is over, well or not."""
-        if not all(ticket.is_over() for ticket in self._tickets):
+        if not self.is_over():
             return False
         if all(ticket.error is None for ticket in self._tickets):
             self._end()
         return True
+
+    def is_over(self) -> bool:
+        """The same, and leaves results where they are."""
+        return all(ticket.is_over() for ticket in self._tickets)
 
     def is_success(self) -> bool:
         """Whether the call is over and went well."""
@@ -131,13 +134,29 @@ class Work(Base):  # type: ignore[misc]
         return c10d._create_work_from_future(self.get_future())
 
     def _end(self) -> None:
+        lane = self._tickets[0].lane
+        if lane.unput:
+            lane.put_back()
+        self.put()
+
+    def put(self) -> None:
+        """Puts the results of a call that is over where they belong, if it went well."""
         if self._finish is None:
             return
         # Others that wait return once the results are where they belong.
         with self._lock:
-            if self._finish is not None:
+            if self._finish is not None and all(ticket.error is None for ticket in self._tickets):
                 self._finish()
                 self._finish = None
+
+
+def wait_for(ticket: Ticket, limit_s: Optional[float]) -> None:
+    """Waits for a call, for so long at most; after that its communicator is given up."""
+    if not ticket.wait(limit_s):
+        late = Error(_late(limit_s, ticket))
+        # Nobody may write into memory that the caller believes free, and the others are to be told.
+        ticket.lane.abort(late)
+        raise late
 
 
 def _caller() -> str:
