@@ -266,6 +266,41 @@ def orders() -> None:
     alike(tensor, torch.full((4,), float(sum(range(1, size + 1)))), "barrier")
 
 
+def overlaps() -> None:
+    """What is received lies in what is sent: as if the two were apart."""
+    rank, size = begin()
+    everyone, n = range(size), 1 << 18
+
+    def whole_of(other):
+        return torch.arange(size * n, dtype=torch.float32) + 1000 * other
+
+    def chunks():
+        return list(whole_of(rank).chunk(size))
+
+    for place in everyone:
+        for root in everyone:
+            own = chunks()
+            dist.scatter(own[place], own if rank == root else None, root)
+            alike(own[place], whole_of(root).chunk(size)[rank], "scatter")
+            own = chunks()
+            dist.gather(own[place], own if rank == root else None, root)
+            if rank == root:
+                alike(torch.cat(own), torch.cat([whole_of(other).chunk(size)[place] for other in everyone]), "gather")
+        own = chunks()
+        dist.all_gather(own, own[place])
+        alike(torch.cat(own), torch.cat([whole_of(other).chunk(size)[place] for other in everyone]), "all_gather")
+    sent = [whole_of(other).chunk(size)[rank] for other in everyone]
+    whole = whole_of(rank)
+    dist.all_to_all_single(whole, whole)
+    alike(whole, torch.cat(sent), "all_to_all_single")
+    whole = whole_of(rank)
+    dist.all_to_all_single(whole, whole, [n] * size, [n] * size)
+    alike(whole, torch.cat(sent), "all_to_all_single of sizes")
+    own = chunks()
+    dist.all_to_all(own[1:] + own[:1], own)
+    alike(torch.cat(own[1:] + own[:1]), torch.cat(sent), "all_to_all")
+
+
 def alike(one: torch.Tensor, other: torch.Tensor, what) -> None:
     one, other = (tensor.resolve_conj().resolve_neg().contiguous() for tensor in (one, other))
     assert torch.equal(one, other), f"{what}: {one} is not {other}"

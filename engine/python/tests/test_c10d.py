@@ -37,6 +37,9 @@ class C10d(unittest.TestCase):
     def test_calls_on_one_tensor_that_are_under_way_together(self) -> None:
         self.among("orders")
 
+    def test_what_is_received_may_lie_in_what_is_sent(self) -> None:
+        self.among("overlaps")
+
     def test_messages_go_both_ways_at_once(self) -> None:
         self.among("messages", (2, 4))
 

@@ -19,7 +19,7 @@ from .._library import collective, collective_error, function
 from . import _tensors
 from ._lane import Lane, Meeting
 from ._names import name_of
-from ._tensors import BYTES, Written, reducible, reduction_of, same
+from ._tensors import BYTES, Places, Written, reducible, reduction_of, same
 from ._work import Failure, Work
 
 # A function of the library, and its arguments but communicator and stream.
@@ -195,7 +195,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
         source = written.reads(own)
         if all(tensor.numel() == own.numel() for tensor in into):
             start = _tensors.one_after_another(into)
-            if start is not None:
+            is_in_place = start is not None and source.address == start + self._rank * source.n_bytes
+            if start is not None and (is_in_place or not Places([source]).have(start, self._size * source.n_bytes)):
                 for tensor in into:
                     written.comes_after(tensor, is_copied=False)
             else:
@@ -206,8 +207,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
                     written.through(tensor, values)
             return [("ncclAllGather", (source.address, start, source.n_bytes, BYTES))]
         calls: Calls = []
+        elsewhere = Places([source])
         for root, tensor in enumerate(into):
-            at = written.into(tensor)
+            at = written.into(tensor, beside=elsewhere if root != self._rank else None)
             sent = source.address if root == self._rank else at.address
             calls.append(("ncclBroadcast", (sent, at.address, at.n_bytes, BYTES, root)))
         return calls
@@ -226,7 +228,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
                     f"rsccl: output tensor size must be equal to world_size times input tensor size: {output.numel()} elements for "
                     f"{self._size} of {own.numel()}"
                 )
-            source, at = written.reads(own), written.into(output)
+            source = written.reads(own)
+            is_in_place = source.address == output.data_ptr() + self._rank * source.n_bytes
+            at = written.into(output, beside=None if is_in_place else Places([source]))
             calls.append(("ncclAllGather", (source.address, at.address, source.n_bytes, BYTES)))
         return self._run("all_gather_into_tensor", calls, outputs, written, opts)
 
@@ -301,24 +305,24 @@ class ProcessGroup(Base):  # type: ignore[misc]
         if len(outputs) != 1 or len(outputs[0]) != self._size:
             raise ValueError(f"rsccl: gather: invalid output: it needs one list of {self._size} tensors")
         self._alike(own, outputs[0], "gather")
-        into = [written.into(tensor) for tensor in outputs[0]]
+        elsewhere = Places([source])
+        into = [written.into(tensor, beside=elsewhere if rank != root else None) for rank, tensor in enumerate(outputs[0])]
         calls = _sends([(root, source)]) + _recvs(enumerate(into))
         return self._run("gather", calls, outputs[0], written, opts, outputs)
 
     def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Any:
         """Each rank gets the tensor of its number in the root's list."""
         own, root, written = self._one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), self._written(opts)
-        at = written.into(own)
-        calls = _recvs([(root, at)])
+        sources: List[_tensors.Memory] = []
         if self._rank == root:
             if len(inputs) != 1 or len(inputs[0]) != self._size:
                 raise ValueError(f"rsccl: scatter: invalid input: it needs one list of {self._size} tensors")
             self._alike(own, inputs[0], "scatter")
             sources = [written.reads(tensor) for tensor in inputs[0]]
-            calls += _sends(enumerate(sources))
         elif inputs:
             raise ValueError("rsccl: scatter: requires empty input on non-root")
-        return self._run("scatter", calls, outputs, written, opts)
+        at = written.into(own, beside=Places(sources[:root] + sources[root + 1 :]))
+        return self._run("scatter", _recvs([(root, at)]) + _sends(enumerate(sources)), outputs, written, opts)
 
     def all_to_all_single(
         self,
@@ -331,7 +335,8 @@ class ProcessGroup(Base):  # type: ignore[misc]
         """Part i goes to rank i, and rank i's part for this one comes: equal parts, or so many rows of the first dimension."""
         same([output, whole], "all_to_all_single")
         written = self._written(opts)
-        source, at = written.reads(whole), written.into(output)
+        source = written.reads(whole)
+        at = written.into(output, beside=Places([source]))
         if not output_sizes and not input_sizes:
             if source.n_bytes != at.n_bytes or (whole.dim() and whole.size(0) % self._size):
                 raise ValueError(
@@ -352,7 +357,9 @@ class ProcessGroup(Base):  # type: ignore[misc]
             raise ValueError(f"rsccl: all_to_all: requires {self._size} tensors in each list")
         same([*outputs, *inputs], "all_to_all")
         written = self._written(opts)
-        sources, into = [written.reads(one) for one in inputs], [written.into(one) for one in outputs]
+        sources = [written.reads(one) for one in inputs]
+        places = Places(sources)
+        into = [written.into(one, beside=places) for one in outputs]
         calls = _sends(enumerate(sources)) + _recvs(enumerate(into))
         return self._run("all_to_all", calls, outputs, written, opts)
 

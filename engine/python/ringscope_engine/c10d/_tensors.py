@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any, Callable, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -102,6 +103,23 @@ def _memory_of(plain: torch.Tensor) -> Memory:
     return Memory(plain, plain.data_ptr(), elements, elements * plain.element_size())
 
 
+class Places:
+    """Where a call reads. Nothing may be received there before all has been sent."""
+
+    def __init__(self, memories: Sequence[Memory]) -> None:
+        self._starts: List[int] = []
+        # The furthest end of this place and those before it.
+        self._ends: List[int] = []
+        for memory in sorted(memories, key=lambda memory: memory.address):
+            self._starts.append(memory.address)
+            self._ends.append(max(memory.address + memory.n_bytes, self._ends[-1] if self._ends else 0))
+
+    def have(self, address: int, n_bytes: int) -> bool:
+        """Whether some of these bytes are read."""
+        n_before = bisect_left(self._starts, address + n_bytes)
+        return n_bytes > 0 and n_before > 0 and self._ends[n_before - 1] > address
+
+
 class Written:
     """What one call reads and writes: where a tensor cannot be taken as it is, its copy is, and the result put into it at the end.
 
@@ -128,11 +146,20 @@ class Written:
         self.hold(memory.tensor)
         return memory
 
-    def into(self, tensor: torch.Tensor, *, is_read: bool = False, dtype: Optional[torch.dtype] = None) -> Memory:
-        """Memory for a tensor's result, in which are its values if they are read before; of another type if one is given."""
-        if dtype in (None, tensor.dtype) and is_plain(tensor):
+    def into(
+        self,
+        tensor: torch.Tensor,
+        *,
+        is_read: bool = False,
+        dtype: Optional[torch.dtype] = None,
+        beside: Optional[Places] = None,
+    ) -> Memory:
+        """Memory for a tensor's result, in which are its values if they are read before; of another type if one is given, and
+        beside these places."""
+        own = _memory_of(tensor) if dtype in (None, tensor.dtype) and is_plain(tensor) else None
+        if own is not None and (beside is None or not beside.have(own.address, own.n_bytes)):
             self.comes_after(tensor, is_copied=False)
-            memory = _memory_of(tensor)
+            memory = own
         else:
             # One copy for the type, the strides and the bits: the result goes back in one step, whatever the tensor is.
             if is_read or tensor.is_sparse:
