@@ -1,7 +1,7 @@
 """How the ranks of a communicator get its unique id from rank 0: over one TCP connection each.
 
-Rank 0 sends 32 random bytes; who answers with their HMAC-SHA256 under the job's secret is sent the id. Strangers learn
-nothing and hold nobody up for longer than `STRANGER_S`.
+Rank 0 sends 32 random bytes; who answers with their HMAC-SHA256 under the job's secret is sent the id. Connections are served
+beside each other: strangers learn nothing and hold nobody up.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import hashlib
 import hmac
 import os
 import secrets
+import selectors
 import socket
 import time
+from collections import OrderedDict
+from typing import Optional
 
 from ._errors import Error
 
-# A rank of the job answers at once; a scheduler's hiccup is shorter.
+# How long a connection without an answer is held: a rank of the job answers at once, and a scheduler's hiccup is shorter.
 STRANGER_S = 2.0
+# How many of them are held; for one more the oldest goes. Far more than answer within one hiccup.
+MAX_HELD = 256
 # Between two attempts of a rank that started before rank 0.
 RETRY_S = 0.05
 NONCE_BYTES = 32
@@ -26,15 +31,83 @@ DIGEST_BYTES = 32
 def share(unique_id: bytes, address: tuple[str, int], n_others: int, secret: bytes, timeout_s: float) -> None:
     """Gives the id to so many others that come to this address."""
     deadline = time.monotonic() + timeout_s
-    with socket.create_server(address) as listener:
-        while n_others > 0:
-            listener.settimeout(max(deadline - time.monotonic(), 0.001))
-            try:
-                peer, _ = listener.accept()
-            except socket.timeout:
-                raise Error(f"{n_others} ranks have not come to {_text(address)} in {timeout_s:.0f} s") from None
-            with peer:
-                n_others -= _serve(peer, unique_id, secret)
+    with socket.create_server(address) as listener, selectors.DefaultSelector() as ready:
+        listener.setblocking(False)
+        ready.register(listener, selectors.EVENT_READ)
+        # In the order in which they came.
+        callers: "OrderedDict[socket.socket, _Caller]" = OrderedDict()
+
+        def leave(peer: socket.socket) -> None:
+            del callers[peer]
+            ready.unregister(peer)
+            peer.close()
+
+        try:
+            while n_others > 0:
+                now = time.monotonic()
+                if now >= deadline:
+                    raise Error(f"{n_others} ranks have not come to {_text(address)} in {timeout_s:.0f} s")
+                while callers and next(iter(callers.values())).until <= now:
+                    leave(next(iter(callers)))
+                next_end = next(iter(callers.values())).until if callers else deadline
+                for key, _ in ready.select(min(next_end, deadline) - now):
+                    caller: Optional[_Caller] = key.data
+                    if caller is None:
+                        came = _accept(listener, secret)
+                        if came is None:
+                            continue
+                        if len(callers) == MAX_HELD:
+                            leave(next(iter(callers)))
+                        callers[came.peer] = came
+                        ready.register(came.peer, selectors.EVENT_READ, came)
+                    elif caller.peer in callers:
+                        is_over, is_of_job = caller.answer(unique_id)
+                        n_others -= is_of_job
+                        if is_over:
+                            leave(caller.peer)
+        finally:
+            for peer in list(callers):
+                leave(peer)
+
+
+class _Caller:
+    """A connection that has been sent its random bytes, and has not yet answered."""
+
+    def __init__(self, peer: socket.socket, nonce: bytes, secret: bytes) -> None:
+        self.peer, self.until = peer, time.monotonic() + STRANGER_S
+        self._proof, self._got = _proof(nonce, secret), b""
+
+    def answer(self, unique_id: bytes) -> tuple[bool, bool]:
+        """Takes what came of its answer: whether the connection is over, and whether it was a rank of the job, which then
+        has the id."""
+        try:
+            more = self.peer.recv(DIGEST_BYTES - len(self._got))
+            self._got += more
+            if more and len(self._got) < DIGEST_BYTES:
+                return False, False
+            # So few bytes go into an empty buffer at once.
+            is_of_job = hmac.compare_digest(self._got, self._proof) and self.peer.send(unique_id) == len(unique_id)
+        except BlockingIOError:
+            return False, False
+        except OSError:
+            return True, False
+        return True, is_of_job
+
+
+def _accept(listener: socket.socket, secret: bytes) -> Optional[_Caller]:
+    try:
+        peer, _ = listener.accept()
+    except OSError:
+        # It has gone again, or this process has no descriptor left for it now.
+        return None
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    try:
+        peer.setblocking(False)
+        peer.send(nonce)
+    except OSError:
+        peer.close()
+        return None
+    return _Caller(peer, nonce, secret)
 
 
 def fetch(n_bytes: int, address: tuple[str, int], secret: bytes, timeout_s: float) -> bytes:
@@ -54,19 +127,6 @@ def fetch(n_bytes: int, address: tuple[str, int], secret: bytes, timeout_s: floa
             time.sleep(RETRY_S)
         except (EOFError, OSError) as error:
             raise Error(f"rank 0 on {_text(address)} gave no id: {error}; is the secret the same?") from None
-
-
-def _serve(peer: socket.socket, unique_id: bytes, secret: bytes) -> bool:
-    peer.settimeout(STRANGER_S)
-    nonce = secrets.token_bytes(NONCE_BYTES)
-    try:
-        peer.sendall(nonce)
-        if not hmac.compare_digest(_read(peer, DIGEST_BYTES), _proof(nonce, secret)):
-            return False
-        peer.sendall(unique_id)
-    except (EOFError, OSError):
-        return False
-    return True
 
 
 def _read(peer: socket.socket, n_bytes: int) -> bytes:
