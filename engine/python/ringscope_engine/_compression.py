@@ -7,6 +7,9 @@ from typing import ClassVar, Union
 
 from ._errors import Error
 
+# rsumCodecTopK, which has a fraction and so no codec of its own below.
+TOP_K = 4
+
 
 @dataclass(frozen=True)
 class Codec:
@@ -19,6 +22,11 @@ class Codec:
     kept: float = 0.0
     # Elements of a row, of rows.
     row: int = 0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether what it loses of a tensor comes with the next contribution to a tensor of that name."""
+        return self.number in (Compression.onebit.number, TOP_K)
 
     def label(self) -> str:
         """What tells it from others whose tensors are not the same."""
@@ -38,7 +46,7 @@ class Compression:
         """Only the largest of the elements, as many as this fraction of them."""
         if not 0.0 < kept <= 1.0:
             raise Error(f"top-k cannot keep {kept} of the elements: between 0 and 1")
-        return Codec("top-k", 4, kept)
+        return Codec("top-k", TOP_K, kept)
 
     @staticmethod
     def rows(elements: int) -> Codec:

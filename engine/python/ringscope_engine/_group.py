@@ -15,7 +15,7 @@ import numpy
 
 from . import _interrupts
 from ._buffers import AnyArray, Buffer, buffer_of, neutral_of
-from ._compression import AnyCodec, codec_of
+from ._compression import AnyCodec, Codec, codec_of
 from ._errors import IN_PROGRESS, Error
 from ._library import Comparison, Options, function, summation, summation_error, summation_number
 
@@ -215,7 +215,7 @@ def submit(
         )
     if name is None:
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
-        name = f"unnamed.{source.datatype}.{source.elements}.{codec_of(compression).label()}"
+        name = f"unnamed.{source.datatype}.{source.elements}.{_lossless(compression).label()}"
     tensor = _declare(name, source, priority, compression)
     try:
         number = _submitted(tensor, source, target, operation)
@@ -344,6 +344,17 @@ def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) ->
     global _n_declared
     _n_declared = max(_n_declared, number + 1)
     return number
+
+
+def _lossless(compression: AnyCodec) -> Codec:
+    """The codec of a tensor without a name, which may be any tensor's of its length."""
+    codec = codec_of(compression)
+    if codec.is_lossy:
+        raise Error(
+            f"compression {codec.name} of a tensor without a name: what it leaves out of one tensor is added to the next of the "
+            "same name, which could be another one's; give each tensor a name of its own, name=…"
+        )
+    return codec
 
 
 def _waited(number: int) -> int:

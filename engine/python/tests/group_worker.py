@@ -87,6 +87,8 @@ def refusals() -> None:
     refused("needed, not list", lambda: engine.push_pull([1.0], out=own))
     refused("type bool cannot be sent", lambda: engine.push_pull(own > 2))
     refused("does not fit", lambda: engine.push_pull(own, out=numpy.ones(3, numpy.float32)))
+    for codec in ("one-bit", "top-k", engine.Compression.topk(0.5)):
+        refused("of a tensor without a name", lambda: engine.push_pull(own, compression=codec))
     refused("no compression 'zip'", lambda: engine.push_pull(own, compression="zip"))
     refused("no worker 9", lambda: engine.broadcast(own, 9))
     own.flags.writeable = False
