@@ -33,6 +33,8 @@ MANY = 16_000
 # How often this process has joined a group; how many tensors it has declared, and in which group all workers know how many.
 _n_joined, _n_declared = 0, 0
 _known: Optional[tuple[tuple[int, int], int]] = None
+# Lengths and types of this group's tensors, by name.
+_declared: dict[str, tuple[int, int]] = {}
 
 
 def init() -> None:
@@ -44,6 +46,7 @@ def init() -> None:
     global _n_joined, _n_declared
     _interrupts.call(lambda: summation("rsum_init"))
     _n_declared = 0
+    _declared.clear()
     _n_joined += 1
     atexit.unregister(_leave_at_exit)
     atexit.register(_leave_at_exit)
@@ -148,6 +151,13 @@ def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = 
     makes that push wait for all workers; so declare a model's tensors together.
     """
     return _declare(name, buffer_of(like, is_summed=False, may_be_on_gpu=True), priority, compression)
+
+
+def free_name(name: str, like: Any) -> str:
+    """The name; where a tensor of another length or type is declared under it, one that says which these are of `like`."""
+    buffer = buffer_of(like, is_summed=False, may_be_on_gpu=True)
+    kind = (buffer.elements, buffer.datatype)
+    return name if _declared.get(name, kind) == kind else f"{name}.{buffer.datatype}.{buffer.elements}"
 
 
 class Handle(Generic[Array]):
@@ -342,7 +352,9 @@ def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) ->
         "rsum_declare", name.encode(), buffer.elements, buffer.datatype, ctypes.byref(options)
     )
     global _n_declared
-    _n_declared = max(_n_declared, number + 1)
+    if number >= _n_declared:
+        _n_declared = number + 1
+    _declared[name] = (buffer.elements, buffer.datatype)
     return number
 
 

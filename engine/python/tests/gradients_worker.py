@@ -204,6 +204,63 @@ def replaced_after() -> None:
         training.expect_change(training.sum / bps.size())
 
 
+def names() -> None:
+    """Optimizers, and models of DDP, of equal names one after the other and at once."""
+    bps.init()
+    for part in (one_after_the_other, of_other_shapes, two_models_of_ddp):
+        part()
+    bps.shutdown()
+
+
+def one_after_the_other() -> None:
+    """What a lossy codec has left out of a model's gradients is in no later model's."""
+    for codec in ("top-k", "one-bit", None):
+        largest = []
+        for factor in (1000.0, 0.001):
+            weight = torch.nn.Parameter(torch.zeros(20_000))
+            plain = torch.optim.SGD([weight], lr=1.0)
+            optimizer = bps.DistributedOptimizer(plain, [("weight", weight)], compression=codec)
+            (weight * factor * torch.linspace(1, 2, 20_000)).sum().backward()
+            optimizer.step()
+            largest.append(float(weight.detach().abs().max()))
+            del plain, optimizer
+        assert largest[0] > 1000 and largest[1] < 0.003, (codec, largest)
+
+
+def of_other_shapes() -> None:
+    """A search over widths: whether the one before is still there or not."""
+    kept = []
+    for width in (7, 8, 8, 7):
+        layer = torch.nn.Linear(4, width)
+        bps.broadcast_parameters(layer.state_dict(), root_rank=0)
+        optimizer = bps.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=RATE), layer.named_parameters())
+        before = layer.weight.detach().clone()
+        layer(torch.full((1, 4), bps.rank() + 1.0)).sum().backward()
+        optimizer.step()
+        same(before - layer.weight, torch.full((width, 4), RATE * (bps.size() + 1) / 2))
+        kept = [optimizer] if width == 8 else []
+    del kept
+
+
+def two_models_of_ddp() -> None:
+    """Of equal buckets, with one state, and a third one that loses nothing."""
+    torch.distributed.init_process_group("gloo")
+    state = bps.DdpState(compression="top-k")
+    replicas = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(200, 200, bias=False)) for _ in range(3)]
+    for replica, own in zip(replicas, (state, state, None)):
+        replica.register_comm_hook(own, bps.ddp_hook)
+    inputs = torch.linspace(1, 2, 200)[None]
+    for _ in range(3):
+        for replica, factor in zip(replicas, (1000.0, 0.001, 0.001)):
+            replica.zero_grad()
+            (replica(inputs) * factor).sum().backward()
+        for replica in replicas[1:]:
+            largest = float(replica.module.weight.grad.abs().max())
+            # What was left out of the steps before comes with a later one.
+            assert 0.001 < largest < 0.007, largest
+    torch.distributed.destroy_process_group()
+
+
 def closures() -> None:
     """A closure that synchronizes, to clip, has its gradients sent once; one that sets them itself has them sent each time."""
     for op in (bps.Average, bps.Sum):

@@ -20,6 +20,9 @@ class Gradients(unittest.TestCase):
     def test_what_is_right_between_steps_goes_on_and_what_comes_later_is_refused(self) -> None:
         Job("gradients_worker.loops", 2, 1).expect_success(self)
 
+    def test_models_of_equal_names_have_nothing_of_each_other(self) -> None:
+        Job("gradients_worker.names", 2, 1).expect_success(self)
+
     def test_sums_are_not_summed_again(self) -> None:
         Job("sums_worker.sums", 2, 1).expect_success(self)
 

@@ -14,8 +14,9 @@ import torch
 import torch.distributed as dist
 
 from .. import _group
-from .._compression import AnyCodec, Compression
+from .._compression import AnyCodec, Compression, codec_of
 from .._group import AVERAGE, SUM
+from ._names import bucket_name
 
 
 @dataclass
@@ -38,9 +39,10 @@ def ddp_hook(
     _group.refuse_asynchronous("ddp_hook", "use push_pull of differences of weights instead")
     state = state or DdpState()
     tensor = bucket.buffer()
-    codec = state.compression if tensor.dtype == torch.float32 else None
+    codec = codec_of(state.compression if tensor.dtype == torch.float32 else None)
     # DDP builds its buckets anew after the first step: those of another length are other tensors.
-    name = f"{state.prefix}{bucket.index()}.{tensor.dtype}.{tensor.numel()}".replace("torch.", "")
+    shared = f"{state.prefix}{bucket.index()}.{tensor.dtype}.{tensor.numel()}".replace("torch.", "")
+    name = bucket_name(shared, codec, bucket.parameters())
     operation = AVERAGE if state.average else SUM
     handle = _group.submit(tensor, tensor, name, operation, -bucket.index(), codec)
     devices = [tensor.device] if tensor.is_cuda else None

@@ -26,6 +26,7 @@ from .._compression import Codec
 from .._errors import Error
 from .._group import SUM
 from ._debug import Comparison
+from ._names import are_free, is_free, use
 from ._plan import Plan
 from ._rows import check_kind, nothing_touched
 from ._slot import Slot
@@ -65,7 +66,9 @@ class Gradients:
         # What holds the hooks: a gradient accumulator lives no longer than somebody refers to it.
         self._hooks: List[Any] = []
         self._are_hooked = True
-        self._prefix = _free_prefix({name for name, _ in named})
+        self._prefix = _free_prefix(named, codec)
+        for name, parameter in named:
+            use(self._prefix + name, parameter, codec)
         self._plan, self._comparison = Plan(self._prefix, codec), Comparison(self._prefix)
         _alive.add(self)
 
@@ -98,7 +101,9 @@ class Gradients:
         # An id is used again once its parameter is gone.
         if known is None or known() is not parameter:
             taken = {name for _, name in self._names.values()}
-            name = next(name for name in _numbered(place) if name not in taken)
+            free = (name for name in _numbered(place) if is_free(self._prefix + name, parameter, self._codec))
+            name = next(name for name in free if name not in taken)
+            use(self._prefix + name, parameter, self._codec)
             self._names[id(parameter)] = (weakref.ref(parameter), name)
         return name
 
@@ -352,14 +357,15 @@ def are_any_of_this_group() -> bool:
     return any(one.are_under_way() or one.are_synchronized() for one in _alive)
 
 
-def _free_prefix(names: Set[str]) -> str:
+def _free_prefix(named: List[Tuple[str, torch.nn.Parameter]], codec: Codec) -> str:
     """What tells these gradients from those of other optimizers whose parameters have the same names."""
+    names = {name for name, _ in named}
     if any(not names.isdisjoint(other.names()) for other in _alive):
         # Those that nobody has any more count on no worker.
         gc.collect()
     taken = {other._prefix for other in _alive if not names.isdisjoint(other.names())}
-    prefixes = (PREFIX if number == 1 else f"{PREFIX}{number}." for number in range(1, len(taken) + 2))
-    return next(prefix for prefix in prefixes if prefix not in taken)
+    prefixes = (PREFIX if number == 1 else f"{PREFIX}{number}." for number in itertools.count(1))
+    return next(prefix for prefix in prefixes if prefix not in taken and are_free(prefix, named, codec))
 
 
 def _numbered(place: int) -> Iterator[str]:

@@ -34,13 +34,16 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors]
     for (name, own), (_, copy) in zip(tensors, sent):
         _check_replaceable(name, own, copy)
+    send: Callable[[torch.Tensor, int, str], Handle[torch.Tensor]] = _store.begin_async
+    if not _group.is_asynchronous():
+        # Another model may have had the name, with another shape.
+        sent = [(_group.free_name(name, copy), copy) for name, copy in sent]
+        send = _group.broadcast_own_async
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, copy in sent:
         _group.declare(name, copy)
-    send: Callable[[torch.Tensor, int, str], Handle[torch.Tensor]] = _group.broadcast_own_async
     if _group.is_asynchronous():
         _store.declare_barrier()
-        send = _store.begin_async
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
     _replace([own for _, own in tensors], received)
 

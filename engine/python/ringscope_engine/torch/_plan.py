@@ -20,6 +20,7 @@ from .._compression import Codec, Compression
 from .._errors import Error
 from .._group import SUM, Handle
 from ._flat import Pieces
+from ._names import use
 from ._rows import RowsParcel, kind_of, settle_kind
 from ._slot import Slot
 
@@ -159,6 +160,8 @@ class Plan:
             if parcel.name not in before:
                 parcel.declare(-place)
         self._made_of = batches
+        for slot in order:
+            use(slot.name, slot.parameter, self._codec)
         if any(parcel.is_under_way() for parcel in self.parcels):
             # This step goes on in the order that was.
             new = [parcel for parcel in parcels if parcel.name not in before]
