@@ -33,6 +33,8 @@ MANY = 16_000
 # How often this process has joined a group; how many tensors it has declared, and in which group all workers know how many.
 _n_joined, _n_declared = 0, 0
 _known: Optional[tuple[tuple[int, int], int]] = None
+# The process that has joined: a child that was forked from it is no member.
+_member = 0
 # Lengths and types of this group's tensors, by name.
 _declared: dict[str, tuple[int, int]] = {}
 
@@ -43,8 +45,9 @@ def init() -> None:
 
     A process that ends well leaves the group by itself, as scripts for Horovod expect.
     """
-    global _n_joined, _n_declared
+    global _n_joined, _n_declared, _member
     _interrupts.call(lambda: summation("rsum_init"))
+    _member = os.getpid()
     _n_declared = 0
     _declared.clear()
     _n_joined += 1
@@ -424,6 +427,8 @@ def _put(values: Any, into: Any) -> None:
 
 
 def _leave_at_exit() -> None:
+    if os.getpid() != _member:
+        return
     # After an uncaught exception, or a call that a signal ended, the others are to be told of a loss, not to be waited for.
     if hasattr(sys, "last_type") or _interrupts.was_left() or not is_initialized():
         return

@@ -6,6 +6,7 @@ whom it waits in Python. What a handler raises ends the wait; the call goes on a
 
 from __future__ import annotations
 
+import os
 import queue
 import signal
 import threading
@@ -64,6 +65,14 @@ class _Outcome:
 _helper: List[_Helper] = []
 # Whether a handler has ended a wait: what this process was in, others still wait for.
 _was_left = False
+
+
+def _forget_parents_thread() -> None:
+    # A forked child has none of its parent's threads.
+    _helper.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parents_thread)
 
 
 def was_left() -> bool:

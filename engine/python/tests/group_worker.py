@@ -4,6 +4,8 @@ import functools
 import hashlib
 import operator
 import os
+import signal
+import sys
 
 import numpy
 import ringscope_engine as engine
@@ -159,6 +161,23 @@ def suspends() -> None:
     engine.resume(n_workers, n_servers - 1)
     assert engine.servers() == n_servers - 1
     assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
+    engine.shutdown()
+
+
+def forks() -> None:
+    """Children that call what only a member may, and end as scripts do."""
+    engine.init()
+    own = contribution(engine.rank(), count=LARGE)
+    assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
+    for call in (lambda: engine.push_pull(own, "round"), lambda: engine.push_pull(own, "new"), engine.shutdown, engine.init):
+        child = os.fork()
+        if child == 0:
+            # What waits for ever ends by this signal.
+            signal.alarm(30)
+            refused("forked from a member", call)
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert_array_equal(engine.push_pull(own, "round", average=False), folded(count=LARGE))
     engine.shutdown()
 
 

@@ -49,6 +49,9 @@ class Groups(unittest.TestCase):
     def test_a_suspended_group_goes_on_with_fewer_servers(self) -> None:
         Job("group_worker.suspends", 2, 2).expect_success(self)
 
+    def test_a_forked_child_is_no_member_and_ends_by_itself(self) -> None:
+        Job("group_worker.forks", 2, 1).expect_success(self)
+
     def test_a_script_that_ends_well_leaves_the_group(self) -> None:
         Job("group_worker.ends_without_shutdown", 2, 1).expect_success(self)
 
