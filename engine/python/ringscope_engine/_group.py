@@ -9,6 +9,7 @@ import atexit
 import ctypes
 import os
 import sys
+import threading
 from typing import Any, Generic, Iterable, Optional, Sequence, TypeVar
 
 import numpy
@@ -167,46 +168,72 @@ class Handle(Generic[Array]):
     """A push and pull under way. Both its arrays are the group's until it was waited for."""
 
     def __init__(self, number: Optional[int], result: Array) -> None:
-        # None: its work is over.
+        # None: the library knows of it no more.
         self._number = number
         self._result = result
         # Where the result is to be once it is whole; None where it is already.
         self._into: Optional[Array] = None
+        # How it failed; whoever waits once more is told the same.
+        self._failure: Optional[tuple[type[Error], str, Optional[int]]] = None
+        # Of the thread that waits: others wait for that one.
+        self._lock = threading.RLock()
+        self._is_waited_for = self._is_over = False
 
     def poll(self) -> bool:
-        """Whether the result is there, or will never be; `wait` tells which."""
-        if self._number is None:
+        """Whether the result is there, or will never be; `wait` tells which. Where a thread waits for it, only once that has it."""
+        if self._is_over:
             return True
-        state = int(function("rsum_poll")(self._number))
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._number is None or self._is_waited_for:
+                return not self._is_waited_for
+            state = int(function("rsum_poll")(self._number))
+        finally:
+            self._lock.release()
         if state < 0:
             raise summation_error(4)
         return state == 1
 
     def wait(self) -> Array:
-        """Waits until the result is there, and returns the array that holds it.
+        """Waits until the result is there, and returns the array that holds it. Several threads may wait for it.
 
         Raises `LostProcess` where the group lost somebody, another `Error` where the round failed for another reason. What a
         signal's handler raises ends the wait, which may be taken up again.
         """
-        if self._number is not None:
-            number, self._number = self._number, None
-            # Out of the table first: once it was waited for, the number may be another handle's.
-            held = _in_flight.pop(number, None)
-            try:
-                code = _waited(number)
-            except BaseException:
-                self._number = number
-                if held is not None:
-                    _in_flight[number] = held
-                _interrupts.note_left()
-                raise
-            del held
-            if code != 0:
-                raise summation_error(code)
-            if self._into is not None:
+        with self._lock:
+            if self._number is not None:
+                self._end(self._number)
+            if self._into is not None and self._failure is None:
                 _put(self._result, self._into)
                 self._result, self._into = self._into, None
+            self._is_over = True
+        if self._failure is not None:
+            kind, text, code = self._failure
+            raise kind(text, code)
         return self._result
+
+    def _end(self, number: int) -> None:
+        if self._is_waited_for:
+            raise Error("a signal's handler waits for the handle that it has interrupted the wait for: raise there, and wait again")
+        # Out of the table first: once it was waited for, the number may be another handle's.
+        held = _in_flight.pop(number, None)
+        self._is_waited_for = True
+        try:
+            code = _waited(number)
+        except BaseException:
+            if held is not None:
+                _in_flight[number] = held
+            _interrupts.note_left()
+            raise
+        finally:
+            self._is_waited_for = False
+        del held
+        if code != 0:
+            error = summation_error(code)
+            # Its traceback would keep what the caller has.
+            self._failure = (type(error), str(error), error.code)
+        self._number = None
 
 
 def submit(

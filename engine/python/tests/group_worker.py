@@ -6,6 +6,7 @@ import operator
 import os
 import signal
 import sys
+import threading
 
 import numpy
 import ringscope_engine as engine
@@ -67,6 +68,41 @@ def many_under_way() -> None:
     engine.shutdown()
 
 
+def threads_wait() -> None:
+    """All threads that wait for a handle have the sum, and nobody is told that it is there before it is."""
+    engine.init()
+    own = contribution(engine.rank())
+    summed = lambda: engine.push_pull_async(own, "round", average=False)
+    sent = lambda: engine.broadcast_async(own.copy(), 0, "sent")
+    # Known to all, they may be in another order below.
+    for begin in (summed, sent, lambda: engine.push_pull_async(own, "late")):
+        begin().wait()
+    for begin, wanted in ((summed, folded()), (sent, contribution(0))):
+        got = []
+
+        def wait() -> None:
+            got.append(handle.wait().copy())
+
+        if engine.rank() == 0:
+            handle = begin()
+            threads = [threading.Thread(target=wait) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            assert not handle.poll() and not got
+            # The other worker contributes only now.
+            engine.push_pull(own, "late")
+            for thread in threads:
+                thread.join()
+        else:
+            engine.push_pull(own, "late")
+            handle = begin()
+            wait()
+        assert handle.poll() and len(got) == (3 if engine.rank() == 0 else 1)
+        for array in got:
+            assert_array_equal(array, wanted)
+    engine.shutdown()
+
+
 def broadcasts() -> None:
     engine.init()
     for root in range(engine.size()):
@@ -121,11 +157,19 @@ def lost() -> None:
         if os.environ["ENDS_BY"] == "exception":
             raise RuntimeError("nobody catches this")
         os.kill(os.getpid(), 9)
+    handle = None
     try:
         while True:
-            engine.push_pull(own, "round")
+            handle = engine.push_pull_async(own, "round")
+            handle.wait()
     except LostProcess as error:
         print(error)
+    if handle is not None:
+        try:
+            handle.wait()
+            raise AssertionError("who waits once more is not told of the loss")
+        except LostProcess:
+            assert handle.poll()
 
 
 def goes_on() -> None:

@@ -24,6 +24,9 @@ class Groups(unittest.TestCase):
             with self.subTest(n_workers=n_workers, n_servers=n_servers):
                 Job("group_worker.many_under_way", n_workers, n_servers).expect_success(self)
 
+    def test_several_threads_may_wait_for_one_handle(self) -> None:
+        Job("group_worker.threads_wait", 2, 1).expect_success(self)
+
     def test_a_broadcast_changes_no_bit(self) -> None:
         Job("group_worker.broadcasts", 2, 1).expect_success(self)
 

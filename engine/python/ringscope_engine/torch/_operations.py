@@ -141,15 +141,21 @@ class Grouped(Handle[List[torch.Tensor]]):
             self._parts.append((handle, pieces if is_in_place else Pieces(into)))
 
     def poll(self) -> bool:
-        """Whether all results are there."""
-        return all(handle.poll() for handle, _ in self._parts)
+        """Whether all results are there, or will never be; where a thread waits for them, only once that has them."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return all(handle.poll() for handle, _ in self._parts)
+        finally:
+            self._lock.release()
 
     def wait(self) -> List[torch.Tensor]:
         """Waits until all results are there."""
-        parts, sums = self._parts, _group.wait_for_all(handle for handle, _ in self._parts)
-        for total, (_, into) in zip(sums, parts):
-            into.scatter(total)
-        self._parts = []
+        with self._lock:
+            sums = _group.wait_for_all(handle for handle, _ in self._parts)
+            for total, (_, into) in zip(sums, self._parts):
+                into.scatter(total)
+            self._parts = []
         return self._result
 
 
