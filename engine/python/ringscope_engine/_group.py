@@ -157,11 +157,11 @@ def declare(name: str, like: Any, *, priority: int = 0, compression: AnyCodec = 
     return _declare(name, buffer_of(like, is_summed=False, may_be_on_gpu=True), priority, compression)
 
 
-def free_name(name: str, like: Any) -> str:
-    """The name; where a tensor of another length or type is declared under it, one that says which these are of `like`."""
+def free_name(name: str, root: int, like: Any) -> str:
+    """The name; where a broadcast's of another length or type is declared under it, one that says which these are of `like`."""
     buffer = buffer_of(like, is_summed=False, may_be_on_gpu=True)
     kind = (buffer.elements, buffer.datatype)
-    return name if _declared.get(name, kind) == kind else f"{name}.{buffer.datatype}.{buffer.elements}"
+    return name if _declared.get(name_from(name, root), kind) == kind else f"{name}.{buffer.datatype}.{buffer.elements}"
 
 
 class Handle(Generic[Array]):
@@ -317,7 +317,13 @@ def broadcast_own_async(array: Array, root: int, name: Optional[str] = None) -> 
     target = buffer_of(array, is_written=True, is_summed=False, may_be_on_gpu=True)
     if rank() != root:
         _fill(array, neutral_of(target.datatype))
-    return submit(array, array, name or f"broadcast.{target.datatype}.{target.elements}", SUM, is_summed=False)
+    name = name_from(name or f"broadcast.{target.datatype}.{target.elements}", root)
+    return submit(array, array, name, SUM, is_summed=False)
+
+
+def name_from(name: str, root: int) -> str:
+    """The name of a broadcast's tensor: workers that name different roots have different tensors, which is found out."""
+    return f"{name} from {root}"
 
 
 def broadcast(array: Array, root: int, name: Optional[str] = None) -> Array:

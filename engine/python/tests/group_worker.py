@@ -117,6 +117,15 @@ def broadcasts() -> None:
     engine.shutdown()
 
 
+def two_roots() -> None:
+    engine.init()
+    own = numpy.full(3, engine.rank() + 1.0)
+    for root in range(engine.size()):
+        assert_array_equal(engine.broadcast(own.copy(), root, "one at a time"), numpy.full(3, root + 1.0))
+    refused('"x from 0" of 3 f64', lambda: engine.broadcast(own, engine.rank(), "x"))
+    assert_array_equal(own, numpy.full(3, engine.rank() + 1.0))
+
+
 def refusals() -> None:
     own = numpy.ones((4, 4), numpy.float32)
     refused("", lambda: engine.push_pull(own, "outside a group"))

@@ -30,6 +30,9 @@ class Groups(unittest.TestCase):
     def test_a_broadcast_changes_no_bit(self) -> None:
         Job("group_worker.broadcasts", 2, 1).expect_success(self)
 
+    def test_a_broadcast_from_two_roots_is_refused_on_all_workers(self) -> None:
+        Job("group_worker.two_roots", 2, 1).expect_success(self)
+
     def test_what_cannot_be_sent_is_refused_and_the_group_goes_on(self) -> None:
         Job("group_worker.refusals", 2).expect_success(self)
 

@@ -37,11 +37,11 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     send: Callable[[torch.Tensor, int, str], Handle[torch.Tensor]] = _store.begin_async
     if not _group.is_asynchronous():
         # Another model may have had the name, with another shape.
-        sent = [(_group.free_name(name, copy), copy) for name, copy in sent]
+        sent = [(_group.free_name(name, root_rank, copy), copy) for name, copy in sent]
         send = _group.broadcast_own_async
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, copy in sent:
-        _group.declare(name, copy)
+        _group.declare(name if _group.is_asynchronous() else _group.name_from(name, root_rank), copy)
     if _group.is_asynchronous():
         _store.declare_barrier()
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
