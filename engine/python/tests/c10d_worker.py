@@ -84,6 +84,41 @@ def reductions() -> None:
     same(whole, sum(torch.view_as_complex(torch.stack([value(other), value(other + 1)], -1)) for other in everyone))
 
 
+def complex_numbers() -> None:
+    """Each form of a sum, and a mean, of each complex type, conjugates too; no maximum."""
+    rank, size = begin()
+    everyone, root = range(size), size - 1
+    for dtype in (torch.complex64, torch.complex128):
+        for laid in (lambda tensor: tensor, lambda tensor: tensor.t().contiguous().t(), torch.conj):
+
+            def of(other):
+                return laid(torch.complex(value(other), value(other + 1)).to(dtype))
+
+            total = sum(of(other) for other in everyone)
+            tensor = of(rank)
+            dist.reduce(tensor, root)
+            alike(tensor, total if rank == root else of(rank), "reduce")
+            part = laid(torch.zeros(7, 5, dtype=dtype))
+            dist.reduce_scatter(part, [of(rank + other) for other in everyone])
+            alike(part, sum(of(rank + other) for other in everyone), "reduce_scatter")
+            if laid is not torch.conj:
+                # Which PyTorch itself refuses.
+                dist.all_reduce(tensor := of(rank), dist.ReduceOp.AVG)
+                alike(tensor, torch.view_as_complex(torch.view_as_real(total) / size), "all_reduce")
+        if hasattr(dist, "reduce_scatter_tensor"):
+            row = torch.zeros(5, dtype=dtype)
+            whole = torch.stack([torch.complex(value(rank, (5,)), value(other, (5,))).to(dtype) for other in everyone])
+            dist.reduce_scatter_tensor(row, whole)
+            real, imaginary = sum(value(other, (5,)) for other in everyone), size * value(rank, (5,))
+            alike(row, torch.complex(real, imaginary).to(dtype), "reduce_scatter_tensor")
+        try:
+            dist.reduce(torch.zeros(2, dtype=dtype), 0, dist.ReduceOp.MAX)
+        except RuntimeError as error:
+            assert "summed and averaged" in str(error), error
+        else:
+            raise AssertionError("complex numbers have no maximum")
+
+
 def _reduced(rows, op):
     whole = torch.stack(rows)
     return {dist.ReduceOp.SUM: lambda: whole.sum(0, dtype=whole.dtype), dist.ReduceOp.MAX: lambda: whole.amax(0)}.get(

@@ -25,6 +25,9 @@ class C10d(unittest.TestCase):
     def test_reductions_of_each_type_and_operation(self) -> None:
         self.among("reductions")
 
+    def test_complex_numbers_are_summed(self) -> None:
+        self.among("complex_numbers")
+
     def test_collectives_that_move(self) -> None:
         self.among("moves")
 

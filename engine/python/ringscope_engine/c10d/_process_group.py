@@ -19,7 +19,7 @@ from .._library import collective, collective_error, function
 from . import _tensors
 from ._lane import Lane, Meeting
 from ._names import name_of
-from ._tensors import BYTES, Places, Written, reducible, reduction_of, same
+from ._tensors import BYTES, Places, Written, numbers, reducible, reduction_of, same
 from ._work import Failure, Work
 
 # A function of the library, and its arguments but communicator and stream.
@@ -146,7 +146,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
             return self._fold("all_reduce", own, reduction.fold, lambda at, total: own[at].copy_(total), tensors, written, opts)
         for tensor in tensors:
             at = written.into(tensor, is_read=True, dtype=reducible(tensor))
-            calls.append(("ncclAllReduce", (at.address, at.address, at.elements, _code(at), reduction.code)))
+            calls.append(("ncclAllReduce", (at.address, at.address, *numbers(at), reduction.code)))
         return self._run("all_reduce", calls, tensors, written, opts)
 
     def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
@@ -163,7 +163,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
             return self._fold("reduce", [tensor], reduction.fold, put, tensors, written, opts)
         wider = reducible(tensor)
         at = written.into(tensor, is_read=True, dtype=wider) if self._rank == root else written.reads(tensor, wider)
-        arguments = (at.address, at.address, at.elements, _code(at), reduction.code, root)
+        arguments = (at.address, at.address, *numbers(at), reduction.code, root)
         return self._run("reduce", [("ncclReduce", arguments)], tensors, written, opts)
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Any:
@@ -290,7 +290,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
             return self._fold("reduce_scatter", inputs, reduction.fold, put, outputs, written, opts)
         for output, whole in zip(outputs, inputs):
             source, at = written.reads(whole, reducible(whole)), written.into(output, dtype=reducible(output))
-            arguments = (source.address, at.address, at.elements, _code(at), reduction.code)
+            arguments = (source.address, at.address, *numbers(at), reduction.code)
             calls.append(("ncclReduceScatter", arguments))
         return self._run("reduce_scatter", calls, outputs, written, opts)
 
@@ -565,10 +565,6 @@ class ProcessGroup(Base):  # type: ignore[misc]
         self._checked(peer, what)
         if peer == self._rank:
             raise ValueError(f"rsccl: {what}: rank {peer} is this process itself: copy the tensor instead")
-
-
-def _code(memory: _tensors.Memory) -> int:
-    return _tensors.REDUCED[memory.tensor.dtype]
 
 
 def _sends(parts: Any) -> Calls:

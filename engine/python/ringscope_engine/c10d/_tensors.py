@@ -30,6 +30,8 @@ for _name, _code in (("float8_e4m3fn", 10), ("float8_e5m2", 11), ("uint32", 3), 
 WIDER = {torch.int16: torch.int32, torch.bool: torch.uint8}
 if hasattr(torch, "uint16"):
     WIDER[torch.uint16] = torch.int32
+# Complex types, and those of their two parts, which are summed each for itself.
+PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 # ncclRedOp_t.
 SUM, PROD, MAX, MIN, AVG = range(5)
@@ -77,8 +79,10 @@ def _checked(name: str, code: int, dtype: torch.dtype) -> int:
         if code == AVG:
             raise RuntimeError("rsccl: Cannot use ReduceOp.AVG with Bool: average floats")
         return MAX if code == SUM else code
-    if dtype not in REDUCED and dtype not in WIDER:
-        raise RuntimeError(f"rsccl: Cannot reduce {dtype} by ReduceOp.{name}: take a real type, torch.view_as_real for a sum of complex ones")
+    if dtype in PARTS and code not in (SUM, AVG):
+        raise RuntimeError(f"rsccl: Cannot reduce {dtype} by ReduceOp.{name}: complex numbers are summed and averaged")
+    if dtype not in REDUCED and dtype not in WIDER and dtype not in PARTS:
+        raise RuntimeError(f"rsccl: Cannot reduce {dtype} by ReduceOp.{name}: take another type")
     return code
 
 
@@ -211,6 +215,12 @@ class Written:
 def reducible(tensor: torch.Tensor) -> torch.dtype:
     """The type in which a tensor is reduced."""
     return WIDER[tensor.dtype] if tensor.dtype in WIDER else tensor.dtype
+
+
+def numbers(memory: Memory) -> Tuple[int, int]:
+    """How many numbers are reduced, and their ncclDataType_t."""
+    dtype = memory.tensor.dtype
+    return (2 * memory.elements, REDUCED[PARTS[dtype]]) if dtype in PARTS else (memory.elements, REDUCED[dtype])
 
 
 def same(tensors: Sequence[torch.Tensor], what: str) -> None:
