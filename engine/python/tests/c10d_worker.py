@@ -447,12 +447,39 @@ def refusals() -> None:
 
 
 def unlike_calls() -> None:
-    rank, _ = begin()
-    try:
-        dist.broadcast(torch.ones(4), 0) if rank else dist.all_reduce(torch.ones(4))
-    except RuntimeError as error:
-        assert "called" in str(error) and "all_reduce" in str(error) and "of world" in str(error), error
-        print("refused")
+    """Ranks that call different things hear what each of them called, of which group."""
+    rank, size = begin()
+    store = dist.distributed_c10d._get_default_store()
+    for unlike, words in (
+        (
+            lambda group: dist.broadcast(torch.ones(4), 0, group) if rank else dist.all_reduce(torch.ones(4), group=group),
+            ("all_reduce of float32 (4,) by SUM", "broadcast of float32 (4,) with root 0"),
+        ),
+        (
+            lambda group: dist.barrier(group) if rank else dist.all_reduce(torch.ones(2, 3), group=group),
+            ("all_reduce of float32 (2, 3) by SUM", "barrier"),
+        ),
+        (
+            lambda group: dist.all_reduce(torch.ones(2 + rank), dist.ReduceOp.MAX, group),
+            ("all_reduce of float32 (2,) by MAX", "all_reduce of float32 (3,) by MAX"),
+        ),
+    ):
+        group = dist.new_group()
+        dist.all_reduce(torch.ones(1), group=group)
+        try:
+            unlike(group)
+        except RuntimeError as error:
+            text = str(error)
+            assert text.startswith(f"{words[rank]}, call 2 of "), text
+            for other, called in enumerate(words):
+                assert f"rank {other}: {called}, call 2" in text, text
+        else:
+            raise AssertionError("not refused")
+    print("refused", flush=True)
+    # Rank 0 has the store, and leaves last.
+    store.add("over", 1)
+    while rank == 0 and store.add("over", 0) < size:
+        pass
 
 
 def late_rank() -> None:

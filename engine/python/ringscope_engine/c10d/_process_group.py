@@ -17,6 +17,7 @@ import torch.distributed as dist
 from .._errors import Error
 from .._library import collective, collective_error, function
 from . import _tensors
+from ._calls import Told, in_words
 from ._lane import Lane, Meeting
 from ._names import name_of
 from ._tensors import BYTES, Places, Written, numbers, reducible, reduction_of, same
@@ -51,6 +52,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         named = ",".join(map(str, self._global_ranks or range(size)))
         self._members = hashlib.sha256(named.encode()).hexdigest()[:16]
         self._generation = store.add(f"rsccl/{self._members}/{rank}", 1)
+        self._told = Told(store, f"rsccl/{self._members}/{self._generation}/called", rank)
         self._lanes: Dict[Optional[Tuple[int, int]], Lane] = {}
         self._n_calls = 0
         self._closing = weakref.finalize(self, _close, self._lanes)
@@ -380,7 +382,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         lane = self._pair(self._rank, peer)
         written = Written(lane, self._timeout_s)
         calls = _sends([(1, written.reads(tensor))])
-        return self._on(lane, f"send to rank {peer}", calls, written, tensors)
+        return self._on(lane, lambda: in_words(f"send to rank {peer}", tensors, None), calls, written, tensors)
 
     def recv(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
         """Receives from a rank of the group."""
@@ -389,7 +391,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         lane = self._pair(peer, self._rank)
         written = Written(lane, self._timeout_s)
         calls = _recvs([(0, written.into(tensor))])
-        return self._on(lane, f"recv from rank {peer}", calls, written, tensors, source=peer)
+        return self._on(lane, lambda: in_words(f"recv from rank {peer}", tensors, None), calls, written, tensors, source=peer)
 
     def recv_anysource(self, tensors: List[torch.Tensor], tag: int = 0) -> Any:
         """Refused, as by NCCL."""
@@ -409,12 +411,17 @@ class ProcessGroup(Base):  # type: ignore[misc]
         self._n_calls += 1
         shown = tensors if result is None else result
         written.hold(*tensors)
-        return self._on(self._lane(None), f"{what} {self._n_calls}", calls, written, shown, opts=opts)
+        number = self._n_calls
+
+        def words() -> str:
+            return f"{in_words(what, tensors, opts)}, call {number}"
+
+        return self._on(self._lane(None), words, calls, written, shown, opts=opts)
 
     def _on(
         self,
         lane: Lane,
-        what: str,
+        what: Callable[[], str],
         calls: Calls,
         written: Written,
         result: Any,
@@ -425,17 +432,22 @@ class ProcessGroup(Base):  # type: ignore[misc]
         try:
             ticket = lane.submit(_as_one_call(calls), written.held)
         except Error as error:
-            raise Failure(f"rsccl: {what} of {lane.name}: {error}") from error
-        rank, size = self._rank, self._size
+            raise Failure(f"rsccl: {what()} of {lane.name}: {error}") from error
+        # Not this group itself, which would live as long as its works.
+        rank, size, told = self._rank, self._size, self._told
+        is_of_all = lane is self._lanes.get(None)
 
         def words() -> str:
-            return f"{what} of {lane.name} (rank {rank} of {size})"
+            return f"{what()} of {lane.name} (rank {rank} of {size})"
+
+        def explained(error: str) -> str:
+            return told.explained(error, what()) if is_of_all else error
 
         finish = written.finish()
         if finish is None:
-            work = Work(words, [ticket], result, self._limit_s(opts), source=source)
+            work = Work(words, [ticket], result, self._limit_s(opts), source=source, explained=explained)
         else:
-            work = Work(words, [ticket], result, self._limit_s(opts), finish, source, written.puts_into())
+            work = Work(words, [ticket], result, self._limit_s(opts), finish, source, written.puts_into(), explained)
             # Those that are over need not be kept for somebody who may never wait for them.
             lane.put_back()
             lane.unput.append(work)
@@ -497,7 +509,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
                 put(index, _folded(whole, fold))
 
         written.at_end(result, finish)
-        return self._run(what, calls, [], written, opts, result)
+        return self._run(what, calls, contributions, written, opts, result)
 
     def _allreduce_sparse(self, tensors: List[torch.Tensor], op: Any) -> Any:
         """All ranks' indices and values; waits, for what is sent depends on how many they are."""

@@ -73,6 +73,12 @@ def reduction_of(op: Any, dtype: torch.dtype) -> Reduction:
     raise RuntimeError(f"rsccl: {op} is not supported: take SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR")
 
 
+def operation_name(op: Any) -> str:
+    """torch's name of a ReduceOp."""
+    names = [name for name in (*_OPERATIONS, *FOLDED) if op == getattr(dist.ReduceOp, name)]
+    return names[0] if names else str(op)
+
+
 def _checked(name: str, code: int, dtype: torch.dtype) -> int:
     if dtype == torch.bool:
         # As ProcessGroupNCCL does: a sum of truths is whether any is true.

@@ -40,13 +40,14 @@ class Work(Base):  # type: ignore[misc]
         finish: Optional[Callable[[], None]] = None,
         source: int = -1,
         puts_into: FrozenSet[int] = frozenset(),
+        explained: Callable[[str], str] = str,
     ) -> None:
         """`what` says what it is; `finish` puts the results where they belong, once, when the call is over: `puts_into` is the
-        memory there."""
+        memory there. `explained` adds to an error what is known of it here."""
         super().__init__()
         self._what, self._tickets, self._result = what, tickets, result
         self._timeout_s, self._finish, self._source = timeout_s, finish, source
-        self.puts_into = puts_into
+        self.puts_into, self._explained = puts_into, explained
         self._future: Optional[torch.futures.Future[List[torch.Tensor]]] = None
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
@@ -59,7 +60,7 @@ class Work(Base):  # type: ignore[misc]
             for ticket in self._tickets:
                 wait_for(ticket, limit_s)
         except Error as error:
-            self._error = self._error or Failure(f"{self._what()}: {error}")
+            self._error = self._error or Failure(f"{self._what()}: {self._explained(str(error))}")
             raise self._error from error
         self._end()
         return True
