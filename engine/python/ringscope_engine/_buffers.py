@@ -88,6 +88,8 @@ def _check_tensor(tensor: Any, device_types: tuple[str, ...]) -> None:
         raise Error(f"a tensor on {tensor.device} cannot be sent: copy it with .cpu() first")
     if str(tensor.layout) != "torch.strided":
         raise Error(f"a tensor of layout {tensor.layout} cannot be sent: make it dense with .to_dense() first")
+    if tensor.is_neg():
+        raise Error("a tensor with torch's negative bit has the other signs in memory: pass .resolve_neg()")
     if not tensor.is_contiguous():
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
         raise Error(f"a tensor of shape {shape} and strides {strides} is not contiguous: pass .contiguous()")

@@ -247,8 +247,10 @@ def submit(
     is_summed: bool = True,
 ) -> Handle[Array]:
     """Contributes `send` to the next round of a tensor; the handle's result is `recv`, which may be the same memory."""
-    source = buffer_of(send, is_summed=is_summed, may_be_on_gpu=True)
     target = buffer_of(recv, is_written=True, is_summed=is_summed, may_be_on_gpu=True)
+    if hasattr(send, "resolve_neg"):
+        send = send.resolve_neg()
+    source = buffer_of(send, is_summed=is_summed, may_be_on_gpu=True)
     if (source.elements, source.datatype) != (target.elements, target.datatype):
         raise Error(
             f"the result of {source.elements} elements does not fit {target.elements} elements, or is of another type"

@@ -27,9 +27,31 @@ def operations() -> None:
     assert bps.broadcast_(whole, 1) is whole and whole[0] == 1
     assert bps.broadcast_object({"epoch": bps.rank(), "text": "x" * 3000}, 1)["epoch"] == 1
     bps.barrier()
+    negatives(own)
     refused("is not contiguous", lambda: bps.push_pull_inplace(torch.ones(4, 4).t()[1:]))
     refused("of layout torch.sparse_coo", lambda: bps.push_pull_inplace(torch.ones(4, 4).to_sparse()))
     bps.shutdown()
+
+
+def negatives(own: torch.Tensor) -> None:
+    """Tensors whose memory has the other signs, because torch only notes that they were negated."""
+    n, complex_ones = bps.size(), torch.complex(own, own)
+    for negative in (torch._neg_view(own), complex_ones[:1, :1].conj().imag):
+        assert negative.is_neg()
+        wanted = negative.clone()
+        assert bps.push_pull(negative, average=False).equal(wanted * n)
+        assert bps.grouped_allreduce([negative, own], op=bps.Sum)[0].equal(wanted * n)
+        assert bps.broadcast(negative, 0).equal(wanted)
+        for call in (bps.push_pull_inplace, lambda tensor: bps.broadcast_(tensor, 0)):
+            refused("pass .resolve_neg()", lambda: call(negative))
+        assert negative.equal(wanted)
+    below = own.clone()
+    assert bps.grouped_allreduce_([torch._neg_view(below)], op=bps.Sum)[0].equal(own * -n) and below.equal(own * n)
+    parameter = torch.nn.Parameter(torch.zeros(3, 5))
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0), [("negative", parameter)])
+    parameter.grad = torch._neg_view(torch.ones(3, 5))
+    optimizer.step()
+    assert parameter.equal(torch.ones(3, 5))
 
 
 def refused(words: str, call) -> None:

@@ -13,6 +13,8 @@ _flatten: Any = torch._C._nn.flatten_dense_tensors  # type: ignore[attr-defined,
 # Called for hundreds of tensors: `map` with a method of the class calls it without a step of Python's between.
 _address_of, _length_of = torch.Tensor.data_ptr, torch.Tensor.numel
 _is_contiguous, _is_on_cpu = torch.Tensor.is_contiguous, torch.Tensor.is_cpu.__get__  # type: ignore[attr-defined,unused-ignore]
+# The memory of such a one has the other signs.
+_is_negative = torch.Tensor.is_neg
 _type_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined,unused-ignore]
 
 
@@ -33,7 +35,7 @@ class Pieces:
         self.tensors = tensors
         self._lengths = array("Q", map(_length_of, tensors))
         self._addresses: Optional["array[int]"] = None
-        if tensors[0].is_cpu and all(map(_is_contiguous, tensors)):
+        if tensors[0].is_cpu and all(map(_is_contiguous, tensors)) and not any(map(_is_negative, tensors)):
             self._addresses = array("Q", map(_address_of, tensors))
 
     def gathered(self) -> torch.Tensor:

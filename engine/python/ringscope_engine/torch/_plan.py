@@ -57,7 +57,7 @@ class Parcel:
     def submit(self, op: int) -> None:
         """Sends what this worker contributes."""
         if len(self.slots) == 1:
-            sent = self.slots[0].contribution().contiguous()
+            sent = self.slots[0].contribution().contiguous().resolve_neg()
         else:
             sent = Pieces([slot.contribution() for slot in self.slots]).gathered()
         self._handle = _group.submit(sent, sent, self.name, op, self._priority, self._codec)
