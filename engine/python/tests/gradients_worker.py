@@ -242,6 +242,18 @@ def of_other_shapes() -> None:
     del kept
 
 
+def short() -> None:
+    """Gradients from RSUM_COMPRESSION_MIN_BYTES on go by themselves and encoded, those below together and as they are."""
+    bps.init()
+    named = [(f"{length}.{number}", torch.nn.Parameter(torch.zeros(length))) for length in (1000, 100) for number in (0, 1)]
+    plain = torch.optim.SGD([parameter for _, parameter in named], lr=1.0)
+    optimizer = bps.DistributedOptimizer(plain, named, compression=bps.Compression.topk(0.1))
+    sum((parameter * torch.arange(1.0, len(parameter) + 1)).sum() for _, parameter in named).backward()
+    optimizer.synchronize()
+    assert [int(parameter.grad.count_nonzero()) for _, parameter in named] == [100, 100, 100, 100]
+    bps.shutdown()
+
+
 def two_models_of_ddp() -> None:
     """Of equal buckets, with one state, and a third one that loses nothing."""
     torch.distributed.init_process_group("gloo")

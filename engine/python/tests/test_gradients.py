@@ -23,6 +23,9 @@ class Gradients(unittest.TestCase):
     def test_models_of_equal_names_have_nothing_of_each_other(self) -> None:
         Job("gradients_worker.names", 2, 1).expect_success(self)
 
+    def test_short_gradients_are_encoded_where_that_is_set(self) -> None:
+        Job("gradients_worker.short", 2, 1, {"RSUM_COMPRESSION_MIN_BYTES": "1024"}).expect_success(self)
+
     def test_sums_are_not_summed_again(self) -> None:
         Job("sums_worker.sums", 2, 1).expect_success(self)
 

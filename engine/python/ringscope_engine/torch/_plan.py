@@ -28,8 +28,8 @@ from ._slot import Slot
 DEFAULT_FUSION_BYTES = 1 << 20
 # A model that has changed its order wastes as many steps at most; a look costs one small round.
 STEPS_BETWEEN = 100
-# Below this nothing is encoded (codec/choice.rs).
-MIN_COMPRESS_BYTES = 65_536
+# Below this nothing is encoded, where RSUM_COMPRESSION_MIN_BYTES says nothing else (codec/choice.rs).
+DEFAULT_MIN_COMPRESS_BYTES = 65_536
 
 
 class Parcel:
@@ -126,13 +126,13 @@ class Plan:
         new = [slot for slot in order if slot not in known]
         batches = [*self._made_of, new] if new else self._made_of
         places = {slot: place for place, slot in enumerate(slots)}
-        own = [fusion_bytes(), *(places[slot] for slot in order)]
+        own = [fusion_bytes(), min_compress_bytes(), *(places[slot] for slot in order)]
         for number, batch in enumerate(batches):
             own += [value for slot in batch for value in (number, places[slot])]
         # Worker 0's, and behind it what all know of gradients, summed.
         told = torch.tensor([*(own if _group.rank() == 0 else [0] * len(own)), *map(kind_of, slots)], dtype=torch.int64)
         name = f"{self._prefix}order.{len(slots)}"
-        limit, *rest = _group.submit(told, told, name, SUM).wait().tolist()
+        limit, min_bytes, *rest = _group.submit(told, told, name, SUM).wait().tolist()
         rest, kinds = rest[: -len(slots)], rest[-len(slots) :]
         for slot, kind in zip(slots, kinds):
             settle_kind(slot, kind)
@@ -141,14 +141,14 @@ class Plan:
         batches = [[] for _ in range(max(made_of[::2], default=-1) + 1)]
         for number, place in zip(made_of[::2], made_of[1::2]):
             batches[number].append(slots[place])
-        self._take(batches, order, limit)
+        self._take(batches, order, limit, min_bytes)
         self._group, self._n_slots, self._n_steps = _group.generation(), len(slots), 0
 
-    def _take(self, batches: List[List[Slot]], order: List[Slot], limit: int) -> None:
+    def _take(self, batches: List[List[Slot]], order: List[Slot], limit: int, min_bytes: int) -> None:
         before = {parcel.name: parcel for parcel in self.parcels}
         parcels: List[AnyParcel] = []
         for batch in batches:
-            for together in _packed(batch, limit, self._codec):
+            for together in _packed(batch, limit, self._codec, min_bytes):
                 codec = _codec_for(together[0], self._codec) if len(together) == 1 else Compression.none
                 is_rows = len(together) == 1 and together[0].is_rows
                 parcel: AnyParcel = RowsParcel(together[0]) if is_rows else Parcel(together, codec)
@@ -170,12 +170,12 @@ class Plan:
             self.parcels, self._next = parcels, None
 
 
-def _packed(slots: Sequence[Slot], limit: int, codec: Codec) -> List[List[Slot]]:
+def _packed(slots: Sequence[Slot], limit: int, codec: Codec, min_bytes: int) -> List[List[Slot]]:
     """Which gradients go together, in the order in which the first of each are ready."""
     packed: List[List[Slot]] = []
     open_by_kind: Dict[Tuple[torch.dtype, torch.device], List[Slot]] = {}
     for slot in slots:
-        most = limit if _codec_for(slot, codec) == Compression.none else min(limit, MIN_COMPRESS_BYTES)
+        most = limit if _codec_for(slot, codec) == Compression.none else min(limit, min_bytes)
         is_small = slot.size_bytes() < most and not slot.is_rows
         kind = (slot.parameter.dtype, slot.parameter.device)
         together = open_by_kind.get(kind) if is_small else None
@@ -194,9 +194,18 @@ def _codec_for(slot: Slot, codec: Codec) -> Codec:
 
 def fusion_bytes() -> int:
     """Up to how many bytes small tensors are sent together; 0: each by itself."""
-    text = os.environ.get("RSUM_FUSION_BYTES", "").strip()
+    return _bytes_of("RSUM_FUSION_BYTES", DEFAULT_FUSION_BYTES)
+
+
+def min_compress_bytes() -> int:
+    """From how many bytes on a gradient is encoded, and so goes by itself."""
+    return _bytes_of("RSUM_COMPRESSION_MIN_BYTES", DEFAULT_MIN_COMPRESS_BYTES)
+
+
+def _bytes_of(setting: str, default: int) -> int:
+    text = os.environ.get(setting, "").strip()
     if not text:
-        return DEFAULT_FUSION_BYTES
+        return default
     if not text.isdigit():
-        raise Error(f'RSUM_FUSION_BYTES: "{text}" is not a number of bytes')
+        raise Error(f'{setting}: "{text}" is not a number of bytes')
     return int(text)
