@@ -44,9 +44,11 @@ def init() -> None:
     """Joins the group that the environment describes (RSUM_ROOT, RSUM_SECRET, RSUM_WORKERS, RSUM_SERVERS, RSUM_RANK, …;
     see rsum.h), and waits for all its processes. All workers call it.
 
-    A process that ends well leaves the group by itself, as scripts for Horovod expect.
+    A process that ends well leaves the group by itself, as scripts for Horovod expect. In a group already it does nothing.
     """
     global _n_joined, _n_declared, _member
+    if is_initialized() and os.getpid() == _member:
+        return
     _interrupts.call(lambda: summation("rsum_init"))
     _member = os.getpid()
     _n_declared = 0
@@ -370,15 +372,21 @@ def refuse_asynchronous(what: str, instead: str) -> None:
 
 def poll(handle: Handle[Any]) -> bool:
     """Whether the handle's work is over."""
-    return handle.poll()
+    return _checked(handle).poll()
 
 
 def synchronize(handle: Handle[Array]) -> Array:
     """Waits until the handle's work is over; the array that holds its result."""
-    return handle.wait()
+    return _checked(handle).wait()
 
 
 wait = synchronize
+
+
+def _checked(handle: Handle[Array]) -> Handle[Array]:
+    if not isinstance(handle, Handle):
+        raise Error(f"a handle is needed, as push_pull_async and its kin give it, not {type(handle).__name__}")
+    return handle
 
 
 def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) -> int:

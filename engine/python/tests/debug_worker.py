@@ -14,6 +14,8 @@ CHANGED_AFTER = 3
 def main() -> None:
     check_words()
     bps.init()
+    if bps.rank() == 1:
+        os.environ["RSUM_DEBUG_EVERY"] = os.environ.get("EVERY_OF_WORKER_1", os.environ["RSUM_DEBUG_EVERY"])
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4).to(torch.bfloat16), torch.nn.Linear(4, 4))
     optimizer = bps.DistributedOptimizer(torch.optim.SGD(layers.parameters(), lr=0.5), layers.named_parameters())

@@ -245,9 +245,28 @@ def schedulers() -> None:
 
 def misuse() -> None:
     layer, own = linear()
+    bps.init()
+    for call in (bps.allreduce, bps.push_pull, lambda number: bps.grouped_allreduce([number]), lambda number: bps.broadcast(number, 0)):
+        refused("a torch tensor is needed, not float", lambda: call(3.0))
+    refused("a handle is needed", lambda: bps.synchronize(3))
+    refused("a handle is needed", lambda: bps.poll(3))
+    refused("takes names with their parameters", lambda: bps.broadcast_parameters(layer.parameters()))
+    refused("takes names with their parameters", lambda: bps.broadcast_parameters(layer))
+    refused("takes an optimizer", lambda: bps.DistributedOptimizer(layer))
+    for name, instead in (("Adasum", "op=Average"), ("allgather", "collective"), ("elastic", "resume()"), ("nccl_built", "leave")):
+        try:
+            getattr(bps, name)
+            raise AssertionError(f"{name} is there")
+        except AttributeError as error:
+            assert "which Horovod has" in str(error) and instead in str(error), error
+    assert not hasattr(bps, "no_such_name")
+    from ringscope_engine.torch._missing import INSTEAD
+
+    assert not set(INSTEAD) & set(dir(bps))
     kind = torch.optim.SGD(layer.parameters(), lr=1.0)
     named = list(layer.named_parameters())
     refused("same name", lambda: bps.DistributedOptimizer(kind, [("x", parameter) for _, parameter in named]))
+    refused("takes names with their parameters", lambda: bps.DistributedOptimizer(kind, layer.parameters()))
     refused("have no name", lambda: bps.DistributedOptimizer(kind, named[:1]))
     refused("not supported", lambda: bps.DistributedOptimizer(kind, named, staleness=3))
     optimizer = bps.DistributedOptimizer(kind, named)

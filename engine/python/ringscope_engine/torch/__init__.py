@@ -6,6 +6,8 @@
 See the package's README for what each name becomes.
 """
 
+from typing import Any
+
 from .. import (
     Compression,
     Error,
@@ -24,6 +26,7 @@ from .. import (
     size,
     suspend,
 )
+from . import _missing
 from ._ddp import DdpState, ddp_hook
 from ._operations import (
     Average,
@@ -100,3 +103,7 @@ __all__ = [
     "synchronize",
     "wait",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise _missing.refuse(__name__, name)

@@ -25,7 +25,7 @@ class Comparison:
     """The parameters of an optimizer, compared every so many steps."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix, self._every, self._is_warned_of = prefix, _every(), _warns()
+        self._prefix, self._every, self._is_warned_of = prefix, every(), _warns()
         self._n_steps = 0
 
     def look(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
@@ -35,7 +35,8 @@ class Comparison:
             return
         table = torch.zeros((_group.size(), len(named)), dtype=torch.int64)
         table[_group.rank()] = torch.tensor([hash_of(parameter) for _, parameter in named], dtype=torch.int64)
-        name = f"{self._prefix}hashes.{table.shape[0]}.{table.shape[1]}"
+        # Where the setting differs between workers, so do the names, which the error has.
+        name = f"{self._prefix}hashes.{EVERY}={self._every}.{table.shape[0]}.{table.shape[1]}"
         rows = _group.submit(table, table, name, SUM).wait().tolist()
         different = [place for place in range(len(named)) if len({row[place] for row in rows}) > 1]
         first, hashes = (named[different[0]][0], [row[different[0]] for row in rows]) if different else ("", [])
@@ -71,7 +72,8 @@ def _workers(numbers: Sequence[int]) -> str:
     return ("worker " if len(numbers) == 1 else "workers ") + ", ".join(str(number) for number in numbers)
 
 
-def _every() -> int:
+def every() -> int:
+    """After how many steps parameters are compared; 0: never."""
     text = os.environ.get(EVERY, "0").strip()
     if not text.isdigit():
         raise Error(f'{EVERY}: "{text}" is not a number of steps; 0: parameters are not compared')

@@ -36,7 +36,7 @@ def push_pull_async_inplace(
 ) -> Handle[torch.Tensor]:
     """`push_pull_inplace` without waiting: `synchronize(handle)` gives the tensor, which may not be touched before."""
     operation = AVERAGE if average else SUM
-    return _group.submit(tensor.detach(), tensor, name, operation, priority, compression)
+    return _group.submit(_detached(tensor), tensor, name, operation, priority, compression)
 
 
 def push_pull_async(
@@ -48,7 +48,7 @@ def push_pull_async(
     compression: AnyCodec = None,
 ) -> Handle[torch.Tensor]:
     """`push_pull` without waiting: `synchronize(handle)` gives the result; `tensor` may not be changed before."""
-    source = tensor.detach()
+    source = _detached(tensor)
     operation = AVERAGE if average else SUM
     return _group.submit(source, torch.empty_like(source), name, operation, priority, compression)
 
@@ -166,7 +166,8 @@ def grouped_allreduce_async_(
     op: Optional[int] = None,
 ) -> Handle[List[torch.Tensor]]:
     """`grouped_allreduce_` without waiting: `synchronize(handle)` gives the tensors."""
-    return Grouped(tensors, list(tensors), name or "grouped", AVERAGE if _is_average(average, op) else SUM)
+    tensors = _all_checked(tensors)
+    return Grouped(tensors, tensors, name or "grouped", AVERAGE if _is_average(average, op) else SUM)
 
 
 def grouped_allreduce_async(
@@ -176,6 +177,7 @@ def grouped_allreduce_async(
     op: Optional[int] = None,
 ) -> Handle[List[torch.Tensor]]:
     """`grouped_allreduce` without waiting: `synchronize(handle)` gives the results."""
+    tensors = _all_checked(tensors)
     results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors]
     return Grouped(tensors, results, name or "grouped", AVERAGE if _is_average(average, op) else SUM)
 
@@ -211,7 +213,7 @@ def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None
 ) -> Handle[torch.Tensor]:
     """`broadcast` without waiting."""
-    return _group.broadcast_own_async(tensor.detach().clone(), root_rank, name)
+    return _group.broadcast_own_async(_detached(tensor).clone(), root_rank, name)
 
 
 def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None) -> torch.Tensor:
@@ -233,6 +235,21 @@ def barrier() -> None:
         _store.barrier()
         return
     push_pull(torch.zeros(1, dtype=torch.uint8), average=False, name="barrier")
+
+
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
+        raise Error(f"a torch tensor is needed, not {type(tensor).__name__}: torch.tensor(…) makes one of a number")
+    return tensor.detach()
+
+
+def _all_checked(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+    if isinstance(tensors, torch.Tensor):
+        raise Error("a list of torch tensors is needed, not one: allreduce() takes one")
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            _detached(tensor)
+    return list(tensors)
 
 
 def _is_average(average: Optional[bool], op: Optional[int]) -> bool:

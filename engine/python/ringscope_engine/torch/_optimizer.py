@@ -15,8 +15,10 @@ from .._compression import AnyCodec, Compression, codec_of
 from .._errors import Error
 from .._group import AVERAGE, SUM
 from ._copies import Copied, extended_class
+from ._debug import EVERY, every
 from ._gradients import Gradients
 from ._lending import adapt_after_step, is_wanted
+from ._parameters import pairs_of
 from ._weights import AsynchronousOptimizer, Weights
 
 
@@ -47,6 +49,8 @@ def DistributedOptimizer(
     progress per batch.
     """
     is_wanted()
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise Error(f"DistributedOptimizer() takes an optimizer of torch.optim, not {type(optimizer).__name__}")
     for name, value in ignored.items():
         _check_ignored(name, value)
     if isinstance(optimizer, (_Distributed, AsynchronousOptimizer)) and not optimizer.is_copy:
@@ -57,6 +61,8 @@ def DistributedOptimizer(
     if _group.is_asynchronous():
         if codec != Compression.none:
             raise Error(f"compression {codec.name} is for gradients; with RSUM_ASYNC=1 there is none")
+        if every() > 0:
+            raise Error(f"{EVERY} is for synchronous sums: with RSUM_ASYNC=1 parameters are the same after settle() alone; leave it out")
         owned = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
         trained = [(name, one) for name, one in named if id(one) in owned and one.requires_grad]
         asynchronous: torch.optim.Optimizer = _extended(optimizer, AsynchronousOptimizer, _weights=Weights(trained))
@@ -164,7 +170,7 @@ def _named(
     if named_parameters is None:
         named = [(f"parameter.{index}", parameter) for index, parameter in enumerate(own)]
     else:
-        named = list(named_parameters)
+        named = pairs_of(named_parameters, "DistributedOptimizer()")
     names = [name for name, _ in named]
     twice = {name for name in names if names.count(name) > 1}
     if twice:

@@ -28,7 +28,7 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     fails, all tensors are as they were; for that it holds a copy of each. In a group that sums asynchronously they are what
     training begins with: once, before the first step, from worker 0.
     """
-    items = params.items() if isinstance(params, Mapping) else params
+    items = params.items() if isinstance(params, Mapping) else pairs_of(params, "broadcast_parameters()")
     named = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
     tensors = [(name, own) for name, own in named if own.numel() > 0]
     sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors]
@@ -46,6 +46,18 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
         _store.declare_barrier()
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
     _replace([own for _, own in tensors], received)
+
+
+def pairs_of(named: Any, what: str) -> List[Tuple[str, Any]]:
+    """Names and what has them; an `Error` that says what `what` takes where these are not."""
+    pairs = list(named) if isinstance(named, Iterable) and not isinstance(named, torch.Tensor) else [named]
+    for pair in pairs:
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+            raise Error(
+                f"{what} takes names with their parameters, such as model.named_parameters(), not {type(pair).__name__}: without "
+                "names nobody knows which parameters of other workers they belong to"
+            )
+    return [(name, value) for name, value in pairs]
 
 
 def _check_replaceable(name: str, own: torch.Tensor, copy: torch.Tensor) -> None:
