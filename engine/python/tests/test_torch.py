@@ -23,8 +23,8 @@ class Torch(unittest.TestCase):
     def test_the_optimizer_keeps_what_its_settings_promise(self) -> None:
         Job("torch_worker.settings", 2, 1).expect_success(self)
 
-    def test_training_goes_on_without_a_lost_worker(self) -> None:
-        *survivors, _ = Job("torch_worker.training_goes_on", 3, 1, {"RSUM_ON_LOSS": "continue"}).results()
+    def test_training_goes_on_without_two_lost_workers(self) -> None:
+        *survivors, _, _ = Job("torch_worker.training_goes_on", 4, 1, {"RSUM_ON_LOSS": "continue"}).results()
         for status, _, complaints in survivors:
             self.assertEqual(status, 0, complaints)
 

@@ -158,27 +158,33 @@ def settings() -> None:
 
 
 def training_goes_on() -> None:
-    """The last worker dies before its third step; the others go on from where worker 0 is, who may be a step ahead."""
+    """The last worker dies before its third step, and another one while the others begin again from where worker 0 is, who may
+    be a step ahead: the loop of docs/survive.md."""
     bps.init()
     torch.manual_seed(0)
     model = Model()
     optimizer = bps.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
     bps.broadcast_parameters(model.state_dict(), root_rank=0)
-    n_before, step = bps.size(), 0
+    n_before, rank_before, step, is_lost = bps.size(), bps.rank(), 0, False
     while step < STEPS:
-        if step == 2 and bps.rank() == n_before - 1:
+        if step == 2 and rank_before == n_before - 1:
             os.kill(os.getpid(), 9)
         try:
+            if is_lost:
+                bps.resume()
+                if rank_before == n_before - 2:
+                    os.kill(os.getpid(), 9)
+                step = bps.broadcast_object(step, 0)
+                bps.broadcast_parameters(model.state_dict(), root_rank=0)
+                bps.broadcast_optimizer_state(optimizer, root_rank=0)
+                is_lost = False
             optimizer.zero_grad()
             loss_of(model, step, part_of(bps.rank(), n_before)).backward()
             optimizer.step()
             step += 1
         except bps.LostProcess:
-            bps.resume()
-            step = bps.broadcast_object(step, 0)
-            bps.broadcast_parameters(model.state_dict(), root_rank=0)
-            bps.broadcast_optimizer_state(optimizer, root_rank=0)
-    assert bps.size() == n_before - 1
+            is_lost = True
+    assert bps.size() == n_before - 2
     same_everywhere(model)
     bps.shutdown()
 
