@@ -34,6 +34,11 @@
  *   RSUM_POOL         host:port of the broker of a pool (ringscope-sumd --broker) that lends the job its servers, at most
  *                     RSUM_SERVERS, and none at first; see rsum_adapt
  *   RSUM_JOB          the job's name at the pool; what RSUM_ROOT says by default
+ *   RSUM_LOCAL        whether the workers of a host sum first: auto (default), on or off
+ *   RSUM_NET          what carries data between hosts, for a summation group alone: socket, or verbs, which is RDMA by
+ *                     libnccl-net-ringscope.so; what RSCCL_NET says by default
+ *   RSUM_FINGERPRINTS a watched worker computes the fingerprint of one in so many results that it pulls, the same ones on all
+ *                     workers, 16 by default; 1: of all, 0: of none
  *   RSUM_OBSERVER     path of a library that watches, see rsum_observer.h
  *
  * Asynchronous sums (RSUM_ASYNC=1): a tensor is kept by its service. The first round of each worker is its initial value, of
