@@ -1,4 +1,4 @@
-"""Summation services and collectives for training on CPUs, over librsccl.so.
+"""Summation services and collectives for training on CPUs and GPUs, over librsccl.so.
 
 Here: the summation service on numpy arrays. n workers push arrays and pull their sums, with the help of k servers that do
 nothing else. `ringscope_engine.torch`: the same on torch tensors, with an optimizer and a DDP hook, under the names that

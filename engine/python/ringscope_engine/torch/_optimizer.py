@@ -42,6 +42,10 @@ def DistributedOptimizer(
     In a job whose servers a pool lends (RSUM_POOL) each step ends with the servers that there are then; RSUM_ADAPT=0 leaves
     that to the script.
 
+    It has in addition: `synchronize()`, which makes gradients everyone's before `step()`; `skip_synchronize()`, in which `step()` takes
+    them as they are; `no_sync()`, in which backward passes send nothing; `set_backward_passes_per_step(n)`; and `settle()`, which
+    gives all workers the same parameters where sums are asynchronous.
+
     Settings of Horovod and BytePS that do not change the result (num_groups, staleness=0, …) are accepted.
 
     With RSUM_ASYNC=1 no gradients are sent: `step` is this worker's own, and adds its change of the parameters to those of
