@@ -6,8 +6,18 @@ PyTorch 2.5 and later find it by themselves where the package is installed; befo
 See the package's README for what each collective becomes, and what is refused.
 """
 
-from ._process_group import ProcessGroup
-from ._registration import register
+
+def register() -> None:
+    """Makes `init_process_group("rsccl")` known; again has no effect. PyTorch's `torch.backends` entry point calls it."""
+    from ._registration import register as tell
+
+    tell()
+
+
+# PyTorch calls `register` at the end of its own import: where this module is imported before torch, that is here.
+import torch  # noqa: E402, F401
+
+from ._process_group import ProcessGroup  # noqa: E402
 
 __all__ = ["ProcessGroup", "register"]
 

@@ -13,7 +13,7 @@ NAME = "rsccl"
 
 
 def register() -> None:
-    """Makes `init_process_group("rsccl")` known; again has no effect. Also what PyTorch's `torch.backends` entry point calls."""
+    """Makes `init_process_group("rsccl")` known; again has no effect."""
     if not dist.is_available() or NAME.upper() in dist.Backend._plugins:
         return
     settings: dict[str, Any] = {}
