@@ -380,7 +380,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         tensor = self._one(tensors, "send")
         self._other(peer, "send")
         lane = self._pair(self._rank, peer)
-        written = Written(lane, self._timeout_s)
+        written = Written(lane, lambda: self._timeout_s)
         calls = _sends([(1, written.reads(tensor))])
         return self._on(lane, lambda: in_words(f"send to rank {peer}", tensors, None), calls, written, tensors)
 
@@ -389,7 +389,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         tensor = self._one(tensors, "recv")
         self._other(peer, "recv")
         lane = self._pair(peer, self._rank)
-        written = Written(lane, self._timeout_s)
+        written = Written(lane, lambda: self._timeout_s)
         calls = _recvs([(0, written.into(tensor))])
         return self._on(lane, lambda: in_words(f"recv from rank {peer}", tensors, None), calls, written, tensors, source=peer)
 
@@ -454,7 +454,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         return work.for_caller()
 
     def _written(self, opts: Any) -> Written:
-        return Written(self._lane(None), self._limit_s(opts))
+        return Written(self._lane(None), lambda: self._limit_s(opts))
 
     def _limit_s(self, opts: Any) -> float:
         given = getattr(opts, "timeout", None)

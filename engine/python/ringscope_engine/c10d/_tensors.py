@@ -136,8 +136,8 @@ class Written:
     A call comes after those before it of its lane, whose memory the library writes in their order. Copies are made and put
     back outside of that order, so those of one tensor wait here for each other."""
 
-    def __init__(self, lane: Lane, limit_s: Optional[float]) -> None:
-        """`limit_s` is how long an earlier call is waited for."""
+    def __init__(self, lane: Lane, limit_s: Callable[[], float]) -> None:
+        """`limit_s` says how long an earlier call is waited for."""
         self._lane, self._limit_s = lane, limit_s
         self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
         self._into_too: Sequence[torch.Tensor] = ()
@@ -192,8 +192,8 @@ class Written:
         if is_copied:
             storage = storage_of(tensor)
             for ticket in self._lane.under_way():
-                if any(storage_of(held) == storage for held in ticket.held or ()):
-                    wait_for(ticket, self._limit_s)
+                if storage and any(storage_of(held) == storage for held in ticket.held or ()):
+                    wait_for(ticket, self._limit_s())
                     break
 
     def through(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
