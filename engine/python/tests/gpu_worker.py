@@ -66,6 +66,9 @@ class Tensor:
     def is_contiguous(self) -> bool:
         return True
 
+    def is_neg(self) -> bool:
+        return False
+
 
 def sums() -> None:
     driver = Driver()

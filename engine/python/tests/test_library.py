@@ -32,7 +32,7 @@ class Library(unittest.TestCase):
         self.assertIn("RSCCL_LIBRARY", told(None, CAUGHT))
 
     def test_another_library_is_told_from_ours(self) -> None:
-        self.assertIn("the library has no rsum_init", told("libm.so.6", CAUGHT))
+        self.assertIn("the library has no rsum_rank", told("libm.so.6", CAUGHT))
 
     def test_what_is_preloaded_sees_the_calls(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
