@@ -113,6 +113,13 @@ mod tests {
         }
     }
 
+    fn model_of(processes: Vec<Process>) -> Model {
+        let mut model = Model::new();
+        let agent_id = "one".to_owned();
+        model.apply(&Batch { agent_id, seq_number: 1, processes, ..Batch::default() }, at(2));
+        model
+    }
+
     /// A job of two hosts with two ranks each, and one communicator without a name over `members`, which calls this; its processes
     /// have told of these groups. What the communicator is called, and what it is for.
     fn in_groups(
@@ -145,10 +152,7 @@ mod tests {
             }
             process
         };
-        let processes: Vec<Process> = (0..4).map(process).collect();
-        let mut model = Model::new();
-        let agent_id = "one".to_owned();
-        model.apply(&Batch { agent_id, seq_number: 1, processes, ..Batch::default() }, at(2));
+        let model = model_of((0..4).map(process).collect());
         let known = model.communicators().next().unwrap();
         let name = known.name(&model).map(ToString::to_string);
         let purpose = purpose(&model, known, name.as_deref());
@@ -189,10 +193,7 @@ mod tests {
             }
             process
         };
-        let processes: Vec<Process> = (0..4).map(process).collect();
-        let mut model = Model::new();
-        let agent_id = "one".to_owned();
-        model.apply(&Batch { agent_id, seq_number: 1, processes, ..Batch::default() }, at(2));
+        let model = model_of((0..4).map(process).collect());
         let known = model.communicators().next().unwrap();
         purpose(&model, known, None)
     }
