@@ -273,7 +273,8 @@ fn whatever_stands_in_the_environment_the_command_starts() {
     let bytes = OsStr::from_bytes(b"a\xff");
     for variable in VARIABLES {
         for value in [bytes, OsStr::new("")] {
-            let (code, stdout, stderr) = end(run(&dir, "echo ran").env(variable, value));
+            // A cache folder that is no path from the root is made where the command starts.
+            let (code, stdout, stderr) = end(run(&dir, "echo ran").env(variable, value).current_dir(&dir));
             assert_eq!((code, stdout.as_str()), (Some(0), "ran\n"), "{variable}={value:?}: {stderr}");
         }
         let (_, _, stderr) = end(run(&dir, "true").env(variable, ""));
