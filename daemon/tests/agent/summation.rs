@@ -2,6 +2,7 @@
 //! `cargo build -p ringscope-engine -p ringscope-collector -p ringscope-summation-watcher` builds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -60,7 +61,7 @@ fn start(segments: &Path, program: &Path, arguments: &[&str]) -> Vec<Child> {
         let group = watched.env("RSUM_ROOT", &root).env("RSUM_WORKERS", "2").env("RSUM_SERVERS", "1");
         let secret = group.env("RSUM_SECRET", "of this test").env("RSUM_PARTITION_BYTES", "100000");
         let quiet = secret.env("RSUM_FINGERPRINTS", "1").env("RSCCL_HOST", "box").stderr(Stdio::null());
-        quiet.spawn().expect("a process")
+        quiet.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process")
     };
     [None, Some(0), Some(1)].map(start).into_iter().collect()
 }
@@ -128,6 +129,12 @@ async fn a_difference_of_parameters_is_told_though_the_job_ends_by_it() {
     let host = Host::new(&daemon.url);
     let programs = TempDir::new().expect("folder");
     let mut children = start(host.dir(), &worker_program(programs.path()), &["compare"]);
+    // A worker that ends also ends the calls of the others: so none ends before both have had their answers.
+    for child in &mut children[1..] {
+        let mut said = String::new();
+        BufReader::new(child.stdout.as_mut().expect("its output")).read_line(&mut said).expect("a line");
+        assert_eq!(said, "compared\n");
+    }
     for child in &mut children[1..] {
         assert!(child.wait().expect("a child").success());
     }

@@ -1,5 +1,6 @@
 /* A worker of a summation group: so many rounds of two tensors, whose sums must be right. With a second argument it says then that
- * parameters were compared, and that worker 1 has another one; without goodbye, as a job does that ends by it. */
+ * parameters were compared, and that worker 1 has another one, on its standard output that it has said so, and ends at the end of its
+ * standard input; without goodbye, as a job does that ends by it. */
 #include "rsum.h"
 
 #include <stdio.h>
@@ -35,6 +36,10 @@ int main(int argc, char** argv) {
     if (rsum_compared(&compared) == 0) return failed("a comparison of other workers than the group's");
     compared.n_workers = 2;
     if (rsum_compared(&compared)) return failed("rsum_compared");
+    puts("compared");
+    fflush(stdout);
+    while (getchar() != EOF) {
+    }
     _Exit(0);
   }
   if (rsum_shutdown()) return failed("rsum_shutdown");
