@@ -40,10 +40,11 @@ pub(crate) fn run_all() -> Result<()> {
     run(npm("web", ["run", "test:e2e"]).env("RINGSCOPE_BIN", target_dir().join("debug")))?;
     // The provider at which tests sign in.
     run(&mut npm("daemon/tests/oidc", ["ci", "--no-audit", "--no-fund"]))?;
-    run(&mut cargo(["test", "--workspace", "--locked"]))?;
+    // All of them, also after one has failed: a second run would only then find the next.
+    run(&mut cargo(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
     // The end-to-end tests have run on the engine as NCCL 2.28; those that see most of its events and lines run as others.
     OTHER_VERSIONS.iter().try_for_each(|(version, tests)| {
-        let mut other = cargo(["test", "--workspace", "--locked"]);
+        let mut other = cargo(["test", "--workspace", "--locked", "--no-fail-fast"]);
         other.args(tests.iter().flat_map(|test| ["--test", test]));
         run(other.env("RSCCL_FAITHFUL", version))
     })
