@@ -23,9 +23,8 @@ import torch  # noqa: E402
 from ringscope_engine.torch import _plan  # noqa: E402
 
 N_WORKERS, N_TENSORS, ELEMENTS = 4, 400, 256
-ROUNDS = 60
-# Of them the best counts: on a machine that does other things the others say what those take.
-# In one call they may take so many times as long as one tensor.
+ROUNDS, STEPS = 200, 15
+# In one call they may take so many times as long as one tensor, by the medians.
 LIMIT = 1.3
 # Layers and their width, of the model that sends gradients early.
 LAYERS, WIDTH = 8, 600
@@ -54,11 +53,11 @@ def worker() -> int:
     if bps.rank() == 0:
         tell(calls, steps, early)
     bps.shutdown()
-    return 0 if calls["grouped"] <= LIMIT * calls["one"] else 1
+    return 0 if calls["grouped"][0] <= LIMIT * calls["one"][0] else 1
 
 
-def in_calls() -> Dict[str, float]:
-    """Milliseconds of each way to sum the tensors: the best of rounds in turns, worker 0's on all."""
+def in_calls() -> Dict[str, List[float]]:
+    """Milliseconds of each way to sum the tensors, in turns: the median, the quartiles and the best, worker 0's on all."""
     tensors = [torch.ones(ELEMENTS) for _ in range(N_TENSORS)]
     flat = torch.ones(N_TENSORS * ELEMENTS)
     for place, tensor in enumerate(tensors):
@@ -83,10 +82,9 @@ def in_calls() -> Dict[str, float]:
             # The first ones warm up.
             if number >= 5:
                 took[way].append((time.perf_counter() - begin) * 1e3)
-    if bps.rank() == 0:
-        print("median " + ", ".join(f"{way} {statistics.median(one):.2f} ms" for way, one in took.items()))
-    best = torch.tensor([min(one) for one in took.values()], dtype=torch.float64)
-    return dict(zip(ways, bps.broadcast(best, 0, "best").tolist()))
+    quartiles = {way: statistics.quantiles(one, n=4) for way, one in took.items()}
+    told = [[middle, low, high, min(took[way])] for way, (low, middle, high) in quartiles.items()]
+    return dict(zip(ways, bps.broadcast(torch.tensor(told, dtype=torch.float64), 0, "took").tolist()))
 
 
 def in_steps(limit: int) -> float:
@@ -96,7 +94,7 @@ def in_steps(limit: int) -> float:
     named = [(f"{limit}.{place}", parameter) for place, parameter in enumerate(parameters)]
     optimizer = bps.DistributedOptimizer(torch.optim.SGD(parameters, lr=1e-6, foreach=True), named)
     took: List[float] = []
-    for number in range(ROUNDS // 4):
+    for number in range(STEPS):
         bps.barrier()
         begin = time.perf_counter()
         optimizer.zero_grad()
@@ -151,11 +149,14 @@ def in_order(order: str) -> Tuple[int, float, float, float]:
     return tuple(statistics.median(column) for column in zip(*results[2:]))  # type: ignore[return-value]
 
 
-def tell(calls: Dict[str, float], steps: Dict[int, float], early: Dict[str, Tuple[int, float, float, float]]) -> None:
+def tell(calls: Dict[str, List[float]], steps: Dict[int, float], early: Dict[str, Tuple[int, float, float, float]]) -> None:
     print(f"\nPyTorch {torch.__version__}, {N_WORKERS} workers on {os.cpu_count()} cores; {N_TENSORS} tensors of {4 * ELEMENTS} bytes\n")
-    print(f"a call each                   {calls['each']:8.2f} ms")
-    print(f"grouped_allreduce_            {calls['grouped']:8.2f} ms   {calls['grouped'] / calls['one']:.2f} of one tensor, limit {LIMIT}")
-    print(f"one tensor of as many bytes   {calls['one']:8.2f} ms\n")
+    print("                             median   quartiles          best")
+    names = {"each": "a call each", "grouped": "grouped_allreduce_", "one": "one tensor of as many bytes"}
+    for way, (median, low, high, best) in calls.items():
+        print(f"{names[way]:28}{median:7.2f} ms{low:8.2f} to {high:5.2f}{best:8.2f}")
+    medians, bests = (calls["grouped"][place] / calls["one"][place] for place in (0, 3))
+    print(f"in one call, of one tensor  {medians:7.2f} by medians, {bests:.2f} by the best; limit {LIMIT}\n")
     for limit, took in steps.items():
         print(f"a step, RSUM_FUSION_BYTES={limit:<8}{took:5.1f} ms")
     print()

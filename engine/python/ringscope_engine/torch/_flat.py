@@ -12,20 +12,22 @@ from .._library import summation
 _flatten: Any = torch._C._nn.flatten_dense_tensors  # type: ignore[attr-defined,unused-ignore]
 # Called for hundreds of tensors: `map` with a method of the class calls it without a step of Python's between.
 _address_of, _length_of = torch.Tensor.data_ptr, torch.Tensor.numel
-_is_contiguous, _is_on_cpu = torch.Tensor.is_contiguous, torch.Tensor.is_cpu.__get__  # type: ignore[attr-defined,unused-ignore]
+_is_contiguous = torch.Tensor.is_contiguous
 # The memory of such a one has the other signs.
 _is_negative = torch.Tensor.is_neg
-_type_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined,unused-ignore]
+# What DDP asks for the buckets of its gradients, those of one type and device; not in a PyTorch that is built without `distributed`.
+_buckets: Any = getattr(torch.distributed, "_compute_bucket_assignment_by_size", None)
 
 
-def places_by_kind(tensors: Sequence[torch.Tensor]) -> List[Sequence[int]]:
+def places_by_kind(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
     """Which tensors are of one type and device, each kind's in their order."""
-    if tensors and len(set(map(_type_of, tensors))) == 1 and all(map(_is_on_cpu, tensors)):
-        return [range(len(tensors))]
-    kinds: Dict[Tuple[torch.dtype, torch.device], List[int]] = {}
+    if tensors and _buckets is not None:
+        kinds: List[List[int]] = _buckets(tensors, [1 << 62])[0]
+        return kinds
+    places: Dict[Tuple[torch.dtype, torch.device], List[int]] = {}
     for place, tensor in enumerate(tensors):
-        kinds.setdefault((tensor.dtype, tensor.device), []).append(place)
-    return list(kinds.values())
+        places.setdefault((tensor.dtype, tensor.device), []).append(place)
+    return list(places.values())
 
 
 class Pieces:

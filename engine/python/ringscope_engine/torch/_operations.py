@@ -6,7 +6,6 @@ results are there for all streams once they were waited for. Nothing here is rec
 
 from __future__ import annotations
 
-import operator
 from typing import List, Optional, Sequence, Tuple
 
 import torch
@@ -131,14 +130,14 @@ class Grouped(Handle[List[torch.Tensor]]):
     def __init__(self, tensors: Sequence[torch.Tensor], results: List[torch.Tensor], name: str, operation: int) -> None:
         super().__init__(None, results)
         self._parts: List[Tuple[Handle[torch.Tensor], Pieces]] = []
-        for places in places_by_kind(tensors):
-            pieces = Pieces([tensors[place] for place in places])
+        kinds = places_by_kind(tensors)
+        for places in kinds:
+            own, into = [tensors, results] if len(kinds) == 1 else [[of[place] for place in places] for of in (tensors, results)]
+            pieces = Pieces(own)
             flat = pieces.gathered()
             # Others of the same name may go as another number of elements.
             handle = _group.submit(flat, flat, f"{name}.{str(flat.dtype)[6:]}.{flat.numel()}", operation)
-            into = [results[place] for place in places]
-            is_in_place = all(map(operator.is_, into, pieces.tensors))
-            self._parts.append((handle, pieces if is_in_place else Pieces(into)))
+            self._parts.append((handle, pieces if results is tensors else Pieces(into)))
 
     def poll(self) -> bool:
         """Whether all results are there, or will never be; where a thread waits for them, only once that has them."""
@@ -246,10 +245,11 @@ def _detached(tensor: torch.Tensor) -> torch.Tensor:
 def _all_checked(tensors: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     if isinstance(tensors, torch.Tensor):
         raise Error("a list of torch tensors is needed, not one: allreduce() takes one")
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
+    tensors = list(tensors)
+    if not all(issubclass(kind, torch.Tensor) for kind in set(map(type, tensors))):
+        for tensor in tensors:
             _detached(tensor)
-    return list(tensors)
+    return tensors
 
 
 def _is_average(average: Optional[bool], op: Optional[int]) -> bool:
