@@ -60,8 +60,11 @@ async fn restarted(url: &str) {
     .await;
 
     // What was found is told of the time in which it held, by both daemons.
-    for (at, holds) in [(usual_at, false), (stopped, true), (clock::now(), true)] {
-        let past = daemon.json(&format!("/api/v1/past?at={}&job=train", at.unix_ms())).await;
+    // It begins with the last step that was usual, a moment before the first that was not.
+    let times =
+        [(usual_at.unix_ms() - 5_000, false), (stopped.unix_ms(), true), (clock::now().unix_ms(), true)];
+    for (at, holds) in times {
+        let past = daemon.json(&format!("/api/v1/past?at={at}&job=train")).await;
         let found = past["findings"].as_array().unwrap().iter().any(|one| one["finding"] == "slowdown");
         assert_eq!(found, holds, "{past}");
     }

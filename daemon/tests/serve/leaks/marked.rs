@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ringscope_wire::batch::{
     Activity, Batch, Connection, ConnectionEnd, ConnectionState, Dropped, Evidence, Gpu, GraphRow, Graphs,
-    KernelMessage, KernelMessageKind, KernelReading, Look, Nic, NicCounter, OpenCall, Process, Thread,
-    TreePosition,
+    KernelMessage, KernelMessageKind, KernelReading, Look, Nic, NicCounter, OpenCall, Process,
+    SummationComparison, SummationDifference, Thread, TreePosition,
 };
 
 use crate::common::batches::{Job, SMALL, hardware};
@@ -67,6 +67,10 @@ pub(crate) fn summing(mark: &str, seq_number: u64, now_ns: u64) -> Batch {
             }));
             told.waits.iter_mut().for_each(|wait| own(&mut wait.tensor));
             told.failure = format!("{mark}-failure");
+            let difference =
+                SummationDifference { parameter: format!("{mark}-weight"), ..Default::default() };
+            told.comparison =
+                Some(SummationComparison { difference: Some(difference), ..Default::default() });
         }
     }
     batch
