@@ -48,9 +48,9 @@ fn contribute(primitive: Primitive, tensor: c_int) -> Option<(&'static Watcher, 
 }
 
 /// The call was taken, or refused.
-fn finish(call: Option<(&'static Watcher, Call)>, is_taken: bool) {
+fn finish(call: Option<&(&'static Watcher, Call)>, is_taken: bool) {
     if let Some((watcher, call)) = call {
-        (watcher.finish)(&raw const call, is_taken);
+        (watcher.finish)(call, is_taken);
     }
 }
 
@@ -97,9 +97,13 @@ wrap!(
     SYSTEM_ERROR,
     |real| {
         let call = contribute(Primitive::PushPull, tensor);
+        // It comes back when all is over, so it is in flight from here on.
+        finish(call.as_ref(), true);
         // SAFETY: the caller's own arguments.
         let result = unsafe { real(tensor, send, recv, operation) };
-        finish(call, result == 0);
+        if result != 0 {
+            finish(call.as_ref(), false);
+        }
         result
     }
 );
@@ -111,7 +115,7 @@ wrap!(
         let call = contribute(Primitive::PushPull, tensor);
         // SAFETY: the caller's own arguments.
         let handle = unsafe { real(tensor, send, recv, operation) };
-        finish(call, handle >= 0);
+        finish(call.as_ref(), handle >= 0);
         handle
     }
 );
@@ -125,7 +129,7 @@ wrap!(
         let call = contribute(Primitive::PushPull, tensor);
         // SAFETY: the caller's own arguments.
         let handle = unsafe { real(tensor, send, recv, operation, stream) };
-        finish(call, handle >= 0);
+        finish(call.as_ref(), handle >= 0);
         handle
     }
 );
@@ -137,7 +141,7 @@ wrap!(rsum_push_async(tensor: c_int, send: *const c_void, operation: c_int), NON
     if let Some((watcher, call)) = call {
         (watcher.pushed)(&raw const call, handle);
     }
-    finish(call, handle >= 0);
+    finish(call.as_ref(), handle >= 0);
     handle
 });
 
@@ -145,6 +149,6 @@ wrap!(rsum_pull_async(push: c_int, recv: *mut c_void), SYSTEM_ERROR, |real| {
     let call = watcher().map(|watcher| (watcher, (watcher.ask)(push)));
     // SAFETY: the caller's own arguments.
     let result = unsafe { real(push, recv) };
-    finish(call, result == 0);
+    finish(call.as_ref(), result == 0);
     result
 });

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/wait.h>
@@ -86,6 +87,10 @@ int main(int argc, char** argv) {
     }
     if (waitpid(child, &status, 0) != child || status) return 4;
     if (push_pull(0)) return 5;
+  } else if (!strcmp(scenario, "stuck")) {
+    setenv("STUCK", "1", 1);
+    if (push_pull(0)) return 3;
+    return push_pull(0) ? 4 : 5;
   } else if (!strcmp(scenario, "large")) {
     if (push_pull(0) || push_pull(1)) return 3;
   } else {

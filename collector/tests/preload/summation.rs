@@ -24,9 +24,10 @@ fn calls_are_issued_when_they_are_made_and_completed_when_the_engine_says_so() {
     assert_eq!((communicator.rank, communicator.n_ranks, communicator.pointer), (1, 3, 0x5000));
     assert_eq!((communicator.name.as_str(), communicator.comm_hash), ("summation", 77));
     assert_eq!(communicator.state, layout::COMMUNICATOR_DESTROYED);
-    // Three at once, one in two steps, one that nobody saw called, and one that was refused.
+    // Three at once, one in two steps, one that nobody saw called, and one that was refused: of a call
+    // that blocks that is known only afterwards.
     let bytes = 2 * 400 + 2 * 40 + 40;
-    left.expect(0, PushPull, (5, bytes), (5, bytes), 1);
+    left.expect(0, PushPull, (6, bytes), (5, bytes), 1);
     left.expect(0, Push, (1, 400), (1, 400), 0);
     left.expect(0, Pull, (1, 400), (1, 400), 0);
     assert!(left.records.iter().filter(|one| one.state == layout::OPERATION_COMPLETED).count() == 7);
@@ -84,6 +85,13 @@ fn an_older_engine_tells_nothing_of_comparisons_and_all_else() {
     let left = job.succeed().only_segment();
     let group = group(&left);
     assert_eq!((group.comparison.as_ref(), group.staleness.as_slice()), (None, &[7, 1][..]));
+}
+
+#[test]
+fn a_call_that_does_not_come_back_is_in_flight() {
+    let left = left_by("stuck");
+    left.expect(0, PushPull, (2, 800), (1, 400), 0);
+    assert_eq!(left.records.iter().filter(|one| one.state == layout::OPERATION_ISSUED).count(), 1);
 }
 
 #[test]
