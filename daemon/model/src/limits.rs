@@ -158,7 +158,7 @@ pub const MAX_GROUP_MEMBERS: u32 = 256;
 /// Pairs of a worker and a service whose pace is followed, in all groups (`summation_flow_limit`): half a kilobyte each.
 pub const MAX_FLOWS: usize = 262_144;
 
-/// Stages of one worker (`summation_stage_limit`). There are seven.
+/// Stages of one worker (`summation_stage_limit`). There are five.
 pub const MAX_STAGES: usize = 16;
 
 /// Rounds of one service that wait (`summation_wait_limit`), and workers that one waits for; the batch format promises
