@@ -435,6 +435,11 @@ def refusals() -> None:
         (lambda: dist.reduce_scatter(torch.ones(2), [torch.ones(3)] * size), "same number of elements"),
         (lambda: dist.recv(torch.ones(2)), "needs a source"),
         (lambda: dist.all_reduce(torch.tensor([True]), dist.ReduceOp.AVG), "average floats"),
+        (lambda: dist.all_reduce_coalesced([torch.eye(2), torch.eye(2).to_sparse()]), "tensor 1 is torch.sparse_coo"),
+        (lambda: dist.all_reduce_coalesced([torch.eye(2).to_sparse(), torch.eye(2)]), "tensor 0 is torch.sparse_coo"),
+        (lambda: dist.all_reduce(torch.eye(2).to_sparse_csr()), "unsupported layout torch.sparse_csr"),
+        (lambda: dist.all_reduce(torch.eye(2 + rank).to_sparse()), "sparse tensors differ: "),
+        (lambda: dist.all_reduce(torch.ones(2, 2).to_sparse(1 + rank)), f"sparse in {2 - rank} on rank {1 - rank}"),
     ):
         try:
             call()

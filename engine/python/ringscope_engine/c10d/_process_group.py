@@ -20,6 +20,7 @@ from . import _tensors
 from ._calls import Told, in_words
 from ._lane import Lane, Meeting
 from ._names import name_of
+from ._sparse import sum_into
 from ._tensors import BYTES, Places, Written, numbers, reducible, reduction_of, same
 from ._work import Failure, Work
 
@@ -130,18 +131,22 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
         """Each tensor becomes the reduction of all ranks' ones."""
-        self._one(tensors, "allreduce")
+        tensor = self._one(tensors, "allreduce")
+        if tensor.layout != torch.strided:
+            op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+            return self._allreduce_sparse(tensor, op, opts)
         return self._allreduce(tensors, opts)
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
         """The same of several tensors of one type, at once."""
         self._some(tensors, "allreduce_coalesced")
+        for index, tensor in enumerate(tensors):
+            if tensor.layout != torch.strided:
+                raise RuntimeError(f"rsccl: allreduce_coalesced: tensor {index} is {tensor.layout}: take all_reduce for it alone")
         return self._allreduce(tensors, opts)
 
     def _allreduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        if tensors[0].is_sparse:
-            return self._allreduce_sparse(tensors, op)
         reduction, written, calls = reduction_of(op, tensors[0].dtype), self._written(opts), []
         if reduction.fold is not None:
             own = list(tensors)
@@ -511,25 +516,14 @@ class ProcessGroup(Base):  # type: ignore[misc]
         written.at_end(result, finish)
         return self._run(what, calls, contributions, written, opts, result)
 
-    def _allreduce_sparse(self, tensors: List[torch.Tensor], op: Any) -> Any:
-        """All ranks' indices and values; waits, for what is sent depends on how many they are."""
-        tensor = tensors[0]
+    def _allreduce_sparse(self, tensor: torch.Tensor, op: Any, opts: Any) -> Any:
+        """Waits, for what is sent depends on how many values each rank has."""
         if op != dist.ReduceOp.SUM:
             raise RuntimeError("rsccl: sparse tensors are summed: unsupported reduction operation")
         if tensor.layout != torch.sparse_coo:
-            raise RuntimeError("rsccl: unsupported layout: sparse tensors are COO ones")
-        own = tensor.coalesce()
-        lengths = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(self._size)]
-        self.allgather([lengths], [torch.tensor([own._nnz()], dtype=torch.int64, device="cpu")]).wait()
-        n_each = [int(length) for length in lengths]
-        indices = [torch.empty((own.sparse_dim(), n), dtype=torch.int64, device="cpu") for n in n_each]
-        shape = own.values().shape[1:]
-        values = [torch.empty((n, *shape), dtype=own.dtype, device="cpu") for n in n_each]
-        self.allgather([indices], [own.indices()]).wait()
-        self.allgather([values], [own.values()]).wait()
-        total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), own.shape).coalesce()
-        tensor.copy_(total)
-        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), tensors, None).for_caller()
+            raise RuntimeError(f"rsccl: all_reduce: unsupported layout {tensor.layout}: take a dense tensor, or a sparse COO one")
+        sum_into(tensor, self._size, lambda into, own: self.allgather([into], [own], opts).wait())
+        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), [tensor], None).for_caller()
 
     def _split(self, tensor: torch.Tensor, sizes: List[int], memory: _tensors.Memory) -> List[Tuple[int, _tensors.Memory]]:
         rows = tensor.size(0) if tensor.dim() else 1
