@@ -121,6 +121,24 @@ def same_bits() -> str:
     return watched.digest()
 
 
+def moved_meanwhile() -> None:
+    """Tensors that are given other memory while their sums are under way."""
+    for name, other, words in (
+        ("same", torch.zeros(300_000), ""),
+        ("shorter", torch.zeros(1), "another length or type"),
+        ("other type", torch.zeros(300_000, dtype=torch.float64), "another length or type"),
+    ):
+        tensors = [torch.ones(3), torch.ones(300_000)]
+        handle = bps.grouped_allreduce_async_(tensors, average=False, name=f"moved {name}")
+        tensors[1].data = other
+        try:
+            bps.synchronize(handle)
+            assert not words and tensors[1].eq(bps.size()).all() and other.eq(bps.size()).all()
+        except bps.Error as error:
+            assert words and words in str(error), error
+            assert tensors[0].eq(1).all() and other.eq(0).all()
+
+
 def grouped() -> None:
     """Several tensors in one call, of several types, which Horovod has."""
     bps.init()
@@ -138,6 +156,7 @@ def grouped() -> None:
     for tensor, got, right in zip(tensors, same, wanted):
         assert got is tensor and tensor.equal(right), (tensor, right)
     assert bps.grouped_allreduce([]) == []
+    moved_meanwhile()
     os.environ["RSUM_FUSION_BYTES"] = "some"
     refused('RSUM_FUSION_BYTES: "some" is not a number', _plan.fusion_bytes)
     bps.shutdown()

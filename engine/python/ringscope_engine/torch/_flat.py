@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
+from .._errors import Error
 from .._library import summation
 
 _flatten: Any = torch._C._nn.flatten_dense_tensors  # type: ignore[attr-defined,unused-ignore]
@@ -31,14 +32,23 @@ def places_by_kind(tensors: Sequence[torch.Tensor]) -> List[List[int]]:
 
 
 class Pieces:
-    """Tensors of one type and device, and where they lie: none of them may be moved, resized or freed until they are dropped."""
+    """Tensors of one type and device, and where they lie: none of them may be moved, resized or freed until they are dropped,
+    but where `again` is asked before the next use."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.tensors = tensors
         self._lengths = array("Q", map(_length_of, tensors))
+        self._kind = (tensors[0].dtype, tensors[0].device)
         self._addresses: Optional["array[int]"] = None
         if tensors[0].is_cpu and all(map(_is_contiguous, tensors)) and not any(map(_is_negative, tensors)):
             self._addresses = array("Q", map(_address_of, tensors))
+
+    def again(self) -> "Pieces":
+        """The same tensors where they lie now: their owner may have given them other memory."""
+        now = Pieces(self.tensors)
+        if now._lengths != self._lengths or self._kind != now._kind or len(places_by_kind(self.tensors)) > 1:
+            raise Error("a tensor has got another length or type while it was summed: wait for the handle before changing it")
+        return now
 
     def gathered(self) -> torch.Tensor:
         """A new tensor with the elements of all, in their order."""

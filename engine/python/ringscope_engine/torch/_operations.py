@@ -129,6 +129,7 @@ class Grouped(Handle[List[torch.Tensor]]):
 
     def __init__(self, tensors: Sequence[torch.Tensor], results: List[torch.Tensor], name: str, operation: int) -> None:
         super().__init__(None, results)
+        self._is_in_place = results is tensors
         self._parts: List[Tuple[Handle[torch.Tensor], Pieces]] = []
         kinds = places_by_kind(tensors)
         for places in kinds:
@@ -137,7 +138,7 @@ class Grouped(Handle[List[torch.Tensor]]):
             flat = pieces.gathered()
             # Others of the same name may go as another number of elements.
             handle = _group.submit(flat, flat, f"{name}.{str(flat.dtype)[6:]}.{flat.numel()}", operation)
-            self._parts.append((handle, pieces if results is tensors else Pieces(into)))
+            self._parts.append((handle, pieces if self._is_in_place else Pieces(into)))
 
     def poll(self) -> bool:
         """Whether all results are there, or will never be; where a thread waits for them, only once that has them."""
@@ -150,9 +151,14 @@ class Grouped(Handle[List[torch.Tensor]]):
 
     def wait(self) -> List[torch.Tensor]:
         """Waits until all results are there."""
+        return self.finish(may_have_moved=self._is_in_place)
+
+    def finish(self, *, may_have_moved: bool) -> List[torch.Tensor]:
+        """The same; `may_have_moved` tells whether the program could have given tensors other memory since they were sent."""
         with self._lock:
             sums = _group.wait_for_all(handle for handle, _ in self._parts)
-            for total, (_, into) in zip(sums, self._parts):
+            places = [into.again() if may_have_moved else into for _, into in self._parts]
+            for total, into in zip(sums, places):
                 into.scatter(total)
             self._parts = []
         return self._result
@@ -163,7 +169,7 @@ def grouped_allreduce_async_(
     average: Optional[bool] = None,
     name: Optional[str] = None,
     op: Optional[int] = None,
-) -> Handle[List[torch.Tensor]]:
+) -> Grouped:
     """`grouped_allreduce_` without waiting: `synchronize(handle)` gives the tensors."""
     tensors = _all_checked(tensors)
     return Grouped(tensors, tensors, name or "grouped", AVERAGE if _is_average(average, op) else SUM)
@@ -188,7 +194,7 @@ def grouped_allreduce_(
     op: Optional[int] = None,
 ) -> List[torch.Tensor]:
     """Replaces each tensor by the average over all workers, or the sum. Many small ones take little longer than one."""
-    return grouped_allreduce_async_(tensors, average, name, op).wait()
+    return grouped_allreduce_async_(tensors, average, name, op).finish(may_have_moved=False)
 
 
 def grouped_allreduce(
