@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
+from collections import Counter
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
@@ -175,8 +176,7 @@ def _named(
         named = [(f"parameter.{index}", parameter) for index, parameter in enumerate(own)]
     else:
         named = pairs_of(named_parameters, "DistributedOptimizer()")
-    names = [name for name, _ in named]
-    twice = {name for name in names if names.count(name) > 1}
+    twice = [name for name, n_times in Counter(name for name, _ in named).items() if n_times > 1]
     if twice:
         raise Error(f"parameters with the same name: {', '.join(sorted(twice))}")
     owned, known = {id(parameter) for parameter in own}, {id(parameter) for _, parameter in named}

@@ -121,7 +121,8 @@ class Plan:
         """Before gradients are sent that were not: takes worker 0's order, where it is time to. All workers come here."""
         if self.is_agreed(slots) and self._n_steps < STEPS_BETWEEN:
             return
-        order = [*ready, *(slot for slot in reversed(slots) if slot not in set(ready))]
+        early = set(ready)
+        order = [*ready, *(slot for slot in reversed(slots) if slot not in early)]
         known = {slot for batch in self._made_of for slot in batch}
         new = [slot for slot in order if slot not in known]
         batches = [*self._made_of, new] if new else self._made_of
@@ -173,18 +174,19 @@ class Plan:
 def _packed(slots: Sequence[Slot], limit: int, codec: Codec, min_bytes: int) -> List[List[Slot]]:
     """Which gradients go together, in the order in which the first of each are ready."""
     packed: List[List[Slot]] = []
-    open_by_kind: Dict[Tuple[torch.dtype, torch.device], List[Slot]] = {}
+    # With how many bytes each has.
+    open_by_kind: Dict[Tuple[torch.dtype, torch.device], Tuple[List[Slot], int]] = {}
     for slot in slots:
         most = limit if _codec_for(slot, codec) == Compression.none else min(limit, min_bytes)
         is_small = slot.size_bytes() < most and not slot.is_rows
         kind = (slot.parameter.dtype, slot.parameter.device)
-        together = open_by_kind.get(kind) if is_small else None
-        if together is None or sum(one.size_bytes() for one in together) + slot.size_bytes() > limit:
-            together = []
+        together, n_bytes = open_by_kind.get(kind, ([], 0)) if is_small else ([], 0)
+        if not together or n_bytes + slot.size_bytes() > limit:
+            together, n_bytes = [], 0
             packed.append(together)
-            if is_small:
-                open_by_kind[kind] = together
         together.append(slot)
+        if is_small:
+            open_by_kind[kind] = (together, n_bytes + slot.size_bytes())
     return packed
 
 
