@@ -11,6 +11,7 @@ reductions have the same bits on all ranks; with RSCCL_DETERMINISTIC=rank-order 
 from __future__ import annotations
 
 import contextlib
+import threading
 from ctypes import byref, c_int, c_void_p
 from typing import Any, Iterator, Optional, TypeVar
 
@@ -83,8 +84,6 @@ class Communicator:
 
     def _adopt(self, comm: c_void_p) -> None:
         self._comm: Optional[c_void_p] = comm
-        self._is_grouped = False
-        self._held: list[Any] = []
         self._stream = c_void_p()
         collective("rscclStreamCreate", byref(self._stream))
 
@@ -167,27 +166,23 @@ class Communicator:
 
     @contextlib.contextmanager
     def group(self) -> Iterator[None]:
-        """Operations that go together, such as sends and receives; their results are there when it ends."""
-        if self._is_grouped:
-            raise Error("this communicator is in a group already")
+        """Operations that go together, such as sends and receives; their results are there when it ends.
+
+        It is for this thread's calls on all communicators. Where an exception ends it, those with calls in it are aborted.
+        """
+        if _open_group() is not None:
+            raise Error("this thread is in a group already, which takes the calls of all communicators")
         collective("ncclGroupStart")
-        self._is_grouped = True
+        _of_thread.group = group = _Group()
         try:
             yield
-        finally:
-            self._is_grouped = False
-            try:
-                collective("ncclGroupEnd")
-                comm, stream, held = self._live(), self._stream, self._held
-
-                def work() -> Any:
-                    _synchronize(comm, stream)
-                    # What a signal has left to the library stays until it is done.
-                    return held
-
-                _interrupts.call(work)
-            finally:
-                self._held = []
+        except BaseException:
+            _of_thread.group = None
+            group.give_up()
+            raise
+        _of_thread.group = None
+        collective("ncclGroupEnd")
+        _interrupts.call(group.synchronize)
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """A communicator of the ranks with the same `color`, in the order of their `key`; None where that is None."""
@@ -226,18 +221,18 @@ class Communicator:
             raise Error(f"a result of another size: {wants} elements where {has} were expected")
 
     def _run(self, result: Array, held: Any, name: str, *arguments: Any) -> Array:
-        comm, stream, is_grouped = self._live(), self._stream, self._is_grouped
+        comm, stream, group = self._live(), self._stream, _open_group()
+        if group is not None:
+            group.take(self, held, result)
 
         def work() -> tuple[Any, Any]:
             call_now(name, *arguments, comm, stream)
-            if not is_grouped:
+            if group is None:
                 _synchronize(comm, stream)
             # What a signal has left to the library stays until it is done.
             return held, result
 
-        both = _interrupts.call(work)
-        if is_grouped:
-            self._held.append(both)
+        _interrupts.call(work)
         return result
 
     def _ask(self, name: str) -> int:
@@ -255,6 +250,49 @@ class Communicator:
         if comm is not None:
             collective(name, comm)
             collective("rscclStreamDestroy", self._stream)
+
+
+class _Group:
+    """What a thread has called since its group began. NCCL's groups are of threads too, whatever communicators they call."""
+
+    def __init__(self) -> None:
+        self._communicators: set[Communicator] = set()
+        # Memory that the library reads or writes when the group ends.
+        self._held: list[Any] = []
+
+    def take(self, communicator: Communicator, *memory: Any) -> None:
+        """One more call."""
+        self._communicators.add(communicator)
+        self._held.append(memory)
+
+    def synchronize(self) -> list[Any]:
+        """Waits until all is done; the memory, which stays until then also where a signal has left this to the library."""
+        for communicator in self._communicators:
+            _synchronize(communicator._live(), communicator._stream)
+        return self._held
+
+    def give_up(self) -> None:
+        """Ends the group so that none of its calls is made: other ranks do not wait for those that are missing."""
+
+        def abort() -> None:
+            for communicator in self._communicators:
+                communicator.abort()
+
+        # The library does not abort on the thread whose group has calls on the communicator.
+        aborter = threading.Thread(target=abort)
+        aborter.start()
+        aborter.join()
+        # What is aborted cannot be called, which is all that the end has to say.
+        with contextlib.suppress(Error):
+            collective("ncclGroupEnd")
+
+
+_of_thread = threading.local()
+
+
+def _open_group() -> Optional[_Group]:
+    group: Optional[_Group] = getattr(_of_thread, "group", None)
+    return group
 
 
 def _synchronize(comm: c_void_p, stream: c_void_p) -> None:

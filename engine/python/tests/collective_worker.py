@@ -1,5 +1,8 @@
 """What the ranks of the collectives' tests do; each checks its own results."""
 
+import threading
+import time
+
 import numpy
 from _job import LIMIT_S
 from numpy.testing import assert_array_equal
@@ -44,8 +47,46 @@ def every_operation() -> None:
             comm.recv(got, left)
         assert_array_equal(got, value(left))
         comm.barrier()
+        groups_of_two_communicators(comm)
         halves(comm)
         refusals(comm)
+        other_threads(comm)
+
+
+def groups_of_two_communicators(comm: collective.Communicator) -> None:
+    """A group is of the thread, whichever communicator it was begun on."""
+    own, large = value(comm.rank), (1 << 20,)
+    other = comm.split(0)
+    with comm.group():
+        here, there = comm.all_reduce(own), other.all_reduce(value(comm.rank, large))
+        refused("in a group already", lambda: other.group().__enter__())
+    assert_array_equal(here, sum(value(rank) for rank in range(comm.size)))
+    assert_array_equal(there, sum(value(rank, large) for rank in range(comm.size)))
+    with other.group():
+        there = comm.all_reduce(value(comm.rank, large))
+    assert_array_equal(there, sum(value(rank, large) for rank in range(comm.size)))
+    # An exception leaves at once, and comes out as it is.
+    begun = time.monotonic()
+    try:
+        with other.group():
+            other.recv(own, (comm.rank + 1) % comm.size)
+            raise KeyError("the program's own")
+    except KeyError as error:
+        assert error.__context__ is None, error.__context__
+    assert time.monotonic() - begun < 10
+    refused("was destroyed", lambda: other.all_reduce(own))
+
+
+def other_threads(comm: collective.Communicator) -> None:
+    """A call of another thread is not in this one's group."""
+    got = []
+    with comm.split(0) as other:
+        with comm.group():
+            comm.broadcast(value(comm.rank), 0)
+            thread = threading.Thread(target=lambda: got.append(other.all_reduce(value(comm.rank)).copy()))
+            thread.start()
+            thread.join()
+            assert_array_equal(got[0], sum(value(rank) for rank in range(comm.size)))
 
 
 def halves(comm: collective.Communicator) -> None:
