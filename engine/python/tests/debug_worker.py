@@ -17,14 +17,16 @@ def main() -> None:
     if bps.rank() == 1:
         os.environ["RSUM_DEBUG_EVERY"] = os.environ.get("EVERY_OF_WORKER_1", os.environ["RSUM_DEBUG_EVERY"])
     torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4).to(torch.bfloat16), torch.nn.Linear(4, 4))
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4).to(torch.bfloat16), torch.nn.Linear(4, 4), torch.nn.Linear(2, 2, bias=False))
+    # Frozen: it gets no gradients, but has to be the same.
+    layers[3].requires_grad_(False)
     optimizer = bps.DistributedOptimizer(torch.optim.SGD(layers.parameters(), lr=0.5), layers.named_parameters())
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for step in range(6):
             try:
                 optimizer.zero_grad()
-                sum(parameter.float().square().sum() for parameter in layers.parameters()).backward()
+                sum(parameter.float().square().sum() for parameter in layers[:3].parameters()).backward()
                 optimizer.step()
             except Error as error:
                 print(step, error)
@@ -33,6 +35,7 @@ def main() -> None:
                 with torch.no_grad():
                     layers[1].bias[2] += 1
                     layers[2].bias[2] += 1
+                    layers[3].weight[0, 0] += 1
         for warning in told:
             if "is another one" in str(warning.message):
                 print(warning.message)

@@ -5,7 +5,7 @@ import unittest
 from _job import Job, needs_torch
 
 DIFFERENCE = (
-    "parameter 1.bias of worker 2 is another one than that of workers 0, 1; 1 other parameters differ, too (RSUM_DEBUG_EVERY=2)"
+    "parameter 1.bias of worker 2 is another one than that of workers 0, 1; 2 other parameters differ, too (RSUM_DEBUG_EVERY=2)"
 )
 
 

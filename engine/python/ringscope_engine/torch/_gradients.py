@@ -96,6 +96,11 @@ class Gradients:
             ready = [slot for slot in slots if slot.parameter.requires_grad]
             self._hooks += [_call_when_ready(slot.parameter, self._ready(slot)) for slot in ready]
 
+    def _all_named(self) -> List[Tuple[str, torch.Tensor]]:
+        """Also those that get no gradients."""
+        named = [(name, parameter()) for parameter, name in self._names.values()]
+        return [(name, parameter) for name, parameter in named if parameter is not None]
+
     def _name_of(self, parameter: torch.nn.Parameter, place: int) -> str:
         known, name = self._names.get(id(parameter), (None, ""))
         # An id is used again once its parameter is gone.
@@ -200,7 +205,7 @@ class Gradients:
         self._is_sending, self._group = True, _group.generation()
         try:
             # Of them all workers have made as many as this one, whatever else they do between two steps.
-            self._comparison.look([(slot.name[len(self._prefix) :], slot.parameter) for slot in self._slots])
+            self._comparison.look(self._all_named())
             self._plan.agree(self._slots, self._ready_slots)
             for slot in self._slots:
                 slot.passes = self._passes
