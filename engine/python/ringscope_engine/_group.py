@@ -343,16 +343,16 @@ def wait_for_all(submitted: Iterable[Handle[Array]]) -> list[Array]:
     """The results of all handles; an error of one, or of submitting them, only once nothing is under way any more."""
     handles: list[Handle[Array]] = []
     results: list[Array] = []
-    errors: list[Error] = []
+    errors: list[Exception] = []
     try:
         for handle in submitted:
             handles.append(handle)
-    except Error as error:
+    except Exception as error:  # noqa: BLE001  it is raised at the end
         errors.append(error)
     for handle in handles:
         try:
             results.append(handle.wait())
-        except Error as error:
+        except Exception as error:  # noqa: BLE001  as above
             errors.append(error)
     if errors:
         raise errors[0]

@@ -7,6 +7,7 @@ from typing import Any, List
 import ringscope_engine.torch as bps
 import torch
 from gradients_worker import refused
+from ringscope_engine import _group
 from ringscope_engine.torch import Compression, _plan
 
 N_LAYERS, WIDTH = 6, 24
@@ -178,6 +179,9 @@ def grouped() -> None:
         assert got is tensor and tensor.equal(right), (tensor, right)
     assert bps.grouped_allreduce([]) == []
     moved_meanwhile()
+    n_before = len(_group._in_flight)
+    refused("elements of type torch.int16", lambda: bps.grouped_allreduce_([torch.ones(2), torch.ones(2, dtype=torch.int16)]))
+    assert len(_group._in_flight) == n_before
     many_are_packed_in_little_time()
     os.environ["RSUM_FUSION_BYTES"] = "some"
     refused('RSUM_FUSION_BYTES: "some" is not a number', _plan.fusion_bytes)

@@ -11,6 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 import torch
 
 from .. import _group, _store
+from .._buffers import buffer_of
 from .._compression import AnyCodec
 from .._errors import Error
 from .._group import AVERAGE, SUM, Handle
@@ -132,13 +133,19 @@ class Grouped(Handle[List[torch.Tensor]]):
         self._is_in_place = results is tensors
         self._parts: List[Tuple[Handle[torch.Tensor], Pieces]] = []
         kinds = places_by_kind(tensors)
+        sent: List[Tuple[torch.Tensor, Pieces]] = []
         for places in kinds:
             own, into = [tensors, results] if len(kinds) == 1 else [[of[place] for place in places] for of in (tensors, results)]
             pieces = Pieces(own)
             flat = pieces.gathered()
+            if len(kinds) > 1:
+                # Before any is under way.
+                buffer_of(flat, may_be_on_gpu=True)
+            sent.append((flat, pieces if self._is_in_place else Pieces(into)))
+        for flat, pieces in sent:
             # Others of the same name may go as another number of elements.
             handle = _group.submit(flat, flat, f"{name}.{str(flat.dtype)[6:]}.{flat.numel()}", operation)
-            self._parts.append((handle, pieces if self._is_in_place else Pieces(into)))
+            self._parts.append((handle, pieces))
 
     def poll(self) -> bool:
         """Whether all results are there, or will never be; where a thread waits for them, only once that has them."""
