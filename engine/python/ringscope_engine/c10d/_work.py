@@ -117,10 +117,10 @@ class Work(Base):  # type: ignore[misc]
         future: Any = self._future
         try:
             self.wait()
+            # PyTorch refuses results that it cannot give on, such as those on a device that the future does not know.
+            future.set_result(self._result)
         except Exception as error:  # noqa: BLE001  whoever waits for the future must hear of it
             future.set_exception(error)
-        else:
-            future.set_result(self._result)
 
     def for_caller(self) -> Any:
         """The work itself; where PyTorch's C++ would lose it, one of C++, whose `wait` would not tell of a failure: so it is
