@@ -31,7 +31,7 @@ DIGEST_BYTES = 32
 def share(unique_id: bytes, address: tuple[str, int], n_others: int, secret: bytes, timeout_s: float) -> None:
     """Gives the id to so many others that come to this address."""
     deadline = time.monotonic() + timeout_s
-    with socket.create_server(address) as listener, selectors.DefaultSelector() as ready:
+    with _listener(address) as listener, selectors.DefaultSelector() as ready:
         listener.setblocking(False)
         ready.register(listener, selectors.EVENT_READ)
         # In the order in which they came.
@@ -68,6 +68,14 @@ def share(unique_id: bytes, address: tuple[str, int], n_others: int, secret: byt
         finally:
             for peer in list(callers):
                 leave(peer)
+
+
+def _listener(address: tuple[str, int]) -> socket.socket:
+    try:
+        families = {found[0] for found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)}
+        return socket.create_server(address, family=socket.AF_INET if socket.AF_INET in families else socket.AF_INET6)
+    except OSError as error:
+        raise Error(f"rank 0 cannot listen on {_text(address)}: {error}; pass another place on all ranks, root=\"host:port\"") from None
 
 
 class _Caller:
@@ -111,22 +119,27 @@ def _accept(listener: socket.socket, secret: bytes) -> Optional[_Caller]:
 
 
 def fetch(n_bytes: int, address: tuple[str, int], secret: bytes, timeout_s: float) -> bytes:
-    """The id, from rank 0 at this address."""
+    """The id, from rank 0 at this address, once it listens and can be reached."""
     deadline = time.monotonic() + timeout_s
     while True:
+        has_answered = False
         try:
-            with socket.create_connection(address, timeout=timeout_s) as peer:
+            with socket.create_connection(address, timeout=max(deadline - time.monotonic(), RETRY_S)) as peer:
                 if peer.getsockname() == peer.getpeername():
                     # Nobody listens, and the kernel gave our end that port: we have connected to ourselves.
                     raise ConnectionRefusedError
-                peer.sendall(_proof(_read(peer, NONCE_BYTES), secret))
+                nonce = _read(peer, NONCE_BYTES)
+                has_answered = True
+                peer.sendall(_proof(nonce, secret))
                 return _read(peer, n_bytes)
-        except ConnectionRefusedError:
-            if time.monotonic() > deadline:
-                raise Error(f"rank 0 does not listen on {_text(address)}") from None
-            time.sleep(RETRY_S)
         except (EOFError, OSError) as error:
-            raise Error(f"rank 0 on {_text(address)} gave no id: {error}; is the secret the same?") from None
+            if has_answered and isinstance(error, (EOFError, ConnectionError)):
+                raise Error(f"rank 0 on {_text(address)} gave no id: {error}; is the secret the same?") from None
+            if time.monotonic() > deadline:
+                if isinstance(error, ConnectionRefusedError):
+                    raise Error(f"rank 0 does not listen on {_text(address)}") from None
+                raise Error(f"rank 0 on {_text(address)} cannot be reached: {error}") from None
+            time.sleep(RETRY_S)
 
 
 def _read(peer: socket.socket, n_bytes: int) -> bytes:
@@ -144,7 +157,8 @@ def _proof(nonce: bytes, secret: bytes) -> bytes:
 
 
 def _text(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]}"
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def address_of(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ reductions have the same bits on all ranks; with RSCCL_DETERMINISTIC=rank-order 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from ctypes import byref, c_int, c_void_p
 from typing import Any, Iterator, Optional, TypeVar
@@ -54,11 +55,14 @@ def init(
 ) -> "Communicator":
     """A communicator of all ranks of a job, which meet at `root` (host:port, where rank 0 listens while it is made).
 
-    By default RANK, WORLD_SIZE, MASTER_ADDR:MASTER_PORT and RSUM_SECRET of the environment. `name` is what watchers show.
+    By default RANK, WORLD_SIZE, MASTER_ADDR:MASTER_PORT and RSUM_SECRET of the environment; under torchrun, which listens on
+    that port itself, `root` has to be given. `name` is what watchers show.
     Ranks that start later than `timeout_s` after the first are not waited for.
     """
     own = int(_meeting.setting(rank, "RANK"))
     n_ranks = int(_meeting.setting(size, "WORLD_SIZE"))
+    if root is None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        raise Error("MASTER_PORT is torchrun's own here: pass root=\"host:port\" with another port of rank 0's machine, on all ranks")
     place = root or f"{_meeting.setting(None, 'MASTER_ADDR')}:{_meeting.setting(None, 'MASTER_PORT')}"
     address, key = _meeting.address_of(place), _meeting.setting(secret, "RSUM_SECRET").encode()
     if own == 0:

@@ -5,12 +5,13 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 from _job import PACKAGE, free_address
 
 sys.path.insert(0, str(PACKAGE))
 
-from ringscope_engine import _meeting  # noqa: E402  where it is was said above
+from ringscope_engine import _meeting, collective  # noqa: E402  where it is was said above
 from ringscope_engine._errors import Error  # noqa: E402
 
 SECRET, ID = b"of the job", bytes(range(128))
@@ -114,6 +115,41 @@ class Meeting(unittest.TestCase):
         self.assertEqual(_meeting._read(peer, len(ID)), ID)
         thread.join(LIMIT_S)
         self.assertFalse(self.error)
+
+    def test_an_address_of_ipv6(self) -> None:
+        port = self.address[1]
+        self.address = _meeting.address_of(f"[::1]:{port}")
+        thread = self.shared(1)
+        self.assertEqual(self.fetch(), ID)
+        thread.join(LIMIT_S)
+        self.assertFalse(self.error)
+        with self.assertRaisesRegex(Error, rf"does not listen on \[::1\]:{port}"):
+            _meeting.fetch(len(ID), self.address, SECRET, 0.1)
+
+    def test_a_port_that_is_taken_is_named(self) -> None:
+        with socket.create_server(self.address):
+            with self.assertRaisesRegex(Error, f"cannot listen on 127.0.0.1:{self.address[1]}.* pass another place"):
+                _meeting.share(ID, self.address, 1, SECRET, LIMIT_S)
+
+    def test_a_name_that_is_not_known_yet_is_asked_for_again(self) -> None:
+        real, failures = socket.getaddrinfo, [socket.gaierror("not yet"), socket.gaierror("not yet")]
+
+        def looked_up(*arguments, **settings):
+            if threading.current_thread() is threading.main_thread() and failures:
+                raise failures.pop()
+            return real(*arguments, **settings)
+
+        thread = self.shared(1)
+        with mock.patch("socket.getaddrinfo", looked_up):
+            self.assertEqual(self.fetch(), ID)
+        self.assertFalse(failures)
+        thread.join(LIMIT_S)
+
+    def test_torchruns_own_port_is_refused_at_once(self) -> None:
+        settings = {"TORCHELASTIC_USE_AGENT_STORE": "True", "RANK": "1", "WORLD_SIZE": "2", "RSUM_SECRET": "s"}
+        with mock.patch.dict("os.environ", {**settings, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}):
+            with self.assertRaisesRegex(Error, "torchrun's own here: pass root="):
+                collective.init(timeout_s=LIMIT_S)
 
     def test_ranks_that_do_not_come_are_counted(self) -> None:
         thread = self.shared(2, timeout_s=1.0)
