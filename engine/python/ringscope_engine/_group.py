@@ -73,7 +73,9 @@ def resume(num_workers: int = -1, num_servers: int = -1) -> None:
     """Goes on with so many workers and servers, after `suspend`, or after `LostProcess` with RSUM_ON_LOSS=continue.
 
     -1: with those that are left. Declarations stay; workers are numbered anew, in the order of their old numbers. Rounds
-    that were open at a loss have failed: submit them again. All workers call it.
+    that were open at a loss have failed: submit them again. What was pushed in place is to be filled anew, since parts of it may
+    be sums already. A worker that is new has to make the same calls as the others from then on, which it cannot with a
+    `DistributedOptimizer` that has made steps. All workers call it.
     """
     _interrupts.call(lambda: summation("rsum_resume", num_workers, num_servers))
 
