@@ -18,6 +18,10 @@ class Error(Exception):
         super().__init__(text)
         self.code = code
 
+    def again(self) -> "Error":
+        """The same to be raised once more: one object that is raised again and again keeps the frames of all who have caught it."""
+        return type(self)(str(self), self.code)
+
 
 class LostProcess(Error):
     """The group has lost a process, which the text names: no sum can be had from it any more.

@@ -487,6 +487,30 @@ def unlike_calls() -> None:
         pass
 
 
+def told_again() -> None:
+    """A failure may be asked for as often as one likes: nothing grows, no thread is left."""
+    begin()
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    work.wait()
+    n_threads = threading.active_count()
+    group = dist.distributed_c10d._get_default_group()
+    group = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+    group.abort()
+    depths = set()
+    for _ in range(5):
+        try:
+            dist.barrier()
+            raise AssertionError("not told")
+        except RuntimeError as error:
+            cause, depth = error.__cause__.__traceback__, 0
+            while cause is not None:
+                cause, depth = cause.tb_next, depth + 1
+            depths.add(depth)
+    assert len(depths) == 1, depths
+    work.get_future()
+    assert threading.active_count() <= n_threads, threading.enumerate()
+
+
 def late_rank() -> None:
     """The last rank does not call: after the group's time-out the others are told, and so is it."""
     rank, size = begin(SHORT)

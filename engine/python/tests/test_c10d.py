@@ -66,6 +66,9 @@ class C10d(unittest.TestCase):
         for printed in Job("c10d_worker.late_rank", 3).expect_success(self):
             self.assertEqual(printed.strip(), "told")
 
+    def test_a_failure_may_be_asked_for_again(self) -> None:
+        self.among("told_again", (1,))
+
     def test_a_killed_rank_is_named(self) -> None:
         *survivors, (status, _, _) = Job("c10d_worker.killed_rank", 3).results()
         self.assertEqual(status, -9)

@@ -88,6 +88,7 @@ class Lane:
         # Calls that were made and may not be over: their memory must live.
         self._open: "deque[Ticket]" = deque()
         self._error: Optional[Error] = None
+        self._is_given_up = False
         self._done = 0
         # Works whose results are in copies that have not been put back, in the order of the calls.
         self.unput: "deque[Any]" = deque()
@@ -104,7 +105,7 @@ class Lane:
         ticket = Ticket(self, held)
         with self._changed:
             if self._error is not None:
-                raise self._error
+                raise self._error.again()
             if self._comm is not None and not self._kept:
                 self._make(ticket, call)
             else:
@@ -164,20 +165,21 @@ class Lane:
                     return False
         ticket.held = None
         if ticket.error is not None:
-            raise ticket.error
+            raise ticket.error.again()
         return True
 
     def follow(self, call: Callable[[], None]) -> None:
-        """Makes a call of Python's on a thread of the lane's own, after those before it; at once where that thread asks."""
+        """Makes a call of Python's on a thread of the lane's own, after those before it; at once where that thread asks, or
+        nothing is waited for any more."""
         with self._changed:
-            is_own = self._follower is threading.current_thread()
-            if not is_own:
+            is_at_once = self._is_given_up or self._follower is threading.current_thread()
+            if not is_at_once:
                 if self._followed is None:
                     self._followed = queue.SimpleQueue()
                     self._follower = threading.Thread(target=_follow, args=(self._followed,), daemon=True)
                     self._follower.start()
                 self._followed.put(call)
-        if is_own:
+        if is_at_once:
             # What is done when a future is fulfilled may wait for another one.
             call()
 
@@ -250,6 +252,8 @@ class Lane:
             collective("ncclCommInitRankConfig", byref(comm), self._size, given, self._rank, byref(Config(self.name)))
             collective("rscclStreamCreate", byref(stream))
         except Exception as error:  # noqa: BLE001  whatever it is, nobody must wait for this for ever
+            if comm.value is not None:
+                function("ncclCommAbort")(comm)
             found = error if isinstance(error, Error) else Error(f"{self.name}: its ranks did not meet: {error}")
             with self._changed:
                 self._give_up(found)
@@ -257,6 +261,7 @@ class Lane:
         with self._changed:
             if self._error is not None:
                 function("ncclCommAbort")(comm)
+                function("rscclStreamDestroy")(stream)
                 return
             self._comm, self._stream = comm, stream
             # A store lives no longer than it is needed.
@@ -278,13 +283,13 @@ class Lane:
                 return met
             with self._changed:
                 if self._error is not None:
-                    raise self._error
+                    raise self._error.again()
                 self._changed.wait(pause_s)
             pause_s = min(2 * pause_s, LAST_PAUSE_S)
         raise Error(f"{self.name} has been made")
 
     def _give_up(self, error: Error) -> None:
-        self._error = self._error or error
+        self._error, self._is_given_up = self._error or error, True
         for ticket, _ in self._kept:
             ticket.error = error
         self._kept.clear()

@@ -61,7 +61,8 @@ class Work(Base):  # type: ignore[misc]
                 wait_for(ticket, limit_s)
         except Error as error:
             self._error = self._error or Failure(f"{self._what()}: {self._explained(str(error))}")
-            raise self._error from error
+            # A new one each time, as `Error.again` says.
+            raise Failure(str(self._error)) from error
         self._end()
         return True
 
