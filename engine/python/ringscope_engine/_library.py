@@ -98,7 +98,6 @@ SIGNATURES: dict[str, list[Any]] = {
     "rsum_servers": [],
     "rsum_declare": [c_char_p, c_uint64, c_int, POINTER(Options)],
     "rsum_codec": [c_int],
-    "rsum_push_pull": [c_int, c_void_p, c_void_p, c_int],
     "rsum_push_pull_async": [c_int, c_void_p, c_void_p, c_int],
     "rsum_push_pull_on_stream": [c_int, c_void_p, c_void_p, c_int, c_void_p],
     "rsum_poll": [c_int],

@@ -12,14 +12,10 @@ from collections import deque
 from ctypes import byref, c_uint64, c_void_p
 from typing import Any, Callable, Optional
 
-from .._errors import Error, error_of
+from .._errors import IN_PROGRESS, Error, error_of
+from .._interrupts import LOOK_MS
 from .._library import UNIQUE_ID_BYTES, Config, UniqueId, collective, function
 from ..collective import unique_id
-
-# ncclInProgress.
-IN_PROGRESS = 7
-# How long one wait in the library lasts at most: between two of them Python sees to signals.
-WAIT_MS = 100
 
 # Between two looks for an id that another rank makes.
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.1
@@ -148,13 +144,13 @@ class Lane:
         while ticket.number is None and ticket.error is None:
             if left_ms == 0:
                 return False
-            slice_ms = WAIT_MS if left_ms is None else min(WAIT_MS, left_ms)
+            slice_ms = LOOK_MS if left_ms is None else min(LOOK_MS, left_ms)
             with self._changed:
                 if ticket.number is None and ticket.error is None:
                     self._changed.wait(slice_ms / 1000)
             left_ms = None if left_ms is None else left_ms - slice_ms
         while ticket.error is None and (ticket.number or 0) > self._done:
-            slice_ms = WAIT_MS if left_ms is None else min(WAIT_MS, left_ms)
+            slice_ms = LOOK_MS if left_ms is None else min(LOOK_MS, left_ms)
             code = self._wait(self._stream, ticket.number, slice_ms)
             if code != IN_PROGRESS:
                 self._note(ticket, code)
