@@ -27,10 +27,20 @@ def operations() -> None:
     assert bps.broadcast_(whole, 1) is whole and whole[0] == 1
     assert bps.broadcast_object({"epoch": bps.rank(), "text": "x" * 3000}, 1)["epoch"] == 1
     bps.barrier()
+    of_other_types(whole.to(torch.int16))
     negatives(own)
     refused("is not contiguous", lambda: bps.push_pull_inplace(torch.ones(4, 4).t()[1:]))
     refused("of layout torch.sparse_coo", lambda: bps.push_pull_inplace(torch.ones(4, 4).to_sparse()))
     bps.shutdown()
+
+
+def of_other_types(own: torch.Tensor) -> None:
+    """Buffers of types that cannot be summed are broadcast as their bytes."""
+    turned = torch.complex(torch.ones(2, 3) * bps.rank(), -torch.ones(2, 3)).t().conj()
+    buffers = {"int16": own - 1000 - bps.rank(), "one": torch.tensor(bps.rank() + 1j), "turned": turned}
+    bps.broadcast_parameters(buffers, root_rank=1)
+    assert buffers["int16"].equal(own - 1001) and buffers["one"] == 1 + 1j
+    assert turned.equal(torch.complex(torch.ones(3, 2), torch.ones(3, 2)))
 
 
 def negatives(own: torch.Tensor) -> None:

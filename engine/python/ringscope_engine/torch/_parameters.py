@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence, T
 import torch
 
 from .. import _group, _store
+from .._buffers import CARRIED_AS, DATATYPES
 from .._errors import Error
 from .._group import Handle
 
@@ -31,13 +32,14 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     items = params.items() if isinstance(params, Mapping) else pairs_of(params, "broadcast_parameters()")
     named = [(prefix + name, value.detach()) for name, value in items if isinstance(value, torch.Tensor)]
     tensors = [(name, own) for name, own in named if own.numel() > 0]
-    sent = [(name, own.clone(memory_format=torch.contiguous_format)) for name, own in tensors]
+    sent = [(name, own.clone(memory_format=torch.contiguous_format).resolve_conj().resolve_neg()) for name, own in tensors]
     for (name, own), (_, copy) in zip(tensors, sent):
         _check_replaceable(name, own, copy)
     send: Callable[[torch.Tensor, int, str], Handle[torch.Tensor]] = _store.begin_async
     if not _group.is_asynchronous():
         # Another model may have had the name, with another shape.
-        sent = [(_group.free_name(name, root_rank, copy), copy) for name, copy in sent]
+        carried = [(name, _carried(copy)) for name, copy in sent]
+        sent = [(_group.free_name(name, root_rank, copy), copy) for name, copy in carried]
         send = _group.broadcast_own_async
     # All at once: each push of what is new to the group makes all workers agree anew.
     for name, copy in sent:
@@ -45,7 +47,16 @@ def broadcast_parameters(params: NamedTensors, root_rank: int = 0, prefix: str =
     if _group.is_asynchronous():
         _store.declare_barrier()
     received = _group.wait_for_all(send(copy, root_rank, name) for name, copy in sent)
-    _replace([own for _, own in tensors], received)
+    _replace([own for _, own in tensors], [_as(own, values) for (_, own), values in zip(tensors, received)])
+
+
+def _carried(copy: torch.Tensor) -> torch.Tensor:
+    """Its bytes, which a broadcast leaves as they are, where the library does not know its type: int16, complex numbers."""
+    return copy if str(copy.dtype)[6:] in (*DATATYPES, *CARRIED_AS) else copy.reshape(-1).view(torch.uint8)
+
+
+def _as(own: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return values if values.dtype == own.dtype else values.view(own.dtype).view(own.shape)
 
 
 def pairs_of(named: Any, what: str) -> List[Tuple[str, Any]]:
