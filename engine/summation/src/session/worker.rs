@@ -424,9 +424,10 @@ impl Session {
         }
         self.check_pulled("contribute after more was declared")?;
         self.carrier.wait_until_left();
+        // Before `place` is locked: who declares locks in this order. What is declared meanwhile comes with the next call.
+        let declared = lock(&self.declared).clone();
         let mut place = self.write();
         let place = place.as_mut().ok_or_else(|| self.no_group())?;
-        let declared = lock(&self.declared).clone();
         for (index, tensor) in declared.tensors().iter().enumerate().skip(place.n_declared) {
             place.group.declare(tensor.clone(), declared.options(index))?;
             place.n_declared = index + 1;
