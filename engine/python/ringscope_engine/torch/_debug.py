@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from typing import Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Sequence, Tuple
 
 import torch
 
@@ -28,11 +28,12 @@ class Comparison:
         self._prefix, self._every, self._is_warned_of = prefix, every(), _warns()
         self._n_steps = 0
 
-    def look(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
+    def look(self, all_named: Callable[[], Sequence[Tuple[str, torch.Tensor]]]) -> None:
         """Before a step's gradients are sent: raises an `Error`, or warns, where a step before it has left them different."""
         self._n_steps += 1
         if self._every == 0 or (self._n_steps - 1) % self._every != 0:
             return
+        named = all_named()
         table = torch.zeros((_group.size(), len(named)), dtype=torch.int64)
         table[_group.rank()] = torch.tensor([hash_of(parameter) for _, parameter in named], dtype=torch.int64)
         # Where the setting differs between workers, so do the names, which the error has.

@@ -205,7 +205,7 @@ class Gradients:
         self._is_sending, self._group = True, _group.generation()
         try:
             # Of them all workers have made as many as this one, whatever else they do between two steps.
-            self._comparison.look(self._all_named())
+            self._comparison.look(self._all_named)
             self._plan.agree(self._slots, self._ready_slots)
             for slot in self._slots:
                 slot.passes = self._passes
