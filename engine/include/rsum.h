@@ -117,7 +117,7 @@ int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation
  * tensor may be submitted again. */
 int rsum_push_pull_on_stream(int tensor, const void* send, void* recv, int operation, void* stream);
 /* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or
- * an error. */
+ * an error; where recv was wrong, pull once more. At most 16384 pushes may wait to be pulled: one more is ncclInvalidUsage. */
 int rsum_push_async(int tensor, const void* send, int operation);
 int rsum_pull_async(int push, void* recv);
 /* 1: the handle's work is over. 0: not yet. -1: there is no such handle. */

@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,9 +97,7 @@ export! {
     /// Leaves the group: waits until all sums are there and nobody needs this process.
     fn rsum_shutdown / prsum_shutdown() -> c_int {
         code(|| {
-            let session = session()?;
-            session.check_pulled("shut down")?;
-            let outcome = session.shutdown();
+            let outcome = session()?.shutdown()?;
             *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
             MEMBER.store(NOBODY, Ordering::Release);
             outcome
@@ -156,7 +155,7 @@ export! {
             // SAFETY: the caller's text, which ends in NUL.
             let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
             // SAFETY: NULL, or the caller's structure with its size in the first field.
-            let options = unsafe { read_options(options) };
+            let options = unsafe { read_options(options) }?;
             let data_type = DataType::from_c(datatype)?;
             let options = checked_options(&options, data_type)?;
             let declared = session()?.declare(Declaration { name, elements: count, data_type }, options)?;
@@ -372,7 +371,7 @@ unsafe fn regions(
 
 /// # Safety
 /// NULL, or an `rsum_options_t` of the size that its first field says.
-unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
+unsafe fn read_options(options: *const RsumOptions) -> Result<RsumOptions> {
     let mut read = RsumOptions {
         size: size_of::<RsumOptions>(),
         priority: 0,
@@ -382,13 +381,19 @@ unsafe fn read_options(options: *const RsumOptions) -> RsumOptions {
         row: 0,
     };
     if options.is_null() {
-        return read;
+        return Ok(read);
     }
     // SAFETY: the first field is there whatever the size.
-    let size = unsafe { options.cast::<usize>().read_unaligned() }.min(size_of::<RsumOptions>());
+    let size = unsafe { options.cast::<usize>().read_unaligned() };
+    // The first that was published ended there.
+    if size < offset_of!(RsumOptions, min_bytes) {
+        let text = format!("options: size is {size}, set it to sizeof(rsum_options_t)");
+        return Err(Error::InvalidArgument(text));
+    }
+    let size = size.min(size_of::<RsumOptions>());
     // SAFETY: as many bytes as both have, and any of them make fields.
     unsafe { std::ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut read).cast::<u8>(), size) };
-    read
+    Ok(read)
 }
 
 /// # Safety

@@ -9,7 +9,8 @@
 
 #include "rsum.h"
 
-enum { FLOAT32 = 7, TENSORS = 3, MOST = 300007 };
+/* MAX_OPEN: as rsum.h says. */
+enum { FLOAT32 = 7, TENSORS = 3, MOST = 300007, MAX_OPEN = 16384 };
 
 static const uint64_t COUNTS[TENSORS] = {300007, 1, 4099};
 static float send_buffer[TENSORS][MOST], recv_buffer[TENSORS][MOST];
@@ -374,12 +375,26 @@ int main(int argc, char** argv) {
     }
   } else if (strcmp(argv[1], "halves") == 0) {
     float number = (float)(1 + rsum_rank()), sum = 0;
+    rsum_options_t options = {0};
+    if (rsum_declare("options without their size", 1, FLOAT32, &options) != -1 - 4) fail("options");
     int tensor = rsum_declare("number", 1, FLOAT32, NULL);
     int push = rsum_push_async(tensor, &number, rsumSum);
     if (push < 0 || rsum_poll(push) != 0) fail("push");
-    if (rsum_wait(push) != 5 || rsum_suspend() != 5) fail("what was not pulled");
+    if (rsum_wait(push) != 5 || rsum_suspend() != 5 || rsum_shutdown() != 5) fail("what was not pulled");
+    if (rsum_pull_async(push, NULL) != 4) fail("pull into nothing");
     if (rsum_pull_async(push, &sum) != 0 || rsum_pull_async(push, &sum) != 5) fail("pull");
     if (rsum_wait(push) != 0 || rsum_poll(push) != -1) fail("wait");
+    static float sums[MAX_OPEN];
+    static int pushes[MAX_OPEN];
+    for (int round = 0; round < MAX_OPEN; round++) {
+      pushes[round] = rsum_push_async(tensor, &number, rsumSum);
+      if (pushes[round] < 0) fail("many pushes");
+    }
+    if (rsum_push_async(tensor, &number, rsumSum) != -1 - 5) fail("one push too many");
+    for (int round = 0; round < MAX_OPEN; round++)
+      if (rsum_pull_async(pushes[round], &sums[round]) != 0) fail("many pulls");
+    for (int round = 0; round < MAX_OPEN; round++)
+      if (rsum_wait(pushes[round]) != 0 || sums[round] != sum) fail("many sums");
     printf("SUM %g local %d of %d\n", (double)sum, rsum_local_rank(), rsum_local_size());
     end();
   } else {

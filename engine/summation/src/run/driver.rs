@@ -4,6 +4,7 @@
 //! Pushes of the worker and answers of the service leave by turns, a frame each. Without that, whichever is first
 //! fills the NIC, and the other machines wait for the rest.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use super::line::{Outcome, Trouble};
 use super::observe::{Facts, Watch};
 use super::patience::Patience;
 use super::pool::Pool;
-use super::requests::Requests;
+use super::requests::{Request, Requests};
 use super::serving::Serving;
 use super::terms::Terms;
 use super::timeline::{Process, Timeline};
@@ -46,6 +47,8 @@ const TELLERS: usize = 4;
 pub(super) struct Driver {
     pub(super) comm: Arc<Comm>,
     pub(super) requests: Arc<Requests>,
+    /// Requests that are not looked at yet: where one fails, the others end with the group.
+    pub(super) taken: VecDeque<Request>,
     pub(super) links: Links,
     pub(super) agreement: Agreement,
     /// None on a server.
@@ -81,7 +84,7 @@ impl Driver {
         self.end_watch(&outcome);
         self.leave_timeline();
         lock(&self.comm.engine).links = self.links;
-        self.requests.end(&outcome, self.serving.goes_on());
+        self.requests.end(&outcome, self.serving.goes_on(), self.taken);
         for ending in self.contributing.iter_mut().flat_map(Contributing::give_up) {
             ending.set(outcome.clone());
         }
@@ -279,7 +282,8 @@ impl Driver {
         if let Some(contributing) = &mut self.contributing {
             contributing.unblock();
             moved |= contributing.take_in(&mut self.links, &mut self.agreement, now_ns)?;
-            for request in self.requests.take() {
+            self.taken = self.requests.take();
+            while let Some(request) = self.taken.pop_front() {
                 moved = true;
                 contributing.submit(request, now_ns)?;
             }

@@ -281,13 +281,14 @@ impl Group {
         reduction: Reduction,
     ) -> Result<Handle> {
         let pushed = self.push(tensor, send, reduction)?;
-        self.pull(pushed, recv)
+        self.pull(&pushed, recv)
     }
 
     /// The first half of [`Self::push_pull`]. Waits while very many contributions are open.
     ///
     /// # Errors
-    /// This is no worker, there is no such tensor, the buffer has another size, or the group has ended.
+    /// This is no worker, there is no such tensor, the buffer has another size, so many are open and not pulled, or the group has
+    /// ended.
     pub(crate) fn push(&self, tensor: usize, send: Region, reduction: Reduction) -> Result<Pushed> {
         let run = self.run()?;
         if let Role::Server(server) = self.role {
@@ -311,7 +312,7 @@ impl Group {
     ///
     /// # Errors
     /// The buffer has another size.
-    pub(crate) fn pull(&self, pushed: Pushed, recv: Region) -> Result<Handle> {
+    pub(crate) fn pull(&self, pushed: &Pushed, recv: Region) -> Result<Handle> {
         check_size(recv, pushed.size_bytes)?;
         Ok(Handle(self.run()?.requests.pull(pushed.ticket, recv)))
     }

@@ -14,7 +14,8 @@ use rsccl_collective::lock::lock;
 use rsccl_collective::memory::Region;
 use rsccl_collective::net::control::Health;
 
-/// Pushes that are not over, at most; a call that would submit one more waits. More than a model has tensors.
+/// Pushes that are not over, at most; a call that would submit one more waits, or is refused where none of them is pulled.
+/// More than a model has tensors.
 const MAX_OPEN: usize = 16 * 1024;
 
 /// What a caller asks.
@@ -53,6 +54,8 @@ pub(super) struct Requests {
 struct State {
     queue: VecDeque<Request>,
     n_open: usize,
+    /// Of those that are open: whose sums are not asked for.
+    n_unpulled: usize,
     next_ticket: u64,
     is_started: bool,
     placement: Option<Arc<Placement>>,
@@ -102,16 +105,25 @@ impl Requests {
     }
 
     /// Submits a contribution; its ticket. Waits while too many are open.
+    ///
+    /// # Errors
+    /// None of those is pulled, so that none of them ever ends; or the driver has ended.
     pub(super) fn push(&self, tensor: usize, send: Region, reduction: Reduction) -> Result<u64> {
-        let full = |state: &mut State| state.n_open >= MAX_OPEN && state.over.is_none();
+        let is_stuck = |state: &State| state.n_unpulled >= MAX_OPEN;
+        let full = |state: &mut State| state.n_open >= MAX_OPEN && state.over.is_none() && !is_stuck(state);
         let mut state =
             self.changed.wait_while(lock(&self.state), full).unwrap_or_else(PoisonError::into_inner);
         if let Some(over) = &state.over {
             return Err(ended(over));
         }
+        if is_stuck(&state) {
+            let text = format!("{MAX_OPEN} pushes are not pulled, as many as there may be: pull some first");
+            return Err(Error::InvalidUsage(text));
+        }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.n_open += 1;
+        state.n_unpulled += 1;
         let submitted_ns = clock::monotonic_ns();
         state.queue.push_back(Request::Push { ticket, tensor, send, reduction, submitted_ns });
         drop(state);
@@ -122,6 +134,7 @@ impl Requests {
     /// Asks for a sum.
     pub(super) fn pull(&self, ticket: u64, recv: Region) -> Ending {
         let (mut state, ending) = (lock(&self.state), Ending::default());
+        state.n_unpulled = state.n_unpulled.saturating_sub(1);
         match &state.over {
             Some(over) => ending.set(Err(ended(over))),
             None => state.queue.push_back(Request::Pull { ticket, recv, ending: ending.clone() }),
@@ -208,12 +221,12 @@ impl Requests {
         self.changed.notify_all();
     }
 
-    /// For the driver: it has ended, and with it all that was asked.
-    pub(super) fn end(&self, outcome: &Result<()>, goes_on: bool) {
+    /// For the driver: it has ended, and with it all that was asked, also what was `taken` and not looked at.
+    pub(super) fn end(&self, outcome: &Result<()>, goes_on: bool, taken: VecDeque<Request>) {
         let mut state = lock(&self.state);
         state.goes_on = goes_on;
         state.over = Some(outcome.clone());
-        for request in state.queue.drain(..) {
+        for request in taken.into_iter().chain(std::mem::take(&mut state.queue)) {
             if let Request::Pull { ending, .. } = request {
                 ending.set(Err(ended(outcome)));
             }

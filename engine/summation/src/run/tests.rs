@@ -375,7 +375,7 @@ fn no_round_gets_the_sum_of_another_whenever_workers_pull() {
             let handles: Vec<_> = pushed
                 .into_iter()
                 .zip(&regions)
-                .map(|(pushed, recv)| group.pull(pushed, *recv).unwrap())
+                .map(|(pushed, recv)| group.pull(&pushed, *recv).unwrap())
                 .collect();
             handles.iter().for_each(|handle| handle.wait().unwrap());
             for tensor in tensors {

@@ -184,7 +184,7 @@ impl Trial {
         let of = self.tensor(tensor)?;
         let Some(Open::Pushed(pushed)) = of.open.take() else { return Err(nothing_open()) };
         let region = Region::of_slice_mut(&mut of.sum);
-        let handle = self.group.pull(pushed, region)?;
+        let handle = self.group.pull(&pushed, region)?;
         self.tensor(tensor)?.open = Some(Open::Pulled(handle));
         Ok(())
     }

@@ -38,35 +38,33 @@ impl Handles {
         self.add(Entry::Pulled(handle))
     }
 
-    /// Asks for the sum of a push by `pull`, which gives it back if it fails; the number stays.
+    /// Asks for the sum of a push by `pull`; the number stays. Where that fails, the sum can be asked for once more.
     ///
     /// # Errors
-    /// There is no such push, its sum is asked for already, or its group has ended.
+    /// There is no such push, its sum is asked for already, its group has ended (and the push is forgotten), or that of `pull`.
     pub(crate) fn pull(
         &self,
         number: i32,
         epoch: Option<u32>,
-        pull: impl FnOnce(Pushed) -> Result<Handle>,
+        pull: impl FnOnce(&Pushed) -> Result<Handle>,
     ) -> Result<()> {
         let mut table = lock(&self.0);
-        let entry = table.entries.remove(&number);
-        match entry {
-            Some(Entry::Pushed(pushed, of)) => {
-                table.n_unpulled = table.n_unpulled.saturating_sub(1);
-                if epoch != Some(of) {
-                    let text = format!("the group that push {number} was submitted to has ended");
-                    return Err(Error::Remote(text));
-                }
-                let handle = pull(pushed)?;
-                table.entries.insert(number, Entry::Pulled(handle));
-                Ok(())
-            }
-            Some(entry) => {
-                table.entries.insert(number, entry);
-                Err(Error::InvalidUsage(format!("the sum of push {number} is asked for already")))
-            }
-            None => Err(Error::InvalidArgument(format!("there is no handle {number}"))),
+        let entry = table.entries.get_mut(&number);
+        let entry = entry.ok_or_else(|| Error::InvalidArgument(format!("there is no handle {number}")))?;
+        let Entry::Pushed(pushed, of) = entry else {
+            return Err(Error::InvalidUsage(format!("the sum of push {number} is asked for already")));
+        };
+        let is_of_this_group = epoch == Some(*of);
+        if is_of_this_group {
+            *entry = Entry::Pulled(pull(pushed)?);
+        } else {
+            table.entries.remove(&number);
         }
+        table.n_unpulled = table.n_unpulled.saturating_sub(1);
+        if is_of_this_group {
+            return Ok(());
+        }
+        Err(Error::Remote(format!("the group that push {number} was submitted to has ended")))
     }
 
     /// Whether the work is over; nothing if there is no such handle.

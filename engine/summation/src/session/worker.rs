@@ -283,9 +283,9 @@ impl Session {
     /// # Errors
     /// The sum of a push was never asked for, or the group has failed.
     pub(crate) fn suspend(&self) -> Result<()> {
-        self.check_pulled("suspend")?;
         self.carrier.wait_until_left();
         let mut place = self.write();
+        self.check_pulled("suspend", &place)?;
         place.as_mut().ok_or_else(|| self.no_group())?.group.suspend()?;
         self.take(&mut place, None);
         Ok(())
@@ -369,23 +369,25 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves the job: waits until all sums are there and nobody needs this process.
+    /// Leaves the job: waits until all sums are there and nobody needs this process. How that ended; it is left in any case.
     ///
     /// # Errors
-    /// The sum of a push was never asked for: nothing has happened then. Or the group has failed, and is left.
-    pub(crate) fn shutdown(&self) -> Result<()> {
-        self.check_pulled("shut down")?;
+    /// The sum of a push was never asked for: nothing has happened then.
+    pub(crate) fn shutdown(&self) -> Result<Result<()>> {
         self.carrier.wait_until_left();
-        let place = self.write().take();
+        let mut place = self.write();
+        self.check_pulled("shut down", &place)?;
+        let left = place.take();
+        drop(place);
         *lock(&self.numbers) = None;
-        let outcome = place.map_or(Ok(()), |place| place.group.leave());
+        let outcome = left.map_or(Ok(()), |place| place.group.leave());
         self.carrier.close();
         *lock(&self.borrower) = None;
         let later = lock(&self.caller).take().and_then(Caller::leave);
         for root in self.root.iter().chain(&later).filter(|_| outcome.is_ok()) {
             root.wait(self.comm.timeout);
         }
-        outcome
+        Ok(outcome)
     }
 
     /// Puts this in the place's place.
@@ -422,11 +424,11 @@ impl Session {
         if knows_all(self.read().as_ref().ok_or_else(|| self.no_group())?) {
             return Ok(());
         }
-        self.check_pulled("contribute after more was declared")?;
         self.carrier.wait_until_left();
         // Before `place` is locked: who declares locks in this order. What is declared meanwhile comes with the next call.
         let declared = lock(&self.declared).clone();
         let mut place = self.write();
+        self.check_pulled("contribute after more was declared", &place)?;
         let place = place.as_mut().ok_or_else(|| self.no_group())?;
         for (index, tensor) in declared.tensors().iter().enumerate().skip(place.n_declared) {
             place.group.declare(tensor.clone(), declared.options(index))?;
@@ -435,8 +437,8 @@ impl Session {
         if place.group.is_behind() { place.group.start() } else { Ok(()) }
     }
 
-    /// What was pushed must be pulled before the group can end.
-    pub(crate) fn check_pulled(&self, what: &str) -> Result<()> {
+    /// What was pushed must be pulled before the group can end. `_place` is locked, so that nobody pushes meanwhile.
+    fn check_pulled(&self, what: &str, _place: &RwLockWriteGuard<'_, Option<Place>>) -> Result<()> {
         match self.handles.n_unpulled() {
             0 => Ok(()),
             n => Err(Error::InvalidUsage(format!("cannot {what}: the sums of {n} pushes are not pulled"))),

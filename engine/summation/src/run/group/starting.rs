@@ -1,5 +1,6 @@
 //! A generation of a group that starts: its connections, its two sides and who watches them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::agree::{self, Agreement};
@@ -87,6 +88,7 @@ impl Group {
         Ok(Driver {
             comm: Arc::clone(comm),
             requests: Arc::clone(requests),
+            taken: VecDeque::new(),
             links,
             agreement: Agreement::new(known.as_ref(), members, n_lines).with(terms.is_local()),
             contributing,
