@@ -260,6 +260,19 @@ fn two_jobs_of_one_name_have_their_own_servers() {
 }
 
 #[test]
+fn a_worker_that_is_busy_changes_nothing_for_all() {
+    let program = sum_program("sum-pool-busy");
+    let pool = Pool::start(&program);
+    let group = Group::new(&program, 2, MOST);
+    let environment = [("RSUM_POOL", &*pool.address), ("RSUM_JOB", "hal")];
+    let worker = |worker| Process::start(&mut group.worker_command(worker, &["busy"], &environment));
+    for mut worker in [worker(0), worker(1)] {
+        worker.wait_for("DONE", "rounds that were open");
+        assert!(worker.child.wait().unwrap().success());
+    }
+}
+
+#[test]
 fn who_does_not_belong_to_a_pool_is_turned_away() {
     let program = sum_program("sum-pool-strangers");
     let pool = Pool::start(&program);

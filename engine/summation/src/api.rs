@@ -21,7 +21,7 @@ use crate::pieces;
 use crate::run::observe::Compared;
 use crate::server::reduction::Reduction;
 use crate::session::pool::message::Lending;
-use crate::session::worker::{Numbers, Session};
+use crate::session::worker::{Numbers, Session, agreed_numbers};
 use crate::tensor::{Asked, Declaration, Options};
 use rsccl_collective::api::fence::export;
 use rsccl_collective::error::{Error, IN_PROGRESS, Result, SUCCESS};
@@ -42,9 +42,6 @@ const NOBODY: u64 = u64::MAX;
 
 /// What is kept of `top-k` where the caller does not say.
 const DEFAULT_KEPT: f64 = 0.01;
-
-/// The tensor by which workers agree on how many servers they sum with.
-const LENT: &str = "ringscope.lent servers";
 
 thread_local! {
     /// The thread's last error.
@@ -316,8 +313,7 @@ fn adapt(may: bool) -> Result<c_int> {
 
 /// The sums of these numbers over all workers.
 fn sum_of_all(session: &Session, own: [i64; 3]) -> Result<[i64; 3]> {
-    let tensor = Declaration { name: LENT.to_owned(), elements: 3, data_type: DataType::I64 };
-    let tensor = session.declare(tensor, Asked::default())?;
+    let tensor = session.declare(agreed_numbers(), Asked::default())?;
     let mut sums = [0; 3];
     // SAFETY: numbers of this function's, which are there until the wait is over.
     let send = unsafe { Region::new((&raw const own).cast(), size_of_val(&own), "lent") }?;

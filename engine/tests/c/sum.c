@@ -373,6 +373,16 @@ int main(int argc, char** argv) {
     fflush(stdout);
     while (getchar() != EOF) {
     }
+  } else if (strcmp(argv[1], "busy") == 0) {
+    int handle = -1, tensor = rsum_declare("number", 1, FLOAT32, NULL);
+    for (int first = 0; first < 2; first++) {
+      float number = (float)(1 + rsum_rank()), sum = 0;
+      if (rsum_rank() == first) handle = rsum_push_pull_async(tensor, &number, &sum, rsumSum);
+      if (rsum_adapt_if(rsum_rank() != first) != 0) fail("adapt_if with a round open");
+      if (rsum_rank() != first) handle = rsum_push_pull_async(tensor, &number, &sum, rsumSum);
+      if (handle < 0 || rsum_wait(handle) != 0 || sum != 3) fail("sum");
+    }
+    end();
   } else if (strcmp(argv[1], "halves") == 0) {
     float number = (float)(1 + rsum_rank()), sum = 0;
     rsum_options_t options = {0};

@@ -27,6 +27,7 @@ use rsccl_collective::log::{self, Level, subsystem};
 use rsccl_collective::memory::Region;
 use rsccl_collective::net::nic;
 use rsccl_collective::net::unique_id::UNIQUE_ID_BYTES;
+use rsccl_collective::types::DataType;
 
 /// A worker in its job.
 #[derive(Debug)]
@@ -122,6 +123,10 @@ impl Session {
             handles: Handles::default(),
             carrier,
         };
+        if session.settings.pool.is_some() {
+            // Before all others: declared at its first use, it would end a generation whose rounds are open.
+            session.declare(agreed_numbers(), Asked::default())?;
+        }
         let place = session.meet(Wanted { n_workers, n_servers, ..Wanted::default() })?;
         session.take(&mut session.write(), Some(place));
         session.borrow(true, None)?;
@@ -474,6 +479,11 @@ impl Membership {
             session: self.session,
         }
     }
+}
+
+/// The tensor by which workers agree on how many of a pool's servers they sum with.
+pub(crate) fn agreed_numbers() -> Declaration {
+    Declaration { name: "ringscope.lent servers".to_owned(), elements: 3, data_type: DataType::I64 }
 }
 
 /// Gives the rendezvous, unless another process does.
