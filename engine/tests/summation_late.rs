@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::io::Write;
+
 use common::Rank;
 use common::sum::{Group, ask, sum_program};
 
@@ -42,6 +44,31 @@ fn who_never_pushes_is_told_of_and_then_ends_the_group() {
         "{lost}"
     );
     assert!(server.rest().contains("rank 1 ("));
+}
+
+#[test]
+fn what_a_codec_left_out_of_a_lost_round_counts_once() {
+    let program = sum_program("sum-left-out");
+    // Of several parts, so that threads encode some and the driver others.
+    let settings = [("RSUM_ON_LOSS", "continue"), ("RSUM_WARN_S", "1"), ("RSUM_PARTITION_BYTES", "500000")];
+    let run = |is_killed: bool| {
+        let group = Group::new(&program, 2, 1);
+        let mut server = group.server(&[], &settings);
+        let first = group.worker(0, &["left-out"], &settings);
+        let mut second = group.worker(1, &["left-out"], &settings);
+        assert_eq!(second.line(), "READY");
+        if is_killed {
+            // By then worker 0 has contributed.
+            line(&mut server, "waits for its push");
+            server.child.kill().unwrap();
+        }
+        second.child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let said = [first, second].map(Rank::rest);
+        let losses = format!("after {} losses\nDONE\n", u8::from(is_killed));
+        assert!(said.iter().all(|said| said.ends_with(&losses)), "{said:?}");
+        said.map(|said| said.lines().find_map(|line| Some(line.strip_prefix("SUMS ")?[..16].to_owned())))
+    };
+    assert_eq!(run(false), run(true));
 }
 
 #[test]

@@ -238,6 +238,34 @@ static void endure(int first, int size, int few, int* workers) {
   end();
 }
 
+/* Sums what a codec leaves much out of, and submits a round once more that a loss has ended. Before the second round worker 1
+ * waits for a word, so that a server can be killed when worker 0 has contributed. */
+static void leave_out(void) {
+  rsum_options_t options = {.size = sizeof options, .codec = rsumCodecTopK, .kept = 0.01};
+  int tensor = rsum_declare("gradient", MOST, FLOAT32, &options), losses = 0;
+  uint64_t fingerprint = 0;
+  for (int round = 0; round < 4; round++) {
+    if (round == 1 && rsum_rank() == 1) {
+      printf("READY\n");
+      fflush(stdout);
+      getchar();
+    }
+    for (;;) {
+      for (uint64_t index = 0; index < MOST; index++) send_buffer[0][index] = value(rsum_rank(), round, 0, index);
+      if (rsum_push_pull(tensor, send_buffer[0], recv_buffer[0], rsumSum) == 0) break;
+      losses++;
+      if (rsum_resume(-1, -1) != 0) fail("resume");
+    }
+    for (uint64_t index = 0; index < MOST; index++) {
+      uint32_t bits;
+      memcpy(&bits, &recv_buffer[0][index], sizeof bits);
+      fingerprint = mix(fingerprint ^ bits);
+    }
+  }
+  printf("SUMS %016llx after %d losses\n", (unsigned long long)fingerprint, losses);
+  end();
+}
+
 /* Adds to a tensor of all workers as often as it is told, or for ever, whatever the others do: asynchronous sums. In the first
  * elements workers count their rounds, so that each result says what must be in it. */
 static void add(int rounds) {
@@ -373,6 +401,8 @@ int main(int argc, char** argv) {
     fflush(stdout);
     while (getchar() != EOF) {
     }
+  } else if (strcmp(argv[1], "left-out") == 0) {
+    leave_out();
   } else if (strcmp(argv[1], "busy") == 0) {
     int handle = -1, tensor = rsum_declare("number", 1, FLOAT32, NULL);
     for (int first = 0; first < 2; first++) {

@@ -13,13 +13,24 @@
 use super::{Codec, CodecError};
 
 /// What the rounds of one part have left out so far.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Feedback {
     residual: Vec<f32>,
 }
 
 // A residual has no NaN.
 impl Eq for Feedback {}
+
+impl Clone for Feedback {
+    fn clone(&self) -> Self {
+        Self { residual: self.residual.clone() }
+    }
+
+    /// In the memory that is there.
+    fn clone_from(&mut self, source: &Self) {
+        self.residual.clone_from(&source.residual);
+    }
+}
 
 impl Feedback {
     /// Appends a gradient, encoded with what the last round left out. One of another length than that begins anew.

@@ -3,27 +3,24 @@
 //! Each part of a tensor that has a codec, however short the part is, is encoded before it is pushed, with what the last round
 //! left out where the codec loses much. In which form it comes back is the service's: [`crate::server::coded`].
 //!
-//! [`job`] is the work on one part, for any thread.
+//! [`job`] is the work on one part, for any thread; [`residuals`] is what the rounds leave out.
 
 mod job;
+mod residuals;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::codec::{Choice, Feedback};
+use crate::codec::Choice;
 use crate::server::buffers::Buffers;
 use crate::server::coded::Coded;
 use crate::server::part::Part;
 use crate::tensor::{self, Declarations};
 pub(super) use job::{Job, Work};
-use rsccl_collective::lock::lock;
+pub(in crate::run) use residuals::Residual;
+pub(crate) use residuals::Residuals;
 use rsccl_collective::memory::Region;
 use rsccl_collective::types::DataType;
-
-/// What rounds have left out, by key: a worker's own, which it keeps whatever is declared and whoever comes and goes, since
-/// a tensor keeps its parts and their keys.
-#[derive(Debug, Default)]
-pub(crate) struct Residuals(Mutex<BTreeMap<u32, Feedback>>);
 
 /// What a worker has of the parts that it has encoded.
 #[derive(Debug, Default)]
@@ -68,10 +65,9 @@ impl Coding {
     /// The work of encoding a part's contribution; none if it travels as it is.
     pub(super) fn encoding(&mut self, key: u32, summed: Part, contribution: &'static [u8]) -> Option<Job> {
         let choice = summed.codec?.choice;
-        let left_out = || lock(&self.residuals.0).remove(&key).unwrap_or_default();
-        let feedback = choice.wants_feedback().then(left_out);
+        let residual = choice.wants_feedback().then(|| self.residuals.take(key));
         let pushed = self.take(choice, summed.pushed_bytes());
-        Some(Job::new(key, choice, Work::Encode { contribution, feedback, pushed }))
+        Some(Job::new(key, choice, Work::Encode { contribution, residual, pushed }))
     }
 
     /// A part was encoded; how many bytes go out and come back.
@@ -79,10 +75,10 @@ impl Coding {
         &mut self,
         key: u32,
         summed: Part,
-        feedback: Option<Feedback>,
+        residual: Option<Residual>,
         pushed: Vec<u8>,
     ) -> (u64, u64) {
-        self.remember(key, feedback);
+        residual.into_iter().for_each(|residual| self.residuals.give_back(key, residual));
         let (pushed_bytes, answered_bytes) = (pushed.len(), summed.answered_bytes());
         if let Some(Coded { choice, .. }) = summed.codec {
             let answer = summed.is_answered_coded().then(|| Answer {
@@ -94,9 +90,27 @@ impl Coding {
         (pushed_bytes as u64, answered_bytes as u64)
     }
 
-    /// What an encoding gives back where its round has failed.
-    pub(super) fn remember(&mut self, key: u32, feedback: Option<Feedback>) {
-        feedback.into_iter().for_each(|feedback| drop(lock(&self.residuals.0).insert(key, feedback)));
+    /// The round of these parts is over.
+    pub(super) fn settle(&self, keys: impl Iterator<Item = u32>) {
+        self.residuals.settle(keys);
+    }
+
+    /// The rounds under way have failed; of their parts those that no thread has begun to encode, and those that are done.
+    pub(super) fn give_up(&self, left: Vec<Job>, done: Vec<Job>) {
+        for (jobs, is_done) in [(left, false), (done, true)] {
+            for job in jobs {
+                match job.work {
+                    Work::Encode { residual: Some(residual), .. } if is_done => {
+                        self.residuals.give_back(job.key, residual);
+                    }
+                    Work::Encode { residual: Some(residual), .. } => {
+                        self.residuals.give_back_unused(job.key, residual);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.residuals.undo();
     }
 
     /// What is pushed of a part, if it is encoded.

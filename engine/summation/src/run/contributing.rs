@@ -27,6 +27,7 @@ use super::serving::Serving;
 use super::timeline::Timeline;
 use super::urgency::urgencies;
 use super::wire::{Message, Wire};
+use crate::codec::Choice;
 use crate::placement::routes::Routes;
 use crate::server::reduction::Reduction;
 use crate::server::tier::Partial;
@@ -289,6 +290,9 @@ impl Contributing {
             let tensor = self.tensors.remove(&finished.tensor);
             n_finished += usize::from(tensor.is_some());
             let running = tensor.and_then(|tensor| self.running.remove(&tensor));
+            if let Some(tensor) = tensor.filter(|tensor| self.is_fed_back(*tensor)) {
+                self.coding.settle(self.declarations.parts_of(tensor).map(|part| part.key));
+            }
             self.ready.extend(tensor.filter(|tensor| self.waiting.contains_key(tensor)));
             if let (Some(moved), Some(tensor), Some(running)) = (&self.moved, tensor, &running) {
                 moved.finished(running.ended(tensor, 0));
@@ -384,6 +388,11 @@ impl Contributing {
     fn summed(&mut self, server: usize, key: u32, now_ns: u64) -> Outcome<()> {
         let summed = self.pipeline.summed(server, key, now_ns);
         summed.map_err(|misreport| self.internal(&misreport))
+    }
+
+    /// Whether what a round of a tensor leaves out goes into the next one.
+    fn is_fed_back(&self, tensor: usize) -> bool {
+        self.declarations.options(tensor).codec.is_some_and(Choice::wants_feedback)
     }
 
     fn first_byte(&self, part: &Part) -> usize {

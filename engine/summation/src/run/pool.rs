@@ -109,6 +109,13 @@ impl Pool {
         self.take_of(&self.shared.jobs)
     }
 
+    /// Once the threads have ended: the parts that none of them had begun to encode or decode.
+    pub(super) fn take_left(&self) -> Vec<Job> {
+        let left = std::mem::take(&mut lock(&self.shared.state).waiting).into_values();
+        let job = |task| if let Task::Code(job) = task { Some(job) } else { None };
+        left.filter_map(job).collect()
+    }
+
     /// Ends the threads: on return none works any more, and what they had not begun is left.
     pub(super) fn stop(&self) {
         lock(&self.shared.state).is_over = true;

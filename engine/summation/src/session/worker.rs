@@ -107,6 +107,7 @@ impl Session {
         // A pool's servers come later.
         let n_servers = settings.n_servers.filter(|_| settings.pool.is_none()).unwrap_or(0);
         let (n_workers, n_servers) = (settings.n_workers, Some(n_servers));
+        let residuals = Arc::new(Residuals::new(settings.continues));
         let session = Self {
             settings,
             comm,
@@ -115,7 +116,7 @@ impl Session {
             numbers: Mutex::new(None),
             caller: Mutex::new(Some(caller)),
             root,
-            residuals: Arc::default(),
+            residuals,
             measured: Mutex::default(),
             borrower: Mutex::new(None),
             pinned: Mutex::new(None),

@@ -1,7 +1,8 @@
 //! One part that is to be encoded or decoded: taken from a worker's side, for any thread to do, and taken back with what
 //! came of it.
 
-use crate::codec::{Choice, CodecError, Feedback};
+use super::residuals::Residual;
+use crate::codec::{Choice, CodecError};
 use rsccl_collective::clock;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::kernels::gradients;
@@ -26,7 +27,7 @@ pub(in crate::run) enum Work {
     Encode {
         contribution: &'static [u8],
         /// Where the codec loses much.
-        feedback: Option<Feedback>,
+        residual: Option<Residual>,
         /// What is pushed, once it was run; before that its memory.
         pushed: Vec<u8>,
     },
@@ -68,8 +69,8 @@ impl Job {
     pub(in crate::run) fn run(&mut self) {
         let start_ns = clock::monotonic_ns();
         self.outcome = match &mut self.work {
-            Work::Encode { contribution, feedback, pushed } => {
-                encode(self.choice, contribution, feedback.as_mut(), pushed).map_err(|error| wrong(&error))
+            Work::Encode { contribution, residual, pushed } => {
+                encode(self.choice, contribution, residual.as_mut(), pushed).map_err(|error| wrong(&error))
             }
             Work::Decode { answer, recv, offset, len } => {
                 decode(self.choice, answer, *recv, Span { place: Place::Recv, offset: *offset, len: *len })
@@ -82,7 +83,7 @@ impl Job {
 fn encode(
     choice: Choice,
     contribution: &[u8],
-    feedback: Option<&mut Feedback>,
+    residual: Option<&mut Residual>,
     pushed: &mut Vec<u8>,
 ) -> std::result::Result<(), CodecError> {
     let unaligned: Vec<f32>;
@@ -94,8 +95,8 @@ fn encode(
         }
     };
     pushed.clear();
-    match feedback {
-        Some(feedback) => feedback.encode(choice.codec().as_ref(), gradient, pushed),
+    match residual {
+        Some(residual) => residual.encode(choice.codec().as_ref(), gradient, pushed),
         None => choice.codec().encode(gradient, pushed),
     }
 }

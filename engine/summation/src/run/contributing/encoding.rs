@@ -55,14 +55,10 @@ impl Contributing {
         Ok(moved)
     }
 
-    /// Puts back what was left out before a round that has failed.
+    /// Puts back what was left out before the rounds that have failed. The pool's threads have ended.
     pub(super) fn give_back_residuals(&mut self) {
-        let done = self.pool.as_ref().and_then(|pool| pool.take_coded().ok());
-        for job in done.into_iter().flatten() {
-            if let Work::Encode { feedback, .. } = job.work {
-                self.coding.remember(job.key, feedback);
-            }
-        }
+        let Some(pool) = &self.pool else { return self.coding.give_up(Vec::new(), Vec::new()) };
+        self.coding.give_up(pool.take_left(), pool.take_coded().unwrap_or_default());
     }
 
     /// Whether a long part was coded here and now, and no thread had it.
@@ -94,10 +90,10 @@ impl Contributing {
         let (key, choice, outcome, took_ns) = (job.key, job.choice, job.outcome(), job.took_ns());
         let Some(part) = self.declarations.part(key) else { return Ok(()) };
         match job.work {
-            Work::Encode { feedback, pushed, .. } => {
+            Work::Encode { residual, pushed, .. } => {
                 outcome.map_err(|error| self.internal(&error))?;
                 let summed = coding::summed(&self.declarations, &part, self.routes.n_workers());
-                let (push_bytes, pull_bytes) = self.coding.encoded(key, summed, feedback, pushed);
+                let (push_bytes, pull_bytes) = self.coding.encoded(key, summed, residual, pushed);
                 if let Some(moved) = &mut self.moved {
                     moved.push_issued(self.routes.owner(key), key, push_bytes);
                 }
