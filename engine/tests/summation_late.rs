@@ -47,6 +47,38 @@ fn who_never_pushes_is_told_of_and_then_ends_the_group() {
 }
 
 #[test]
+fn who_does_not_leave_is_told_of_and_then_ends_the_group() {
+    let program = sum_program("sum-stays");
+    let group = Group::new(&program, 2, 1);
+    let limits = [("RSUM_WARN_S", "1"), ("RSUM_TIMEOUT_S", "8")];
+    let mut server = group.server(&["--health", "127.0.0.1:0"], &limits);
+    let told = server.line();
+    let address = told.split("http://").nth(1).unwrap().strip_suffix("/status").unwrap().to_owned();
+    // As many rounds as the other one, which then leaves.
+    let mut late = group.worker(1, &["stall", "5"], &limits);
+    let first = group.worker(0, &["sums"], &limits);
+    assert_eq!(late.line(), "STALLS");
+    let warning = line(&mut server, "NCCL WARN");
+    assert!(warning.contains("rank 1 (") && warning.contains("has not answered for"), "{warning}");
+    assert!(
+        warning.ends_with("others have left the group or declared more, and wait for it (RSUM_WARN_S)"),
+        "{warning}"
+    );
+    let waits = || {
+        serde_json::from_str::<serde_json::Value>(&ask(&address, "/status").1).unwrap()["service"]["waiting"]
+            .take()
+    };
+    let waiting = std::iter::repeat_with(waits).find(|waiting| !waiting.is_null()).unwrap();
+    assert_eq!((&waiting["phase"], &waiting["workers"]), (&"leave".into(), &[1].into()), "{waiting}");
+    let said = first.rest();
+    assert!(
+        said.contains("ERROR shutdown") && said.contains("rank 1 (") && said.contains("(RSUM_TIMEOUT_S)"),
+        "{said}"
+    );
+    assert!(server.rest().contains("rank 1 ("));
+}
+
+#[test]
 fn what_a_codec_left_out_of_a_lost_round_counts_once() {
     let program = sum_program("sum-left-out");
     // Of several parts, so that threads encode some and the driver others.

@@ -174,8 +174,10 @@ impl Driver {
     }
 
     fn round(&mut self, now_ns: u64) -> Outcome<bool> {
-        let start = || self.agreement.late(self.comm.rank).filter(|_| !self.has_started);
-        self.requests.asked().answer(|| self.patience.date(self.serving.report(), start(), now_ns));
+        let other = || {
+            if self.has_started { self.serving.waits_to_leave() } else { self.agreement.late(self.comm.rank) }
+        };
+        self.requests.asked().answer(|| self.patience.date(self.serving.report(), other(), now_ns));
         self.take_inbound();
         self.links.go_on();
         let mut moved = self.listen(now_ns)?;

@@ -1,7 +1,8 @@
 //! How long a group has waited, and for whom: for who asks, for the log, and for an end where one is wanted.
 //!
-//! It is looked at once a second, so ages are short by as much. A round waits from its first contribution on, and a group
-//! from the first worker on that wants to contribute: where nobody sums, nobody waits.
+//! It is looked at once a second, so ages are short by as much. A round waits from its first contribution on, a group
+//! from the first worker on that wants to contribute, and its end from the first one on that leaves: where nobody sums, nobody
+//! waits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(super) enum What {
     Push { round: u64, key: u32 },
     /// That they take a round's answer.
     Pull { round: u64, key: u32 },
+    /// That they leave the group, or declare more, as others have.
+    Leave,
 }
 
 /// Something that workers are waited for.
@@ -66,7 +69,7 @@ impl What {
     /// Of which part.
     pub(super) fn key(self) -> Option<u32> {
         match self {
-            Self::Start => None,
+            Self::Start | Self::Leave => None,
             Self::Push { key, .. } | Self::Pull { key, .. } => Some(key),
         }
     }
@@ -101,18 +104,19 @@ impl Patience {
         oldest.map(|wait| Late { wait, age, is_final })
     }
 
-    /// Adds to a report how long its round has waited; where there is none, that the group waits to `start`.
-    pub(super) fn date(&self, mut report: Report, start: Option<Wait>, now_ns: u64) -> Report {
-        let start = start.map(|Wait { workers, .. }| Waiting {
-            phase: Waiting::START,
+    /// Adds to a report how long its round has waited; where there is none, what `other` thing the group waits for.
+    pub(super) fn date(&self, mut report: Report, other: Option<Wait>, now_ns: u64) -> Report {
+        let other = other.map(|Wait { what, workers }| Waiting {
+            phase: if what == What::Leave { Waiting::LEAVE } else { Waiting::START },
             workers,
             ..Waiting::default()
         });
-        report.waiting = report.waiting.or(start);
+        report.waiting = report.waiting.or(other);
         if let Some(waiting) = &mut report.waiting {
             let Waiting { key, round, .. } = *waiting;
             let what = match waiting.phase {
                 Waiting::START => What::Start,
+                Waiting::LEAVE => What::Leave,
                 Waiting::PUSH => What::Push { round, key },
                 _ => What::Pull { round, key },
             };
@@ -135,6 +139,7 @@ impl Late {
         let first = names.next().unwrap_or("nobody");
         let what = match self.wait.what {
             What::Start => "the first round waits for its first push".to_owned(),
+            What::Leave => "others have left the group or declared more, and wait for it".to_owned(),
             What::Push { round, key } => {
                 format!("round {round} of tensor {tensor:?}, part {key}, waits for its push")
             }

@@ -33,7 +33,7 @@ pub(crate) struct Waiting {
     pub(crate) key: u32,
     /// Which.
     pub(crate) round: u64,
-    /// For what: `push` or `pull`; `start` where workers have not pushed anything yet.
+    /// For what: `push` or `pull`; `start` where workers have not pushed anything yet, `leave` where some have left.
     pub(crate) phase: &'static str,
     /// For whom.
     pub(crate) workers: Vec<usize>,
@@ -46,6 +46,8 @@ impl Waiting {
     pub(crate) const START: &str = "start";
     /// [`Waiting::phase`] where contributions are missing.
     pub(crate) const PUSH: &str = "push";
+    /// [`Waiting::phase`] where workers have left, or declared more, and others have not.
+    pub(crate) const LEAVE: &str = "leave";
     /// [`Waiting::phase`] where answers are not taken.
     pub(crate) const PULL: &str = "pull";
 }

@@ -18,7 +18,7 @@ use rustix::event::PollFd;
 
 use super::line::{Line, Outcome, Trouble};
 use super::observe::Heard;
-use super::patience::Wait;
+use super::patience::{Wait, What};
 use super::pool::Pool;
 use super::report::{Report, Waiting};
 use super::timeline::{Kind, Timeline};
@@ -185,10 +185,19 @@ impl Serving {
         self.check_all_here(began.unwrap_or(0))
     }
 
-    /// The rounds that wait for somebody.
+    /// What waits for somebody: rounds, and who has left for those that have not.
     pub(super) fn waits(&self) -> Vec<Wait> {
         let pending = self.service.waits_for().into_iter().chain(self.host_sums.waits_for());
-        pending.map(Wait::from).collect()
+        pending.map(Wait::from).chain(self.waits_to_leave()).collect()
+    }
+
+    /// The workers that have not left, where others have. None where each goes as it likes.
+    pub(super) fn waits_to_leave(&self) -> Option<Wait> {
+        let seats = self.seats.iter().take(self.n_workers()).enumerate();
+        let workers: Vec<usize> =
+            seats.filter(|(_, seat)| !seat.has_left).map(|(worker, _)| worker).collect();
+        let waits = !self.service.is_store() && (1..self.n_workers()).contains(&workers.len());
+        waits.then_some(Wait { what: What::Leave, workers })
     }
 
     /// Name of a part's tensor.
