@@ -53,6 +53,21 @@ fn one_root_after_another_dies_and_the_last_worker_goes_on_alone() {
 }
 
 #[test]
+fn a_root_that_is_stopped_before_the_first_group_is_named() {
+    let program = sum_program("sum-stopped-root");
+    let group = Group::new(&program, 2, 1);
+    let root = Process::start(&mut group.server_command(&["--root"], &[("NCCL_DEBUG", "INFO")]));
+    root.wait_for("the rendezvous is at", "root");
+    let worker = Process::start(&mut group.worker_command(0, &["sums"], &[("RSCCL_TIMEOUT_S", "1")]));
+    root.wait_for("has come to the rendezvous", "worker 0");
+    // When the root has answered another one, it has answered the first.
+    let other = Process::start(&mut group.worker_command(0, &["sums"], &[]));
+    other.wait_for("ERROR init", "another worker 0");
+    signal(&root, "-STOP");
+    worker.wait_for("it has said nothing for 2 s (twice RSCCL_TIMEOUT_S)", "a root that is stopped");
+}
+
+#[test]
 fn a_worker_that_comes_later_finds_the_next_root() {
     let program = sum_program("sum-later-root");
     let group = Group::new(&program, 3, 1);

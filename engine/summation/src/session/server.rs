@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::pool::lent::{Lent, Loan};
 use super::pool::message::At;
 use super::rendezvous::caller::Caller;
-use super::rendezvous::meeting::{Call, CallOff, Met};
+use super::rendezvous::meeting::{Call, CallOff, Limit, Met};
 use super::rendezvous::message::{Membership, Wanted};
 use super::rendezvous::root::Root;
 use super::status::{Present, Status};
@@ -192,9 +192,11 @@ impl Server {
                 caller.leave();
                 return Ok(Job::Over);
             }
-            match caller
-                .meet(Wanted { lost: lost.take(), ..Wanted::default() }, idle.take(), &|| say(At::Waiting))?
-            {
+            match caller.meet(
+                Wanted { lost: lost.take(), ..Wanted::default() },
+                idle.take().map(Limit::Idle),
+                &|| say(At::Waiting),
+            )? {
                 Met::Group(membership) => {
                     say(At::Group);
                     match self.group(&membership, tell) {

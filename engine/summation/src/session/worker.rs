@@ -7,7 +7,7 @@ use super::handles::Handles;
 use super::pool::job::Borrower;
 use super::pool::message::{JobId, Lending};
 use super::rendezvous::caller::Caller;
-use super::rendezvous::meeting::{Call, CallOff, Met};
+use super::rendezvous::meeting::{Call, CallOff, Limit, Met};
 use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
 use crate::codec::Choice;
@@ -409,7 +409,8 @@ impl Session {
     fn meet(&self, wanted: Wanted) -> Result<Place> {
         let mut caller = lock(&self.caller);
         let caller = caller.as_mut().ok_or_else(|| self.no_group())?;
-        let membership = match caller.meet(wanted, None, &|| ())? {
+        let limit = Some(Limit::Silence(2 * self.comm.timeout));
+        let membership = match caller.meet(wanted, limit, &|| ())? {
             Met::Group(membership) => *membership,
             Met::Over(_) => return Err(Error::Remote("the job is over".to_owned())),
         };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::majority::Gone;
-use super::meeting::{Call, CallOff, Door, Meeting, Met, Unmet};
+use super::meeting::{Call, CallOff, Door, Limit, Meeting, Met, Unmet};
 use super::message::{Membership, Wanted};
 use super::root::{After, Root, Terms};
 use rsccl_collective::clock::Deadline;
@@ -65,11 +65,11 @@ impl Caller {
         Ok(Self { call, call_off, meeting, root: None, terms, last: None, at: None, lost: BTreeMap::new() })
     }
 
-    /// Waits for a group, not longer than this; `tell` is called once the rendezvous knows.
+    /// Waits for a group, not longer than the limit; `tell` is called once the rendezvous knows.
     ///
     /// # Errors
     /// There will be none: why. Or the rendezvous' process is lost, and the job does not go on after a loss.
-    pub(crate) fn meet(&mut self, wanted: Wanted, most: Option<Duration>, tell: &dyn Fn()) -> Result<Met> {
+    pub(crate) fn meet(&mut self, wanted: Wanted, limit: Option<Limit>, tell: &dyn Fn()) -> Result<Met> {
         let goes_on = self.last.as_ref().is_some_and(|last| last.continues());
         // A process that was silent itself, and has heard of that, still meets where it did.
         let others = self.last.as_ref().filter(|last| last.root != Some(last.rank));
@@ -80,7 +80,7 @@ impl Caller {
                 is_silent = false;
                 self.meeting.go_on();
             } else {
-                match self.meeting.meet(wanted, most, &self.call_off, tell) {
+                match self.meeting.meet(wanted, limit, &self.call_off, tell) {
                     Err(Unmet::Lost(_, gone)) if goes_on && !self.call_off.is_set() => {
                         self.at.into_iter().for_each(|rank| self.note(rank, Some(gone)));
                     }

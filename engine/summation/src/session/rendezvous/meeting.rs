@@ -24,14 +24,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Who is to give the next rendezvous may be in the middle of a long piece of work. As long as it lives, who has no limit waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A host that is gone is noticed after about three of these.
+/// A host that is gone is noticed after four of these.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVES: u32 = 3;
 
 /// A connection to the rendezvous.
 #[derive(Debug)]
 pub(crate) struct Meeting {
     stream: TcpStream,
     address: String,
+}
+
+/// How long a process waits for a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// A server that no job needs: until it leaves.
+    Idle(Duration),
+    /// A worker. The rendezvous says before that if there is no group: a silent one is stopped, or cut off.
+    Silence(Duration),
 }
 
 /// What a process is told that waits for a group.
@@ -208,22 +218,30 @@ impl Meeting {
     pub(super) fn meet(
         &self,
         wanted: Wanted,
-        most: Option<Duration>,
+        limit: Option<Limit>,
         call_off: &CallOff,
         tell: &dyn Fn(),
     ) -> std::result::Result<Met, Unmet> {
         call_off.waits_on(&self.stream).map_err(Unmet::Refused)?;
         let sent = self
             .stream
-            .set_read_timeout(most)
+            .set_read_timeout(limit.map(|(Limit::Idle(most) | Limit::Silence(most))| most))
             .and_then(|()| frame::send(&self.stream, &ToRoot::Ready(wanted)));
         tell();
         let answer = match frame::recv(&self.stream) {
-            Err(error) if is_timeout(&error) && most.is_some() => {
-                let seconds = most.unwrap_or_default().as_secs();
-                let text = format!("no job has met at {} for {seconds} s (RSUM_IDLE_S)", self.address);
-                return Err(Unmet::Refused(Error::Remote(text)));
-            }
+            Err(error) if is_timeout(&error) => match limit {
+                Some(Limit::Idle(most)) => {
+                    let text =
+                        format!("no job has met at {} for {} s (RSUM_IDLE_S)", self.address, most.as_secs());
+                    return Err(Unmet::Refused(Error::Remote(text)));
+                }
+                Some(Limit::Silence(most)) => {
+                    let text =
+                        format!("it has said nothing for {} s (twice RSCCL_TIMEOUT_S)", most.as_secs());
+                    Err(io::Error::new(error.kind(), text))
+                }
+                None => Err(error),
+            },
             answer => answer,
         };
         let lost = |error: io::Error| {
@@ -309,8 +327,9 @@ fn meets_itself(stream: &TcpStream) -> bool {
 fn prepare(stream: &TcpStream, step: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(step))?;
-    SockRef::from(stream)
-        .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
+    SockRef::from(stream).set_tcp_keepalive(
+        &TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(KEEPALIVES),
+    )
 }
 
 fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Result<(), Attempt> {
