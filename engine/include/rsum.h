@@ -107,7 +107,8 @@ int rsum_push_pull(int tensor, const void* send, void* recv, int operation);
 /* The same, without waiting; a handle, 0 or greater, or -1 - error. Both buffers are the group's until rsum_wait. */
 int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation);
 /* The same for memory of a GPU (CUDA), in which either or both buffers lie; a handle, or -1 - error. send is read behind what was
- * put on the stream before the call, and what is put there after it may change send where recv is elsewhere. recv is written
+ * put on the stream before the call. A send on the GPU is copied there: what is put on the stream after the call may change it where
+ * recv is elsewhere. One in this machine's memory, or in managed memory, is the group's until rsum_wait. recv is written
  * when the sum is there, on a stream of the library's own: put no work that uses it on any stream before rsum_wait has
  * returned, or rsum_poll 1. The stream is a cudaStream_t or CUstream, NULL the default one. The process must have loaded the
  * CUDA driver, the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph.

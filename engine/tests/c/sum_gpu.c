@@ -165,6 +165,10 @@ static void mix_places(void) {
   memcpy(managed, values[2][3], bytes_of(2));
   must(rsum_push_pull(tensor, managed, managed, rsumSum), "managed");
   expect(managed, 3, 2);
+  /* Which a kernel that comes late has written: it is waited for though nothing is copied. */
+  fake_kernel(stream, managed, values[2][4], bytes_of(2));
+  must(wait_for(rsum_push_pull_on_stream(tensor, managed, result, rsumSum, stream)), "managed, behind a kernel");
+  expect(result, 4, 2);
   must(wait_for(rsum_push_pull_on_stream(empty, device, device, rsumSum, stream)), "empty");
 }
 

@@ -120,10 +120,6 @@ impl Carrier {
             return Err(Error::InvalidUsage(text.to_owned()));
         }
         let places = [call.send, call.recv].map(|buffer| driver.place_of(buffer.address));
-        if places == [Place::Host; 2] {
-            self.wait_until_left();
-            return contribute(call.send.region, call.recv.region);
-        }
         let context = driver.context_of(call.stream)?;
         let device = driver.device_of(context)?;
         let send = side("send", call.send, places[0], device)?;

@@ -16,7 +16,7 @@ pub(crate) type Contribute = Box<dyn FnOnce(Region, Region) -> Result<Handle> + 
 /// One of a call's buffers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Side {
-    /// In this machine's memory.
+    /// In this machine's memory, or in managed memory: the group reads and writes it where it is.
     Host(Region),
     /// In the GPU's.
     Device(DevicePointer),
@@ -38,7 +38,8 @@ pub(super) struct Transfer {
     size_bytes: usize,
     send: Side,
     recv: Side,
-    pinned: Pinned,
+    /// None where the GPU's memory has no part in it, and only what its stream does is waited for.
+    pinned: Option<Pinned>,
     event: Event,
     stage: Stage,
     promise: Promise,
@@ -65,11 +66,16 @@ pub(super) enum Look {
 
 impl Side {
     /// Where the group reads or writes: in the caller's memory, or in pinned memory in its place.
-    fn region(self, pinned: &Pinned, size_bytes: usize) -> Result<Region> {
-        match self {
-            Self::Host(region) => Ok(region),
-            Self::Device(_) => pinned.region(size_bytes),
+    fn region(self, pinned: Option<&Pinned>, size_bytes: usize) -> Result<Region> {
+        match (self, pinned) {
+            (Self::Host(region), _) => Ok(region),
+            (Self::Device(_), Some(pinned)) => pinned.region(size_bytes),
+            (Self::Device(_), None) => Err(not_pinned()),
         }
+    }
+
+    fn is_on_device(self) -> bool {
+        matches!(self, Self::Device(_))
     }
 }
 
@@ -92,11 +98,12 @@ impl Transfer {
         (send, recv): (Side, Side),
         (contribute, promise): (Contribute, Promise),
     ) -> Result<Self> {
-        let pinned = means.pinned(context, size_bytes)?;
+        let needs_pinned = send.is_on_device() || recv.is_on_device();
+        let pinned = needs_pinned.then(|| means.pinned(context, size_bytes)).transpose()?;
         let event = match means.lanes.event(means.driver, context) {
             Ok(event) => event,
             Err(error) => {
-                means.staging.give(pinned);
+                pinned.into_iter().for_each(|pinned| means.staging.give(pinned));
                 return Err(error);
             }
         };
@@ -138,16 +145,15 @@ impl Transfer {
         if let Side::Device(from) = self.send
             && self.size_bytes > 0
         {
-            driver.copy_out((self.context, stream), from, &self.pinned, self.size_bytes)?;
+            let pinned = self.pinned.as_ref().ok_or_else(not_pinned)?;
+            driver.copy_out((self.context, stream), from, pinned, self.size_bytes)?;
         }
         driver.record(self.context, self.event, stream)
     }
 
     fn contribute(mut self, means: &Means<'_>) -> Look {
-        let regions = self
-            .send
-            .region(&self.pinned, self.size_bytes)
-            .and_then(|from| Ok((from, self.recv.region(&self.pinned, self.size_bytes)?)));
+        let region = |side: Side| side.region(self.pinned.as_ref(), self.size_bytes);
+        let regions = region(self.send).and_then(|from| Ok((from, region(self.recv)?)));
         let Stage::Leaves(contribute) = std::mem::replace(&mut self.stage, Stage::Returns) else {
             return Look::Moved(self);
         };
@@ -167,7 +173,8 @@ impl Transfer {
             Err(error) => return self.end(means, Err(error)),
         };
         let lane = (self.context, stream);
-        let copied = means.driver.copy_in(lane, &self.pinned, to, self.size_bytes);
+        let pinned = self.pinned.as_ref().ok_or_else(not_pinned);
+        let copied = pinned.and_then(|pinned| means.driver.copy_in(lane, pinned, to, self.size_bytes));
         match copied.and_then(|()| means.driver.record(self.context, self.event, stream)) {
             Ok(()) => {
                 self.stage = Stage::Returns;
@@ -192,11 +199,15 @@ impl Transfer {
     }
 
     fn end(self, means: &Means<'_>, outcome: Result<()>) -> Look {
-        means.staging.give(self.pinned);
+        self.pinned.into_iter().for_each(|pinned| means.staging.give(pinned));
         means.lanes.give(self.context, self.event);
         self.promise.keep(outcome);
         Look::Over
     }
+}
+
+fn not_pinned() -> Error {
+    Error::Internal("a tensor on a GPU has no pinned memory".to_owned())
 }
 
 impl fmt::Debug for Transfer {
