@@ -26,7 +26,7 @@
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was;
  *                     where a network is cut in two, the part with most of the members
  *   RSUM_IDLE_S       seconds after which a server that has been in no group leaves, 3600 by default; 0: never
- *   RSUM_WARN_S       seconds after which the log says for whom a round waits, 30 by default; 0: never
+ *   RSUM_WARN_S       seconds after which the log says for whom a round waits, or for what a GPU, 30 by default; 0: never
  *   RSUM_TIMEOUT_S    seconds after which who does not push counts as lost, and the group fails; 1800 by default, 0: never
  *   RSUM_TIMELINE     a folder for files that say when each part was where; none by default
  *   RSUM_ASYNC        1: asynchronous sums, see below; the same on all workers. 0 by default
@@ -114,7 +114,8 @@ int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation
  * CUDA driver, the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph.
  * Copies go through pinned memory, which is kept until rsum_shutdown. Rounds of a tensor go in the order of their calls: the
  * other functions that contribute, change the members or leave wait until what was submitted here before has left the GPU.
- * An error of the GPU ends the handle with ncclSystemError; if that was before the contribution, its text says so, and the
+ * Where the group fails before that, the handle ends with the group's error, and memory that the GPU may still write is kept until it
+ * has. What has waited for a GPU for RSUM_WARN_S is named in the log. An error of the GPU ends the handle with ncclSystemError; if that was before the contribution, its text says so, and the
  * tensor may be submitted again. */
 int rsum_push_pull_on_stream(int tensor, const void* send, void* recv, int operation, void* stream);
 /* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or

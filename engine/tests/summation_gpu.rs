@@ -104,6 +104,43 @@ fn a_loss_ends_what_is_on_its_way() {
     assert!(said[0].contains("rank 1 (") && said[0].contains(CLEAN), "{said:?}");
 }
 
+/// Worker 0 goes on alone, though what it submitted before cannot leave the GPU.
+fn gone_on_alone(name: &str, does: &str) -> String {
+    let environment = [("RSUM_ON_LOSS", "continue"), ("NCCL_DEBUG", "WARN")];
+    let said = run(&gpu_program(name), does, &environment).swap_remove(0);
+    let lost = said.lines().find(|line| line.starts_with("LOST 6: ")).unwrap_or(&said);
+    for words in ["tensor \"tensor 0\", on its way out of the GPU: nothing was contributed", "rank 1 ("] {
+        assert!(lost.contains(words), "{said}");
+    }
+    said
+}
+
+#[test]
+fn a_gpu_that_stands_still_keeps_nobody_from_going_on_after_a_loss() {
+    expect_clean(&[gone_on_alone("gpu-stuck", "stuck")]);
+}
+
+#[test]
+fn memory_that_a_gpu_may_still_write_is_kept_and_does_not_hold_up_the_end() {
+    let said = gone_on_alone("gpu-stuck-for-ever", "stuck-for-ever");
+    assert!(said.contains("a GPU has still to copy 1 contributions that nobody reads any more"), "{said}");
+    // All of what the group had: the driver would wait for that GPU before it took any of it back.
+    assert!(
+        said.contains("LEFT 2 pinned, 2 events, 1 streams, 0 sins") && said.ends_with("DONE\n"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_tensor_that_does_not_leave_the_gpu_is_named() {
+    let program = gpu_program("gpu-late");
+    let environment = [("RSUM_WARN_S", "1"), ("NCCL_DEBUG", "WARN")];
+    let said = Group::new(&program, 1, 0).worker(0, &["late"], &environment).rest();
+    let words = "tensor \"tensor 2\" has waited for 1 s to leave the GPU";
+    assert!(said.contains(words) && said.matches("(RSUM_WARN_S)").count() == 1, "{said}");
+    expect_clean(&[said]);
+}
+
 #[test]
 fn without_a_driver_only_the_call_with_a_stream_is_refused() {
     let program = folder("gpu-none").join("sum");

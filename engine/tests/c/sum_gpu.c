@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "rsum.h"
 
@@ -243,8 +244,46 @@ static void lose(int leaves) {
   rsum_shutdown();
 }
 
+/* The other worker has gone while this one's contribution cannot leave the GPU: the stream stands still, perhaps to the end. */
+static void go_on_without(int leaves, int recovers) {
+  fake_stream_t held = fake_stream(0, 0), stream = fake_stream(0, 0);
+  float *memory = fake_alloc(0, bytes_of(0)), *other = fake_alloc(0, bytes_of(0));
+  int tensor = declare(0);
+  must(wait_for(rsum_push_pull_on_stream(tensor, memory, memory, rsumSum, stream)), "together");
+  if (leaves) _Exit(0);
+  fake_hold(held, true);
+  fake_kernel(held, memory, values[0][0], bytes_of(0));
+  int handle = rsum_push_pull_on_stream(tensor, memory, memory, rsumSum, held);
+  int code = wait_for(handle);
+  printf("LOST %d: %s\n", code, rsum_last_error());
+  must(rsum_resume(-1, -1), "resume");
+  fake_kernel(stream, other, values[0][1], bytes_of(0));
+  must(wait_for(rsum_push_pull_on_stream(tensor, other, other, rsumSum, stream)), "alone");
+  fake_read(result, other, bytes_of(0));
+  expect(result, 1, 0);
+  if (recovers) fake_hold(held, false);
+}
+
+/* A stream stands still for a while, and nothing else is wrong. */
+static void be_late(void) {
+  enum { IN_PROGRESS = 7 };
+  fake_stream_t held = fake_stream(0, 0);
+  float* memory = fake_alloc(0, bytes_of(2));
+  int tensor = declare(2);
+  fake_hold(held, true);
+  fake_kernel(held, memory, values[2][0], bytes_of(2));
+  int handle = rsum_push_pull_on_stream(tensor, memory, memory, rsumSum, held);
+  if (rsum_wait_for(handle, 1500) != IN_PROGRESS) fail("what is held");
+  fake_hold(held, false);
+  must(wait_for(handle), "late");
+  fake_read(result, memory, bytes_of(2));
+  expect(result, 0, 2);
+}
+
 int main(int argc, char** argv) {
   if (argc < 2) return 3;
+  /* What waits without end is a mistake, and ends. */
+  alarm(120);
   fake_use_device(0);
   if (rsum_init() != 0) fail("init");
   int rank = rsum_rank();
@@ -254,6 +293,9 @@ int main(int argc, char** argv) {
   if (strcmp(argv[1], "places") == 0) mix_places();
   if (strcmp(argv[1], "faults") == 0) meet_faults();
   if (strcmp(argv[1], "loss") == 0) lose(rank == 1);
+  if (strcmp(argv[1], "stuck") == 0) go_on_without(rank == 1, 1);
+  if (strcmp(argv[1], "stuck-for-ever") == 0) go_on_without(rank == 1, 0);
+  if (strcmp(argv[1], "late") == 0) be_late();
   if (strcmp(argv[1], "misuse") == 0) misuse();
   else if (strcmp(argv[1], "loss") != 0) end();
   printf("LEFT %d pinned, %d events, %d streams, %d sins\n", fake_n_pinned(), fake_n_events(), fake_n_streams(), fake_n_sins());

@@ -1,17 +1,28 @@
 //! One call on its way: out of the GPU behind what its stream had to do, through the group, and back.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::driver::{Context, DevicePointer, Driver, Event, Pinned, Stream};
 use super::lanes::Lanes;
 use super::staging::Staging;
 use crate::run::group::Handle;
 use crate::run::promise::Promise;
+use rsccl_collective::clock;
 use rsccl_collective::error::{Error, Result};
 use rsccl_collective::memory::Region;
+use rsccl_collective::net::control::Health;
 
-/// Contributes the first region, and gets the sum in the second.
-pub(crate) type Contribute = Box<dyn FnOnce(Region, Region) -> Result<Handle> + Send>;
+/// What a call is for.
+pub(crate) struct Contribution {
+    /// The tensor's name.
+    pub(crate) tensor: String,
+    /// Of the group that is to have it.
+    pub(crate) health: Arc<Health>,
+    /// Contributes the first region, and gets the sum in the second.
+    pub(crate) contribute: Box<dyn FnOnce(Region, Region) -> Result<Handle> + Send>,
+}
 
 /// One of a call's buffers.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +54,10 @@ pub(super) struct Transfer {
     event: Event,
     stage: Stage,
     promise: Promise,
+    name: String,
+    health: Arc<Health>,
+    /// Since when it is at its stage.
+    since: Instant,
 }
 
 enum Stage {
@@ -54,14 +69,25 @@ enum Stage {
     Returns,
 }
 
+type Contribute = Box<dyn FnOnce(Region, Region) -> Result<Handle> + Send>;
+
+/// Pinned memory that a GPU may still write, for a caller who waits no more: nobody else may have it before.
+#[derive(Debug)]
+pub(super) struct Remains {
+    context: Context,
+    pinned: Option<Pinned>,
+    /// Behind what writes it.
+    event: Event,
+}
+
 /// What a look at a call has found.
 pub(super) enum Look {
     /// Nothing new.
     Waits(Transfer),
     /// It has come one stage further.
     Moved(Transfer),
-    /// It is over, and its caller knows.
-    Over,
+    /// It is over, and its caller knows; perhaps not for the GPU.
+    Over(Option<Remains>),
 }
 
 impl Side {
@@ -96,7 +122,7 @@ impl Transfer {
         (tensor, size_bytes): (usize, usize),
         (context, stream): (Context, Stream),
         (send, recv): (Side, Side),
-        (contribute, promise): (Contribute, Promise),
+        (contribution, promise): (Contribution, Promise),
     ) -> Result<Self> {
         let needs_pinned = send.is_on_device() || recv.is_on_device();
         let pinned = needs_pinned.then(|| means.pinned(context, size_bytes)).transpose()?;
@@ -107,8 +133,22 @@ impl Transfer {
                 return Err(error);
             }
         };
-        let stage = Stage::Leaves(contribute);
-        let transfer = Self { tensor, context, size_bytes, send, recv, pinned, event, stage, promise };
+        let Contribution { tensor: name, health, contribute } = contribution;
+        let (stage, since) = (Stage::Leaves(contribute), clock::now());
+        let transfer = Self {
+            tensor,
+            context,
+            size_bytes,
+            send,
+            recv,
+            pinned,
+            event,
+            stage,
+            promise,
+            name,
+            health,
+            since,
+        };
         match transfer.copy_out(means.driver, stream) {
             Ok(()) => Ok(transfer),
             Err(error) => {
@@ -123,12 +163,30 @@ impl Transfer {
         matches!(self.stage, Stage::Leaves(_))
     }
 
+    /// Since when a GPU has to do something for it, if it has.
+    pub(super) fn on_gpu_since(&self) -> Option<Instant> {
+        (!matches!(self.stage, Stage::Sums(_))).then_some(self.since)
+    }
+
+    /// What it waits for, and has for so long.
+    pub(super) fn lateness(&self, age: Duration) -> String {
+        let what = if self.is_leaving() {
+            "to leave the GPU: what the program put on its stream before, or the copy, has not ended"
+        } else {
+            "for the copy of its sum to the GPU"
+        };
+        format!("tensor {:?} has waited for {} s {what}", self.name, age.as_secs())
+    }
+
     /// Looks whether it can go on. Unless it `may_leave`, its contribution waits.
     pub(super) fn look(self, means: &Means<'_>, may_leave: bool) -> Look {
         match &self.stage {
             Stage::Leaves(_) if !may_leave => Look::Waits(self),
             Stage::Leaves(_) | Stage::Returns => match means.driver.is_over(self.context, self.event) {
-                Ok(false) => Look::Waits(self),
+                Ok(false) => match self.failure() {
+                    Some(error) if self.is_leaving() => self.give_up(error),
+                    _ => Look::Waits(self),
+                },
                 Ok(true) if self.is_leaving() => self.contribute(means),
                 Ok(true) => self.end(means, Ok(())),
                 Err(error) => self.fail(means, &error),
@@ -159,7 +217,7 @@ impl Transfer {
         };
         match regions.and_then(|(from, to)| contribute(from, to)) {
             Ok(handle) => {
-                self.stage = Stage::Sums(handle);
+                (self.stage, self.since) = (Stage::Sums(handle), clock::now());
                 Look::Moved(self)
             }
             Err(error) => self.end(means, Err(error)),
@@ -177,7 +235,7 @@ impl Transfer {
         let copied = pinned.and_then(|pinned| means.driver.copy_in(lane, pinned, to, self.size_bytes));
         match copied.and_then(|()| means.driver.record(self.context, self.event, stream)) {
             Ok(()) => {
-                self.stage = Stage::Returns;
+                (self.stage, self.since) = (Stage::Returns, clock::now());
                 Look::Moved(self)
             }
             Err(error) => self.end_on(means, stream, Err(error)),
@@ -191,6 +249,19 @@ impl Transfer {
         self.end(means, Err(Error::System(text)))
     }
 
+    /// Why the group will never have it.
+    fn failure(&self) -> Option<Error> {
+        let failure = self.health.has_failed().then(|| self.health.failure()).flatten()?;
+        let name = &self.name;
+        Some(failure.error(&format!("tensor {name:?}, on its way out of the GPU: nothing was contributed")))
+    }
+
+    /// The group will never have it. Its caller waits no more; the copy out of the GPU may still run.
+    fn give_up(self, error: Error) -> Look {
+        self.promise.keep(Err(error));
+        Look::Over(Some(Remains { context: self.context, pinned: self.pinned, event: self.event }))
+    }
+
     /// It is over, and copies that were put on the stream may still run.
     fn end_on(self, means: &Means<'_>, stream: Stream, outcome: Result<()>) -> Look {
         // A stream that cannot say so has failed, and runs nothing any more.
@@ -199,10 +270,22 @@ impl Transfer {
     }
 
     fn end(self, means: &Means<'_>, outcome: Result<()>) -> Look {
+        Remains { context: self.context, pinned: self.pinned, event: self.event }.give_back(means);
+        self.promise.keep(outcome);
+        Look::Over(None)
+    }
+}
+
+impl Remains {
+    /// Whether the GPU writes it no more: one that cannot say so has failed.
+    pub(super) fn are_over(&self, means: &Means<'_>) -> bool {
+        !matches!(means.driver.is_over(self.context, self.event), Ok(false))
+    }
+
+    /// Gives back what nothing uses any more.
+    pub(super) fn give_back(self, means: &Means<'_>) {
         self.pinned.into_iter().for_each(|pinned| means.staging.give(pinned));
         means.lanes.give(self.context, self.event);
-        self.promise.keep(outcome);
-        Look::Over
     }
 }
 

@@ -12,7 +12,7 @@ use super::rendezvous::message::{Membership, Seat, Wanted};
 use super::rendezvous::root::{self, Root};
 use crate::codec::Choice;
 use crate::config::{GroupSettings, SummationSettings};
-use crate::gpu::{Carrier, Submission};
+use crate::gpu::{Carrier, Contribution, Submission};
 use crate::placement::strategy::Strategy;
 use crate::run::coding::Residuals;
 use crate::run::group::{Group, Handle, Nics, Plan};
@@ -103,7 +103,8 @@ impl Session {
         let caller = Caller::join(call(&settings, &comm), own, terms, Arc::new(CallOff::default()))?;
         let declarations = Declarations::new(settings.partition_bytes);
         let declarations = declarations.map_err(|error| Error::InvalidArgument(error.to_string()))?;
-        let carrier = Carrier::new(usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX));
+        let staging_bytes = usize::try_from(settings.staging_bytes).unwrap_or(usize::MAX);
+        let carrier = Carrier::new(staging_bytes, settings.group.wait_limits.warning);
         // A pool's servers come later.
         let n_servers = settings.n_servers.filter(|_| settings.pool.is_none()).unwrap_or(0);
         let (n_workers, n_servers) = (settings.n_workers, Some(n_servers));
@@ -255,9 +256,13 @@ impl Session {
         reduction: Reduction,
     ) -> Result<i32> {
         self.catch_up()?;
-        let (session, tensor) = (Arc::clone(self), call.tensor);
-        let contribute = move |send, recv| session.contribute(tensor, send, recv, reduction);
-        Ok(self.handles.pulled(self.carrier.push_pull(call, Box::new(contribute))?))
+        let (session, index) = (Arc::clone(self), call.tensor);
+        let contribute = Box::new(move |send, recv| session.contribute(index, send, recv, reduction));
+        let tensor = lock(&self.declared).tensors().get(index).map(|tensor| tensor.name.clone());
+        let tensor = tensor.unwrap_or_default();
+        let health = self.read().as_ref().ok_or_else(|| self.no_group())?.group.health();
+        let contribution = Contribution { tensor, health, contribute };
+        Ok(self.handles.pulled(self.carrier.push_pull(call, contribution)?))
     }
 
     fn contribute(&self, tensor: usize, send: Region, recv: Region, reduction: Reduction) -> Result<Handle> {
