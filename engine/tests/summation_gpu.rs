@@ -93,7 +93,7 @@ fn what_cannot_be_done_is_refused_by_name() {
     found("pull", 4, "recv lies in the memory of GPU 0");
     found("overlap", 4, "overlap");
     found("null", 4, "send is NULL");
-    found("staging", 5, "RSUM_STAGING_BYTES");
+    found("staging", 5, "a tensor of 240028 bytes on a GPU needs");
     assert!(said.contains("0 sins"), "{said}");
 }
 

@@ -36,14 +36,18 @@ impl Staging {
     /// sizes makes room for it.
     ///
     /// # Errors
-    /// All that is allowed is lent, or the driver gives no more.
+    /// It is more than is allowed in all, all that is allowed is lent, or the driver gives no more.
     pub(super) fn take(
         &self,
         size_bytes: usize,
         pin: impl Fn(usize) -> Result<Pinned>,
         unpin: impl Fn(&Pinned) -> Result<()>,
     ) -> Result<Pinned> {
+        let tensor_bytes = size_bytes;
         let size_bytes = size_bytes.max(1).next_multiple_of(GRAIN_BYTES);
+        if size_bytes > self.bound_bytes {
+            return Err(self.too_large(tensor_bytes, size_bytes));
+        }
         let mut state = lock(&self.state);
         let fits = |free: &Pinned| (size_bytes..=2 * size_bytes).contains(&free.size_bytes());
         let fitting = state.free.iter().enumerate().filter(|(_, free)| fits(free));
@@ -72,6 +76,14 @@ impl Staging {
         let free = std::mem::take(&mut state.free);
         state.held_bytes -= free.iter().map(Pinned::size_bytes).sum::<usize>();
         free
+    }
+
+    fn too_large(&self, tensor_bytes: usize, size_bytes: usize) -> Error {
+        Error::InvalidUsage(format!(
+            "a tensor of {tensor_bytes} bytes on a GPU needs {size_bytes} bytes of pinned memory, and RSUM_STAGING_BYTES allows \
+             {} in all: set it higher",
+            self.bound_bytes
+        ))
     }
 
     fn full(&self, size_bytes: usize, lent_bytes: usize) -> Error {
@@ -140,5 +152,15 @@ mod tests {
         staging.give(third);
         assert_eq!(staging.drain().len(), 2);
         assert!(driver.take(&staging, 10 * GRAIN).is_ok());
+    }
+
+    #[test]
+    fn a_tensor_that_will_never_fit_is_told_so_and_costs_others_nothing() {
+        let (staging, driver) = (Staging::new(10 * GRAIN), Fake::default());
+        staging.give(driver.take(&staging, 4 * GRAIN).unwrap());
+        let error = driver.take(&staging, 10 * GRAIN + 1).unwrap_err().to_string();
+        let words = format!("a tensor of {} bytes on a GPU needs {} bytes", 10 * GRAIN + 1, 11 * GRAIN);
+        assert!(error.contains(&words) && error.contains("set it higher"), "{error}");
+        assert!(driver.unpinned.borrow().is_empty(), "what is free was given back for it");
     }
 }

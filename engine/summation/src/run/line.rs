@@ -1,6 +1,7 @@
 //! Both directions between a worker and a service of two processes: what goes out and comes in, and how it is counted.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use rustix::event::{PollFd, PollFlags};
 
@@ -172,11 +173,13 @@ impl Line {
                 }
                 Ok(progress)
             }
-            Message::List { bytes, offset, is_local } if bytes <= MAX_LIST_BYTES && offset <= bytes => {
+            Message::List { bytes, offset, is_local } => {
+                let Some(place) = place_in_list(bytes, offset, front.len) else {
+                    return Err(self.broken(strange(front, self.peer)));
+                };
                 let mut list = std::mem::take(&mut self.list);
-                let start = usize::try_from(offset).unwrap_or(0);
-                list.resize(start + front.len as usize, 0);
-                let progress = self.receive(links, front, &mut list[start..])?;
+                list.resize(place.end, 0);
+                let progress = self.receive(links, front, &mut list[place.start..])?;
                 if progress == Progress::Done && list.len() as u64 >= bytes {
                     agreement.receive(&list, is_local, self.peer).map_err(|error| self.broken(error))?;
                     return Ok(progress);
@@ -237,6 +240,12 @@ impl Line {
     }
 }
 
+/// Where a piece of a list lies that has so many bytes in all; nothing if the list would be too long, or the piece ends behind it.
+fn place_in_list(bytes: u64, offset: u64, len: u32) -> Option<Range<usize>> {
+    let end = offset.checked_add(u64::from(len)).filter(|end| *end <= bytes && bytes <= MAX_LIST_BYTES)?;
+    Some(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+}
+
 impl Sink for Store<'_> {
     fn take(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(into) = self.0.get_mut(offset..).and_then(|rest| rest.get_mut(..bytes.len())) {
@@ -252,5 +261,23 @@ impl Sink for Store<'_> {
 
     fn grain(&self) -> usize {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_no_more_bytes_than_it_said() {
+        assert_eq!(place_in_list(100, 60, 40), Some(60..100));
+        assert_eq!(place_in_list(0, 0, 0), Some(0..0));
+        assert_eq!(place_in_list(100, 60, 41), None);
+        assert_eq!(place_in_list(100, 101, 0), None);
+        assert_eq!(place_in_list(1, 0, u32::MAX), None);
+        assert_eq!(place_in_list(u64::MAX, u64::MAX, 1), None);
+        assert_eq!(place_in_list(MAX_LIST_BYTES + 1, 0, 1), None);
+        let last = u32::try_from(MAX_LIST_BYTES).unwrap();
+        assert!(place_in_list(MAX_LIST_BYTES, 0, last).is_some());
     }
 }
