@@ -6,8 +6,10 @@
 
 mod common;
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::folder;
 use common::process::{HANG_WAIT, Process, Random, now, setting};
@@ -257,6 +259,43 @@ fn two_jobs_of_one_name_have_their_own_servers() {
         }
     }
     [one, other].into_iter().for_each(Job::end);
+}
+
+/// Says no to who comes; when.
+fn refuse_next(listener: &TcpListener) -> Instant {
+    let (mut stream, _) = listener.accept().unwrap();
+    // No rendezvous says that. Who has gone by then hears it no more.
+    let _ = stream.write_all(&[0xff; 64]);
+    now()
+}
+
+#[test]
+fn a_server_that_a_job_refuses_waits_longer_each_time_and_ends_at_once_when_it_is_told_to() {
+    let program = sum_program("sum-pool-refused");
+    let pool = Pool::start(&program);
+    let mut server = pool.server();
+    // The job says that its processes meet here first.
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let group = Group::new(&program, 1, 1);
+    let roots = format!("{},127.0.0.1:{}", stranger.local_addr().unwrap(), group.port);
+    let stop = folder("pool-refused").join("stop");
+    let settings = [("RSUM_POOL", &*pool.address), ("RSUM_JOB", "ada"), ("RSUM_ROOT", &*roots)];
+    let worker = group.worker_command(0, &["borrow", stop.to_str().unwrap()], &settings);
+    let _worker = Process::start(&mut { worker });
+    let came: Vec<Instant> = (0..3).map(|_| refuse_next(&stranger)).collect();
+    let least = [Duration::from_secs(1), Duration::from_secs(2)];
+    for (pair, least) in came.windows(2).zip(least) {
+        assert!(pair[1] - pair[0] >= least, "{:?} after {:?}", pair[1] - pair[0], least);
+    }
+    for seconds in [1, 2, 4] {
+        server.wait_for(&format!("; the next attempt is in {seconds} s"), "refused");
+    }
+    let killed = now();
+    let pid = server.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    let (stopped, _) = server.wait_for("stopped", "told to stop");
+    assert!(server.child.wait().unwrap().success());
+    assert!(stopped - killed < Duration::from_secs(3), "{:?}", stopped - killed);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! A map: [`rendezvous`] is where the processes meet and get their numbers; [`worker`] is a worker's place in all groups
 //! of its job, with what it has declared; [`handles`] what the C API knows submissions by; [`server`] the life of
-//! a process that does nothing but sum, which [`signals`] end and of which [`health`] and [`status`] tell; [`pool`] lends
+//! a process that does nothing but sum, with pauses between [`attempts`] that fail, which [`signals`] end and of which [`health`] and [`status`] tell; [`pool`] lends
 //! such processes to jobs.
 
+mod attempts;
 pub(crate) mod handles;
 mod health;
 pub mod pool;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use super::attempts::Attempts;
 use super::pool::lent::{Lent, Loan};
 use super::pool::message::At;
 use super::rendezvous::caller::Caller;
@@ -114,17 +115,21 @@ impl Server {
             return self.serve_pool(pool, tell).map_err(failed);
         }
         let root = self.host(&mut tell).map_err(failed)?;
+        let mut attempts = Attempts::new();
         loop {
             let outcome = self.job(root.as_ref(), None, &mut tell);
             if self.ends.call_off.is_set() {
                 tell("stopped");
                 return Ok(());
             }
+            if outcome.is_ok() {
+                attempts.succeeded();
+            }
             match outcome {
                 Ok(Job::Over) => tell("the job is over"),
                 Ok(Job::Lost) if self.options.stay => {}
                 Ok(Job::Lost) => return Err(Failed("the job has ended by a loss".to_owned())),
-                Err(error) if self.options.stay => tell(&error.to_string()),
+                Err(error) if self.options.stay => self.pause(&mut attempts, &error, &mut tell),
                 Err(error) => return Err(failed(error)),
             }
             if !self.options.stay {
@@ -151,18 +156,30 @@ impl Server {
     fn serve_pool(&self, address: &str, mut tell: impl FnMut(&str)) -> Result<()> {
         let pool = PoolSettings { address: address.to_owned(), secret: self.settings.secret.clone() };
         let lent = Lent::start(pool, self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
+        let mut attempts = Attempts::new();
         tell(&format!("free, at the pool {address}"));
         while let Some(loan) = lent.loan() {
             tell(&format!("lent to {}", loan.job));
             match self.job(None, Some((&lent, &loan)), &mut tell) {
-                Ok(Job::Over | Job::Lost) => {}
-                Err(error) => tell(&error.to_string()),
+                Ok(Job::Over | Job::Lost) => attempts.succeeded(),
+                Err(error) => {
+                    // Who is free is lent at once, as likely as not to the same job. And it does not wait there.
+                    lent.at(At::Called);
+                    self.pause(&mut attempts, &error, &mut tell);
+                }
             }
             lent.at(At::Free);
             tell(&format!("free, at the pool {address}"));
         }
         tell("stopped");
         Ok(())
+    }
+
+    /// Waits after a failure, unless it is told to stop.
+    fn pause(&self, attempts: &mut Attempts, error: &Error, tell: &mut impl FnMut(&str)) {
+        let pause = attempts.failed();
+        tell(&format!("{error}; the next attempt is in {} s", pause.as_secs()));
+        self.ends.call_off.sleep(pause);
     }
 
     fn job(

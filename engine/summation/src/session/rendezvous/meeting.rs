@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -105,6 +105,8 @@ pub(crate) struct CallOff {
     is_set: AtomicBool,
     /// What it waits on.
     line: Mutex<Option<TcpStream>>,
+    /// It is set.
+    changed: Condvar,
 }
 
 impl CallOff {
@@ -114,6 +116,13 @@ impl CallOff {
         if let Some(line) = lock(&self.line).as_ref() {
             let _ = line.shutdown(Shutdown::Both);
         }
+        self.changed.notify_all();
+    }
+
+    /// Waits so long, or until it is set.
+    pub(crate) fn sleep(&self, most: Duration) {
+        let is_open = |_: &mut Option<TcpStream>| !self.is_set();
+        drop(self.changed.wait_timeout_while(lock(&self.line), most, is_open));
     }
 
     /// Lets go of a server that waits for a group, unless the next one has begun with it.
