@@ -261,6 +261,24 @@ fn two_jobs_of_one_name_have_their_own_servers() {
     [one, other].into_iter().for_each(Job::end);
 }
 
+#[test]
+fn a_server_says_that_no_broker_is_there_and_is_free_once_one_is() {
+    let program = sum_program("sum-pool-nobody");
+    let group = Group::new(&program, 1, 1);
+    let address = format!("127.0.0.1:{}", group.port);
+    let server = Process::start(&mut group.server_command(&["--pool", &address], &[]));
+    let nobody = format!("no broker is at {address} (RSUM_POOL)");
+    let mut line = String::new();
+    while !line.contains(&nobody) {
+        line = server.line("nobody is there").1;
+        assert!(!line.contains("free"), "{line}");
+    }
+    let broker = Pool::broker(&group, &address);
+    server.wait_for(&format!("free, at the pool {address}"), "a broker is there");
+    drop(broker);
+    server.wait_for(&nobody, "the broker has gone");
+}
+
 /// Says no to who comes; when.
 fn refuse_next(listener: &TcpListener) -> Instant {
     let (mut stream, _) = listener.accept().unwrap();

@@ -157,8 +157,9 @@ impl Server {
         let pool = PoolSettings { address: address.to_owned(), secret: self.settings.secret.clone() };
         let lent = Lent::start(pool, self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
         let mut attempts = Attempts::new();
-        tell(&format!("free, at the pool {address}"));
-        while let Some(loan) = lent.loan() {
+        while lent.is_reached() {
+            tell(&format!("free, at the pool {address}"));
+            let Some(loan) = lent.loan() else { break };
             tell(&format!("lent to {}", loan.job));
             match self.job(None, Some((&lent, &loan)), &mut tell) {
                 Ok(Job::Over | Job::Lost) => attempts.succeeded(),
@@ -169,7 +170,6 @@ impl Server {
                 }
             }
             lent.at(At::Free);
-            tell(&format!("free, at the pool {address}"));
         }
         tell("stopped");
         Ok(())

@@ -63,15 +63,25 @@ impl Lent {
         Ok(Self(shared))
     }
 
+    /// Waits until the broker is reached. False: it is to end.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.wait(|state| state.line.is_some().then_some(())).is_some()
+    }
+
     /// Waits until it is lent. None: it is to end.
     pub(crate) fn loan(&self) -> Option<Loan> {
+        self.wait(|state| state.loan.clone())
+    }
+
+    /// Waits until there is such a thing. None: it is to end.
+    fn wait<T>(&self, thing: impl Fn(&State) -> Option<T>) -> Option<T> {
         let mut state = lock(&self.0.state);
         loop {
             if self.0.call_off.is_set() {
                 return None;
             }
-            if let Some(loan) = &state.loan {
-                return Some(loan.clone());
+            if let Some(thing) = thing(&state) {
+                return Some(thing);
             }
             let waited = self.0.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
@@ -114,6 +124,7 @@ impl State {
 
 impl Shared {
     fn run(&self) {
+        // Why there is no line, once for each time that it is so.
         let mut said = String::new();
         while !self.is_over.load(Ordering::Acquire) && !self.call_off.is_set() {
             let line = lock(&self.state).line.clone();
@@ -122,15 +133,16 @@ impl Shared {
                 Some(Ok(_)) => {}
                 Some(Err(_)) => lock(&self.state).line = None,
                 None => {
-                    let Err(no_line) = self.open() else { continue };
-                    if let NoLine::Final(error) = no_line {
-                        let why = error.to_string();
-                        if why != said {
-                            log::write(Level::Warn, subsystem::INIT, 0, &why);
-                            said = why;
-                        }
+                    let Err(no_line) = self.open() else {
+                        said.clear();
+                        continue;
+                    };
+                    let why = no_line.into_error(&self.pool.address).to_string();
+                    if why != said {
+                        log::write(Level::Warn, subsystem::INIT, 0, &why);
+                        said = why;
                     }
-                    std::thread::sleep(PAUSE);
+                    self.call_off.sleep(PAUSE);
                 }
             }
         }
@@ -145,6 +157,7 @@ impl Shared {
         let line = Line::open(&self.pool.address, &self.pool.secret, who)?;
         let mut state = lock(&self.state);
         state.line = Some(Arc::new(line));
+        self.changed.notify_all();
         // The broker may have lent it by now: it hears only what has changed since it was told.
         if state.at != at {
             state.tell(job);
