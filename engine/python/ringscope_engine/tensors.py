@@ -45,6 +45,7 @@ from typing import Any, Optional, Sequence, Type, Union
 
 import numpy
 
+from . import _interrupts
 from ._buffers import AnyArray
 from ._errors import Error
 
@@ -169,6 +170,19 @@ def _call(name: str, *arguments: Any) -> None:
         raise _error(code)
 
 
+def _wait(name: str, *arguments: Any, timeout_s: float) -> None:
+    """A call that waits for the other process, and may be made again. What a signal's handler raises ends it."""
+    soon = _interrupts.LOOK_MS / 1000
+    if timeout_s <= soon:
+        _call(name, *arguments, timeout_s)
+        return
+    try:
+        # As a rule it is over by then, and another thread would cost more than the transfer.
+        _call(name, *arguments, soon)
+    except Timeout:
+        _interrupts.call(lambda: _call(name, *arguments, timeout_s - soon))
+
+
 def _number(name: str, *arguments: Any) -> int:
     number = int(getattr(_library(), name)(*arguments))
     if number < 0:
@@ -277,7 +291,7 @@ class Sender:
 
     def wait(self, timeout_s: float = PATIENCE_S) -> None:
         """Waits until it is."""
-        _call("rtensor_wait_to_send", self._handle.pointer, self._edge, timeout_s)
+        _wait("rtensor_wait_to_send", self._handle.pointer, self._edge, timeout_s=timeout_s)
 
 
 class Receiver:
@@ -292,7 +306,7 @@ class Receiver:
 
     def wait(self, timeout_s: float = PATIENCE_S) -> AnyArray:
         """Waits until one is; the array."""
-        _call("rtensor_wait", self._handle.pointer, self._edge, timeout_s)
+        _wait("rtensor_wait", self._handle.pointer, self._edge, timeout_s=timeout_s)
         return self.array
 
     @property
@@ -316,7 +330,8 @@ class Link:
         `device` is "local" (of this host; the address is any name), "tcp" or, in a build that has it, "verbs" (host:port).
         """
         pointer = c_void_p()
-        _call("rtensor_connect", device.encode(), int(listens), address.encode(), timeout_s, byref(pointer))
+        arguments = (device.encode(), int(listens), address.encode(), timeout_s, byref(pointer))
+        _interrupts.call(lambda: _call("rtensor_connect", *arguments))
         self._handle = _Handle(pointer)
 
     def __enter__(self) -> Link:
@@ -377,7 +392,8 @@ class Link:
         Success does not mean that the other process's call has succeeded, which may have been over by its timeout: the
         first wait tells. After an error the link is broken, and a new one is to be made.
         """
-        _call("rtensor_ready", self._handle.pointer, timeout_s)
+        pointer = self._handle.pointer
+        _interrupts.call(lambda: _call("rtensor_ready", pointer, timeout_s))
 
     def counts(self) -> Counts:
         """What this end has done."""
@@ -387,4 +403,4 @@ class Link:
 
     def finish(self, timeout_s: float = PATIENCE_S) -> None:
         """Waits until neither process needs the other. Both call it at the end; nothing can be sent after it."""
-        _call("rtensor_finish", self._handle.pointer, timeout_s)
+        _wait("rtensor_finish", self._handle.pointer, timeout_s=timeout_s)

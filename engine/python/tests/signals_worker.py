@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict
 
 import numpy
 import ringscope_engine as engine
-from ringscope_engine import collective
+from ringscope_engine import collective, tensors
 
 OWN = numpy.ones(10, numpy.float32)
 
@@ -105,6 +105,45 @@ def made() -> None:
     collective.Communicator(collective.unique_id(), 2, 0)
 
 
+def linked(call: Callable[[tensors.Link], Any]) -> Callable[[], None]:
+    """The first listens for the second, which declares nothing and calls nothing."""
+
+    def run() -> None:
+        is_first = os.environ["RANK"] == "0"
+        link = tensors.Link("local", f"signals-{os.environ['RSUM_ROOT'].replace(':', '-')}", listens=is_first)
+        if not is_first:
+            stay()
+        ready()
+        call(link)
+
+    return run
+
+
+def received(call: Callable[[tensors.Link, tensors.Receiver], Any]) -> Callable[[], None]:
+    """The same, where the second has declared an edge on which it sends nothing."""
+
+    def run() -> None:
+        is_first = os.environ["RANK"] == "0"
+        link = tensors.Link("local", f"signals-{os.environ['RSUM_ROOT'].replace(':', '-')}", listens=is_first)
+        if not is_first:
+            link.send("edge", 3)
+            link.ready()
+            stay()
+        edge = link.receive("edge", 3)
+        link.ready()
+        ready()
+        call(link, edge)
+
+    return run
+
+
+def listen() -> None:
+    if os.environ["RANK"] != "0":
+        stay()
+    ready()
+    tensors.Link("tcp", "127.0.0.1:0", listens=True)
+
+
 CALLS: Dict[str, Callable[[], None]] = {
     "init": init,
     "the first push": first_push,
@@ -118,4 +157,8 @@ CALLS: Dict[str, Callable[[], None]] = {
     "Communicator": made,
     "all_reduce, small": reduced(10),
     "all_reduce, large": reduced(1 << 20),
+    "Link": listen,
+    "Link.ready": linked(lambda link: link.ready()),
+    "Link.finish": received(lambda link, _: link.finish()),
+    "Receiver.wait": received(lambda _, edge: edge.wait()),
 }

@@ -7,7 +7,7 @@ import time
 import unittest
 from typing import List, Tuple
 
-from _job import Job, needs_torch
+from _job import BUILD, Job, needs_torch
 
 AT_END = "the end of the script"
 # A busy machine lets a process wait for its turn; on an idle one it is a fifth of a second. Unmended it was for ever.
@@ -28,6 +28,10 @@ CALLS = (
     "Communicator",
     "all_reduce, small",
     "all_reduce, large",
+    "Link",
+    "Link.ready",
+    "Link.finish",
+    "Receiver.wait",
 )
 
 
@@ -37,7 +41,7 @@ class Signals(unittest.TestCase):
 
     def ends(self, call: str, number: int, handler: str) -> Tuple[float, int]:
         """How long it takes from a signal in a call to the end of the process, and its status."""
-        settings = {"WAITS_IN": call, "HANDLER": handler, "PYTHONUNBUFFERED": "1"}
+        settings = {"WAITS_IN": call, "HANDLER": handler, "PYTHONUNBUFFERED": "1", "RTENSOR_LIBRARY": str(BUILD / "librtensor.so")}
         job = Job("signals_worker.main", 2, 0, settings)
         first = job.workers[0]
         try:
