@@ -6,6 +6,7 @@ Everything here takes numpy arrays as well as torch tensors; it knows neither's 
 from __future__ import annotations
 
 import atexit
+import collections
 import ctypes
 import os
 import sys
@@ -27,6 +28,8 @@ SUM, AVERAGE = 0, 1
 # Memory that the library may read or write until its handle was waited for, by handle: an unwaited handle that is dropped
 # must not free it.
 _in_flight: dict[int, tuple[Any, Any]] = {}
+# Numbers of handles that were dropped without a wait, and the join that they are of.
+_dropped: collections.deque[tuple[int, int]] = collections.deque()
 # What a signal's handler has left to the library in the middle of a call.
 _left: list[tuple[Any, Any]] = []
 # Submissions from which on another one waits until some are over (run/requests.rs), less those of other threads.
@@ -174,6 +177,7 @@ class Handle(Generic[Array]):
     def __init__(self, number: Optional[int], result: Array) -> None:
         # None: the library knows of it no more.
         self._number = number
+        self._joined = _n_joined
         self._result = result
         # Where the result is to be once it is whole; None where it is already.
         self._into: Optional[Array] = None
@@ -182,6 +186,12 @@ class Handle(Generic[Array]):
         # Of the thread that waits: others wait for that one.
         self._lock = threading.RLock()
         self._is_waited_for = self._is_over = False
+
+    def __del__(self) -> None:
+        # At the interpreter's end the list may be gone first.
+        number: Optional[int] = getattr(self, "_number", None)
+        if number is not None and _dropped is not None:
+            _dropped.append((number, self._joined))
 
     def poll(self) -> bool:
         """Whether the result is there, or will never be; `wait` tells which. Where a thread waits for it, only once that has it."""
@@ -262,6 +272,8 @@ def submit(
     if name is None:
         # Rounds of one name are told apart by their order, so one for each length and type is enough, however many calls.
         name = f"unnamed.{source.datatype}.{source.elements}.{_lossless(compression).label()}"
+    if _dropped:
+        _sweep()
     tensor = _declare(name, source, priority, compression)
     try:
         number = _submitted(tensor, source, target, operation)
@@ -389,6 +401,23 @@ def _checked(handle: Handle[Array]) -> Handle[Array]:
     if not isinstance(handle, Handle):
         raise Error(f"a handle is needed, as push_pull_async and its kin give it, not {type(handle).__name__}")
     return handle
+
+
+def _sweep() -> None:
+    """Gives back the handles that were dropped without a wait, and their memory, once their work is over."""
+    for _ in range(len(_dropped)):
+        try:
+            number, joined = _dropped.popleft()
+        except IndexError:
+            # Another thread sweeps too.
+            return
+        if joined != _n_joined or number not in _in_flight:
+            continue
+        if int(function("rsum_poll")(number)) == 0:
+            _dropped.append((number, joined))
+            continue
+        function("rsum_wait")(number)
+        _in_flight.pop(number, None)
 
 
 def _declare(name: str, buffer: Buffer, priority: int, compression: AnyCodec) -> int:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 
 import numpy
 import ringscope_engine as engine
@@ -65,6 +66,21 @@ def many_under_way() -> None:
     for seed, handle in reversed(list(enumerate(handles))):
         assert_array_equal(engine.synchronize(handle), folded(seed=seed))
         assert engine.poll(handle) and handle.wait() is handle.wait()
+    engine.shutdown()
+
+
+def drops_handles() -> None:
+    """The memory of what was submitted and never waited for is given back."""
+    engine.init()
+    array = contribution(engine.rank())
+    left = weakref.ref(array)
+    engine.push_pull_async(array, "dropped", average=False)
+    del array
+    assert left() is not None, "the group may read it still"
+    # One may be given its memory back before the others, and all leave the loop together.
+    while engine.push_pull(numpy.array([left() is not None], numpy.uint8), "kept", average=False)[0] > 0:
+        pass
+    assert_array_equal(engine.push_pull(contribution(engine.rank()), "dropped", average=False), folded())
     engine.shutdown()
 
 

@@ -24,6 +24,9 @@ class Groups(unittest.TestCase):
             with self.subTest(n_workers=n_workers, n_servers=n_servers):
                 Job("group_worker.many_under_way", n_workers, n_servers).expect_success(self)
 
+    def test_what_was_submitted_and_never_waited_for_is_given_back(self) -> None:
+        Job("group_worker.drops_handles", 2, 1).expect_success(self)
+
     def test_several_threads_may_wait_for_one_handle(self) -> None:
         Job("group_worker.threads_wait", 2, 1).expect_success(self)
 
