@@ -420,6 +420,14 @@ def later_parameters() -> None:
     other.step()
     same(before - frozen.weight, torch.full((2, 2), average))
     refused("is a DistributedOptimizer already", lambda: bps.DistributedOptimizer(other))
+    turned = torch.nn.Linear(2, 1)
+    optimizer = bps.DistributedOptimizer(torch.optim.SGD(turned.parameters(), lr=0.1), turned.named_parameters("turned"))
+    turned(torch.ones(2)).backward()
+    optimizer.step()
+    turned.double()
+    optimizer.zero_grad()
+    turned(torch.ones(2, dtype=torch.float64)).backward()
+    refused("wrap the optimizer again", optimizer.step)
 
 
 def wrapped_again() -> None:

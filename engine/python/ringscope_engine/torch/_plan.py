@@ -60,7 +60,13 @@ class Parcel:
             sent = self.slots[0].contribution().contiguous().resolve_neg()
         else:
             sent = Pieces([slot.contribution() for slot in self.slots]).gathered()
-        self._handle = _group.submit(sent, sent, self.name, op, self._priority, self._codec)
+        try:
+            self._handle = _group.submit(sent, sent, self.name, op, self._priority, self._codec)
+        except Error as error:
+            if "is declared already" not in str(error):
+                raise
+            text = f"{error}: gradients have another type than at the first step (model.double()?): wrap the optimizer again"
+            raise Error(text, error.code) from None
 
     def finish(self) -> str:
         """Waits, and puts each result where it belongs, unless somebody else was there meanwhile: what the first one did."""
