@@ -206,7 +206,7 @@ def summation_error(code: int) -> Error:
     return error_of(code, text.decode(errors="replace") or f"the summation service failed with {code}")
 
 
-def collective(name: str, *arguments: Any) -> None:
+def collective_call(name: str, *arguments: Any) -> None:
     """Calls a function of rsccl.h, and raises its error."""
     code = function(name)(*arguments)
     if code != 0:

@@ -21,8 +21,7 @@ import numpy
 from . import _interrupts, _meeting
 from ._buffers import Buffer, buffer_of, shape_of
 from ._errors import Error, error_of
-from ._library import UNIQUE_ID_BYTES, Config, UniqueId, function
-from ._library import collective as call_now
+from ._library import UNIQUE_ID_BYTES, Config, UniqueId, collective_call, function
 
 Array = TypeVar("Array")
 
@@ -32,15 +31,15 @@ OPERATIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 MEETING_S = 30.0
 
 
-def collective(name: str, *arguments: Any) -> None:
+def _call(name: str, *arguments: Any) -> None:
     """Calls a function, on one thread for all that the main thread calls, so that signals end the wait for other ranks."""
-    _interrupts.call(lambda: call_now(name, *arguments))
+    _interrupts.call(lambda: collective_call(name, *arguments))
 
 
 def unique_id() -> bytes:
     """The id of a communicator to be, made by one rank and brought to the others by the caller."""
     made = UniqueId()
-    collective("ncclGetUniqueId", byref(made))
+    _call("ncclGetUniqueId", byref(made))
     return bytes(made.internal)
 
 
@@ -83,13 +82,13 @@ class Communicator:
             raise Error(f"a unique id of {len(unique_id)} bytes: it has {UNIQUE_ID_BYTES}")
         comm = c_void_p()
         given = UniqueId.from_buffer_copy(unique_id)
-        collective("ncclCommInitRankConfig", byref(comm), size, given, rank, byref(Config(name)))
+        _call("ncclCommInitRankConfig", byref(comm), size, given, rank, byref(Config(name)))
         self._adopt(comm)
 
     def _adopt(self, comm: c_void_p) -> None:
         self._comm: Optional[c_void_p] = comm
         self._stream = c_void_p()
-        collective("rscclStreamCreate", byref(self._stream))
+        _call("rscclStreamCreate", byref(self._stream))
 
     @property
     def rank(self) -> int:
@@ -176,7 +175,7 @@ class Communicator:
         """
         if _open_group() is not None:
             raise Error("this thread is in a group already, which takes the calls of all communicators")
-        collective("ncclGroupStart")
+        _call("ncclGroupStart")
         _of_thread.group = group = _Group()
         try:
             yield
@@ -185,13 +184,13 @@ class Communicator:
             group.give_up()
             raise
         _of_thread.group = None
-        collective("ncclGroupEnd")
+        _call("ncclGroupEnd")
         _interrupts.call(group.synchronize)
 
     def split(self, color: Optional[int], key: int = 0) -> "Optional[Communicator]":
         """A communicator of the ranks with the same `color`, in the order of their `key`; None where that is None."""
         made = c_void_p()
-        collective("ncclCommSplit", self._live(), -1 if color is None else color, key, byref(made), None)
+        _call("ncclCommSplit", self._live(), -1 if color is None else color, key, byref(made), None)
         if color is None:
             return None
         child = Communicator.__new__(Communicator)
@@ -230,7 +229,7 @@ class Communicator:
             group.take(self, held, result)
 
         def work() -> tuple[Any, Any]:
-            call_now(name, *arguments, comm, stream)
+            collective_call(name, *arguments, comm, stream)
             if group is None:
                 _synchronize(comm, stream)
             # What a signal has left to the library stays until it is done.
@@ -241,7 +240,7 @@ class Communicator:
 
     def _ask(self, name: str) -> int:
         number = c_int()
-        collective(name, self._live(), byref(number))
+        _call(name, self._live(), byref(number))
         return number.value
 
     def _live(self) -> c_void_p:
@@ -252,8 +251,8 @@ class Communicator:
     def _end(self, name: str) -> None:
         comm, self._comm = self._comm, None
         if comm is not None:
-            collective(name, comm)
-            collective("rscclStreamDestroy", self._stream)
+            _call(name, comm)
+            _call("rscclStreamDestroy", self._stream)
 
 
 class _Group:
@@ -288,7 +287,7 @@ class _Group:
         aborter.join()
         # What is aborted cannot be called, which is all that the end has to say.
         with contextlib.suppress(Error):
-            collective("ncclGroupEnd")
+            _call("ncclGroupEnd")
 
 
 _of_thread = threading.local()

@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional
 
 from .._errors import IN_PROGRESS, Error, error_of
 from .._interrupts import LOOK_MS
-from .._library import UNIQUE_ID_BYTES, Config, UniqueId, collective, function
+from .._library import UNIQUE_ID_BYTES, Config, UniqueId, collective_call, function
 from ..collective import unique_id
 
 # Between two looks for an id that another rank makes.
@@ -109,7 +109,7 @@ class Lane:
                 self._begin()
         return ticket
 
-    def nothing(self) -> "list[Ticket]":
+    def finished(self) -> "list[Ticket]":
         """A call that is over."""
         ticket = Ticket(self, None)
         ticket.number = 0
@@ -245,8 +245,8 @@ class Lane:
         comm, stream = c_void_p(), c_void_p()
         try:
             given = UniqueId.from_buffer_copy(self._met())
-            collective("ncclCommInitRankConfig", byref(comm), self._size, given, self._rank, byref(Config(self.name)))
-            collective("rscclStreamCreate", byref(stream))
+            collective_call("ncclCommInitRankConfig", byref(comm), self._size, given, self._rank, byref(Config(self.name)))
+            collective_call("rscclStreamCreate", byref(stream))
         except Exception as error:  # noqa: BLE001  whatever it is, nobody must wait for this for ever
             if comm.value is not None:
                 function("ncclCommAbort")(comm)

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from .._errors import Error
-from .._library import collective, collective_error, function
+from .._library import collective_call, collective_error, function
 from . import _tensors
 from ._calls import Told, in_words
 from ._lane import Lane, Meeting
@@ -131,7 +131,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
         """Each tensor becomes the reduction of all ranks' ones."""
-        tensor = self._one(tensors, "allreduce")
+        tensor = self._checked_one(tensors, "allreduce")
         if tensor.layout != torch.strided:
             op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
             return self._allreduce_sparse(tensor, op, opts)
@@ -139,7 +139,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> Any:
         """The same of several tensors of one type, at once."""
-        self._some(tensors, "allreduce_coalesced")
+        self._check_some(tensors, "allreduce_coalesced")
         for index, tensor in enumerate(tensors):
             if tensor.layout != torch.strided:
                 raise RuntimeError(f"rsccl: allreduce_coalesced: tensor {index} is {tensor.layout}: take all_reduce for it alone")
@@ -158,7 +158,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def reduce(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         """The reduction of all ranks' tensors, which the root's becomes; the others' stay as they are."""
-        tensor = self._one(tensors, "reduce")
+        tensor = self._checked_one(tensors, "reduce")
         root = self._checked(opts.rootRank, "reduce")
         reduction, written = reduction_of(opts.reduceOp, tensor.dtype), self._written(opts)
         if reduction.fold is not None:
@@ -175,7 +175,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> Any:
         """Each tensor becomes what it is on the root."""
-        self._some(tensors, "broadcast")
+        self._check_some(tensors, "broadcast")
         root, written, calls = self._checked(opts.rootRank, "broadcast"), self._written(opts), []
         for tensor in tensors:
             at = written.into(tensor, is_read=True) if root != self._rank else written.reads(tensor)
@@ -303,7 +303,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def gather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any) -> Any:
         """All ranks' tensors on the root."""
-        own, root, written = self._one(inputs, "gather"), self._checked(opts.rootRank, "gather"), self._written(opts)
+        own, root, written = self._checked_one(inputs, "gather"), self._checked(opts.rootRank, "gather"), self._written(opts)
         source = written.reads(own)
         if self._rank != root:
             if outputs:
@@ -319,7 +319,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def scatter(self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any) -> Any:
         """Each rank gets the tensor of its number in the root's list."""
-        own, root, written = self._one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), self._written(opts)
+        own, root, written = self._checked_one(outputs, "scatter"), self._checked(opts.rootRank, "scatter"), self._written(opts)
         sources: List[_tensors.Memory] = []
         if self._rank == root:
             if len(inputs) != 1 or len(inputs[0]) != self._size:
@@ -382,7 +382,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
     def send(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
         """Sends to a rank of the group. Messages between two ranks arrive in the order in which they were sent, whatever
         their tags."""
-        tensor = self._one(tensors, "send")
+        tensor = self._checked_one(tensors, "send")
         self._other(peer, "send")
         lane = self._pair(self._rank, peer)
         written = Written(lane, lambda: self._timeout_s)
@@ -391,7 +391,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
 
     def recv(self, tensors: List[torch.Tensor], peer: int, tag: int = 0) -> Any:
         """Receives from a rank of the group."""
-        tensor = self._one(tensors, "recv")
+        tensor = self._checked_one(tensors, "recv")
         self._other(peer, "recv")
         lane = self._pair(peer, self._rank)
         written = Written(lane, lambda: self._timeout_s)
@@ -523,7 +523,7 @@ class ProcessGroup(Base):  # type: ignore[misc]
         if tensor.layout != torch.sparse_coo:
             raise RuntimeError(f"rsccl: all_reduce: unsupported layout {tensor.layout}: take a dense tensor, or a sparse COO one")
         sum_into(tensor, self._size, lambda into, own: self.allgather([into], [own], opts).wait())
-        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).nothing(), [tensor], None).for_caller()
+        return Work(lambda: "all_reduce of sparse tensors", self._lane(None).finished(), [tensor], None).for_caller()
 
     def _split(self, tensor: torch.Tensor, sizes: List[int], memory: _tensors.Memory) -> List[Tuple[int, _tensors.Memory]]:
         rows = tensor.size(0) if tensor.dim() else 1
@@ -544,12 +544,12 @@ class ProcessGroup(Base):  # type: ignore[misc]
             at += n_rows * row_bytes
         return parts
 
-    def _one(self, tensors: Sequence[torch.Tensor], what: str) -> torch.Tensor:
+    def _checked_one(self, tensors: Sequence[torch.Tensor], what: str) -> torch.Tensor:
         if len(tensors) != 1:
             raise ValueError(f"rsccl: {what}: requires a single-element tensor list, not {len(tensors)} tensors")
         return tensors[0]
 
-    def _some(self, tensors: Sequence[torch.Tensor], what: str) -> None:
+    def _check_some(self, tensors: Sequence[torch.Tensor], what: str) -> None:
         if not tensors:
             raise ValueError(f"rsccl: {what}: requires non-empty tensor list")
         same(tensors, what)
@@ -590,13 +590,13 @@ def _as_one(parts: Sequence[torch.Tensor]) -> torch.Tensor:
 def _as_one_call(calls: Calls) -> Callable[[Any, Any], None]:
     if len(calls) == 1:
         ((name, arguments),) = calls
-        return lambda comm, stream: collective(name, *arguments, comm, stream)
+        return lambda comm, stream: collective_call(name, *arguments, comm, stream)
 
     def grouped(comm: Any, stream: Any) -> None:
-        collective("ncclGroupStart")
+        collective_call("ncclGroupStart")
         try:
             for name, arguments in calls:
-                collective(name, *arguments, comm, stream)
+                collective_call(name, *arguments, comm, stream)
         finally:
             code = function("ncclGroupEnd")()
         if code != 0:
