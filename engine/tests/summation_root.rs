@@ -5,10 +5,13 @@
 
 mod common;
 
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 use common::Rank;
-use common::process::Process;
+use common::process::{HANG_WAIT, Process};
 use common::sum::{Group, sum_program};
 
 const CONTINUE: (&str, &str) = ("RSUM_ON_LOSS", "continue");
@@ -120,6 +123,50 @@ fn a_server_that_gives_the_rendezvous_may_die() {
         worker.wait_for("DONE", "server");
     }
     assert!(other.rest().ends_with("the job is over\n"));
+}
+
+/// Processor time of a process so far, in ticks of 10 ms.
+fn ticks(process: &Process) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.child.id())).unwrap();
+    // Behind the name, the 12th and 13th.
+    let times = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2);
+    times.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_server_without_descriptors_keeps_no_core_busy_and_takes_who_waits_once_it_has_some() {
+    let program = sum_program("sum-descriptors");
+    let group = Group::new(&program, 1, 1);
+    let arguments = ["--root", "--stay", "--health", "127.0.0.1:0"];
+    let server = Process::start(&mut group.server_command(&arguments, &[]));
+    let (_, line) = server.wait_for("health is told at", "health");
+    let health = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap().to_owned();
+    server.wait_for("waiting for a job at", "rendezvous");
+    let pid = server.child.id().to_string();
+    let allow = |descriptors: &str| {
+        let limit = format!("--nofile={descriptors}:");
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    };
+    // No new one is as low as that. A thread that waits for a caller has the first one's already.
+    allow("3");
+    let root = format!("127.0.0.1:{}", group.port);
+    let mut callers = Vec::new();
+    for (address, says) in [(&health, "GET /healthz HTTP/1.1\r\n\r\n"), (&root, "")] {
+        callers.extend([(); 2].map(|()| TcpStream::connect(address).unwrap()));
+        callers.iter_mut().rev().take(2).for_each(|caller| caller.write_all(says.as_bytes()).unwrap());
+        let caller = callers.last_mut().unwrap();
+        caller.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let before = ticks(&server);
+        let error = caller.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+        let took = ticks(&server) - before;
+        assert!(took < 30, "{took} ticks of processor time in a second, while {address} is called");
+    }
+    allow("1000");
+    for caller in &mut callers {
+        caller.set_read_timeout(Some(HANG_WAIT)).unwrap();
+        caller.read_exact(&mut [0]).unwrap();
+    }
 }
 
 #[test]

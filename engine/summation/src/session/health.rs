@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::accepting;
 use super::status::Status;
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
@@ -28,7 +29,7 @@ pub(super) fn answer(address: &str, status: Arc<Status>) -> Result<SocketAddr> {
     let thread = std::thread::Builder::new().name("sumd-health".to_owned());
     let thread = thread.spawn(move || {
         let n_callers = Arc::new(AtomicUsize::new(0));
-        for stream in listener.incoming().flatten() {
+        for stream in accepting::callers(&listener) {
             if n_callers.fetch_add(1, Ordering::AcqRel) >= MAX_CALLERS {
                 n_callers.fetch_sub(1, Ordering::AcqRel);
                 continue;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
+use super::super::accepting;
 use super::super::rendezvous::message::Protocol;
 use super::super::rendezvous::proof::{self, Prover};
 use super::super::server::Failed;
@@ -23,8 +24,6 @@ use rsccl_collective::net::frame;
 const STEP_WAIT: Duration = Duration::from_secs(5);
 /// A caller whose machine is gone is noticed after about three of these.
 const KEEPALIVE: Duration = Duration::from_secs(10);
-/// After a call that cannot be taken.
-const PAUSE: Duration = Duration::from_millis(100);
 /// Between two looks whether time alone has changed what is to be said.
 const LOOK: Duration = Duration::from_secs(1);
 /// Connections at most, each with a thread; more are hung up on.
@@ -107,12 +106,7 @@ impl Broker {
         if let Err(error) = clock {
             tell(&format!("no thread to look at the time: {error}"));
         }
-        for (id, stream) in (0..).zip(self.listener.incoming()) {
-            let Ok(stream) = stream.map(Arc::new) else {
-                // As where there are no more descriptors, for a while.
-                std::thread::sleep(PAUSE);
-                continue;
-            };
+        for (id, stream) in (0..).zip(accepting::callers(&self.listener).map(Arc::new)) {
             if !lock(&pool).take(id, &stream) {
                 continue;
             }

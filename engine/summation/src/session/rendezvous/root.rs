@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
+use super::super::accepting;
 use super::book::{Book, Formed, Id};
 use super::majority::Gone;
 use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
@@ -144,6 +145,8 @@ impl Drop for Root {
 /// The thread's own.
 struct Gate {
     listeners: Vec<TcpListener>,
+    /// Until when nobody is taken, since that has just failed.
+    is_full: Option<Deadline>,
     /// Where the lost rendezvous was, or newcomers look for it else, and until when to try to listen there.
     unclaimed: (Vec<String>, Deadline),
     /// By which its process is known among the members.
@@ -183,6 +186,7 @@ impl Gate {
         }
         let mut gate = Self {
             listeners: vec![listener],
+            is_full: None,
             unclaimed: (unclaimed, Deadline::after(CLAIM_WAIT)),
             address,
             terms,
@@ -269,10 +273,14 @@ impl Gate {
     fn sleep(&self) -> Result<()> {
         let deadlines = self.callers.values().filter_map(|caller| caller.stranger).chain(self.patience);
         let most = if self.unclaimed.0.is_empty() { MAX_SLEEP } else { CLAIM_EVERY };
-        let deadlines = deadlines.chain(self.probes.deadlines());
+        let deadlines = deadlines.chain(self.probes.deadlines()).chain(self.is_full);
         let wait = deadlines.map(Deadline::left).min().unwrap_or(most).min(most);
         let callers = self.callers.values().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
-        let doors = self.listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN));
+        let doors = self
+            .listeners
+            .iter()
+            .filter(|_| self.is_full.is_none())
+            .map(|listener| PollFd::new(listener, PollFlags::IN));
         let probes = self.probes.fds();
         let own = [PollFd::new(&self.stop.wake, PollFlags::IN)];
         wake::sleep(&mut own.into_iter().chain(doors).chain(callers).chain(probes).collect::<Vec<_>>(), wait)
@@ -289,9 +297,12 @@ impl Gate {
     }
 
     fn accept(&mut self) {
-        let listeners = std::mem::take(&mut self.listeners);
-        for stream in listeners.iter().flat_map(|listener| listener.incoming().map_while(std::io::Result::ok))
-        {
+        if self.is_full.is_some_and(|until| !until.passed()) {
+            return;
+        }
+        let (callers, fail): (Vec<_>, Vec<_>) = self.listeners.iter().map(accepting::waiting).unzip();
+        self.is_full = fail.contains(&true).then(|| Deadline::after(accepting::PAUSE));
+        for stream in callers.into_iter().flatten() {
             fork::keep_from_children(&stream);
             let is_stranger =
                 |caller: &&Id| self.callers.get(*caller).is_some_and(|caller| caller.stranger.is_some());
@@ -307,7 +318,6 @@ impl Gate {
                 self.next_id += 1;
             }
         }
-        self.listeners = listeners;
     }
 
     fn listen(&mut self, id: Id) {
