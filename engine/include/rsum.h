@@ -1,7 +1,9 @@
 /* The summation service of librsccl.so: n workers push gradients and pull their sums, with the help of k machines that
- * do nothing else. Every byte of the tensors is summed by exactly one service; shares are such that no NIC waits for
+ * do nothing else. Every part of a tensor is summed by one service; shares are such that no NIC waits for
  * another. Sums are folded in the order of the workers, so they have the same bits on all workers, in every run, for
- * every number of servers.
+ * every number of servers. Where the workers of a host sum first (RSUM_LOCAL; by default where there are several hosts and one has
+ * several workers), one of them adds the host's contributions, in their order, and the service adds the sums of the hosts: bits then
+ * depend on who shares a host too. Tensors that travel in the form of a codec have no sums of hosts.
  *
  * A process is in one group at a time. Functions may be called from any thread; those that say "all workers" are
  * collective: each worker calls them in the same order. Functions return 0 or one of the numbers of ncclResult_t, unless they
@@ -20,7 +22,8 @@
  *   RSUM_MEASURE      0: rates are not measured; 1 by default
  *   RSUM_THREADS      threads that add, encode and decode, in each process: the lesser of 2 and its cores by default
  *   RSUM_KEPT_BYTES   of contributions that wait for a late worker's at a service, beside two buffers of each part: 1073741824 by
- *                     default. Beyond it workers are asked for a part once more when it can be added
+ *                     default. Beyond it workers are asked for a part once more when it can be added. A worker that adds for its
+ *                     host (RSUM_LOCAL) has as much once more for that
  *   RSUM_STAGING_BYTES  pinned memory for tensors on a GPU at most, 4294967296 by default
  *   RSUM_COMPRESSION_MIN_BYTES  fewest bytes of a tensor whose codec is used, 65536 by default; all workers the same
  *   RSUM_ON_LOSS      stop (default): a lost process is an error for all. continue: the others may rsum_resume, whoever it was;
@@ -63,9 +66,10 @@ extern "C" {
 enum { rsumSum = 0, rsumAverage = 1 };
 
 /* How a tensor travels, both ways. One-bit and top-k keep what they lose and add it to the next contribution (error feedback); of
- * one-bit the service does so with its answers too. Halves are rounded once each way. Top-k is answered by the union of what was
- * pushed, exactly. Rows loses nothing: rows that have anything but zeros travel, with their indices, and the result has the bits of
- * the sum without a codec, added in the order of the workers; for tables of which a round touches few rows. */
+ * one-bit the service does so with its answers too, until the group ends or more is declared. Halves are rounded once each
+ * way. Top-k is answered by the union of what was pushed, exactly. Rows loses nothing: rows that have anything but zeros travel,
+ * with their indices, and the result has the bits of the sum without a codec, added in the order of the workers; for tables of
+ * which a round touches few rows. */
 enum {
   rsumCodecNone = 0, rsumCodecF16 = 1, rsumCodecBf16 = 2, rsumCodecOneBit = 3, rsumCodecTopK = 4, rsumCodecRows = 5
 };
@@ -102,21 +106,22 @@ int rsum_declare(const char* name, uint64_t count, int datatype, const rsum_opti
  * for the one that it was declared with. */
 int rsum_codec(int tensor);
 
-/* Contributes send to the tensor's next round, and gets the result in recv (the same memory, or other memory); all workers. */
+/* Contributes send to the tensor's next round, and gets the result in recv (the same memory, or other memory); all workers.
+ * After an error recv may have parts of the sum. */
 int rsum_push_pull(int tensor, const void* send, void* recv, int operation);
 /* The same, without waiting; a handle, 0 or greater, or -1 - error. Both buffers are the group's until rsum_wait. */
 int rsum_push_pull_async(int tensor, const void* send, void* recv, int operation);
 /* The same for memory of a GPU (CUDA), in which either or both buffers lie; a handle, or -1 - error. send is read behind what was
- * put on the stream before the call. A send on the GPU is copied there: what is put on the stream after the call may change it where
- * recv is elsewhere. One in this machine's memory, or in managed memory, is the group's until rsum_wait. recv is written
- * when the sum is there, on a stream of the library's own: put no work that uses it on any stream before rsum_wait has
- * returned, or rsum_poll 1. The stream is a cudaStream_t or CUstream, NULL the default one. The process must have loaded the
- * CUDA driver, the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph.
- * Copies go through pinned memory, which is kept until rsum_shutdown. Rounds of a tensor go in the order of their calls: the
- * other functions that contribute, change the members or leave wait until what was submitted here before has left the GPU.
- * Where the group fails before that, the handle ends with the group's error, and memory that the GPU may still write is kept until it
- * has. What has waited for a GPU for RSUM_WARN_S is named in the log. An error of the GPU ends the handle with ncclSystemError; if that was before the contribution, its text says so, and the
- * tensor may be submitted again. */
+ * put on the stream before the call. A send on the GPU is copied there: what is put on the stream after the call may change it
+ * where recv is elsewhere. One in this machine's memory, or in managed memory, is the group's until rsum_wait. recv is written
+ * when the sum is there, on a stream of the library's own: put no work that uses it on any stream before rsum_wait has returned,
+ * or rsum_poll 1. The stream is a cudaStream_t or CUstream, NULL the default one. The process must have loaded the CUDA driver,
+ * the buffers must be of the stream's GPU or this machine's, and the stream must not be captured into a graph. Copies go through
+ * pinned memory, which is kept until rsum_shutdown. Rounds of a tensor go in the order of their calls: the other functions that
+ * contribute, change the members or leave wait until what was submitted here before has left the GPU. Where the group fails
+ * before that, the handle ends with the group's error, and memory that the GPU may still write is kept until it has. What has
+ * waited for a GPU for RSUM_WARN_S is named in the log. An error of the GPU ends the handle with ncclSystemError; if that was
+ * before the contribution, its text says so, and the tensor may be submitted again. */
 int rsum_push_pull_on_stream(int tensor, const void* send, void* recv, int operation, void* stream);
 /* The two halves. The handle of the push is the one to pull with, once, and then to wait for: rsum_pull_async returns 0 or
  * an error; where recv was wrong, pull once more. At most 16384 pushes may wait to be pulled: one more is ncclInvalidUsage. */
@@ -132,21 +137,23 @@ int rsum_wait_for(int handle, int timeout_ms);
 
 /* All workers: waits for the open rounds and leaves the group; servers wait for the next one. */
 int rsum_suspend(void);
-/* All workers, after rsum_suspend, or after the loss of a process with RSUM_ON_LOSS=continue: goes on with so many workers
- * and servers. -1: with those that are left. Declarations stay, rounds begin anew; workers are numbered anew in the order
- * of their old numbers. A round that was open at a loss has failed: submit it again. */
+/* All workers, after rsum_suspend, or after the loss of a process with RSUM_ON_LOSS=continue: goes on with so many workers and
+ * servers. -1: with those that are left. Declarations stay, rounds begin anew; workers are numbered anew in the order of their
+ * old numbers. A round that was open at a loss has failed: submit it again where recv was elsewhere; where recv was send, fill
+ * send anew first, since parts of it may be sums already. */
 int rsum_resume(int n_workers, int n_servers);
 
 /* All workers, between two steps: goes on with the servers that the pool (RSUM_POOL) lends the job now, by rsum_suspend and
- * rsum_resume if they are others than before; no bit of a sum depends on it. Servers of the group from then on, or -1 - error.
- * All rounds must have been pulled. Without a pool it does nothing. */
+ * rsum_resume if they are others than before. No bit of a sum depends on it, but for one-bit tensors: what services have left out
+ * of their answers is forgotten when servers change. Servers of the group from then on, or -1 - error. All rounds must have been
+ * pulled. Without a pool it does nothing. */
 int rsum_adapt(void);
 /* The same, unless a worker passes 0, since it has rounds open whose tensors are of the present group: then nothing changes for
  * all. All workers call it. */
 int rsum_adapt_if(int may);
 
-/* Copies n arrays into one, one behind the other; or one into n. lengths[i] is the number of elements of arrays[i]. For those who push
- * many small tensors as one; also outside a group. None of the arrays may overlap the one. */
+/* Copies n arrays into one, one behind the other; or one into n. lengths[i] is the number of elements of arrays[i]. For those who
+ * push many small tensors as one; also outside a group. None of the arrays may overlap the one. */
 int rsum_gather(void* into, size_t n, const void* const* arrays, const size_t* lengths, size_t element_bytes);
 int rsum_scatter(const void* from, size_t n, void* const* arrays, const size_t* lengths, size_t element_bytes);
 

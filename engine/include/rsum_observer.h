@@ -1,9 +1,11 @@
 /* What the summation service of librsccl.so tells a watcher.
  *
  * RSUM_OBSERVER names a library that exports rsumObserver_v1. The engine loads it at the first rsum_init of a process (or when
- * ringscope-sumd starts). Functions are called from the group's own thread, never two at once; they must not block. Texts
- * and arrays are valid during the call. Times are CLOCK_MONOTONIC nanoseconds; totals count from join on. Each structure begins
- * with its size, so later versions can append fields. */
+ * ringscope-sumd starts). Functions are called from the group's own thread, but for a group that cannot start: that one begins and ends
+ * on the thread that starts it. Of one group no two are called at once; they must not block. Texts
+ * and arrays are valid during the call. Times are CLOCK_MONOTONIC nanoseconds; totals count from join on. What functions are given
+ * (group, sample, round, finished) begins with its size, so later versions can append fields; what these point to (services, stages,
+ * traffic, contributors, waits, the comparison) does not, and stays as it is. */
 #ifndef RSUM_OBSERVER_H_
 #define RSUM_OBSERVER_H_
 

@@ -86,7 +86,8 @@ def resume(num_workers: int = -1, num_servers: int = -1) -> None:
 def adapt() -> int:
     """Goes on with the servers that the pool (RSUM_POOL) lends the job now; how many these are.
 
-    For all workers, between two steps, when all rounds have their results. Whatever it is, no bit of a result changes.
+    For all workers, between two steps, when all rounds have their results. Whatever it is, no bit of a result changes, but
+    for one-bit tensors: what services have left out of their answers is forgotten when servers change.
     Without a pool nothing happens.
     """
     return _interrupts.call(lambda: summation_number("rsum_adapt"))

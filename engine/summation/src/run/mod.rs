@@ -18,10 +18,9 @@
 //!
 //! A group may sum asynchronously instead: services then are stores, and nobody waits for a round of the others.
 //!
-//! Not there yet:
-//! - Going on without a rank: its loss ends the group.
-//! - Ranks of one process read each other's frames of 32 KiB and more in place; after a failure, one may still read a
-//!   buffer that the other's caller has back.
+//! The loss of a rank ends the group; [`crate::session`] goes on with another one. Ranks of one process, which only a [`trial`] has,
+//! read each other's frames of 32 KiB and more in place: after a failure one may still read a buffer that the other's caller has
+//! back.
 
 mod agree;
 pub(crate) mod coding;

@@ -1,8 +1,9 @@
 //! When each part of a round was where: `RSUM_TIMELINE` names a folder, in which every process of a group leaves a file of the
 //! instants that it saw. `python3 -m ringscope_engine.timeline` makes one trace of them.
 //!
-//! An instant is kept in memory that is there from the beginning, and written when a generation ends; of more than there is
-//! room for, the first ones are kept and the others are counted. Nothing is kept where the setting is not there.
+//! An instant is kept in memory, which is there from the beginning for the first generation and grows in later ones, and written when
+//! its generation ends; of more than there is room for in a group, the first ones are kept and
+//! the others are counted. Nothing is kept where the setting is not there.
 //!
 //! Each file is a JSON object: the process, with its clock and the machine's boot, the parts with their tensors, and instants as
 //! `[kind, key, round, other, ns]`, in nanoseconds of the monotonic clock, which all processes of a machine share.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What lies idle between rounds. It never holds more than was in use at once.
+/// What lies idle between rounds. Of each size it never holds more than was in use at once.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     by_size: BTreeMap<usize, Vec<Vec<u8>>>,
