@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Parser as _};
 use rsccl::summation::server::DataType;
-use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+use rsccl::summation::server::message::{Admission, Answer, Pull, Push, Pushed};
 use rsccl::summation::server::part::{Association, Part};
 use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
@@ -80,7 +80,7 @@ impl Case {
     fn new((data_type, element_bytes): (DataType, usize), n_workers: usize) -> Self {
         let part = Part { count: PART_BYTES / element_bytes, data_type, codec: None };
         let parts = (0..PARTS).map(|key| (key, part));
-        let service = Service::new(n_workers, parts, Association::Left, Epochs::default());
+        let service = Service::new(n_workers, parts, Association::Left);
         Self { data_type, n_workers, service, gb_per_s: Vec::new() }
     }
 
@@ -111,8 +111,8 @@ impl Case {
         round: u64,
         worker: usize,
     ) -> Result<rsccl::summation::server::message::Landing, String> {
-        let (reduction, epochs) = (Reduction::Sum, Epochs::default());
-        let push = Push { key, round, worker, size_bytes: PART_BYTES, reduction, epochs };
+        let reduction = Reduction::Sum;
+        let push = Push { key, round, worker, size_bytes: PART_BYTES, reduction };
         match self.service.push(&push) {
             Ok(Admission::Into(landing)) => Ok(landing),
             other => Err(format!("{other:?}")),
@@ -122,7 +122,7 @@ impl Case {
     fn answer(&mut self, round: u64) -> Result<(), String> {
         for key in 0..PARTS {
             for worker in 0..self.n_workers {
-                match self.service.pull(&Pull { key, round, worker, epochs: Epochs::default() }) {
+                match self.service.pull(&Pull { key, round, worker }) {
                     Ok(Answer::Ready(sum)) => {
                         self.service.answered(sum).map_err(|refusal| refusal.to_string())?;
                     }

@@ -4,7 +4,7 @@
 //! w ← w + f. By theorem 2 of BytePS (OSDI 2020) both have the same w after every push, as long as nothing is rounded.
 
 use rsccl::summation::server::asynchronous::{Staleness, Store};
-use rsccl::summation::server::message::{Admission, Epochs, Push};
+use rsccl::summation::server::message::{Admission, Push};
 use rsccl::summation::server::part::Part;
 use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::tensor::DataType;
@@ -65,9 +65,8 @@ pub(crate) fn replay(schedules: u64) -> Result<Value, Failure> {
 
 impl Schedule {
     fn run(self, found: &mut Counts) -> Result<(), Failure> {
-        let epochs = Epochs::default();
         let part = Part { count: ELEMENTS, data_type: DataType::F32, codec: None };
-        let mut store = Store::new(WORKERS, [(KEY, part)], self.max_ahead, epochs);
+        let mut store = Store::new(WORKERS, [(KEY, part)], self.max_ahead);
         let mut server: Vec<f32> = (0..ELEMENTS as u64).map(|index| self.number(index, 1.0)).collect();
         store.initialise(KEY, &bytes(&server))?;
         let mut models = vec![server.clone(); WORKERS];
@@ -82,7 +81,7 @@ impl Schedule {
             }
             let may = self.max_ahead.is_none_or(|max| round - slowest <= max);
             let reduction = Reduction::Sum;
-            let push = Push { key: KEY, round, worker, size_bytes: SIZE_BYTES, reduction, epochs };
+            let push = Push { key: KEY, round, worker, size_bytes: SIZE_BYTES, reduction };
             let Admission::Into(mut landing) = store.push(&push)? else {
                 found.held_up += 1;
                 found.held_up_wrongly += u64::from(may);
@@ -96,7 +95,7 @@ impl Schedule {
             store.pushed(landing)?;
             server.iter_mut().enumerate().for_each(|(index, value)| *value += update(index));
             pushes[worker] += 1;
-            let snapshot = store.pull(KEY, worker, epochs)?.ok_or("no values")?;
+            let snapshot = store.pull(KEY, worker)?.ok_or("no values")?;
             let pulled = floats(snapshot.values());
             found.pushes += 1;
             if self.is_dyadic {

@@ -1,7 +1,7 @@
 //! Sums of 16-bit floats: rounded after every addition, as BytePS's server does, and rounded once, as ours does.
 
 use rsccl::summation::codec::{Codec as _, HEADER_BYTES, Half};
-use rsccl::summation::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+use rsccl::summation::server::message::{Admission, Answer, Pull, Push, Pushed};
 use rsccl::summation::server::part::{Association, Part};
 use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
@@ -41,10 +41,9 @@ pub(crate) fn compare(elements: usize, workers: &[usize]) -> Result<Value, Failu
 fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Failure> {
     let size_bytes = contributions.first().map_or(0, Vec::len);
     let part = Part { count: size_bytes / 2, data_type: DataType::F16, codec: None };
-    let epochs = Epochs::default();
-    let mut service = Service::new(contributions.len(), [(0, part)], Association::Left, epochs);
+    let mut service = Service::new(contributions.len(), [(0, part)], Association::Left);
     for (worker, contribution) in contributions.iter().enumerate() {
-        let push = Push { key: 0, round: 0, worker, size_bytes, reduction, epochs };
+        let push = Push { key: 0, round: 0, worker, size_bytes, reduction };
         let Admission::Into(mut landing) = service.push(&push)? else { return Err("no room".into()) };
         landing.bytes_mut().copy_from_slice(contribution);
         if let Pushed::Add(mut addition) = service.pushed(landing)? {
@@ -52,7 +51,7 @@ fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Fail
             service.added(addition)?;
         }
     }
-    match service.pull(&Pull { key: 0, round: 0, worker: 0, epochs })? {
+    match service.pull(&Pull { key: 0, round: 0, worker: 0 })? {
         Answer::Ready(sum) => Ok(sum.bytes().to_vec()),
         Answer::Waiting(_) => Err("no sum".into()),
     }

@@ -207,7 +207,7 @@ impl Drop for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::message::{Admission, Answer, Epochs, Pull, Push, Pushed};
+    use crate::server::message::{Admission, Answer, Pull, Push, Pushed};
     use crate::server::part::{Association, Part};
     use crate::server::reduction::Reduction;
     use crate::server::service::Service;
@@ -217,9 +217,9 @@ mod tests {
 
     /// Of two contributions, each of bytes `key + 1`.
     fn addition(service: &mut Service, key: u32, size_bytes: usize) -> Addition {
-        let (reduction, epochs) = (Reduction::Sum, Epochs::default());
+        let reduction = Reduction::Sum;
         for worker in 0..2 {
-            let push = Push { key, round: 0, worker, size_bytes, reduction, epochs };
+            let push = Push { key, round: 0, worker, size_bytes, reduction };
             let Ok(Admission::Into(mut landing)) = service.push(&push) else { panic!("no room") };
             landing.bytes_mut().fill(u8::try_from(key + 1).unwrap());
             if let Ok(Pushed::Add(addition)) = service.pushed(landing) {
@@ -232,7 +232,7 @@ mod tests {
     fn add_all(n_threads: usize, count: usize) {
         let part = Part { count, data_type: DataType::U8, codec: None };
         let parts = (0..KEYS).map(|key| (key, part));
-        let mut service = Service::new(2, parts, Association::Left, Epochs::default());
+        let mut service = Service::new(2, parts, Association::Left);
         let health = Arc::new(Health::new().unwrap());
         let pool = Pool::start(n_threads, &health).unwrap();
         let mut done = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
             service.added(addition).unwrap();
         }
         for key in 0..KEYS {
-            let pull = Pull { key, round: 0, worker: 1, epochs: Epochs::default() };
+            let pull = Pull { key, round: 0, worker: 1 };
             let Ok(Answer::Ready(sum)) = service.pull(&pull) else { panic!("no sum") };
             assert!(sum.bytes().iter().all(|byte| u32::from(*byte) == 2 * (key + 1)));
         }

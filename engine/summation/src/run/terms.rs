@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::coding;
 use super::members::Members;
+use super::wire::Epochs;
 use crate::config::LocalSums;
 use crate::placement::hosts::Hosts;
 use crate::placement::machines::{Machines, Refused};
 use crate::placement::routes::Routes;
 use crate::placement::shares::Shares;
 use crate::placement::strategy::Strategy;
-use crate::server::message::Epochs;
 use crate::server::sums::{Mode, Sums};
 use crate::server::tier::Tier;
 use crate::tensor::{self, Declarations};
@@ -135,7 +135,7 @@ impl Terms {
 
     /// This process's service, before it knows what is declared; and its sums for its host.
     pub(super) fn idle_service(&self) -> Sums {
-        Sums::new(self.mode, self.members.n_workers, [], self.epochs)
+        Sums::new(self.mode, self.members.n_workers, [])
     }
 
     /// The same, of the parts that the placement gives it.
@@ -164,7 +164,7 @@ impl Terms {
         let parts = || declarations.parts().filter(|part| is_here(part.key));
         let part =
             |part: tensor::Part| (part.key, coding::summed(declarations, &part, self.members.n_workers));
-        let sums = Sums::new(self.mode, self.members.n_workers, parts().map(part), self.epochs);
+        let sums = Sums::new(self.mode, self.members.n_workers, parts().map(part));
         sums.with_tiers(parts().map(|part| (part.key, tier(part.key))))
     }
 

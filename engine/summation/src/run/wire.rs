@@ -19,7 +19,6 @@
 //! Pushes, pulls and farewells go from a worker to a service on one channel, answers back on another, so that a push which
 //! must wait holds up no answer. "Again" asks for a push that was complete once more: there was no memory for it. A refusal has no message: it ends the group, and the communicator tells all ranks why.
 
-use crate::server::message::Epochs;
 use crate::server::reduction::Reduction;
 use rsccl_collective::comm::links::P2P_CHANNEL;
 use rsccl_collective::error::{Error, Result};
@@ -68,6 +67,15 @@ pub(super) enum Message {
     Again { key: u32, round: u64 },
     /// The worker needs the service no more: for good, or until it has declared more.
     Leave { is_last: bool },
+}
+
+/// What a message is sent under. A process takes only messages of its own epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epochs {
+    /// How often the members have changed.
+    pub(crate) membership: u32,
+    /// The generation: which owner each key has.
+    pub(crate) placement: u32,
 }
 
 /// What all messages of one membership and placement have in common.

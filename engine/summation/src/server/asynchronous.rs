@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::buffers::Buffers;
 use super::keys::{Entry, Keys};
 use super::members::Members;
-use super::message::{Admission, Epochs, Landing, Push};
+use super::message::{Admission, Landing, Push};
 use super::part::Part;
 use super::refusal::Refusal;
 use rsccl_collective::kernels::{Form, Shape};
@@ -82,10 +82,9 @@ impl Store {
         n_workers: usize,
         parts: impl IntoIterator<Item = (u32, Part)>,
         max_ahead: Option<u64>,
-        epochs: Epochs,
     ) -> Self {
         Self {
-            members: Members::new(n_workers, epochs),
+            members: Members::new(n_workers),
             max_ahead,
             keys: Keys::new(parts),
             buffers: Buffers::default(),
@@ -119,8 +118,8 @@ impl Store {
     ///
     /// It is none of ours, or speaks of what is not ours.
     pub fn land_first(&mut self, message: &Push) -> Result<Landing, Refusal> {
-        let Push { key, round, worker, size_bytes, epochs, .. } = *message;
-        self.members.check(worker, epochs)?;
+        let Push { key, round, worker, size_bytes, .. } = *message;
+        self.members.check(worker)?;
         self.keys.find(key)?.of_length(size_bytes)?;
         Ok(Landing {
             key,
@@ -163,8 +162,8 @@ impl Store {
     ///
     /// It is none of ours, speaks of what is not ours, or pushes a round again or leaves one out.
     pub fn push(&mut self, message: &Push) -> Result<Admission, Refusal> {
-        let Push { key, round, worker, size_bytes, epochs, .. } = *message;
-        self.members.check(worker, epochs)?;
+        let Push { key, round, worker, size_bytes, .. } = *message;
+        self.members.check(worker)?;
         let entry = self.keys.find(key)?.of_length(size_bytes)?;
         let Some(state) = &mut entry.state else { return Ok(Admission::Later) };
         let slowest =
@@ -194,7 +193,7 @@ impl Store {
     /// The worker was lost meanwhile.
     pub fn pushed(&mut self, landing: Landing) -> Result<u64, Refusal> {
         let Landing { key, round, worker, bytes, .. } = landing;
-        self.members.check(worker, self.members.epochs())?;
+        self.members.check(worker)?;
         let Entry { part, state, .. } = self.keys.find(key)?.of_length(bytes.len())?;
         let admitted = state.as_mut().and_then(|state| {
             let progress = *state.by_rank.get(worker)?;
@@ -221,8 +220,8 @@ impl Store {
     /// # Errors
     ///
     /// The worker is none of ours, or speaks of what is not ours.
-    pub fn pull(&mut self, key: u32, worker: usize, epochs: Epochs) -> Result<Option<Snapshot>, Refusal> {
-        self.members.check(worker, epochs)?;
+    pub fn pull(&mut self, key: u32, worker: usize) -> Result<Option<Snapshot>, Refusal> {
+        self.members.check(worker)?;
         let Entry { part, state, .. } = self.keys.find(key)?;
         let Some(state) = state else { return Ok(None) };
         let slowest = self.members.here().filter_map(|rank| state.by_rank.get(rank)).map(|rank| rank.pushes);
@@ -243,13 +242,12 @@ impl Store {
         Ok(Some(Snapshot { values: Arc::clone(values), version: state.version }))
     }
 
-    /// Goes on without a worker, of which nobody waits for a push any more. Returns the epochs that messages are to have
-    /// from now on. What it has pushed stays.
+    /// Goes on without a worker, of which nobody waits for a push any more. What it has pushed stays.
     ///
     /// # Errors
     ///
     /// There never was such a rank, or the store has continued without it already.
-    pub fn continue_without(&mut self, worker: usize) -> Result<Epochs, Refusal> {
+    pub fn continue_without(&mut self, worker: usize) -> Result<(), Refusal> {
         self.members.continue_without(worker)
     }
 

@@ -1,13 +1,11 @@
-//! Which workers take part, and under which epochs.
+//! Which workers take part.
 
-use super::message::Epochs;
 use super::refusal::Refusal;
 
 /// The workers by rank.
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     by_rank: Vec<Member>,
-    epochs: Epochs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +17,8 @@ enum Member {
 
 impl Members {
     /// All of them are here.
-    pub(super) fn new(n_workers: usize, epochs: Epochs) -> Self {
-        Self { by_rank: vec![Member::Here; n_workers], epochs }
-    }
-
-    pub(super) fn epochs(&self) -> Epochs {
-        self.epochs
+    pub(super) fn new(n_workers: usize) -> Self {
+        Self { by_rank: vec![Member::Here; n_workers] }
     }
 
     /// Ranks there ever were.
@@ -41,26 +35,22 @@ impl Members {
         (0..self.n_ranks()).filter(|worker| self.is_here(*worker))
     }
 
-    /// Whether a message may come from this worker, under these epochs.
-    pub(super) fn check(&self, worker: usize, theirs: Epochs) -> Result<(), Refusal> {
+    /// Whether a message may come from this worker.
+    pub(super) fn check(&self, worker: usize) -> Result<(), Refusal> {
         match self.by_rank.get(worker) {
             None => Err(Refusal::NoSuchWorker { worker, n_workers: self.n_ranks() }),
             Some(Member::Gone) => Err(Refusal::NoMember { worker }),
-            Some(Member::Here) if theirs != self.epochs => {
-                Err(Refusal::OtherEpochs { ours: self.epochs, theirs })
-            }
             Some(Member::Here) => Ok(()),
         }
     }
 
-    /// A worker is gone for good; a new membership begins.
-    pub(super) fn continue_without(&mut self, worker: usize) -> Result<Epochs, Refusal> {
+    /// A worker is gone for good.
+    pub(super) fn continue_without(&mut self, worker: usize) -> Result<(), Refusal> {
         let n_workers = self.n_ranks();
         let member = self.by_rank.get_mut(worker).ok_or(Refusal::NoSuchWorker { worker, n_workers })?;
         if std::mem::replace(member, Member::Gone) == Member::Gone {
             return Err(Refusal::NoMember { worker });
         }
-        self.epochs.membership = self.epochs.membership.wrapping_add(1);
-        Ok(self.epochs)
+        Ok(())
     }
 }

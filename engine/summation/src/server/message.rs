@@ -1,19 +1,9 @@
 //! What workers ask of a service, and what it says to them.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::addition::Addition;
 use super::reduction::Reduction;
-
-/// What a message was sent under. A service takes only messages of its own epochs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Epochs {
-    /// Grows by one when the service continues without a worker.
-    pub membership: u32,
-    /// Which owner each key has.
-    pub placement: u32,
-}
 
 /// A worker wants to contribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +18,6 @@ pub struct Push {
     pub size_bytes: usize,
     /// What the contributions of the round become: the same for all of them.
     pub reduction: Reduction,
-    /// Of the worker.
-    pub epochs: Epochs,
 }
 
 /// A worker wants a result.
@@ -41,8 +29,6 @@ pub struct Pull {
     pub round: u64,
     /// The rank of who asks.
     pub worker: usize,
-    /// Of the worker.
-    pub epochs: Epochs,
 }
 
 /// What becomes of a push.
@@ -164,11 +150,5 @@ impl Sum {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl fmt::Display for Epochs {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "membership {} and placement {}", self.membership, self.placement)
     }
 }

@@ -41,7 +41,7 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::message::{Added, Admission, Answer, Epochs, Pull, Push, Pushed};
+    use crate::server::message::{Added, Admission, Answer, Pull, Push, Pushed};
     use crate::server::part::{Association, Part};
     use crate::server::reduction::Reduction;
     use rsccl_collective::types::DataType;
@@ -49,14 +49,14 @@ mod tests {
     const PART: Part = Part { count: 1, data_type: DataType::F32, codec: None };
 
     fn service(n_workers: usize, tier: Tier) -> Service {
-        let service = Service::new(n_workers, [(0, PART)], Association::Left, Epochs::default());
+        let service = Service::new(n_workers, [(0, PART)], Association::Left);
         service.with_tiers([(0, tier)])
     }
 
     /// Contributes a number to a round of averages; whether that was the last one.
     fn push(service: &mut Service, worker: usize, round: u64, number: f32) -> Result<bool, Refusal> {
-        let (reduction, epochs) = (Reduction::Average, Epochs::default());
-        let push = Push { key: 0, round, worker, size_bytes: 4, reduction, epochs };
+        let reduction = Reduction::Average;
+        let push = Push { key: 0, round, worker, size_bytes: 4, reduction };
         let Admission::Into(mut landing) = service.push(&push)? else { panic!("no room") };
         landing.bytes_mut().copy_from_slice(&number.to_ne_bytes());
         let Pushed::Add(mut addition) = service.pushed(landing)? else { return Ok(false) };
@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn pull(service: &mut Service, worker: usize, round: u64) -> Option<f32> {
-        let pull = Pull { key: 0, round, worker, epochs: Epochs::default() };
+        let pull = Pull { key: 0, round, worker };
         let Ok(Answer::Ready(sum)) = service.pull(&pull) else { return None };
         let number = f32::from_ne_bytes(sum.bytes().try_into().unwrap());
         service.answered(sum).unwrap();

@@ -1,6 +1,5 @@
 //! Why a message was refused. Nothing has changed then.
 
-use super::message::Epochs;
 use crate::codec::CodecError;
 
 /// A message that does not fit.
@@ -19,14 +18,6 @@ pub enum Refusal {
     NoMember {
         /// The rank that was named.
         worker: usize,
-    },
-    /// Sent under another membership or placement.
-    #[error("sent under {theirs}, but {ours} is in force")]
-    OtherEpochs {
-        /// The service's.
-        ours: Epochs,
-        /// The message's.
-        theirs: Epochs,
     },
     /// Another service's key, or nobody's.
     #[error("key {key} is not served here: {}", served(*.n_keys, *.first, *.last))]
@@ -136,10 +127,5 @@ mod tests {
         assert_eq!(keys(3, 2, 7), "key 9 is not served here: 3 keys from 2 to 7 are");
         assert_eq!(keys(1, 2, 2), "key 9 is not served here: 2 is the only one");
         assert_eq!(keys(0, 0, 0), "key 9 is not served here: none is");
-        let (ours, theirs) = (Epochs { membership: 2, placement: 0 }, Epochs { membership: 1, placement: 0 });
-        assert_eq!(
-            Refusal::OtherEpochs { ours, theirs }.to_string(),
-            "sent under membership 1 and placement 0, but membership 2 and placement 0 is in force"
-        );
     }
 }

@@ -20,7 +20,7 @@ use super::addition::Addition;
 use super::buffers::Buffers;
 use super::keys::{Entry, Keys};
 use super::members::Members;
-use super::message::{Added, Admission, Again, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Finished, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::refusal::Refusal;
 use super::rounds::{Gathering, Outside, Prefix, Rounds, Slot, Summed, Taken};
@@ -97,10 +97,9 @@ impl Service {
         n_workers: usize,
         parts: impl IntoIterator<Item = (u32, Part)>,
         association: Association,
-        epochs: Epochs,
     ) -> Self {
         Self {
-            members: Members::new(n_workers, epochs),
+            members: Members::new(n_workers),
             association,
             keys: Keys::new(parts),
             buffers: Buffers::default(),
@@ -184,15 +183,9 @@ impl Service {
         }
     }
 
-    /// What messages must have been sent under.
-    #[must_use]
-    pub fn epochs(&self) -> Epochs {
-        self.members.epochs()
-    }
-
     fn admit(&mut self, message: &Push) -> Result<Admission, Refusal> {
-        let Push { key, round, worker, size_bytes, reduction, epochs } = *message;
-        self.members.check(worker, epochs)?;
+        let Push { key, round, worker, size_bytes, reduction } = *message;
+        self.members.check(worker)?;
         let entry = self.keys.find(key)?.of_length(size_bytes)?;
         let next = entry.state.rounds.next();
         let slot = match entry.state.rounds.slot(round) {
@@ -347,8 +340,8 @@ impl Service {
     }
 
     fn answer(&mut self, message: &Pull) -> Result<Answer, Refusal> {
-        let Pull { key, round, worker, epochs } = *message;
-        self.members.check(worker, epochs)?;
+        let Pull { key, round, worker } = *message;
+        self.members.check(worker)?;
         let rounds = &mut self.keys.find(key)?.state.rounds;
         let next = rounds.next();
         match rounds.slot(round) {

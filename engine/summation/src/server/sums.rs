@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::addition::Addition;
 use super::asynchronous::{Staleness, Store};
-use super::message::{Added, Admission, Again, Answer, Epochs, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::reduction::Reduction;
 use super::refusal::Refusal;
@@ -44,7 +44,6 @@ pub enum Sums {
 pub struct Stored {
     store: Store,
     max_ahead: Option<u64>,
-    epochs: Epochs,
     /// Rounds that are pulled and have no answer yet, by key and worker.
     waiting: BTreeMap<(u32, usize), u64>,
     counters: Counters,
@@ -68,20 +67,12 @@ const FIRST: usize = 0;
 
 impl Sums {
     /// Of workers with ranks from 0 and of these keys.
-    pub fn new(
-        mode: Mode,
-        n_workers: usize,
-        parts: impl IntoIterator<Item = (u32, Part)>,
-        epochs: Epochs,
-    ) -> Self {
+    pub fn new(mode: Mode, n_workers: usize, parts: impl IntoIterator<Item = (u32, Part)>) -> Self {
         match mode {
-            Mode::Rounds => {
-                Self::Rounds(Box::new(Service::new(n_workers, parts, Association::default(), epochs)))
-            }
+            Mode::Rounds => Self::Rounds(Box::new(Service::new(n_workers, parts, Association::default()))),
             Mode::Store { max_ahead } => Self::Store(Box::new(Stored {
-                store: Store::new(n_workers, parts, max_ahead, epochs),
+                store: Store::new(n_workers, parts, max_ahead),
                 max_ahead,
-                epochs,
                 waiting: BTreeMap::new(),
                 counters: Counters::default(),
             })),
@@ -194,23 +185,13 @@ impl Sums {
     /// There never was such a rank, or it has left before.
     pub fn leave(&mut self, worker: usize) -> Result<(), Refusal> {
         let Self::Store(stored) = self else { return Ok(()) };
-        stored.epochs = stored.store.continue_without(worker)?;
-        Ok(())
+        stored.store.continue_without(worker)
     }
 
     /// Whether it is a store.
     #[must_use]
     pub fn is_store(&self) -> bool {
         matches!(self, Self::Store(_))
-    }
-
-    /// What messages must have been sent under.
-    #[must_use]
-    pub fn epochs(&self) -> Epochs {
-        match self {
-            Self::Rounds(service) => service.epochs(),
-            Self::Store(stored) => stored.epochs,
-        }
     }
 
     /// As [`Service::waits_for`]; of a store, the pulls that wait.
@@ -279,10 +260,10 @@ impl Stored {
     }
 
     fn pull(&mut self, message: &Pull) -> Result<Answer, Refusal> {
-        let Pull { key, round, worker, epochs } = *message;
+        let Pull { key, round, worker } = *message;
         let missing = self.missing(key, worker);
         if missing.is_empty()
-            && let Some(snapshot) = self.store.pull(key, worker, epochs)?
+            && let Some(snapshot) = self.store.pull(key, worker)?
         {
             self.waiting.remove(&(key, worker));
             return Ok(Answer::Ready(Sum { key, round, worker, bytes: snapshot.into_shared() }));

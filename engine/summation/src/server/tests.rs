@@ -8,7 +8,7 @@ use super::DataType;
 use super::addition::Addition;
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
-use super::message::{Added, Admission, Again, Answer, Epochs, Finished, Landing, Pull, Push, Pushed, Sum};
+use super::message::{Added, Admission, Again, Answer, Finished, Landing, Pull, Push, Pushed, Sum};
 use super::part::{Association, Part};
 use super::reduction::Reduction;
 use super::refusal::Refusal;
@@ -110,7 +110,6 @@ struct Job {
     parts: BTreeMap<u32, Part>,
     n_rounds: u64,
     here: BTreeSet<usize>,
-    epochs: Epochs,
     seats: BTreeMap<(usize, u32), Seat>,
     contributors: BTreeMap<(u32, u64), BTreeSet<usize>>,
     last_arrivers: BTreeMap<(u32, u64), usize>,
@@ -144,13 +143,11 @@ impl Job {
         let key = |index: u64| u32::try_from(3 * index + 5).unwrap();
         let parts: BTreeMap<u32, Part> = (0..n_keys).map(|index| (key(index), part(index))).collect();
         let association = [Association::Left, Association::Tree][below(seed, 2)];
-        let epochs = Epochs { membership: 7, placement: 3 };
         Self {
-            service: Service::new(n_workers, parts.clone(), association, epochs),
+            service: Service::new(n_workers, parts.clone(), association),
             association,
             n_rounds,
             here: (0..n_workers).collect(),
-            epochs,
             seats: BTreeMap::new(),
             contributors: BTreeMap::new(),
             last_arrivers: BTreeMap::new(),
@@ -191,11 +188,11 @@ impl Job {
 
     fn push_of(&self, key: u32, round: u64, worker: usize) -> Push {
         let (size_bytes, reduction) = (self.parts[&key].size_bytes(), reduction(key));
-        Push { key, round, worker, size_bytes, reduction, epochs: self.epochs }
+        Push { key, round, worker, size_bytes, reduction }
     }
 
     fn pull_of(&self, key: u32, round: u64, worker: usize) -> Pull {
-        Pull { key, round, worker, epochs: self.epochs }
+        Pull { key, round, worker }
     }
 
     fn push(&mut self, key: u32, worker: usize) {
@@ -344,13 +341,12 @@ impl Job {
         let (pushed, pulled) = (self.seat(key, worker).pushed, self.seat(key, worker).pulled);
         let (push, pull) = (self.push_of(key, pushed, worker), self.pull_of(key, pushed, worker));
         let before = (self.service.waits_for(), self.service.memory_bytes());
-        let stale = Epochs { membership: self.epochs.membership - 1, ..self.epochs };
         let refusal = match below(choice, 10) {
             0 => self.service.push(&Push { size_bytes: push.size_bytes + 1, ..push }).unwrap_err(),
             1 => self.service.push(&Push { worker: 100, ..push }).unwrap_err(),
-            2 => self.service.push(&Push { epochs: stale, ..push }).unwrap_err(),
+            2 => self.service.pull(&Pull { worker: 100, ..pull }).unwrap_err(),
             3 => self.service.push(&Push { key: 4, ..push }).unwrap_err(),
-            4 => self.service.pull(&Pull { epochs: stale, ..pull }).unwrap_err(),
+            4 => self.service.push(&Push { round: u64::MAX, ..push }).unwrap_err(),
             5 => self.service.pull(&Pull { key: 6, ..pull }).unwrap_err(),
             6 => self.service.push(&Push { round: pushed + 3 + choice % 9, ..push }).unwrap_err(),
             7 if pushed > 0 && self.again.is_empty() => {
@@ -428,10 +424,10 @@ fn who_comes_late_costs_no_memory_of_all_the_others() {
     const LIMIT: usize = 4096;
     let part = Part { count: 256, data_type: DataType::F32, codec: None };
     let (keys, size_bytes) = (0..8_u32, part.size_bytes());
-    let service = Service::new(N_WORKERS, keys.clone().map(|key| (key, part)), Association::Left, EPOCHS);
+    let service = Service::new(N_WORKERS, keys.clone().map(|key| (key, part)), Association::Left);
     let mut service = service.keeping(LIMIT);
     let push = |service: &mut Service, key: u32, worker: usize| {
-        let message = Push { key, ..push_message(service, 0, worker, &vec![0; size_bytes]) };
+        let message = Push { key, ..push_message(0, worker, &vec![0; size_bytes]) };
         let landing = land(service, &message, &contribution(part, key, 0, worker));
         let mut addition = match service.pushed(landing).unwrap() {
             Pushed::Add(addition) => Some(addition),
@@ -459,7 +455,7 @@ fn who_comes_late_costs_no_memory_of_all_the_others() {
     }
     for key in keys {
         let all: Vec<Vec<u8>> = (0..N_WORKERS).map(|worker| contribution(part, key, 0, worker)).collect();
-        let pull = Pull { key, round: 0, worker: 5, epochs: EPOCHS };
+        let pull = Pull { key, round: 0, worker: 5 };
         let Ok(Answer::Ready(sum)) = service.pull(&pull) else { panic!("key {key} has no sum") };
         assert_eq!(sum.bytes(), reduced(part, (Reduction::Sum, Association::Left), &all));
     }
@@ -490,19 +486,17 @@ proptest! {
     }
 }
 
-const EPOCHS: Epochs = Epochs { membership: 0, placement: 0 };
-
 fn service(n_workers: usize, part: Part) -> Service {
-    Service::new(n_workers, [(0, part)], Association::Left, EPOCHS)
+    Service::new(n_workers, [(0, part)], Association::Left)
 }
 
-fn push_message(service: &Service, round: u64, worker: usize, bytes: &[u8]) -> Push {
-    let (size_bytes, epochs) = (bytes.len(), service.epochs());
-    Push { key: 0, round, worker, size_bytes, reduction: Reduction::Sum, epochs }
+fn push_message(round: u64, worker: usize, bytes: &[u8]) -> Push {
+    let size_bytes = bytes.len();
+    Push { key: 0, round, worker, size_bytes, reduction: Reduction::Sum }
 }
 
 fn admit(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Landing {
-    let push = push_message(service, round, worker, bytes);
+    let push = push_message(round, worker, bytes);
     land(service, &push, bytes)
 }
 
@@ -518,7 +512,7 @@ fn push(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Optio
 }
 
 fn push_for_average(service: &mut Service, round: u64, worker: usize, bytes: &[u8]) -> Option<Finished> {
-    let push = push_message(service, round, worker, bytes);
+    let push = push_message(round, worker, bytes);
     let landing = land(service, &Push { reduction: Reduction::Average, ..push }, bytes);
     pushed(service, landing)
 }
@@ -532,7 +526,7 @@ fn pushed(service: &mut Service, landing: Landing) -> Option<Finished> {
 }
 
 fn pull(service: &mut Service, round: u64, worker: usize) -> Result<Answer, Refusal> {
-    service.pull(&Pull { key: 0, round, worker, epochs: service.epochs() })
+    service.pull(&Pull { key: 0, round, worker })
 }
 
 fn ready(service: &mut Service, round: u64, worker: usize) -> Sum {
@@ -554,7 +548,7 @@ fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
         push(&mut service, 1, worker, &[10]);
     }
     assert_eq!(pull(&mut service, 1, 0), Ok(Answer::Waiting(vec![2])));
-    let later = push_message(&service, 2, 0, &[1]);
+    let later = push_message(2, 0, &[1]);
     assert_eq!(service.push(&later), Ok(Admission::Later));
     let slow = ready(&mut service, 0, 2);
     assert_eq!(slow.bytes(), [3]);
@@ -574,7 +568,7 @@ fn every_order_of_arrival_gives_one_fingerprint() {
     for association in [Association::Left, Association::Tree] {
         let mut prints = BTreeSet::new();
         for order in 0..24 {
-            let mut service = Service::new(4, [(0, part)], association, EPOCHS);
+            let mut service = Service::new(4, [(0, part)], association);
             let mut ranks: Vec<usize> = (0..4).collect();
             let drawn = [order / 6, order % 6 / 2, order % 2, 0].map(|index| ranks.remove(index));
             for worker in drawn {
@@ -607,7 +601,7 @@ fn who_is_missing_is_named() {
 fn a_round_is_reduced_in_one_way() {
     let mut service = service(2, BYTE);
     push(&mut service, 0, 0, &[30]);
-    let other = Push { reduction: Reduction::Average, ..push_message(&service, 0, 1, &[1]) };
+    let other = Push { reduction: Reduction::Average, ..push_message(0, 1, &[1]) };
     assert_eq!(service.push(&other), Err(Refusal::OtherReduction { key: 0, round: 0, worker: 1 }));
     push(&mut service, 0, 1, &[1]);
     assert_eq!(ready(&mut service, 0, 0).bytes(), [31]);
@@ -615,15 +609,12 @@ fn a_round_is_reduced_in_one_way() {
 }
 
 #[test]
-fn an_average_is_divided_by_the_workers_and_sent_under_the_epochs_in_force() {
+fn an_average_is_divided_by_the_workers() {
     let mut service = service(3, BYTE);
     for (worker, value) in [(2, 30), (0, 60), (1, 60)] {
         push_for_average(&mut service, 0, worker, &[value]);
     }
     assert_eq!(ready(&mut service, 0, 1).bytes(), [50]);
-    let theirs = Epochs { membership: 1, ..EPOCHS };
-    let other = service.pull(&Pull { key: 0, round: 0, worker: 0, epochs: theirs });
-    assert_eq!(other, Err(Refusal::OtherEpochs { ours: EPOCHS, theirs }));
 }
 
 #[test]
@@ -675,7 +666,7 @@ fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
             wanted.clear();
             choice.codec().encode(&sums.map(|sum| sum / 3.0), &mut wanted).unwrap();
         }
-        let mut service = Service::new(3, [(0, part)], Association::Left, EPOCHS);
+        let mut service = Service::new(3, [(0, part)], Association::Left);
         for worker in [2, 0, 1] {
             push_for_average(&mut service, 0, worker, &encoded(worker));
         }
@@ -688,7 +679,7 @@ fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
 fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
     let choice: Choice = "rows:3".parse().unwrap();
     let part = Part { count: 30, data_type: DataType::F32, codec: Some(Coded { choice, n_workers: 2 }) };
-    let mut service = Service::new(2, [(0, part)], Association::Left, EPOCHS);
+    let mut service = Service::new(2, [(0, part)], Association::Left);
     for round in 0..10 {
         let gradient = |worker: usize| {
             let is_set = |index: u64| mix(round << 8 ^ (index / 3) << 1 ^ worker as u64) % 10 < round;
@@ -697,7 +688,7 @@ fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
         for worker in 0..2 {
             let mut encoded = Vec::new();
             choice.codec().encode(&gradient(worker), &mut encoded).unwrap();
-            let push = Push { size_bytes: part.pushed_bytes(), ..push_message(&service, round, worker, &[]) };
+            let push = Push { size_bytes: part.pushed_bytes(), ..push_message(round, worker, &[]) };
             let Admission::Into(mut landing) = service.push(&push).unwrap() else { panic!("no room") };
             assert!(landing.bytes_mut().is_empty());
             landing.grow(encoded.len());
@@ -723,7 +714,7 @@ fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
 fn a_payload_that_no_codec_made_is_refused_with_its_key_and_worker() {
     let codec = Some(Coded { choice: Choice::F16, n_workers: 2 });
     let part = Part { count: 1, data_type: DataType::F32, codec };
-    let mut service = Service::new(2, [(0, part)], Association::Left, EPOCHS);
+    let mut service = Service::new(2, [(0, part)], Association::Left);
     push(&mut service, 0, 1, b"garbage123");
     let landing = admit(&mut service, 0, 0, b"RSG\x01\x01\0\0\0\0\0");
     let Pushed::Add(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };

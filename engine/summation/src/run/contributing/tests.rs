@@ -3,7 +3,7 @@ use crate::placement::assign::Placement;
 use crate::placement::hosts::Hosts;
 use crate::placement::machines::Machines;
 use crate::placement::shares::Shares;
-use crate::server::message::Epochs;
+use crate::run::wire::Epochs;
 use crate::server::sums::{Mode, Sums};
 use crate::tensor::Declaration;
 use rsccl_collective::transport::{Description, Fault, Part, Progress, SendHalf};
@@ -47,7 +47,7 @@ fn a_connection_that_takes_nothing_holds_up_no_other() {
         Some(Line::new(peer, links.recvs.index(0, peer), links.sends.index(0, peer)))
     };
     let lines = vec![line(1), line(2), line(3), line(4), None];
-    let service = || Sums::new(Mode::Rounds, 1, [], Epochs::default());
+    let service = || Sums::new(Mode::Rounds, 1, []);
     let services = (service(), service());
     let mut serving = Serving::new(services, wire, Arc::clone(&declarations), 64, 0, vec![None]);
     let pipeline = Pipeline::new(&shares.fractions(), worker::Settings::default());

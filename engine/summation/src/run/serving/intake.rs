@@ -39,8 +39,8 @@ impl Serving {
             let size_bytes = summed.map_or(0, Part::pushed_bytes);
             self.check_all_here(worker)?;
             let level = self.level(seat, frame.key);
-            let (epochs, Frame { key, round, reduction, .. }) = (self.sums(level).epochs(), *frame);
-            let push = Push { key, round, worker, size_bytes, reduction, epochs };
+            let Frame { key, round, reduction, .. } = *frame;
+            let push = Push { key, round, worker, size_bytes, reduction };
             let admitted = self.sums_mut(level).push(&push);
             match admitted.map_err(|refusal| self.refused(worker, &refusal))? {
                 Admission::Into(landing) => {

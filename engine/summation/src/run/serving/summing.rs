@@ -16,7 +16,7 @@ impl Serving {
     /// Who has this seat wants a result.
     pub(in crate::run) fn pull(&mut self, seat: usize, key: u32, round: u64) -> Outcome<()> {
         let (worker, level) = (self.worker(seat), self.level(seat, key));
-        let pull = Pull { key, round, worker, epochs: self.sums(level).epochs() };
+        let pull = Pull { key, round, worker };
         let answer = self.sums_mut(level).pull(&pull).map_err(|refusal| self.refused(worker, &refusal))?;
         let urgency = self.urgency(key);
         let seat = &mut self.seats[seat];

@@ -10,13 +10,13 @@ const SUM: Reduction = Reduction::Sum;
 const F32: Part = Part { count: 1, data_type: DataType::F32, codec: None };
 
 fn store(n_workers: usize, max_ahead: Option<u64>) -> Store {
-    let mut store = Store::new(n_workers, [(0, F32)], max_ahead, Epochs::default());
+    let mut store = Store::new(n_workers, [(0, F32)], max_ahead);
     store.initialise(0, &1.0_f32.to_ne_bytes()).unwrap();
     store
 }
 
 fn admit(store: &mut Store, round: u64, worker: usize) -> Result<Admission, Refusal> {
-    store.push(&Push { key: 0, round, worker, size_bytes: 4, reduction: SUM, epochs: Epochs::default() })
+    store.push(&Push { key: 0, round, worker, size_bytes: 4, reduction: SUM })
 }
 
 fn push(store: &mut Store, round: u64, worker: usize, delta: f32) -> bool {
@@ -27,7 +27,7 @@ fn push(store: &mut Store, round: u64, worker: usize, delta: f32) -> bool {
 }
 
 fn pull(store: &mut Store, worker: usize) -> (f32, u64) {
-    let snapshot = store.pull(0, worker, Epochs::default()).unwrap().unwrap();
+    let snapshot = store.pull(0, worker).unwrap().unwrap();
     (f32::from_ne_bytes(snapshot.values().try_into().unwrap()), snapshot.version())
 }
 
@@ -73,8 +73,8 @@ proptest! {
 
 #[test]
 fn there_is_nothing_before_the_first_values_and_they_come_once() {
-    let mut store = Store::new(2, [(0, F32)], None, Epochs::default());
-    assert_eq!(store.pull(0, 1, Epochs::default()), Ok(None));
+    let mut store = Store::new(2, [(0, F32)], None);
+    assert_eq!(store.pull(0, 1), Ok(None));
     assert_eq!(admit(&mut store, 0, 1), Ok(Admission::Later));
     let refusal = Refusal::WrongLength { key: 0, wanted_bytes: 4, got_bytes: 3 };
     assert_eq!(store.initialise(0, &[0; 3]), Err(refusal));
@@ -124,9 +124,9 @@ fn nobody_waits_for_a_worker_that_is_gone() {
     assert!(push(&mut store, 0, 0, 1.0) && push(&mut store, 0, 1, 1.0));
     let Ok(Admission::Into(landing)) = admit(&mut store, 0, 2) else { panic!("later") };
     assert!(!push(&mut store, 1, 0, 1.0));
-    let epochs = store.continue_without(2).unwrap();
+    store.continue_without(2).unwrap();
     assert_eq!(store.pushed(landing), Err(Refusal::NoMember { worker: 2 }));
-    let message = Push { key: 0, round: 1, worker: 0, size_bytes: 4, reduction: SUM, epochs };
+    let message = Push { key: 0, round: 1, worker: 0, size_bytes: 4, reduction: SUM };
     assert!(matches!(store.push(&message), Ok(Admission::Into(_))));
 }
 
@@ -145,18 +145,17 @@ fn pushes_come_once_and_in_order() {
 #[test]
 fn a_snapshot_keeps_its_values_and_halves_are_kept_wide() {
     let part = Part { data_type: DataType::Bf16, ..F32 };
-    let mut store = Store::new(1, [(0, part)], None, Epochs::default());
+    let mut store = Store::new(1, [(0, part)], None);
     store.initialise(0, &[0x80, 0x3f]).unwrap();
-    let first = store.pull(0, 0, Epochs::default()).unwrap().unwrap();
+    let first = store.pull(0, 0).unwrap().unwrap();
     for round in 0..256 {
-        let message =
-            Push { key: 0, round, worker: 0, size_bytes: 2, reduction: SUM, epochs: Epochs::default() };
+        let message = Push { key: 0, round, worker: 0, size_bytes: 2, reduction: SUM };
         let Ok(Admission::Into(mut landing)) = store.push(&message) else { panic!("later") };
         landing.bytes_mut().copy_from_slice(&[0x80, 0x3b]);
         store.pushed(landing).unwrap();
     }
     assert_eq!(first.values(), [0x80, 0x3f]);
-    let last = store.pull(0, 0, Epochs::default()).unwrap().unwrap();
+    let last = store.pull(0, 0).unwrap().unwrap();
     assert_eq!(last.values(), [0x00, 0x40], "1 + 256 · 2^-8, each of which bf16 would lose");
     assert_eq!(last.version(), 256);
 }

@@ -9,12 +9,12 @@ const N_WORKERS: usize = 3;
 
 fn sums(max_ahead: Option<u64>) -> Sums {
     let part = Part { count: 1, data_type: DataType::F32, codec: None };
-    Sums::new(Mode::Store { max_ahead }, N_WORKERS, [(0, part)], Epochs::default())
+    Sums::new(Mode::Store { max_ahead }, N_WORKERS, [(0, part)])
 }
 
 fn push(sums: &mut Sums, round: u64, worker: usize, value: f32) {
-    let (reduction, epochs) = (Reduction::Sum, sums.epochs());
-    let push = Push { key: 0, round, worker, size_bytes: 4, reduction, epochs };
+    let reduction = Reduction::Sum;
+    let push = Push { key: 0, round, worker, size_bytes: 4, reduction };
     let Admission::Into(mut landing) = sums.push(&push).unwrap() else { panic!("a push waits") };
     landing.bytes_mut().copy_from_slice(&value.to_ne_bytes());
     assert_eq!(sums.pushed(landing), Ok(Pushed::Added(0)));
@@ -22,7 +22,7 @@ fn push(sums: &mut Sums, round: u64, worker: usize, value: f32) {
 
 /// The value, or for whom it waits.
 fn pull(sums: &mut Sums, round: u64, worker: usize) -> Result<f32, Vec<usize>> {
-    match sums.pull(&Pull { key: 0, round, worker, epochs: sums.epochs() }).unwrap() {
+    match sums.pull(&Pull { key: 0, round, worker }).unwrap() {
         Answer::Ready(sum) => {
             let value = f32::from_ne_bytes(sum.bytes().try_into().unwrap());
             assert_eq!(sums.answered(sum), Ok(false));
@@ -84,11 +84,10 @@ fn the_first_value_is_worker_0s_whoever_comes_first() {
 #[test]
 fn averages_are_refused_and_so_is_to_wait_for_a_first_value_that_never_comes() {
     let mut sums = sums(None);
-    let epochs = Epochs::default();
-    let average = Push { key: 0, round: 0, worker: 1, size_bytes: 4, reduction: Reduction::Average, epochs };
+    let average = Push { key: 0, round: 0, worker: 1, size_bytes: 4, reduction: Reduction::Average };
     assert_eq!(sums.push(&average), Err(Refusal::OtherReduction { key: 0, round: 0, worker: 1 }));
     assert_eq!(sums.leave(0), Ok(()));
-    let pull = Pull { key: 0, round: 0, worker: 1, epochs: sums.epochs() };
+    let pull = Pull { key: 0, round: 0, worker: 1 };
     assert_eq!(sums.pull(&pull), Err(Refusal::NeverInitialised { key: 0 }));
 }
 
