@@ -5,7 +5,7 @@ use std::time::Instant;
 use clap::{Args, Parser as _};
 use rsccl::summation::server::DataType;
 use rsccl::summation::server::message::{Admission, Answer, Pull, Push, Pushed};
-use rsccl::summation::server::part::{Association, Part};
+use rsccl::summation::server::part::Part;
 use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
 
@@ -80,7 +80,7 @@ impl Case {
     fn new((data_type, element_bytes): (DataType, usize), n_workers: usize) -> Self {
         let part = Part { count: PART_BYTES / element_bytes, data_type, codec: None };
         let parts = (0..PARTS).map(|key| (key, part));
-        let service = Service::new(n_workers, parts, Association::Left);
+        let service = Service::new(n_workers, parts);
         Self { data_type, n_workers, service, gb_per_s: Vec::new() }
     }
 

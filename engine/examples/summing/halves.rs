@@ -2,7 +2,7 @@
 
 use rsccl::summation::codec::{Codec as _, HEADER_BYTES, Half};
 use rsccl::summation::server::message::{Admission, Answer, Pull, Push, Pushed};
-use rsccl::summation::server::part::{Association, Part};
+use rsccl::summation::server::part::Part;
 use rsccl::summation::server::reduction::Reduction;
 use rsccl::summation::server::service::Service;
 use rsccl::summation::tensor::DataType;
@@ -41,7 +41,7 @@ pub(crate) fn compare(elements: usize, workers: &[usize]) -> Result<Value, Failu
 fn ours(contributions: &[Vec<u8>], reduction: Reduction) -> Result<Vec<u8>, Failure> {
     let size_bytes = contributions.first().map_or(0, Vec::len);
     let part = Part { count: size_bytes / 2, data_type: DataType::F16, codec: None };
-    let mut service = Service::new(contributions.len(), [(0, part)], Association::Left);
+    let mut service = Service::new(contributions.len(), [(0, part)]);
     for (worker, contribution) in contributions.iter().enumerate() {
         let push = Push { key: 0, round: 0, worker, size_bytes, reduction };
         let Admission::Into(mut landing) = service.push(&push)? else { return Err("no room".into()) };

@@ -208,7 +208,7 @@ impl Drop for Pool {
 mod tests {
     use super::*;
     use crate::server::message::{Admission, Answer, Pull, Push, Pushed};
-    use crate::server::part::{Association, Part};
+    use crate::server::part::Part;
     use crate::server::reduction::Reduction;
     use crate::server::service::Service;
     use rsccl_collective::types::DataType;
@@ -232,7 +232,7 @@ mod tests {
     fn add_all(n_threads: usize, count: usize) {
         let part = Part { count, data_type: DataType::U8, codec: None };
         let parts = (0..KEYS).map(|key| (key, part));
-        let mut service = Service::new(2, parts, Association::Left);
+        let mut service = Service::new(2, parts);
         let health = Arc::new(Health::new().unwrap());
         let pool = Pool::start(n_threads, &health).unwrap();
         let mut done = Vec::new();

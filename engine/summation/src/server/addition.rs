@@ -3,7 +3,7 @@
 
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
-use super::part::{Association, Part};
+use super::part::Part;
 use super::reduction::Reduction;
 use crate::codec::{CodecError, Feedback};
 
@@ -16,7 +16,6 @@ pub struct Addition {
     pub(super) last_arriver: usize,
     pub(super) part: Part,
     pub(super) reduction: Reduction,
-    pub(super) association: Association,
     /// Of an average.
     pub(super) divisor: usize,
     /// Whether the result is a host's sum, which is not divided.
@@ -107,15 +106,6 @@ impl Addition {
         let how = self.how();
         let Some((first, others)) = self.contributions.split_first_mut() else { return };
         let others: Vec<&[u8]> = others.iter().map(Vec::as_slice).collect();
-        self.fingerprint = Some(match self.association {
-            Association::Left => self.part.reduce_left(how, first, &others),
-            Association::Tree => {
-                let mut result = vec![0; first.len()];
-                let all: Vec<&[u8]> = std::iter::once(first.as_slice()).chain(others).collect();
-                self.part.reduce_along_tree(how, &all, &mut result);
-                *first = result;
-                fingerprint(first)
-            }
-        });
+        self.fingerprint = Some(self.part.reduce_left(how, first, &others));
     }
 }

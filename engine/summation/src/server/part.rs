@@ -21,17 +21,6 @@ pub struct Part {
     pub codec: Option<Coded>,
 }
 
-/// Which additions are done, over the contributors in the order of their ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Association {
-    /// ((c₀ + c₁) + c₂) + …
-    #[default]
-    Left,
-    /// A binary tree whose left half is the largest power of two of contributors that leaves something, as in
-    /// `RSCCL_DETERMINISTIC=rank-order:fixed-tree`.
-    Tree,
-}
-
 impl Part {
     /// Bytes of the elements.
     #[must_use]
@@ -103,13 +92,6 @@ impl Part {
         self.reduce(how).run_slices(Shape { with: Form::Partial, ..RESULT }, into, &sources);
     }
 
-    /// Reduces contributions along the tree, averages over the divisor. All slices are of [`Self::size_bytes`], and there
-    /// is at least one.
-    pub(super) fn reduce_along_tree(self, how: (Reduction, usize), contributions: &[&[u8]], into: &mut [u8]) {
-        let reducer = self.reduce(how);
-        reduce_along_tree(reducer, contributions, into);
-    }
-
     fn reduce(self, (reduction, n_ranks): (Reduction, usize)) -> Reducer {
         let op = match reduction {
             Reduction::Sum => RedOp::Sum,
@@ -124,46 +106,6 @@ impl Part {
     }
 }
 
-fn reduce_along_tree(reducer: Reducer, contributions: &[&[u8]], into: &mut [u8]) {
-    let n_levels = contributions.len().next_power_of_two().trailing_zeros() as usize;
-    let mut scratch = vec![0; 2 * n_levels * TREE_PIECE * reducer.bytes(Form::Partial)];
-    let piece_bytes = TREE_PIECE * reducer.bytes(Form::Element);
-    let mut rest = contributions.to_vec();
-    for piece in into.chunks_mut(piece_bytes) {
-        let (leaves, left) = rest.iter().map(|leaf| leaf.split_at(piece.len())).unzip::<_, _, Vec<_>, _>();
-        rest = left;
-        reduce_node(reducer, RESULT, &leaves, piece, &mut scratch);
-    }
-}
-
-/// The value of the node over these leaves, in the form and with the finish of `shape`. The scratch has two
-/// accumulators of the piece for each level.
-fn reduce_node(reducer: Reducer, shape: Shape, leaves: &[&[u8]], into: &mut [u8], scratch: &mut [u8]) {
-    if leaves.len() == 1 {
-        return reducer.run_slices(shape, into, leaves);
-    }
-    let half_bytes = into.len() / reducer.bytes(shape.into) * reducer.bytes(Form::Partial);
-    let (halves, scratch) = scratch.split_at_mut(2 * half_bytes);
-    let (left, right) = halves.split_at_mut(half_bytes);
-    let (left_leaves, right_leaves) = leaves.split_at(leaves.len().next_power_of_two() / 2);
-    let (with, left) = operand(reducer, left_leaves, left, scratch);
-    let (data, right) = operand(reducer, right_leaves, right, scratch);
-    reducer.run_slices(Shape { with, data, ..shape }, into, &[left, right]);
-}
-
-fn operand<'a>(
-    reducer: Reducer,
-    leaves: &[&'a [u8]],
-    into: &'a mut [u8],
-    scratch: &mut [u8],
-) -> (Form, &'a [u8]) {
-    if let [leaf] = leaves {
-        return (Form::Element, leaf);
-    }
-    reduce_node(reducer, PARTIAL, leaves, into, scratch);
-    (Form::Partial, into)
-}
-
 /// From contributions to a result.
 const RESULT: Shape = Shape { with: Form::Element, data: Form::Element, into: Form::Element, finish: true };
 /// From contributions to accumulators.
@@ -171,9 +113,6 @@ const PARTIAL: Shape = Shape { with: Form::Element, data: Form::Element, into: F
 /// Bytes of a result that are reduced at once: whole elements, and blocks of a fingerprint. The pieces of the result and of
 /// a few contributions fit into a first-level cache.
 const PIECE_BYTES: usize = 8 << 10;
-/// Elements that the tree is reduced over at once: the accumulators of 64 contributors then fit into a second-level cache.
-const TREE_PIECE: usize = 4096;
-
 #[cfg(test)]
 mod tests {
     use super::super::fingerprint::fingerprint;
@@ -184,19 +123,11 @@ mod tests {
         values.iter().flat_map(|value| f32_to_f16(*value).to_le_bytes()).collect()
     }
 
-    fn reduced(part: Part, how: (Reduction, Association), contributions: &[Vec<u8>]) -> Vec<u8> {
-        let mut into = vec![0xa5; part.size_bytes()];
-        let contributions: Vec<&[u8]> = contributions.iter().map(Vec::as_slice).collect();
-        match how.1 {
-            Association::Left => {
-                into.copy_from_slice(contributions[0]);
-                let print = part.reduce_left((how.0, contributions.len()), &mut into, &contributions[1..]);
-                assert_eq!(print, fingerprint(&into));
-            }
-            Association::Tree => {
-                part.reduce_along_tree((how.0, contributions.len()), &contributions, &mut into);
-            }
-        }
+    fn reduced(part: Part, reduction: Reduction, contributions: &[Vec<u8>]) -> Vec<u8> {
+        let others: Vec<&[u8]> = contributions[1..].iter().map(Vec::as_slice).collect();
+        let mut into = contributions[0].clone();
+        let print = part.reduce_left((reduction, contributions.len()), &mut into, &others);
+        assert_eq!(print, fingerprint(&into));
         into
     }
 
@@ -204,12 +135,9 @@ mod tests {
     fn the_average_of_large_halves_does_not_overflow() {
         let part = Part { count: 3, data_type: DataType::F16, codec: None };
         let contribution = f16s(&[40_000.0, -40_000.0, 1.0]);
-        for association in [Association::Left, Association::Tree] {
-            let how = (Reduction::Average, association);
-            let got = reduced(part, how, &vec![contribution.clone(); 4]);
-            assert_eq!(got, contribution, "{association:?}");
-        }
-        let sum = reduced(part, (Reduction::Sum, Association::Left), &vec![contribution; 4]);
+        let got = reduced(part, Reduction::Average, &vec![contribution.clone(); 4]);
+        assert_eq!(got, contribution);
+        let sum = reduced(part, Reduction::Sum, &vec![contribution; 4]);
         assert!(f16_to_f32(u16::from_le_bytes([sum[0], sum[1]])).is_infinite());
     }
 
@@ -218,14 +146,11 @@ mod tests {
         let part = Part { count: 1, data_type: DataType::F16, codec: None };
         let contributions: Vec<Vec<u8>> =
             [2048.0, 1.0, 1.0, 1.0, 1.0].iter().map(|value| f16s(&[*value])).collect();
-        for association in [Association::Left, Association::Tree] {
-            let got = reduced(part, (Reduction::Sum, association), &contributions);
-            assert_eq!(got, f16s(&[2052.0]), "{association:?}");
-        }
+        assert_eq!(reduced(part, Reduction::Sum, &contributions), f16s(&[2052.0]));
     }
 
     #[test]
-    fn the_two_associations_are_what_they_say() {
+    fn contributions_are_added_from_left_to_right() {
         let part = Part { count: 1, data_type: DataType::F32, codec: None };
         let values = [1.0_f32, 1e8, -1e8, 3.0, 0.5];
         let contributions: Vec<Vec<u8>> = values.iter().map(|value| value.to_le_bytes().to_vec()).collect();
@@ -233,28 +158,6 @@ mod tests {
         let left = (((a + b) + c) + d) + e;
         let tree = ((a + b) + (c + d)) + e;
         assert!((left - tree).abs() > 0.1, "the values tell them apart");
-        let sum = |association| reduced(part, (Reduction::Sum, association), &contributions);
-        assert_eq!(sum(Association::Left), left.to_le_bytes());
-        assert_eq!(sum(Association::Tree), tree.to_le_bytes());
-    }
-
-    #[test]
-    fn a_tree_over_many_pieces_is_that_over_each() {
-        let count = 2 * TREE_PIECE + 5;
-        let part = Part { count, data_type: DataType::Bf16, codec: None };
-        let contribution = |rank: usize| -> Vec<u8> {
-            let element = |index: usize| (0x3f80 + (index * 7 + rank * 13) % 500).to_le_bytes();
-            (0..count).flat_map(|index| [element(index)[0], element(index)[1]]).collect()
-        };
-        let contributions: Vec<Vec<u8>> = (0..7).map(contribution).collect();
-        let how = (Reduction::Average, Association::Tree);
-        let whole = reduced(part, how, &contributions);
-        let one = Part { count: 1, ..part };
-        for index in [0, TREE_PIECE - 1, TREE_PIECE, 2 * TREE_PIECE + 4] {
-            let element = 2 * index..2 * index + 2;
-            let single: Vec<Vec<u8>> =
-                contributions.iter().map(|bytes| bytes[element.clone()].to_vec()).collect();
-            assert_eq!(whole[element], reduced(one, how, &single), "{index}");
-        }
+        assert_eq!(reduced(part, Reduction::Sum, &contributions), left.to_le_bytes());
     }
 }

@@ -42,14 +42,14 @@ impl Service {
 mod tests {
     use super::*;
     use crate::server::message::{Added, Admission, Answer, Pull, Push, Pushed};
-    use crate::server::part::{Association, Part};
+    use crate::server::part::Part;
     use crate::server::reduction::Reduction;
     use rsccl_collective::types::DataType;
 
     const PART: Part = Part { count: 1, data_type: DataType::F32, codec: None };
 
     fn service(n_workers: usize, tier: Tier) -> Service {
-        let service = Service::new(n_workers, [(0, PART)], Association::Left);
+        let service = Service::new(n_workers, [(0, PART)]);
         service.with_tiers([(0, tier)])
     }
 

@@ -21,7 +21,7 @@ use super::buffers::Buffers;
 use super::keys::{Entry, Keys};
 use super::members::Members;
 use super::message::{Added, Admission, Again, Answer, Finished, Landing, Pull, Push, Pushed, Sum};
-use super::part::{Association, Part};
+use super::part::Part;
 use super::refusal::Refusal;
 use super::rounds::{Gathering, Outside, Prefix, Rounds, Slot, Summed, Taken};
 use super::tier::{Partial, Tier};
@@ -31,7 +31,6 @@ use crate::codec::Feedback;
 #[derive(Debug)]
 pub struct Service {
     pub(super) members: Members,
-    association: Association,
     pub(super) keys: Keys<State>,
     pub(super) buffers: Buffers,
     pub(super) counters: Counters,
@@ -93,14 +92,9 @@ pub(super) struct State {
 
 impl Service {
     /// A service of workers with ranks from 0 and of these keys; of a key that is there twice, the later part counts.
-    pub fn new(
-        n_workers: usize,
-        parts: impl IntoIterator<Item = (u32, Part)>,
-        association: Association,
-    ) -> Self {
+    pub fn new(n_workers: usize, parts: impl IntoIterator<Item = (u32, Part)>) -> Self {
         Self {
             members: Members::new(n_workers),
-            association,
             keys: Keys::new(parts),
             buffers: Buffers::default(),
             counters: Counters::default(),
@@ -221,7 +215,7 @@ impl Service {
             return Err(Refusal::Over { key, round, worker });
         };
         let is_full = self.kept_bytes.saturating_add(bytes.len()) > self.max_kept_bytes;
-        if is_full && has_prefixes(self.association, *part) && !gathering.is_in_turn(&state.tier, worker) {
+        if is_full && has_prefixes(*part) && !gathering.is_in_turn(&state.tier, worker) {
             gathering.turn_away(worker);
             self.counters.turned_away += 1;
             self.buffers.give(bytes);
@@ -243,7 +237,7 @@ impl Service {
         let (adding, is_whole) = (gathering.adding(), gathering.is_complete());
         let next = if is_whole {
             Some(gathering.take_all(&state.tier))
-        } else if is_short && has_prefixes(self.association, *part) {
+        } else if is_short && has_prefixes(*part) {
             gathering.take_next(&state.tier)
         } else {
             None
@@ -264,7 +258,6 @@ impl Service {
             last_arriver: gathering.last_arriver,
             part: *part,
             reduction: gathering.reduction,
-            association: self.association,
             divisor: state.tier.divisor(contributors.len()),
             is_host: state.tier.is_host(),
             contributors,
@@ -364,8 +357,8 @@ impl Service {
 }
 
 /// Whether the first contributions to a part can be added before the others are there.
-fn has_prefixes(association: Association, part: Part) -> bool {
-    association == Association::Left && part.codec.is_none()
+fn has_prefixes(part: Part) -> bool {
+    part.codec.is_none()
 }
 
 fn is_for(slot: &Slot, worker: usize) -> bool {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::addition::Addition;
 use super::asynchronous::{Staleness, Store};
 use super::message::{Added, Admission, Again, Answer, Landing, Pull, Push, Pushed, Sum};
-use super::part::{Association, Part};
+use super::part::Part;
 use super::reduction::Reduction;
 use super::refusal::Refusal;
 use super::service::{Counters, Pending, Phase, Service};
@@ -69,7 +69,7 @@ impl Sums {
     /// Of workers with ranks from 0 and of these keys.
     pub fn new(mode: Mode, n_workers: usize, parts: impl IntoIterator<Item = (u32, Part)>) -> Self {
         match mode {
-            Mode::Rounds => Self::Rounds(Box::new(Service::new(n_workers, parts, Association::default()))),
+            Mode::Rounds => Self::Rounds(Box::new(Service::new(n_workers, parts))),
             Mode::Store { max_ahead } => Self::Store(Box::new(Stored {
                 store: Store::new(n_workers, parts, max_ahead),
                 max_ahead,

@@ -9,7 +9,7 @@ use super::addition::Addition;
 use super::coded::Coded;
 use super::fingerprint::fingerprint;
 use super::message::{Added, Admission, Again, Answer, Finished, Landing, Pull, Push, Pushed, Sum};
-use super::part::{Association, Part};
+use super::part::Part;
 use super::reduction::Reduction;
 use super::refusal::Refusal;
 use super::service::{Pending, Phase, Service};
@@ -53,25 +53,11 @@ fn contribution(part: Part, key: u32, round: u64, worker: usize) -> Vec<u8> {
     (0..part.count).flat_map(|index| element(part.data_type, seed ^ index as u64)).collect()
 }
 
-type How = (Reduction, Association);
-
-/// Along the tree, or from left to right.
-fn joined<T: Copy>(association: Association, values: &[T], add: &impl Fn(T, T) -> T) -> T {
-    match (association, values) {
-        (_, [value]) => *value,
-        (Association::Left, [rest @ .., last]) => add(joined(association, rest, add), *last),
-        (_, values) => {
-            let (left, right) = values.split_at(values.len().next_power_of_two() / 2);
-            add(joined(association, left, add), joined(association, right, add))
-        }
-    }
-}
-
-fn reduced_element(part: Part, (reduction, association): How, elements: &[&[u8]]) -> Vec<u8> {
+fn reduced_element(part: Part, reduction: Reduction, elements: &[&[u8]]) -> Vec<u8> {
     let divisor = if reduction == Reduction::Average { elements.len() } else { 1 };
     let float = |widen: &dyn Fn(&[u8]) -> f32| {
-        let values: Vec<f32> = elements.iter().map(|bytes| widen(bytes)).collect();
-        joined(association, &values, &|left, right| left + right) / divisor as f32
+        let sum = elements.iter().map(|bytes| widen(bytes)).reduce(|sum, value| sum + value);
+        sum.unwrap_or(0.0) / divisor as f32
     };
     match part.data_type {
         DataType::F32 => float(&|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).to_ne_bytes().to_vec(),
@@ -96,17 +82,16 @@ fn reduced_element(part: Part, (reduction, association): How, elements: &[&[u8]]
     }
 }
 
-fn reduced(part: Part, how: How, contributions: &[Vec<u8>]) -> Vec<u8> {
+fn reduced(part: Part, reduction: Reduction, contributions: &[Vec<u8>]) -> Vec<u8> {
     let size = part.data_type.size_bytes();
     let at =
         |index: usize| contributions.iter().map(|bytes| &bytes[index * size..(index + 1) * size]).collect();
-    (0..part.count).flat_map(|index| reduced_element(part, how, &at(index) as &Vec<&[u8]>)).collect()
+    (0..part.count).flat_map(|index| reduced_element(part, reduction, &at(index) as &Vec<&[u8]>)).collect()
 }
 
 /// A service, its workers, and what each round must give.
 struct Job {
     service: Service,
-    association: Association,
     parts: BTreeMap<u32, Part>,
     n_rounds: u64,
     here: BTreeSet<usize>,
@@ -142,10 +127,8 @@ impl Job {
         };
         let key = |index: u64| u32::try_from(3 * index + 5).unwrap();
         let parts: BTreeMap<u32, Part> = (0..n_keys).map(|index| (key(index), part(index))).collect();
-        let association = [Association::Left, Association::Tree][below(seed, 2)];
         Self {
-            service: Service::new(n_workers, parts.clone(), association),
-            association,
+            service: Service::new(n_workers, parts.clone()),
             n_rounds,
             here: (0..n_workers).collect(),
             seats: BTreeMap::new(),
@@ -290,7 +273,7 @@ impl Job {
         let contributors = self.contributors[&(key, round)].iter();
         let contributions: Vec<Vec<u8>> =
             contributors.map(|worker| contribution(part, key, round, *worker)).collect();
-        reduced(part, (reduction(key), self.association), &contributions)
+        reduced(part, reduction(key), &contributions)
     }
 
     fn pull(&mut self, key: u32, worker: usize) {
@@ -424,7 +407,7 @@ fn who_comes_late_costs_no_memory_of_all_the_others() {
     const LIMIT: usize = 4096;
     let part = Part { count: 256, data_type: DataType::F32, codec: None };
     let (keys, size_bytes) = (0..8_u32, part.size_bytes());
-    let service = Service::new(N_WORKERS, keys.clone().map(|key| (key, part)), Association::Left);
+    let service = Service::new(N_WORKERS, keys.clone().map(|key| (key, part)));
     let mut service = service.keeping(LIMIT);
     let push = |service: &mut Service, key: u32, worker: usize| {
         let message = Push { key, ..push_message(0, worker, &vec![0; size_bytes]) };
@@ -457,7 +440,7 @@ fn who_comes_late_costs_no_memory_of_all_the_others() {
         let all: Vec<Vec<u8>> = (0..N_WORKERS).map(|worker| contribution(part, key, 0, worker)).collect();
         let pull = Pull { key, round: 0, worker: 5 };
         let Ok(Answer::Ready(sum)) = service.pull(&pull) else { panic!("key {key} has no sum") };
-        assert_eq!(sum.bytes(), reduced(part, (Reduction::Sum, Association::Left), &all));
+        assert_eq!(sum.bytes(), reduced(part, Reduction::Sum, &all));
     }
 }
 
@@ -487,7 +470,7 @@ proptest! {
 }
 
 fn service(n_workers: usize, part: Part) -> Service {
-    Service::new(n_workers, [(0, part)], Association::Left)
+    Service::new(n_workers, [(0, part)])
 }
 
 fn push_message(round: u64, worker: usize, bytes: &[u8]) -> Push {
@@ -565,21 +548,19 @@ fn a_worker_that_pulls_late_gets_its_own_round_while_others_push_the_next() {
 #[test]
 fn every_order_of_arrival_gives_one_fingerprint() {
     let part = Part { count: 99, data_type: DataType::F32, codec: None };
-    for association in [Association::Left, Association::Tree] {
-        let mut prints = BTreeSet::new();
-        for order in 0..24 {
-            let mut service = Service::new(4, [(0, part)], association);
-            let mut ranks: Vec<usize> = (0..4).collect();
-            let drawn = [order / 6, order % 6 / 2, order % 2, 0].map(|index| ranks.remove(index));
-            for worker in drawn {
-                let pushed = push_for_average(&mut service, 0, worker, &contribution(part, 0, 0, worker));
-                let Some(finished) = pushed else { continue };
-                assert_eq!(finished.last_arriver, drawn[3]);
-                prints.insert(finished.fingerprint);
-            }
+    let mut prints = BTreeSet::new();
+    for order in 0..24 {
+        let mut service = Service::new(4, [(0, part)]);
+        let mut ranks: Vec<usize> = (0..4).collect();
+        let drawn = [order / 6, order % 6 / 2, order % 2, 0].map(|index| ranks.remove(index));
+        for worker in drawn {
+            let pushed = push_for_average(&mut service, 0, worker, &contribution(part, 0, 0, worker));
+            let Some(finished) = pushed else { continue };
+            assert_eq!(finished.last_arriver, drawn[3]);
+            prints.insert(finished.fingerprint);
         }
-        assert_eq!(prints.len(), 1);
     }
+    assert_eq!(prints.len(), 1);
 }
 
 #[test]
@@ -666,7 +647,7 @@ fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
             wanted.clear();
             choice.codec().encode(&sums.map(|sum| sum / 3.0), &mut wanted).unwrap();
         }
-        let mut service = Service::new(3, [(0, part)], Association::Left);
+        let mut service = Service::new(3, [(0, part)]);
         for worker in [2, 0, 1] {
             push_for_average(&mut service, 0, worker, &encoded(worker));
         }
@@ -679,7 +660,7 @@ fn encoded_contributions_are_added_up_in_the_order_of_the_ranks() {
 fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
     let choice: Choice = "rows:3".parse().unwrap();
     let part = Part { count: 30, data_type: DataType::F32, codec: Some(Coded { choice, n_workers: 2 }) };
-    let mut service = Service::new(2, [(0, part)], Association::Left);
+    let mut service = Service::new(2, [(0, part)]);
     for round in 0..10 {
         let gradient = |worker: usize| {
             let is_set = |index: u64| mix(round << 8 ^ (index / 3) << 1 ^ worker as u64) % 10 < round;
@@ -714,7 +695,7 @@ fn contributions_of_any_length_are_united_and_their_memory_is_not_kept() {
 fn a_payload_that_no_codec_made_is_refused_with_its_key_and_worker() {
     let codec = Some(Coded { choice: Choice::F16, n_workers: 2 });
     let part = Part { count: 1, data_type: DataType::F32, codec };
-    let mut service = Service::new(2, [(0, part)], Association::Left);
+    let mut service = Service::new(2, [(0, part)]);
     push(&mut service, 0, 1, b"garbage123");
     let landing = admit(&mut service, 0, 0, b"RSG\x01\x01\0\0\0\0\0");
     let Pushed::Add(mut addition) = service.pushed(landing).unwrap() else { panic!("kept") };
