@@ -1,7 +1,6 @@
 //! What a service tells of itself.
 
 use super::keys::Entry;
-use super::message::Finished;
 use super::part::Part;
 use super::rounds::Slot;
 use super::service::{Counters, Pending, Phase, Service, State};
@@ -22,12 +21,6 @@ impl Service {
             entry.state.rounds.iter().filter_map(pending).collect::<Vec<_>>()
         };
         self.keys.iter().flat_map(rounds).collect()
-    }
-
-    /// The round of a key that got its result last.
-    #[must_use]
-    pub fn last_finished(&self, key: u32) -> Option<Finished> {
-        self.keys.get(key)?.state.last
     }
 
     /// What has happened.

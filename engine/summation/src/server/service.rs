@@ -85,7 +85,6 @@ pub enum Phase {
 pub(super) struct State {
     pub(super) tier: Tier,
     pub(super) rounds: Rounds,
-    pub(super) last: Option<Finished>,
     /// What answers in the form of a codec have left out; nothing while a round is added up.
     feedback: Option<Box<Feedback>>,
 }
@@ -326,7 +325,6 @@ impl Service {
         };
         let finished = Finished { key, round, n_contributors, last_arriver, fingerprint };
         self.counters.summed_bytes += (n_added * part.size_bytes()) as u64;
-        state.last = Some(finished);
         prefix.into_iter().for_each(|prefix| self.buffers.give(prefix));
         self.give_contributions(buffers, has_one_length);
         Ok(Added::Finished(finished))

@@ -52,4 +52,4 @@ pub use push::Send;
 pub use settings::Settings;
 pub use snapshot::{Oldest, ServerView, Snapshot, StageView};
 pub use stage::Stage;
-pub use tensor::{Finished, Part, Progress, TensorId};
+pub use tensor::{Finished, Part, TensorId};

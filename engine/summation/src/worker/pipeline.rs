@@ -9,7 +9,7 @@ use super::queue::{Queue, Waiting};
 use super::server::Server;
 use super::settings::Settings;
 use super::stage::{Route, Stage};
-use super::tensor::{Entry, Finished, Part, Progress, Tensor, TensorId};
+use super::tensor::{Entry, Finished, Part, Tensor, TensorId};
 
 /// What to do with a part in a stage other than the push and the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +87,7 @@ impl Pipeline {
         parts.iter().try_for_each(|part| self.check_part(name, part))?;
         let tensor = TensorId(self.next_tensor);
         self.next_tensor += 1;
-        let bytes = parts.iter().map(|part| part.bytes).sum();
-        let progress = Progress { bytes, done_bytes: 0 };
-        let state = Tensor { name: name.to_owned(), parts_left: parts.len(), progress };
+        let state = Tensor { name: name.to_owned(), parts_left: parts.len() };
         self.tensors.insert(tensor, state);
         for part in parts {
             self.add(tensor, priority, *part, now_ns);
@@ -198,20 +196,9 @@ impl Pipeline {
         Some(finished)
     }
 
-    /// Whether a submitted tensor is over.
-    pub fn is_done(&self, tensor: TensorId) -> bool {
-        let is_open = self.tensors.get(&tensor).is_some_and(|state| state.parts_left > 0);
-        tensor.0 < self.next_tensor && !is_open
-    }
-
     /// Whether a part was submitted and is not over.
     pub fn holds(&self, key: u32) -> bool {
         self.entries.contains_key(&key)
-    }
-
-    /// How far a tensor is; nothing once its end was taken.
-    pub fn progress(&self, tensor: TensorId) -> Option<Progress> {
-        self.tensors.get(&tensor).map(|state| state.progress)
     }
 
     /// A part has begun in its stage, and keeps a place in the next one.
@@ -244,9 +231,9 @@ impl Pipeline {
         queue.waited_ns += now_ns.saturating_sub(entry.begun_ns).saturating_sub(took_ns);
         queue.slots[entry.part.server] -= 1;
         let Some(next) = entry.route.after(entry.stage) else {
-            let (tensor, bytes) = (entry.tensor, entry.part.bytes);
+            let tensor = entry.tensor;
             self.entries.remove(&key);
-            self.end_part(tensor, |state| state.progress.done_bytes += bytes);
+            self.end_part(tensor);
             return;
         };
         (entry.stage, entry.begun) = (next, false);
@@ -254,10 +241,9 @@ impl Pipeline {
     }
 
     /// A part of a tensor is over.
-    pub(super) fn end_part(&mut self, tensor: TensorId, account: impl FnOnce(&mut Tensor)) {
+    fn end_part(&mut self, tensor: TensorId) {
         if let Some(state) = self.tensors.get_mut(&tensor) {
             state.parts_left -= 1;
-            account(state);
         }
         self.finish_if_over(tensor);
     }

@@ -20,15 +20,6 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorId(pub u64);
 
-/// How far a tensor is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of its elements.
-    pub bytes: u64,
-    /// Those of parts that went through all stages.
-    pub done_bytes: u64,
-}
-
 /// A tensor that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
@@ -42,7 +33,6 @@ pub struct Finished {
 pub(super) struct Tensor {
     pub(super) name: String,
     pub(super) parts_left: usize,
-    pub(super) progress: Progress,
 }
 
 /// A part on its way.
