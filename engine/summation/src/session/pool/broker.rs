@@ -6,9 +6,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-
 use super::super::accepting;
+use super::super::keepalive::keep_alive;
 use super::super::rendezvous::message::Protocol;
 use super::super::rendezvous::proof::{self, Prover};
 use super::super::server::Failed;
@@ -22,8 +21,6 @@ use rsccl_collective::net::frame;
 
 /// Who connects and does not show that it knows the secret, or takes nothing, is dropped after this.
 const STEP_WAIT: Duration = Duration::from_secs(5);
-/// A caller whose machine is gone is noticed after about three of these.
-const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Between two looks whether time alone has changed what is to be said.
 const LOOK: Duration = Duration::from_secs(1);
 /// Connections at most, each with a thread; more are hung up on.
@@ -226,8 +223,7 @@ fn let_in(stream: &TcpStream, secret: &str) -> Result<Who> {
     let failed = |error: io::Error| Error::system("a caller's connection", &error);
     stream.set_nodelay(true).map_err(failed)?;
     stream.set_write_timeout(Some(STEP_WAIT)).map_err(failed)?;
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive).map_err(failed)?;
+    keep_alive(stream).map_err(failed)?;
     let own = proof::nonce()?;
     let hello = Hello { stream, deadline: Deadline::after(STEP_WAIT), left_bytes: MAX_HELLO_BYTES };
     answer(stream, &FromBroker::Challenge { protocol: Protocol::OURS, nonce: own.clone() });

@@ -4,8 +4,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-
+use super::super::keepalive::keep_alive;
 use super::super::rendezvous::message::Protocol;
 use super::super::rendezvous::proof::{self, Prover};
 use super::message::{FromBroker, ToBroker, Who};
@@ -15,8 +14,6 @@ use rsccl_collective::net::frame;
 
 /// How long a connection, and each step of the greeting, may take.
 const STEP_WAIT: Duration = Duration::from_secs(5);
-/// A broker whose machine is gone is noticed after about three of these.
-const KEEPALIVE: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Debug)]
@@ -56,9 +53,8 @@ impl Line {
     pub(super) fn open(address: &str, secret: &str, who: Who) -> std::result::Result<Self, NoLine> {
         let stream = address.to_socket_addrs().and_then(connect);
         let stream = stream.inspect(|stream| fork::keep_from_children(stream)).map_err(NoLine::Nobody)?;
-        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(STEP_WAIT)));
-        let set = set.and_then(|()| SockRef::from(&stream).set_tcp_keepalive(&keepalive));
+        let set = set.and_then(|()| keep_alive(&stream));
         set.map_err(NoLine::Nobody)?;
         greet(&stream, address, secret, who)?;
         stream.set_read_timeout(None).map_err(NoLine::Nobody)?;

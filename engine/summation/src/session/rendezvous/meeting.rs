@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-
+use super::super::keepalive::keep_alive;
 use super::majority::Gone;
 use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
@@ -24,9 +23,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Who is to give the next rendezvous may be in the middle of a long piece of work. As long as it lives, who has no limit waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// A host that is gone is noticed after four of these.
-const KEEPALIVE: Duration = Duration::from_secs(10);
-const KEEPALIVES: u32 = 3;
 
 /// A connection to the rendezvous.
 #[derive(Debug)]
@@ -336,9 +332,7 @@ fn meets_itself(stream: &TcpStream) -> bool {
 fn prepare(stream: &TcpStream, step: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(step))?;
-    SockRef::from(stream).set_tcp_keepalive(
-        &TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE).with_retries(KEEPALIVES),
-    )
+    keep_alive(stream)
 }
 
 fn greet(stream: &TcpStream, address: &str, call: &mut Call) -> std::result::Result<(), Attempt> {
