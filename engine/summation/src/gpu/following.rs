@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::carrier::Shared;
 use super::driver::Driver;
+use super::shared::Shared;
 use super::transfer::{Look, Means, Remains, Transfer};
 use rsccl_collective::clock::{self, Deadline};
 use rsccl_collective::log;
@@ -20,7 +21,7 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What the thread has.
 #[derive(Debug)]
-pub(super) struct Following<'a> {
+struct Following<'a> {
     shared: &'a Shared,
     driver: &'static Driver,
     under_way: Vec<Transfer>,
@@ -32,15 +33,32 @@ pub(super) struct Following<'a> {
     next_warning: Duration,
 }
 
+/// Follows the calls until no more come, and lets nobody wait where that fails.
+pub(super) fn follow(shared: &Shared, driver: &'static Driver) {
+    let follow = || driver.relaxed(|| Following::new(shared, driver).run());
+    match catch_unwind(AssertUnwindSafe(follow)) {
+        Ok(0) => {}
+        Ok(n_left_behind) => {
+            shared.leave_behind(n_left_behind);
+            let text = format!(
+                "summation: a GPU has still to copy {n_left_behind} contributions that nobody reads any more, and has \
+                     not for seconds: pinned memory, streams and events of this group stay until the process ends"
+            );
+            log::warn(0, &text);
+        }
+        Err(panic) => shared.break_down(&*panic),
+    }
+}
+
 impl<'a> Following<'a> {
     /// Of these calls.
-    pub(super) fn new(shared: &'a Shared, driver: &'static Driver) -> Self {
+    fn new(shared: &'a Shared, driver: &'static Driver) -> Self {
         let (under_way, remains, gives_up) = (Vec::new(), Vec::new(), None);
         Self { shared, driver, under_way, remains, gives_up, next_warning: shared.warning }
     }
 
     /// Follows them until no more come. How many GPUs' writes were left behind.
-    pub(super) fn run(mut self) -> usize {
+    fn run(mut self) -> usize {
         let mut pause = SHORTEST;
         loop {
             self.under_way.append(&mut self.shared.arrived());
