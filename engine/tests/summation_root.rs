@@ -7,7 +7,7 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::Rank;
@@ -68,6 +68,30 @@ fn a_root_that_is_stopped_before_the_first_group_is_named() {
     other.wait_for("ERROR init", "another worker 0");
     signal(&root, "-STOP");
     worker.wait_for("it has said nothing for 2 s (twice RSCCL_TIMEOUT_S)", "a root that is stopped");
+}
+
+#[test]
+fn a_root_that_is_stopped_between_two_groups_begins_none_of_its_own() {
+    let program = sum_program("sum-forsaken");
+    let group = Group::new(&program, 3, 0);
+    let start = |worker| {
+        let mut command =
+            group.worker_command(worker, &["two-groups"], &[CONTINUE, ("RSCCL_TIMEOUT_S", "5")]);
+        Process::start(command.stdin(Stdio::piped()))
+    };
+    let mut workers = [0, 1, 2].map(start);
+    workers.iter().for_each(|worker| drop(worker.wait_for("SUSPENDED", "first group")));
+    signal(&workers[0], "-STOP");
+    let say = |worker: &mut Process| worker.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    workers.iter_mut().for_each(say);
+    for worker in &workers[1..] {
+        let (_, line) = worker.wait_for("SUMS", "without the root");
+        assert!(line.contains(" of 2, 0 servers"), "{line}");
+    }
+    signal(&workers[0], "-CONT");
+    workers[0].wait_for("REFUSED there is no summation group: the others have gone on without it", "root");
+    workers[0].wait_for("ERROR once more", "root");
+    workers[1..].iter().for_each(|worker| drop(worker.wait_for("DONE", "the others")));
 }
 
 #[test]

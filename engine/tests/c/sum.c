@@ -401,6 +401,20 @@ int main(int argc, char** argv) {
     fflush(stdout);
     while (getchar() != EOF) {
     }
+  } else if (strcmp(argv[1], "two-groups") == 0) {
+    int n = declare(TENSORS), first = workers[rsum_rank()];
+    sum_some(n, 1, workers);
+    if (rsum_suspend() != 0) fail("suspend");
+    printf("SUSPENDED\n");
+    fflush(stdout);
+    getchar();
+    if (rsum_resume(-1, -1) != 0) {
+      printf("REFUSED %s\n", rsum_last_error());
+      if (rsum_resume(-1, -1) != 0) fail("once more");
+    }
+    if (who_is_left(first, workers) != 0) fail("who is left");
+    sum_some(n, 1, workers);
+    end();
   } else if (strcmp(argv[1], "left-out") == 0) {
     leave_out();
   } else if (strcmp(argv[1], "busy") == 0) {

@@ -32,6 +32,8 @@ pub(crate) struct Caller {
     at: Option<usize>,
     /// Ranks of it that are lost since; none: what has become of it is not known.
     lost: BTreeMap<usize, Option<Gone>>,
+    /// Why the others will never meet this process again, which was silent: what it knows is older than what they know.
+    forsaken: Option<Error>,
 }
 
 /// The least that a process which may give the rendezvous is tried for.
@@ -62,7 +64,17 @@ impl Caller {
         }
         let meeting = Meeting::join(&mut call, &call_off)?;
         call.addresses = addresses;
-        Ok(Self { call, call_off, meeting, root: None, terms, last: None, at: None, lost: BTreeMap::new() })
+        Ok(Self {
+            call,
+            call_off,
+            meeting,
+            root: None,
+            terms,
+            last: None,
+            at: None,
+            lost: BTreeMap::new(),
+            forsaken: None,
+        })
     }
 
     /// Waits for a group, not longer than the limit; `tell` is called once the rendezvous knows.
@@ -70,6 +82,9 @@ impl Caller {
     /// # Errors
     /// There will be none: why. Or the rendezvous' process is lost, and the job does not go on after a loss.
     pub(crate) fn meet(&mut self, wanted: Wanted, limit: Option<Limit>, tell: &dyn Fn()) -> Result<Met> {
+        if let Some(error) = &self.forsaken {
+            return Err(error.clone());
+        }
         let goes_on = self.last.as_ref().is_some_and(|last| last.continues());
         // A process that was silent itself, and has heard of that, still meets where it did.
         let others = self.last.as_ref().filter(|last| last.root != Some(last.rank));
@@ -82,7 +97,15 @@ impl Caller {
             } else {
                 match self.meeting.meet(wanted, limit, &self.call_off, tell) {
                     Err(Unmet::Lost(_, gone)) if goes_on && !self.call_off.is_set() => {
+                        if gone == Gone::Missing {
+                            // It may only be stopped, and is not to begin a group of its own when it goes on.
+                            self.meeting.go_on();
+                        }
                         self.at.into_iter().for_each(|rank| self.note(rank, Some(gone)));
+                    }
+                    Err(Unmet::Forsaken(error)) => {
+                        self.forsaken = Some(error.clone());
+                        return Err(error);
                     }
                     Err(Unmet::Lost(error, _) | Unmet::Refused(error)) => return Err(error),
                     Ok(Met::Group(membership)) => {

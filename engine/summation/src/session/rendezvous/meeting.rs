@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::keepalive::keep_alive;
 use super::majority::Gone;
-use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::message::{ANOTHER, FORSAKEN, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
 use rsccl_collective::error::{Error, Result};
@@ -56,6 +56,8 @@ pub(super) enum Unmet {
     Lost(Error, Gone),
     /// There will be none.
     Refused(Error),
+    /// There will never be one with this process.
+    Forsaken(Error),
 }
 
 /// Why an attempt to join has failed.
@@ -262,7 +264,8 @@ impl Meeting {
                 Err(Unmet::Refused(Error::Remote(text.to_owned())))
             }
             FromRoot::Refused { why } => {
-                Err(Unmet::Refused(Error::Remote(format!("there is no summation group: {why}"))))
+                let error = Error::Remote(format!("there is no summation group: {why}"));
+                Err(if why == FORSAKEN { Unmet::Forsaken(error) } else { Unmet::Refused(error) })
             }
             other => Err(Unmet::Refused(Error::Internal(format!(
                 "the rendezvous {} said {other:?}",

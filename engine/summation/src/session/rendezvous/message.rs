@@ -16,6 +16,9 @@ const VERSION: u32 = 4;
 /// To a process that comes for a job which has ended.
 pub(super) const ANOTHER: &str = "another job meets there by now";
 
+/// To a process that was silent for so long that the others have gone on without it.
+pub(super) const FORSAKEN: &str = "the others have gone on without it, since it did not answer";
+
 /// What both sides must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Protocol {

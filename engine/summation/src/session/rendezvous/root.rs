@@ -14,7 +14,7 @@ use rustix::net::RecvFlags;
 use super::super::accepting;
 use super::book::{Book, Formed, Id};
 use super::majority::Gone;
-use super::message::{ANOTHER, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
+use super::message::{ANOTHER, FORSAKEN, FromRoot, Membership, Protocol, Seat, ToRoot, Wanted};
 use super::probes::Probes;
 use super::proof::{self, Prover};
 use rsccl_collective::clock::Deadline;
@@ -33,8 +33,6 @@ const MAX_STRANGERS: usize = 64;
 const MAX_CALLERS: usize = 900;
 /// What the next message of a process may have at most before it is whole.
 const MAX_BUFFERED_BYTES: usize = 64 * 1024;
-/// To a process that the others wait for no more.
-const FORSAKEN: &str = "the others have gone on without it, since it did not answer";
 /// An address that another process still has after this stays that process's.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 /// Between two attempts to have it.
