@@ -37,10 +37,20 @@ MANY = 16_000
 # How often this process has joined a group; how many tensors it has declared, and in which group all workers know how many.
 _n_joined, _n_declared = 0, 0
 _known: Optional[tuple[tuple[int, int], int]] = None
+# Held by the thread that joins.
+_joining = threading.Lock()
 # The process that has joined: a child that was forked from it is no member.
 _member = 0
 # Lengths and types of this group's tensors, by name.
 _declared: dict[str, tuple[int, int]] = {}
+
+
+def _forget_parents_lock() -> None:
+    global _joining
+    _joining = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_parents_lock)
 
 
 def init() -> None:
@@ -49,21 +59,35 @@ def init() -> None:
 
     A process that ends well leaves the group by itself, as scripts for Horovod expect. In a group already it does nothing.
     """
-    global _n_joined, _n_declared, _member
     if is_initialized() and os.getpid() == _member:
         return
-    _interrupts.call(lambda: summation("rsum_init"))
-    _member = os.getpid()
-    _n_declared = 0
-    _declared.clear()
-    _n_joined += 1
-    atexit.unregister(_leave_at_exit)
-    atexit.register(_leave_at_exit)
+    _interrupts.call(_join)
+
+
+def _join() -> None:
+    # Whole, also where a signal's handler has ended the wait for it.
+    global _n_joined, _n_declared, _member
+    with _joining:
+        if is_initialized() and os.getpid() == _member:
+            return
+        summation("rsum_init")
+        _member = os.getpid()
+        _n_declared = 0
+        _declared.clear()
+        _n_joined += 1
+        atexit.unregister(_leave_at_exit)
+        atexit.register(_leave_at_exit)
 
 
 def shutdown() -> None:
     """Leaves the group once all sums are there and nobody needs this process. All workers call it."""
-    _interrupts.call(lambda: summation("rsum_shutdown"))
+    try:
+        _interrupts.call(lambda: summation("rsum_shutdown"))
+    except Error:
+        if is_initialized():
+            raise
+        _in_flight.clear()
+        raise
     _in_flight.clear()
 
 
@@ -182,6 +206,8 @@ class Handle(Generic[Array]):
         self._result = result
         # Where the result is to be once it is whole; None where it is already.
         self._into: Optional[Array] = None
+        # What the library has said when it was waited for, which it says once: kept here, whatever a signal's handler raises after it.
+        self._said: list[int] = []
         # How it failed; whoever waits once more is told the same.
         self._failure: Optional[tuple[type[Error], str, Optional[int]]] = None
         # Of the thread that waits: others wait for that one.
@@ -203,7 +229,8 @@ class Handle(Generic[Array]):
         try:
             if self._number is None or self._is_waited_for:
                 return not self._is_waited_for
-            state = int(function("rsum_poll")(self._number))
+            self._check_group()
+            state = 1 if self._has_ended() else int(function("rsum_poll")(self._number))
         finally:
             self._lock.release()
         if state < 0:
@@ -231,24 +258,31 @@ class Handle(Generic[Array]):
     def _end(self, number: int) -> None:
         if self._is_waited_for:
             raise Error("a signal's handler waits for the handle that it has interrupted the wait for: raise there, and wait again")
-        # Out of the table first: once it was waited for, the number may be another handle's.
-        held = _in_flight.pop(number, None)
-        self._is_waited_for = True
+        self._check_group()
         try:
-            code = _waited(number)
+            self._is_waited_for = True
+            if not self._has_ended():
+                _wait(number, self._said)
         except BaseException:
-            if held is not None:
-                _in_flight[number] = held
             _interrupts.note_left()
             raise
         finally:
             self._is_waited_for = False
-        del held
+        code = self._said[0]
         if code != 0:
             error = summation_error(code)
             # Its traceback would keep what the caller has.
             self._failure = (type(error), str(error), error.code)
         self._number = None
+        _in_flight.pop(number, None)
+
+    def _has_ended(self) -> bool:
+        return bool(self._said) and self._said[0] != IN_PROGRESS
+
+    def _check_group(self) -> None:
+        # Another group's handles have the same numbers.
+        if self._joined != _n_joined:
+            raise Error("the handle is of a group that this process has left")
 
 
 def submit(
@@ -447,15 +481,15 @@ def _lossless(compression: AnyCodec) -> Codec:
     return codec
 
 
-def _waited(number: int) -> int:
-    """Waits for a handle, and how that ended; on the main thread so that signals are seen."""
+def _wait(number: int, said: list[int]) -> None:
+    """Waits for a handle, on the main thread so that signals are seen; `said` is how that ended."""
     if not _interrupts.is_main():
-        return int(function("rsum_wait")(number))
+        said[:] = [int(function("rsum_wait")(number))]
+        return
     wait_for = function("rsum_wait_for")
-    code = IN_PROGRESS
-    while code == IN_PROGRESS:
-        code = int(wait_for(number, _interrupts.LOOK_MS))
-    return code
+    while not said or said[0] == IN_PROGRESS:
+        # One step of the interpreter's: what the library has said is there before a signal's handler runs.
+        said[:] = map(wait_for, (number,), (_interrupts.LOOK_MS,))
 
 
 def _submitted(tensor: int, source: Buffer, target: Buffer, operation: int) -> int:
@@ -505,10 +539,12 @@ def _leave_at_exit() -> None:
     if os.getpid() != _member:
         return
     # After an uncaught exception, or a call that a signal ended, the others are to be told of a loss, not to be waited for.
-    if hasattr(sys, "last_type") or _interrupts.was_left() or not is_initialized():
-        return
-    _interrupts.let_signals_end_the_process()
-    try:
-        shutdown()
-    except Error as error:
-        print(f"ringscope_engine: leaving the group at exit: {error}", file=sys.stderr)
+    if not (hasattr(sys, "last_type") or _interrupts.was_left()) and is_initialized():
+        _interrupts.let_signals_end_the_process()
+        try:
+            shutdown()
+        except Error as error:
+            print(f"ringscope_engine: leaving the group at exit: {error}", file=sys.stderr)
+    # Python frees all that is left at its end, and the library's threads use what is in flight until the process has gone.
+    for held in (*_in_flight.values(), *_left):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))

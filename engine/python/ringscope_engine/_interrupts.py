@@ -57,8 +57,13 @@ class _Outcome:
         self._is_over.acquire()
 
     def result(self) -> Any:
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                # It leads to this frame, and would keep what the call was given until Python looks for such circles.
+                del error
         return self._result
 
 

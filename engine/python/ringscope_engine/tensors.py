@@ -173,7 +173,8 @@ def _call(name: str, *arguments: Any) -> None:
 def _wait(name: str, *arguments: Any, timeout_s: float) -> None:
     """A call that waits for the other process, and may be made again. What a signal's handler raises ends it."""
     soon = _interrupts.LOOK_MS / 1000
-    if timeout_s <= soon:
+    # Others are for the library to refuse.
+    if not soon < timeout_s < 1e9:
         _call(name, *arguments, timeout_s)
         return
     try:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 
 import numpy
@@ -82,6 +83,65 @@ def drops_handles() -> None:
         pass
     assert_array_equal(engine.push_pull(contribution(engine.rank()), "dropped", average=False), folded())
     engine.shutdown()
+
+
+def handles_of_another_group() -> None:
+    """A handle of a group that was left has the number of one of the next group, and is no handle of that one."""
+    engine.init()
+    old = engine.push_pull_async(contribution(0), "round", average=False)
+    engine.shutdown()
+    engine.init()
+    new = engine.push_pull_async(contribution(0), "round", average=False)
+    assert old._number == new._number
+    for use in (old.wait, old.poll):
+        try:
+            use()
+        except Error as error:
+            assert "a group that this process has left" in str(error), error
+        else:
+            raise AssertionError("it was taken for the new one")
+    assert_array_equal(new.wait(), contribution(0))
+    engine.shutdown()
+
+
+def interrupted_at_its_end() -> None:
+    """What a handler raises just when a round ends loses no result."""
+    engine.init()
+    raises = signal.default_int_handler
+    for delay_ms in range(20):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        engine.push_pull(numpy.ones(1, numpy.uint8), "sync")
+        if engine.rank() != 0:
+            time.sleep((20 + delay_ms) / 1000)
+            engine.push_pull(contribution(1), "round", average=False)
+            continue
+        handle = engine.push_pull_async(contribution(0), "round", average=False)
+        signal.signal(signal.SIGINT, raises)
+        timer = threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            timer.start()
+            handle.wait()
+            timer.join()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert_array_equal(handle.wait(), folded())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        timer.join()
+    engine.shutdown()
+
+
+def ends_with_a_large_round_under_way() -> None:
+    """The library reads and writes arrays until the process has gone, also those that Python would free before."""
+    engine.init()
+    engine.push_pull(numpy.ones(1, numpy.uint8), "sync")
+    array = numpy.ones(16_000_000, numpy.float32)
+    handle = engine.push_pull_async(array, "large", out=array)
+    if engine.rank() == 1:
+        raise RuntimeError("by an exception")
+    try:
+        handle.wait()
+    except LostProcess as error:
+        print(error)
 
 
 def threads_wait() -> None:

@@ -27,6 +27,17 @@ class Groups(unittest.TestCase):
     def test_what_was_submitted_and_never_waited_for_is_given_back(self) -> None:
         Job("group_worker.drops_handles", 2, 1).expect_success(self)
 
+    def test_a_handle_of_a_group_that_was_left_is_none_of_the_next_one(self) -> None:
+        Job("group_worker.handles_of_another_group", 1).expect_success(self)
+
+    def test_what_a_handler_raises_at_the_end_of_a_round_loses_no_result(self) -> None:
+        Job("group_worker.interrupted_at_its_end", 2).expect_success(self)
+
+    def test_a_process_ends_by_its_exception_though_a_large_round_is_under_way(self) -> None:
+        _, (status, _, complaints) = Job("group_worker.ends_with_a_large_round_under_way", 2).results()
+        self.assertEqual(status, 1, complaints)
+        self.assertIn("by an exception", complaints)
+
     def test_several_threads_may_wait_for_one_handle(self) -> None:
         Job("group_worker.threads_wait", 2, 1).expect_success(self)
 

@@ -162,6 +162,28 @@ tensors.Link(device, address + " again", listens=listens)
 """
 
 
+CLOSING_AFTER_TIMEOUT = COMMON + """
+import gc
+gc.disable()
+edge = link.receive("x", 3) if listens else link.send("x", 3)
+back = link.send("y", 3) if listens else link.receive("y", 3)
+link.ready()
+if listens:
+    try:
+        edge.wait()
+    except tensors.LostPeer:
+        print("lost")
+else:
+    try:
+        back.wait(0.3)
+    except tensors.Timeout:
+        pass
+    link.close()
+# As above.
+tensors.Link(device, address + " again", listens=listens)
+"""
+
+
 def run(code: str, device: str, *arguments: str) -> str:
     """What the end that listens says."""
     address = f"python-{secrets.token_hex(4)}" if device == "local" else free_address()
@@ -216,7 +238,8 @@ class Tensors(unittest.TestCase):
         run(SHAPES, "local")
 
     def test_a_link_that_is_closed_is_gone_at_once(self) -> None:
-        self.assertEqual(run(CLOSING, "local"), "lost\n")
+        for code in (CLOSING, CLOSING_AFTER_TIMEOUT):
+            self.assertEqual(run(code, "local"), "lost\n")
 
     def test_all_names_are_there(self) -> None:
         told = "import ringscope_engine.tensors as t; [getattr(t, name) for name in t.__all__]"
