@@ -33,7 +33,7 @@ use rsccl_collective::types::DataType;
 
 /// The process's place in its job.
 static SESSION: RwLock<Option<Arc<Session>>> = RwLock::new(None);
-/// Held while one is made.
+/// Held while one is made or left.
 static MAKING: Mutex<()> = Mutex::new(());
 /// Whose place it is, from when it is being made. A child that was forked from that process takes no lock: the thread that
 /// held it is not there.
@@ -94,6 +94,8 @@ export! {
     /// Leaves the group: waits until all sums are there and nobody needs this process.
     fn rsum_shutdown / prsum_shutdown() -> c_int {
         code(|| {
+            // Another thread's shutdown is to be over: the next group is not its to end.
+            let _pending = lock(&MAKING);
             let outcome = session()?.shutdown()?;
             *SESSION.write().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
             MEMBER.store(NOBODY, Ordering::Release);

@@ -86,6 +86,11 @@ impl Patience {
         if now_ns < self.due_ns {
             return None;
         }
+        let late_ns = now_ns.saturating_sub(self.due_ns);
+        if self.due_ns > 0 && late_ns > 2 * LOOK_NS {
+            // This process was stopped itself, and perhaps all others with it: nobody is late by that.
+            self.since_ns.values_mut().for_each(|since_ns| *since_ns += late_ns);
+        }
         self.due_ns = now_ns.saturating_add(LOOK_NS);
         let waits = waits();
         let before = std::mem::take(&mut self.since_ns);
@@ -185,6 +190,18 @@ mod tests {
         assert_eq!(said(patience(10, 20), 100, |_| Vec::new()), []);
         let each = said(patience(10, 1000), 60, |second| waits(second / 15));
         assert_eq!(each, [(10, false), (25, false), (40, false), (55, false)]);
+    }
+
+    #[test]
+    fn time_in_which_this_process_was_stopped_is_nobodys() {
+        let mut patience = patience(10, 20);
+        let mut look =
+            |second: u64| patience.look(second * SECOND_NS, || waits(5)).map(|late| late.age.as_secs());
+        assert_eq!((0..9).filter_map(&mut look).count(), 0);
+        // Stopped for an hour.
+        assert_eq!(look(3600), None);
+        let ages: Vec<u64> = (3601..3612).filter_map(look).collect();
+        assert_eq!(ages.first(), Some(&10));
     }
 
     #[test]

@@ -188,6 +188,9 @@ impl Serving {
     /// What waits for somebody: rounds, and who has left for those that have not.
     pub(super) fn waits(&self) -> Vec<Wait> {
         let pending = self.service.waits_for().into_iter().chain(self.host_sums.waits_for());
+        // Who takes an answer late keeps nobody waiting, unless a contribution has no room because of that.
+        let is_full = self.seats.iter().any(|seat| seat.is_late);
+        let pending = pending.filter(|pending| pending.phase == Phase::Push || is_full);
         pending.map(Wait::from).chain(self.waits_to_leave()).collect()
     }
 
