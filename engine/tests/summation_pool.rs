@@ -317,6 +317,27 @@ fn a_server_that_a_job_refuses_waits_longer_each_time_and_ends_at_once_when_it_i
 }
 
 #[test]
+fn a_job_that_refuses_a_server_gets_another_one() {
+    let program = sum_program("sum-pool-wrong");
+    let pool = Pool::start(&program);
+    let arguments = ["--pool", &pool.address];
+    let wrong = Process::start(&mut pool.group.server_command(&arguments, &[("RSUM_ASYNC", "1")]));
+    wrong.wait_for("free, at the pool", "one that sums otherwise");
+    let group = Group::new(&program, 1, 1);
+    let stop = folder("pool-wrong").join("stop");
+    let settings = [("RSUM_POOL", &*pool.address), ("RSUM_JOB", "ida")];
+    let mut worker =
+        Process::start(&mut group.worker_command(0, &["borrow", stop.to_str().unwrap()], &settings));
+    wrong.wait_for("the next attempt is in 2 s", "refused twice");
+    let server = pool.server();
+    worker.wait_for("SERVERS 1 of 1", "another one");
+    std::fs::write(&stop, "").unwrap();
+    worker.wait_for("DONE", "end");
+    assert!(worker.child.wait().unwrap().success());
+    server.wait_for("free, at the pool", "after the job");
+}
+
+#[test]
 fn a_worker_that_is_busy_changes_nothing_for_all() {
     let program = sum_program("sum-pool-busy");
     let pool = Pool::start(&program);

@@ -155,23 +155,28 @@ impl Server {
     /// Serves jobs of a pool, one after the other, until it is told to stop.
     fn serve_pool(&self, address: &str, mut tell: impl FnMut(&str)) -> Result<()> {
         let pool = PoolSettings { address: address.to_owned(), secret: self.settings.secret.clone() };
-        let lent = Lent::start(pool, self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
         let mut attempts = Attempts::new();
-        while lent.is_reached() {
-            tell(&format!("free, at the pool {address}"));
-            let Some(loan) = lent.loan() else { break };
-            tell(&format!("lent to {}", loan.job));
-            match self.job(None, Some((&lent, &loan)), &mut tell) {
-                Ok(Job::Over | Job::Lost) => attempts.succeeded(),
-                Err(error) => {
-                    // Who is free is lent at once, as likely as not to the same job. And it does not wait there.
-                    lent.at(At::Called);
-                    self.pause(&mut attempts, &error, &mut tell);
-                }
-            }
-            lent.at(At::Free);
+        loop {
+            let lent = Lent::start(pool.clone(), self.comm.host.clone(), Arc::clone(&self.ends.call_off))?;
+            let Err(error) = self.serve_loans(&lent, &mut attempts, &mut tell) else { break };
+            // Who is free is lent at once, as likely as not to the same job, which is to have another one meanwhile.
+            drop(lent);
+            self.pause(&mut attempts, &error, &mut tell);
         }
         tell("stopped");
+        Ok(())
+    }
+
+    /// The same until one of them refuses it.
+    fn serve_loans(&self, lent: &Lent, attempts: &mut Attempts, tell: &mut impl FnMut(&str)) -> Result<()> {
+        while lent.is_reached() {
+            tell(&format!("free, at the pool {}", lent.pool()));
+            let Some(loan) = lent.loan() else { break };
+            tell(&format!("lent to {}", loan.job));
+            self.job(None, Some((lent, &loan)), tell)?;
+            attempts.succeeded();
+            lent.at(At::Free);
+        }
         Ok(())
     }
 

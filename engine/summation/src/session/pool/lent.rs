@@ -63,6 +63,11 @@ impl Lent {
         Ok(Self(shared))
     }
 
+    /// Host and port of the broker.
+    pub(crate) fn pool(&self) -> &str {
+        &self.0.pool.address
+    }
+
     /// Waits until the broker is reached. False: it is to end.
     pub(crate) fn is_reached(&self) -> bool {
         self.wait(|state| state.line.is_some().then_some(())).is_some()
