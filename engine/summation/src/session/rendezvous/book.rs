@@ -208,6 +208,11 @@ impl Book {
     /// The next group, once all that it needs are ready; or why there will be none.
     pub(super) fn form(&mut self) -> Result<Option<Formed>, String> {
         let Some((wanted, n_workers, n_servers)) = self.wanted()? else { return Ok(None) };
+        if let Some(lost) = self.lost.as_ref().filter(|_| self.epoch.is_some() && !self.goes_on()) {
+            return Err(format!(
+                "{lost} is lost, and a loss ends this job: set RSUM_ON_LOSS=continue to go on after one"
+            ));
+        }
         let mut workers = self.deciders();
         if workers.len() > n_workers {
             let n_ready = workers.len();
@@ -256,6 +261,11 @@ impl Book {
             [] => "nobody is ready".to_owned(),
             names => format!("not ready for the next group (rsum_resume): {}", names.join(", ")),
         }
+    }
+
+    /// Whether a loss is not the end of the job.
+    fn goes_on(&self) -> bool {
+        self.workers().all(|(_, entry)| entry.seat.continues)
     }
 
     /// Why those that are here do not go on without the members that may be alive elsewhere, if they do not.
@@ -445,7 +455,7 @@ mod tests {
             host_id: host,
             pid: 7,
             nic: Nic::default(),
-            continues: false,
+            continues: true,
             mode: None,
             door: None,
         }
@@ -534,6 +544,27 @@ mod tests {
         }
         book.ready(3, Wanted::default());
         assert_eq!(formed(&mut book), Some(vec![3, 1, 5]));
+    }
+
+    #[test]
+    fn a_loss_between_two_groups_ends_a_job_that_does_not_go_on_after_one() {
+        let mut book = three_and_two();
+        book.entries.values_mut().for_each(|entry| entry.seat.continues = false);
+        book.remove(4, true);
+        [1, 2, 3, 5].iter().for_each(|id| book.ready(*id, Wanted::default()));
+        assert_eq!(
+            formed(&mut book),
+            Some(vec![3, 2, 1, 5]),
+            "a server that is lost between two groups ends nothing"
+        );
+        // Who leaves is not lost.
+        book.remove(1, false);
+        [2, 3, 5].iter().for_each(|id| book.ready(*id, Wanted::default()));
+        assert_eq!(formed(&mut book), Some(vec![3, 2, 5]));
+        book.remove(2, true);
+        [3, 5].iter().for_each(|id| book.ready(*id, Wanted::default()));
+        let why = book.form().unwrap_err();
+        assert!(why.starts_with("worker 1 (host, process 7) is lost, and a loss ends this job"), "{why}");
     }
 
     #[test]
