@@ -84,9 +84,8 @@ def shutdown() -> None:
     try:
         _interrupts.call(lambda: summation("rsum_shutdown"))
     except Error:
-        if is_initialized():
-            raise
-        _in_flight.clear()
+        if not is_initialized():
+            _in_flight.clear()
         raise
     _in_flight.clear()
 

@@ -97,18 +97,15 @@ impl Coding {
 
     /// The rounds under way have failed; of their parts those that no thread has begun to encode, and those that are done.
     pub(super) fn give_up(&self, left: Vec<Job>, done: Vec<Job>) {
-        for (jobs, is_done) in [(left, false), (done, true)] {
-            for job in jobs {
-                match job.work {
-                    Work::Encode { residual: Some(residual), .. } if is_done => {
-                        self.residuals.give_back(job.key, residual);
-                    }
-                    Work::Encode { residual: Some(residual), .. } => {
-                        self.residuals.give_back_unused(job.key, residual);
-                    }
-                    _ => {}
-                }
-            }
+        let residual = |job: Job| match job.work {
+            Work::Encode { residual, .. } => Some((job.key, residual?)),
+            Work::Decode { .. } => None,
+        };
+        for (key, residual) in left.into_iter().filter_map(residual) {
+            self.residuals.give_back_unused(key, residual);
+        }
+        for (key, residual) in done.into_iter().filter_map(residual) {
+            self.residuals.give_back(key, residual);
         }
         self.residuals.undo();
     }

@@ -109,7 +109,7 @@ impl Patience {
         oldest.map(|wait| Late { wait, age, is_final })
     }
 
-    /// Adds to a report how long its round has waited; where there is none, what `other` thing the group waits for.
+    /// Adds to a report how long its round has waited; where there is none, what `other` than a round the group waits for.
     pub(super) fn date(&self, mut report: Report, other: Option<Wait>, now_ns: u64) -> Report {
         let other = other.map(|Wait { what, workers }| Waiting {
             phase: if what == What::Leave { Waiting::LEAVE } else { Waiting::START },
