@@ -20,7 +20,7 @@ use crate::transport::shm::doorbell::Ringer;
 /// How long a rank that noticed trouble waits for rank 0's word before it blames its neighbour.
 const VERDICT_WAIT: Duration = Duration::from_millis(1500);
 /// The same where rank 0 asks all ranks first, on a machine that does much else.
-const DISPUTE_WAIT: Duration = Duration::from_secs(10);
+const DISPUTE_WAIT: Duration = Duration::from_secs(20);
 
 /// Why a communicator is of no more use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

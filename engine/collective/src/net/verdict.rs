@@ -45,6 +45,8 @@ pub(crate) const OTHER_CALL: &str = "with another count, data type, operator, ro
 pub(crate) struct Mismatch {
     /// Who called what, and what the others called.
     pub(crate) what: String,
+    /// The number of the calls among the collectives of the communicator.
+    pub(crate) number: u64,
     /// As many ranks made the other call: who is named may be the wrong one, while some have not said what they called.
     pub(crate) is_tie: bool,
 }
@@ -67,7 +69,8 @@ pub(crate) fn mismatch(ranks: &[Known], names: &[String], how: &str) -> Option<M
     let number =
         calls.iter().map(|(stuck, _)| stuck.collective).max_by_key(|number| -> usize { at(*number) })?;
     calls.retain(|(stuck, _)| stuck.collective == number);
-    rare_one(calls.into_iter().map(|(stuck, who)| (stuck.operation.clone(), who)).collect(), names, how)
+    let calls = calls.into_iter().map(|(stuck, who)| (stuck.operation.clone(), who)).collect();
+    rare_one(number?, calls, names, how)
 }
 
 /// The same by what ranks have called last, where they have told that: the first number at which their calls differ, though
@@ -85,23 +88,29 @@ pub(crate) fn first_mismatch(ranks: &[Known], names: &[String], name_of: NameOf)
     }
     let (number, calls) = by_number.into_iter().find(|(_, calls)| calls.len() > 1)?;
     let label = |call: Call| format!("{} #{number}", name_of(call.function));
-    rare_one(calls.into_iter().map(|(call, who)| (label(call), who)).collect(), names, OTHER_CALL)
+    rare_one(number, calls.into_iter().map(|(call, who)| (label(call), who)).collect(), names, OTHER_CALL)
 }
 
-/// Whether nothing more is to come from anybody: each rank has said in what it stands, or that it has called what is
-/// disputed.
-pub(crate) fn is_told(ranks: &[Known]) -> bool {
-    let disputed = ranks.iter().filter_map(|known| collective(known)?.collective).min();
+/// Whether nothing more is to come from anybody about the calls with this number: each rank stands in that call or a later
+/// one, or has said that it is past it. Who is still in an earlier one is yet to come. Without a number, whether all stand.
+pub(crate) fn is_told(ranks: &[Known], number: Option<u64>) -> bool {
+    let is_there = |at: u64| number.is_none_or(|number| at >= number);
     ranks.iter().all(|known| match known {
-        Known::Here(account) if account.stuck.is_none() => {
-            disputed.is_some_and(|number| known.calls().any(|call| call.number >= number))
+        Known::Here(account) => {
+            let stands = account.stuck.as_ref().is_some_and(|stuck| stuck.collective.is_none_or(is_there));
+            stands || number.is_some() && known.calls().any(|call| is_there(call.number))
         }
-        _ => true,
+        Known::Left => true,
     })
 }
 
 /// Of calls with one number, and who made them: the one that is named.
-fn rare_one(mut calls: Vec<(String, Vec<usize>)>, names: &[String], how: &str) -> Option<Mismatch> {
+fn rare_one(
+    number: u64,
+    mut calls: Vec<(String, Vec<usize>)>,
+    names: &[String],
+    how: &str,
+) -> Option<Mismatch> {
     calls.sort_by_key(|(_, callers)| (std::cmp::Reverse(callers.len()), callers.first().copied()));
     let [(usual, most), (theirs, few), ..] = &calls[..] else { return None };
     let all = |callers: &[usize]| name_all(names, callers);
@@ -112,7 +121,7 @@ fn rare_one(mut calls: Vec<(String, Vec<usize>)>, names: &[String], how: &str) -
     } else {
         format!("{few} called {theirs} instead of {usual} as {most}")
     };
-    Some(Mismatch { what, is_tie })
+    Some(Mismatch { what, number, is_tie })
 }
 
 impl Known {
@@ -368,7 +377,7 @@ mod tests {
         let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
         let said = |ranks: [Known; 4], what: &str, is_tie| {
             let found = mismatch(&ranks, &names, "otherwise").unwrap();
-            assert_eq!(found, Mismatch { what: what.to_owned(), is_tie });
+            assert_eq!(found, Mismatch { what: what.to_owned(), number: 7, is_tie });
         };
         said([at(7, 2), at(7, 1), idle(7), at(7, 1)], "a called all_reduce #7 otherwise than b and d", false);
         said(
@@ -418,9 +427,22 @@ mod tests {
             let calls = vec![Call { number, function: 4, signature: 1 }];
             Known::Here(Account { calls, ..Account::default() })
         };
-        assert!(is_told(&[stuck(0, vec![]), past(7), Known::Left]));
-        assert!(!is_told(&[stuck(0, vec![]), past(6)]));
-        assert!(!is_told(&[past(7), past(7)]));
+        let stands = |number| match stuck(0, vec![]) {
+            Known::Here(Account { stuck: Some(in_it), .. }) => {
+                let in_it = Stuck { collective: Some(number), ..in_it };
+                Known::Here(Account { stuck: Some(in_it), ..Account::default() })
+            }
+            other => other,
+        };
+        assert!(is_told(&[stands(7), past(7), Known::Left], Some(7)));
+        assert!(is_told(&[stands(8), past(8)], Some(7)));
+        assert!(!is_told(&[stands(7), past(6)], Some(7)));
+        assert!(
+            !is_told(&[stands(7), stands(7), stands(6)], Some(7)),
+            "who is on its way to the call is waited for"
+        );
+        assert!(is_told(&[stands(7), stands(6)], None));
+        assert!(!is_told(&[past(7), past(7)], None));
     }
 
     #[test]

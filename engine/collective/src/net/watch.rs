@@ -36,7 +36,7 @@ const FAREWELL_WAIT: Duration = Duration::from_millis(300);
 const DISPUTE_WAIT: Duration = Duration::from_millis(600);
 /// The same while as many ranks are known to have called the one thing as the other: on a machine that does much else, those
 /// who would decide it may be slow to say so. Shorter than who has seen the mismatch waits.
-const TIE_WAIT: Duration = Duration::from_secs(6);
+const TIE_WAIT: Duration = Duration::from_secs(15);
 /// Who has nobody to ask sleeps until a connection comes: any long time.
 const UNASKED_WAIT: Duration = Duration::from_secs(3600);
 
@@ -351,14 +351,11 @@ impl Watcher {
         for peer in &self.peers {
             known[peer.peer.rank] = if peer.gone { Known::Left } else { here(&peer.account) };
         }
-        let now = clock::now();
-        if is_told(&known) || now >= dispute.until {
-            let found = first_mismatch(&known, &self.names, self.name_of)
-                .or_else(|| mismatch(&known, &self.names, &dispute.how));
-            let is_tie = found.as_ref().is_none_or(|found| found.is_tie);
-            if is_tie && !is_told(&known) && now < dispute.until_though_tied {
-                return;
-            }
+        let found = first_mismatch(&known, &self.names, self.name_of)
+            .or_else(|| mismatch(&known, &self.names, &dispute.how));
+        let is_tie = found.as_ref().is_none_or(|found| found.is_tie);
+        let until = if is_tie { dispute.until_though_tied } else { dispute.until };
+        if is_told(&known, found.as_ref().map(|found| found.number)) || clock::now() >= until {
             let what = found.map_or_else(|| dispute.seen.what.clone(), |found| found.what);
             self.health.fail(Failure::new(dispute.seen.code, what));
             self.dispute = None;
