@@ -17,7 +17,7 @@ mod token;
 
 pub use access::{AccessArgs, AccessConfig, is_local};
 pub use agent::AgentArgs;
-pub(crate) use launch::Launch;
+pub(crate) use launch::{Place, launch, place};
 pub use oidc::OidcArgs;
 pub use remote_write::RemoteWriteArgs;
 pub use tls::TlsArgs;
@@ -605,7 +605,7 @@ pub fn user() -> String {
 
 #[expect(clippy::disallowed_methods, reason = "this is where the environment is read")]
 fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    Some(std::env::var_os(name)?.to_string_lossy().into_owned())
 }
 
 fn list(mistakes: &[String]) -> String {

@@ -217,7 +217,8 @@ fn whole(detail: &IncidentDetail, now: Timestamp) -> String {
     part("What to do", incident.advice.lines().map(str::to_owned).collect());
     let culprits = incident.culprits.iter().filter(|one| !one.doing.is_empty()).map(|one| {
         let rank = one.rank.map(|rank| format!("rank {rank} on ")).unwrap_or_default();
-        format!("{rank}{}: {}", one.host, one.doing)
+        let place = one.place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        format!("{rank}{}{place}: {}", one.host, one.doing)
     });
     part("Culprits", culprits.collect());
     let at = |at: Timestamp, words: &str| format!("{}  {words}", moment(at, now));

@@ -204,6 +204,7 @@ fn with_channels(n_hosts: u32, culprits: &[u32]) -> CommunicatorDetail {
         global_rank: None,
         host: name(rank / 8),
         pid: rank,
+        place: None,
         gpu: None,
         standing: Default::default(),
         state: RankState::Running,

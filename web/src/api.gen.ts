@@ -334,6 +334,8 @@ export type Culprit = {
   host: string;
   /** Process id there. Absent: not known, e.g. of a rank that never came. */
   pid?: number;
+  /** Where a scheduler has put it, in words: "pod ml/train-3, container worker". Absent: none has, or not known. */
+  place?: string;
   /** Rank in the finding's communicator. Absent: it has none there. */
   rank?: number;
 };
@@ -604,6 +606,8 @@ export type HostRank = {
   job: string;
   /** Process id. */
   pid: number;
+  /** Where a scheduler has put it. Absent: none has, as far as is known. */
+  place?: Place;
   /** Rank in it. */
   rank: number;
   /** How it stands in this communicator, and why. */
@@ -844,6 +848,8 @@ export type Job = {
   n_killed: number;
   /** Processes seen; of a job that was started again, those since then. */
   n_processes: number;
+  /** What its scheduler calls it. Absent: no scheduler started it, as far as is known. */
+  scheduled?: ScheduledJob;
   /** How it stands, and why. */
   standing: Standing;
   /** Whether it runs. */
@@ -1172,6 +1178,26 @@ export type PastPace = {
   waiting_share: number;
 };
 
+/** Where a scheduler has put a process. */
+export type Place = {
+  /** Which scheduler. */
+  by: Scheduler;
+  /** Container of the pod. */
+  container?: string;
+  /** Slurm's job; of a part of a heterogeneous job and of an array's task its own. */
+  job_id?: number;
+  /** Kubernetes namespace. */
+  namespace?: string;
+  /** Node, as the scheduler calls it. */
+  node?: string;
+  /** Kubernetes pod. */
+  pod?: string;
+  /** Step of Slurm's job. Absent: the batch script, or not said. */
+  step_id?: number;
+  /** In words: "pod ml/train-3, container worker", "Slurm job 7, step 0, on node n3". */
+  words: string;
+};
+
 /** Counters of one primitive, cumulative since the communicator was made. */
 export type PrimitiveTotals = {
   /** Issued and not completed. */
@@ -1303,6 +1329,8 @@ export type Rank = {
   operation?: Operation;
   /** Process id on it. */
   pid: number;
+  /** Where a scheduler has put it. Absent: none has, as far as is known. */
+  place?: Place;
   /** Version of the profiler interface that the library speaks to its collector. Absent: it does not. */
   profiler_version?: number;
   /** Rank in the communicator. */
@@ -1400,6 +1428,27 @@ export type RunbookEntry = {
   /** Its name for people, e.g. `Channel shortfall`. */
   title: string;
 };
+
+/** What a scheduler calls a job. */
+export type ScheduledJob = {
+  /** Array that it is a task of ... */
+  array_job_id?: number;
+  /** ... and which. */
+  array_task_id?: number;
+  /** Which scheduler. */
+  by: Scheduler;
+  /** Slurm's job: that of `squeue` and `scontrol`. Of a heterogeneous job that of its first part. */
+  job_id?: number;
+  /** Kubernetes namespace. */
+  namespace?: string;
+  /** How often Slurm has put it back into the queue. Absent: never. */
+  restarts?: number;
+  /** In words: "Slurm job 14, task 3 of array 12, requeued once", "Kubernetes, namespace ml". */
+  words: string;
+};
+
+/** A scheduler. */
+export type Scheduler = "slurm" | "kubernetes";
 
 /** Something that was searched for. */
 export type SearchHit = {

@@ -4,6 +4,7 @@
 #[cfg(feature = "batch")]
 pub mod batch;
 pub mod comm_hash;
+pub mod launch;
 pub mod primitive;
 pub mod segment;
 pub mod watcher;

@@ -9,6 +9,7 @@ mod sample;
 use std::mem::offset_of;
 
 use proptest::prelude::*;
+use ringscope_wire::launch::{Scheduled, Slurm};
 use ringscope_wire::segment::calls::layout as calls_layout;
 use ringscope_wire::segment::calls::read::{Mark, Pair, Sequence, Thread, marks, pairs};
 use ringscope_wire::segment::groups::{self, GroupOfRanks, ranks_hash};
@@ -39,8 +40,11 @@ fn identity() -> Identity {
         global_rank: Some(13),
         world_size: Some(16),
         local_rank: None,
-        k8s_namespace: String::new(),
-        k8s_pod: String::new(),
+        scheduled: Scheduled {
+            k8s_node: "worker-3".into(),
+            slurm: Some(Slurm { job_id: 99, step_id: Some(0), node: "n3".into(), ..Slurm::default() }),
+            ..Scheduled::default()
+        },
         log_file: "/tmp/%h.log".into(),
         user: Some(1000),
     }

@@ -55,8 +55,10 @@ fn create() -> io::Result<&'static Segment> {
     let file = Unnamed::create(&config.dir, &fixed)
         .inspect_err(|error| folder::tell_if_full(&config.dir, error, &fixed))?;
     folder::check_made(&config, &fixed)?;
+    file.write_scheduled(identity::scheduled(&config));
     let memory = file.memory();
-    // SAFETY: `live` lies in the mapping and is atomic; `fixed`, which is written below, lies outside of it.
+    // SAFETY: `live` lies in the mapping, and what is not atomic in it is written; `fixed`, which is written below, lies
+    // outside of it.
     let live = unsafe { &(*memory.as_ptr()).live };
     live.library_version.store(resolve::library_version(), Relaxed);
     live.n_libraries.store(resolve::n_libraries(), Relaxed);

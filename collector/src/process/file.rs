@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::{NonNull, null_mut};
 
 use ringscope_wire::segment::Segment;
-use ringscope_wire::segment::layout::Fixed;
+use ringscope_wire::segment::layout::{Fixed, Scheduled};
 
 use super::fork;
 use crate::segment::{places, room};
@@ -95,6 +95,14 @@ impl Unnamed {
     /// The segment, all zeros.
     pub(super) const fn memory(&self) -> NonNull<Segment> {
         self.memory
+    }
+
+    /// Writes where a scheduler has put the process.
+    pub(super) fn write_scheduled(&self, scheduled: Scheduled) {
+        // SAFETY: `scheduled` lies in the mapping.
+        let place = unsafe { &raw mut (*self.memory.as_ptr()).live.scheduled };
+        // SAFETY: writable, aligned by its type, and nobody else refers to it yet.
+        unsafe { place.write(scheduled) };
     }
 
     /// Writes the fixed part and gives the file its name, `<pid>-<start_time_ns>.seg`, without replacing another.

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use ringscope_wire::launch::Slurm;
 use ringscope_wire::segment::Segment;
-use ringscope_wire::segment::layout::{Fixed, MAGIC, VERSION};
+use ringscope_wire::segment::layout::{Fixed, MAGIC, Scheduled, VERSION};
 
 use crate::process::config::Config;
 use crate::segment::ticks::Anchor;
@@ -14,7 +15,8 @@ const USER_HZ: u64 = 100;
 
 /// Fills the fixed part.
 pub(crate) fn fixed(config: &Config, anchor: &Anchor) -> Fixed {
-    let host = if config.host.is_empty() { host_name() } else { config.host.clone() };
+    let launch = &config.launch;
+    let host = if launch.host.is_empty() { host_name() } else { launch.host.clone() };
     Fixed {
         magic: MAGIC,
         version: VERSION,
@@ -25,19 +27,45 @@ pub(crate) fn fixed(config: &Config, anchor: &Anchor) -> Fixed {
         anchor_monotonic_ns: anchor.monotonic_ns,
         anchor_wall_ns: anchor.wall_ns,
         tick_kind: anchor.tick_kind,
-        global_rank: config.global_rank.unwrap_or(-1),
-        world_size: config.world_size.unwrap_or(-1),
-        local_rank: config.local_rank.unwrap_or(-1),
+        global_rank: rank(launch.global_rank),
+        world_size: rank(launch.world_size),
+        local_rank: rank(launch.local_rank),
         host: padded(&host),
-        job: padded(&config.job),
+        job: padded(&launch.job),
         run_id: padded(&config.run_id),
         executable: padded(&executable()),
-        k8s_namespace: padded(&config.k8s_namespace),
-        k8s_pod: padded(&config.k8s_pod),
+        k8s_namespace: padded(&launch.scheduled.k8s_namespace),
+        k8s_pod: padded(&launch.scheduled.k8s_pod),
         log_file: padded(&config.log_file),
         // Known once there is a file.
         user: 0,
     }
+}
+
+/// Fills what a scheduler has said of it.
+pub(crate) fn scheduled(config: &Config) -> Scheduled {
+    let told = &config.launch.scheduled;
+    let slurm = told.slurm.as_ref();
+    let number = |number: Option<u32>| number.map_or(0, |number| number.saturating_add(1));
+    let of_slurm = |which: fn(&Slurm) -> Option<u32>| number(slurm.and_then(which));
+    Scheduled {
+        k8s_pod: padded(&told.k8s_pod),
+        k8s_node: padded(&told.k8s_node),
+        k8s_container: padded(&told.k8s_container),
+        slurm_node: padded(slurm.map_or("", |slurm| &slurm.node)),
+        slurm_job_id: of_slurm(|slurm| Some(slurm.job_id)),
+        slurm_step_id: of_slurm(|slurm| slurm.step_id),
+        slurm_array_job_id: of_slurm(|slurm| slurm.array_job_id),
+        slurm_array_task_id: of_slurm(|slurm| slurm.array_task_id),
+        slurm_het_job_id: of_slurm(|slurm| slurm.het_job_id),
+        slurm_het_component: of_slurm(|slurm| slurm.het_component),
+        slurm_restarts: of_slurm(|slurm| slurm.restarts),
+        reserved: 0,
+    }
+}
+
+fn rank(rank: Option<u32>) -> i32 {
+    rank.and_then(|rank| i32::try_from(rank).ok()).unwrap_or(-1)
 }
 
 fn host_name() -> String {

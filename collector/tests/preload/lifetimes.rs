@@ -214,16 +214,20 @@ fn the_process_says_who_it_is() {
     let job = job("open_group")
         .env("RINGSCOPE_HOST", "node-7")
         .env("SLURM_JOB_ID", "42")
+        .env("SLURM_STEP_ID", "0")
         .env("SLURM_PROCID", "13")
-        .env("WORLD_SIZE", "16")
-        .env("LOCAL_RANK", "x")
+        .env("SLURM_STEP_NUM_TASKS", "16")
+        .env("SLURM_LOCALID", "x")
+        .env("SLURMD_NODENAME", "n7")
         .env("POD_NAME", "trainer-0")
         .env("NCCL_DEBUG_FILE", "/tmp/nccl-%h-%p.log")
         .succeed();
     let identity = job.only_segment().snapshot.identity;
     assert_eq!((identity.host.as_str(), identity.job.as_str()), ("node-7", "slurm-42"));
     assert_eq!((identity.global_rank, identity.world_size, identity.local_rank), (Some(13), Some(16), None));
-    assert_eq!((identity.executable.as_str(), identity.k8s_pod.as_str()), ("driver", "trainer-0"));
+    assert_eq!((identity.executable.as_str(), &*identity.scheduled.k8s_pod), ("driver", "trainer-0"));
+    let slurm = identity.scheduled.slurm.unwrap();
+    assert_eq!((slurm.job_id, slurm.step_id, &*slurm.node), (42, Some(0), "n7"));
     assert_eq!(identity.log_file, "/tmp/nccl-%h-%p.log");
     assert!(identity.start_time_ns > 1_600_000_000_000_000_000);
 }

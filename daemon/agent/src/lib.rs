@@ -78,6 +78,7 @@ pub mod room;
 mod run;
 pub mod run_file;
 mod sandbox;
+mod scheduled;
 mod segment_file;
 mod sender;
 pub mod shared_dir;

@@ -34,6 +34,7 @@ use super::log_tail::LogTail;
 use super::loss::{Loss, Losses};
 use super::operations::Operations;
 use super::own_time::OwnTime;
+use super::scheduled;
 use super::segment_file::{ReadError, SegmentFile};
 use super::summations::Summations;
 use super::tell::{Times, communicator, known_enum};
@@ -642,11 +643,10 @@ fn identity(snapshot: &Snapshot, owner: u32, now: Now<'_>) -> batch::Identity {
         global_rank: identity.global_rank,
         world_size: identity.world_size,
         local_rank: identity.local_rank,
-        k8s_namespace: identity.k8s_namespace.clone(),
-        k8s_pod: identity.k8s_pod.clone(),
         executable: identity.executable.clone(),
         library_version: snapshot.library_version,
         user: Some(owner),
+        ..scheduled::told(&identity.scheduled)
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::Identity;
+use ringscope_wire::launch::Launch;
 
 use super::beneath::{FileId, own_folder};
 use super::foreign::clean;
 use super::regular;
+use super::scheduled;
 
 /// A side file is no longer: a job's name and a command line.
 const MAX_BYTES: u64 = 64 << 10;
@@ -63,11 +65,8 @@ pub struct RunFile {
     pub boot_id: Option<String>,
     /// Host that it counts itself to.
     pub host: Option<String>,
-    global_rank: Option<u32>,
-    world_size: Option<u32>,
-    local_rank: Option<u32>,
-    k8s_namespace: Option<String>,
-    k8s_pod: Option<String>,
+    /// What its launcher and its scheduler said.
+    launch: Launch,
     /// Which file it is, and so which user's.
     pub(super) file: Option<FileId>,
 }
@@ -75,6 +74,7 @@ pub struct RunFile {
 /// Longest texts, as a segment has room for them.
 const MAX_TEXT: usize = 128;
 const MAX_SHORT_TEXT: usize = 64;
+const MAX_LONG_TEXT: usize = 256;
 
 impl RunFile {
     /// Reads the side file of a run; empty if there is none that can be read.
@@ -115,14 +115,12 @@ impl RunFile {
             pid,
             start_time_ns,
             job,
-            global_rank: self.global_rank,
-            world_size: self.world_size,
-            local_rank: self.local_rank,
-            k8s_namespace: self.k8s_namespace.clone().unwrap_or_default(),
-            k8s_pod: self.k8s_pod.clone().unwrap_or_default(),
+            global_rank: self.launch.global_rank,
+            world_size: self.launch.world_size,
+            local_rank: self.launch.local_rank,
             executable: self.executable.clone().unwrap_or_default(),
-            library_version: 0,
             user: self.owner(),
+            ..scheduled::told(&self.launch.scheduled)
         })
     }
 
@@ -143,11 +141,7 @@ impl RunFile {
             start_time_ns: value["start_time_ns"].as_u64(),
             boot_id: text("boot_id", MAX_SHORT_TEXT),
             host: text("host", MAX_TEXT),
-            global_rank: number("global_rank"),
-            world_size: number("world_size"),
-            local_rank: number("local_rank"),
-            k8s_namespace: text("k8s_namespace", MAX_SHORT_TEXT),
-            k8s_pod: text("k8s_pod", MAX_TEXT),
+            launch: Launch::of(&|name| Some(clean(value["variables"][name].as_str()?, MAX_LONG_TEXT))),
             file: None,
         }
     }

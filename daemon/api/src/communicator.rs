@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Coverage, FindingCounts, Operation, RankState, Standing};
+use super::{Coverage, FindingCounts, Operation, Place, RankState, Standing};
 use crate::clock::Timestamp;
 
 /// A communicator in a list.
@@ -181,6 +181,10 @@ pub struct Rank {
     pub host: String,
     /// Process id on it.
     pub pid: u32,
+    /// Where a scheduler has put it. Absent: none has, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub place: Option<Place>,
     /// GPU as the library names it. Absent: none, or not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

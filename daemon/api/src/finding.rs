@@ -121,6 +121,10 @@ pub struct Culprit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub global_rank: Option<u32>,
+    /// Where a scheduler has put it, in words: "pod ml/train-3, container worker". Absent: none has, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub place: Option<String>,
     /// What it does instead, in words: "stopped (SIGSTOP)", "in ncclCommDestroy for 12 s", "in no call; its last one
     /// returned 12 s ago".
     pub doing: String,

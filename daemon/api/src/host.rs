@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Finding, FindingCounts, Hardware, HostClock, RankState, Standing};
+use super::{Finding, FindingCounts, Hardware, HostClock, Place, RankState, Standing};
 use crate::clock::Timestamp;
 
 /// A host in a list.
@@ -109,6 +109,10 @@ pub struct HostRank {
     pub rank: u32,
     /// Process id.
     pub pid: u32,
+    /// Where a scheduler has put it. Absent: none has, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub place: Option<Place>,
     /// What has become of its process.
     pub state: RankState,
     /// How it stands in this communicator, and why.

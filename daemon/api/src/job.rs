@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Coverage, Dropped, FindingCounts, Standing};
+use super::{Coverage, Dropped, FindingCounts, ScheduledJob, Standing};
 use crate::clock::Timestamp;
 
 /// A job: all processes that name the same job id.
@@ -28,6 +28,10 @@ pub struct Job {
     pub n_processes: u32,
     /// Those of them that ended without running their exit handlers.
     pub n_killed: u32,
+    /// What its scheduler calls it. Absent: no scheduler started it, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub scheduled: Option<ScheduledJob>,
     /// Hosts, by name.
     pub hosts: Vec<String>,
     /// Communicators that are active now.

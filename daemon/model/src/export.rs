@@ -92,11 +92,10 @@ fn identity(known: &Identity) -> batch::Identity {
         global_rank: known.global_rank,
         world_size: known.world_size,
         local_rank: known.local_rank,
-        k8s_namespace: known.k8s_namespace.to_string(),
-        k8s_pod: known.k8s_pod.to_string(),
         executable: known.executable.to_string(),
         library_version: known.library_version,
         user: known.user,
+        ..known.scheduled.told()
     }
 }
 

@@ -43,6 +43,7 @@ mod rate;
 mod refusals;
 pub mod rings;
 mod samples;
+mod scheduled;
 pub mod summation;
 mod traffic;
 mod users;
@@ -78,6 +79,7 @@ pub use places::{Places, Position, Way};
 pub use process::{Collector, Identity, Local, Process, ProcessState};
 pub use refusals::Refusal;
 pub use samples::Sample;
+pub use scheduled::Scheduled;
 pub use traffic::{Neighbours, Traffic, traffic};
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

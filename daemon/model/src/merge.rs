@@ -13,6 +13,7 @@ use super::limits::{MAX_IN_FLIGHT, MAX_LOG_LACKS, MAX_PROCESS_COMMUNICATORS, MAX
 use super::losses::{self, Losses};
 use super::process::{Identity, LastReading, Local, Process, ProcessState};
 use super::rate::Window;
+use super::scheduled::Scheduled;
 use super::word::{Merged, Word};
 
 impl Process {
@@ -320,8 +321,7 @@ fn identity(key: &str, told: &batch::Identity, word: &mut Word<'_>) -> Identity 
         global_rank: told.global_rank,
         world_size: told.world_size,
         local_rank: told.local_rank,
-        k8s_namespace: word.names.intern(&told.k8s_namespace),
-        k8s_pod: word.names.intern(&told.k8s_pod),
+        scheduled: Scheduled::of(told, host, word.names),
         executable: word.names.intern(&told.executable),
         library_version: told.library_version,
         user: told.user,

@@ -19,6 +19,7 @@ use super::family::Claimed;
 use super::groups::RankGroup;
 use super::names::Name;
 use super::pace::Pace;
+use super::scheduled::Scheduled;
 
 /// A process in this model; never used again for another.
 pub(super) type ProcessId = u64;
@@ -87,8 +88,7 @@ pub struct Identity {
     pub global_rank: Option<u32>,
     pub world_size: Option<u32>,
     pub local_rank: Option<u32>,
-    pub k8s_namespace: Name,
-    pub k8s_pod: Name,
+    pub scheduled: Scheduled,
     pub executable: Name,
     pub library_version: u32,
     pub user: Option<u32>,

@@ -50,6 +50,7 @@ pub fn job(id: &str, state: JobState, n_killed: u32) -> Job {
         world_size: Some(16),
         n_processes: 16,
         n_killed,
+        scheduled: None,
         hosts: vec!["node-1".into(), "node-2".into()],
         active_communicators: 1,
         n_communicators: 2,

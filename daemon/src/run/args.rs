@@ -10,7 +10,7 @@ use ringscope_agent::DEFAULT_DIR;
 
 use super::library_folder;
 use super::note::Note;
-use crate::config::Launch;
+use crate::config;
 
 /// Arguments of `ringscope run`.
 #[derive(Debug, clap::Args)]
@@ -75,8 +75,6 @@ pub(super) enum Level {
 /// Any bytes are taken: what stands there by chance must not keep a command from starting.
 #[derive(Debug, clap::Args)]
 pub(super) struct Inherited {
-    #[arg(id = "inherited-job", long = "inherited-job", env = "RINGSCOPE_JOB", hide = true)]
-    job: Option<OsString>,
     #[arg(id = "inherited-dir", long = "inherited-dir", env = "RINGSCOPE_DIR", hide = true)]
     dir: Option<OsString>,
     #[arg(
@@ -112,32 +110,20 @@ pub(super) struct Inherited {
     pub(super) debug_subsys: Option<OsString>,
     #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
     xdg_cache_home: Option<OsString>,
-    #[arg(long = "inherited-slurm-job", env = "SLURM_JOB_ID", hide = true)]
-    slurm_job: Option<OsString>,
-    #[arg(long = "inherited-elastic-run", env = "TORCHELASTIC_RUN_ID", hide = true)]
-    elastic_run: Option<OsString>,
-    #[arg(long = "inherited-job-name", env = "JOB_NAME", hide = true)]
-    job_name: Option<OsString>,
     #[arg(long = "inherited-home", env = "HOME", hide = true)]
     home: Option<OsString>,
 }
 
 impl RunArgs {
-    /// The job that the collector takes the process for: the same rules as its own (`config.rs` there).
+    /// The job that the collector takes the process for.
     fn job(&self) -> Option<String> {
-        let Inherited { job, slurm_job, elastic_run, job_name, .. } = &self.inherited;
-        let text = |value: &Option<OsString>| said(value).map(|value| value.to_string_lossy().into_owned());
-        (self.job.clone().filter(|job| !job.is_empty()))
-            .or_else(|| text(job))
-            .or_else(|| text(slurm_job).map(|id| format!("slurm-{id}")))
-            // torchrun says "none" where it was given no --rdzv-id.
-            .or_else(|| text(elastic_run).filter(|id| id != "none"))
-            .or_else(|| text(job_name))
+        let named = self.job.clone().filter(|job| !job.is_empty());
+        named.or_else(|| Some(config::launch().job).filter(|job| !job.is_empty()))
     }
 
     pub(super) fn note(&self) -> Note {
         let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.job(), command, ringscope_api::clock::now(), Launch::from_env())
+        Note::new(self.job(), command, ringscope_api::clock::now(), config::place())
     }
 
     /// The folder for segments and logs.
@@ -203,10 +189,7 @@ mod tests {
         let mut args = Cli::try_parse_from(["run", "--", "true"]).unwrap().args;
         args.inherited.dir = Some(OsString::new());
         args.inherited.level = Some(OsString::new());
-        args.inherited.job = Some(OsString::new());
-        args.inherited.slurm_job = Some("7".into());
         assert_eq!((args.dir().as_path(), args.unknown_level()), (Path::new(DEFAULT_DIR), None));
-        assert_eq!(args.job().as_deref(), Some("slurm-7"));
     }
 
     #[test]

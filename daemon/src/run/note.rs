@@ -8,7 +8,7 @@ use ringscope_agent::procfs::{boot_id, own_start_ns};
 use ringscope_api::clock::Timestamp;
 use serde::Serialize;
 
-use crate::config::Launch;
+use crate::config::Place;
 
 /// A run.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ pub(crate) struct Note {
     /// ... and the boot in which it did.
     boot_id: &'static str,
     #[serde(flatten)]
-    launch: Launch,
+    place: Place,
 }
 
 impl Note {
@@ -35,10 +35,10 @@ impl Note {
         job: Option<String>,
         command: Vec<String>,
         started_at: Timestamp,
-        launch: Launch,
+        place: Place,
     ) -> Self {
         let start_time_ns = own_start_ns();
-        Self { job, command, started_at, pid: std::process::id(), start_time_ns, boot_id: boot_id(), launch }
+        Self { job, command, started_at, pid: std::process::id(), start_time_ns, boot_id: boot_id(), place }
     }
 
     /// Writes it into the folder, so that no reader sees half of it.
@@ -67,15 +67,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let started_at: Timestamp = "2026-01-31T12:00:00.5Z".parse().unwrap();
         let command = vec!["/usr/bin/python3".to_owned(), "train.py".to_owned()];
-        let launch = Launch {
-            host: "node1".into(),
-            global_rank: Some(3),
-            world_size: Some(8),
-            local_rank: Some(1),
-            k8s_namespace: String::new(),
-            k8s_pod: "pod-3".into(),
-        };
-        let note = Note::new(Some("llama".into()), command, started_at, launch);
+        let variables = [
+            ("RANK", "3"),
+            ("WORLD_SIZE", "8"),
+            ("LOCAL_RANK", "1"),
+            ("POD_NAME", "pod-3"),
+            ("NODE_NAME", "n"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let place = Place { host: "node1".into(), variables: variables.into() };
+        let note = Note::new(Some("llama".into()), command, started_at, place);
         note.leave(dir.path(), "0f3a").unwrap();
         let read = RunFile::read(dir.path(), "0f3a");
         assert_eq!((read.job.as_deref(), read.executable.as_deref()), (Some("llama"), Some("python3")));
@@ -93,6 +94,7 @@ mod tests {
             world_size: Some(8),
             local_rank: Some(1),
             k8s_pod: "pod-3".into(),
+            k8s_node: "n".into(),
             executable: "python3".into(),
             user: read.owner(),
             ..Identity::default()

@@ -6,7 +6,7 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::{self as api, CommunicatorState, Dropped, Finding, JobState};
 use ringscope_judge::Diagnosis;
 use ringscope_judge::coverage::JobCoverage;
-use ringscope_model::{Job, Model, Name, Process, ProcessState};
+use ringscope_model::{Identity, Job, Model, Name, Process, ProcessState};
 
 use super::bandwidth::{self, Bytes};
 use super::findings::{count, firing_by};
@@ -96,6 +96,7 @@ fn as_it_stands(
         world_size: of_processes.world_size,
         n_processes: of_processes.n_processes + forgotten.n_processes,
         n_killed: of_processes.n_killed + forgotten.n_killed,
+        scheduled: of_processes.newest_scheduled.and_then(Identity::scheduled_job),
         hosts: of_processes.hosts.iter().map(ToString::to_string).collect(),
         active_communicators: 0,
         n_communicators: 0,
@@ -117,6 +118,8 @@ struct OfProcesses<'a> {
     n_processes: u32,
     n_killed: u32,
     hosts: BTreeSet<&'a Name>,
+    /// Of the processes that a scheduler placed the one that started last: what was requeued says so.
+    newest_scheduled: Option<&'a Identity>,
     dropped: Dropped,
 }
 
@@ -130,6 +133,7 @@ impl<'a> OfProcesses<'a> {
             n_processes: 0,
             n_killed: 0,
             hosts: BTreeSet::new(),
+            newest_scheduled: None,
             dropped: Dropped::new(),
         };
         for process in job.processes(model) {
@@ -154,5 +158,9 @@ impl<'a> OfProcesses<'a> {
         self.first_seen = [self.first_seen, started].into_iter().flatten().min();
         self.world_size = self.world_size.max(identity.world_size);
         self.hosts.insert(&identity.host);
+        let is_newest = self.newest_scheduled.is_none_or(|newest| newest.started < identity.started);
+        if is_newest && identity.is_scheduled() {
+            self.newest_scheduled = Some(identity);
+        }
     }
 }

@@ -133,6 +133,7 @@ function Culprits({ incident, details }: { incident: IncidentDetail; details: De
                   <b>{one.rank === undefined ? (one.global_rank === undefined ? "" : `rank ${one.global_rank} of the job`) : `rank ${one.rank}`}</b>{" "}
                   {one.host !== "" && <a href={store.link({ page: "host", host: one.host })}>{one.host}</a>}
                   {one.pid !== undefined && <small>process {one.pid}</small>}
+                  {one.place !== undefined && <small>{one.place}</small>}
                 </th>
                 <td>{withCommands(one.doing)}</td>
               </tr>

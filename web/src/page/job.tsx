@@ -67,6 +67,12 @@ function Head({ job }: { job: Job }) {
         <b><Time at={job.state === "ended" ? job.last_seen : job.first_seen} /></b>
         {(job.state === "stale" || job.state === "imported") && <small>{job.state}</small>}
       </Fact>
+      {job.scheduled !== undefined && (
+        <Fact name="Scheduled by">
+          <b>{job.scheduled.by === "slurm" ? "Slurm" : "Kubernetes"}</b>
+          <small>{job.scheduled.words.replace(/^(Slurm|Kubernetes), /, "").replace(/^Slurm job/, "job")}</small>
+        </Fact>
+      )}
       <Fact name="Hosts">
         <a href={store.link({ page: "hosts", job: job.id })}>
           <b>{integer(job.hosts.length)}</b>

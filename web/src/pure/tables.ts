@@ -1,6 +1,6 @@
 /** Rows of the tables of a job, a communicator and a host, to be taken into a spreadsheet. Their heads are the API's words. Pure. */
 
-import type { CommunicatorSummary, Connection, Finding, Gpu, HostChannels, HostRank, Incident, Nic, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
+import type { CommunicatorSummary, Connection, Finding, Gpu, HostChannels, HostRank, Incident, Nic, Place, PrimitiveTotals, Rank, Ring, SeriesLine } from "../api";
 import { purposeBadge } from "./purpose";
 import type { CsvValue } from "./csv";
 
@@ -14,9 +14,9 @@ export function ringRows(rings: Ring[]): Rows {
 }
 
 export function rankRows(ranks: Rank[]): Rows {
-  const head = ["rank", "global_rank", "host", "pid", "gpu", "state", "init_channels", "final_channels", "cause", "primitive", "seq_number", "operation", "duration_s"];
+  const head = ["rank", "global_rank", "host", "pid", ...PLACE, "gpu", "state", "init_channels", "final_channels", "cause", "primitive", "seq_number", "operation", "duration_s"];
   return [head, ...ranks.map((one) => [
-    one.rank, one.global_rank, one.host, one.pid, one.gpu, one.state, one.init_channels, one.final_channels, one.cause,
+    one.rank, one.global_rank, one.host, one.pid, ...placeCells(one.place), one.gpu, one.state, one.init_channels, one.final_channels, one.cause,
     one.operation?.primitive, one.operation?.seq_number, one.operation?.state, one.operation?.duration_s,
   ])];
 }
@@ -61,7 +61,17 @@ export function gpuRows(gpus: Gpu[]): Rows {
 
 export function hostRankRows(ranks: HostRank[]): Rows {
   const head = ["job", "comm", "rank", "pid", "state", "init_channels", "final_channels"] as const;
-  return [[...head, "condition", "reason"], ...ranks.map((one) => [...head.map((name) => one[name]), one.standing.condition, one.standing.reason])];
+  return [
+    [...head, ...PLACE, "condition", "reason"],
+    ...ranks.map((one) => [...head.map((name) => one[name]), ...placeCells(one.place), one.standing.condition, one.standing.reason]),
+  ];
+}
+
+/** Where a scheduler has put a process. */
+const PLACE = ["namespace", "pod", "container", "node", "job_id", "step_id"] as const;
+
+function placeCells(place: Place | undefined): CsvValue[] {
+  return PLACE.map((name) => place?.[name]);
 }
 
 /** What lived when, as the timeline draws it. */

@@ -24,7 +24,7 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => [row, standingMark(row.worst)] as const).map(([{ first, ranks, states }, standing]) => (
+          {rows.map((row) => [row, standingMark(row.worst)] as const).map(([{ first, ranks, places, states }, standing]) => (
             <tr key={first.comm}>
               <th scope="row">
                 <a href={store.link({ page: "communicator", comm: first.comm, host })}>{names.get(first.comm) ?? first.comm}</a>
@@ -32,7 +32,10 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
               <td data-label="Job">
                 <a href={store.link({ page: "job", job: first.job })}>{first.job}</a>
               </td>
-              <td data-label="Ranks">{rankRanges(ranks)}</td>
+              <td data-label="Ranks">
+                {rankRanges(ranks)}
+                {places.size > 0 && <small class="place">{placeWords([...places])}</small>}
+              </td>
               <td data-label="State" class={states.has("killed") ? "bad" : ""} title={standing.why}>
                 <Mark kind={standing.kind} label={standing.label} /> {stateWords(states)}
                 {standing.loud && <div class="quiet"><ToldAbove words={standing.why}>{withCommands(standing.why)}</ToldAbove></div>}
@@ -51,6 +54,8 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
 interface Row {
   first: HostRank;
   ranks: number[];
+  /** Where a scheduler has put them, in words. */
+  places: Set<string>;
   /** Its ranks by their state. */
   states: Map<string, number[]>;
   /** How the one of them stands that stands worst. */
@@ -63,12 +68,18 @@ function stateWords(states: ReadonlyMap<string, number[]>): string {
   return [...states].map(([state, ranks]) => `rank ${rankRanges(ranks)} ${state}`).join(", ");
 }
 
+/** "pod ml/train-3, container worker and 7 more". */
+function placeWords([first, ...others]: string[]): string {
+  return others.length === 0 ? first! : `${first} and ${others.length} more`;
+}
+
 /** Those with the most of its ranks first. */
 function byCommunicator(all: HostRank[]): Row[] {
   const rows = new Map<string, Row>();
   for (const rank of all) {
-    const row: Row = rows.get(rank.comm) ?? { first: rank, ranks: [], states: new Map(), worst: rank.standing };
+    const row: Row = rows.get(rank.comm) ?? { first: rank, ranks: [], places: new Set(), states: new Map(), worst: rank.standing };
     row.ranks.push(rank.rank);
+    if (rank.place !== undefined) row.places.add(rank.place.words);
     const state = rank.state === "running" ? rank.standing.condition : rank.state;
     row.states.set(state, [...(row.states.get(state) ?? []), rank.rank]);
     if (badness(rank.standing) > badness(row.worst)) row.worst = rank.standing;

@@ -143,6 +143,7 @@ function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused:
       </th>
       <td class="name" title={`process ${rank.pid}`}>
         <a href={store.link({ page: "host", host: rank.host })}><HostName of={rank.host} /></a>
+        {rank.place !== undefined && <small class="place" title={rank.place.words}>{rank.place.pod ?? rank.place.words}</small>}
       </td>
       {gpu && <td class="wide gpu" title={rank.gpu}>{rank.gpu?.replace(/^0000:/, "") ?? "–"}</td>}
       <td class="state" title={mark.why}>

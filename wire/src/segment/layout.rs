@@ -143,12 +143,45 @@ pub struct Live {
     pub wanted_places: AtomicU32,
     /// By how much device times may lie beside the truth, in ticks: the worst of all streams. 0: there are none.
     pub device_error_ticks: AtomicU64,
+    /// Written once, before anyone can see the file.
+    pub scheduled: Scheduled,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
+}
+
+/// Where a scheduler has put the process. Numbers are one more than what they say; 0: not said, as by collectors that do not
+/// know this. Texts as in [`Fixed`].
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Scheduled {
+    /// Kubernetes pod, where [`Fixed::k8s_pod`] has no room for all of it.
+    pub k8s_pod: [u8; 256],
+    /// Kubernetes node.
+    pub k8s_node: [u8; 256],
+    /// Container of the pod.
+    pub k8s_container: [u8; 64],
+    /// Slurm's node.
+    pub slurm_node: [u8; 64],
+    /// Slurm's job.
+    pub slurm_job_id: u32,
+    /// Its step.
+    pub slurm_step_id: u32,
+    /// The array that it is a task of ...
+    pub slurm_array_job_id: u32,
+    /// ... and which.
+    pub slurm_array_task_id: u32,
+    /// The heterogeneous job that it is a part of ...
+    pub slurm_het_job_id: u32,
+    /// ... and which.
+    pub slurm_het_component: u32,
+    /// How often it was put back into the queue.
+    pub slurm_restarts: u32,
+    /// Nothing yet.
+    pub reserved: u32,
 }
 
 /// Room for reasons in [`Live::dropped`].
 pub const MAX_REASONS: usize = 23;
-const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 280) / 8;
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 280 - size_of::<Scheduled>()) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record, at the level that the process was started with.

@@ -14,11 +14,13 @@ use super::groups::{GroupOfRanks, groups};
 use super::layout::{
     BEING_WRITTEN, Communicator as CommunicatorLayout, DropReason, ENDS_BY_ORDER, Fixed, GROUP_BITS,
     LAP_BITS, LAP_SHIFT, LINKS_PER_REGION, Link as LinkLayout, Live, MAGIC, MAX_COMMUNICATORS, MAX_RECORDS,
-    NUMBERED, OPERATION_MASK, Record as RecordLayout, START_KNOWN, STARTED_SHIFT, Segment, TICKS_COUNTER,
-    TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT, WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
+    NUMBERED, OPERATION_MASK, Record as RecordLayout, START_KNOWN, STARTED_SHIFT,
+    Scheduled as ScheduledLayout, Segment, TICKS_COUNTER, TICKS_MONOTONIC_NS, VERSION, WHAT_OP_SHIFT,
+    WHAT_PRIMITIVE_SHIFT, WHAT_SLOT_SHIFT,
 };
 use super::summation::read::{Summation, summation};
 use crate::Primitive;
+use crate::launch::{Scheduled, Slurm};
 
 /// Why bytes are not a segment that this build can read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -149,10 +151,8 @@ pub struct Identity {
     pub world_size: Option<u32>,
     /// Rank among the job's processes on its host, if said.
     pub local_rank: Option<u32>,
-    /// Kubernetes namespace; empty outside.
-    pub k8s_namespace: String,
-    /// Kubernetes pod; empty outside.
-    pub k8s_pod: String,
+    /// Where a scheduler has put it.
+    pub scheduled: Scheduled,
     /// Path of the library's log with `%h` and `%p` not replaced; empty if it has none.
     pub log_file: String,
     /// User whose segment it is, as the process knows him, if said.
@@ -370,7 +370,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
     let summation = summation(source)?;
     let groups = groups(source)?;
     Ok(Snapshot {
-        identity: identity(&fixed),
+        identity: identity(&fixed, &live.scheduled),
         clock: ClockAnchor {
             is_counter: fixed.tick_kind == TICKS_COUNTER,
             ticks: fixed.anchor_ticks,
@@ -568,7 +568,7 @@ pub(super) fn read_one<S: Source, T: FromBytes>(source: &mut S, offset: usize) -
     })
 }
 
-fn identity(fixed: &Fixed) -> Identity {
+fn identity(fixed: &Fixed, told: &ScheduledLayout) -> Identity {
     Identity {
         pid: fixed.pid,
         start_time_ns: fixed.start_time_ns,
@@ -579,10 +579,31 @@ fn identity(fixed: &Fixed) -> Identity {
         global_rank: u32::try_from(fixed.global_rank).ok(),
         world_size: u32::try_from(fixed.world_size).ok(),
         local_rank: u32::try_from(fixed.local_rank).ok(),
-        k8s_namespace: text(&fixed.k8s_namespace),
-        k8s_pod: text(&fixed.k8s_pod),
+        scheduled: scheduled(fixed, told),
         log_file: text(&fixed.log_file),
         user: fixed.user.checked_sub(1).and_then(|user| u32::try_from(user).ok()),
+    }
+}
+
+fn scheduled(fixed: &Fixed, told: &ScheduledLayout) -> Scheduled {
+    let number = |told: u32| told.checked_sub(1);
+    let slurm = |job_id| Slurm {
+        job_id,
+        step_id: number(told.slurm_step_id),
+        array_job_id: number(told.slurm_array_job_id),
+        array_task_id: number(told.slurm_array_task_id),
+        het_job_id: number(told.slurm_het_job_id),
+        het_component: number(told.slurm_het_component),
+        restarts: number(told.slurm_restarts),
+        node: text(&told.slurm_node),
+    };
+    let long_name = Some(text(&told.k8s_pod)).filter(|pod| !pod.is_empty());
+    Scheduled {
+        k8s_namespace: text(&fixed.k8s_namespace),
+        k8s_pod: long_name.unwrap_or_else(|| text(&fixed.k8s_pod)),
+        k8s_node: text(&told.k8s_node),
+        k8s_container: text(&told.k8s_container),
+        slurm: number(told.slurm_job_id).map(slurm),
     }
 }
 

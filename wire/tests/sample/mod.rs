@@ -9,7 +9,7 @@ use ringscope_wire::segment::calls::{hash, layout as calls};
 use ringscope_wire::segment::groups;
 use ringscope_wire::segment::layout::{
     self, COMMUNICATOR_ACTIVE, Communicator, Counters, Fixed, Link, Live, MADE_BY_INIT, OPERATION_ISSUED,
-    Record,
+    Record, Scheduled,
 };
 use ringscope_wire::segment::summation::layout::{
     Area, Comparison, Group, ROLE_WORKER, Round, STATE_RUNNING, Service, Stage, Traffic, Wait, Worker,
@@ -61,6 +61,11 @@ fn write_fixed(bytes: &mut [u8]) {
     put(bytes, offset_of!(Fixed, executable), b"python3");
     put(bytes, offset_of!(Fixed, log_file), b"/tmp/%h.log");
     put(bytes, offset_of!(Fixed, user), &1001_u64.to_le_bytes());
+    let scheduled = offset_of!(Segment, live) + offset_of!(Live, scheduled);
+    put(bytes, scheduled + offset_of!(Scheduled, k8s_node), b"worker-3");
+    put(bytes, scheduled + offset_of!(Scheduled, slurm_node), b"n3");
+    put(bytes, scheduled + offset_of!(Scheduled, slurm_job_id), &100_u32.to_le_bytes());
+    put(bytes, scheduled + offset_of!(Scheduled, slurm_step_id), &1_u32.to_le_bytes());
 }
 
 fn write_communicator(bytes: &mut [u8], at: usize) {

@@ -51,7 +51,7 @@ impl Folder {
         let note = serde_json::json!({
             "job": "train", "command": ["/usr/bin/python3", "train.py"], "started_at": "2026-01-31T12:00:00Z",
             "pid": pid, "start_time_ns": start_time_ns, "boot_id": boot_id(), "host": "node1",
-            "global_rank": 3, "world_size": 8, "local_rank": null, "k8s_namespace": "", "k8s_pod": "",
+            "variables": {"RANK": "3", "WORLD_SIZE": "8"},
         });
         self.write(run, &note.to_string());
         note

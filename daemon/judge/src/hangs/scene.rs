@@ -58,6 +58,8 @@ pub struct Process<'a> {
     pub in_container: bool,
     /// Rank in the job.
     pub global_rank: Option<u32>,
+    /// Where a scheduler has put it, in words. Empty: none has, or not known.
+    pub place: &'a str,
     /// Ranks in the job, as its launcher said.
     pub world_size: Option<u32>,
     /// When it began.

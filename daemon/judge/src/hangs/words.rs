@@ -44,6 +44,7 @@ pub(super) fn culprit(sight: &Sight<'_, '_>, process: u32, rank: Option<u32>, do
         pid: Some(it.pid).filter(|pid| *pid > 0),
         rank,
         global_rank: it.global_rank,
+        place: Some(it.place.to_owned()).filter(|place| !place.is_empty()),
         doing,
     }
 }

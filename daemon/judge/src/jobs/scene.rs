@@ -141,6 +141,7 @@ impl<'a> Taken<'a> {
             pid: identity.pid,
             in_container: model.is_in_container(process),
             global_rank: identity.global_rank,
+            place: &identity.scheduled.words,
             world_size: identity.world_size,
             started_at: identity.started,
             life: life(process),

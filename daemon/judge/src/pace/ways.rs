@@ -42,6 +42,7 @@ fn slow_link(model: &Model, slow: &SlowWay) -> Judgement {
         pid: Some(identity.pid),
         rank: Some(way.from),
         global_rank: identity.global_rank,
+        place: identity.scheduled.in_words(),
         doing: format!("sends to rank {receives} on {}{by}", to.host),
     });
     let message = format!(

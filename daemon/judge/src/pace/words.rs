@@ -303,6 +303,7 @@ fn culprit(process: &Process, slow: &Slow) -> Option<Culprit> {
         pid: Some(identity.pid).filter(|pid| *pid > 0),
         rank: largest(process).map(|rank| rank.rank),
         global_rank: identity.global_rank,
+        place: identity.scheduled.in_words(),
         doing,
     })
 }

@@ -336,6 +336,7 @@ fn local(link: &Link<'_>) -> Culprit {
         pid: Some(link.identity.pid),
         rank: None,
         global_rank: link.identity.global_rank,
+        place: link.identity.scheduled.in_words(),
         doing: match link.knows_its_other_end() {
             true => format!("its connection to {} failed", link.to()),
             false => "could not begin a connection".to_owned(),
@@ -349,6 +350,7 @@ fn remote(link: &Link<'_>, doing: &str) -> Culprit {
         pid: Some(link.one.remote.pid).filter(|pid| *pid != 0),
         rank: None,
         global_rank: link.one.remote.global_rank,
+        place: None,
         doing: doing.to_owned(),
     }
 }

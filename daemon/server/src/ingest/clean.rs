@@ -22,9 +22,11 @@ pub(super) fn clean(batch: &mut Batch) -> Result<(), BatchError> {
                 &mut identity.job,
                 &mut identity.k8s_namespace,
                 &mut identity.k8s_pod,
+                &mut identity.k8s_node,
+                &mut identity.k8s_container,
                 &mut identity.executable,
             ];
-            texts.into_iter().for_each(line);
+            texts.into_iter().chain(identity.slurm.as_mut().map(|slurm| &mut slurm.node)).for_each(line);
         }
         process.log_lacks.iter_mut().for_each(line);
         process.summations.iter_mut().for_each(summation);

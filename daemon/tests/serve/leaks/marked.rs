@@ -131,6 +131,8 @@ fn fill(process: &mut Process, text: &impl Fn(&str) -> String, now_ns: u64) {
     let identity = process.identity.as_mut().unwrap();
     identity.k8s_namespace = text("namespace");
     identity.k8s_pod = text("pod");
+    identity.k8s_node = text("node");
+    identity.k8s_container = text("container");
     identity.executable = text("executable");
     for comm in &mut process.communicators {
         comm.name = text("world");
