@@ -1,7 +1,7 @@
 //! A cluster that is not there: hosts with NICs, GPUs and ranks that train, told to a real daemon as agents tell it.
 //!
 //! `cargo run --release -p ringscope --example simulate_cluster -- [--url http://127.0.0.1:9440] [--hosts 1000] [--ranks 8]
-//! [--degraded 3] [--interval 2] [--seed 1] [--seconds 0]`
+//! [--degraded 3] [--interval 2] [--seed 1] [--seconds 0] [--scheduler slurm|kubernetes]`
 //!
 //! Jobs of 128 hosts, a small one, and one that has ended. Of the degraded hosts the first has lost a NIC, so that it
 //! finds fewer channels; the second has hops over sockets; the third has its NICs in another order; and again. All that
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 
 use agent::Agent;
 use clap::Parser;
-use cluster::{Cluster, Shape};
+use cluster::{Cluster, Scheduler, Shape};
 use ringscope_api::clock;
 use sending::Daemon;
 use tokio::task::JoinSet;
@@ -65,6 +65,9 @@ struct Arguments {
     /// Stop after so many seconds. 0: never
     #[arg(long, default_value_t = 0)]
     seconds: u64,
+    /// Who has started the jobs. Default: not said
+    #[arg(long)]
+    scheduler: Option<Scheduler>,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -85,6 +88,7 @@ async fn run(arguments: &Arguments) -> Result<(), String> {
         ranks_per_host: arguments.ranks,
         degraded: arguments.degraded,
         seed: arguments.seed,
+        scheduler: arguments.scheduler,
     };
     let interval =
         Duration::try_from_secs_f64(arguments.interval.max(0.1)).map_err(|error| error.to_string())?;

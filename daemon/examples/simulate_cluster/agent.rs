@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::{
-    Batch, CollectorState, Communicator, FORMAT_VERSION, Identity, Level, Process, ProcessState,
+    Batch, CollectorState, Communicator, FORMAT_VERSION, Identity, Level, Process, ProcessState, Slurm,
 };
 
-use crate::cluster::{Cluster, Host};
+use crate::cluster::{Cluster, Host, Scheduler};
 use crate::rings::{N_NICS, Seat};
 use crate::traffic::{self, Progress};
 use crate::{communicators, hardware};
@@ -140,7 +140,31 @@ impl Agent {
             local_rank: Some(member.local),
             executable: "python3".into(),
             library_version: 22_703,
-            ..Identity::default()
+            ..self.scheduled(member)
+        }
+    }
+
+    /// What the scheduler has made of it.
+    fn scheduled(&self, member: &Member) -> Identity {
+        let place = self.host - self.cluster.jobs[member.job].hosts.start;
+        match self.cluster.shape.scheduler {
+            None => Identity::default(),
+            Some(Scheduler::Slurm) => Identity {
+                slurm: Some(Slurm {
+                    job_id: 4100 + u32::try_from(member.job).unwrap_or_default(),
+                    step_id: Some(0),
+                    node: self.me().name.clone(),
+                    ..Slurm::default()
+                }),
+                ..Identity::default()
+            },
+            Some(Scheduler::Kubernetes) => Identity {
+                k8s_namespace: "research".into(),
+                k8s_pod: format!("{}-workers-{place}-x7k2p", self.cluster.jobs[member.job].name),
+                k8s_node: self.me().name.clone(),
+                k8s_container: "pytorch".into(),
+                ..Identity::default()
+            },
         }
     }
 

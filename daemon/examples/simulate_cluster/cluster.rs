@@ -9,6 +9,14 @@ pub(crate) struct Shape {
     pub(crate) ranks_per_host: u32,
     pub(crate) degraded: u32,
     pub(crate) seed: u64,
+    pub(crate) scheduler: Option<Scheduler>,
+}
+
+/// Who has started the jobs.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Scheduler {
+    Slurm,
+    Kubernetes,
 }
 
 /// What is wrong with a host.

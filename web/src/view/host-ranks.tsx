@@ -1,6 +1,7 @@
 import type { HostRank, Standing } from "../api";
 import { badness } from "../pure/condition";
 import { rankRanges } from "../pure/format";
+import { placeBeside } from "../pure/place";
 import * as store from "../state/store";
 import { ToldAbove } from "./incident/lines";
 import { Mark } from "./mark";
@@ -9,7 +10,7 @@ import { withCommands } from "./with-commands";
 
 /** What it takes part in now, a row for each communicator. */
 export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRank[]; names: ReadonlyMap<string, string> }) {
-  const rows = byCommunicator(ranks);
+  const rows = byCommunicator(host, ranks);
   if (rows.length === 0) return <p class="quiet">No rank in an active communicator.</p>;
   return (
     <div class="scroller tall" tabIndex={0} role="region" aria-label={`Ranks on ${host}`}>
@@ -54,7 +55,7 @@ export function HostRanks({ host, ranks, names }: { host: string; ranks: HostRan
 interface Row {
   first: HostRank;
   ranks: number[];
-  /** Where a scheduler has put them, in words. */
+  /** Where a scheduler has put them. */
   places: Set<string>;
   /** Its ranks by their state. */
   states: Map<string, number[]>;
@@ -68,18 +69,19 @@ function stateWords(states: ReadonlyMap<string, number[]>): string {
   return [...states].map(([state, ranks]) => `rank ${rankRanges(ranks)} ${state}`).join(", ");
 }
 
-/** "pod ml/train-3, container worker and 7 more". */
+/** "train-3 and 7 more". */
 function placeWords([first, ...others]: string[]): string {
   return others.length === 0 ? first! : `${first} and ${others.length} more`;
 }
 
 /** Those with the most of its ranks first. */
-function byCommunicator(all: HostRank[]): Row[] {
+function byCommunicator(host: string, all: HostRank[]): Row[] {
   const rows = new Map<string, Row>();
   for (const rank of all) {
     const row: Row = rows.get(rank.comm) ?? { first: rank, ranks: [], places: new Set(), states: new Map(), worst: rank.standing };
     row.ranks.push(rank.rank);
-    if (rank.place !== undefined) row.places.add(rank.place.words);
+    const place = placeBeside(host, rank.place);
+    if (place !== undefined) row.places.add(place);
     const state = rank.state === "running" ? rank.standing.condition : rank.state;
     row.states.set(state, [...(row.states.get(state) ?? []), rank.rank]);
     if (badness(rank.standing) > badness(row.worst)) row.worst = rank.standing;

@@ -1,6 +1,7 @@
 import { signal } from "@preact/signals";
 import type { Operation, Rank, RankState } from "../api";
 import { duration, integer, plural, primitiveName, size, words } from "../pure/format";
+import { placeBeside } from "../pure/place";
 import { choose, filters, type RankFilter, type RankSort } from "../pure/ranks";
 import { rankRows } from "../pure/tables";
 import * as comm from "../state/communicator";
@@ -143,7 +144,7 @@ function Row({ rank, gpu, accused, named }: { rank: Rank; gpu: boolean; accused:
       </th>
       <td class="name" title={`process ${rank.pid}`}>
         <a href={store.link({ page: "host", host: rank.host })}><HostName of={rank.host} /></a>
-        {rank.place !== undefined && <small class="place" title={rank.place.words}>{rank.place.pod ?? rank.place.words}</small>}
+        {placeBeside(rank.host, rank.place) !== undefined && <small class="place" title={rank.place?.words}>{placeBeside(rank.host, rank.place)}</small>}
       </td>
       {gpu && <td class="wide gpu" title={rank.gpu}>{rank.gpu?.replace(/^0000:/, "") ?? "–"}</td>}
       <td class="state" title={mark.why}>
