@@ -18,6 +18,7 @@ mod n4;
 mod n5;
 mod network;
 pub(crate) mod report;
+mod scaling;
 mod stage;
 mod summation;
 
@@ -44,6 +45,9 @@ use summation::{Experiment, Scale};
   cargo xtask rig b2                how long a push-pull takes by the summation service
   cargo xtask rig b8 --rounds 10000
   cargo xtask rig summation --small every experiment on summation, small
+  cargo xtask rig scaling           how many machines help: tables, and target/rig/scaling/scaling.svg
+  cargo xtask rig scaling --gradients 8 --compute-ms 900 --mbit 200    the same of another model and network
+  cargo xtask rig scaling --predict --gradients 98 --compute-ms 180 --mbit 25000    formulas and simulation alone
 
 Exit status: 0 every criterion met, 1 one missed or the rig broken, 77 skipped because namespaces are not allowed here (1
 where CI is set)")]
@@ -60,15 +64,17 @@ pub(crate) struct Args {
     /// Run the debug build: no waiting for a release build, and figures that say less
     #[arg(long)]
     debug: bool,
-    /// Of the experiments on summation: small models and few rounds, which tells whether they work, not how fast
-    #[arg(long)]
+    /// Of the experiments on summation and scaling: small models and few rounds, which tells whether they work, not how fast
+    #[arg(long, visible_alias = "quick")]
     small: bool,
-    /// Rounds with random delays, of B7 and B8
+    /// Rounds with random delays, of B7 and B8; of scaling, how often each step is measured
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
     /// Deaths of each kind, of B12
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
+    #[command(flatten)]
+    scaling: scaling::Options,
     /// Folder of the built programs, for the part that runs inside the namespaces
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
@@ -116,7 +122,9 @@ pub(crate) enum What {
     B12,
     /// All on summation
     Summation,
-    /// The first two, B1 and B9 with few sizes, on the debug build: what the tests run
+    /// How many machines help: training steps on 1 to 8 hosts, and simulated on to 1024
+    Scaling,
+    /// The first two, B1, B9 and scaling with few sizes, on the debug build: what the tests run
     Quick,
 }
 
@@ -133,6 +141,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return experiments(args, programs);
     }
     let build = if args.debug || args.what == What::Quick { Build::Debug } else { Build::Release };
+    if args.what == What::Scaling && args.scaling.predicts() {
+        // Without hosts, and so without namespaces.
+        return experiments(args, &stage::build(build, args.what.needs())?);
+    }
     run_with(build, args)
 }
 
@@ -159,7 +171,18 @@ pub(crate) fn test() -> Result<()> {
 impl Args {
     fn quick() -> Self {
         let (what, rounds, repeat) = (What::Quick, None, None);
-        Self { what, json: false, keep: false, debug: true, small: true, rounds, repeat, inside: None }
+        let scaling = scaling::Options::default();
+        Self {
+            what,
+            json: false,
+            keep: false,
+            debug: true,
+            small: true,
+            rounds,
+            repeat,
+            scaling,
+            inside: None,
+        }
     }
 
     /// One experiment in full.
@@ -174,7 +197,7 @@ impl Args {
         let flags = flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag.to_owned());
         let rounds = self.rounds.map(|rounds| format!("--rounds={rounds}"));
         let repeat = self.repeat.map(|repeat| format!("--repeat={repeat}"));
-        what.into_iter().chain(flags).chain(rounds).chain(repeat).collect()
+        what.into_iter().chain(flags).chain(rounds).chain(repeat).chain(self.scaling.words()).collect()
     }
 
     fn scale(&self) -> Scale {
@@ -185,8 +208,9 @@ impl Args {
 impl What {
     /// What it runs of what can be built.
     fn needs(self) -> With {
+        let scaling = matches!(self, Self::Scaling | Self::Quick);
         let summation = self == Self::Quick || !self.on_summation().is_empty();
-        With { ringscope: self == Self::Quick || !summation, summation }
+        With { ringscope: self == Self::Quick || !summation && !scaling, summation, scaling }
     }
 
     fn on_summation(self) -> &'static [Experiment] {
@@ -204,9 +228,7 @@ impl What {
             Self::B11 => &[Experiment::B11],
             Self::B12 => &[Experiment::B12],
             Self::Summation => &Experiment::ALL,
-            Self::List | Self::N1 | Self::N2 | Self::N3 | Self::N4 | Self::N5 | Self::All | Self::Quick => {
-                &[]
-            }
+            _ => &[],
         }
     }
 }
@@ -232,7 +254,9 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
             n2::run(programs, &n2::QUICK, args.keep, &mut report)?;
             Experiment::B1.run(programs, args.scale(), &mut report)?;
             Experiment::B9.run(programs, args.scale(), &mut report)?;
+            scaling::run(programs, &args.scaling, (true, None), &mut report)?;
         }
+        What::Scaling => scaling::run(programs, &args.scaling, (args.small, args.rounds), &mut report)?,
         on_summation => {
             for experiment in on_summation.on_summation() {
                 if let Err(error) = experiment.run(programs, args.scale(), &mut report) {

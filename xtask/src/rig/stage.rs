@@ -43,14 +43,24 @@ pub(crate) fn build(build: Build, with: With) -> Result<PathBuf> {
         if with.summation {
             cargo.args(["--example", SUMMING, "--example", PLACEMENT]);
         }
+        if with.scaling {
+            cargo.args(["--example", "simulate", "--example", "simulate_summation"]);
+        }
         run(&mut cargo)?;
     }
+    compile("xtask/src/rig/rank.c", &folder, RANK)?;
+    if with.scaling {
+        compile("xtask/src/rig/scaling/step.c", &folder, STEP)?;
+    }
+    Ok(folder)
+}
+
+/// A C program against the engine's library.
+fn compile(source: &str, folder: &Path, name: &str) -> Result<()> {
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O2", "-I"]).arg(root().join("engine/include"));
-    cc.arg(root().join("xtask/src/rig/rank.c")).arg("-o").arg(folder.join(RANK)).arg("-L").arg(&folder);
-    cc.args(["-lrsccl", "-Wl,-rpath,$ORIGIN"]);
-    run(&mut cc)?;
-    Ok(folder)
+    cc.arg(root().join(source)).arg("-o").arg(folder.join(name)).arg("-L").arg(folder);
+    run(cc.args(["-lrsccl", "-Wl,-rpath,$ORIGIN"]))
 }
 
 /// What is built beside the engine.
@@ -60,6 +70,8 @@ pub(crate) struct With {
     pub(crate) ringscope: bool,
     /// The processes of a summation group.
     pub(crate) summation: bool,
+    /// Ranks of training steps, and simulations.
+    pub(crate) scaling: bool,
 }
 
 /// A network with ringscope on it.
@@ -126,6 +138,10 @@ impl Stage {
 
 /// Name of the rank program.
 pub(crate) const RANK: &str = "rig-rank";
+/// Name of the rank program of training steps.
+pub(crate) const STEP: &str = "rig-step";
+/// Name of what only sums.
+pub(crate) const SUMD: &str = "ringscope-sumd";
 /// Name of the example that is one process of a summation group.
 pub(crate) const SUMMING: &str = "summing";
 /// Name of the example that compares placements.
