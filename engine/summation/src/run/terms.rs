@@ -100,6 +100,20 @@ impl Terms {
         Ok(servers.iter().copied().chain(workers).collect())
     }
 
+    /// Of each service, what a worker may have on its way there, beside the others: what it owns; and relays of the worker's
+    /// host, over which everything goes, as much as the service that owns most.
+    pub(super) fn in_flight(&self, worker: usize) -> Result<Vec<f64>> {
+        let mut shares = self.fractions()?;
+        let largest = shares.iter().copied().fold(0.0, f64::max);
+        let host = self.hosts.of(worker).filter(|_| self.is_local);
+        for relay in host.map(|host| self.hosts.workers(host)).into_iter().flat_map(|relays| relays.iter()) {
+            if let Some(share) = shares.get_mut(self.members.n_servers + relay) {
+                *share = largest;
+            }
+        }
+        Ok(shares)
+    }
+
     /// Which service owns which part, and over whom contributions go there.
     ///
     /// # Errors
@@ -182,4 +196,25 @@ impl Terms {
 
 fn invalid(refused: Refused) -> Error {
     Error::InvalidArgument(refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of worker 0, with one server.
+    fn in_flight(of_workers: &[usize], wanted: LocalSums) -> Vec<f64> {
+        let members = Members { n_workers: of_workers.len(), n_servers: 1 };
+        let terms = Terms::new(members, 0, (Epochs::default(), Mode::Rounds), None).unwrap();
+        terms.on(of_workers, wanted).unwrap().in_flight(0).unwrap()
+    }
+
+    #[test]
+    fn relays_of_the_own_host_get_as_much_as_the_largest_owner_however_little_they_own() {
+        let none_shared = in_flight(&[0, 1], LocalSums::Auto);
+        assert_eq!(none_shared, [0.5, 0.25, 0.25]);
+        assert_eq!(in_flight(&[0, 0, 1, 1], LocalSums::Auto), [0.5, 0.5, 0.5, 0.125, 0.125]);
+        let direct = in_flight(&[0, 0, 1, 1], LocalSums::Off);
+        assert!(direct[1] < direct[0] && direct[1..] == [direct[1]; 4], "{direct:?}");
+    }
 }

@@ -66,6 +66,14 @@ impl Pipeline {
         }
     }
 
+    /// With other shares of what may be in flight: where parts go to servers by another rule than by who owns them.
+    #[must_use]
+    pub(crate) fn with_credits(mut self, shares: &[f64]) -> Self {
+        let Settings { credit_bytes_per_server, credit_bytes, .. } = self.settings;
+        self.credits = Credits::new(shares, credit_bytes_per_server, credit_bytes);
+        self
+    }
+
     /// Takes a tensor. A low `priority` goes first: the number of its layer, or of its submission for first come, first
     /// served. One without parts is finished at once.
     ///

@@ -145,6 +145,19 @@ fn credits_come_back_at_the_end_of_the_pull_and_nobody_slips_past_who_waits_for_
 }
 
 #[test]
+fn over_relays_twice_as_much_is_on_its_way_and_not_by_who_owns_it() {
+    let parts: Vec<Part> = (0..20).map(|key| part(key, 1, 10)).collect();
+    let begun = |mut pipeline: Pipeline| {
+        pipeline.submit("w", 0, &parts, 0).unwrap();
+        send_all(&mut pipeline, &[true, true]).len()
+    };
+    let owners = [0.9, 0.1];
+    assert_eq!(begun(Pipeline::new(&owners, PLAIN)), 1, "a ninth of 100 bytes");
+    let settings = PLAIN.over_relays();
+    assert_eq!(begun(Pipeline::new(&owners, settings).with_credits(&[0.9, 0.9])), 20);
+}
+
+#[test]
 fn a_large_part_gets_credits_though_others_want_them_all_the_time() {
     let mut pipeline = pipeline(3, Settings { credit_bytes: 100, ..PLAIN });
     pipeline.submit("large", 0, &[part(0, 0, 100)], 0).unwrap();

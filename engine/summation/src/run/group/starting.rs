@@ -67,8 +67,10 @@ impl Group {
                     line.bound_unsent(&mut links, settings.credit_bytes_per_server / 4);
                 }
                 let first_server = worker * members.n_ranks() / members.n_workers;
+                let settings = worker::Settings { first_server, ..settings };
+                let settings = if terms.is_local() { settings.over_relays() } else { settings };
                 let pipeline =
-                    Pipeline::new(&terms.fractions()?, worker::Settings { first_server, ..settings });
+                    Pipeline::new(&terms.fractions()?, settings).with_credits(&terms.in_flight(worker)?);
                 let declarations = Arc::clone(known.insert(declarations));
                 let routes = terms.routes(&declarations)?;
                 let list = if worker == 0 { agree::list(&declarations)? } else { Vec::new() };
