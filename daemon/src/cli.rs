@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
 
 use crate::alert::{self, AlertArgs, AlertError};
+use crate::collector::{self, CollectorArgs};
 use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
@@ -70,6 +71,8 @@ enum Command {
     Token(TokenArgs),
     /// Show who did what
     Audit(AuditArgs),
+    /// Put the collector into a folder, for jobs that are not started through `run`
+    Collector(CollectorArgs),
     /// Judge the logs and dumps of a job that ran without ringscope
     Import(ImportArgs),
     /// Show ringscope at work on this machine alone
@@ -171,6 +174,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Audit(args) => {
             ask(async move { exit_status(tokens::audit(&args, &mut stdout()).await, |_| FAILED) })
         }
+        Command::Collector(args) => exit_status(collector::run(&args, &mut stdout()), |_| FAILED),
         Command::Import(args) => import(&args),
         Command::Demo(args) => with_runtime(|stop| async move {
             exit_status(demo::run(&args, stop).await, |error| match error {

@@ -8,6 +8,7 @@
 mod access;
 mod agent;
 mod groups;
+mod kubernetes;
 mod launch;
 mod notify;
 mod oidc;
@@ -17,6 +18,7 @@ mod token;
 
 pub use access::{AccessArgs, AccessConfig, is_local};
 pub use agent::AgentArgs;
+pub use kubernetes::KubernetesArgs;
 pub(crate) use launch::{Place, launch, place};
 pub use oidc::OidcArgs;
 pub use remote_write::RemoteWriteArgs;
@@ -32,6 +34,7 @@ use std::time::Duration;
 
 use ringscope_agent::{DEFAULT_DIR, DEFAULT_HARDWARE_INTERVAL, DEFAULT_SYSFS, PretendedSysfs};
 use ringscope_api::words::parse_duration;
+use ringscope_server::kubernetes::Injection;
 use ringscope_server::metrics::MetricsLimits;
 use ringscope_server::notify::{NotifyConfig, public_url};
 use ringscope_store::DatabaseUrl;
@@ -136,6 +139,9 @@ pub struct ServeArgs {
     /// Where people sign in.
     #[command(flatten)]
     pub oidc: OidcArgs,
+    /// What pods of Kubernetes get.
+    #[command(flatten)]
+    pub kubernetes: KubernetesArgs,
     /// Whether its processes may count themselves to other hosts (RINGSCOPE_HOST) than this machine [default: false]
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
     pub agent_other_hosts: Option<String>,
@@ -192,6 +198,8 @@ pub struct ServeConfig {
     pub agent_other_hosts: bool,
     /// Where metrics are written to for long. Default nowhere: Prometheus scrapes.
     pub remote_write: Option<RemoteWriteConfig>,
+    /// What pods of Kubernetes get that ask for it. Default nothing: it takes a webhook that leads here.
+    pub kubernetes: Option<Injection>,
     /// Hosts that this machine pretends to be; only the demo does.
     pub pretended_hosts: Vec<PretendedSysfs>,
     /// Origins whose pages may read the API from a browser. Default none: the daemon's own page needs none, and a browser
@@ -218,12 +226,23 @@ pub fn takes_several(name: &str) -> bool {
 
 /// Settings with one value.
 fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.into_iter().chain(tls::NAMES).chain(access::NAMES).chain(oidc::NAMES).chain(remote_write::NAMES)
+    NAMES
+        .into_iter()
+        .chain(tls::NAMES)
+        .chain(access::NAMES)
+        .chain(oidc::NAMES)
+        .chain(remote_write::NAMES)
+        .chain(kubernetes::NAMES)
 }
 
 /// Settings that may have several, with spaces between them.
 fn lists() -> impl Iterator<Item = &'static str> {
-    LISTS.into_iter().chain(access::LISTS).chain(oidc::LISTS).chain(remote_write::LISTS)
+    LISTS
+        .into_iter()
+        .chain(access::LISTS)
+        .chain(oidc::LISTS)
+        .chain(remote_write::LISTS)
+        .chain(kubernetes::LISTS)
 }
 
 /// Everything that is wrong with a configuration.
@@ -259,6 +278,7 @@ impl Default for ServeConfig {
             agent_kernel_log: true,
             tls: None,
             remote_write: None,
+            kubernetes: None,
             pretended_hosts: Vec::new(),
             cors_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -321,6 +341,7 @@ impl ServeConfig {
             agent_look: settings.get("agent_look", boolean).unwrap_or(default.agent_look),
             agent_kernel_log: settings.get("agent_kernel_log", boolean).unwrap_or(default.agent_kernel_log),
             tls: tls::tls(&mut settings),
+            kubernetes: kubernetes::kubernetes(&mut settings),
             pretended_hosts: default.pretended_hosts,
             data_dir,
         };
@@ -389,12 +410,12 @@ impl<'a> Settings<'a> {
             &args.cluster_url,
         ]);
         let named = named.chain(args.tls.named()).chain(args.access.named()).chain(args.oidc.named());
-        let named = named.chain(args.remote_write.named());
+        let named = named.chain(args.remote_write.named()).chain(args.kubernetes.named());
         let single = named.filter_map(|(name, value)| Some((name, Cow::Borrowed(value.as_deref()?))));
         let several =
             LISTS.into_iter().zip([&args.cors_origin, &args.alertmanager, &args.webhook, &args.allowed_host]);
         let several = several.chain(args.access.lists()).chain(args.oidc.lists());
-        let several = several.chain(args.remote_write.lists());
+        let several = several.chain(args.remote_write.lists()).chain(args.kubernetes.lists());
         let several = several.filter(|(_, values)| !values.is_empty());
         let args_by_name =
             single.chain(several.map(|(name, values)| (name, values.join(LIST_SEPARATOR).into()))).collect();

@@ -3,6 +3,7 @@
 //! `cargo xtask dist` builds them first and embeds them; a plain `cargo build` embeds nothing, nor does `cargo xtask demo`, and
 //! then they are looked for beside the executable.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -26,7 +27,8 @@ pub enum Library {
 }
 
 impl Library {
-    const fn file_name(self) -> &'static str {
+    /// Name of its file.
+    pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Collector => "libringscope.so",
             Self::Watcher => "libringscope_watcher.so",
@@ -78,6 +80,14 @@ pub enum LibraryError {
         /// Cargo package that makes it.
         package: &'static str,
     },
+    /// The one beside the executable cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
     /// It could not be written.
     #[error("cannot unpack {file} into {dir}: {source}; name a writable folder with --cache-dir")]
     Unpack {
@@ -100,6 +110,23 @@ pub fn path_of(library: Library, cache_dir: &Path) -> Result<PathBuf, LibraryErr
         let companions: Vec<_> = companions.filter_map(|one| Some((one.file_name(), one.bytes()?))).collect();
         return unpack(library, bytes, &companions, cache_dir);
     }
+    beside(library)
+}
+
+/// A library as it is.
+///
+/// # Errors
+/// [`LibraryError`], which says what to do.
+pub(crate) fn bytes_of(library: Library) -> Result<Cow<'static, [u8]>, LibraryError> {
+    if let Some(bytes) = library.bytes() {
+        return Ok(bytes.into());
+    }
+    let path = beside(library)?;
+    fs::read(&path).map(Cow::from).map_err(|source| LibraryError::Unreadable { path, source })
+}
+
+/// The one beside the executable.
+fn beside(library: Library) -> Result<PathBuf, LibraryError> {
     let dir = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned())).unwrap_or_default();
     let file = library.file_name();
     // Test executables lie one folder below the libraries.
@@ -144,7 +171,7 @@ pub fn python_hook(cache_dir: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
 }
 
 /// The last one is what Python looks for. The names are those that the engine's backend gives its communicators.
-const PYTHON_HOOK: [(&str, &[u8]); 3] = [
+pub(crate) const PYTHON_HOOK: [(&str, &[u8]); 3] = [
     ("ringscope_names.py", include_bytes!("../../engine/python/ringscope_engine/c10d/_names.py")),
     ("ringscope_groups.py", include_bytes!("../../collector/python/ringscope_groups.py")),
     ("sitecustomize.py", include_bytes!("../../collector/python/sitecustomize.py")),

@@ -4,6 +4,7 @@
 pub mod alert;
 pub mod cli;
 pub mod client;
+pub mod collector;
 pub mod config;
 pub mod demo;
 pub mod doctor;

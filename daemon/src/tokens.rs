@@ -1,7 +1,7 @@
 //! `ringscope token` and `ringscope audit`: who may do what, and who did.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
@@ -50,6 +50,13 @@ enum What {
         /// When it ends by itself, e.g. 12h, 90d [default: never]
         #[arg(long, value_name = "DURATION", value_parser = ringscope_api::words::parse_duration)]
         expires: Option<Duration>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Take tokens that were made elsewhere, e.g. by Helm, into the daemon's database; those that it knows stay as they are
+    Adopt {
+        /// Folder with a file for each, called ingest, read, operate or admin, as its role: rsc_<16>_<64 hexadecimal digits>
+        folder: PathBuf,
         #[command(flatten)]
         at: At,
     },
@@ -124,6 +131,22 @@ pub enum TokensError {
          --database out and ask the daemon"
     )]
     NoFile(String),
+    /// A token's file.
+    #[error("cannot read {file}: {source}", file = file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// It is not the one that the database knows by that id.
+    #[error("{file}: the database has another token of the id {id}; make one with another id", file = file.display())]
+    Other {
+        /// The file.
+        file: PathBuf,
+        /// The id.
+        id: String,
+    },
     /// The terminal.
     #[error("cannot write: {0}")]
     Io(#[from] io::Error),
@@ -154,6 +177,7 @@ pub async fn token(args: &TokenArgs, out: &mut impl Write) -> Result<(), TokensE
                 made.token.expires_at.map_or_else(String::new, |at| format!(", and ends at {at}"))
             );
         }
+        What::Adopt { folder, at } => adopt(folder, at, out).await?,
         What::List { json, at } => {
             let tokens = match at.open_existing().await? {
                 Some(store) => store.tokens().await?.into_iter().map(|row| row.token).collect(),
@@ -289,6 +313,43 @@ async fn create(at: &At, wish: &TokenWish) -> Result<NewToken, TokensError> {
     Ok(made)
 }
 
+/// Each file of the folder that is called as a role, in the order of roles.
+async fn adopt(folder: &Path, at: &At, out: &mut impl Write) -> Result<(), TokensError> {
+    let Some(url) = at.url()? else { return Err(TokensError::Database(ADOPT_NEEDS.to_owned())) };
+    let Some(store) = Store::open_beside(&url).await? else {
+        return Err(TokensError::Database(format!("{url} keeps nothing")));
+    };
+    let known = store.tokens().await?;
+    for role in [Role::Ingest, Role::Read, Role::Operate, Role::Admin] {
+        let file = folder.join(role.label());
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(TokensError::File { file, source }),
+        };
+        let name = format!("{} from {}", role.label(), folder.display());
+        let row = gate::adopted(text.trim(), &name, role, &config::user(), clock::now())?;
+        let (id, label) = (row.token.id.clone(), role.label());
+        match known.iter().find(|other| other.token.id == id) {
+            Some(other) if other.hash != row.hash => return Err(TokensError::Other { file, id }),
+            Some(other) => {
+                let state =
+                    if other.token.revoked_at.is_some() { "is known, and revoked" } else { "is known" };
+                writeln!(out, "token {id} ({label}) {state}")?;
+                continue;
+            }
+            None => {}
+        }
+        if !store.add_token(&row).await? {
+            return Err(TokenError::Full.into());
+        }
+        store.add_audit(&done("token_create", "tokens", format!("{name} ({id}), {label}"))).await?;
+        writeln!(out, "token {id} ({label}) is taken")?;
+    }
+    store.close().await;
+    Ok(())
+}
+
 async fn revoke(at: &At, id: &str) -> Result<Token, TokensError> {
     let Some(store) = at.open_existing().await? else {
         return Ok(at.daemon.client()?.revoke_token(id).await?);
@@ -360,5 +421,7 @@ fn print_json<T: serde::Serialize>(value: &T, out: &mut impl Write) -> Result<()
     Ok(writeln!(out)?)
 }
 
+/// Secrets go to the database alone: a daemon that took one would have to be sent it.
+const ADOPT_NEEDS: &str = "tokens are taken into the daemon's database: give it with --database";
 /// Of a token's id, which is hexadecimal.
 const TOKEN_ID_CHARS: usize = 16;

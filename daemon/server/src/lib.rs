@@ -3,6 +3,7 @@
 //! * `ingest`: batches in. `hub`: the one owner of model and diagnosis.
 //! * `gate`: who asks, and what they may. `oidc`: where people sign in.
 //! * `http`: routes. `metrics`: what Prometheus scrapes. `plots`: pictures. `runbook`: what to do about findings.
+//! * `kubernetes`: pods that ask for the collector.
 //! * `past`: what the database keeps of a moment, as the API tells it.
 //! * `remote_write`: metrics, to a database for long. `notify`: incidents to webhooks and Alertmanagers.
 
@@ -10,6 +11,7 @@ pub mod gate;
 pub mod http;
 pub mod hub;
 pub mod ingest;
+pub mod kubernetes;
 pub mod metrics;
 pub mod notify;
 pub mod oidc;

@@ -80,6 +80,7 @@ impl Core {
             body_limit_bytes: config.body_limit_bytes,
             tls: tls.cloned(),
             oidc: oidc.cloned(),
+            injection: config.kubernetes.clone().map(Arc::new),
             stop: stop.clone(),
             of_tenant: None,
             term_secret,

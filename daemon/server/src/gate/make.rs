@@ -1,6 +1,6 @@
 //! Tokens made, listed and revoked.
 
-use ringscope_access::{Secret, Tenant, TokenRow};
+use ringscope_access::{Secret, Tenant, TokenRow, hash_of};
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::unseen::is_odd;
 use ringscope_api::{NewToken, Role, TOKEN_LIFE_S_MAX, TOKEN_NAME_CHARS_MAX, Token, TokenWish};
@@ -35,6 +35,56 @@ pub enum TokenError {
 /// # Errors
 /// [`TokenError::Wish`], [`TokenError::Random`].
 pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, TokenRow), TokenError> {
+    check(wish)?;
+    let mut random = [0; 40];
+    getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
+    let Secret { id, text, hash } = Secret::token(random);
+    let token = token(id, wish, by, now);
+    Ok((NewToken { secret: text, token: token.clone() }, TokenRow { token, hash }))
+}
+
+/// What is to be kept of a token that was made elsewhere.
+///
+/// # Errors
+/// [`TokenError::Wish`]: it is none.
+pub fn adopted(
+    secret: &str,
+    name: &str,
+    role: Role,
+    by: &str,
+    now: Timestamp,
+) -> Result<TokenRow, TokenError> {
+    let wish = TokenWish { name: name.to_owned(), role, tenant: None, expires_in_s: None };
+    check(&wish)?;
+    let Some(id) = Secret::id_in(secret) else {
+        let detail = format!(
+            "the token of the role {} is none: expected rsc_, 16 hexadecimal digits, _ and 64 more, in small letters",
+            role.label()
+        );
+        return Err(TokenError::Wish(detail));
+    };
+    Ok(TokenRow { token: token(id.to_owned(), &wish, by, now), hash: hash_of(secret) })
+}
+
+fn token(id: String, wish: &TokenWish, by: &str, now: Timestamp) -> Token {
+    Token {
+        id,
+        name: wish.name.trim().to_owned(),
+        role: wish.role,
+        tenant: wish.tenant.clone(),
+        created_at: now,
+        created_by: by.to_owned(),
+        expires_at: wish
+            .expires_in_s
+            .map(|s| Timestamp(now.0.saturating_add(s.saturating_mul(1_000_000_000)))),
+        revoked_at: None,
+        unwritten: None,
+        last_used_at: None,
+    }
+}
+
+/// Whether what is wished makes sense.
+fn check(wish: &TokenWish) -> Result<(), TokenError> {
     let name = wish.name.trim();
     match name.chars().count() {
         0 => {
@@ -64,25 +114,7 @@ pub fn made(wish: &TokenWish, by: &str, now: Timestamp) -> Result<(NewToken, Tok
             format!("expires_in_s is {seconds}; allowed: 1 to {TOKEN_LIFE_S_MAX}, or none for no end");
         return Err(TokenError::Wish(detail));
     }
-    let mut random = [0; 40];
-    getrandom::fill(&mut random).map_err(|error| TokenError::Random(error.to_string()))?;
-    let secret = Secret::token(random);
-    let token = Token {
-        id: secret.id,
-        name: name.to_owned(),
-        role: wish.role,
-        tenant: wish.tenant.clone(),
-        created_at: now,
-        created_by: by.to_owned(),
-        expires_at: wish
-            .expires_in_s
-            .map(|s| Timestamp(now.0.saturating_add(s.saturating_mul(1_000_000_000)))),
-        revoked_at: None,
-        unwritten: None,
-        last_used_at: None,
-    };
-    let row = TokenRow { token: token.clone(), hash: secret.hash };
-    Ok((NewToken { secret: secret.text, token }, row))
+    Ok(())
 }
 
 impl Gate {

@@ -8,7 +8,7 @@ mod run;
 mod sessions;
 mod trail;
 
-pub use make::{TokenError, made};
+pub use make::{TokenError, adopted, made};
 pub use run::run;
 
 use std::net::IpAddr;

@@ -17,6 +17,7 @@ use super::problem::ApiError;
 use crate::gate::Gate;
 use crate::hub::Hub;
 use crate::ingest::{Ingest, Keeper};
+use crate::kubernetes::Injection;
 use crate::metrics::Metrics;
 use crate::oidc::Oidc;
 
@@ -40,6 +41,8 @@ pub struct App {
     pub tls: Option<Arc<Own>>,
     /// How people sign in at a provider, where they do.
     pub oidc: Option<Arc<Oidc>>,
+    /// What pods of Kubernetes get, where it asks this daemon.
+    pub injection: Option<Arc<Injection>>,
     /// Ends the streams that would never end themselves.
     pub stop: CancellationToken,
     /// Whose jobs these are, with everybody's hub.

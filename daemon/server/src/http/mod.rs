@@ -1,5 +1,6 @@
 //! Routes: the REST API, the probes, `/metrics` and the UI. The only place that knows HTTP.
 
+mod admission;
 mod app;
 mod audit;
 mod cache;
@@ -65,7 +66,7 @@ use std::time::Duration;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Router, middleware as axum_middleware};
 use ringscope_tls::Own;
 use tower_http::compression::CompressionLayer;
@@ -155,6 +156,7 @@ fn routes_over(app: Whole, addresses: &Addresses<'_>) -> Router {
         .merge(imports.layer(DefaultBodyLimit::disable()))
         .merge(events)
         .merge(access)
+        .merge(Router::new().route(admission::PATH, post(admission::review)).layer(timeout))
         .route("/healthz", get(probes::healthz))
         .route("/readyz", get(probes::readyz))
         .layer(axum_middleware::from_fn_with_state(app.clone(), door::admit))

@@ -29,6 +29,7 @@ const ADMIN: Need = Need::Role(Role::Admin);
 const ROUTES: &[Row] = &[
     row("GET", "/healthz", Need::Public),
     row("GET", "/readyz", Need::Public),
+    row("POST", "/kubernetes/admission", Need::Public),
     row("GET", "/metrics", READ),
     row("GET", "/api/v1/openapi.json", Need::Public),
     row("GET", "/api/v1/session", Need::Known),

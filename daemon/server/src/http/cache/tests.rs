@@ -100,6 +100,7 @@ fn app(guard: Guard) -> App {
         body_limit_bytes: 1 << 20,
         tls: None,
         oidc: None,
+        injection: None,
         stop,
         term_secret: None,
         unreached: Arc::default(),

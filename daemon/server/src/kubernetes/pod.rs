@@ -1,0 +1,115 @@
+//! What is done to a pod before it is created.
+
+use serde_json::{Map, Value, json};
+
+use super::containers::{self, COLLECTOR_VOLUME, Chosen, SEGMENTS_VOLUME};
+use super::environment::Given;
+use super::patch::Patch;
+use super::{COLLECTOR, DONE, Injection, LABEL, fit, job};
+
+/// What becomes of a pod.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) patch: Patch,
+    /// What whoever creates it should know, a sentence each.
+    pub(super) notes: Vec<String>,
+}
+
+impl Outcome {
+    fn nothing(why: impl Into<String>) -> Self {
+        Self { patch: Patch::default(), notes: vec![why.into()] }
+    }
+}
+
+/// `run`: the question's number, as it may stand in a file's name.
+pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Injection) -> Outcome {
+    let (metadata, spec) = (&pod["metadata"], &pod["spec"]);
+    if metadata["labels"][LABEL] != "true" || is_over(pod) || is_done(spec) {
+        return Outcome::default();
+    }
+    if let Some(why) = fit::misfit(spec, &injection.architectures) {
+        return Outcome::nothing(format!("the pod is not watched: {why}"));
+    }
+    let mut notes = Vec::new();
+    let chosen = containers::chosen(pod, &mut notes);
+    let Some(first) = chosen.first() else {
+        notes.push("the pod is not watched: none of its containers is".to_owned());
+        return Outcome { patch: Patch::default(), notes };
+    };
+    let mut patch = Patch::default();
+    let volumes = vec![
+        json!({"name": SEGMENTS_VOLUME, "hostPath": {"path": injection.folder, "type": "DirectoryOrCreate"}}),
+        json!({"name": COLLECTOR_VOLUME, "emptyDir": {}}),
+    ];
+    patch.append(spec.get("volumes"), "/spec/volumes", volumes);
+    patch.put_first(spec.get("initContainers"), "/spec/initContainers", init(injection, first));
+    let given = Given { job: &job::name(namespace, metadata), run };
+    chosen.iter().for_each(|chosen| containers::give(&mut patch, chosen, &given, &mut notes));
+    annotate(&mut patch, metadata, &chosen, &notes);
+    Outcome { patch, notes }
+}
+
+/// Whether nothing of the pod will run any more.
+fn is_over(pod: &Value) -> bool {
+    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    has_ended || pod["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Whether it was given already: what is asked again after another webhook, or the user did by hand.
+fn is_done(spec: &Value) -> bool {
+    let is_ours = |item: &Value| item["name"] == COLLECTOR_VOLUME || item["name"] == SEGMENTS_VOLUME;
+    ["volumes", "initContainers"]
+        .iter()
+        .any(|list| spec[*list].as_array().is_some_and(|items| items.iter().any(is_ours)))
+}
+
+/// Brings the collector from the image. Its resources are those of a watched container: so the pod needs no more than before, stays
+/// in its class of service, and keeps to what the namespace allows.
+fn init(injection: &Injection, like: &Chosen<'_>) -> Value {
+    let mut container = json!({
+        "name": COLLECTOR_VOLUME,
+        "image": injection.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/usr/bin/ringscope"],
+        "args": ["collector", "install", "--go-on", COLLECTOR],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": COLLECTOR_VOLUME, "mountPath": COLLECTOR}],
+    });
+    let resources = resources(&like.container["resources"]);
+    if !resources.is_empty() {
+        container["resources"] = Value::Object(resources);
+    }
+    container
+}
+
+/// Processor time, memory and disk; devices are the job's.
+fn resources(theirs: &Value) -> Map<String, Value> {
+    let mut ours = Map::new();
+    for kind in ["requests", "limits"] {
+        let kept =
+            RESOURCES.iter().filter_map(|name| Some(((*name).to_owned(), theirs[kind].get(name)?.clone())));
+        let kept: Map<String, Value> = kept.collect();
+        if !kept.is_empty() {
+            ours.insert(kind.to_owned(), Value::Object(kept));
+        }
+    }
+    ours
+}
+
+/// Leaves a word with the pod: controllers that create pods show nobody what they are told.
+fn annotate(patch: &mut Patch, metadata: &Value, chosen: &[Chosen<'_>], notes: &[String]) {
+    let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
+    let told = std::iter::once(format!("watched: {}", names.join(", "))).chain(notes.iter().cloned());
+    let told = told.collect::<Vec<_>>().join("; ");
+    if metadata["annotations"].is_object() {
+        patch.set("/metadata/annotations", DONE, &told.into());
+    } else {
+        patch.set("/metadata", "annotations", &json!({ DONE: told }));
+    }
+}
+
+const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
