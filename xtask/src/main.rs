@@ -12,6 +12,7 @@ mod fuzz;
 mod gpu_bundle;
 mod harm;
 mod http;
+mod kube;
 mod nccl;
 mod packages;
 mod peers;
@@ -73,6 +74,9 @@ enum Command {
     Web,
     /// Build the rules of Prometheus and the dashboards of Grafana from dashboards/src
     Dashboards,
+    /// Get Helm and the schemas of Kubernetes' versions (target/kube), and test chart, webhook and pods. Installs podman and buildah
+    /// through apt
+    Kube,
     /// Fetch the versions of NVIDIA's library that the tests need, 2 GB: target/nccl
     Nccl,
     /// Fetch the Python programs that the tests need: target/python
@@ -174,6 +178,7 @@ fn main() -> ExitCode {
         Command::Packages(args) => packages::run(&args),
         Command::Wheel(args) => packages::wheel(&args),
         Command::GpuBundle { out } => gpu_bundle::make(out),
+        Command::Kube => kube::test(),
         Command::Nccl => nccl::ensure(),
         Command::Python => python::ensure(),
         Command::Pytorch(args) => pytorch::run_all(&args),

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::process::{cargo, command, npm, run, target_dir};
-use crate::{build, dashboards, harm, nccl, python, rdma, rig, tools};
+use crate::{build, dashboards, harm, kube, nccl, python, rdma, rig, tools};
 
 pub(crate) fn run_all() -> Result<()> {
     tools::ensure(&[
@@ -29,6 +29,7 @@ pub(crate) fn run_all() -> Result<()> {
     web()?;
     dashboards::test()?;
     nccl::ensure()?;
+    kube::ensure()?;
     python::ensure()?;
     python::check_types()?;
     // The tests drive the built libraries and the built command, as a user does.

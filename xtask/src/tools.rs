@@ -54,6 +54,17 @@ pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "
 /// unshare; its package brings setpriv too.
 pub(crate) const UNSHARE: Tool = Tool { program: "unshare", folders: &[], apt_package: "util-linux" };
 
+/// podman, for running pods.
+pub(crate) const PODMAN: Tool = Tool { program: "podman", folders: &[], apt_package: "podman" };
+/// buildah, for images.
+pub(crate) const BUILDAH: Tool = Tool { program: "buildah", folders: &[], apt_package: "buildah" };
+/// runc, which starts the containers.
+pub(crate) const RUNC: Tool = Tool { program: "runc", folders: &["/usr/sbin"], apt_package: "runc" };
+/// catatonit, the first process of a pod.
+pub(crate) const CATATONIT: Tool =
+    Tool { program: "catatonit", folders: &["/usr/libexec/podman"], apt_package: "catatonit" };
+/// busybox, for the smallest image with a shell.
+pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", folders: &[], apt_package: "busybox-static" };
 /// systemd-nspawn, for a machine with a systemd of its own.
 pub(crate) const NSPAWN: Tool =
     Tool { program: "systemd-nspawn", folders: &[], apt_package: "systemd-container" };

@@ -62,7 +62,7 @@ pub(super) fn give(
     let mut added = places(chosen.name, given.job);
     added.extend(preload(patch, at, &environment, chosen.name, notes));
     added.extend(plugin(patch, at, &environment, chosen.name, notes));
-    added.extend(log(&environment, given.run));
+    added.extend(log(&environment, given.run, chosen.name, notes));
     python(patch, at, &environment);
     let new = added.into_iter().filter(|variable| {
         let name = variable["name"].as_str().unwrap_or_default();
@@ -150,14 +150,21 @@ fn plugin(
 }
 
 /// Where NCCL writes what the rings are known from, unless the user wants to see its log.
-fn log(environment: &Environment<'_>, run: &str) -> Vec<Value> {
-    if ["NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"].iter().any(|name| environment.has(name)) {
+///
+/// Each container numbers its processes itself, so its name is in that of the log; not the host's, for which the agent has the node's.
+fn log(environment: &Environment<'_>, run: &str, container: &str, notes: &mut Vec<String>) -> Vec<Value> {
+    let theirs = ["NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"];
+    if let Some(name) = theirs.into_iter().find(|name| environment.has(name)) {
+        notes.push(format!(
+            "container {container} sets {name}, so NCCL's log stays as it is: rings and channels are known only if it is a file in \
+             {SEGMENTS} and says INFO of INIT and GRAPH"
+        ));
         return Vec::new();
     }
     vec![
         said("NCCL_DEBUG", "INFO"),
         said("NCCL_DEBUG_SUBSYS", "INIT,GRAPH,ENV"),
-        said("NCCL_DEBUG_FILE", &format!("{SEGMENTS}/nccl-{run}-%h-%p.log")),
+        said("NCCL_DEBUG_FILE", &format!("{SEGMENTS}/nccl-{run}-{container}-%p.log")),
         said("RINGSCOPE_RUN_ID", run),
     ]
 }

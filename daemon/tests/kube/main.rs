@@ -1,0 +1,15 @@
+//! ringscope on Kubernetes, as far as it can be seen without a cluster: the webhook against questions of API servers, the chart and the
+//! templates against the schemas of several versions, and pods that run.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod asked;
+mod chart;
+mod left_alone;
+mod pods;
+mod programs;
+mod served;
+mod webhook;
