@@ -8,7 +8,10 @@ mod common;
 
 mod asked;
 mod chart;
+mod images;
+mod kubelet;
 mod left_alone;
+mod podman;
 mod pods;
 mod programs;
 mod served;
