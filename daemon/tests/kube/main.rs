@@ -15,4 +15,5 @@ mod podman;
 mod pods;
 mod programs;
 mod served;
+mod templates;
 mod webhook;
