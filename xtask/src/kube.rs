@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
@@ -43,8 +44,8 @@ pub(crate) fn ensure() -> Result<()> {
     if !folder.join("python/bin/kubernetes-validate").exists() {
         let python = folder.join("python");
         let made = run(command("python3", ["-m", "venv"]).arg(&python)).and_then(|()| {
-            let mut install = command(python.join("bin/python"), ["-m", "pip", "install", "--quiet"]);
-            run(install.args(["--disable-pip-version-check", SCHEMAS]))
+            let mut install = Command::new(python.join("bin/python"));
+            run(install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", SCHEMAS]))
         });
         made.with_context(|| {
             format!("cannot get {SCHEMAS}; `cargo xtask kube` tries again, with python3 and its venv")

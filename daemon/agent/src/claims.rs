@@ -50,9 +50,19 @@ pub(super) fn check(identity: &Identity, file: FileId) -> Result<(), Refusal> {
 
 /// The user of a process that started then, if it is another one than `owner`.
 fn other_user(pid: Pid, start_ns: u64, owner: u32) -> Option<u32> {
-    let started = pid.stat()?.start_ns()?;
+    let stat = pid.stat()?;
+    if is_agents_own(pid.number, stat.parent, std::process::id(), procfs::sees_the_machine()) {
+        return None;
+    }
+    let started = stat.start_ns()?;
     let status = Status::read(pid.number)?;
     (started.abs_diff(start_ns) <= SLACK_NS && !status.is_of(owner)).then_some(status.user)
+}
+
+/// Whether a number means a process of the agent's here, and may mean another one where the segment was made: in a container the agent
+/// is process 1, as the job is in its own, and both may have started in the same second.
+const fn is_agents_own(number: u32, parent: u32, agent: u32, sees_the_machine: bool) -> bool {
+    !sees_the_machine && (number == agent || parent == agent)
 }
 
 /// How this agent knows the user that a process knows by this number. Source: user_namespaces(7), `uid_map`.
@@ -114,6 +124,12 @@ mod tests {
     use rustix::fs::{FlockOperation, flock};
 
     use super::*;
+
+    #[test]
+    fn in_a_container_the_agents_own_numbers_say_nothing_of_others() {
+        assert!(is_agents_own(1, 0, 1, false) && is_agents_own(7, 1, 1, false));
+        assert!(!is_agents_own(8, 7, 1, false) && !is_agents_own(1, 0, 1, true));
+    }
 
     fn identity() -> Identity {
         Identity {

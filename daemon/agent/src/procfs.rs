@@ -218,6 +218,15 @@ pub fn own_start_ns() -> Option<u64> {
     Stat::read(std::process::id())?.start_ns()
 }
 
+/// Whether this process knows the machine's processes by their numbers there, and not those of a container alone. Source: the kernel's
+/// `include/linux/proc_ns.h`, `PROC_PID_INIT_INO`.
+pub(super) fn sees_the_machine() -> bool {
+    static SEES: OnceLock<bool> = OnceLock::new();
+    let link =
+        || std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]");
+    *SEES.get_or_init(link)
+}
+
 /// When the machine started, nanoseconds since the Unix epoch. The file is long on machines with many cores.
 pub(super) fn boot_ns() -> Option<u64> {
     static BOOT_NS: OnceLock<Option<u64>> = OnceLock::new();
