@@ -9,7 +9,7 @@ use super::Settings;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct KubernetesArgs {
     /// Answer the mutating webhook of a Kubernetes cluster, at /kubernetes/admission: pods with the label ringscope.io/watch=true get
-    /// the collector from this image, which has the ringscope program [default: none, and nothing is answered]
+    /// the collector from this image, which has the ringscope program; without it nothing is answered [default: none]
     #[arg(long = "kubernetes-image", value_name = "IMAGE")]
     pub image: Option<String>,
     /// Folder on the nodes in which those pods leave their segments, the one that the agents read [default: /dev/shm/ringscope]

@@ -6,6 +6,7 @@
 mod common;
 
 mod alert;
+mod collector;
 mod daemons;
 mod demo;
 mod doctor;

@@ -142,3 +142,46 @@ fn only_making_a_token_makes_a_database() {
     let (code, words, told) = end(&mut ringscope(&["token", "revoke", id, "--database", &database]));
     assert!(code == Some(0) && words.contains("is revoked"), "{words}{told}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_that_were_made_elsewhere_are_taken_once() {
+    let dir = scratch("token-adopt");
+    let database = sqlite(&dir);
+    let folder = dir.join("tokens");
+    fs::create_dir(&folder).unwrap();
+    let token = |digit: &str| format!("rsc_{}_{}", digit.repeat(16), digit.repeat(64));
+    let (read, admin) = (token("a"), token("b"));
+    fs::write(folder.join("read"), format!("{read}\n")).unwrap();
+    fs::write(folder.join("admin"), &admin).unwrap();
+    fs::write(folder.join("..data"), "what Kubernetes leaves beside them").unwrap();
+    let folder_text = folder.to_str().unwrap();
+    let adopt = || end(&mut ringscope(&["token", "adopt", folder_text, "--database", &database]));
+    let (code, out, words) = adopt();
+    assert!(code == Some(0) && out.matches("is taken").count() == 2, "{out}{words}");
+    assert!(!format!("{out}{words}").contains(&read[22..]), "{out}{words}");
+    let (code, out, _) = adopt();
+    assert!(code == Some(0) && out.matches("is known").count() == 2, "{out}");
+
+    let daemon = Daemon::start(closed(&database)).await;
+    daemon.until_ready().await;
+    let status =
+        |token: &str| end(ringscope(&["status", "--daemon", &daemon.url]).env("RINGSCOPE_TOKEN", token)).0;
+    assert_eq!((status(&read), status(&admin), status(&token("c"))), (Some(0), Some(0), Some(1)));
+    daemon.stop().await;
+
+    // One that was revoked stays so, whatever the folder says.
+    let (code, _, words) =
+        end(&mut ringscope(&["token", "revoke", &"a".repeat(16), "--database", &database]));
+    assert_eq!(code, Some(0), "{words}");
+    assert!(adopt().1.contains("is known, and revoked"));
+    fs::write(folder.join("read"), format!("rsc_{}_{}", "a".repeat(16), "d".repeat(64))).unwrap();
+    let (code, _, words) = adopt();
+    assert!(code == Some(1) && words.contains("another token of the id"), "{words}");
+    fs::write(folder.join("read"), "secret").unwrap();
+    let (code, _, words) = adopt();
+    assert!(
+        code == Some(1) && words.contains("of the role read is none") && !words.contains("secret"),
+        "{words}"
+    );
+    check(&["token", "adopt", folder_text], 1, &["give it with --database"]);
+}

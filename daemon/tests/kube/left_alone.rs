@@ -26,6 +26,7 @@ fn where_it_might_not_start_as_before_a_pod_stays_as_it_is() {
     check("", |pod| drop(pod["metadata"].as_object_mut().unwrap().remove("labels")));
     check("", |pod| pod["status"] = json!({"phase": "Succeeded"}));
     check("", |pod| pod["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z".into());
+    check("", |pod| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "7c1f".into());
     check("architecture", |pod| pod["spec"]["nodeSelector"] = json!({"kubernetes.io/arch": "arm64"}));
     check("not linux", |pod| pod["spec"]["os"] = json!({"name": "windows"}));
     check("mounts a volume at /run/ringscope/segments/deep", |pod| {

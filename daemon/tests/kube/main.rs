@@ -1,6 +1,7 @@
 //! ringscope on Kubernetes, as far as it can be seen without a cluster: the webhook against questions of API servers, the chart and the
 //! templates against the schemas of several versions, and pods that run.
 
+#![expect(clippy::print_stdout, reason = "a test that fails shows what its pods said")]
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]

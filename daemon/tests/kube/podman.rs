@@ -73,6 +73,12 @@ impl Podman {
         self.run(&["play", "kube", "--network", &self.network, file.to_str().unwrap()]);
     }
 
+    /// Ends a pod as kubelet does, and forgets it.
+    pub(crate) fn remove(&self, pod: &str) {
+        self.run(&["pod", "stop", "--time", "30", pod]);
+        self.run(&["pod", "rm", pod]);
+    }
+
     /// The exit status of a pod's container, once it has one.
     pub(crate) fn exit_status(&self, pod: &str, container: &str) -> Option<i32> {
         let name = format!("{pod}-{container}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Client;
@@ -28,7 +28,8 @@ struct Cluster<'p> {
     /// In memory, and shared by all pods of the node.
     _memory: TempDir,
     client: Client,
-    dir: std::path::PathBuf,
+    dir: PathBuf,
+    objects: Vec<Value>,
 }
 
 impl<'p> Cluster<'p> {
@@ -42,22 +43,21 @@ impl<'p> Cluster<'p> {
             "agent": {"folder": memory.join("segments"), "stateFolder": dir.join("state"), "nvidia": {"enabled": false}},
         }));
         let of = |kind: &str| objects.iter().find(|one| one["kind"] == kind).unwrap();
+        let address = daemon(podman, &dir, &objects, "daemon");
         let mut kubelet =
             Kubelet { node: "node-1", namespace: "rings", dir: &dir, objects: &objects, hosts: Vec::new() };
-        podman.play(&kubelet.pod("daemon", &of("Deployment")["spec"]["template"]));
-        let address = podman.address("daemon");
         kubelet.hosts.push((address.clone(), vec![NAME.to_owned()]));
         podman.play(&kubelet.pod("agent", &of("DaemonSet")["spec"]["template"]));
-        let secret = |name: &str| {
-            let found = objects.iter().find(|one| one["kind"] == "Secret" && one["metadata"]["name"] == name);
-            decoded(&found.unwrap()["data"])
-        };
-        let client = client(
-            &secret("rings-ringscope-tls")["ca.crt"],
-            &secret("rings-ringscope-tokens")["admin"],
-            &address,
-        );
-        Self { podman, _memory: memory, client, dir }
+        let client = client(&objects, &address);
+        Self { podman, _memory: memory, client, dir, objects }
+    }
+
+    /// The daemon's pod is replaced, as by an upgrade.
+    async fn replace_daemon(&mut self) {
+        self.podman.remove("daemon");
+        let address = daemon(self.podman, &self.dir, &self.objects, "later-daemon");
+        self.client = client(&self.objects, &address);
+        eventually("the daemon is ready again", async || self.json("/readyz").await).await;
     }
 
     async fn json(&self, path: &str) -> Option<Value> {
@@ -122,18 +122,27 @@ impl<'p> Cluster<'p> {
     }
 }
 
+/// Starts the daemon's pod; its address.
+fn daemon(podman: &Podman, dir: &Path, objects: &[Value], name: &str) -> String {
+    let kubelet = Kubelet { node: "node-1", namespace: "rings", dir, objects, hosts: Vec::new() };
+    let deployment = objects.iter().find(|one| one["kind"] == "Deployment").unwrap();
+    podman.play(&kubelet.pod(name, &deployment["spec"]["template"]));
+    podman.address(name)
+}
+
 /// Trusts the chart's CA alone, shows the token of an admin, and finds the daemon's pod.
-fn client(ca: &str, token: &str, address: &str) -> Client {
+fn client(objects: &[Value], address: &str) -> Client {
+    let secret = |name: &str| {
+        let found = objects.iter().find(|one| one["kind"] == "Secret" && one["metadata"]["name"] == name);
+        decoded(&found.unwrap()["data"])
+    };
+    let token = &secret("rings-ringscope-tokens")["admin"];
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-    let root = reqwest::Certificate::from_pem(ca.as_bytes()).unwrap();
-    let builder =
-        Client::builder().tls_built_in_root_certs(false).add_root_certificate(root).default_headers(headers);
-    builder
-        .resolve(NAME, SocketAddr::new(address.parse().unwrap(), PORT))
-        .timeout(Duration::from_secs(10))
-        .build()
-        .unwrap()
+    let root = reqwest::Certificate::from_pem(secret("rings-ringscope-tls")["ca.crt"].as_bytes()).unwrap();
+    let builder = Client::builder().tls_built_in_root_certs(false).add_root_certificate(root);
+    let address = SocketAddr::new(address.parse().unwrap(), PORT);
+    builder.default_headers(headers).resolve(NAME, address).timeout(Duration::from_secs(10)).build().unwrap()
 }
 
 /// A pod of an indexed Job, as its controller creates it.
@@ -173,7 +182,7 @@ fn is_seen_where_it_ran(communicator: &Value, pods: [&str; 2]) {
 async fn what_the_chart_starts_sees_what_the_webhook_watches() {
     let podman = Podman::new();
     images::build(&podman);
-    let cluster = Cluster::start(&podman).await;
+    let mut cluster = Cluster::start(&podman).await;
     eventually("the daemon is ready", async || cluster.json("/readyz").await).await;
 
     let first = ["train-0-aaaaa", "train-1-bbbbb"];
@@ -198,6 +207,10 @@ async fn what_the_chart_starts_sees_what_the_webhook_watches() {
     is_seen_where_it_ran(&cluster.seen("ml/plain", 1).await[0], pods);
 
     without_the_collector_the_job_runs(&cluster).await;
+
+    cluster.replace_daemon().await;
+    let job = eventually("the job is known", async || cluster.json("/api/v1/jobs/ml%2Ftrain").await).await;
+    assert_eq!(job["completed_bytes"], 4 * BYTES_PER_RANK, "an upgrade keeps what was seen");
 }
 
 /// The init container has brought nothing, for the disk was full.

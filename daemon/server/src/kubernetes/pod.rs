@@ -49,8 +49,11 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     Outcome { patch, notes }
 }
 
-/// Whether nothing of the pod will run any more.
+/// Whether nothing of the pod will run any more, or it runs already, from a file on its node.
 fn is_over(pod: &Value) -> bool {
+    if pod["metadata"]["annotations"][MIRROR].is_string() {
+        return true;
+    }
     let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     has_ended || pod["metadata"]["deletionTimestamp"].is_string()
 }
@@ -112,4 +115,6 @@ fn annotate(patch: &mut Patch, metadata: &Value, chosen: &[Chosen<'_>], notes: &
     }
 }
 
+/// Kubelet's, on the image of a static pod.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
