@@ -144,26 +144,7 @@ fn refused(values: &Value, part: &str) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how copies are blessed")]
 fn dashboards_and_rules_are_those_of_the_project() {
-    let bless = std::env::var_os("BLESS").is_some();
-    for (theirs, ours) in [("dashboards/grafana", "dashboards"), ("dashboards/rules", "rules")] {
-        let (theirs, ours) = (root().join(theirs), root().join("packaging/chart/ringscope/files").join(ours));
-        let files = |folder: &std::path::Path| -> BTreeMap<_, _> {
-            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-            entries.map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap())).collect()
-        };
-        if bless {
-            files(&ours).keys().for_each(|name| fs::remove_file(ours.join(name)).unwrap());
-            files(&theirs).iter().for_each(|(name, bytes)| fs::write(ours.join(name), bytes).unwrap());
-        }
-        assert!(
-            files(&theirs) == files(&ours),
-            "{} is not what lies in {}: BLESS=1 cargo test -p ringscope --test kube",
-            ours.display(),
-            theirs.display()
-        );
-    }
     let documents = rendered(&everything());
     let shown = documents.iter().filter(|one| one["metadata"]["labels"]["grafana_dashboard"] == "1");
     assert_eq!(shown.count(), fs::read_dir(root().join("dashboards/grafana")).unwrap().count());
