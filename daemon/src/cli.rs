@@ -25,6 +25,7 @@ use crate::doctor::{self, DoctorArgs};
 use crate::import::{self, ImportArgs};
 use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::level::{self, LevelArgs};
+use crate::run::export::{self, EnvArgs};
 use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
@@ -53,6 +54,8 @@ enum Command {
     Agent(AgentArgs),
     /// Start a command (a rank) so that ringscope sees it
     Run(RunArgs),
+    /// Print the variables that `run` would set, for who starts commands himself
+    Env(EnvArgs),
     /// Say what ringscope will see of a command, or sees of a running process, and what to set
     Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
@@ -126,6 +129,7 @@ fn dispatch(command: Command) -> u8 {
             let error = run::run(&args);
             fail(&error, error.exit_status())
         }
+        Command::Env(args) => exit_status(export::print(&args, &mut io::stdout().lock()), |_| FAILED),
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::AgentStarter(args) => exit_status(starter::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),

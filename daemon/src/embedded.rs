@@ -28,7 +28,8 @@ pub enum Library {
 
 impl Library {
     /// Name of its file.
-    pub(crate) const fn file_name(self) -> &'static str {
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
         match self {
             Self::Collector => "libringscope.so",
             Self::Watcher => "libringscope_watcher.so",
@@ -168,6 +169,12 @@ fn unpack_all(files: &[(&str, &[u8])], cache_dir: &Path) -> Result<PathBuf, (Pat
 /// It cannot be written: where, and why.
 pub fn python_hook(cache_dir: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
     unpack_all(&PYTHON_HOOK, cache_dir)
+}
+
+/// Whether a folder is one of these, of whichever release.
+#[must_use]
+pub fn is_python_hook(folder: &Path) -> bool {
+    PYTHON_HOOK.iter().all(|(file, _)| folder.join(file).is_file())
 }
 
 /// The last one is what Python looks for. The names are those that the engine's backend gives its communicators.

@@ -1,6 +1,7 @@
 //! What the environment says. The only place that reads it, once per segment.
 
 #![expect(clippy::disallowed_methods, reason = "this is the module that reads the environment")]
+#![expect(unsafe_code, reason = "takes variables away")]
 
 use std::env::var_os;
 use std::ffi::OsString;
@@ -53,6 +54,27 @@ fn shares_of_children() -> [Option<bool>; 2] {
     ["NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_COMM_SHRINK_SHARE_RESOURCES"].map(|name| {
         text(name).trim().parse::<i32>().ok().filter(|number| *number >= 0).map(|number| number != 0)
     })
+}
+
+/// Takes back the log that `ringscope env` has lent (`daemon/src/run/lent_log.rs`), where the user has said something of his own
+/// meanwhile: he asked for lines that he would never see. Before the library reads any of it, which it does once.
+///
+/// Variables are only taken away: glibc then moves pointers and frees nothing, so that who reads others meanwhile finds them.
+pub(super) fn take_back_lent_log() {
+    let lent = text("RINGSCOPE_LENT_LOG");
+    if lent.is_empty() {
+        return;
+    }
+    let parts =
+        [("NCCL_DEBUG", "Info"), ("NCCL_DEBUG_SUBSYS", "Init,Graph,Env"), ("NCCL_DEBUG_FILE", &*lent)];
+    let is_lent = |(name, value): &(&str, &str)| text(name) == *value;
+    if parts.iter().all(is_lent) {
+        return;
+    }
+    for (name, _) in parts.iter().filter(|part| is_lent(part)) {
+        // SAFETY: glibc has a lock for who changes the environment, and who reads it finds it whole.
+        unsafe { std::env::remove_var(name) };
+    }
 }
 
 /// The profiler plugin that the program had configured before the collector took its place, as

@@ -41,6 +41,7 @@ extern "C" fn begin() {
 /// At the first call. glibc 2.28 to 2.35 has the lock of these handlers taken as long as a fork runs them, and one that runs
 /// may wait for whoever loads the object.
 fn watch() {
+    config::take_back_lent_log();
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
     forks::watch();

@@ -26,6 +26,21 @@ Where ringscope cannot prepare it (a folder is not writable), it says so and sta
 
 Exit status: that of the command; 127 if it is not found, 126 if it cannot be executed, 64 wrong options")]
 pub struct RunArgs {
+    #[command(flatten)]
+    pub(super) watch: Watch,
+    /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
+    /// the real library; default: the one that the command would find
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "",
+        conflicts_with = "plugin_only")]
+    pub(super) shim: Option<OsString>,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// How a command is to be watched: what `run` and `env` are both told.
+#[derive(Debug, clap::Args)]
+pub(super) struct Watch {
     /// Job id to show the ranks under. Default: RINGSCOPE_JOB, else what SLURM, torchrun or Kubernetes say
     #[arg(long)]
     pub(super) job: Option<String>,
@@ -40,12 +55,8 @@ pub struct RunArgs {
     /// How much to ask the library for from the start. Default: RINGSCOPE_LEVEL, else counters
     #[arg(long, value_enum)]
     pub(super) level: Option<Level>,
-    /// Stand in for libnccl.so.2 itself, so that callers by dlsym, ctypes or RTLD_DEEPBIND are seen too. PATH is that of
-    /// the real library; default: the one that the command would find
-    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub(super) shim: Option<OsString>,
     /// Preload nothing: see the job only through NCCL's profiler interface (2.23 and later) and its log
-    #[arg(long, conflicts_with = "shim")]
+    #[arg(long)]
     pub(super) plugin_only: bool,
     /// Do not ask PyTorch before 2.15 what its groups are called, by a sitecustomize in PYTHONPATH. RINGSCOPE_GROUP_NAMES=0
     /// says the same
@@ -53,9 +64,6 @@ pub struct RunArgs {
     pub(super) no_group_names: bool,
     #[command(flatten)]
     pub(super) inherited: Inherited,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
-    pub(super) command: Vec<OsString>,
 }
 
 /// How much the library is asked for.
@@ -102,6 +110,14 @@ pub(super) struct Inherited {
     pub(super) profiler_plugin: Option<OsString>,
     #[arg(long = "inherited-observer", env = "RSUM_OBSERVER", hide = true)]
     pub(super) summation_observer: Option<OsString>,
+    #[arg(long = "inherited-lent-log", env = "RINGSCOPE_LENT_LOG", hide = true)]
+    pub(super) lent_log: Option<OsString>,
+    #[arg(long = "inherited-chain-plugin", env = "RINGSCOPE_CHAIN_PLUGIN", hide = true)]
+    pub(super) chain_plugin: Option<OsString>,
+    #[arg(long = "inherited-slurm-node", env = "SLURMD_NODENAME", hide = true)]
+    pub(super) slurm_node: Option<OsString>,
+    #[arg(long = "inherited-host", env = "RINGSCOPE_HOST", hide = true)]
+    pub(super) host: Option<OsString>,
     #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
     pub(super) debug_file: Option<OsString>,
     #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]
@@ -115,15 +131,26 @@ pub(super) struct Inherited {
 }
 
 impl RunArgs {
+    pub(super) fn note(&self) -> Note {
+        let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Note::new(self.watch.job(), command, ringscope_api::clock::now(), config::place())
+    }
+
+    /// The command with nothing of ringscope's.
+    pub(super) fn plain(&self) -> Command {
+        let (program, arguments) =
+            self.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command
+    }
+}
+
+impl Watch {
     /// The job that the collector takes the process for.
     fn job(&self) -> Option<String> {
         let named = self.job.clone().filter(|job| !job.is_empty());
         named.or_else(|| Some(config::launch().job).filter(|job| !job.is_empty()))
-    }
-
-    pub(super) fn note(&self) -> Note {
-        let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.job(), command, ringscope_api::clock::now(), config::place())
     }
 
     /// The folder for segments and logs.
@@ -156,19 +183,10 @@ impl RunArgs {
         let is_off = self.inherited.group_names.as_deref() == Some(OsStr::new("0"));
         !self.no_group_names && !self.plugin_only && !is_off
     }
-
-    /// The command with nothing of ringscope's.
-    pub(super) fn plain(&self) -> Command {
-        let (program, arguments) =
-            self.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
-        let mut command = Command::new(program);
-        command.args(arguments);
-        command
-    }
 }
 
 /// The value, where it says anything.
-fn said(value: &Option<OsString>) -> Option<&OsStr> {
+pub(super) fn said(value: &Option<OsString>) -> Option<&OsStr> {
     value.as_deref().filter(|value| !value.is_empty())
 }
 
@@ -186,7 +204,7 @@ mod tests {
 
     #[test]
     fn an_empty_variable_is_one_that_is_not_set() {
-        let mut args = Cli::try_parse_from(["run", "--", "true"]).unwrap().args;
+        let mut args = Cli::try_parse_from(["run", "--", "true"]).unwrap().args.watch;
         args.inherited.dir = Some(OsString::new());
         args.inherited.level = Some(OsString::new());
         assert_eq!((args.dir().as_path(), args.unknown_level()), (Path::new(DEFAULT_DIR), None));
@@ -195,7 +213,7 @@ mod tests {
     #[test]
     fn a_folder_that_the_user_names_is_the_only_one_and_memory_comes_before_a_disk() {
         let shm = tempfile::tempdir_in("/dev/shm").unwrap();
-        let folders = |words: &[&str]| Cli::try_parse_from(words).unwrap().args.cache_dirs(shm.path());
+        let folders = |words: &[&str]| Cli::try_parse_from(words).unwrap().args.watch.cache_dirs(shm.path());
         assert_eq!(folders(&["run", "--cache-dir", "/c", "--", "true"]), [Path::new("/c")]);
         let by_default = folders(&["run", "--", "true"]);
         let in_memory: Vec<PathBuf> = library_folder::in_memory(shm.path()).into_iter().collect();

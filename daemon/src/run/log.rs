@@ -39,11 +39,7 @@ pub(super) struct Wish {
 /// already.
 pub(super) fn settings(inherited: Inherited<'_>, dir: &Path) -> Option<Settings> {
     let Inherited { level, subsystems, file } = inherited;
-    let is_private = |file: &Path| {
-        let name = file.file_name().unwrap_or_default();
-        file.starts_with(dir) && name.as_bytes().starts_with(LOG_PREFIX.as_bytes())
-    };
-    if file.is_some_and(|file| is_private(Path::new(file))) {
+    if file.is_some_and(|file| is_private(Path::new(file), dir)) {
         return None;
     }
     let asked = level.and_then(|level| Level::parse(&level.to_string_lossy()));
@@ -67,6 +63,12 @@ pub(super) fn settings(inherited: Inherited<'_>, dir: &Path) -> Option<Settings>
         file: file.filter(|_| level != Level::Version).map(OsStr::to_owned),
     });
     Some(Settings { level: level.to_owned(), subsystems, wish })
+}
+
+/// Whether a `NCCL_DEBUG_FILE` is a private one, below the folder of segments.
+pub(super) fn is_private(file: &Path, dir: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default();
+    file.starts_with(dir) && name.as_bytes().starts_with(LOG_PREFIX.as_bytes())
 }
 
 /// The name of the private logs of a run in this folder, one per process.

@@ -10,6 +10,7 @@ mod collector;
 mod daemons;
 mod demo;
 mod doctor;
+mod env;
 mod full_disk;
 mod level;
 mod log;
@@ -42,6 +43,10 @@ fn without_settings(program: &str) -> Command {
         "NCCL_PROFILER_PLUGIN",
         "LD_LIBRARY_PATH",
         "RINGSCOPE_CHAIN_PLUGIN",
+        "RINGSCOPE_DRAIN_STATE",
+        "RINGSCOPE_HOST",
+        "RINGSCOPE_LENT_LOG",
+        "RINGSCOPE_SET_BY",
         "RINGSCOPE_DAEMON",
         "RINGSCOPE_TOKEN",
         "RINGSCOPE_TOKEN_FILE",
