@@ -30,6 +30,7 @@ use crate::run::relay::{self, RelayArgs};
 use crate::run::{self, RunArgs};
 use crate::serve;
 use crate::status::{self, Outcome, StatusArgs};
+use crate::sweep::{self, SweepArgs};
 use crate::tokens::{self, AuditArgs, TokenArgs};
 use crate::top::{self, TopArgs};
 
@@ -76,6 +77,8 @@ enum Command {
     Audit(AuditArgs),
     /// Put the collector into a folder, for jobs that are not started through `run`
     Collector(CollectorArgs),
+    /// Remove what ended processes have left on this host, where no agent does
+    Sweep(SweepArgs),
     /// Judge the logs and dumps of a job that ran without ringscope
     Import(ImportArgs),
     /// Show ringscope at work on this machine alone
@@ -130,6 +133,7 @@ fn dispatch(command: Command) -> u8 {
             fail(&error, error.exit_status())
         }
         Command::Env(args) => exit_status(export::print(&args, &mut io::stdout().lock()), |_| FAILED),
+        Command::Sweep(args) => exit_status(sweep::run(&args, &mut stdout()), |_| FAILED),
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::AgentStarter(args) => exit_status(starter::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),

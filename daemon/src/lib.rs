@@ -16,5 +16,6 @@ pub mod program;
 pub mod run;
 pub mod serve;
 pub mod status;
+pub mod sweep;
 pub mod tokens;
 pub mod top;

@@ -45,16 +45,37 @@ pub struct Swept {
     pub bytes: u64,
 }
 
+/// Whose files are removed.
+#[derive(Clone, Debug, Default)]
+pub struct Whose {
+    /// Of this user.
+    pub user: u32,
+    /// Only of processes of this job and its steps, by the word of their segments. `None`: of all.
+    pub job: Option<String>,
+    /// Remove nothing, and count.
+    pub is_dry: bool,
+}
+
 /// Removes what this user's processes have left in the folder, unless an agent reads it.
 pub fn sweep(dir: &Path, now: Timestamp) -> Swept {
+    let whose = Whose { user: rustix::process::geteuid().as_raw(), ..Whose::default() };
+    sweep_of(dir, whose, now).ok().flatten().unwrap_or_default()
+}
+
+/// Removes what processes have left in the folder. `None`: an agent reads it, which does so itself.
+///
+/// # Errors
+/// Those of opening the folder.
+pub fn sweep_of(dir: &Path, whose: Whose, now: Timestamp) -> io::Result<Option<Swept>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(open) = rustix::fs::open(dir, flags, Mode::empty()) else { return Swept::default() };
-    let user = rustix::process::geteuid().as_raw();
-    let mut sweep = Sweep { path: dir, dir: open, user, now, swept: Swept::default() };
-    if !sweep.is_served() {
-        sweep.all();
+    let open = rustix::fs::open(dir, flags, Mode::empty())?;
+    let Whose { user, job, is_dry } = whose;
+    let mut sweep = Sweep { path: dir, dir: open, user, job, is_dry, now, swept: Swept::default() };
+    if sweep.is_served() {
+        return Ok(None);
     }
-    sweep.swept
+    sweep.all();
+    Ok(Some(sweep.swept))
 }
 
 /// Whether an agent reads this user's files in the folder, or did a short while ago.
@@ -68,6 +89,8 @@ struct Sweep<'a> {
     path: &'a Path,
     dir: OwnedFd,
     user: u32,
+    job: Option<String>,
+    is_dry: bool,
     now: Timestamp,
     swept: Swept,
 }
@@ -129,13 +152,24 @@ impl Sweep<'_> {
             return;
         }
         let process = (head.run_id.clone(), pid);
-        if segment.is_dead() && self.remove(name, &metadata) {
+        if self.is_meant(&head.job) && segment.is_dead() && self.remove(name, &metadata) {
             runs.ended.insert(process);
         } else {
             runs.living.insert(process);
             runs.segments.push((pid, start_time_ns));
             runs.left.insert(head.run_id);
         }
+    }
+
+    /// Whether it is of the job that is asked for.
+    fn is_meant(&self, job: &str) -> bool {
+        let Some(wanted) = &self.job else { return true };
+        job.strip_prefix(wanted.as_str()).is_some_and(|step| step.is_empty() || step.starts_with('.'))
+    }
+
+    /// Whether what nothing tells the job of is old enough, and all jobs are meant.
+    fn is_forgotten(&self, age: Duration) -> bool {
+        self.job.is_none() && age > KEPT
     }
 
     /// Those in this user's folder of logs. The folder stays: runs that begin now have found it.
@@ -159,7 +193,7 @@ impl Sweep<'_> {
         let is_over = match (runs.living.contains(&process), runs.ended.contains(&process)) {
             (true, _) => false,
             (false, true) => age > LOG_RESTS,
-            (false, false) => age > KEPT && !is_here(log.pid, None),
+            (false, false) => self.is_forgotten(age) && !is_here(log.pid, None),
         };
         if !is_over || !self.remove_from(folder, name, &metadata) {
             runs.left.insert(process.0);
@@ -170,7 +204,7 @@ impl Sweep<'_> {
     fn note(&mut self, name: &str, run: &str, runs: &Runs) {
         let Some((_, metadata)) = self.own(name) else { return };
         let has_ended = runs.ended.iter().any(|(ended, _)| ended == run);
-        if runs.left.contains(run) || !has_ended && age(&metadata, self.now) <= KEPT {
+        if runs.left.contains(run) || !has_ended && !self.is_forgotten(age(&metadata, self.now)) {
             return;
         }
         let note = RunFile::read_of(self.path, run, self.user);
@@ -183,7 +217,7 @@ impl Sweep<'_> {
     fn connections(&mut self, name: &str, owner: Owner, runs: &Runs) {
         let is_left = runs.segments.iter().any(|(pid, start_ns)| owner.is(*pid, *start_ns));
         let Some((_, metadata)) = self.own(name).filter(|_| !is_left) else { return };
-        if age(&metadata, self.now) > KEPT && !is_here(owner.pid, owner.start_ns()) {
+        if self.is_forgotten(age(&metadata, self.now)) && !is_here(owner.pid, owner.start_ns()) {
             self.remove(name, &metadata);
         }
     }
@@ -191,7 +225,7 @@ impl Sweep<'_> {
     /// What a process without a segment has left.
     fn remnant(&mut self, name: &str, pid: u32) {
         let Some((_, metadata)) = self.own(name) else { return };
-        if age(&metadata, self.now) > KEPT && !is_here(pid, None) {
+        if self.is_forgotten(age(&metadata, self.now)) && !is_here(pid, None) {
             self.remove(name, &metadata);
         }
     }
@@ -210,7 +244,7 @@ impl Sweep<'_> {
         let folder = folder.unwrap_or(&self.dir);
         let is_same = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (metadata.dev(), metadata.ino()));
-        if !is_same || self.is_served() || unlinkat(folder, name, AtFlags::empty()).is_err() {
+        if !is_same || self.is_served() || !self.is_dry && unlinkat(folder, name, AtFlags::empty()).is_err() {
             return false;
         }
         self.swept.files += 1;

@@ -112,3 +112,40 @@ async fn where_an_agent_reads_each_short_job_is_told_to_its_end() {
     .await;
     assert!(serve.terminate(PATIENCE).success());
 }
+
+#[test]
+fn a_sweep_says_what_it_removed_and_for_another_user_wants_root() {
+    let programs = Programs::build();
+    let dir = TempDir::new_in(Path::new("/dev/shm"), "sweep-command");
+    programs.run_short(&dir, 0);
+    let path = dir.display().to_string();
+    let sweep = |more: &[&str]| end(ringscope(&["sweep", "--dir", &path]).args(more));
+    let user = dir.metadata().unwrap().uid();
+    let (code, stdout, _) = sweep(&["--dry-run"]);
+    assert!(
+        code == Some(0) && stdout.starts_with(&format!("2 files of user {user} would be removed")),
+        "{stdout}"
+    );
+    assert_eq!(segments(&dir).len(), 1);
+    let (code, stdout, _) = sweep(&["--job", "another"]);
+    assert!(code == Some(0) && stdout.starts_with("0 files"), "{stdout}");
+    let (code, stdout, _) = sweep(&[]);
+    assert!(code == Some(0) && stdout.contains("removed"), "{stdout}");
+    assert_eq!(segments(&dir).len(), 0);
+    crate::check(&["sweep", "--dir", "/nonexistent/segments"], 1, &["/nonexistent/segments", "--dir"]);
+    if user == 0 {
+        let mut as_nobody = crate::without_settings("setpriv");
+        as_nobody.args([
+            "--reuid=65534",
+            "--clear-groups",
+            crate::RINGSCOPE,
+            "sweep",
+            "--user",
+            "0",
+            "--dir",
+            &path,
+        ]);
+        let (code, _, stderr) = end(&mut as_nobody);
+        assert!(code == Some(1) && stderr.contains("root"), "{stderr}");
+    }
+}

@@ -170,6 +170,8 @@ pub struct Head {
     pub segment_bytes: u64,
     /// What `ringscope run` called this start; empty without it, and where the version is not this one.
     pub run_id: String,
+    /// Job id; empty where no launcher named one, and where the version is not this one.
+    pub job: String,
 }
 
 /// One communicator slot.
@@ -418,6 +420,7 @@ pub fn head<S: Source>(source: &mut S) -> Result<Head, S::Error> {
         start_time_ns: fixed.start_time_ns,
         segment_bytes: fixed.segment_bytes,
         run_id: if fixed.version == VERSION { text(&fixed.run_id) } else { String::new() },
+        job: if fixed.version == VERSION { text(&fixed.job) } else { String::new() },
     })
 }
 

@@ -163,3 +163,46 @@ fn a_clock_that_was_set_keeps_nothing_for_ever() {
     futimens(&mark, &Timestamps { last_access: omitted, last_modification: future }).unwrap();
     assert_eq!(folder.swept(later(0)).1, 1);
 }
+
+/// What is left of the folder after a sweep as root's epilog asks for it.
+fn swept_of(folder: &Folder, whose: Whose) -> (Vec<String>, usize) {
+    let swept = sweep_of(folder.0.path(), whose, later(100_000)).unwrap().unwrap();
+    let entries = std::fs::read_dir(folder.0.path()).unwrap();
+    let mut left: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    left.sort();
+    (left, swept.files)
+}
+
+#[test]
+fn of_one_job_only_what_says_that_it_is_its_goes() {
+    let folder = Folder::new();
+    let user = rustix::process::geteuid().as_raw();
+    for (number, job) in [(0, "slurm-7"), (1, "slurm-7.1"), (2, "slurm-70"), (3, "slurm-7_1"), (4, "")] {
+        let run = format!("{number}");
+        folder.segment(NOBODY + number, &run, VERSION).write_all_at(job.as_bytes(), JOB_OFFSET).unwrap();
+        folder.write(&format!("nccl-{run}-node-{}.log", NOBODY + number), b"lines");
+        folder.write(&format!("run-{run}.json"), b"{}");
+    }
+    // Of nobody knows which job.
+    folder.write(&format!("nccl-9-node-{}.log", NOBODY + 9), b"lines");
+    folder.write("run-9.json", b"{}");
+    let whose = |is_dry| Whose { user, job: Some("slurm-7".to_owned()), is_dry };
+    assert_eq!(swept_of(&folder, whose(true)).1, 6);
+    let (left, files) = swept_of(&folder, whose(false));
+    assert_eq!((left.len(), files), (3 * 3 + 2, 6), "{left:?}");
+    assert!(!left.iter().any(|name| name.contains("-0") || name.contains("-1.") || name.contains("-1-")));
+    assert_eq!(swept_of(&folder, Whose { user, ..Whose::default() }), (Vec::new(), 11));
+}
+
+#[test]
+fn files_of_another_user_are_not_this_ones() {
+    let folder = Folder::new();
+    folder.segment(NOBODY, RUN, VERSION);
+    let other = rustix::process::geteuid().as_raw() + 1;
+    let (left, files) = swept_of(&folder, Whose { user: other, ..Whose::default() });
+    assert_eq!((left.len(), files), (1, 0));
+}
+
+/// Where a segment says its job.
+const JOB_OFFSET: u64 = std::mem::offset_of!(Fixed, job) as u64;
