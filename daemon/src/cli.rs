@@ -22,6 +22,7 @@ use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
+use crate::drain::{self, DrainArgs};
 use crate::import::{self, ImportArgs};
 use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::level::{self, LevelArgs};
@@ -71,6 +72,8 @@ enum Command {
     Alert(AlertArgs),
     /// Show or set how much is asked of the library in a running job
     Level(LevelArgs),
+    /// Have hosts taken out of service that findings accuse, by a script of yours; by default only say which
+    Drain(DrainArgs),
     /// Make, list and revoke the tokens with which people and agents come to a daemon
     Token(TokenArgs),
     /// Show who did what
@@ -175,6 +178,9 @@ fn dispatch(command: Command) -> u8 {
         }),
         Command::Level(args) => {
             ask(async move { exit_status(level::run(&args, &mut stdout()).await, |_| FAILED) })
+        }
+        Command::Drain(args) => {
+            ask(async move { exit_status(drain::run(&args, &mut stdout()).await, |_| FAILED) })
         }
         Command::Token(args) => {
             ask(async move { exit_status(tokens::token(&args, &mut stdout()).await, |_| FAILED) })

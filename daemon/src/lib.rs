@@ -8,6 +8,7 @@ pub mod collector;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod drain;
 pub mod embedded;
 pub mod import;
 pub mod incidents;

@@ -10,6 +10,7 @@ mod collector;
 mod daemons;
 mod demo;
 mod doctor;
+mod drain;
 mod env;
 mod full_disk;
 mod level;
