@@ -51,6 +51,14 @@ pub(crate) const IP: Tool = Tool { program: "ip", folders: &[], apt_package: "ip
 pub(crate) const IPERF3: Tool = Tool { program: "iperf3", folders: &[], apt_package: "iperf3" };
 /// nft, for losing packets.
 pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "nftables" };
+/// munged, by which the parts of Slurm know each other.
+pub(crate) const MUNGED: Tool = Tool { program: "munged", folders: &[], apt_package: "munge" };
+/// Slurm's controller ...
+pub(crate) const SLURMCTLD: Tool = Tool { program: "slurmctld", folders: &[], apt_package: "slurmctld" };
+/// ... its daemon of a node ...
+pub(crate) const SLURMD: Tool = Tool { program: "slurmd", folders: &[], apt_package: "slurmd" };
+/// ... and its commands.
+pub(crate) const SBATCH: Tool = Tool { program: "sbatch", folders: &[], apt_package: "slurm-client" };
 /// unshare; its package brings setpriv too.
 pub(crate) const UNSHARE: Tool = Tool { program: "unshare", folders: &[], apt_package: "util-linux" };
 

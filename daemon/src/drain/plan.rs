@@ -203,7 +203,12 @@ mod tests {
         let mut looked = incident("i-a", "n1", Severity::Critical, "");
         looked.first_seen = at(0);
         let check = |incident: &Incident, expected: &str| {
-            let found = verdicts(std::slice::from_ref(&one), std::slice::from_ref(incident), &mut Memory::default(), 601);
+            let found = verdicts(
+                std::slice::from_ref(&one),
+                std::slice::from_ref(incident),
+                &mut Memory::default(),
+                601,
+            );
             assert_eq!(found, expected);
         };
         check(&looked, "n1 Drain");

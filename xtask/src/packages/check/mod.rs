@@ -38,12 +38,15 @@ pub(super) fn all(targets: &[Target]) -> Result<()> {
 /// Of Debian: the one that most run, and the newest.
 const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 /// What every package puts there.
-const INSTALLED: [&str; 10] = [
+const INSTALLED: [&str; 13] = [
     "/usr/bin/ringscope",
     "/etc/ringscope/ringscope.toml",
     "/etc/ringscope/agent.env",
     "/usr/lib/systemd/system/ringscope-serve.service",
     "/usr/lib/systemd/system/ringscope-agent.service",
+    "/usr/lib/systemd/system/ringscope-drain.service",
+    "/usr/lib/systemd/system/ringscope-drain.timer",
+    "/usr/share/ringscope/slurm/task_prolog.sh",
     "/usr/lib/sysusers.d/ringscope.conf",
     "/usr/lib/tmpfiles.d/ringscope.conf",
     "/usr/share/man/man1/ringscope-serve.1.gz",

@@ -1,0 +1,366 @@
+//! A real Slurm on this machine: munged, slurmctld, and a slurmd for each of several nodes, with the scripts of
+//! `packaging/slurm`, and a daemon of ringscope's whose agent reads what their jobs leave.
+//!
+//! All of it lives in a namespace of processes whose first process reads a pipe of the test's. When the test is gone, however
+//! it went, the pipe ends, that process with it, and the kernel ends all others.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use ringscope_api::clock;
+use ringscope_daemon::client::Client;
+use ringscope_daemon::demo::host::PretendedHost;
+use ringscope_daemon::embedded::{self, Library};
+
+use crate::common::stage::{RINGSCOPE, faithful};
+use crate::common::{TempDir, free_port};
+
+/// How long a test waits for what must happen; far more than it ever takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Names of the nodes.
+pub(crate) const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
+/// What every node says it has; more than this machine, so that jobs need not wait for each other.
+const CPUS: usize = 64;
+
+pub(crate) struct Cluster {
+    pub(crate) dir: TempDir,
+    /// What agent and jobs share.
+    pub(crate) segment_dir: TempDir,
+    port: u16,
+    first: Child,
+}
+
+impl Cluster {
+    /// Starts it, and waits until all nodes are idle and the daemon is ready.
+    pub(crate) async fn start() -> Self {
+        needs(&["munged", "slurmctld", "slurmd", "sbatch"], "munge slurmctld slurmd slurm-client");
+        let dir = TempDir::new("slurm");
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        let segment_dir = TempDir::new_in(Path::new("/dev/shm"), "slurm");
+        fs::set_permissions(&segment_dir, fs::Permissions::from_mode(0o1777)).unwrap();
+        let port = free_port();
+        configure(&dir);
+        let mut first = Command::new("unshare");
+        first.args([
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount",
+            "--mount-proc",
+            "bash",
+            "-c",
+            FIRST,
+            "bash",
+        ]);
+        first.arg(&dir.0).arg(RINGSCOPE).arg(&segment_dir.0).arg(port.to_string()).args(NODES);
+        compile(&dir);
+        let log = fs::File::create(dir.join("log/first.log")).unwrap();
+        first.stdin(Stdio::piped()).stdout(log.try_clone().unwrap()).stderr(log);
+        let first =
+            first.spawn().unwrap_or_else(|error| panic!("unshare: {error}; apt-get install util-linux"));
+        let cluster = Self { dir, segment_dir, port, first };
+        cluster.settings("");
+        cluster.until_ready().await;
+        cluster
+    }
+
+    async fn until_ready(&self) {
+        self.eventually("all nodes are idle", async || {
+            let states = self.says("sinfo", &["-h", "-N", "-p", "main", "-o", "%N %t"]).unwrap_or_default();
+            (states.lines().filter(|line| line.ends_with(" idle")).count() == NODES.len()).then_some(())
+        })
+        .await;
+        self.eventually("the daemon answers", async || self.client().jobs().await.ok()).await;
+    }
+
+    /// Asks again and again until the answer is there; panics with what was logged if it does not come.
+    pub(crate) async fn eventually<T>(&self, what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+        let clock = clock::monotonic();
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            let words = || self.words();
+            assert!(clock.elapsed() < PATIENCE, "after {PATIENCE:?} still not: {what}\n{}", words());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url())
+    }
+
+    /// A command of Slurm's, or one that asks it.
+    pub(crate) fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).env("SLURM_CONF", self.dir.join("slurm.conf")).current_dir(&self.dir.0);
+        for name in ["LD_PRELOAD", "NCCL_DEBUG", "RINGSCOPE_DIR", "RINGSCOPE_JOB"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// What a command of Slurm's prints; `None`: it failed.
+    pub(crate) fn says(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let Output { status, stdout, .. } = self.command(program, arguments).output().unwrap();
+        status.success().then(|| String::from_utf8(stdout).unwrap())
+    }
+
+    /// The same of one that must not fail.
+    pub(crate) fn must(&self, program: &str, arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.command(program, arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success(), "{program} {arguments:?}: {stderr}");
+        String::from_utf8(stdout).unwrap().trim().to_owned()
+    }
+
+    /// Submits a script that knows nothing of ringscope. Returns the job's number, of a heterogeneous one its first.
+    pub(crate) fn submit(&self, options: &[&str], script: &str) -> u32 {
+        let mut command = self.command("sbatch", &["--parsable"]);
+        command.args(["--output", &self.dir.join("out-%j.txt").display().to_string()]).args(options);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(format!("#!/bin/bash\n{script}\n").as_bytes()).unwrap();
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert!(status.success(), "sbatch: {stderr}");
+        stdout.trim().split(';').next().unwrap().parse().unwrap()
+    }
+
+    /// Slurm's word for how a job stands, e.g. `RUNNING`.
+    pub(crate) fn state(&self, job: u32) -> String {
+        let shown = self.must("scontrol", &["show", "job", "--oneliner", &job.to_string()]);
+        let mut words = shown.split_whitespace();
+        words.find_map(|word| word.strip_prefix("JobState=")).unwrap().to_owned()
+    }
+
+    /// Waits until a job, or all tasks of an array, stand so.
+    pub(crate) async fn until_state(&self, job: u32, state: &str) {
+        self.eventually(&format!("job {job} is {state}"), async || {
+            let shown = self.must("scontrol", &["show", "job", "--oneliner", &job.to_string()]);
+            let mut states = shown.split_whitespace().filter_map(|word| word.strip_prefix("JobState="));
+            let failed = shown.contains("JobState=FAILED") && state != "FAILED";
+            assert!(!failed, "job {job} failed: {}", self.output(job));
+            states.all(|found| found == state).then_some(())
+        })
+        .await;
+    }
+
+    /// What a job has printed.
+    pub(crate) fn output(&self, job: u32) -> String {
+        fs::read_to_string(self.dir.join(format!("out-{job}.txt"))).unwrap_or_default()
+    }
+
+    /// A folder that the ranks of a job meet in.
+    pub(crate) fn meeting_place(&self, name: &str) -> PathBuf {
+        let place = self.dir.join("jobs").join(name);
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
+    /// The engine, as a job loads it.
+    pub(crate) fn engine(&self) -> PathBuf {
+        embedded::path_of(Library::Engine, &self.dir.join("libraries")).unwrap()
+    }
+
+    /// Makes every node a machine with two NICs, of which one of `degraded` is down.
+    pub(crate) fn machines(&self, degraded: Option<&str>) {
+        for (index, node) in NODES.iter().enumerate() {
+            let host = PretendedHost::create(&self.dir.join("machines"), index).unwrap();
+            host.set_nic(1, Some(*node) != degraded).unwrap();
+            let settings = host.environment().into_iter().filter(|(name, _)| name.starts_with("RSCCL"));
+            let lines = settings.map(|(name, value)| match name {
+                "RSCCL_HOST" => format!("export {name}={node}\n"),
+                _ => format!("export {name}='{value}'\n"),
+            });
+            fs::write(self.dir.join(format!("machine-{node}")), lines.collect::<String>()).unwrap();
+        }
+    }
+
+    /// A step of ranks that train until they are told to stop: what a user's script starts.
+    pub(crate) fn training(&self, place: &Path) -> String {
+        format!(
+            "export RSCCL_FAITHFUL={} LOCAL_WORLD_SIZE=1\n\
+             srun --kill-on-bad-exit=1 bash -c '. {}/machine-$SLURMD_NODENAME; RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS \
+             exec {RINGSCOPE} demo-worker --library {} --job-dir {} --step-ms 5'",
+            faithful(),
+            self.dir.display(),
+            self.engine().display(),
+            place.display(),
+        )
+    }
+
+    /// A command for one rank that sums a hundred times and ends: `engine/examples/job.c`. The ranks of a job meet by `meet`, a
+    /// word that a shell reads.
+    pub(crate) fn summing(&self, n_ranks: usize, meet: &str) -> String {
+        format!("{0}/job ${{SLURM_PROCID:-0}} {n_ranks} {0}/jobs/{meet}", self.dir.display())
+    }
+
+    /// The settings of the scripts on all nodes, beside where ringscope and its folder are.
+    pub(crate) fn settings(&self, more: &str) {
+        let text = format!(
+            "RINGSCOPE={RINGSCOPE}\nRINGSCOPE_DIR={}\nRINGSCOPE_PARTITIONS=main\n{more}\n",
+            self.segment_dir.display()
+        );
+        // Whole at once: a script may read it now.
+        fs::write(self.dir.join("slurm.env.new"), text).unwrap();
+        fs::rename(self.dir.join("slurm.env.new"), self.dir.join("slurm.env")).unwrap();
+    }
+
+    /// Ids of the jobs that the daemon shows of a job of Slurm's and its steps.
+    pub(crate) async fn shown_as(&self, job: u32) -> Vec<String> {
+        let jobs = self.client().jobs().await.unwrap().into_iter().map(|one| one.id);
+        let name = format!("slurm-{job}");
+        let mut ids: Vec<String> = jobs
+            .filter(|id| {
+                id.strip_prefix(&name).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+            })
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// What went wrong, for the message of a failed test.
+    pub(crate) fn words(&self) -> String {
+        let logs = fs::read_dir(self.dir.join("log")).into_iter().flatten().flatten();
+        let tail = |path: PathBuf| {
+            let text = fs::read(&path).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines: Vec<&str> = text.lines().collect();
+            format!("--- {}\n{}\n", path.display(), lines[lines.len().saturating_sub(12)..].join("\n"))
+        };
+        logs.map(|entry| tail(entry.path())).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // The first process ends with its pipe, and everything in the namespace with it.
+        drop(self.first.stdin.take());
+        let _ = self.first.wait();
+    }
+}
+
+/// Fails where a program is missing, with the command that installs it.
+pub(crate) fn needs(programs: &[&str], packages: &str) {
+    let is_there = |program: &&str| {
+        let look = ["-c", "PATH=$PATH:/usr/sbin; command -v \"$0\" >/dev/null", program];
+        Command::new("sh").args(look).status().unwrap().success()
+    };
+    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
+    assert!(missing.is_empty(), "missing: {missing:?}; apt-get install --no-install-recommends {packages}");
+}
+
+/// The first process of the namespace. `$1`: the cluster's folder, `$2`: ringscope, `$3`: the folder of segments, `$4`: the port
+/// of the daemon; the rest are nodes.
+const FIRST: &str = r#"
+PATH=$PATH:/usr/sbin
+dir=$1 ringscope=$2 segments=$3 port=$4; shift 4
+munge=$dir/munge
+munged --foreground --force --key-file="$munge/key" --socket="$munge/socket" --pid-file="$munge/pid" \
+  --log-file="$dir/log/munged.log" --seed-file="$munge/seed" --num-threads=2 &
+while ! [ -S "$munge/socket" ]; do sleep 0.05; done
+"$ringscope" serve --listen "127.0.0.1:$port" --data-dir "$dir/data" --agent-dir "$segments" --agent-other-hosts true \
+  --agent-hardware-interval 0s >"$dir/log/serve.log" 2>&1 &
+slurmctld -D -f "$dir/slurm.conf" >/dev/null 2>&1 &
+for node; do slurmd -D -f "$dir/slurm.conf" -N "$node" >/dev/null 2>&1 & done
+read -r _
+kill -KILL -1
+"#;
+
+/// Builds the program that jobs run.
+fn compile(dir: &Path) {
+    let engine = embedded::path_of(Library::Engine, &dir.join("libraries")).unwrap();
+    let library = engine.parent().unwrap().display().to_string();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
+    let mut cc = Command::new("cc");
+    cc.arg(sources.join("examples/job.c"))
+        .arg("-o")
+        .arg(dir.join("job"))
+        .arg("-I")
+        .arg(sources.join("include"));
+    cc.args([&format!("-L{library}"), "-lrsccl", &format!("-Wl,-rpath,{library}")]);
+    let status = cc.status().unwrap_or_else(|error| panic!("cc: {error}; apt-get install gcc libc6-dev"));
+    assert!(status.success(), "cc -lrsccl");
+}
+
+/// Writes what Slurm reads.
+fn configure(dir: &Path) {
+    for folder in ["log", "state", "munge", "scripts", "jobs"] {
+        fs::create_dir(dir.join(folder)).unwrap();
+    }
+    let mut key = [0; 128];
+    getrandom::fill(&mut key).unwrap();
+    fs::write(dir.join("munge/key"), key).unwrap();
+    fs::set_permissions(dir.join("munge/key"), fs::Permissions::from_mode(0o400)).unwrap();
+    scripts(dir);
+    let machine = rustix::system::uname();
+    let machine = machine.nodename().to_str().unwrap().split('.').next().unwrap().to_owned();
+    let root = dir.display();
+    let mut text = format!(
+        "ClusterName=test\nSlurmctldHost={machine}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
+         AuthType=auth/munge\nAuthInfo=socket={root}/munge/socket\nCredType=cred/munge\nStateSaveLocation={root}/state\n\
+         SlurmdSpoolDir={root}/spool-%n\nSlurmctldPidFile={root}/ctld.pid\nSlurmdPidFile={root}/slurmd-%n.pid\n\
+         SlurmctldLogFile={root}/log/slurmctld.log\nSlurmdLogFile={root}/log/slurmd-%n.log\n",
+        free_port()
+    );
+    text += SETTINGS;
+    for script in ["prolog", "task_prolog", "epilog"] {
+        let name = script.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>();
+        text += &format!("{name}={root}/scripts/{script}.sh\n");
+    }
+    for node in NODES {
+        fs::create_dir(dir.join(format!("spool-{node}"))).unwrap();
+        text += &format!(
+            "NodeName={node} NodeHostname={machine} NodeAddr=127.0.0.1 Port={} CPUs={CPUS} RealMemory=2000\n",
+            free_port()
+        );
+    }
+    text += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n";
+    text += "PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP\n";
+    fs::write(dir.join("slurm.conf"), text).unwrap();
+}
+
+/// The scripts of `packaging/slurm` with a file of settings of the cluster's own.
+fn scripts(dir: &Path) {
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm");
+    let settings = dir.join("slurm.env");
+    for script in ["prolog.sh", "task_prolog.sh", "epilog.sh", "drain.sh"] {
+        let text = fs::read_to_string(packaged.join(script)).unwrap();
+        let text = text.replace("/etc/ringscope/slurm.env", &settings.display().to_string());
+        let path = dir.join("scripts").join(script);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+/// For a small cluster on a machine without cgroups of its own, where nothing waits longer than it must.
+const SETTINGS: &str = "\
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
+ReturnToService=2
+SlurmdTimeout=60
+KillWait=1
+MinJobAge=300
+PropagateResourceLimits=NONE
+SlurmdParameters=config_overrides
+SlurmctldDebug=info
+SlurmdDebug=info
+";
