@@ -1,6 +1,5 @@
 //! The Helm chart: what it renders to, and what it refuses.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
