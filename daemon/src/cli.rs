@@ -25,6 +25,9 @@ use crate::doctor::{self, DoctorArgs};
 use crate::drain::{self, DrainArgs};
 use crate::import::{self, ImportArgs};
 use crate::incidents::{self, IncidentArgs, IncidentsArgs};
+use crate::launch::node::rank::{self, RankArgs};
+use crate::launch::node::{self, NodeArgs};
+use crate::launch::{self, LaunchArgs};
 use crate::level::{self, LevelArgs};
 use crate::run::export::{self, EnvArgs};
 use crate::run::relay::{self, RelayArgs};
@@ -58,6 +61,8 @@ enum Command {
     Run(RunArgs),
     /// Print the variables that `run` would set, for who starts commands himself
     Env(EnvArgs),
+    /// Start all workers and summation servers of a job: on this machine, over ssh, in a Slurm allocation
+    Launch(Box<LaunchArgs>),
     /// Say what ringscope will see of a command, or sees of a running process, and what to set
     Doctor(DoctorArgs),
     /// Show in the terminal what the daemon sees
@@ -95,6 +100,12 @@ enum Command {
     /// Starts programs for a confined agent
     #[command(hide = true)]
     AgentStarter(StarterArgs),
+    /// One host's side of a launch
+    #[command(hide = true)]
+    LaunchNode(NodeArgs),
+    /// One process of a launch, before it is the user's command
+    #[command(hide = true)]
+    LaunchRank(Box<RankArgs>),
     /// One rank of the demo's jobs
     #[command(hide = true)]
     DemoWorker(WorkerArgs),
@@ -137,6 +148,11 @@ fn dispatch(command: Command) -> u8 {
         }
         Command::Env(args) => exit_status(export::print(&args, &mut io::stdout().lock()), |_| FAILED),
         Command::Sweep(args) => exit_status(sweep::run(&args, &mut stdout()), |_| FAILED),
+        Command::Launch(args) => launch::run(&args),
+        Command::LaunchNode(args) => node::run(&args),
+        Command::LaunchRank(args) => {
+            rank::run(&args).map_or(FAILED, |error| fail(&error, error.exit_status()))
+        }
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::AgentStarter(args) => exit_status(starter::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),

@@ -12,6 +12,7 @@ pub mod drain;
 pub mod embedded;
 pub mod import;
 pub mod incidents;
+pub mod launch;
 pub mod level;
 pub mod program;
 pub mod run;

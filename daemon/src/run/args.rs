@@ -137,7 +137,7 @@ impl RunArgs {
     }
 
     /// The command with nothing of ringscope's.
-    pub(super) fn plain(&self) -> Command {
+    pub(crate) fn plain(&self) -> Command {
         let (program, arguments) =
             self.command.split_first().unwrap_or_else(|| unreachable!("clap requires a command"));
         let mut command = Command::new(program);

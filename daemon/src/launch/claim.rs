@@ -1,0 +1,167 @@
+//! Names of jobs: one launch of a name at a time, on each machine.
+//!
+//! A claim is a locked file in a folder that is this user's alone, so nobody else can hold a name, put a link or a pipe in its
+//! place, or make an opening wait. It ends with the process that holds it, however that ends.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use ringscope_agent::{log_folder, shared_dir};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use sha2::{Digest as _, Sha256};
+
+use super::config;
+
+/// A name that is held for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Claim {
+    path: PathBuf,
+    /// Its lock goes with it, after the name.
+    _file: File,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Still locked: who waits for it finds that it is not there any more, and makes another.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Why a name could not be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClaimError {
+    /// Another launch has it.
+    #[error(
+        "a job of the name {job:?} runs already on {host}: {first}; give this one another name with --job, or wait until that one \
+         has ended"
+    )]
+    Taken {
+        /// The name.
+        job: String,
+        /// This machine.
+        host: String,
+        /// What is known of the first.
+        first: String,
+    },
+    /// The folder or the file cannot be used.
+    #[error("cannot claim the job's name {job:?} in {}: {source}", place.display())]
+    Io {
+        /// The name.
+        job: String,
+        /// Where.
+        place: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Claim {
+    /// Takes a name on this machine.
+    pub(super) fn take(job: &str, launch: &str) -> Result<Self, ClaimError> {
+        let failed = |place: &Path| {
+            let (job, place) = (job.to_owned(), place.to_owned());
+            move |source| ClaimError::Io { job, place, source }
+        };
+        let folder = folder().map_err(failed(Path::new(SHARED)))?;
+        Self::take_in(&folder, job, launch)
+    }
+
+    fn take_in(folder: &Path, job: &str, launch: &str) -> Result<Self, ClaimError> {
+        let path = folder.join(file_name(job));
+        let failed = |source| ClaimError::Io { job: job.to_owned(), place: path.clone(), source };
+        for _ in 0..TRIES {
+            let mut file = open(&path).map_err(failed)?;
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                let host = super::node_name();
+                return Err(ClaimError::Taken { job: job.to_owned(), host, first: who(&mut file) });
+            }
+            // Who had it before may have removed the file between.
+            let is_still_there = path.symlink_metadata().is_ok_and(|there| {
+                file.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (there.dev(), there.ino()))
+            });
+            if is_still_there {
+                let since = ringscope_api::words::clock(ringscope_api::clock::now());
+                let text = format!("pid {} since {since} ({launch})", std::process::id());
+                let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
+                return Ok(Self { path, _file: file });
+            }
+        }
+        Err(failed(io::Error::other("it is removed again and again")))
+    }
+}
+
+/// No link is followed, nothing that is no file is waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other("it is no file of this user's: remove it"));
+    }
+    Ok(file)
+}
+
+fn who(file: &mut File) -> String {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(MAX_BYTES).read_to_string(&mut text));
+    if read.is_ok() && !text.is_empty() { text } else { "it is just starting".to_owned() }
+}
+
+/// The session's own folder, else one in memory that only this user may enter.
+fn folder() -> io::Result<PathBuf> {
+    if let Some(dir) = config::runtime_dir().map(PathBuf::from).filter(|dir| dir.is_dir()) {
+        let dir = dir.canonicalize()?;
+        if let Ok(own) = log_folder::own(&dir, PREFIX) {
+            return Ok(own);
+        }
+    }
+    let dir = Path::new(SHARED);
+    shared_dir::create(dir)?;
+    log_folder::own(dir, PREFIX)
+}
+
+/// A name may hold anything.
+fn file_name(job: &str) -> String {
+    let hash = Sha256::digest(job.as_bytes());
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>() + ".job"
+}
+
+const SHARED: &str = "/dev/shm/ringscope";
+const PREFIX: &str = "jobs-";
+const TRIES: usize = 8;
+const MAX_BYTES: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_had_once_and_again_after_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Claim::take_in(dir.path(), "../a", "one").unwrap();
+        let error = Claim::take_in(dir.path(), "../a", "two").unwrap_err().to_string();
+        for part in ["\"../a\"", &std::process::id().to_string(), "(one)", "--job"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+        let other = Claim::take_in(dir.path(), "b", "three").unwrap();
+        drop((first, other));
+        Claim::take_in(dir.path(), "../a", "two").unwrap();
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_pipe_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "kept").unwrap();
+        symlink(&victim, dir.path().join(file_name("linked"))).unwrap();
+        assert!(Claim::take_in(dir.path(), "linked", "x").is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+        let pipe = dir.path().join(file_name("piped"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(Claim::take_in(dir.path(), "piped", "x").is_err());
+    }
+}

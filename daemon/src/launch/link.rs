@@ -1,0 +1,285 @@
+//! The channel to one host, as the launching side has it: made, greeted, read and written by tasks of its own.
+
+use std::io;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+use tokio::process::Child;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use super::output::Item;
+use super::place::{Attempt, Place, Ways, why};
+use super::protocol::{
+    Frame, GREETING, HEAD, Hello, MAX_BEFORE_GREETING, Order, PROTOCOL, Word, decode, encode_order, rest,
+};
+
+/// Orders that wait to be written: more than a host that answers ever has.
+const ORDERS: usize = 256;
+/// Lines of errors that are kept of what reaches a host.
+const ERROR_LINES: usize = 20;
+/// How long it may take to end after its channel has.
+const ENDS_WITHIN: Duration = Duration::from_secs(3);
+
+/// A channel that stands.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// What the host is told.
+    pub(super) orders: Sender<Order>,
+    /// Who it is.
+    pub(super) hello: Hello,
+}
+
+/// What comes from a host.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It said something.
+    Word(Word),
+    /// Its channel has ended, for this reason.
+    Lost(String),
+}
+
+/// Where what comes from hosts goes.
+#[derive(Clone, Debug)]
+pub(super) struct Sinks {
+    /// Words.
+    pub(super) events: Sender<(usize, Event)>,
+    /// Output.
+    pub(super) output: SyncSender<Item>,
+    /// Whose tasks they are.
+    pub(super) tasks: TaskTracker,
+}
+
+/// Starts the host side of `host`, and waits until it has said who it is.
+///
+/// # Errors
+/// Why it cannot be had, in words.
+pub(super) async fn start(
+    node: usize,
+    (place, host): (&Place, &str),
+    ways: &Ways,
+    sinks: &Sinks,
+) -> Result<Link, String> {
+    let mut command = ways.command(place, host);
+    let program = command.as_std().get_program().to_owned();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let not_started = Some((program, error.kind(), error.to_string()));
+            return Err(why(place, host, &Attempt { not_started, ..Attempt::default() }, ways));
+        }
+    };
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(format!("{host}: no pipes to what reaches it"));
+    };
+    let errors = sinks.tasks.spawn(last_lines(stderr));
+    let mut stdout = BufReader::new(stdout);
+    let mut before = Vec::new();
+    // A little longer than ssh itself takes: what it says is better than our own words.
+    let patience = ways.connect_timeout + Duration::from_secs(2);
+    match tokio::time::timeout(patience, greeted(&mut stdout, &mut before)).await {
+        Ok(Ok(hello)) => {
+            check(host, &hello, ways)?;
+            let ended = Ended { child: Some(child), errors: Some(errors) };
+            Ok(stand(node, host, (stdout, stdin), hello, ended, sinks))
+        }
+        greeted => {
+            let mut attempt =
+                Attempt { before: String::from_utf8_lossy(&before).into_owned(), ..Attempt::default() };
+            if greeted.is_ok()
+                && let Ok(Ok(status)) = tokio::time::timeout(ENDS_WITHIN, child.wait()).await
+            {
+                attempt.ended(status);
+                attempt.errors = tokio::time::timeout(ENDS_WITHIN, errors)
+                    .await
+                    .ok()
+                    .and_then(Result::ok)
+                    .unwrap_or_default();
+            }
+            // What never answers is killed with its handle.
+            Err(why(place, host, &attempt, ways))
+        }
+    }
+}
+
+/// Lets a channel that has been greeted stand: `ended` says how it came to its end.
+pub(super) fn stand(
+    node: usize,
+    host: &str,
+    (read, write): (impl AsyncRead + Unpin + Send + 'static, impl AsyncWrite + Unpin + Send + 'static),
+    hello: Hello,
+    ended: Ended,
+    sinks: &Sinks,
+) -> Link {
+    let (orders, to_write) = channel(ORDERS);
+    sinks.tasks.spawn(write_all(write, to_write));
+    let (host, sinks_of_reader) = (host.to_owned(), sinks.clone());
+    let _ = sinks.output.try_send(Item::Link { node, orders: orders.clone() });
+    sinks.tasks.spawn(async move {
+        let sinks = sinks_of_reader;
+        let end = read_all(read, node, &sinks).await;
+        let why = ended.why(&host, end).await;
+        let _ = sinks.events.send((node, Event::Lost(why))).await;
+    });
+    Link { orders, hello }
+}
+
+/// How a channel came to its end.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    child: Option<Child>,
+    errors: Option<JoinHandle<Vec<String>>>,
+}
+
+impl Ended {
+    async fn why(self, host: &str, end: io::Result<()>) -> String {
+        let mut parts = Vec::new();
+        if let Err(error) = end
+            && error.kind() != io::ErrorKind::UnexpectedEof
+        {
+            parts.push(error.to_string());
+        }
+        if let Some(mut child) = self.child
+            && let Ok(Ok(status)) = tokio::time::timeout(ENDS_WITHIN, child.wait()).await
+            && !status.success()
+        {
+            parts.push(format!("what reaches it ended with {}", ended_with(status)));
+        }
+        if let Some(errors) = self.errors
+            && let Ok(Ok(lines)) = tokio::time::timeout(ENDS_WITHIN, errors).await
+        {
+            parts.extend(lines);
+        }
+        let reason = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) };
+        format!("{host} is lost: its connection has ended{reason}")
+    }
+}
+
+fn ended_with(status: std::process::ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("status {code}"),
+        (None, Some(signal)) => super::signals::name(signal),
+        (None, None) => "no status".to_owned(),
+    }
+}
+
+fn check(host: &str, hello: &Hello, ways: &Ways) -> Result<(), String> {
+    let own = env!("CARGO_PKG_VERSION");
+    if hello.protocol == PROTOCOL && hello.version == own {
+        return Ok(());
+    }
+    Err(format!(
+        "{host}: {} there is ringscope {} (launch protocol {}), here it is {own} (protocol {PROTOCOL}): install the same release \
+         there, or name another with --remote-ringscope",
+        ways.ringscope.display(),
+        hello.version,
+        hello.protocol
+    ))
+}
+
+/// Passes over what a login shell says, and hears who the host is.
+pub(super) async fn greeted(from: &mut (impl AsyncRead + Unpin), before: &mut Vec<u8>) -> io::Result<Hello> {
+    while !before.ends_with(GREETING) {
+        if before.len() > MAX_BEFORE_GREETING + GREETING.len() {
+            return Err(io::Error::other("it says other things"));
+        }
+        before.push(from.read_u8().await?);
+    }
+    match read(from).await? {
+        Frame::Word(Word::Hello(hello)) => Ok(hello),
+        _ => Err(io::Error::other("it does not say who it is")),
+    }
+}
+
+async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
+    let mut head = [0; HEAD];
+    from.read_exact(&mut head).await?;
+    let mut bytes = vec![0; rest(head)?];
+    from.read_exact(&mut bytes).await?;
+    decode(head, &bytes)
+}
+
+async fn read_all(mut from: impl AsyncRead + Unpin, node: usize, sinks: &Sinks) -> io::Result<()> {
+    loop {
+        match read(&mut from).await? {
+            Frame::Word(word) => {
+                if sinks.events.send((node, Event::Word(word))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            // The window bounds what is in there: it is never full with what a host of ours sends.
+            Frame::Chunk(chunk) => match sinks.output.try_send(Item::Chunk { node, chunk }) {
+                Ok(()) => {}
+                Err(_) => return Err(io::Error::other("it sends more output than it was let")),
+            },
+        }
+    }
+}
+
+async fn write_all(mut to: impl AsyncWrite + Unpin, mut orders: Receiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        let Ok(bytes) = encode_order(&order) else { return };
+        if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads to the end and keeps the last lines.
+async fn last_lines(from: impl AsyncRead + Unpin) -> Vec<String> {
+    let mut lines = std::collections::VecDeque::new();
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut from).take(MAX_LINE).read_until(b'\n', &mut line).await;
+        if read.is_err() || line.is_empty() {
+            return lines.into();
+        }
+        let text = String::from_utf8_lossy(&line).trim().to_owned();
+        if text.is_empty() {
+            continue;
+        }
+        if lines.len() == ERROR_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(text);
+    }
+}
+
+const MAX_LINE: u64 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::protocol::encode;
+
+    #[tokio::test]
+    async fn what_a_shell_says_first_is_passed_over() {
+        let hello = Hello { protocol: PROTOCOL, version: "9".into(), ..Hello::default() };
+        let frame = encode(&Frame::Word(Word::Hello(hello.clone()))).unwrap();
+        let said = [b"Welcome!\nringscope-\n".as_slice(), GREETING, &frame].concat();
+        assert_eq!(greeted(&mut said.as_slice(), &mut Vec::new()).await.unwrap(), hello);
+        let mut before = Vec::new();
+        assert!(greeted(&mut b"no such command\n".as_slice(), &mut before).await.is_err());
+        assert_eq!(before, b"no such command\n");
+        let endless = vec![b'x'; 1 << 20];
+        assert!(greeted(&mut endless.as_slice(), &mut Vec::new()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn of_long_errors_the_last_lines_are_kept() {
+        let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        let lines = last_lines(text.as_bytes()).await;
+        assert_eq!((lines.len(), lines.last().map(String::as_str)), (ERROR_LINES, Some("line 99")));
+        let endless = vec![b'x'; 1 << 20];
+        assert_eq!(last_lines(endless.as_slice()).await.len(), ERROR_LINES);
+    }
+}

@@ -1,0 +1,39 @@
+//! `ringscope launch`: starts workers and summation servers of one job, on this machine, over ssh, inside a Slurm allocation, or as
+//! one of several nodes that somebody else starts.
+//!
+//! Two sides. The launching side (`job`) reaches each host (`place`, `link`, `meet`) and says what is to be done (`protocol`); the
+//! host side (`node`), which is this program too, starts, reads and ends the processes there. What is started where is a plan
+//! (`plan`, from `args`, `hosts`, `wish`), which a dry run prints (`table`). What comes back is known by the `roster`, goes out by
+//! `output` (`lines`) and `say`, and decides by `ending` when all is ended; `report` names who failed first. A name belongs to one
+//! job at a time (`claim`, `daemon`).
+
+mod args;
+mod claim;
+mod config;
+mod daemon;
+mod ending;
+mod hosts;
+mod job;
+mod lines;
+mod link;
+mod meet;
+pub mod node;
+mod output;
+mod place;
+mod plan;
+mod protocol;
+mod report;
+mod roster;
+mod say;
+mod signals;
+mod start;
+mod table;
+mod wish;
+
+pub use args::LaunchArgs;
+pub use start::run;
+
+/// This machine's name.
+fn node_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

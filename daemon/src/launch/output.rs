@@ -1,0 +1,299 @@
+//! What the processes write, on its way to this process's own streams and files. A thread of its own, so that a reader who takes
+//! nothing holds up the job's output and nothing else.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringscope_api::clock;
+use tokio::sync::mpsc::Sender;
+
+use super::lines::{Lines, Tail};
+use super::protocol::{AGENT, Chunk, Order, Stream, WINDOW_BYTES, cost};
+use super::say::Say;
+
+/// What comes to the thread.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A host's channel, to tell it what was taken.
+    Link { node: usize, orders: Sender<Order> },
+    /// What stands before lines, by host and process, and before those of each host's agent.
+    Labels { labels: Vec<Vec<Label>>, agents: Vec<String> },
+    /// Output of one of its processes.
+    Chunk { node: usize, chunk: Chunk },
+    /// Nothing more comes of this start of the job.
+    EndOfLines,
+}
+
+/// What stands before a process's lines, and its file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Label {
+    pub(super) prefix: String,
+    pub(super) file: Option<String>,
+}
+
+/// Who writes: host and place.
+pub(super) type Source = (usize, u32);
+
+/// The way for output.
+pub(super) struct Output {
+    items: SyncSender<Item>,
+    thread: JoinHandle<()>,
+    seen: Arc<Seen>,
+}
+
+/// What others look at.
+#[derive(Debug, Default)]
+struct Seen {
+    tails: Mutex<HashMap<Source, Tail>>,
+    /// Grows with every piece that was written.
+    written: AtomicU64,
+}
+
+impl Output {
+    /// Of so many hosts; files go into `dir`.
+    pub(super) fn start(n_hosts: usize, dir: Option<PathBuf>, say: Say) -> io::Result<Self> {
+        let pieces = usize::try_from(WINDOW_BYTES / cost(0)).unwrap_or(1) + 2;
+        let (items, to_write) = sync_channel(n_hosts.saturating_mul(pieces).saturating_add(SPARE));
+        let seen = Arc::new(Seen::default());
+        let writer = Writer {
+            labels: Vec::new(),
+            agents: Vec::new(),
+            files: Files { dir, open: HashMap::new(), is_told: false },
+            streams: [Target::new(), Target::new()],
+            links: HashMap::new(),
+            owed: HashMap::new(),
+            seen: Arc::clone(&seen),
+            say,
+        };
+        let thread =
+            std::thread::Builder::new().name("output".into()).spawn(move || writer.run(&to_write))?;
+        Ok(Self { items, thread, seen })
+    }
+
+    /// Where items go.
+    pub(super) fn items(&self) -> SyncSender<Item> {
+        self.items.clone()
+    }
+
+    /// The last lines of a process.
+    pub(super) fn tail(&self, source: Source) -> Vec<String> {
+        let tails = self.seen.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        tails.get(&source).map(Tail::lines).unwrap_or_default()
+    }
+
+    /// Waits until all is written that came, as long as anything of it is taken; whether it was.
+    pub(super) async fn drain(&self, patience: Duration) -> bool {
+        let mut last = self.seen.written.load(Ordering::Relaxed);
+        let mut since = clock::monotonic();
+        let mut item = Item::EndOfLines;
+        let mut is_told = false;
+        loop {
+            if !is_told {
+                match self.items.try_send(item) {
+                    Ok(()) => is_told = true,
+                    Err(std::sync::mpsc::TrySendError::Disconnected(_)) => return true,
+                    Err(std::sync::mpsc::TrySendError::Full(_)) => {}
+                }
+                item = Item::EndOfLines;
+            }
+            let now = self.seen.written.load(Ordering::Relaxed);
+            if now & ENDED != 0 && is_told {
+                self.seen.written.fetch_and(!ENDED, Ordering::Relaxed);
+                return true;
+            }
+            if now != last {
+                (last, since) = (now, clock::monotonic());
+            } else if clock::monotonic().saturating_duration_since(since) >= patience {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Whether the thread is gone, which it should not be.
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+/// The highest bit of the count says that the lines have ended.
+const ENDED: u64 = 1 << 63;
+/// Items that are no output.
+const SPARE: usize = 1024;
+
+struct Writer {
+    labels: Vec<Vec<Label>>,
+    agents: Vec<String>,
+    files: Files,
+    streams: [Target; 2],
+    links: HashMap<usize, Sender<Order>>,
+    /// What was taken and not told yet.
+    owed: HashMap<usize, u32>,
+    seen: Arc<Seen>,
+    say: Say,
+}
+
+struct Target {
+    lines: Lines<Source>,
+    is_gone: bool,
+}
+
+impl Target {
+    fn new() -> Self {
+        Self { lines: Lines::new(), is_gone: false }
+    }
+}
+
+impl Writer {
+    fn run(mut self, items: &Receiver<Item>) {
+        loop {
+            match items.recv_timeout(LOOK) {
+                Ok(Item::Link { node, orders }) => {
+                    self.links.insert(node, orders);
+                    self.owed.remove(&node);
+                }
+                Ok(Item::Labels { labels, agents }) => (self.labels, self.agents) = (labels, agents),
+                Ok(Item::Chunk { node, chunk }) => self.take(node, &chunk),
+                Ok(Item::EndOfLines) => {
+                    self.finish();
+                    self.seen.written.fetch_or(ENDED, Ordering::Relaxed);
+                }
+                Err(RecvTimeoutError::Timeout) => self.show_unfinished(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, node: usize, chunk: &Chunk) {
+        let source = (node, chunk.process);
+        {
+            let mut tails = self.seen.tails.lock().unwrap_or_else(PoisonError::into_inner);
+            tails.entry(source).or_default().feed(&chunk.bytes);
+        }
+        let label = label(&self.labels, source);
+        if let Some(file) = label.and_then(|label| label.file.as_deref()) {
+            self.files.write(source, file, &chunk.bytes, &self.say);
+        }
+        let prefix = prefix(&self.labels, &self.agents, source);
+        let mut out = Vec::new();
+        let stream = usize::from(chunk.stream == Stream::Err);
+        self.streams[stream].lines.feed(source, prefix, &chunk.bytes, clock::monotonic(), &mut out);
+        self.write(stream, &out);
+        self.give(node, chunk.cost());
+        self.seen.written.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn show_unfinished(&mut self) {
+        for stream in 0..2 {
+            let mut out = Vec::new();
+            let (labels, agents) = (&self.labels, &self.agents);
+            let now = clock::monotonic();
+            self.streams[stream].lines.show_unfinished(
+                now,
+                |source| prefix(labels, agents, source),
+                &mut out,
+            );
+            self.write(stream, &out);
+        }
+        let owing: Vec<usize> = self.owed.keys().copied().collect();
+        owing.into_iter().for_each(|node| self.tell(node));
+    }
+
+    fn finish(&mut self) {
+        for stream in 0..2 {
+            let mut out = Vec::new();
+            let (labels, agents) = (&self.labels, &self.agents);
+            self.streams[stream].lines.finish(|source| prefix(labels, agents, source), &mut out);
+            self.write(stream, &out);
+        }
+    }
+
+    fn write(&mut self, stream: usize, bytes: &[u8]) {
+        if bytes.is_empty() || self.streams[stream].is_gone {
+            return;
+        }
+        let written = if stream == 0 { put(&mut io::stdout(), bytes) } else { put(&mut io::stderr(), bytes) };
+        if let Err(error) = written {
+            self.streams[stream].is_gone = true;
+            let name = ["output", "errors"][stream];
+            self.say
+                .note(&format!("the job's {name} can be written no more ({error}); the job goes on without"));
+        }
+    }
+
+    /// Tells a host that it may send more, not for every piece.
+    fn give(&mut self, node: usize, bytes: u32) {
+        let owed = self.owed.entry(node).or_default();
+        *owed = owed.saturating_add(bytes);
+        if *owed >= WINDOW_BYTES / 4 {
+            self.tell(node);
+        }
+    }
+
+    fn tell(&mut self, node: usize) {
+        let Some(owed) = self.owed.get(&node).copied().filter(|owed| *owed > 0) else { return };
+        // Where that is full it is told with the next.
+        if self.links.get(&node).is_some_and(|link| link.try_send(Order::Credit(owed)).is_ok()) {
+            self.owed.remove(&node);
+        }
+    }
+}
+
+fn put(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+fn label(labels: &[Vec<Label>], (node, process): Source) -> Option<&Label> {
+    labels.get(node)?.get(usize::try_from(process).ok()?)
+}
+
+fn prefix<'a>(labels: &'a [Vec<Label>], agents: &'a [String], source: Source) -> &'a str {
+    if source.1 == AGENT {
+        return agents.get(source.0).map_or("", String::as_str);
+    }
+    label(labels, source).map_or("", |label| label.prefix.as_str())
+}
+
+/// Files of the processes. What does not fit is said once, and lacks.
+struct Files {
+    dir: Option<PathBuf>,
+    open: HashMap<Source, Option<File>>,
+    is_told: bool,
+}
+
+impl Files {
+    fn write(&mut self, source: Source, name: &str, bytes: &[u8], say: &Say) {
+        let Some(dir) = &self.dir else { return };
+        let path = dir.join(name);
+        let file = self.open.entry(source).or_insert_with(|| create(&path, &mut self.is_told, say));
+        let Some(open) = file else { return };
+        if let Err(error) = open.write_all(bytes) {
+            tell(&path, &error, &mut self.is_told, say);
+            *file = None;
+        }
+    }
+}
+
+fn create(path: &Path, is_told: &mut bool, say: &Say) -> Option<File> {
+    File::create(path).map_err(|error| tell(path, &error, is_told, say)).ok()
+}
+
+fn tell(path: &Path, error: &io::Error, is_told: &mut bool, say: &Say) {
+    if !std::mem::replace(is_told, true) {
+        say.note(&format!(
+            "cannot write {}: {error}; it lacks what comes from now on, as other files of --output may, and the job goes on",
+            path.display()
+        ));
+    }
+}
+
+/// How often unfinished lines are looked at.
+const LOOK: Duration = Duration::from_millis(100);

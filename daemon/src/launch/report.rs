@@ -1,0 +1,196 @@
+//! What is said of a job's end: the first failure, by its host, rank, number and last lines. No I/O.
+
+use super::protocol::{Exit, Role};
+use super::signals;
+
+/// Something that ended a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// A process ended as it should not.
+    Process(Fallen),
+    /// A host is lost, in words.
+    Lost { host: String, why: String },
+}
+
+/// A process that ended as it should not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fallen {
+    /// What it did.
+    pub(super) role: Role,
+    /// Where.
+    pub(super) host: String,
+    /// Its number.
+    pub(super) pid: u32,
+    /// How it ended.
+    pub(super) exit: Exit,
+    /// When, by this machine's clock, nanoseconds since the epoch.
+    pub(super) at_ns: u64,
+    /// Its last lines.
+    pub(super) tail: Vec<String>,
+}
+
+impl Failure {
+    /// The exit status that tells it.
+    pub(super) fn status(&self) -> u8 {
+        match self {
+            Self::Process(fallen) => fallen.exit.status(),
+            Self::Lost { .. } => 1,
+        }
+    }
+}
+
+/// The one that came first. A process that was killed or crashed comes before those that ended by themselves within the time
+/// that news of a lost peer takes: these are its victims.
+pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
+    let fallen = |failure: &Failure| match failure {
+        Failure::Process(fallen) => Some((fallen.at_ns, is_culprit(fallen.exit))),
+        Failure::Lost { .. } => None,
+    };
+    // A lost host has no time of its own: it is noticed later than what the others make of it.
+    if let Some(lost) = failures.iter().find(|failure| fallen(failure).is_none()) {
+        return Some(lost);
+    }
+    let earliest = failures.iter().filter_map(fallen).map(|(at, _)| at).min()?;
+    let at_once =
+        |failure: &&Failure| fallen(failure).is_some_and(|(at, _)| at.saturating_sub(earliest) <= AT_ONCE_NS);
+    failures.iter().filter(at_once).min_by_key(|failure| fallen(failure).map(|(at, culprit)| (!culprit, at)))
+}
+
+/// Whether that is no way in which a process ends by itself.
+fn is_culprit(exit: Exit) -> bool {
+    matches!(exit, Exit::Signal(libc::SIGKILL | libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE))
+}
+
+/// The report: the first failure, with how many others there are.
+pub(super) fn text(job: &str, failures: &[Failure]) -> Option<String> {
+    let first = first(failures)?;
+    let mut text = match first {
+        Failure::Lost { why, .. } => format!("ringscope: job {job} failed: {why}\n"),
+        Failure::Process(fallen) => of_process(job, fallen),
+    };
+    let others: Vec<String> = failures.iter().filter(|other| *other != first).map(short).collect();
+    if !others.is_empty() {
+        let more = if others.len() > SHOWN { ", …" } else { "" };
+        let shown = others[..others.len().min(SHOWN)].join(", ");
+        text += &format!("ringscope: after it also: {shown}{more}\n");
+    }
+    Some(text)
+}
+
+fn of_process(job: &str, Fallen { role, host, pid, exit, tail, .. }: &Fallen) -> String {
+    let hint = match exit {
+        Exit::Signal(signal) => signals::hint(*signal),
+        Exit::Status(127) => Some("the command was not found"),
+        Exit::Status(126) => Some("the command cannot be executed"),
+        Exit::Status(_) => None,
+    };
+    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    let mut text = format!(
+        "ringscope: job {job} failed: first {} on {host} (pid {pid}) ended {}{hint}\n",
+        name(*role),
+        how(*exit)
+    );
+    if tail.is_empty() {
+        text += "ringscope: it has written nothing\n";
+    } else {
+        text += &format!("ringscope: its last {}:\n", lines(tail.len()));
+        text.extend(tail.iter().map(|line| format!("  | {line}\n")));
+    }
+    text
+}
+
+fn lines(count: usize) -> String {
+    if count == 1 { "line".to_owned() } else { format!("{count} lines") }
+}
+
+fn short(failure: &Failure) -> String {
+    match failure {
+        Failure::Lost { host, .. } => format!("host {host} lost"),
+        Failure::Process(fallen) => format!("{} on {} {}", name(fallen.role), fallen.host, how(fallen.exit)),
+    }
+}
+
+/// How a process ended, in words.
+pub(super) fn how(exit: Exit) -> String {
+    match exit {
+        Exit::Status(status) => format!("with status {status}"),
+        Exit::Signal(signal) => format!("by {}", signals::name(signal)),
+    }
+}
+
+/// A role, in words.
+pub(super) fn name(role: Role) -> String {
+    match role {
+        Role::Worker(rank) => format!("rank {rank}"),
+        Role::Server(number) => format!("summation server {number}"),
+        Role::Agent => "the agent".to_owned(),
+    }
+}
+
+/// Others that are named.
+const SHOWN: usize = 8;
+/// News of a lost peer comes sooner than this.
+const AT_ONCE_NS: u64 = 500_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fallen(rank: u32, exit: Exit, at_ms: u64) -> Failure {
+        let tail = vec!["last words".to_owned()];
+        let at_ns = at_ms * 1_000_000;
+        Failure::Process(Fallen {
+            role: Role::Worker(rank),
+            host: "a".into(),
+            pid: 40 + rank,
+            exit,
+            at_ns,
+            tail,
+        })
+    }
+
+    fn first_rank(failures: &[Failure]) -> Option<Role> {
+        match first(failures)? {
+            Failure::Process(fallen) => Some(fallen.role),
+            Failure::Lost { .. } => None,
+        }
+    }
+
+    #[test]
+    fn the_first_is_who_fell_first() {
+        let failures = [fallen(1, Exit::Status(1), 900), fallen(3, Exit::Status(7), 100)];
+        assert_eq!(first_rank(&failures), Some(Role::Worker(3)));
+        assert_eq!(first(&failures).unwrap().status(), 7);
+    }
+
+    #[test]
+    fn who_was_killed_comes_before_its_victims_but_not_before_who_fell_long_before() {
+        let killed = fallen(2, Exit::Signal(libc::SIGKILL), 300);
+        assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), killed.clone()]), Some(Role::Worker(2)));
+        assert_eq!(
+            first_rank(&[fallen(1, Exit::Status(1), 290), fallen(0, Exit::Signal(libc::SIGABRT), 291)]),
+            Some(Role::Worker(1))
+        );
+        let late = fallen(2, Exit::Signal(libc::SIGKILL), 3000);
+        assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
+        let lost = Failure::Lost { host: "b".into(), why: "b is lost".into() };
+        assert_eq!(first(&[killed, lost.clone()]), Some(&lost));
+    }
+
+    #[test]
+    fn the_report_names_host_rank_number_and_last_lines() {
+        let text = text("train", &[fallen(3, Exit::Signal(libc::SIGSEGV), 1), fallen(1, Exit::Status(1), 2)])
+            .unwrap();
+        for part in [
+            "job train failed",
+            "rank 3 on a (pid 43)",
+            "SIGSEGV",
+            "it crashed",
+            "  | last words",
+            "rank 1 on a with status 1",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(super::text("train", &[]), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! What is known of the hosts of a launch and of their processes, from what they say. No I/O: times come as arguments.
+
+use std::time::{Duration, Instant};
+
+use super::protocol::{Ended, Exit, Role, Word};
+
+/// All hosts.
+#[derive(Debug)]
+pub(super) struct Roster {
+    nodes: Vec<Node>,
+    /// Ends that were no good ones, and were not asked for.
+    pub(super) fallen: Vec<Fall>,
+    /// Servers may have any status from now on.
+    pub(super) servers_are_told: bool,
+}
+
+/// One host.
+#[derive(Debug)]
+struct Node {
+    roles: Vec<Role>,
+    pids: Vec<u32>,
+    ended: Vec<bool>,
+    ports: Option<Result<Vec<u16>, String>>,
+    ready: Option<Result<(), Refusal>>,
+    is_over: bool,
+    lost: Option<String>,
+    said_bye: bool,
+    heard_at: Instant,
+    clock: Clock,
+}
+
+/// Why a host does not start its share, and what exit status that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) text: String,
+    pub(super) status: u8,
+}
+
+/// An end that was not good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fall {
+    pub(super) node: usize,
+    pub(super) process: usize,
+    pub(super) role: Role,
+    pub(super) pid: u32,
+    pub(super) exit: Exit,
+    /// By this machine's clock.
+    pub(super) at_ns: u64,
+}
+
+/// How another host's clock differs from ours, by the quickest answer so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    asked: Option<(u64, u64)>,
+    best: Option<(u64, i128)>,
+}
+
+impl Clock {
+    fn answered(&mut self, number: u64, theirs_ns: u64, now_ns: u64) {
+        let Some((_, asked_ns)) = self.asked.filter(|(asked, _)| *asked == number) else { return };
+        let took = now_ns.saturating_sub(asked_ns);
+        if self.best.is_none_or(|(best, _)| took < best) {
+            let middle = i128::from(asked_ns) + i128::from(took / 2);
+            self.best = Some((took, middle - i128::from(theirs_ns)));
+        }
+    }
+
+    fn ours(&self, theirs_ns: u64) -> u64 {
+        let ahead = self.best.map_or(0, |(_, ahead)| ahead);
+        u64::try_from(i128::from(theirs_ns) + ahead).unwrap_or(theirs_ns)
+    }
+}
+
+/// What a word changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// Nothing that others need to hear.
+    Nothing,
+    /// A process has failed.
+    Failed,
+    /// Something for people.
+    Note(String),
+}
+
+impl Roster {
+    /// Of so many hosts.
+    pub(super) fn new(n_hosts: usize, now: Instant) -> Self {
+        let node = |_| Node {
+            roles: Vec::new(),
+            pids: Vec::new(),
+            ended: Vec::new(),
+            ports: None,
+            ready: None,
+            is_over: false,
+            lost: None,
+            said_bye: false,
+            heard_at: now,
+            clock: Clock::default(),
+        };
+        Self { nodes: (0..n_hosts).map(node).collect(), fallen: Vec::new(), servers_are_told: false }
+    }
+
+    /// Another start of the job, with these processes on each host.
+    pub(super) fn begin(&mut self, roles: Vec<Vec<Role>>) {
+        self.fallen.clear();
+        self.servers_are_told = false;
+        for (node, roles) in self.nodes.iter_mut().zip(roles) {
+            node.pids = vec![0; roles.len()];
+            node.ended = vec![false; roles.len()];
+            (node.roles, node.ready, node.is_over) = (roles, None, false);
+        }
+    }
+
+    /// A host has come, or come again.
+    pub(super) fn came(&mut self, node: usize, now: Instant) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            (node.lost, node.said_bye, node.heard_at, node.ports) = (None, false, now, None);
+        }
+    }
+
+    /// It is asked for ports.
+    pub(super) fn asks_for_ports(&mut self, node: usize) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.ports = None;
+        }
+    }
+
+    /// It is asked for a sign of life.
+    pub(super) fn asked(&mut self, node: usize, number: u64, now_ns: u64) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            // An answer that is still out is of the question before.
+            node.clock.asked = Some((number, now_ns));
+        }
+    }
+
+    /// Takes a host's word.
+    pub(super) fn hear(&mut self, number: usize, word: Word, now: Instant, now_ns: u64) -> News {
+        let Some(node) = self.nodes.get_mut(number) else { return News::Nothing };
+        node.heard_at = now;
+        match word {
+            Word::Hello(_) => {}
+            Word::Ports(ports) => node.ports = Some(ports),
+            Word::Ready => node.ready = Some(Ok(())),
+            Word::Refused { text, status } => node.ready = Some(Err(Refusal { text, status })),
+            Word::Started { process, pid } => {
+                if let Some(known) = node.pids.get_mut(process) {
+                    *known = pid;
+                }
+            }
+            Word::Ended(ended) => return self.ended(number, &ended),
+            Word::Over => node.is_over = true,
+            Word::Note(text) => return News::Note(text),
+            Word::Pong { number, at_ns } => node.clock.answered(number, at_ns, now_ns),
+            Word::Bye => node.said_bye = true,
+        }
+        News::Nothing
+    }
+
+    fn ended(&mut self, number: usize, ended: &Ended) -> News {
+        let Some(node) = self.nodes.get_mut(number) else { return News::Nothing };
+        let Some((was, role)) = node.ended.get_mut(ended.process).zip(node.roles.get(ended.process)) else {
+            return News::Nothing;
+        };
+        *was = true;
+        let is_forgiven = self.servers_are_told && matches!(role, Role::Server(_));
+        if ended.exit.is_good() || ended.was_told || is_forgiven {
+            return News::Nothing;
+        }
+        let pid = node.pids.get(ended.process).copied().unwrap_or_default();
+        let at_ns = node.clock.ours(ended.at_ns);
+        let (process, exit) = (ended.process, ended.exit);
+        self.fallen.push(Fall { node: number, process, role: *role, pid, exit, at_ns });
+        News::Failed
+    }
+
+    /// A host is lost, for this reason. Whether that is new.
+    pub(super) fn lost(&mut self, number: usize, why: String) -> bool {
+        let Some(node) = self.nodes.get_mut(number) else { return false };
+        let is_new = node.lost.is_none() && !node.said_bye;
+        node.lost.get_or_insert(why);
+        is_new
+    }
+
+    /// Hosts from which nothing was heard for so long.
+    pub(super) fn silent(&self, silence: Duration, now: Instant) -> Vec<usize> {
+        let is_silent =
+            |node: &Node| node.lost.is_none() && now.saturating_duration_since(node.heard_at) > silence;
+        self.nodes.iter().enumerate().filter(|(_, node)| is_silent(node)).map(|(number, _)| number).collect()
+    }
+
+    /// The ports that a host has found.
+    pub(super) fn ports(&self, number: usize) -> Option<Result<Vec<u16>, String>> {
+        self.nodes.get(number)?.ports.clone()
+    }
+
+    /// Whether all hosts have said whether they can start.
+    pub(super) fn all_have_answered(&self) -> bool {
+        self.nodes.iter().all(|node| node.ready.is_some() || node.lost.is_some())
+    }
+
+    /// Hosts that will not start, and why.
+    pub(super) fn refusals(&self) -> Vec<(usize, Refusal)> {
+        let refused = |(number, node): (usize, &Node)| match (&node.ready, &node.lost) {
+            (Some(Err(refusal)), _) => Some((number, refusal.clone())),
+            (_, Some(why)) => Some((number, Refusal { text: why.clone(), status: 1 })),
+            _ => None,
+        };
+        self.nodes.iter().enumerate().filter_map(refused).collect()
+    }
+
+    /// Whether nothing runs anywhere any more, as far as is known.
+    pub(super) fn is_over(&self) -> bool {
+        self.nodes.iter().all(|node| node.is_over || node.lost.is_some())
+    }
+
+    /// Hosts that have not said that all is over.
+    pub(super) fn not_over(&self) -> Vec<usize> {
+        let is_open = |node: &Node| !node.is_over && node.lost.is_none();
+        self.nodes.iter().enumerate().filter(|(_, node)| is_open(node)).map(|(number, _)| number).collect()
+    }
+
+    /// Whether no process of any host runs any more; what they wrote may still be on its way.
+    pub(super) fn all_have_ended(&self) -> bool {
+        self.nodes.iter().all(|node| node.lost.is_some() || node.ended.iter().all(|ended| *ended))
+    }
+
+    /// Whether all workers have ended.
+    pub(super) fn workers_are_done(&self) -> bool {
+        let is_done = |node: &Node| {
+            node.roles.iter().zip(&node.ended).all(|(role, ended)| *ended || !matches!(role, Role::Worker(_)))
+        };
+        self.nodes.iter().all(is_done)
+    }
+
+    /// Hosts that are lost, and why.
+    pub(super) fn losses(&self) -> Vec<(usize, String)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, node)| Some((number, node.lost.clone()?)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two(now: Instant) -> Roster {
+        let mut roster = Roster::new(2, now);
+        roster.begin(vec![vec![Role::Server(0), Role::Worker(0)], vec![Role::Worker(1)]]);
+        roster
+    }
+
+    fn end(process: usize, exit: Exit, was_told: bool) -> Word {
+        Word::Ended(Ended { process, exit, at_ns: 1_000, was_told })
+    }
+
+    #[test]
+    fn a_bad_end_is_a_failure_unless_it_was_asked_for() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = two(now);
+        assert_eq!(roster.hear(0, end(1, Exit::Status(0), false), now, 0), News::Nothing);
+        assert_eq!(roster.hear(1, end(0, Exit::Signal(15), true), now, 0), News::Nothing);
+        assert!(roster.workers_are_done() && !roster.all_have_ended() && !roster.is_over());
+        assert_eq!(roster.hear(0, end(0, Exit::Status(1), false), now, 0), News::Failed);
+        assert_eq!(roster.fallen[0].role, Role::Server(0));
+        assert!(roster.all_have_ended());
+    }
+
+    #[test]
+    fn servers_that_were_told_may_end_as_they_like() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = two(now);
+        roster.servers_are_told = true;
+        assert_eq!(roster.hear(0, end(0, Exit::Status(1), false), now, 0), News::Nothing);
+        assert_eq!(roster.hear(0, end(1, Exit::Status(1), false), now, 0), News::Failed);
+    }
+
+    #[test]
+    fn times_are_by_our_clock_as_the_quickest_answer_tells_it() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = two(now);
+        let second = 1_000_000_000;
+        roster.asked(1, 7, 100 * second);
+        // It is 50 s behind, and the answer took 2 s.
+        roster.hear(1, Word::Pong { number: 7, at_ns: 51 * second }, now, 102 * second);
+        roster.asked(1, 8, 200 * second);
+        roster.hear(1, Word::Pong { number: 8, at_ns: 9 * second }, now, 210 * second);
+        let ended = Ended { process: 0, exit: Exit::Status(3), at_ns: 60 * second, was_told: false };
+        roster.hear(1, Word::Ended(ended), now, 0);
+        assert_eq!(roster.fallen[0].at_ns, 110 * second);
+    }
+
+    #[test]
+    fn a_host_that_says_nothing_is_silent_and_one_that_is_lost_has_ended() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = two(now);
+        let later = now + Duration::from_secs(31);
+        roster.hear(0, Word::Ready, later, 0);
+        assert_eq!(roster.silent(Duration::from_secs(30), later), [1]);
+        assert!(roster.lost(1, "gone".into()) && !roster.lost(1, "again".into()));
+        assert_eq!(roster.refusals(), [(1, Refusal { text: "gone".into(), status: 1 })]);
+        assert!(roster.all_have_answered() && !roster.workers_are_done());
+        roster.hear(0, Word::Over, later, 0);
+        assert!(roster.is_over());
+        // Words about processes that there are not change nothing.
+        assert_eq!(roster.hear(0, end(9, Exit::Status(1), false), now, 0), News::Nothing);
+        assert_eq!(roster.hear(9, Word::Over, now, 0), News::Nothing);
+    }
+}

@@ -1,0 +1,119 @@
+//! The beginning of a launch: what may stop it before anything is started, and the two sides that it may become.
+
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+use super::args::LaunchArgs;
+use super::claim::Claim;
+use super::daemon::{self, Answer};
+use super::job::Job;
+use super::node::NodeArgs;
+use super::plan::Facts;
+use super::protocol::Hello;
+use super::say::Say;
+use super::signals::Signals;
+use super::wish::Wish;
+use super::{meet, table, wish};
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 64;
+/// How long the last words may take to be written.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Launches a job; the exit status.
+pub fn run(args: &LaunchArgs) -> u8 {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "ringscope: cannot begin: {error}");
+            return FAILED;
+        }
+    };
+    let status = runtime.block_on(begin(args.clone()));
+    // What writes to who does not read may never end.
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    status
+}
+
+async fn begin(args: LaunchArgs) -> u8 {
+    let (Ok(say), Some(signals)) = (Say::start(), Signals::heeded()) else { return FAILED };
+    let status = launch(args, &say, signals).await;
+    say.finish(LAST_WORDS).await;
+    status
+}
+
+async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
+    let wish = match Wish::new(args).await {
+        Ok(wish) => wish,
+        Err(error) => {
+            say.note(&error);
+            return USAGE;
+        }
+    };
+    if wish.args.dry_run {
+        return print(&dry_run(&wish));
+    }
+    if let (Some(node), Some(meeting)) =
+        (wish.args.node.filter(|node| node.index > 0), wish.args.meet.as_ref())
+    {
+        let own = NodeArgs::inside_of(&wish.ways, wish.args.command.clone());
+        return meet::serve(node, meeting, &wish.secret, &own, wish.ways.connect_timeout, say, &mut signals)
+            .await;
+    }
+    raise_open_files();
+    let launch = uuid::Uuid::new_v4().simple().to_string();
+    let claim = match Claim::take(&wish.job, &launch) {
+        Ok(claim) => claim,
+        Err(error) => {
+            say.note(&error.to_string());
+            return FAILED;
+        }
+    };
+    match daemon::ask(&wish.args, &wish.job, wish.is_named()).await {
+        Answer::Clear => {}
+        Answer::Away(why) => say.note(&format!("the daemon is away: {why} The job is started all the same")),
+        Answer::Runs(first) => {
+            say.note(&first);
+            return FAILED;
+        }
+    }
+    let status = match Job::new(wish, launch, say.clone(), signals) {
+        Ok(job) => job.run().await,
+        Err(error) => {
+            say.note(&error);
+            FAILED
+        }
+    };
+    drop(claim);
+    status
+}
+
+fn dry_run(wish: &Wish) -> String {
+    let ports = format!("(free, of {}-{})", wish.args.ports.first, wish.args.ports.last);
+    let facts = Facts {
+        job: wish.job.clone(),
+        master: wish::master(wish, &Hello::default(), &[])
+            .unwrap_or_else(|_| format!("({} as the others see it)", wish.plan.hosts[0].host)),
+        master_port: ports.clone(),
+        root_port: ports,
+        secret: "(hidden)".to_owned(),
+        restart: (0, wish.args.restarts),
+    };
+    let processes: Vec<_> =
+        (0..wish.plan.hosts.len()).map(|node| wish.plan.processes(node, &facts)).collect();
+    table::text(&wish.job, &wish.plan, &wish.places, &processes, &wish.command_text())
+}
+
+fn print(text: &str) -> u8 {
+    let mut out = ringscope_api::terminal::Clean::new(io::stdout().lock());
+    u8::from(out.write_all(text.as_bytes()).is_err())
+}
+
+/// A host takes some descriptors: as many as this process may have.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
