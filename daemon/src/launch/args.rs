@@ -121,8 +121,8 @@ pub struct LaunchArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) slurm: Slurm,
-    /// The workers' command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    /// The workers' command and its arguments, behind --
+    #[arg(required = true, last = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 }
 

@@ -69,6 +69,7 @@ impl Claim {
     }
 
     fn take_in(folder: &Path, job: &str, launch: &str) -> Result<Self, ClaimError> {
+        sweep(folder);
         let path = folder.join(file_name(job));
         let failed = |source| ClaimError::Io { job: job.to_owned(), place: path.clone(), source };
         for _ in 0..TRIES {
@@ -78,10 +79,7 @@ impl Claim {
                 return Err(ClaimError::Taken { job: job.to_owned(), host, first: who(&mut file) });
             }
             // Who had it before may have removed the file between.
-            let is_still_there = path.symlink_metadata().is_ok_and(|there| {
-                file.metadata().is_ok_and(|held| (held.dev(), held.ino()) == (there.dev(), there.ino()))
-            });
-            if is_still_there {
+            if is_still(&path, &file) {
                 let since = ringscope_api::words::clock(ringscope_api::clock::now());
                 let text = format!("pid {} since {since} ({launch})", std::process::id());
                 let _ = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
@@ -92,9 +90,34 @@ impl Claim {
     }
 }
 
+/// Removes the claims of launches that were killed.
+fn sweep(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().take(SWEPT) {
+        let path = entry.path();
+        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+            continue;
+        }
+        let Ok(file) = open_there(&path, OFlags::empty()) else { continue };
+        // Who has opened it and not yet locked it finds that it is gone, and makes another.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_still(&path, &file) {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+}
+
+/// Whether that file still has this name.
+fn is_still(path: &Path, file: &File) -> bool {
+    let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    path.symlink_metadata().is_ok_and(|there| file.metadata().is_ok_and(|held| place(held) == place(there)))
+}
+
 /// No link is followed, nothing that is no file is waited for.
 fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open_there(path, OFlags::CREATE)
+}
+
+fn open_there(path: &Path, more: OFlags) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | more;
     let file = File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?);
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.uid() != rustix::process::geteuid().as_raw() {
@@ -125,12 +148,15 @@ fn folder() -> io::Result<PathBuf> {
 /// A name may hold anything.
 fn file_name(job: &str) -> String {
     let hash = Sha256::digest(job.as_bytes());
-    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>() + ".job"
+    hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>() + "." + EXTENSION
 }
 
 const SHARED: &str = "/dev/shm/ringscope";
 const PREFIX: &str = "jobs-";
+const EXTENSION: &str = "job";
 const TRIES: usize = 8;
+/// Claims that are looked at.
+const SWEPT: usize = 256;
 const MAX_BYTES: u64 = 4096;
 
 #[cfg(test)]
@@ -150,6 +176,15 @@ mod tests {
         let other = Claim::take_in(dir.path(), "b", "three").unwrap();
         drop((first, other));
         Claim::take_in(dir.path(), "../a", "two").unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_launch_has_left_goes_with_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(file_name("old")), "pid 1").unwrap();
+        let held = Claim::take_in(dir.path(), "held", "x").unwrap();
+        let _other = Claim::take_in(dir.path(), "other", "y").unwrap();
+        assert!(!dir.path().join(file_name("old")).exists() && held.path.exists());
     }
 
     #[test]

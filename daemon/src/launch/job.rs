@@ -296,7 +296,8 @@ impl Job {
             processes: self.wish.plan.processes(node, facts),
             watch: self.wish.watch(),
             agent: self.wish.agent(),
-            claims: !is_here,
+            // On this machine the launch itself has the name; pods have a machine each, as far as they know.
+            claims: !is_here && !comes,
         }
     }
 
@@ -466,7 +467,8 @@ impl Job {
 
     fn failures(&self) -> Vec<Failure> {
         let fallen = self.roster.fallen.iter().map(|fall| {
-            let tail = self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
+            let (tail, said_at_ns) =
+                self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
             let host = self.name(fall.node);
             Failure::Process(Fallen {
                 role: fall.role,
@@ -474,6 +476,7 @@ impl Job {
                 pid: fall.pid,
                 exit: fall.exit,
                 at_ns: fall.at_ns,
+                said_at_ns,
                 tail,
             })
         });
@@ -483,6 +486,7 @@ impl Job {
 
     /// Says to all hosts that it is over, and waits until they have gone.
     async fn leave(&mut self, status: u8) {
+        self.roster.is_leaving = true;
         (0..self.links.len()).for_each(|node| self.tell(node, Order::Bye { status }));
         let until = clock::monotonic() + LEAVE_WITHIN + self.wish.args.grace;
         while self.links.iter().any(Option::is_some) && clock::monotonic() < until {

@@ -92,11 +92,14 @@ impl<S: Copy + Eq + std::hash::Hash> Lines<S> {
 pub(super) struct Tail {
     lines: std::collections::VecDeque<Vec<u8>>,
     is_unfinished: bool,
+    /// When the last of it came, nanoseconds since the epoch.
+    pub(super) at_ns: u64,
 }
 
 impl Tail {
     /// Takes what was written.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8], now_ns: u64) {
+        self.at_ns = now_ns;
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if !self.is_unfinished {
                 if self.lines.len() == TAIL_LINES {
@@ -177,12 +180,12 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_and_bounded() {
         let mut tail = Tail::default();
-        (0..30).for_each(|number| tail.feed(format!("line {number}\n").as_bytes()));
-        tail.feed(b"un");
-        tail.feed(b"finished");
+        (0..30).for_each(|number| tail.feed(format!("line {number}\n").as_bytes(), 1));
+        tail.feed(b"un", 2);
+        tail.feed(b"finished", 3);
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str(), lines[19].as_str()), (20, "line 11", "unfinished"));
-        (0..10_000).for_each(|_| tail.feed(&[b'x'; 100]));
+        (0..10_000).for_each(|_| tail.feed(&[b'x'; 100], 4));
         assert!(tail.lines().iter().all(|line| line.len() <= TAIL_LINE_BYTES));
     }
 

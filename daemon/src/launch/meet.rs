@@ -270,7 +270,8 @@ fn guarded(stream: TcpStream, args: &NodeArgs) -> io::Result<u32> {
     stream.set_nonblocking(false)?;
     let (read, write) = (OwnedFd::from(stream.try_clone()?), OwnedFd::from(stream));
     let mut command = Command::new(OWN_PROGRAM);
-    command.arg0("ringscope").arg("launch-node");
+    // Its connection is the job's channel, and not this process's end.
+    command.arg0("ringscope").args(["launch-node", "--parent", &std::process::id().to_string()]);
     command.args([
         "--silence-ms",
         &args.silence_ms.to_string(),

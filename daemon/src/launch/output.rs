@@ -82,10 +82,10 @@ impl Output {
         self.items.clone()
     }
 
-    /// The last lines of a process.
-    pub(super) fn tail(&self, source: Source) -> Vec<String> {
+    /// The last lines of a process, and when the last of them came, nanoseconds since the epoch.
+    pub(super) fn tail(&self, source: Source) -> (Vec<String>, u64) {
         let tails = self.seen.tails.lock().unwrap_or_else(PoisonError::into_inner);
-        tails.get(&source).map(Tail::lines).unwrap_or_default()
+        tails.get(&source).map(|tail| (tail.lines(), tail.at_ns)).unwrap_or_default()
     }
 
     /// Waits until all is written that came, as long as anything of it is taken; whether it was.
@@ -175,7 +175,7 @@ impl Writer {
         let source = (node, chunk.process);
         {
             let mut tails = self.seen.tails.lock().unwrap_or_else(PoisonError::into_inner);
-            tails.entry(source).or_default().feed(&chunk.bytes);
+            tails.entry(source).or_default().feed(&chunk.bytes, clock::now().0);
         }
         let label = label(&self.labels, source);
         if let Some(file) = label.and_then(|label| label.file.as_deref()) {

@@ -25,11 +25,20 @@ pub(super) struct Fallen {
     pub(super) exit: Exit,
     /// When, by this machine's clock, nanoseconds since the epoch.
     pub(super) at_ns: u64,
+    /// When the last of its lines came, by the same clock; 0: it has written nothing.
+    pub(super) said_at_ns: u64,
     /// Its last lines.
     pub(super) tail: Vec<String>,
 }
 
 impl Failure {
+    fn fallen(&self) -> Option<&Fallen> {
+        match self {
+            Self::Process(fallen) => Some(fallen),
+            Self::Lost { .. } => None,
+        }
+    }
+
     /// The exit status that tells it.
     pub(super) fn status(&self) -> u8 {
         match self {
@@ -39,21 +48,42 @@ impl Failure {
     }
 }
 
-/// The one that came first. A process that was killed or crashed comes before those that ended by themselves within the time
-/// that news of a lost peer takes: these are its victims.
+/// The one that came first, as well as that can be known: of those that fell at about the same time, most are victims of one.
+///
+/// Who was killed or crashed comes before who ended by itself; then whom the others name in their last words, as the engine's
+/// errors do (`rank 3 (h2, 10.0.0.2) closed the connection`); then whose last words, or else whose end, came first.
 pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
-    let fallen = |failure: &Failure| match failure {
-        Failure::Process(fallen) => Some((fallen.at_ns, is_culprit(fallen.exit))),
-        Failure::Lost { .. } => None,
-    };
     // A lost host has no time of its own: it is noticed later than what the others make of it.
-    if let Some(lost) = failures.iter().find(|failure| fallen(failure).is_none()) {
+    if let Some(lost) = failures.iter().find(|failure| failure.fallen().is_none()) {
         return Some(lost);
     }
-    let earliest = failures.iter().filter_map(fallen).map(|(at, _)| at).min()?;
-    let at_once =
-        |failure: &&Failure| fallen(failure).is_some_and(|(at, _)| at.saturating_sub(earliest) <= AT_ONCE_NS);
-    failures.iter().filter(at_once).min_by_key(|failure| fallen(failure).map(|(at, culprit)| (!culprit, at)))
+    let earliest = failures.iter().filter_map(Failure::fallen).map(|fallen| fallen.at_ns).min()?;
+    let at_once = |fallen: &Fallen| fallen.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
+    let candidates = failures.iter().filter(|failure| failure.fallen().is_some_and(at_once));
+    candidates.min_by_key(|failure| {
+        let fallen = failure.fallen();
+        let votes = fallen.map_or(0, |fallen| votes(fallen, failures));
+        let is_culprit = fallen.is_some_and(|fallen| is_culprit(fallen.exit));
+        (!is_culprit, std::cmp::Reverse(votes), fallen.map(Fallen::last_sign_ns))
+    })
+}
+
+/// How many others name a rank in their last words.
+fn votes(accused: &Fallen, failures: &[Failure]) -> usize {
+    let Role::Worker(rank) = accused.role else { return 0 };
+    let name = format!("rank {rank} (");
+    let names_it = |other: &&Fallen| {
+        other.role != accused.role && other.tail.iter().rev().take(3).any(|line| line.contains(&name))
+    };
+    failures.iter().filter_map(Failure::fallen).filter(names_it).count()
+}
+
+impl Fallen {
+    /// When it last spoke, where that was just before its end; else its end.
+    fn last_sign_ns(&self) -> u64 {
+        let is_near = self.at_ns.saturating_sub(self.said_at_ns) <= LAST_WORDS_NS;
+        if is_near { self.said_at_ns.min(self.at_ns) } else { self.at_ns }
+    }
 }
 
 /// Whether that is no way in which a process ends by itself.
@@ -131,20 +161,27 @@ pub(super) fn name(role: Role) -> String {
 const SHOWN: usize = 8;
 /// News of a lost peer comes sooner than this.
 const AT_ONCE_NS: u64 = 500_000_000;
+/// Who says why it ends does so so shortly before.
+const LAST_WORDS_NS: u64 = 2_000_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn fallen(rank: u32, exit: Exit, at_ms: u64) -> Failure {
-        let tail = vec!["last words".to_owned()];
-        let at_ns = at_ms * 1_000_000;
+        said(rank, exit, at_ms, 0, "last words")
+    }
+
+    fn said(rank: u32, exit: Exit, at_ms: u64, said_at_ms: u64, words: &str) -> Failure {
+        let (at_ns, said_at_ns) = (at_ms * 1_000_000, said_at_ms * 1_000_000);
+        let (host, tail) = ("a".to_owned(), vec![words.to_owned()]);
         Failure::Process(Fallen {
             role: Role::Worker(rank),
-            host: "a".into(),
+            host,
             pid: 40 + rank,
             exit,
             at_ns,
+            said_at_ns,
             tail,
         })
     }
@@ -175,6 +212,23 @@ mod tests {
         assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
         let lost = Failure::Lost { host: "b".into(), why: "b is lost".into() };
         assert_eq!(first(&[killed, lost.clone()]), Some(&lost));
+    }
+
+    #[test]
+    fn whom_others_name_comes_before_them_and_else_who_spoke_first() {
+        let one = Exit::Status(1);
+        let victim =
+            |rank, at| said(rank, one, at, at, "all_reduce #10: rank 3 (h2, 10.0.0.2) closed the connection");
+        assert_eq!(
+            first_rank(&[victim(0, 5000), victim(1, 5010), said(3, one, 5040, 0, "")]),
+            Some(Role::Worker(3))
+        );
+        let (culprit, victim) =
+            (said(3, one, 5040, 4990, "ValueError"), said(1, one, 5000, 4999, "ncclRemoteError"));
+        assert_eq!(first_rank(&[victim.clone(), culprit.clone()]), Some(Role::Worker(3)));
+        // Words of long ago say nothing.
+        let quiet = said(2, one, 5020, 100, "epoch 1");
+        assert_eq!(first_rank(&[victim, culprit, quiet]), Some(Role::Worker(3)));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) struct Roster {
     pub(super) fallen: Vec<Fall>,
     /// Servers may have any status from now on.
     pub(super) servers_are_told: bool,
+    /// All were told that the launch is over: who goes is not lost.
+    pub(super) is_leaving: bool,
 }
 
 /// One host.
@@ -24,7 +26,6 @@ struct Node {
     ready: Option<Result<(), Refusal>>,
     is_over: bool,
     lost: Option<String>,
-    said_bye: bool,
     heard_at: Instant,
     clock: Clock,
 }
@@ -93,11 +94,15 @@ impl Roster {
             ready: None,
             is_over: false,
             lost: None,
-            said_bye: false,
             heard_at: now,
             clock: Clock::default(),
         };
-        Self { nodes: (0..n_hosts).map(node).collect(), fallen: Vec::new(), servers_are_told: false }
+        Self {
+            nodes: (0..n_hosts).map(node).collect(),
+            fallen: Vec::new(),
+            servers_are_told: false,
+            is_leaving: false,
+        }
     }
 
     /// Another start of the job, with these processes on each host.
@@ -114,7 +119,7 @@ impl Roster {
     /// A host has come, or come again.
     pub(super) fn came(&mut self, node: usize, now: Instant) {
         if let Some(node) = self.nodes.get_mut(node) {
-            (node.lost, node.said_bye, node.heard_at, node.ports) = (None, false, now, None);
+            (node.lost, node.heard_at, node.ports) = (None, now, None);
         }
     }
 
@@ -138,7 +143,7 @@ impl Roster {
         let Some(node) = self.nodes.get_mut(number) else { return News::Nothing };
         node.heard_at = now;
         match word {
-            Word::Hello(_) => {}
+            Word::Hello(_) | Word::Bye => {}
             Word::Ports(ports) => node.ports = Some(ports),
             Word::Ready => node.ready = Some(Ok(())),
             Word::Refused { text, status } => node.ready = Some(Err(Refusal { text, status })),
@@ -151,7 +156,6 @@ impl Roster {
             Word::Over => node.is_over = true,
             Word::Note(text) => return News::Note(text),
             Word::Pong { number, at_ns } => node.clock.answered(number, at_ns, now_ns),
-            Word::Bye => node.said_bye = true,
         }
         News::Nothing
     }
@@ -176,7 +180,7 @@ impl Roster {
     /// A host is lost, for this reason. Whether that is new.
     pub(super) fn lost(&mut self, number: usize, why: String) -> bool {
         let Some(node) = self.nodes.get_mut(number) else { return false };
-        let is_new = node.lost.is_none() && !node.said_bye;
+        let is_new = node.lost.is_none() && !self.is_leaving;
         node.lost.get_or_insert(why);
         is_new
     }

@@ -3,7 +3,10 @@
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus};
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, setsid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, getppid, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, setsid,
+};
 
 use super::{NodeArgs, OWN_PROGRAM, tree};
 use crate::launch::signals::Signals;
@@ -13,6 +16,12 @@ pub(super) async fn keep(args: &NodeArgs, mut signals: Signals) -> u8 {
     // Away from the terminal: its Ctrl-C goes to the launching side, which says what is to be done.
     let _ = setsid();
     let _ = set_child_subreaper(Some(getpid()));
+    if let Some(parent) = args.parent {
+        let _ = set_parent_process_death_signal(Some(Signal::TERM));
+        if getppid().map(|parent| parent.as_raw_nonzero().get()) != Some(parent) {
+            return 1;
+        }
+    }
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0("ringscope").args(["launch-node", "--inside"]);
     command.args(["--silence-ms", &args.silence_ms.to_string(), "--grace-ms", &args.grace_ms.to_string()]);

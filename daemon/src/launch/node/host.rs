@@ -114,6 +114,8 @@ struct Host<'a> {
     /// The launching side is gone, or said that all is over, with this status.
     leaving: Option<u8>,
     was_told: bool,
+    /// SIGKILL was sent to all.
+    has_killed: bool,
 }
 
 /// How far the share is.
@@ -147,6 +149,7 @@ impl<'a> Host<'a> {
             heard_at: clock::monotonic(),
             leaving: None,
             was_told: false,
+            has_killed: false,
         }
     }
 
@@ -160,7 +163,11 @@ impl<'a> Host<'a> {
         loop {
             tokio::select! {
                 order = orders.recv(), if is_open => match order {
-                    Some(order) => self.obey(order),
+                    Some(order) => {
+                        // What has ended by itself has not ended by what is ordered now.
+                        self.reap();
+                        self.obey(order);
+                    }
                     None => {
                         is_open = false;
                         self.abandon();
@@ -225,7 +232,7 @@ impl<'a> Host<'a> {
     fn go(&mut self) {
         let Some(share) = self.share.clone() else { return };
         self.look_for_agent(clock::monotonic());
-        self.was_told = false;
+        (self.was_told, self.has_killed) = (false, false);
         // Now they are the processes'.
         self.ports = Held::default();
         self.running = vec![None; share.processes.len()];
@@ -254,7 +261,15 @@ impl<'a> Host<'a> {
     }
 
     fn tell_end(&self, process: usize, exit: Exit) {
-        self.say(Word::Ended(Ended { process, exit, at_ns: clock::now().0, was_told: self.was_told }));
+        // A crash is none of our asking, nor is SIGKILL before we send it. The culprit's end often comes after its victims': the
+        // kernel takes its memory away before it tells, and its connections before that.
+        let is_own = match exit {
+            Exit::Signal(libc::SIGKILL) => !self.has_killed,
+            Exit::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE) => true,
+            _ => false,
+        };
+        let was_told = self.was_told && !is_own;
+        self.say(Word::Ended(Ended { process, exit, at_ns: clock::now().0, was_told }));
     }
 
     /// The launching side is gone.
@@ -280,6 +295,7 @@ impl<'a> Host<'a> {
     /// Signals go to the group of each process, as from a terminal; when time is up, all that descends from us is killed.
     fn end(&mut self, signal: i32, grace: Duration) {
         self.was_told = true;
+        self.has_killed |= signal == libc::SIGKILL;
         let until = clock::monotonic() + grace;
         match &mut self.stage {
             Stage::Idle | Stage::Drains => {}
@@ -343,7 +359,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn kill(&self) {
+    fn kill(&mut self) {
+        self.has_killed = true;
         let spared = self.spared();
         tree::descendants(&spared).iter().for_each(|process| process.signal(Signal::KILL));
     }

@@ -24,6 +24,9 @@ pub struct NodeArgs {
     /// Inside its guard
     #[arg(long)]
     pub(super) inside: bool,
+    /// End with this parent
+    #[arg(long)]
+    pub(super) parent: Option<i32>,
     /// Milliseconds after which a launching side that says nothing is gone
     #[arg(long, default_value_t = 30_000)]
     pub(super) silence_ms: u64,
@@ -31,7 +34,7 @@ pub struct NodeArgs {
     #[arg(long, default_value_t = 5_000)]
     pub(super) grace_ms: u64,
     /// The workers' command, where this node was started with it
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(last = true)]
     pub(super) command: Vec<std::ffi::OsString>,
 }
 
@@ -39,7 +42,7 @@ impl NodeArgs {
     /// Of a node that starts a command of its own.
     pub(super) fn inside_of(ways: &Ways, command: Vec<std::ffi::OsString>) -> Self {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Self { inside: false, silence_ms: ms(ways.silence), grace_ms: ms(ways.grace), command }
+        Self { inside: false, parent: None, silence_ms: ms(ways.silence), grace_ms: ms(ways.grace), command }
     }
 
     fn silence(&self) -> Duration {

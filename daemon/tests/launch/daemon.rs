@@ -1,0 +1,59 @@
+//! A launch and the daemon: agents come and go with the job, the job is seen by its name, ranks and hosts, and one that failed is
+//! not called well.
+
+use std::time::Duration;
+
+use ringscope_api::{HealthLevel, JobState, clock};
+
+use crate::common::stage::Stage;
+use crate::{PATIENCE, Running, end, launch, mark, rounds};
+
+#[test]
+fn a_daemon_that_is_away_stops_no_job() {
+    let stage = Stage::new("launch-away");
+    let mut command = launch(&["--daemon", &stage.url(), "--", "echo", "started"]);
+    let ended = end(command.env("RINGSCOPE_DIR", &stage.segment_dir.0));
+    ended.check(0, &["the daemon is away", "started all the same"]);
+    assert!(ended.out.contains("started"), "{ended:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
+    let stage = Stage::new("launch-seen");
+    let _daemon = stage.serve(false);
+    let client = stage.client();
+    let since = clock::monotonic();
+    while client.jobs().await.is_err() {
+        assert!(since.elapsed() < PATIENCE, "the daemon does not answer: {}", stage.words());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let name = format!("seen-{}", mark());
+    let folder = stage.dir.0.display().to_string();
+    let url = stage.url();
+    let options = ["-n", "2", "--job", &name, "--daemon", &url, "--"];
+    let mut command = launch(&options);
+    command.arg(rounds()).args([folder.as_str(), "0"]).env("RINGSCOPE_DIR", &stage.segment_dir.0);
+    command.env("FAIL_RANK", "1").env("FAIL_ROUND", "1500");
+    let mut running = Running::start(&mut command);
+    running.wait_for("no agent runs; one was started");
+
+    let since = clock::monotonic();
+    let job = loop {
+        let found = client.jobs().await.unwrap().into_iter().find(|job| job.id == name);
+        if let Some(job) = found.filter(|job| job.n_processes == 2 && job.active_communicators > 0) {
+            break job;
+        }
+        assert!(since.elapsed() < PATIENCE, "the job is not seen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!((job.state, job.world_size, job.hosts.len()), (JobState::Running, Some(2), 1));
+    let second = end(&mut launch(&["--job", &name, "--daemon", &stage.url(), "--", "true"]));
+    second.check(1, &[&format!("a job of the name \"{name}\" runs already")]);
+
+    running.end().check(7, &["first rank 1"]);
+    // The agent has sent the end before it went.
+    let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name).unwrap();
+    assert_eq!(job.state, JobState::Ended, "{job:#?}");
+    let health = client.health(Some(&name), None).await.unwrap();
+    assert!(!matches!(health.level, HealthLevel::Ok), "{health:#?}");
+}

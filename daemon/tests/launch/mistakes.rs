@@ -1,0 +1,93 @@
+//! What a user may get wrong: one sentence that says what, where and what to do, the right status, and nothing is started.
+
+use std::net::TcpListener;
+
+use crate::common::scratch;
+use crate::{end, launch};
+
+fn check(options: &[&str], status: i32, parts: &[&str]) {
+    let ended = end(&mut launch(&[options, &["--", "echo", "started"]].concat()));
+    ended.check(status, parts);
+    assert_eq!(ended.out, "", "{options:?}");
+}
+
+#[test]
+fn wrong_numbers_are_wrong_usage() {
+    check(&["-n", "0"], 64, &["0 is not in"]);
+    check(&["-n", "x"], 64, &["invalid"]);
+    check(
+        &["-n", "8", "-H", "a:2,b:2"],
+        64,
+        &["8 workers, and the hosts have 4 slots (a 2, b 2)", "--oversubscribe"],
+    );
+    check(
+        &["-n", "5", "-H", "a,b"],
+        64,
+        &["5 workers cannot be dealt out evenly over 2 hosts (a, b)", "-n 6"],
+    );
+    check(&["-H", "a:0"], 64, &["-H", "a:4"]);
+    check(&["-H=-oProxyCommand=x:1"], 64, &["is no host"]);
+    check(&["--ports", "9-1"], 64, &["20000-29999"]);
+    check(&["--grace", "5"], 64, &["a number and a unit"]);
+    check(&["--hostfile", "/no/file"], 64, &["/no/file", "--hostfile"]);
+    check(&["-x", "NO_SUCH_VARIABLE"], 64, &["NO_SUCH_VARIABLE", "not set here"]);
+    check(&["--ssh", "'ssh"], 64, &["a quote is not closed"]);
+    check(&["--elastic"], 64, &["--elastic"]);
+    check(&["--node", "0/2"], 64, &["--meet"]);
+    check(&["--node", "2/2", "--meet", "a:1"], 64, &["0/4 to 3/4"]);
+    check(
+        &["--node", "0/2", "--meet", "train-0.train:29400"],
+        64,
+        &["--secret-file", "RINGSCOPE_LAUNCH_SECRET"],
+    );
+}
+
+#[test]
+fn no_command_is_wrong_usage() {
+    end(&mut launch(&["-n", "2"])).check(64, &["<CMD>"]);
+}
+
+#[test]
+fn a_command_that_is_not_there_is_said_before_anything_starts() {
+    let dir = scratch("launch-command");
+    std::fs::write(dir.join("plain"), "no program").unwrap();
+    for (command, status, part) in [
+        ("no-such-command", 127, "the command is not found"),
+        ("./plain", 126, "cannot be executed"),
+        ("./none", 127, "not found"),
+    ] {
+        let ended = end(launch(&["-n", "2", "--", command]).current_dir(&dir.0));
+        ended.check(status, &[command, part, "nothing was started"]);
+    }
+    let ended = end(launch(&["--servers", "1", "--sumd", "/no/sumd", "--", "true"]).current_dir(&dir.0));
+    ended.check(127, &["/no/sumd", "--sumd"]);
+}
+
+#[test]
+fn a_port_range_that_is_full_is_named() {
+    let held = TcpListener::bind(("::", 0)).or_else(|_| TcpListener::bind(("0.0.0.0", 0))).unwrap();
+    let port = held.local_addr().unwrap().port();
+    check(
+        &["--ports", &format!("{port}-{port}")],
+        1,
+        &[&format!("{port}-{port}"), "--ports A-B", "nothing was started"],
+    );
+}
+
+#[test]
+fn a_hostfile_is_read() {
+    let dir = scratch("launch-hostfile");
+    std::fs::write(dir.join("hosts"), "# mine\nlocalhost slots=2\n").unwrap();
+    let ended =
+        end(launch(&["--hostfile", "hosts", "--prefix", "rank", "--", "sh", "-c", "echo of $WORLD_SIZE"])
+            .current_dir(&dir.0));
+    ended.check(0, &[]);
+    assert!(ended.out.contains("[rank 0] of 2\n") && ended.out.contains("[rank 1] of 2\n"), "{ended:#?}");
+}
+
+#[test]
+fn an_allocation_that_nobody_can_tell_is_said() {
+    let mut command = launch(&["--", "true"]);
+    command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NODELIST", "n[1-2]").env("PATH", "/no/folder");
+    end(&mut command).check(64, &["SLURM_JOB_NODELIST", "scontrol", "-H"]);
+}

@@ -1,0 +1,156 @@
+//! What ranks write: whose it is, how much of it is held, who does not take it, and where there is no room for it.
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use ringscope_api::clock;
+
+use crate::common::scratch;
+use crate::{PATIENCE, Running, end, fresh, launch, mark, nothing_is_left};
+
+#[test]
+fn prefixes_are_chosen() {
+    let said = |prefix: &str| {
+        let ended = end(&mut launch(&["--prefix", prefix, "--", "sh", "-c", "echo out; echo err >&2"]));
+        ended.check(0, &[]);
+        (ended.out, ended.err)
+    };
+    assert_eq!(said("none"), ("out\n".to_owned(), "err\n".to_owned()));
+    assert_eq!(said("rank").0, "[rank 0] out\n");
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    assert_eq!(said("full").1, format!("[rank 0 {host}] err\n"));
+}
+
+#[test]
+fn nothing_is_lost_of_much() {
+    let ended = end(&mut launch(&["-n", "2", "--prefix", "rank", "--", "seq", "1", "100000"]));
+    ended.check(0, &[]);
+    for rank in 0..2 {
+        let prefix = format!("[rank {rank}] ");
+        let numbers = ended.out.lines().filter_map(|line| line.strip_prefix(&prefix)?.parse::<u32>().ok());
+        assert!(numbers.eq(1..=100_000), "rank {rank}");
+    }
+}
+
+#[test]
+fn a_line_without_end_takes_no_memory() {
+    let bytes = 64 << 20;
+    let script = format!("head -c {bytes} /dev/zero | tr '\\0' x");
+    let limited = "ulimit -v 1500000; exec \"$@\"";
+    let mut command = fresh("sh");
+    command.args([
+        "-c",
+        limited,
+        "sh",
+        crate::RINGSCOPE,
+        "launch",
+        "--prefix",
+        "none",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let (mut all, mut buffer) = (0, vec![0; 1 << 16]);
+    while let read @ 1.. = out.read(&mut buffer).unwrap() {
+        all += read;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let resident = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        assert!(resident.unwrap_or_default() < 200_000, "{resident:?} kB");
+    }
+    assert_eq!(all, bytes + 1, "and a line end");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_reader_that_takes_nothing_holds_up_the_ranks_and_not_the_end() {
+    let mark = mark();
+    let script = format!("sleep {mark} & seq 1 1000000; echo over >&2");
+    let mut command = launch(&["--drain", "2s", "--", "sh", "-c", &script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Nobody reads: the rank waits in its own pipe, as it would without us, and Ctrl-C still ends all.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let since = clock::monotonic();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(since.elapsed() < PATIENCE, "it hangs for a reader");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(status.code(), Some(130));
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(err.contains("nobody has taken the job's output for 2 s"), "{err}");
+    nothing_is_left(&mark, Duration::from_secs(2));
+}
+
+#[test]
+fn a_reader_that_is_gone_stops_no_job() {
+    let dir = scratch("launch-gone");
+    let script = "seq 1 200000; touch done";
+    let mut command = launch(&["--", "sh", "-c", script]);
+    let mut child =
+        command.current_dir(&dir.0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(child.wait().unwrap().success(), "{err}");
+    assert!(dir.join("done").exists());
+    assert_eq!(err.matches("the job's output can be written no more").count(), 1, "{err}");
+}
+
+#[test]
+fn a_prompt_without_a_line_end_is_shown() {
+    let mark = mark();
+    let mut running =
+        Running::start(&mut launch(&["--", "sh", "-c", &format!("printf 'ready? '; sleep {mark}")]));
+    running.wait_for("ready? ");
+    running.signal(rustix::process::Signal::TERM);
+    running.end().check(143, &[]);
+}
+
+#[test]
+fn each_process_has_a_file_of_its_own() {
+    let dir = scratch("launch-files");
+    let ended = end(launch(&[
+        "-n",
+        "2",
+        "--prefix",
+        "none",
+        "--output",
+        "logs",
+        "--",
+        "sh",
+        "-c",
+        "echo out $RANK; echo err $RANK >&2",
+    ])
+    .current_dir(&dir.0));
+    ended.check(0, &[]);
+    for rank in 0..2 {
+        let text = std::fs::read_to_string(dir.join(format!("logs/rank-{rank}.log"))).unwrap();
+        assert!(text.contains(&format!("out {rank}\n")) && text.contains(&format!("err {rank}\n")), "{text}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_once_and_stops_no_job() {
+    let dir = scratch("launch-full");
+    std::fs::create_dir(dir.join("logs")).unwrap();
+    // Every write to it finds no room.
+    for rank in 0..2 {
+        std::os::unix::fs::symlink("/dev/full", dir.join(format!("logs/rank-{rank}.log"))).unwrap();
+    }
+    let ended = end(launch(&["-n", "2", "--output", "logs", "--", "seq", "1", "5000"]).current_dir(&dir.0));
+    ended.check(0, &["No space left"]);
+    assert_eq!(ended.err.matches("cannot write logs/rank-").count(), 1, "{ended:#?}");
+    assert_eq!(ended.out.lines().count(), 10_000);
+}
