@@ -97,6 +97,11 @@ impl Launches {
         }
     }
 
+    /// Lets the next look be one, however short ago the last was.
+    pub(super) fn look_at_once(&mut self) {
+        self.read_at = None;
+    }
+
     fn take_new(&mut self, runs: &BTreeSet<&str>, keys: &mut Keys, now: Now<'_>) {
         if self.passed.len() >= MAX_NOTES {
             // Somebody leaves them by the thousand: all are looked at anew, so that the others' have their turn.

@@ -196,6 +196,9 @@ impl Reader {
         }
         // What is read after this moment may have happened after it, never before.
         self.read_at = ringscope_api::clock::now();
+        if is_last {
+            self.tracker.look_at_once();
+        }
         self.tracker.poll(monotonic);
         let is_due = self.needs_heartbeat(now, news.settled, is_last)
             || self.has_hardware(news.settled)

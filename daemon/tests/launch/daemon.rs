@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ringscope_api::{HealthLevel, JobState, clock};
+use ringscope_api::{Condition, JobState, clock};
 
 use crate::common::stage::Stage;
 use crate::{PATIENCE, Running, end, launch, mark, rounds};
@@ -54,6 +54,30 @@ async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
     // The agent has sent the end before it went.
     let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name).unwrap();
     assert_eq!(job.state, JobState::Ended, "{job:#?}");
-    let health = client.health(Some(&name), None).await.unwrap();
-    assert!(!matches!(health.level, HealthLevel::Ok), "{health:#?}");
+    assert_eq!(job.standing.condition, Condition::Failed, "{job:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_of_processes_that_never_called_the_library_are_told_before_the_agent_goes() {
+    let stage = Stage::new("launch-quiet");
+    let _daemon = stage.serve(false);
+    let client = stage.client();
+    let since = clock::monotonic();
+    while client.jobs().await.is_err() {
+        assert!(since.elapsed() < PATIENCE, "the daemon does not answer: {}", stage.words());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (name, url) = (format!("quiet-{}", mark()), stage.url());
+    let script = format!("until [ -e {}/over ]; do sleep 0.05; done", stage.dir.0.display());
+    let mut command = launch(&["-n", "2", "--job", &name, "--daemon", &url, "--", "sh", "-c", &script]);
+    let running = Running::start(command.env("RINGSCOPE_DIR", &stage.segment_dir.0));
+    let find = || async { client.jobs().await.unwrap().into_iter().find(|job| job.id == name) };
+    while find().await.is_none_or(|job| job.n_processes < 2) {
+        assert!(since.elapsed() < PATIENCE, "the job is not seen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    std::fs::write(stage.dir.join("over"), "").unwrap();
+    running.end().check(0, &[]);
+    let job = find().await.unwrap();
+    assert_eq!(job.state, JobState::Ended, "{job:#?}");
 }
