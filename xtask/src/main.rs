@@ -11,6 +11,7 @@ mod faults;
 mod fuzz;
 mod gpu_bundle;
 mod harm;
+mod hosts;
 mod http;
 mod kube;
 mod nccl;
@@ -132,6 +133,8 @@ enum Command {
     },
     /// Hosts as network namespaces behind rate-limited links, and experiments on them: predicted beside measured
     Rig(rig::Args),
+    /// Scenes of `ringscope launch` on two pretended hosts: jobs, failures, signals, deaths; how many left nothing behind
+    Launch(hosts::Args),
     /// Two guests with soft RoCE devices (QEMU, Debian's kernel), and RDMA between them: predicted beside measured. Installs QEMU
     /// and RDMA's programs through apt
     Rdma(rdma::Args),
@@ -197,6 +200,7 @@ fn main() -> ExitCode {
         Command::Placement { arguments } => bench::example("ringscope-engine", "placement", &arguments),
         Command::Example { example, arguments } => example::start(example, &arguments),
         Command::Bench { what, arguments } => bench::run(what, &arguments),
+        Command::Launch(args) => hosts::run_all(&args),
         Command::Rdma(args) => rdma::run(&args),
         Command::Rig(args) => return rig::run(&args).unwrap_or_else(failed),
     };

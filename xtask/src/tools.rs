@@ -73,6 +73,10 @@ pub(crate) const CATATONIT: Tool =
     Tool { program: "catatonit", folders: &["/usr/libexec/podman"], apt_package: "catatonit" };
 /// busybox, for the smallest image with a shell.
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", folders: &[], apt_package: "busybox-static" };
+/// sshd, for pretended hosts.
+pub(crate) const SSHD: Tool = Tool { program: "sshd", folders: &[], apt_package: "openssh-server" };
+/// ssh, which leads to them.
+pub(crate) const SSH: Tool = Tool { program: "ssh", folders: &[], apt_package: "openssh-client" };
 /// systemd-nspawn, for a machine with a systemd of its own.
 pub(crate) const NSPAWN: Tool =
     Tool { program: "systemd-nspawn", folders: &[], apt_package: "systemd-container" };
