@@ -45,6 +45,9 @@ pub(super) enum ClaimError {
         /// What is known of the first.
         first: String,
     },
+    /// The launch itself has it: its launching side is on this machine too.
+    #[error("the launch has its name itself")]
+    Own,
     /// The folder or the file cannot be used.
     #[error("cannot claim the job's name {job:?} in {}: {source}", place.display())]
     Io {
@@ -75,8 +78,11 @@ impl Claim {
         for _ in 0..TRIES {
             let mut file = open(&path).map_err(failed)?;
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-                let host = super::node_name();
-                return Err(ClaimError::Taken { job: job.to_owned(), host, first: who(&mut file) });
+                let first = who(&mut file);
+                if first.contains(launch) {
+                    return Err(ClaimError::Own);
+                }
+                return Err(ClaimError::Taken { job: job.to_owned(), host: super::node_name(), first });
             }
             // Who had it before may have removed the file between.
             if is_still(&path, &file) {
@@ -173,6 +179,7 @@ mod tests {
         for part in ["\"../a\"", &std::process::id().to_string(), "(one)", "--job"] {
             assert!(error.contains(part), "{part} in {error}");
         }
+        assert!(matches!(Claim::take_in(dir.path(), "../a", "one"), Err(ClaimError::Own)));
         let other = Claim::take_in(dir.path(), "b", "three").unwrap();
         drop((first, other));
         Claim::take_in(dir.path(), "../a", "two").unwrap();

@@ -169,12 +169,15 @@ pub(super) fn why(place: &Place, host: &str, attempt: &Attempt, ways: &Ways) -> 
         };
     }
     let errors = attempt.errors.join("; ");
-    let ssh = ways.ssh.join(" ");
+    let ssh = match place {
+        Place::Srun => format!("srun -w {host}"),
+        _ => format!("{} {host}", ways.ssh.join(" ")),
+    };
     let says = |word: &str| errors.contains(word);
     let ringscope = ways.ringscope.display();
     match (place, attempt.status.map(|(code, _)| code)) {
         (_, None) => format!(
-            "{host} does not answer within {} s: is it up, and does it let us in? Try `{ssh} {host} true`, or give it longer with \
+            "{host} does not answer within {} s: is it up, and does it let us in? Try `{ssh} true`, or give it longer with \
              --connect-timeout",
             ways.connect_timeout.as_secs_f64()
         ),
@@ -192,7 +195,7 @@ pub(super) fn why(place: &Place, host: &str, attempt: &Attempt, ways: &Ways) -> 
         }
         (Place::Ssh, Some(_)) if says("Host key verification failed") => {
             format!(
-                "{host}: ssh does not know its key ({errors}): go there once by hand, `{ssh} {host}`, and look at the key"
+                "{host}: ssh does not know its key ({errors}): go there once by hand, `{ssh}`, and look at the key"
             )
         }
         (Place::Ssh, Some(_))
@@ -218,7 +221,7 @@ pub(super) fn why(place: &Place, host: &str, attempt: &Attempt, ways: &Ways) -> 
 fn missing(host: &str, ringscope: &dyn std::fmt::Display, ssh: &str) -> String {
     format!(
         "{host}: there is no {ringscope} there: install ringscope there, or say where it is with --remote-ringscope; to look: \
-         `{ssh} {host} ls -l {ringscope}`"
+         `{ssh} ls -l {ringscope}`"
     )
 }
 

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Pretended hosts h1 to hN with an sshd each, in namespaces of this process's own: hosts.sh DIR N. Says `ready`, and stays until
-# somebody ends it. DIR/on HOST CMD... runs a command on one; DIR/ssh_config is for ssh between them.
+# Pretended hosts h1 to hN with an sshd each, in namespaces of this process's own: hosts.sh DIR N [slurm]. Says `ready`, and stays
+# until somebody ends it. DIR/on HOST CMD... runs a command on one; DIR/ssh_config is for ssh between them. With slurm they are nodes
+# of a cluster, and DIR/slurm.conf is its configuration.
 set -eu
-dir=$1 n=$2
+dir=$1 n=$2 slurm=${3:-}
 mount -t tmpfs tmpfs /run
 mkdir /run/netns /run/sshd
 ip link set lo up
@@ -58,5 +59,46 @@ while [ "$i" -le "$n" ]; do
   until [ -s "$dir/sshd-$h.pid" ]; do sleep 0.01; done
   i=$((i + 1))
 done
+if [ -n "$slurm" ]; then
+  mkdir -p "$dir/state" "$dir/munge"
+  chmod 755 "$dir" "$dir/state" "$dir/munge"
+  head -c 128 /dev/urandom > "$dir/munge/key"
+  chmod 400 "$dir/munge/key"
+  "$dir/on" h1 munged --force --key-file="$dir/munge/key" --socket="$dir/munge/s" --pid-file="$dir/munge/pid" \
+    --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=2
+  cat > "$dir/slurm.conf" <<END
+ClusterName=launch
+SlurmctldHost=h1(10.77.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=socket=$dir/munge/s
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool-%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd-%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+ReturnToService=2
+PropagateResourceLimits=NONE
+SlurmdParameters=config_overrides
+NodeName=h[1-$n] CPUs=4 RealMemory=1000 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES State=UP
+END
+  export SLURM_CONF="$dir/slurm.conf"
+  "$dir/on" h1 slurmctld -f "$SLURM_CONF"
+  i=1
+  while [ "$i" -le "$n" ]; do
+    mkdir -p "$dir/spool-h$i"
+    "$dir/on" "h$i" slurmd -f "$SLURM_CONF" -N "h$i"
+    i=$((i + 1))
+  done
+  until [ "$("$dir/on" h1 sinfo -h -N -o %t | grep -cx idle)" = "$n" ]; do sleep 0.1; done
+fi
 echo ready
 exec sleep infinity

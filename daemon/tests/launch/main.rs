@@ -10,6 +10,7 @@ mod local;
 mod meet;
 mod mistakes;
 mod output;
+mod slurm;
 mod stage;
 mod two_hosts;
 

@@ -23,6 +23,24 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn up(n: u32) -> Self {
+        Self::with(n, &[])
+    }
+
+    /// The same, as nodes of a Slurm cluster.
+    pub(crate) fn of_slurm(n: u32) -> Self {
+        for (program, package) in
+            [("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("srun", "slurm-client"), ("munged", "munge")]
+        {
+            let there = Command::new("sh").args(["-c", "command -v \"$0\" > /dev/null", program]).status();
+            assert!(
+                there.unwrap().success(),
+                "no {program}: apt-get install -y --no-install-recommends {package}"
+            );
+        }
+        Self::with(n, &["slurm"])
+    }
+
+    fn with(n: u32, more: &[&str]) -> Self {
         for (program, package) in [
             ("/usr/sbin/sshd", "openssh-server"),
             ("/usr/bin/ssh", "openssh-client"),
@@ -56,6 +74,7 @@ impl Hosts {
             .arg(script)
             .arg(&dir.0)
             .arg(n.to_string())
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -17,7 +17,7 @@ use super::output::Room;
 use super::ports::Held;
 use super::start::{self, Refusal};
 use super::{NodeArgs, output, tree};
-use crate::launch::claim::{self, Claim};
+use crate::launch::claim::{Claim, ClaimError};
 use crate::launch::protocol::{
     AGENT, Ended, Exit, Frame, GREETING, Hello, Order, PROTOCOL, Role, Share, Stream, Word, read_order,
     write_frame,
@@ -222,8 +222,11 @@ impl<'a> Host<'a> {
         }
         start::check(&share)?;
         if share.claims && self.claim.is_none() {
-            let refused = |error: claim::ClaimError| Refusal { text: error.to_string(), status: 1 };
-            self.claim = Some(Claim::take(&share.job, &share.launch).map_err(refused)?);
+            self.claim = match Claim::take(&share.job, &share.launch) {
+                Ok(claim) => Some(claim),
+                Err(ClaimError::Own) => None,
+                Err(error) => return Err(Refusal { text: error.to_string(), status: 1 }),
+            };
         }
         self.share = Some(share);
         Ok(())
