@@ -1,6 +1,7 @@
 //! The channel to one host, as the launching side has it: made, greeted, read and written by tasks of its own.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(3);
 /// A channel that stands.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// No other has it: a host that comes again has another.
+    pub(super) number: u64,
     /// What the host is told.
     pub(super) orders: Sender<Order>,
     /// Who it is.
@@ -43,11 +46,19 @@ pub(super) enum Event {
     Lost(String),
 }
 
+/// What came, by which channel, from which host.
+#[derive(Debug)]
+pub(super) struct Heard {
+    pub(super) node: usize,
+    pub(super) link: u64,
+    pub(super) event: Event,
+}
+
 /// Where what comes from hosts goes.
 #[derive(Clone, Debug)]
 pub(super) struct Sinks {
     /// Words.
-    pub(super) events: Sender<(usize, Event)>,
+    pub(super) events: Sender<Heard>,
     /// Output.
     pub(super) output: SyncSender<Item>,
     /// Whose tasks they are.
@@ -117,17 +128,19 @@ pub(super) fn stand(
     ended: Ended,
     sinks: &Sinks,
 ) -> Link {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (orders, to_write) = channel(ORDERS);
     sinks.tasks.spawn(write_all(write, to_write));
     let (host, sinks_of_reader) = (host.to_owned(), sinks.clone());
     let _ = sinks.output.try_send(Item::Link { node, orders: orders.clone() });
     sinks.tasks.spawn(async move {
         let sinks = sinks_of_reader;
-        let end = read_all(read, node, &sinks).await;
+        let end = read_all(read, (node, number), &sinks).await;
         let why = ended.why(&host, end).await;
-        let _ = sinks.events.send((node, Event::Lost(why))).await;
+        let _ = sinks.events.send(Heard { node, link: number, event: Event::Lost(why) }).await;
     });
-    Link { orders, hello }
+    Link { number, orders, hello }
 }
 
 /// How a channel came to its end.
@@ -170,7 +183,8 @@ fn ended_with(status: std::process::ExitStatus) -> String {
     }
 }
 
-fn check(host: &str, hello: &Hello, ways: &Ways) -> Result<(), String> {
+/// Whether both sides are of one release.
+pub(super) fn check(host: &str, hello: &Hello, ways: &Ways) -> Result<(), String> {
     let own = env!("CARGO_PKG_VERSION");
     if hello.protocol == PROTOCOL && hello.version == own {
         return Ok(());
@@ -206,11 +220,15 @@ async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
     decode(head, &bytes)
 }
 
-async fn read_all(mut from: impl AsyncRead + Unpin, node: usize, sinks: &Sinks) -> io::Result<()> {
+async fn read_all(
+    mut from: impl AsyncRead + Unpin,
+    (node, link): (usize, u64),
+    sinks: &Sinks,
+) -> io::Result<()> {
     loop {
         match read(&mut from).await? {
             Frame::Word(word) => {
-                if sinks.events.send((node, Event::Word(word))).await.is_err() {
+                if sinks.events.send(Heard { node, link, event: Event::Word(word) }).await.is_err() {
                     return Ok(());
                 }
             }

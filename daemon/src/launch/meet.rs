@@ -2,7 +2,7 @@
 //!
 //! What a node is told of are numbers and addresses; the command that it starts is its own. The secret is never sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -47,29 +47,34 @@ pub(super) fn is_loopback(host: &str) -> bool {
 pub(super) async fn all(
     meeting: &Meeting,
     count: u32,
+    mut missing: BTreeSet<usize>,
     secret: &str,
     ways: &Ways,
     sinks: &Sinks,
 ) -> Result<BTreeMap<usize, Link>, String> {
     let mut links = BTreeMap::new();
-    if count < 2 {
+    if missing.is_empty() {
         return Ok(links);
     }
     let listener = listen(meeting).await?;
     let (came, mut coming) = channel(STRANGERS);
     let until = clock::monotonic() + ways.connect_timeout;
-    while links.len() + 1 < usize::try_from(count).unwrap_or_default() {
+    while !missing.is_empty() {
         tokio::select! {
-            () = tokio::time::sleep_until(until.into()) => return Err(missing(count, &links, ways)),
+            () = tokio::time::sleep_until(until.into()) => return Err(absent(count, &missing, ways)),
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => greet(stream, count, secret, &came, sinks),
                 // No descriptor is left for it now.
                 Err(_) => tokio::time::sleep(RETRY).await,
             },
             Some((index, stream, hello)) = coming.recv() => {
+                let name = format!("node {index}");
+                link::check(&name, &hello, ways)?;
                 // One that comes again was started again: its first connection is gone, or will be noticed to be.
+                missing.remove(&index);
                 let (read, write) = tokio::io::split(stream);
-                let link = link::stand(index, &format!("node {index}"), (BufReader::new(read), write), hello, Ended::default(), sinks);
+                let streams = (BufReader::new(read), write);
+                let link = link::stand(index, &name, streams, hello, Ended::default(), sinks);
                 links.insert(index, link);
             }
         }
@@ -95,15 +100,15 @@ async fn listen(meeting: &Meeting) -> Result<TcpListener, String> {
     }
 }
 
-fn missing(count: u32, links: &BTreeMap<usize, Link>, ways: &Ways) -> String {
-    let absent = (1..count).filter(|index| !links.contains_key(&usize::try_from(*index).unwrap_or_default()));
-    let absent: Vec<String> = absent.map(|index| index.to_string()).collect();
-    let shown = absent[..absent.len().min(16)].join(", ");
+fn absent(count: u32, missing: &BTreeSet<usize>, ways: &Ways) -> String {
+    let shown: Vec<String> = missing.iter().take(16).map(usize::to_string).collect();
     format!(
-        "of {count} nodes {} have not come within {} s: {shown}; are they started, with the same line and the same secret, and do \
+        "of {count} nodes {} have not come within {} s: {}{}; are they started, with the same line and the same secret, and do \
          they reach --meet?",
-        absent.len(),
-        ways.connect_timeout.as_secs()
+        missing.len(),
+        ways.connect_timeout.as_secs(),
+        shown.join(", "),
+        if missing.len() > shown.len() { ", …" } else { "" }
     )
 }
 

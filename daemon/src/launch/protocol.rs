@@ -61,6 +61,8 @@ pub(super) enum Word {
     Ended(Ended),
     /// All processes of the share have ended and nothing of them is left.
     Over,
+    /// Somebody ends it, in words, and it ends its processes.
+    Stopped(String),
     /// Something that a person should know.
     Note(String),
     /// The answer, with this host's clock.

@@ -26,6 +26,8 @@ struct Node {
     ready: Option<Result<(), Refusal>>,
     is_over: bool,
     lost: Option<String>,
+    /// Somebody there ends it.
+    stopped: Option<String>,
     heard_at: Instant,
     clock: Clock,
 }
@@ -94,6 +96,7 @@ impl Roster {
             ready: None,
             is_over: false,
             lost: None,
+            stopped: None,
             heard_at: now,
             clock: Clock::default(),
         };
@@ -119,7 +122,7 @@ impl Roster {
     /// A host has come, or come again.
     pub(super) fn came(&mut self, node: usize, now: Instant) {
         if let Some(node) = self.nodes.get_mut(node) {
-            (node.lost, node.heard_at, node.ports) = (None, now, None);
+            (node.lost, node.stopped, node.heard_at, node.ports) = (None, None, now, None);
         }
     }
 
@@ -154,6 +157,7 @@ impl Roster {
             }
             Word::Ended(ended) => return self.ended(number, &ended),
             Word::Over => node.is_over = true,
+            Word::Stopped(_) => return News::Failed,
             Word::Note(text) => return News::Note(text),
             Word::Pong { number, at_ns } => node.clock.answered(number, at_ns, now_ns),
         }
@@ -236,13 +240,17 @@ impl Roster {
         self.nodes.iter().all(is_done)
     }
 
+    /// Somebody ends a host's side, and it ends its processes: it is as good as lost, and may say more.
+    pub(super) fn stopped(&mut self, number: usize, why: String) {
+        if let Some(node) = self.nodes.get_mut(number) {
+            node.stopped.get_or_insert(why);
+        }
+    }
+
     /// Hosts that are lost, and why.
     pub(super) fn losses(&self) -> Vec<(usize, String)> {
-        self.nodes
-            .iter()
-            .enumerate()
-            .filter_map(|(number, node)| Some((number, node.lost.clone()?)))
-            .collect()
+        let why = |node: &Node| node.stopped.clone().or_else(|| node.lost.clone());
+        self.nodes.iter().enumerate().filter_map(|(number, node)| Some((number, why(node)?))).collect()
     }
 }
 

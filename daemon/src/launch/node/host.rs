@@ -286,9 +286,8 @@ impl<'a> Host<'a> {
 
     /// Somebody ends this process: by its guard's death, or by hand.
     fn stop(&mut self, signal: i32) {
-        self.say(Word::Note(format!(
-            "{}: the host side of the launch was ended by {}, and ends its processes",
-            node_name(),
+        self.say(Word::Stopped(format!(
+            "ringscope there was ended by {}, or what started it has ended, and it has ended its processes",
             signals::name(signal)
         )));
         self.leaving.get_or_insert(1);

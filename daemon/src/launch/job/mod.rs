@@ -1,0 +1,351 @@
+//! The launching side: from the first connection to the exit status. `connect` reaches the hosts, `begin` starts the processes;
+//! here they are watched, ended, and reported of.
+
+mod begin;
+mod connect;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use ringscope_api::clock;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio_util::task::TaskTracker;
+
+use super::ending::{Deed, Ending};
+use super::link::{Event, Heard, Link, Sinks};
+use super::output::Output;
+use super::protocol::{Order, Word};
+use super::report::{self, Failure, Fallen};
+use super::roster::{News, Roster};
+use super::say::Say;
+use super::signals::{self, Signals};
+use super::wish::Wish;
+
+/// Words of hosts that wait to be heard.
+const EVENTS: usize = 4096;
+/// Between two signs of life.
+const PING: Duration = Duration::from_secs(2);
+/// Between two looks at the time.
+const TICK: Duration = Duration::from_millis(50);
+/// How long hosts may take to take leave: an agent sends the rest.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+/// Hosts that are named with what is wrong.
+const SHOWN: usize = 10;
+
+/// A job that is being launched.
+pub(super) struct Job {
+    wish: Wish,
+    launch: String,
+    say: Say,
+    signals: Signals,
+    output: Output,
+    sinks: Sinks,
+    events: Receiver<Heard>,
+    links: Vec<Option<Link>>,
+    /// Channels that have ended before it was known that they stand.
+    dead: BTreeSet<u64>,
+    roster: Roster,
+    ending: Ending,
+    pings: u64,
+    pinged_at: Instant,
+}
+
+/// How one start of the job ended.
+#[derive(Debug, Default)]
+struct Outcome {
+    failures: Vec<Failure>,
+    /// Nothing was started, for this reason.
+    refused: Option<u8>,
+}
+
+impl Job {
+    /// Prepares the ways for output and words.
+    pub(super) fn new(wish: Wish, launch: String, say: Say, signals: Signals) -> Result<Self, String> {
+        let n_hosts = wish.plan.hosts.len();
+        if let Some(dir) = &wish.args.output {
+            std::fs::create_dir_all(dir).map_err(|error| format!("--output {}: {error}", dir.display()))?;
+        }
+        let output = Output::start(n_hosts, wish.args.output.clone(), say.clone())
+            .map_err(|error| error.to_string())?;
+        let (heard, events) = channel(EVENTS);
+        let sinks = Sinks { events: heard, output: output.items(), tasks: TaskTracker::new() };
+        let now = clock::monotonic();
+        let ending = Ending::new(wish.args.grace);
+        let links = (0..n_hosts).map(|_| None).collect();
+        let roster = Roster::new(n_hosts, now);
+        Ok(Self {
+            wish,
+            launch,
+            say,
+            signals,
+            output,
+            sinks,
+            events,
+            links,
+            dead: BTreeSet::new(),
+            roster,
+            ending,
+            pings: 0,
+            pinged_at: now,
+        })
+    }
+
+    /// Runs it to its end; the exit status.
+    pub(super) async fn run(mut self) -> u8 {
+        let mut restart = 0;
+        let status = loop {
+            let outcome = self.once(restart).await;
+            if let Some(report) = report::text(&self.wish.job, &outcome.failures) {
+                self.say.lines(&report);
+            }
+            if let Some(signal) = self.ending.interrupted() {
+                self.say.note(&format!("job {} was ended by {}", self.wish.job, signals::name(signal)));
+                break u8::try_from(128 + signal).unwrap_or(1);
+            }
+            if let Some(status) = outcome.refused {
+                break status;
+            }
+            let Some(first) = report::first(&outcome.failures) else { break 0 };
+            if restart >= self.wish.args.restarts {
+                break first.status();
+            }
+            restart += 1;
+            self.ending = Ending::new(self.wish.args.grace);
+            // They are reached anew.
+            self.roster.losses().iter().for_each(|(node, _)| self.links[*node] = None);
+            self.say.note(&format!(
+                "job {} is started again ({restart} of {})",
+                self.wish.job, self.wish.args.restarts
+            ));
+        };
+        self.leave(status).await;
+        status
+    }
+
+    /// Starts the job, and waits for its end.
+    async fn once(&mut self, restart: u32) -> Outcome {
+        match self.started(restart).await {
+            Ok(()) => {}
+            Err(refused) => return Outcome { refused: Some(refused), ..Outcome::default() },
+        }
+        self.watch().await;
+        self.drain().await;
+        Outcome { failures: self.failures(), refused: None }
+    }
+
+    /// A host's name: as the user has it, or as it says.
+    fn name(&self, node: usize) -> String {
+        let named = self.wish.plan.hosts.get(node).map(|host| host.host.clone()).unwrap_or_default();
+        let hello = self.links.get(node).and_then(Option::as_ref).map(|link| &link.hello.host);
+        hello.filter(|_| self.wish.args.node.is_some()).cloned().unwrap_or(named)
+    }
+
+    fn tell(&self, node: usize, order: Order) {
+        if let Some(Some(link)) = self.links.get(node) {
+            // One that takes no orders is silent too, and noticed by that.
+            let _ = link.orders.try_send(order);
+        }
+    }
+
+    fn tell_all(&self, Deed { signal, grace }: Deed) {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        (0..self.links.len()).for_each(|node| self.tell(node, Order::End { signal, grace_ms }));
+    }
+
+    /// Waits until nothing runs any more.
+    async fn watch(&mut self) {
+        let mut ended_at = None;
+        while !self.roster.is_over() {
+            let moved = moved(&mut self.signals, &mut self.events).await;
+            let now = clock::monotonic();
+            if let Some(deed) = self.deed(moved, now) {
+                self.tell_all(deed);
+            }
+            self.pass_time(now);
+            // What was written may never be taken.
+            if self.roster.all_have_ended() {
+                let since = *ended_at.get_or_insert(now);
+                if now.saturating_duration_since(since) >= self.wish.args.drain {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What all hosts are to be told because of this.
+    fn deed(&mut self, moved: Moved, now: Instant) -> Option<Deed> {
+        match moved {
+            Moved::Signal(signal) => {
+                let deed = self.ending.signalled(signal, now);
+                self.say_ending(signal, deed);
+                Some(deed)
+            }
+            Moved::Event(heard) => {
+                if self.hear(heard) {
+                    return self.ending.failed(now);
+                }
+                None
+            }
+            Moved::Time => None,
+        }
+    }
+
+    fn pass_time(&mut self, now: Instant) {
+        if self.roster.workers_are_done() {
+            self.ending.workers_done(now);
+        }
+        if let Some(deed) = self.ending.tick(now) {
+            self.roster.servers_are_told = true;
+            self.tell_all(deed);
+        }
+        if self.ending.is_given_up(now) {
+            self.give_up(&self.roster.not_over(), "it does not say that its processes have ended");
+        }
+        self.keep_in_touch();
+    }
+
+    fn say_ending(&self, signal: i32, deed: Deed) {
+        let name = signals::name(signal);
+        let text = if deed.signal == libc::SIGKILL {
+            format!("{name} again: all processes are killed")
+        } else {
+            format!(
+                "{name}: passed on; what has not ended in {} s is killed, or at once by another {name}",
+                deed.grace.as_secs()
+            )
+        };
+        self.say.note(&text);
+    }
+
+    /// Whether something has failed.
+    fn hear(&mut self, Heard { node, link, event }: Heard) -> bool {
+        let (now, now_ns) = (clock::monotonic(), clock::now().0);
+        // Of a channel that was given up, or that is only about to be known.
+        if self.links.get(node).and_then(Option::as_ref).is_none_or(|known| known.number != link) {
+            if matches!(event, Event::Lost(_)) {
+                self.dead.insert(link);
+            }
+            return false;
+        }
+        match event {
+            Event::Word(Word::Stopped(why)) => {
+                self.roster.stopped(node, format!("{} is lost: {why}", self.name(node)));
+                true
+            }
+            Event::Word(word) => match self.roster.hear(node, word, now, now_ns) {
+                News::Nothing => false,
+                News::Failed => true,
+                News::Note(text) => {
+                    self.say.note(&text);
+                    false
+                }
+            },
+            Event::Lost(why) => {
+                if let Some(link) = self.links.get_mut(node) {
+                    *link = None;
+                }
+                self.roster.lost(node, why)
+            }
+        }
+    }
+
+    fn keep_in_touch(&mut self) {
+        let now = clock::monotonic();
+        if now.saturating_duration_since(self.pinged_at) < PING {
+            return;
+        }
+        self.pinged_at = now;
+        self.pings += 1;
+        for node in 0..self.links.len() {
+            self.roster.asked(node, self.pings, clock::now().0);
+            self.tell(node, Order::Ping(self.pings));
+        }
+        let silent = self.roster.silent(self.wish.args.silence, now);
+        let silent: Vec<usize> = silent.into_iter().filter(|node| self.links[*node].is_some()).collect();
+        if !silent.is_empty() {
+            self.give_up(
+                &silent,
+                &format!("nothing was heard of it for {} s", self.wish.args.silence.as_secs()),
+            );
+            if let Some(deed) = self.ending.failed(now) {
+                self.tell_all(deed);
+            }
+        }
+    }
+
+    /// Lets go of hosts: the end of the channel tells them, if they live.
+    fn give_up(&mut self, nodes: &[usize], why: &str) {
+        for node in nodes {
+            let why =
+                format!("{} is lost: {why}; what runs there ends as soon as it notices", self.name(*node));
+            self.links[*node] = None;
+            self.roster.lost(*node, why);
+        }
+    }
+
+    async fn drain(&self) {
+        if self.output.has_ended() || !self.output.drain(self.wish.args.drain).await {
+            self.say.note(&format!(
+                "nobody has taken the job's output for {} s; what is left of it is not written",
+                self.wish.args.drain.as_secs()
+            ));
+        }
+    }
+
+    fn failures(&self) -> Vec<Failure> {
+        let fallen = self.roster.fallen.iter().map(|fall| {
+            let (tail, said_at_ns) =
+                self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
+            let host = self.name(fall.node);
+            Failure::Process(Fallen {
+                role: fall.role,
+                host,
+                pid: fall.pid,
+                exit: fall.exit,
+                at_ns: fall.at_ns,
+                said_at_ns,
+                tail,
+            })
+        });
+        let lost = self.roster.losses().into_iter();
+        fallen.chain(lost.map(|(node, why)| Failure::Lost { host: self.name(node), why })).collect()
+    }
+
+    /// Says to all hosts that it is over, and waits until they have gone.
+    async fn leave(&mut self, status: u8) {
+        self.roster.is_leaving = true;
+        (0..self.links.len()).for_each(|node| self.tell(node, Order::Bye { status }));
+        let until = clock::monotonic() + LEAVE_WITHIN + self.wish.args.grace;
+        while self.links.iter().any(Option::is_some) && clock::monotonic() < until {
+            match moved(&mut self.signals, &mut self.events).await {
+                // Ctrl-C in this moment: there is nothing left to pass it on to.
+                Moved::Signal(_) => return,
+                Moved::Event(heard) => drop(self.hear(heard)),
+                Moved::Time => {}
+            }
+        }
+    }
+}
+
+/// What has happened.
+enum Moved {
+    Signal(i32),
+    Event(Heard),
+    Time,
+}
+
+async fn moved(signals: &mut Signals, events: &mut Receiver<Heard>) -> Moved {
+    let signal = async {
+        loop {
+            match signals.next().await {
+                libc::SIGCHLD => {}
+                signal => return signal,
+            }
+        }
+    };
+    tokio::select! {
+        signal = signal => Moved::Signal(signal),
+        Some(heard) = events.recv() => Moved::Event(heard),
+        () = tokio::time::sleep(TICK) => Moved::Time,
+    }
+}
