@@ -77,14 +77,6 @@ pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", folders: &[], apt_pa
 pub(crate) const SSHD: Tool = Tool { program: "sshd", folders: &[], apt_package: "openssh-server" };
 /// ssh, which leads to them.
 pub(crate) const SSH: Tool = Tool { program: "ssh", folders: &[], apt_package: "openssh-client" };
-/// A Slurm cluster: its controller ...
-pub(crate) const SLURMCTLD: Tool = Tool { program: "slurmctld", folders: &[], apt_package: "slurmctld" };
-/// ... what runs on its nodes ...
-pub(crate) const SLURMD: Tool = Tool { program: "slurmd", folders: &[], apt_package: "slurmd" };
-/// ... what its users call ...
-pub(crate) const SRUN: Tool = Tool { program: "srun", folders: &[], apt_package: "slurm-client" };
-/// ... and how they know each other.
-pub(crate) const MUNGED: Tool = Tool { program: "munged", folders: &["/usr/sbin"], apt_package: "munge" };
 /// systemd-nspawn, for a machine with a systemd of its own.
 pub(crate) const NSPAWN: Tool =
     Tool { program: "systemd-nspawn", folders: &[], apt_package: "systemd-container" };
