@@ -30,11 +30,16 @@ if [ -L "$RINGSCOPE_DIR" ] || [ ! -d "$RINGSCOPE_DIR" ] || [ ! -O "$RINGSCOPE_DI
     say "$RINGSCOPE_DIR is not a folder of root's; remove it, and it is made anew: jobs here are not seen well until then"
 fi
 
-# An agent has its mark in the folder locked as long as it lives.
+# An agent has its mark in the folder locked as long as it lives: root's, or that of the package's user.
 agent_is_there() {
     for mark in "$RINGSCOPE_DIR"/.agent-*; do
-        [ -f "$mark" ] && [ ! -L "$mark" ] || continue
-        timeout -k 1 "$RINGSCOPE_LIMIT" flock --nonblock --exclusive --conflict-exit-code 9 "$mark" true </dev/null 2>/dev/null
+        case $(timeout -k 1 1 stat --format %U "$mark" 2>/dev/null) in
+            root | ringscope-agent) ;;
+            *) continue ;;
+        esac
+        # In a process of its own: what is opened here by name could be a pipe by then.
+        timeout -k 1 "$RINGSCOPE_LIMIT" sh -c 'exec 9<"$1" && flock --nonblock --exclusive --conflict-exit-code 9 9' sh \
+            "$mark" </dev/null >/dev/null 2>&1
         [ $? -eq 9 ] && return 0
     done
     return 1

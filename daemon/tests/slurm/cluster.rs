@@ -126,7 +126,7 @@ impl Cluster {
     /// Submits a script that knows nothing of ringscope. Returns the job's number, of a heterogeneous one its first.
     pub(crate) fn submit(&self, options: &[&str], script: &str) -> u32 {
         let mut command = self.command("sbatch", &["--parsable"]);
-        command.args(["--output", &self.dir.join("out-%j.txt").display().to_string()]).args(options);
+        command.args(["--output", &self.dir.join("jobs/out-%j.txt").display().to_string()]).args(options);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(format!("#!/bin/bash\n{script}\n").as_bytes()).unwrap();
@@ -157,7 +157,7 @@ impl Cluster {
 
     /// What a job has printed.
     pub(crate) fn output(&self, job: u32) -> String {
-        fs::read_to_string(self.dir.join(format!("out-{job}.txt"))).unwrap_or_default()
+        fs::read_to_string(self.dir.join(format!("jobs/out-{job}.txt"))).unwrap_or_default()
     }
 
     /// A folder that the ranks of a job meet in.
@@ -298,6 +298,8 @@ fn configure(dir: &Path) {
     for folder in ["log", "state", "munge", "scripts", "jobs"] {
         fs::create_dir(dir.join(folder)).unwrap();
     }
+    // Ranks of other users meet there too.
+    fs::set_permissions(dir.join("jobs"), fs::Permissions::from_mode(0o1777)).unwrap();
     let mut key = [0; 128];
     getrandom::fill(&mut key).unwrap();
     fs::write(dir.join("munge/key"), key).unwrap();

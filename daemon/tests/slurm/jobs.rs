@@ -1,6 +1,6 @@
 //! Jobs of all kinds that Slurm has, and that they are seen as what they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ringscope_api::Job;
@@ -12,6 +12,8 @@ use crate::common::totals::{Totals, completed_bytes, has_ended, shown};
 /// Calls of each rank of a summing job, and bytes of each.
 const CALLS: u64 = 100;
 const CALL_BYTES: u64 = 262_144;
+/// A user who owns nothing.
+const NOBODY: u32 = 65_534;
 /// Jobs that are submitted at once.
 const MANY: usize = 20;
 
@@ -59,6 +61,22 @@ async fn nodes(cluster: &Cluster, job: &str) -> BTreeMap<u32, String> {
     nodes
 }
 
+/// Where Slurm has put each rank of a job, in words.
+async fn places(cluster: &Cluster, job: &str) -> BTreeSet<String> {
+    let client = cluster.client();
+    let mut places = BTreeSet::new();
+    for one in client.communicators().await.unwrap().iter().filter(|one| one.job == job) {
+        let ranks = client.communicator(&one.id).await.unwrap().ranks;
+        places.extend(ranks.into_iter().filter_map(|rank| Some(rank.place?.words)));
+    }
+    places
+}
+
+/// What Slurm calls a job, in words.
+async fn words(cluster: &Cluster, job: &str) -> String {
+    shown_job(cluster, job).await.scheduled.map(|job| job.words).unwrap_or_default()
+}
+
 /// Waits until the daemon knows that the job has ended, and holds what it shows against `expected`.
 pub(crate) async fn ends_as(cluster: &Cluster, job: &str, expected: &Totals) {
     let client = cluster.client();
@@ -98,10 +116,32 @@ pub(crate) async fn two_nodes(cluster: &Cluster) {
     let job = format!("slurm-{id}");
     seen(cluster, &job).await;
     assert_eq!(nodes(cluster, &job).await, on(&["n1", "n2"]));
+    // On which node needs no words, where the host is called the same.
+    assert_eq!(places(cluster, &job).await, BTreeSet::from([format!("Slurm job {id}, step 0")]));
+    assert_eq!(words(cluster, &job).await, format!("Slurm job {id}"));
     enter(&place, STOP);
     cluster.until_state(id, "COMPLETED").await;
     ends_as(cluster, &job, &said(&place, 2)).await;
     assert_eq!(cluster.output(id), "", "the job prints what it would have printed");
+}
+
+/// A job of a user who is not root: his are the files, and the agent reads them.
+pub(crate) async fn of_another_user(cluster: &Cluster) {
+    let options = ["-N2", "--ntasks-per-node=1", &format!("--uid={NOBODY}"), "-D", "/tmp"];
+    let script = format!("srun bash -c '{}'", cluster.summing(2, "another-user"));
+    let id = cluster.submit(&options, &script);
+    let job = format!("slurm-{id}");
+    summed_as(cluster, id, &job, 2).await;
+    let logs = cluster.segment_dir.join(format!("logs-{NOBODY}"));
+    assert!(logs.is_dir(), "the library's log was lent to him");
+    // A second program in the same script is a job of its own, as Slurm has it a step of its own.
+    let step = |meet: &str| format!("srun bash -c '{}'", cluster.summing(2, meet));
+    let twice = format!("{} && {}", step("first-step"), step("second-step"));
+    let id = cluster.submit(&options, &twice);
+    cluster.until_state(id, "COMPLETED").await;
+    for job in [format!("slurm-{id}"), format!("slurm-{id}.1")] {
+        ends_as(cluster, &job, &summed(2)).await;
+    }
 }
 
 /// Without `srun`: one process that the script starts itself.
@@ -124,7 +164,10 @@ pub(crate) async fn array(cluster: &Cluster) {
     let id = cluster.submit(&["--array=3-5", "-N1", "-n2"], &script);
     cluster.until_state(id, "COMPLETED").await;
     for task in 3..=5 {
-        ends_as(cluster, &format!("slurm-{id}_{task}"), &summed(2)).await;
+        let job = format!("slurm-{id}_{task}");
+        ends_as(cluster, &job, &summed(2)).await;
+        let words = words(cluster, &job).await;
+        assert!(words.ends_with(&format!(", task {task} of array {id}")), "{words}");
     }
     let shown = cluster.shown_as(id).await;
     assert_eq!(shown, [3, 4, 5].map(|task| format!("slurm-{id}_{task}")), "each task is a job of its own");
@@ -136,6 +179,7 @@ pub(crate) async fn heterogeneous(cluster: &Cluster) {
     let job = format!("slurm-{id}");
     summed_as(cluster, id, &job, 2).await;
     assert_eq!(nodes(cluster, &job).await, on(&["n1", "n2"]), "its parts are one job");
+    assert_eq!(words(cluster, &job).await, format!("Slurm job {id}, heterogeneous"));
 }
 
 /// The job comes back under its number: it is one job, and both of its lives count.
@@ -166,6 +210,7 @@ pub(crate) async fn requeued(cluster: &Cluster) {
     ends_as(cluster, &job, &summed(2)).await;
     let shown = shown_job(cluster, &job).await;
     assert_eq!((shown.issued_bytes, shown.completed_bytes), (twice, twice), "each once");
+    assert_eq!(words(cluster, &job).await, format!("Slurm job {id}, requeued once"));
     assert_eq!(cluster.shown_as(id).await, [job]);
 }
 

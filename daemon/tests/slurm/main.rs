@@ -25,6 +25,8 @@ async fn jobs_of_a_partition_are_seen_and_their_scripts_are_as_they_were() {
     say("two nodes");
     jobs::batch_script(&cluster).await;
     say("a batch script");
+    jobs::of_another_user(&cluster).await;
+    say("another user's");
     jobs::array(&cluster).await;
     say("an array");
     jobs::heterogeneous(&cluster).await;
