@@ -2,7 +2,7 @@
 # Slurm's Epilog: runs as root on each node of a job when it has ended. Where an agent runs it looks after what ended processes
 # leave, and there is nothing to do; where none does, what this user's ended processes have left is removed.
 #
-#   slurm.conf:  Epilog=/usr/share/ringscope/slurm/epilog.sh
+#   slurm.conf:  Epilog=/etc/slurm/ringscope/epilog.sh, a copy of call.sh
 #
 # Slurm drains a node whose Epilog fails, so this one does not. Settings of the site: /etc/ringscope/slurm.env
 

@@ -2,7 +2,7 @@
 # Slurm's Prolog: runs as root on each node of a job before its first task. Makes the folder that agent and jobs share, and
 # looks whether an agent reads it.
 #
-#   slurm.conf:  Prolog=/usr/share/ringscope/slurm/prolog.sh
+#   slurm.conf:  Prolog=/etc/slurm/ringscope/prolog.sh, a copy of call.sh
 #
 # Slurm drains a node whose Prolog fails, so this one does not: it ends with 0, whatever goes wrong.
 # Settings of the site: /etc/ringscope/slurm.env

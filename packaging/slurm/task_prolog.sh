@@ -2,7 +2,7 @@
 # Slurm's TaskProlog: what it prints is what Slurm sets in the environment of the task that is about to start. It runs as
 # the user, on the task's node, before the batch script and before every task of every step.
 #
-#   slurm.conf:  TaskProlog=/usr/share/ringscope/slurm/task_prolog.sh
+#   slurm.conf:  TaskProlog=/etc/slurm/ringscope/task_prolog.sh, a copy of call.sh
 #
 # No task fails or waits by it: whatever goes wrong it ends with 0 within RINGSCOPE_LIMIT seconds, and the task starts
 # unwatched. Settings of the site: /etc/ringscope/slurm.env. A user who does not want it: export RINGSCOPE_OFF=1

@@ -72,11 +72,13 @@ pub enum EnvError {
     },
     /// It would be cut.
     #[error(
-        "nothing is set: it would take {bytes} bytes, and Slurm takes {SLURM_MAX_BYTES} of a TaskProlog; shorten \
-         LD_PRELOAD or PYTHONPATH"
+        "nothing is set: {name} would take a line of {bytes} bytes, and Slurm takes {SLURM_LINE_BYTES} of a TaskProlog; make \
+         it shorter"
     )]
     TooLong {
-        /// How long it is.
+        /// Which variable.
+        name: &'static str,
+        /// How long its line is.
         bytes: usize,
     },
     /// Standard output.
@@ -118,12 +120,8 @@ fn variables(watch: &Watch) -> Result<Variables, EnvError> {
 impl Format {
     fn text(self, variables: &Variables) -> Result<Vec<u8>, EnvError> {
         match self {
-            Self::Sh => lines(variables, |value| [b"'".as_slice(), &quoted(value), b"'"].concat()),
-            Self::Slurm => {
-                let text = lines(variables, <[u8]>::to_vec)?;
-                let bytes = text.len();
-                if bytes <= SLURM_MAX_BYTES { Ok(text) } else { Err(EnvError::TooLong { bytes }) }
-            }
+            Self::Sh => lines(variables, usize::MAX, |value| [b"'", quoted(value).as_slice(), b"'"].concat()),
+            Self::Slurm => lines(variables, SLURM_LINE_BYTES, <[u8]>::to_vec),
             Self::Json => json(variables),
         }
     }
@@ -139,18 +137,25 @@ impl Format {
     }
 }
 
-fn lines(variables: &Variables, value_of: impl Fn(&[u8]) -> Vec<u8>) -> Result<Vec<u8>, EnvError> {
+/// A line for each, none of them longer than this.
+fn lines(
+    variables: &Variables,
+    max_bytes: usize,
+    value_of: impl Fn(&[u8]) -> Vec<u8>,
+) -> Result<Vec<u8>, EnvError> {
     let mut text = Vec::new();
     for (name, value) in variables.iter() {
-        match value.map(OsStr::as_bytes) {
+        let line = match value.map(OsStr::as_bytes) {
             Some(value) if value.contains(&b'\n') => {
                 return Err(EnvError::Value { name, why: "it has several lines" });
             }
-            Some(value) => {
-                text.extend([b"export ", name.as_bytes(), b"=", &value_of(value), b"\n"].concat());
-            }
-            None => text.extend(format!("unset {name}\n").into_bytes()),
+            Some(value) => [b"export ", name.as_bytes(), b"=", &value_of(value), b"\n"].concat(),
+            None => format!("unset {name}\n").into_bytes(),
+        };
+        if line.len() > max_bytes {
+            return Err(EnvError::TooLong { name, bytes: line.len() });
         }
+        text.extend(line);
     }
     Ok(text)
 }
@@ -175,9 +180,9 @@ fn json(variables: &Variables) -> Result<Vec<u8>, EnvError> {
     Ok(text)
 }
 
-/// Slurm reads so much of what a TaskProlog prints, and cuts the rest off, in the middle of a value if it comes so. Source:
-/// `src/slurmd/slurmstepd/task.c`, `_run_script_and_set_env`.
-const SLURM_MAX_BYTES: usize = 4000;
+/// Older releases of Slurm read so much of a line that a TaskProlog prints, and take the rest for another one. Source:
+/// `src/slurmd/slurmstepd/task.c`, `_run_script_and_set_env`, `fgets` into 4096 bytes less one.
+const SLURM_LINE_BYTES: usize = 4094;
 
 #[cfg(test)]
 mod tests {
@@ -209,7 +214,10 @@ mod tests {
     #[test]
     fn what_would_be_cut_is_not_printed() {
         let mut variables = Variables::default();
-        variables.set("LD_PRELOAD", "x".repeat(SLURM_MAX_BYTES));
+        let longest = SLURM_LINE_BYTES - "export LD_PRELOAD=\n".len();
+        variables.set("LD_PRELOAD", "x".repeat(longest));
+        assert_eq!(printed(Format::Slurm, &variables).len(), SLURM_LINE_BYTES);
+        variables.set("LD_PRELOAD", "x".repeat(longest + 1));
         let error = Format::Slurm.text(&variables).unwrap_err().to_string();
         assert!(error.contains("nothing is set") && error.contains("LD_PRELOAD"), "{error}");
         assert!(Format::Sh.text(&variables).is_ok());

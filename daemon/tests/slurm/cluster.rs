@@ -295,7 +295,7 @@ fn compile(dir: &Path) {
 
 /// Writes what Slurm reads.
 fn configure(dir: &Path) {
-    for folder in ["log", "state", "munge", "scripts", "jobs"] {
+    for folder in ["log", "state", "munge", "scripts", "slurm", "jobs"] {
         fs::create_dir(dir.join(folder)).unwrap();
     }
     // Ranks of other users meet there too.
@@ -318,7 +318,7 @@ fn configure(dir: &Path) {
     text += SETTINGS;
     for script in ["prolog", "task_prolog", "epilog"] {
         let name = script.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>();
-        text += &format!("{name}={root}/scripts/{script}.sh\n");
+        text += &format!("{name}={root}/slurm/{script}.sh\n");
     }
     for node in NODES {
         fs::create_dir(dir.join(format!("spool-{node}"))).unwrap();
@@ -332,16 +332,21 @@ fn configure(dir: &Path) {
     fs::write(dir.join("slurm.conf"), text).unwrap();
 }
 
-/// The scripts of `packaging/slurm` with a file of settings of the cluster's own.
+/// The scripts of `packaging/slurm`, with a file of settings of the cluster's own, and what calls them where they are.
 fn scripts(dir: &Path) {
     let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm");
-    let settings = dir.join("slurm.env");
-    for script in ["prolog.sh", "task_prolog.sh", "epilog.sh", "drain.sh"] {
+    let put = |script: &str, folder: &str, name: &str| {
         let text = fs::read_to_string(packaged.join(script)).unwrap();
-        let text = text.replace("/etc/ringscope/slurm.env", &settings.display().to_string());
-        let path = dir.join("scripts").join(script);
+        let text = text.replace("/etc/ringscope/slurm.env", &dir.join("slurm.env").display().to_string());
+        let text = text.replace("/usr/share/ringscope/slurm", &dir.join("scripts").display().to_string());
+        let path = dir.join(folder).join(name);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    put("drain.sh", "scripts", "drain.sh");
+    for script in ["prolog.sh", "task_prolog.sh", "epilog.sh"] {
+        put(script, "scripts", script);
+        put("call.sh", "slurm", script);
     }
 }
 

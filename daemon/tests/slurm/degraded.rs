@@ -22,7 +22,7 @@ fn drain(cluster: &Cluster, arguments: &[&str]) -> (Option<i32>, String, String)
 }
 
 /// Nodes that are drained, or will be once their jobs have ended, and why.
-fn drained(cluster: &Cluster) -> Vec<(String, String)> {
+pub(crate) fn drained(cluster: &Cluster) -> Vec<(String, String)> {
     let lines = cluster.must("sinfo", &["-h", "-N", "-p", "main", "-t", "drain", "-o", "%N|%E"]);
     let pair = |line: &str| line.split_once('|').map(|(node, why)| (node.to_owned(), why.to_owned()));
     lines.lines().filter_map(pair).collect()

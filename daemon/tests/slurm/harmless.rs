@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringscope_api::clock;
 
 use crate::cluster::Cluster;
+use crate::degraded::drained;
 
 /// Longer than a job takes, where nothing holds it up.
 const LONG: Duration = Duration::from_secs(30);
@@ -53,6 +54,17 @@ pub(crate) async fn missing_on_a_node(cluster: &Cluster) {
     cluster.settings("");
 }
 
+/// The package is on no node any more: Slurm would fail the tasks, and drain the nodes, where it found no script.
+pub(crate) async fn not_installed(cluster: &Cluster) {
+    let (scripts, away) = (cluster.dir.join("scripts"), cluster.dir.join("scripts.away"));
+    std::fs::rename(&scripts, &away).unwrap();
+    let script = format!("srun bash -c '{}'", cluster.summing(2, "not-installed"));
+    let (printed, shown) = run(cluster, &["-N2", "--ntasks-per-node=1"], &script).await;
+    assert_eq!((sorted(&printed), shown), (SUMS.to_vec(), Vec::new()));
+    std::fs::rename(away, scripts).unwrap();
+    assert_eq!(drained(cluster), []);
+}
+
 /// One that hangs, one that dies in the middle of a line, one that prints nonsense; settings that are none.
 pub(crate) async fn broken(cluster: &Cluster) {
     for (name, text) in [
@@ -70,16 +82,17 @@ pub(crate) async fn broken(cluster: &Cluster) {
     }
     // As much as `ringscope env` prints at most reaches the task.
     let path = cluster.dir.join("long");
-    let text = "printf 'export RINGSCOPE_DIR=/x\\nexport LONG=%03960d\\n' 7";
+    let text = "printf 'export RINGSCOPE_DIR=/x\\nexport LONG=%04081d\\n' 7";
     std::fs::write(&path, format!("#!/bin/bash\n{text}\n")).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     cluster.settings(&format!("RINGSCOPE={}", path.display()));
     let (printed, _) = run(cluster, &["-N1"], "srun bash -c 'echo ${#LONG} ${LONG: -2}'").await;
-    assert_eq!(printed, "3960 07\n");
+    assert_eq!(printed, "4081 07\n");
     cluster.settings("if then \"");
     let (printed, _) = run(cluster, &["-N1"], "srun echo well").await;
     assert_eq!(printed, "well\n", "with settings that are none");
     cluster.settings("");
+    assert_eq!(drained(cluster), [], "no node is taken out of service");
 }
 
 /// Who asks for the library's log gets it, whenever he does so, and nobody else's does.

@@ -43,6 +43,8 @@ async fn jobs_of_a_partition_are_seen_and_their_scripts_are_as_they_were() {
     say("not wanted");
     harmless::missing_on_a_node(&cluster).await;
     say("missing on a node");
+    harmless::not_installed(&cluster).await;
+    say("not installed");
     harmless::broken(&cluster).await;
     say("broken");
     harmless::the_users_own_log(&cluster).await;
