@@ -127,7 +127,9 @@ pub(super) struct Inherited {
     #[arg(long = "inherited-cache", env = "XDG_CACHE_HOME", hide = true)]
     xdg_cache_home: Option<OsString>,
     #[arg(long = "inherited-home", env = "HOME", hide = true)]
-    home: Option<OsString>,
+    pub(super) home: Option<OsString>,
+    #[arg(long = "inherited-nccl-conf", env = "NCCL_CONF_FILE", hide = true)]
+    pub(super) nccl_conf_file: Option<OsString>,
 }
 
 impl RunArgs {

@@ -14,8 +14,8 @@ use ringscope_agent::log_folder;
 use ringscope_agent::sweep::is_served;
 
 use super::args::{Inherited, said};
-use super::log;
 use super::variables::{Prepared, Variables};
+use super::{log, nccl_conf};
 
 /// The user's own settings of the log.
 pub(super) fn users_own(inherited: &Inherited) -> log::Inherited<'_> {
@@ -37,6 +37,7 @@ pub(super) fn lend(variables: &mut Variables, inherited: &Inherited, place: &Pre
     let of_outer_run = own.file.map(Path::new).filter(|file| log::is_private(file, &place.dir));
     let is_served = is_served(&place.dir, ringscope_api::clock::now());
     let says_nothing = [own.level, own.subsystems, own.file].iter().all(Option::is_none);
+    let says_nothing = says_nothing && !nccl_conf::asks_for_log(inherited);
     if let Some(name) = of_outer_run.and_then(Path::file_name) {
         // It may have begun on another machine, where the folder is there already.
         let folder = log_folder::own(&place.dir, log_folder::PREFIX)?;

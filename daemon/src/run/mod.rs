@@ -14,6 +14,7 @@ mod libraries;
 mod library_folder;
 mod lines;
 mod log;
+mod nccl_conf;
 pub(crate) mod note;
 pub mod relay;
 mod sanitizers;

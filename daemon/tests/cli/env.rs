@@ -136,6 +136,10 @@ async fn a_log_is_lent_where_an_agent_reads_it_and_nobody_asked_for_one() {
     assert_eq!(later["set"]["NCCL_DEBUG"], serde_json::Value::Null);
     let gone = serde_json::json!(["NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "RINGSCOPE_LENT_LOG"]);
     assert_eq!(later["unset"], gone);
+    let conf = stage.dir.join("nccl.conf");
+    std::fs::write(&conf, "NCCL_DEBUG=WARN\n").unwrap();
+    let by_file = lent(&stage, &[("NCCL_CONF_FILE", conf.to_str().unwrap())]);
+    assert_eq!(by_file["set"]["NCCL_DEBUG"], serde_json::Value::Null, "the site has asked for one");
 }
 
 #[test]

@@ -204,5 +204,33 @@ fn files_of_another_user_are_not_this_ones() {
     assert_eq!((left.len(), files), (1, 0));
 }
 
+#[test]
+fn what_root_removes_of_a_user_is_that_users_and_nothing_behind_a_link() {
+    let folder = Folder::new();
+    let user = 65_534;
+    let chown = |path: &Path| std::os::unix::fs::lchown(path, Some(user), Some(user)).is_ok();
+    let path = |name: &str| folder.0.path().join(name);
+    folder.segment(NOBODY, RUN, VERSION);
+    if !chown(&path(&format!("{NOBODY}-77.seg"))) {
+        eprintln!("not root: nothing can be given to another user, so this is not tried");
+        return;
+    }
+    // Root's own, and names of the user's that lead to it.
+    folder.segment(NOBODY + 1, "root", VERSION);
+    let of_root = path(&format!("{}-77.seg", NOBODY + 1));
+    symlink(&of_root, path(&format!("{}-77.seg", NOBODY + 2))).unwrap();
+    std::fs::hard_link(&of_root, path(&format!("{}-77.seg", NOBODY + 3))).unwrap();
+    assert!(chown(&path(&format!("{}-77.seg", NOBODY + 2))));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let beyond = elsewhere.path().join(format!("nccl-{RUN}-node-{NOBODY}.log"));
+    std::fs::write(&beyond, b"lines").unwrap();
+    assert!(chown(&beyond) && chown(elsewhere.path()));
+    symlink(elsewhere.path(), path("logs-65534")).unwrap();
+    assert!(chown(&path("logs-65534")));
+    let (left, files) = swept_of(&folder, Whose { user, ..Whose::default() });
+    assert_eq!((left.len(), files), (4, 1), "{left:?}");
+    assert!(of_root.exists() && beyond.exists());
+}
+
 /// Where a segment says its job.
 const JOB_OFFSET: u64 = std::mem::offset_of!(Fixed, job) as u64;
