@@ -1,4 +1,8 @@
-//! `ringscope` inside a job that the prologs have watched already.
+//! `ringscope` inside a job that the prologs have watched already, and the templates.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use crate::cluster::Cluster;
 use crate::common::stage::RINGSCOPE;
@@ -17,4 +21,23 @@ pub(crate) async fn run_inside(cluster: &Cluster) {
         lines.sort();
         assert_eq!(lines, ["rank 0 of 2: the sum is 1", "rank 1 of 2: the sum is 1"], "{script}");
     }
+}
+
+/// The template for torchrun, with something else in its place that says how it is started.
+pub(crate) async fn torchrun_template(cluster: &Cluster) {
+    let torchrun = cluster.dir.join("torchrun");
+    fs::write(&torchrun, "#!/bin/bash\necho \"$MASTER_ADDR $*\"\n").unwrap();
+    fs::set_permissions(&torchrun, fs::Permissions::from_mode(0o755)).unwrap();
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm/torchrun.sbatch");
+    // The nodes here have no GPUs to ask for.
+    let template = fs::read_to_string(packaged).unwrap().replace("#SBATCH --gpus-per-node", "## --gpus-per-node");
+    let path = format!("PATH={}:$PATH; set -- train.py --epochs 3", cluster.dir.display());
+    let script = template.replace("set -eu\n", &format!("set -eu\n{path}\n"));
+    let id = cluster.submit(&["-w", "n2,n3"], &script);
+    cluster.until_state(id, "COMPLETED").await;
+    let port = 20_000 + id % 10_000;
+    let line = format!(
+        "n2 --nnodes 2 --nproc-per-node 1 --rdzv-backend c10d --rdzv-id {id} --rdzv-endpoint n2:{port} train.py --epochs 3"
+    );
+    assert_eq!(cluster.output(id), format!("{line}\n{line}\n"));
 }
