@@ -33,11 +33,13 @@ impl KubernetesArgs {
 
 /// What pods get. `None`: nothing.
 pub(super) fn kubernetes(settings: &mut Settings<'_>) -> Option<Injection> {
+    let n_mistakes = settings.mistakes.len();
     let image = settings.get("kubernetes_image", image);
+    let is_wrong = settings.mistakes.len() > n_mistakes;
     let folder = settings.get("kubernetes_folder", folder);
     let architectures = settings.get("kubernetes_archs", architectures);
     let Some(image) = image else {
-        if folder.is_some() || architectures.is_some() {
+        if !is_wrong && (folder.is_some() || architectures.is_some()) {
             let words =
                 "kubernetes_.. without kubernetes_image: name the image that pods get the collector from";
             settings.mistakes.push(words.to_owned());
@@ -98,7 +100,10 @@ mod tests {
         assert_eq!(given.architectures, [Architecture::Amd64, Architecture::Arm64]);
         for (args, part) in [
             (KubernetesArgs { arch: both, ..KubernetesArgs::default() }, "without kubernetes_image"),
-            (KubernetesArgs { image: Some("a b".into()), ..KubernetesArgs::default() }, "kubernetes_image"),
+            (
+                KubernetesArgs { image: Some("a b".into()), ..KubernetesArgs::default() },
+                "the name of an image",
+            ),
             (
                 KubernetesArgs {
                     image: image.clone(),
