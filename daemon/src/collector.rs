@@ -34,8 +34,11 @@ enum What {
     },
     /// Make the folder in which processes of all users leave their segments, and let all write into it, as /tmp
     Folder {
-        /// The folder. One that is there must be yours or root's, and open to all already if it is not yours
+        /// The folder. One that is there must be yours, or open to all already
         dir: PathBuf,
+        /// Exit with 0 also where it fails, and say why
+        #[arg(long)]
+        go_on: bool,
     },
 }
 
@@ -82,10 +85,13 @@ pub fn run(args: &CollectorArgs, out: &mut impl Write) -> Result<(), CollectorEr
             }
             Err(error) => Err(error),
         },
-        What::Folder { dir } => {
-            share(dir).map_err(|source| CollectorError::Folder { dir: dir.clone(), source })?;
-            Ok(writeln!(out, "{} is open to all", dir.display())?)
-        }
+        What::Folder { dir, go_on } => match share(dir) {
+            Ok(()) => Ok(writeln!(out, "{} is open to all", dir.display())?),
+            Err(source) => {
+                let error = CollectorError::Folder { dir: dir.clone(), source };
+                if *go_on { Ok(tracing::error!("{error}")) } else { Err(error) }
+            }
+        },
     }
 }
 

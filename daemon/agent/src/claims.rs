@@ -81,6 +81,10 @@ fn mapped(map: &str, user: u32) -> Option<u32> {
 
 /// Whether a process that calls its machine so lives in a container that may have that name.
 pub(super) fn has_own_host_name(identity: &Identity, file: FileId, programs: &Programs) -> bool {
+    // An agent in a container sees no other one's names, and has nothing but containers to look after.
+    if !procfs::sees_the_machine() {
+        return true;
+    }
     let name = |pid: u32| programs.host_names(pid);
     let holder = Locks::read().holder(file, identity.pid, identity.start_time_ns);
     let (its, own) = (holder.and_then(|pid| name(pid.number)), name(std::process::id()));

@@ -42,4 +42,6 @@ fn a_folder_is_opened_to_all() {
     assert_eq!(code, Some(0), "{words}");
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o7777, 0o1777);
     check(&["collector", "folder", "/dev/null"], 1, &["mkdir -m 1777"]);
+    let (code, _, words) = end(&mut ringscope(&["collector", "folder", "--go-on", "/dev/null"]));
+    assert!(code == Some(0) && words.contains("mkdir -m 1777"), "{words}");
 }

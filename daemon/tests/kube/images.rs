@@ -68,7 +68,9 @@ fn job(podman: &Podman, context: &Path) {
     cc.arg("-I").arg(root().join("engine/include")).arg("-L").arg(context).arg("-lrsccl");
     assert!(cc.args(["-Wl,-rpath,/opt/job"]).status().unwrap().success());
     let file = context.with_extension("Containerfile");
-    fs::write(&file, format!("FROM {BASE}\nCOPY job librsccl.so /opt/job/\n")).unwrap();
+    // As users put the program into theirs.
+    let program = format!("COPY --from={RINGSCOPE} /usr/bin/ /usr/bin/\nENV PATH=/usr/bin:/bin:/opt/job\n");
+    fs::write(&file, format!("FROM {BASE}\nCOPY job librsccl.so /opt/job/\n{program}")).unwrap();
     podman.build(&file, JOB, context, &[]);
 }
 

@@ -29,6 +29,7 @@ fn where_it_might_not_start_as_before_a_pod_stays_as_it_is() {
     check("", |pod| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "7c1f".into());
     check("architecture", |pod| pod["spec"]["nodeSelector"] = json!({"kubernetes.io/arch": "arm64"}));
     check("not linux", |pod| pod["spec"]["os"] = json!({"name": "windows"}));
+    check("users of its own", |pod| pod["spec"]["hostUsers"] = false.into());
     check("mounts a volume at /run/ringscope/segments/deep", |pod| {
         pod["spec"]["containers"][0]["volumeMounts"] =
             json!([{"name": "x", "mountPath": "/run/ringscope/segments/deep"}]);

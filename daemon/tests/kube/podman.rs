@@ -73,6 +73,11 @@ impl Podman {
         self.run(&["play", "kube", "--network", &self.network, file.to_str().unwrap()]);
     }
 
+    /// Starts a container again that has ended, as kubelet does where the pod's restartPolicy says so.
+    pub(crate) fn restart(&self, pod: &str, container: &str) {
+        self.run(&["start", &format!("{pod}-{container}")]);
+    }
+
     /// Ends a pod as kubelet does, and forgets it.
     pub(crate) fn remove(&self, pod: &str) {
         self.run(&["pod", "stop", "--time", "30", pod]);

@@ -15,7 +15,7 @@ use crate::common::{TempDir, eventually};
 use crate::images;
 use crate::kubelet::{Kubelet, decoded};
 use crate::podman::Podman;
-use crate::programs::rendered;
+use crate::programs::{documents, rendered, root};
 
 const NAME: &str = "rings-ringscope.rings.svc";
 const PORT: u16 = 9440;
@@ -29,6 +29,8 @@ struct Cluster<'p> {
     _memory: TempDir,
     client: Client,
     dir: PathBuf,
+    /// The node's folder that its pods share.
+    segments: PathBuf,
     objects: Vec<Value>,
 }
 
@@ -49,7 +51,8 @@ impl<'p> Cluster<'p> {
         kubelet.hosts.push((address.clone(), vec![NAME.to_owned()]));
         podman.play(&kubelet.pod("agent", &of("DaemonSet")["spec"]["template"]));
         let client = client(&objects, &address);
-        Self { podman, _memory: memory, client, dir, objects }
+        let segments = memory.join("segments");
+        Self { podman, _memory: memory, client, dir, segments, objects }
     }
 
     /// The daemon's pod is replaced, as by an upgrade.
@@ -84,23 +87,32 @@ impl<'p> Cluster<'p> {
         self.podman.play(&pod);
     }
 
-    /// Starts both ranks of a job, each in a pod of that name.
-    async fn train(&self, job: &str, pods: [&str; 2], security: Value) {
-        let meet = TempDir::new_in(&self.dir, "meet");
-        fs::set_permissions(&meet, fs::Permissions::from_mode(0o777)).unwrap();
+    /// Starts both ranks of a job, each in a pod of that name; the folder in which they meet.
+    async fn train(&self, job: &str, pods: [&str; 2], security: Value) -> TempDir {
+        let meet = self.meet();
         for (rank, name) in pods.into_iter().enumerate() {
             let pod = worker(job, name, rank, &meet, &security);
             self.start_pod(self.admitted(pod).await);
         }
+        self.until_trained(pods, 1).await;
+        meet
+    }
+
+    /// Where ranks meet.
+    fn meet(&self) -> TempDir {
+        let meet = TempDir::new_in(&self.dir, "meet");
+        fs::set_permissions(&meet, fs::Permissions::from_mode(0o777)).unwrap();
+        meet
+    }
+
+    /// Until both have ended, having trained so many times, with nothing of ours in what they said.
+    async fn until_trained(&self, pods: [&str; 2], n_times: usize) {
         for (rank, name) in pods.into_iter().enumerate() {
             let status = async || self.podman.exit_status(name, "worker");
             assert_eq!(eventually("the job ends", status).await, 0, "{:?}", self.podman.logs(name, "worker"));
-            let said = format!("rank {rank} of 2: the sum is 1\n");
-            assert_eq!(
-                self.podman.logs(name, "worker"),
-                (said, String::new()),
-                "nothing of ours in its output"
-            );
+            let said = format!("rank {rank} of 2: the sum is 1\n").repeat(n_times);
+            let all_said = async || Some(self.podman.logs(name, "worker")).filter(|logs| logs.0 == said);
+            assert_eq!(eventually("the rank says its sum", all_said).await.1, "");
         }
     }
 
@@ -203,8 +215,15 @@ async fn what_the_chart_starts_sees_what_the_webhook_watches() {
     let restricted = json!({"runAsUser": 1000, "runAsGroup": 1000, "readOnlyRootFilesystem": true,
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let pods = ["plain-0", "plain-1"];
-    cluster.train("plain", pods, restricted).await;
+    let meet = cluster.train("plain", pods, restricted).await;
     is_seen_where_it_ran(&cluster.seen("ml/plain", 1).await[0], pods);
+    // Its containers start again in their pods, with the same numbers and variables.
+    fs::remove_file(meet.join("id")).unwrap();
+    pods.iter().for_each(|pod| podman.restart(pod, "worker"));
+    cluster.until_trained(pods, 2).await;
+    cluster.seen("ml/plain", 2).await.iter().for_each(|one| is_seen_where_it_ran(one, pods));
+
+    by_hand(&cluster).await;
 
     without_the_collector_the_job_runs(&cluster).await;
 
@@ -213,9 +232,36 @@ async fn what_the_chart_starts_sees_what_the_webhook_watches() {
     assert_eq!(job["completed_bytes"], 4 * BYTES_PER_RANK, "an upgrade keeps what was seen");
 }
 
+/// As docs/kubernetes.md shows it to users of clusters without the webhook.
+async fn by_hand(cluster: &Cluster<'_>) {
+    let mut pod = documents(&fs::read(root().join("packaging/kubernetes/by-hand.yaml")).unwrap()).remove(0);
+    let worker = &mut pod["spec"]["containers"][0];
+    worker["image"] = images::JOB.into();
+    let command = worker["command"].as_array_mut().unwrap();
+    let own = command.iter().position(|word| word == "--").unwrap();
+    command.truncate(own + 1);
+    command.extend(["job", "0", "1", "/tmp/id"].map(Value::from));
+    pod["spec"]["volumes"][0]["hostPath"]["path"] = cluster.segments.to_str().unwrap().into();
+    cluster.start_pod(pod);
+    let status = async || cluster.podman.exit_status("train", "worker");
+    assert_eq!(eventually("the job ends", status).await, 0, "{:?}", cluster.podman.logs("train", "worker"));
+    let seen = eventually("it is seen", async || {
+        let list = cluster.json("/api/v1/communicators?job=research/train").await?;
+        let id = list["items"][0]["id"].as_str()?.to_owned();
+        cluster.json(&format!("/api/v1/communicators/{id}")).await.filter(|one| one["coverage"]["log"] == 1)
+    })
+    .await;
+    let rank = &seen["ranks"][0];
+    let told = [&rank["place"]["pod"], &rank["place"]["node"], &rank["host"]];
+    assert_eq!(
+        (told, &seen["issued_bytes"]),
+        (["train", "node-1", "node-1"].map(Value::from).each_ref(), &json!(BYTES_PER_RANK))
+    );
+}
+
 /// The init container has brought nothing, for the disk was full.
 async fn without_the_collector_the_job_runs(cluster: &Cluster<'_>) {
-    let meet = TempDir::new_in(&cluster.dir, "meet");
+    let meet = cluster.meet();
     for rank in [0, 1] {
         let pod = worker("bare", ["bare-0", "bare-1"][rank], rank, &meet, &json!({}));
         let mut pod = cluster.admitted(pod).await;

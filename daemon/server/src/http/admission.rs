@@ -30,7 +30,7 @@ pub(super) async fn review(
         let detail = format!("a question has at most {BODY_BYTES_MAX} bytes");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", detail)
     })?;
-    // What is read of it takes ten times its bytes at most, of as many at once as are unpacked.
+    // What is read of it takes some twenty times its bytes at most, of as many at once as are unpacked.
     let reading = app.guard.uploads.unpacking().await?;
     let answered = tokio::task::spawn_blocking(move || {
         let answer = kubernetes::answer(&body, &injection);
@@ -40,5 +40,5 @@ pub(super) async fn review(
     answered.await.map(Json).map_err(|error| ApiError::internal(&error))
 }
 
-/// Of a pod, which may have 1.5 MiB in etcd; one of a job has some KiB.
-const BODY_BYTES_MAX: usize = 2 << 20;
+/// A question about a pod has some KiB. One about a larger pod than this is not answered, and the pod is created as it is.
+const BODY_BYTES_MAX: usize = 1 << 20;

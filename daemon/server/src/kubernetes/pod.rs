@@ -30,6 +30,10 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     if let Some(why) = fit::misfit(spec, &injection.architectures) {
         return Outcome::nothing(format!("the pod is not watched: {why}"));
     }
+    if spec["hostUsers"] == false {
+        // Its volumes are mounted with other users' numbers, and a node may not be able to do that with memory.
+        return Outcome::nothing("the pod is not watched: it has users of its own (hostUsers: false)");
+    }
     let mut notes = Vec::new();
     let chosen = containers::chosen(pod, &mut notes);
     let Some(first) = chosen.first() else {
