@@ -541,6 +541,21 @@ def killed_rank() -> None:
         print(f"told after {time.monotonic() - begun:.2f} s")
 
 
+def killed_rank_of_ddp() -> None:
+    """DistributedDataParallel asks futures, in C++: a failure in one must be one there too."""
+    rank, size = begin()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
+    for step in range(1000):
+        if rank == size - 1 and step == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            model(torch.ones(2, 64)).sum().backward()
+        except RuntimeError as error:
+            assert f"rank {size - 1}" in str(error), error
+            print(f"told in step {step}")
+            return
+
+
 def interrupted() -> None:
     """SIGINT ends a wait for a rank that does not come."""
     rank, _ = begin()

@@ -76,6 +76,13 @@ class C10d(unittest.TestCase):
             self.assertEqual(status, 0, complaints)
             self.assertIn("told after", printed)
 
+    def test_survivors_of_a_killed_rank_of_ddp_hear_of_it_and_do_not_crash(self) -> None:
+        *survivors, (status, _, _) = Job("c10d_worker.killed_rank_of_ddp", 3).results()
+        self.assertEqual(status, -9)
+        for status, printed, complaints in survivors:
+            self.assertEqual(status, 0, complaints)
+            self.assertIn("told in step 5", printed)
+
     def test_ctrl_c_ends_a_wait(self) -> None:
         job = Job("c10d_worker.interrupted", 2)
         printed, complaints = job.workers[0].communicate(timeout=LIMIT_S)

@@ -49,6 +49,8 @@ class Work(Base):  # type: ignore[misc]
         self._timeout_s, self._finish, self._source = timeout_s, finish, source
         self.puts_into, self._explained = puts_into, explained
         self._future: Optional[torch.futures.Future[List[torch.Tensor]]] = None
+        # What the thread fulfils, of which the one that is given out follows.
+        self._fulfilled: Any = None
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
 
@@ -102,10 +104,12 @@ class Work(Base):  # type: ignore[misc]
     _source_rank = source_rank
 
     def get_future(self) -> "torch.futures.Future[List[torch.Tensor]]":
-        """A future of the result, which a thread fulfils."""
+        """A future of the result, which a thread fulfils. It fails for C++ too: an exception that `set_exception` leaves in a future
+        is a result there, and DistributedDataParallel, which takes it for tensors, crashed."""
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
+                self._fulfilled = torch.futures.Future()
+                self._future = self._fulfilled.then(_value)
                 is_new = True
             else:
                 is_new = False
@@ -115,7 +119,7 @@ class Work(Base):  # type: ignore[misc]
 
     def fulfil(self) -> None:
         """Waits, and fulfils the future."""
-        future: Any = self._future
+        future: Any = self._fulfilled
         try:
             self.wait()
             # PyTorch refuses results that it cannot give on, such as those on a device that the future does not know.
@@ -150,6 +154,11 @@ class Work(Base):  # type: ignore[misc]
             if self._finish is not None and all(ticket.error is None for ticket in self._tickets):
                 self._finish()
                 self._finish = None
+
+
+def _value(fulfilled: "torch.futures.Future[List[torch.Tensor]]") -> List[torch.Tensor]:
+    """Raises what the call failed with."""
+    return fulfilled.value()
 
 
 def wait_for(ticket: Ticket, limit_s: Optional[float]) -> None:
