@@ -23,6 +23,8 @@ pub(super) struct Fallen {
     pub(super) pid: u32,
     /// How it ended.
     pub(super) exit: Exit,
+    /// It ended after it had been told to: it counts where others name it.
+    pub(super) was_told: bool,
     /// When, by this machine's clock, nanoseconds since the epoch.
     pub(super) at_ns: u64,
     /// When the last of its lines came, by the same clock; 0: it has written nothing.
@@ -57,14 +59,19 @@ pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
     if let Some(lost) = failures.iter().find(|failure| failure.fallen().is_none()) {
         return Some(lost);
     }
-    let earliest = failures.iter().filter_map(Failure::fallen).map(|fallen| fallen.at_ns).min()?;
-    let at_once = |fallen: &Fallen| fallen.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
-    let candidates = failures.iter().filter(|failure| failure.fallen().is_some_and(at_once));
+    let on_its_own = |fallen: &&Fallen| !fallen.was_told;
+    let earliest =
+        failures.iter().filter_map(Failure::fallen).filter(on_its_own).map(|fallen| fallen.at_ns).min()?;
+    let counts = |fallen: &Fallen| {
+        let is_at_once = fallen.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
+        is_at_once && (!fallen.was_told || votes(fallen, failures) > 0)
+    };
+    let candidates = failures.iter().filter(|failure| failure.fallen().is_some_and(counts));
     candidates.min_by_key(|failure| {
         let fallen = failure.fallen();
         let votes = fallen.map_or(0, |fallen| votes(fallen, failures));
-        let is_culprit = fallen.is_some_and(|fallen| is_culprit(fallen.exit));
-        (!is_culprit, std::cmp::Reverse(votes), fallen.map(Fallen::last_sign_ns))
+        let violence = fallen.map(|fallen| violence(fallen.exit));
+        (violence, std::cmp::Reverse(votes), fallen.map(Fallen::last_sign_ns))
     })
 }
 
@@ -86,9 +93,14 @@ impl Fallen {
     }
 }
 
-/// Whether that is no way in which a process ends by itself.
-fn is_culprit(exit: Exit) -> bool {
-    matches!(exit, Exit::Signal(libc::SIGKILL | libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE))
+/// How an end counts: SIGKILL that was none of ours comes from outside; a crash may be a victim's, and is still no way in which a
+/// process ends by itself.
+fn violence(exit: Exit) -> u8 {
+    match exit {
+        Exit::Signal(libc::SIGKILL) => 0,
+        Exit::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE) => 1,
+        _ => 2,
+    }
 }
 
 /// The report: the first failure, with how many others there are.
@@ -98,7 +110,8 @@ pub(super) fn text(job: &str, failures: &[Failure]) -> Option<String> {
         Failure::Lost { why, .. } => format!("ringscope: job {job} failed: {why}\n"),
         Failure::Process(fallen) => of_process(job, fallen),
     };
-    let others: Vec<String> = failures.iter().filter(|other| *other != first).map(short).collect();
+    let fell_too = |other: &&Failure| *other != first && other.fallen().is_none_or(|fallen| !fallen.was_told);
+    let others: Vec<String> = failures.iter().filter(fell_too).map(short).collect();
     if !others.is_empty() {
         let more = if others.len() > SHOWN { ", …" } else { "" };
         let shown = others[..others.len().min(SHOWN)].join(", ");
@@ -180,10 +193,18 @@ mod tests {
             host,
             pid: 40 + rank,
             exit,
+            was_told: false,
             at_ns,
             said_at_ns,
             tail,
         })
+    }
+
+    fn told(failure: Failure) -> Failure {
+        match failure {
+            Failure::Process(fallen) => Failure::Process(Fallen { was_told: true, ..fallen }),
+            lost => lost,
+        }
     }
 
     fn first_rank(failures: &[Failure]) -> Option<Role> {
@@ -208,6 +229,8 @@ mod tests {
             first_rank(&[fallen(1, Exit::Status(1), 290), fallen(0, Exit::Signal(libc::SIGABRT), 291)]),
             Some(Role::Worker(1))
         );
+        let crashed = fallen(0, Exit::Signal(libc::SIGSEGV), 280);
+        assert_eq!(first_rank(&[crashed, killed.clone()]), Some(Role::Worker(2)));
         let late = fallen(2, Exit::Signal(libc::SIGKILL), 3000);
         assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
         let lost = Failure::Lost { host: "b".into(), why: "b is lost".into() };
@@ -226,6 +249,11 @@ mod tests {
         let (culprit, victim) =
             (said(3, one, 5040, 4990, "ValueError"), said(1, one, 5000, 4999, "ncclRemoteError"));
         assert_eq!(first_rank(&[victim.clone(), culprit.clone()]), Some(Role::Worker(3)));
+        // Its victims may have ended it before it came to its end.
+        let late = told(said(3, Exit::Status(7), 5030, 4999, "ValueError"));
+        let named = said(1, one, 5000, 4999, "all_reduce #10: rank 3 (h2, 10.0.0.2) closed the connection");
+        assert_eq!(first_rank(&[named, late.clone()]), Some(Role::Worker(3)));
+        assert_eq!(first_rank(&[victim.clone(), late]), Some(Role::Worker(1)), "nobody names it");
         // Words of long ago say nothing.
         let quiet = said(2, one, 5020, 100, "epoch 1");
         assert_eq!(first_rank(&[victim, culprit, quiet]), Some(Role::Worker(3)));

@@ -8,7 +8,7 @@ use super::protocol::{Ended, Exit, Role, Word};
 #[derive(Debug)]
 pub(super) struct Roster {
     nodes: Vec<Node>,
-    /// Ends that were no good ones, and were not asked for.
+    /// Ends that were no good ones; all of their own accord but those that say that they were told.
     pub(super) fallen: Vec<Fall>,
     /// Servers may have any status from now on.
     pub(super) servers_are_told: bool,
@@ -47,6 +47,8 @@ pub(super) struct Fall {
     pub(super) role: Role,
     pub(super) pid: u32,
     pub(super) exit: Exit,
+    /// It ended after its host had been told to end all: perhaps because of that.
+    pub(super) was_told: bool,
     /// By this machine's clock.
     pub(super) at_ns: u64,
 }
@@ -171,14 +173,17 @@ impl Roster {
         };
         *was = true;
         let is_forgiven = self.servers_are_told && matches!(role, Role::Server(_));
-        if ended.exit.is_good() || ended.was_told || is_forgiven {
+        // By a signal that it was sent, it did as it was told.
+        let obeyed = ended.was_told && matches!(ended.exit, Exit::Signal(_));
+        if ended.exit.is_good() || obeyed || is_forgiven {
             return News::Nothing;
         }
         let pid = node.pids.get(ended.process).copied().unwrap_or_default();
         let at_ns = node.clock.ours(ended.at_ns);
         let (process, exit) = (ended.process, ended.exit);
-        self.fallen.push(Fall { node: number, process, role: *role, pid, exit, at_ns });
-        News::Failed
+        let was_told = ended.was_told;
+        self.fallen.push(Fall { node: number, process, role: *role, pid, exit, was_told, at_ns });
+        if was_told { News::Nothing } else { News::Failed }
     }
 
     /// A host is lost, for this reason. Whether that is new.
@@ -278,6 +283,14 @@ mod tests {
         assert_eq!(roster.hear(0, end(0, Exit::Status(1), false), now, 0), News::Failed);
         assert_eq!(roster.fallen[0].role, Role::Server(0));
         assert!(roster.all_have_ended());
+    }
+
+    #[test]
+    fn a_status_after_it_was_told_is_kept_and_fails_nothing() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = two(now);
+        assert_eq!(roster.hear(1, end(0, Exit::Status(7), true), now, 0), News::Nothing);
+        assert!(roster.fallen[0].was_told);
     }
 
     #[test]

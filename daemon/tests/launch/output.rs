@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringscope_api::clock;
 
 use crate::common::scratch;
-use crate::{PATIENCE, Running, end, fresh, launch, mark, nothing_is_left};
+use crate::{PATIENCE, Running, end, fresh, launch, mark, nothing_is_left, with_mark};
 
 #[test]
 fn prefixes_are_chosen() {
@@ -70,12 +70,19 @@ fn a_line_without_end_takes_no_memory() {
 #[test]
 fn a_reader_that_takes_nothing_holds_up_the_ranks_and_not_the_end() {
     let mark = mark();
-    let script = format!("sleep {mark} & seq 1 1000000; echo over >&2");
-    let mut command = launch(&["--drain", "2s", "--", "sh", "-c", &script]);
+    let mut command = launch(&["--drain", "2s", "--", "yes", &mark]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Nobody reads: the rank waits in its own pipe, as it would without us, and Ctrl-C still ends all.
-    std::thread::sleep(Duration::from_millis(1500));
-    assert!(child.try_wait().unwrap().is_none());
+    let since = clock::monotonic();
+    let (mut written, mut same) = (0, 0);
+    while same < 20 {
+        assert!(child.try_wait().unwrap().is_none() && since.elapsed() < PATIENCE, "{written} bytes");
+        std::thread::sleep(Duration::from_millis(20));
+        let now = written_by(&format!("yes {mark}"));
+        same = if now > 0 && now == written { same + 1 } else { 0 };
+        written = now;
+    }
+    assert!(written < 2 << 20, "{written} bytes are held somewhere");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let since = clock::monotonic();
@@ -91,6 +98,14 @@ fn a_reader_that_takes_nothing_holds_up_the_ranks_and_not_the_end() {
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(err.contains("nobody has taken the job's output for 2 s"), "{err}");
     nothing_is_left(&mark, Duration::from_secs(2));
+}
+
+/// Bytes that the process with these arguments has written.
+fn written_by(arguments: &str) -> u64 {
+    let found = with_mark(arguments).into_iter().find(|one| one.contains(&format!(": {arguments}")));
+    let pid = found.and_then(|one| Some(one.split_once(':')?.0.to_owned()));
+    let io = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/io")).ok()).unwrap_or_default();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or_default()
 }
 
 #[test]

@@ -302,6 +302,7 @@ impl Job {
                 host,
                 pid: fall.pid,
                 exit: fall.exit,
+                was_told: fall.was_told,
                 at_ns: fall.at_ns,
                 said_at_ns,
                 tail,

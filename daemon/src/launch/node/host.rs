@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Between two looks whether an agent runs.
 const AGENT_TICK: Duration = Duration::from_secs(2);
 /// How long what copies logs may take after the last process.
-const RELAYS: Duration = Duration::from_secs(3);
+const RELAYS: Duration = Duration::from_secs(10);
 /// How long what is left may take to end by itself.
 const SETTLES: Duration = Duration::from_millis(300);
 /// How long an agent may take to send the rest.

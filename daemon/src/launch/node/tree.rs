@@ -75,10 +75,11 @@ impl Process {
         }
     }
 
-    /// Whether it is one of ours that ends by itself: it copies the library's log until the processes are gone that write it.
+    /// Whether it is one of ours that ends by itself, or may be: it copies the library's log until the processes are gone that write it.
     pub(super) fn is_log_relay(&self) -> bool {
         let command = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
-        command.split(|byte| *byte == 0).nth(1) == Some(b"log-relay")
+        // One that is just becoming another program has no arguments for a moment.
+        command.is_empty() || command.split(|byte| *byte == 0).nth(1) == Some(b"log-relay")
     }
 }
 
