@@ -144,9 +144,8 @@ pub(super) struct Slurm {
         hide = true
     )]
     pub(super) tasks: Option<String>,
-    /// Set in a step: there `srun` has started this process, once for each task perhaps.
-    #[arg(id = "launch-slurm-step", long = "slurm-step-id", env = "SLURM_STEP_ID", hide = true)]
-    pub(super) step: Option<String>,
+    #[arg(id = "launch-slurm-het", long = "slurm-het-job-id", env = "SLURM_HET_JOB_ID", hide = true)]
+    pub(super) het_job: Option<String>,
 }
 
 /// What stands before each line.
@@ -220,7 +219,8 @@ impl Slurm {
         let job = said(self.job.as_deref())?;
         Some(match (said(self.array_job.as_deref()), said(self.array_task.as_deref())) {
             (Some(array), Some(task)) => format!("slurm-{array}_{task}"),
-            _ => format!("slurm-{job}"),
+            // All components of a heterogeneous job are one.
+            _ => format!("slurm-{}", said(self.het_job.as_deref()).unwrap_or(job)),
         })
     }
 }
@@ -285,6 +285,8 @@ mod tests {
         };
         assert_eq!(slurm(None, None).job_name().as_deref(), Some("slurm-9"));
         assert_eq!(slurm(Some("7"), Some("2")).job_name().as_deref(), Some("slurm-7_2"));
+        let het = Slurm { job: Some("9".into()), het_job: Some("8".into()), ..Slurm::default() };
+        assert_eq!(het.job_name().as_deref(), Some("slurm-8"));
         assert_eq!(Slurm::default().job_name(), None);
     }
 }

@@ -49,7 +49,10 @@ pub(super) enum ClaimError {
     #[error("the launch has its name itself")]
     Own,
     /// The folder or the file cannot be used.
-    #[error("cannot claim the job's name {job:?} in {}: {source}", place.display())]
+    #[error(
+        "the job's name {job:?} cannot be claimed in {}: {source}; the job is started all the same, and another of that name would be",
+        place.display()
+    )]
     Io {
         /// The name.
         job: String,

@@ -7,6 +7,8 @@ pub(super) struct Signals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
     hang_up: Option<Signal>,
+    /// Taken, and passed over: a launch that a terminal stops would be one that its hosts no longer hear.
+    _stop: Option<Signal>,
     child: Signal,
 }
 
@@ -33,6 +35,7 @@ impl Signals {
             interrupt: heed(libc::SIGINT)?,
             terminate: heed(libc::SIGTERM)?,
             hang_up: heed(libc::SIGHUP)?,
+            _stop: heed(libc::SIGTSTP)?,
             child: signal(SignalKind::child()).ok()?,
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::args::LaunchArgs;
-use super::claim::Claim;
+use super::claim::{Claim, ClaimError};
 use super::daemon::{self, Answer};
 use super::job::Job;
 use super::node::NodeArgs;
@@ -65,7 +65,11 @@ async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
     raise_open_files();
     let launch = uuid::Uuid::new_v4().simple().to_string();
     let claim = match Claim::take(&wish.job, &launch) {
-        Ok(claim) => claim,
+        Ok(claim) => Some(claim),
+        Err(error @ ClaimError::Io { .. }) => {
+            say.note(&error.to_string());
+            None
+        }
         Err(error) => {
             say.note(&error.to_string());
             return FAILED;

@@ -158,6 +158,43 @@ fn a_launch_that_is_killed_takes_its_ranks_along() {
 }
 
 #[test]
+fn a_terminals_stop_stops_nothing() {
+    let mark = mark();
+    let running = sleeping(&mark, &["--silence", "3s"]);
+    running.signal(Signal::TSTP);
+    let state = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    assert!(!state(running.child.id()).contains(") T "), "it is stopped");
+    running.signal(Signal::TERM);
+    running.end().check(143, &[]);
+}
+
+#[test]
+fn a_name_that_cannot_be_claimed_stops_no_job() {
+    if !rustix::process::geteuid().is_root() {
+        println!("not root: no folder can be taken away from this test, so this is not tried");
+        return;
+    }
+    let mut command = crate::fresh("unshare");
+    let script = "mount -t tmpfs -o ro none /dev/shm && exec \"$@\"";
+    command.args([
+        "-m",
+        "sh",
+        "-c",
+        script,
+        "sh",
+        crate::RINGSCOPE,
+        "launch",
+        "--no-collector",
+        "--job",
+        "x",
+        "--",
+    ]);
+    let ended = end(command.args(["echo", "started"]));
+    ended.check(0, &["the job's name \"x\" cannot be claimed", "started all the same"]);
+    assert!(ended.out.contains("started"), "{ended:#?}");
+}
+
+#[test]
 fn a_stopped_rank_ends_with_the_others() {
     let mark = mark();
     let script = format!("[ $RANK = 0 ] && sleep 0.5 && exit 5; kill -STOP $$; sleep {mark}");

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::OWN_PROGRAM;
 use crate::launch::config;
-use crate::launch::protocol::AgentWish;
+use crate::launch::protocol::{AgentWish, Share};
 
 /// An agent that was started here.
 pub(super) struct Agent {
@@ -23,14 +23,11 @@ pub(super) struct Agent {
     _state: tempfile::TempDir,
 }
 
-/// The folder that it watches, where a job says none: as the job itself takes it.
-pub(super) fn dir(watch: Option<&[std::ffi::OsString]>) -> PathBuf {
-    let named = watch
-        .and_then(|words| words.iter().position(|word| word == "--dir").and_then(|at| words.get(at + 1)));
-    named
-        .map(PathBuf::from)
-        .or_else(|| config::shared_dir().map(PathBuf::from))
-        .unwrap_or_else(|| DEFAULT_DIR.into())
+/// The folder that it watches: that of the job.
+pub(super) fn dir(share: &Share) -> PathBuf {
+    let said = share.environment.iter().find(|(name, value)| name == "RINGSCOPE_DIR" && !value.is_empty());
+    let said = said.map(|(_, value)| value.clone()).or_else(config::shared_dir);
+    said.map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
 }
 
 /// Whether an agent reads now what jobs of this user leave in the folder. That of the last launch, which left a while ago, does not

@@ -225,7 +225,13 @@ impl<'a> Host<'a> {
             self.claim = match Claim::take(&share.job, &share.launch) {
                 Ok(claim) => Some(claim),
                 Err(ClaimError::Own) => None,
-                Err(error) => return Err(Refusal { text: error.to_string(), status: 1 }),
+                Err(error @ ClaimError::Taken { .. }) => {
+                    return Err(Refusal { text: error.to_string(), status: 1 });
+                }
+                Err(error @ ClaimError::Io { .. }) => {
+                    self.say(Word::Note(format!("{}: {error}", node_name())));
+                    None
+                }
             };
         }
         self.share = Some(share);
@@ -413,7 +419,7 @@ impl<'a> Host<'a> {
         let Some(share) = &self.share else { return };
         let Some(wish) = share.agent.as_ref().filter(|_| self.agent.is_none()) else { return };
         let is_due = self.agent_looked_at.is_none_or(|at| now.saturating_duration_since(at) >= AGENT_TICK);
-        let dir = agent::dir(share.watch.as_deref());
+        let dir = agent::dir(share);
         if !is_due || agent::is_served(&dir) {
             return;
         }
