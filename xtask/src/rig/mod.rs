@@ -228,7 +228,8 @@ impl What {
             Self::B11 => &[Experiment::B11],
             Self::B12 => &[Experiment::B12],
             Self::Summation => &Experiment::ALL,
-            _ => &[],
+            Self::List | Self::N1 | Self::N2 | Self::N3 | Self::N4 | Self::N5 | Self::All => &[],
+            Self::Scaling | Self::Quick => &[],
         }
     }
 }
@@ -254,9 +255,11 @@ fn experiments(args: &Args, programs: &std::path::Path) -> Result<ExitCode> {
             n2::run(programs, &n2::QUICK, args.keep, &mut report)?;
             Experiment::B1.run(programs, args.scale(), &mut report)?;
             Experiment::B9.run(programs, args.scale(), &mut report)?;
-            scaling::run(programs, &args.scaling, (true, None), &mut report)?;
+            scaling::run(programs, &args.scaling, (true, args.json, Some(1)), &mut report)?;
         }
-        What::Scaling => scaling::run(programs, &args.scaling, (args.small, args.rounds), &mut report)?,
+        What::Scaling => {
+            scaling::run(programs, &args.scaling, (args.small, args.json, args.rounds), &mut report)?
+        }
         on_summation => {
             for experiment in on_summation.on_summation() {
                 if let Err(error) = experiment.run(programs, args.scale(), &mut report) {

@@ -100,6 +100,9 @@ impl Report {
             println!("{}", serde_json::to_string_pretty(&self.json())?);
             return Ok(());
         }
+        if self.lines.is_empty() {
+            return Ok(());
+        }
         let width = |of: fn(&Line) -> &str, head: &str| {
             self.lines.iter().map(|line| of(line).chars().count()).chain([head.len()]).max().unwrap_or(0)
         };

@@ -15,6 +15,7 @@ use crate::placement::strategy::Strategy;
 use crate::server::sums::{Mode, Sums};
 use crate::server::tier::Tier;
 use crate::tensor::{self, Declarations};
+use crate::worker::RELAYED;
 use rsccl_collective::error::{Error, Result};
 
 /// The rate that NICs count as having where not all are told, in bytes per second: only their proportions matter to a placement.
@@ -101,14 +102,14 @@ impl Terms {
     }
 
     /// Of each service, what a worker may have on its way there, beside the others: what it owns; and relays of the worker's
-    /// host, over which everything goes, as much as the service that owns most.
+    /// host, over which everything goes, [`RELAYED`] times as much as the service that owns most.
     pub(super) fn in_flight(&self, worker: usize) -> Result<Vec<f64>> {
         let mut shares = self.fractions()?;
         let largest = shares.iter().copied().fold(0.0, f64::max);
         let host = self.hosts.of(worker).filter(|_| self.is_local);
         for relay in host.map(|host| self.hosts.workers(host)).into_iter().flat_map(|relays| relays.iter()) {
             if let Some(share) = shares.get_mut(self.members.n_servers + relay) {
-                *share = largest;
+                *share = RELAYED as f64 * largest;
             }
         }
         Ok(shares)
@@ -210,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn relays_of_the_own_host_get_as_much_as_the_largest_owner_however_little_they_own() {
+    fn relays_of_the_own_host_get_more_than_the_largest_owner_however_little_they_own() {
         let none_shared = in_flight(&[0, 1], LocalSums::Auto);
         assert_eq!(none_shared, [0.5, 0.25, 0.25]);
-        assert_eq!(in_flight(&[0, 0, 1, 1], LocalSums::Auto), [0.5, 0.5, 0.5, 0.125, 0.125]);
+        assert_eq!(in_flight(&[0, 0, 1, 1], LocalSums::Auto), [0.5, 2.0, 2.0, 0.125, 0.125]);
         let direct = in_flight(&[0, 0, 1, 1], LocalSums::Off);
         assert!(direct[1] < direct[0] && direct[1..] == [direct[1]; 4], "{direct:?}");
     }

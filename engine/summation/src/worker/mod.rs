@@ -49,6 +49,7 @@ mod tests;
 pub use error::{Misreport, Refusal};
 pub use pipeline::{Pipeline, Work};
 pub use push::Send;
+pub(crate) use settings::RELAYED;
 pub use settings::Settings;
 pub use snapshot::{Oldest, ServerView, Snapshot, StageView};
 pub use stage::Stage;

@@ -145,16 +145,18 @@ fn credits_come_back_at_the_end_of_the_pull_and_nobody_slips_past_who_waits_for_
 }
 
 #[test]
-fn over_relays_twice_as_much_is_on_its_way_and_not_by_who_owns_it() {
-    let parts: Vec<Part> = (0..20).map(|key| part(key, 1, 10)).collect();
-    let begun = |mut pipeline: Pipeline| {
+fn more_is_on_its_way_to_relays_and_as_much_as_before_to_owners() {
+    let begun = |pipeline: Pipeline, server: usize| {
+        let parts: Vec<Part> = (0..50).map(|key| part(key, server, 10)).collect();
+        let mut pipeline = pipeline;
         pipeline.submit("w", 0, &parts, 0).unwrap();
         send_all(&mut pipeline, &[true, true]).len()
     };
-    let owners = [0.9, 0.1];
-    assert_eq!(begun(Pipeline::new(&owners, PLAIN)), 1, "a ninth of 100 bytes");
-    let settings = PLAIN.over_relays();
-    assert_eq!(begun(Pipeline::new(&owners, settings).with_credits(&[0.9, 0.9])), 20);
+    let owned = [0.9, 0.1];
+    let direct = || Pipeline::new(&owned, PLAIN);
+    assert_eq!([begun(direct(), 0), begun(direct(), 1)], [10, 1]);
+    let relayed = || Pipeline::new(&owned, PLAIN.over_relays()).with_credits(&[0.9, 3.6]);
+    assert_eq!([begun(relayed(), 0), begun(relayed(), 1)], [10, 40]);
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What a training step takes on so many hosts, in closed form. All hosts have one NIC of B bytes per second and direction;
-//! S is the bytes of a message, m the hosts, k the ranks of a host, n = mk, h the machines that help to sum.
+//! S is the bytes of a message, m the hosts, k the ranks of a host, n = mk, h the machines that help to sum. A hop costs
+//! α and its bytes by B; inside a host they are αᵢ and Bᵢ.
 //!
 //! | way | a message takes |
 //! |---|---|
-//! | ring | 2(n−1)/n · S/B, and 2(n−1) hops, of which m in n go between hosts |
-//! | hierarchical | 2(m−1)/m · S/B and 2(m−1) hops between hosts; 2(k−1)/k · S/Bᵢ and 2(k−1) hops inside |
+//! | ring | 2(n−1) steps of S/n. In the middle a step is as long as its hops, of which m in n go between hosts, and not shorter than a NIC takes: max((m(α + S/nB) + (n−m)(αᵢ + S/nBᵢ))/n, S/nB) |
+//! | hierarchical | 2(m−1) steps between hosts, in k rings at once, of S/n: max(α + S/nB, k·S/nB); and 2(k−1) inside, of S/k |
 //! | summation | 2m(m−1)/(m² + hm − 2h) · S/B while h ≤ m, else S/B; inside a host as hierarchical |
 //!
-//! A hop costs α, of which there is one between hosts and one inside. Sources: Patarasuk and Yuan, 2009, §3 (ring);
+//! With one rank on each host, ring and hierarchical are both 2(n−1)(α + S/nB). Sources: Patarasuk and Yuan, 2009, §3 (ring);
 //! `engine/collective/src/collective/hierarchical.rs`; BytePS (OSDI 2020), Equations 1 to 5, where hosts are the
 //! workers, for a host sums first what its workers have.
 //!
@@ -68,6 +69,12 @@ pub(super) struct Message {
     pub(super) bytes: u64,
 }
 
+impl Link {
+    fn hop_s(self, size: f64) -> f64 {
+        self.alpha_s + size / self.bytes_per_s
+    }
+}
+
 impl Shape {
     /// n
     pub(super) fn n_ranks(self) -> usize {
@@ -87,10 +94,13 @@ impl Way {
         match self {
             Self::Ring if shape.hosts == 1 => ring(n, size, *inside),
             Self::Ring => {
-                let alpha_s = (m * between.alpha_s + (n - m) * inside.alpha_s) / n;
-                ring(n, size, Link { alpha_s, ..*between })
+                let hops_s = (m * between.hop_s(size / n) + (n - m) * inside.hop_s(size / n)) / n;
+                2.0 * (n - 1.0) * hops_s.max(size / n / between.bytes_per_s)
             }
-            Self::Hierarchical => ring(m, size, *between) + ring(k, size, *inside),
+            Self::Hierarchical => {
+                let step_s = between.hop_s(size / n).max(k * size / n / between.bytes_per_s);
+                2.0 * (m - 1.0) * step_s + ring(k, size, *inside)
+            }
             Self::Summation { helpers } => {
                 let more_s = if shape.n_ranks() > 1 { costs.push_pull_more_s } else { 0.0 };
                 let within_s = 2.0 * (k - 1.0) / k * size / inside.bytes_per_s;
@@ -142,7 +152,7 @@ pub(super) fn fused(messages: &[Message], least_bytes: u64) -> Vec<Message> {
 }
 
 fn ring(n: f64, size: f64, link: Link) -> f64 {
-    2.0 * (n - 1.0) * (link.alpha_s + size / n / link.bytes_per_s)
+    2.0 * (n - 1.0) * link.hop_s(size / n)
 }
 
 /// Times that a message's bytes go through the busiest NIC; more helpers than workers help no more.
@@ -155,8 +165,9 @@ fn real(number: usize) -> f64 {
     real_bytes(number as u64)
 }
 
+/// A number of an experiment.
 #[expect(clippy::cast_precision_loss, reason = "numbers of an experiment are far below 2^53")]
-fn real_bytes(bytes: u64) -> f64 {
+pub(super) fn real_bytes(bytes: u64) -> f64 {
     bytes as f64
 }
 
@@ -226,6 +237,19 @@ mod tests {
         let three = [Message { ready_s: 0.0, bytes: 4 }; 3];
         is(Way::Summation { helpers: 2 }.step_s(shape(4, 1), &costs, &three, 0.0), 0.014);
         is(Way::Summation { helpers: 0 }.step_s(shape(1, 1), &costs, &three, 0.5), 0.5);
+    }
+
+    #[test]
+    fn ranks_of_a_host_wait_for_their_hops_or_for_their_nic_but_not_for_both() {
+        let between = Link { alpha_s: 0.1, bytes_per_s: 1e6 };
+        let costs = Costs { between, ..COSTS };
+        let of = |way: Way, bytes: u64| way.message_s(shape(2, 2), &costs, bytes);
+        let is = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}, not {wanted}");
+        // A quarter of 40 kB is 0.01 s of a NIC, one of 4 MB 1 s.
+        is(of(Way::Ring, 40_000), 6.0 * 0.055);
+        is(of(Way::Ring, 4_000_000), 6.0);
+        is(of(Way::Hierarchical, 40_000), 2.0 * 0.11);
+        is(of(Way::Hierarchical, 4_000_000), 2.0 * 2.0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::super::job::Job;
 use super::super::network::{Network, address, nic};
@@ -157,6 +157,29 @@ pub(super) fn folder() -> PathBuf {
     target_dir().join("rig").join("scaling")
 }
 
+/// Says so where ranks of a plan would not find the memory that they need.
+pub(super) fn check_memory(n_ranks: usize, gradient_bytes: u64) -> Result<()> {
+    let text = std::fs::read_to_string(MEMORY).with_context(|| format!("cannot read {MEMORY}"))?;
+    let Some(free_bytes) = available_bytes(&text) else { return Ok(()) };
+    let needed_bytes = (n_ranks as u64).saturating_mul(COPIES * gradient_bytes + RANK_BYTES);
+    if needed_bytes > free_bytes {
+        let mib = |bytes: u64| bytes >> 20;
+        bail!(
+            "{n_ranks} ranks with {} MiB of gradients each need some {} MiB of memory, and {} are free; give less \
+             --gradients or fewer --hosts, or ask for formulas and simulation alone with --predict",
+            mib(gradient_bytes),
+            mib(needed_bytes),
+            mib(free_bytes)
+        );
+    }
+    Ok(())
+}
+
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
 /// As the rank program has it.
 fn word(way: Way) -> &'static str {
     match way {
@@ -176,3 +199,22 @@ const NICE: &str = "-10";
 const START_NS: u64 = 100_000_000;
 /// Of the rendezvous of summation groups, in namespaces where nobody else listens.
 const FIRST_PORT: u16 = 21_000;
+const MEMORY: &str = "/proc/meminfo";
+/// What each rank gives and gets, and what its service and its connections hold of it.
+const COPIES: u64 = 4;
+/// A rank without gradients, and its share of servers.
+const RANK_BYTES: u64 = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_does_not_fit_into_memory_is_refused_in_words() {
+        assert!(check_memory(1, 4).is_ok());
+        let error = check_memory(100, 1 << 50).unwrap_err().to_string();
+        assert!(error.contains("100 ranks") && error.contains("--predict"), "{error}");
+        assert_eq!(available_bytes("MemFree: 1 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(available_bytes("MemFree: 1 kB\n"), None);
+    }
+}

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::formulas::{Costs, Link, Message, Shape, Way};
+use super::formulas::{Costs, Link, Message, Shape, Way, real_bytes as real, without_overlap};
 use super::hosts::{Fleet, Ground};
 use super::options::{Mode, Plan};
 use crate::process::say;
@@ -71,7 +71,7 @@ fn pair(ground: &Ground, plan: &Plan, (number, way, shape): (u16, Way, Shape)) -
     let layouts = [vec![tiny; 1], vec![tiny; 1 + MORE], vec![whole]];
     let mut fleet = ground.fleet(number, way, shape, &layouts)?;
     let mut times = [const { Vec::new() }; 3];
-    for turn in 0..=PAIR_TURNS {
+    for turn in 0..=plan.n_pair_turns {
         for (layout, messages) in layouts.iter().enumerate() {
             let took = fleet.step(layout, messages)?;
             // The first turn finds everything cold.
@@ -93,8 +93,9 @@ pub(super) fn steps(ground: &Ground, plan: &Plan) -> Result<Vec<(Case, Spread)>>
     let mut fleets = Vec::new();
     for (number, (way, shape)) in (FIRST_NUMBER..).zip(on_hosts) {
         let mut fleet = ground.fleet(number, way, shape, plan.layouts())?;
-        for mode in Mode::ALL {
-            fleet.step(mode.layout(), &plan.messages(Mode { overlaps: true, ..mode }))?;
+        // The first step of each layout finds everything cold.
+        for (layout, messages) in plan.layouts().iter().enumerate() {
+            fleet.step(layout, &without_overlap(messages, 0.0))?;
         }
         fleets.push((way, shape, fleet));
     }
@@ -132,15 +133,8 @@ impl Spread {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-fn real(bytes: u64) -> f64 {
-    bytes as f64
-}
-
 /// Messages beside the first, of what each of many adds.
 const MORE: usize = 64;
-/// Of a pair, beside the first one.
-const PAIR_TURNS: usize = 9;
 /// Of the fleets whose steps are measured; pairs have those before.
 const FIRST_NUMBER: u16 = 3;
 /// By how many cases a round begins further than the one before it: no divisor of their number.

@@ -1,7 +1,7 @@
 //! What `cargo xtask rig scaling` is told, and the plan that comes of it.
 
 use super::super::network::WIRE_PER_PAYLOAD;
-use super::formulas::{Costs, Link, Message, Shape, Way, fused, without_overlap};
+use super::formulas::{Costs, Link, Message, Shape, Way, fused, real_bytes as real, without_overlap};
 use super::model;
 
 /// Options of the experiment on scaling.
@@ -42,6 +42,8 @@ pub(super) struct Plan {
     /// Measured up to there.
     pub(super) most_hosts: usize,
     pub(super) n_rounds: u64,
+    /// How often a pair is measured.
+    pub(super) n_pair_turns: u64,
     pub(super) measures: bool,
     /// α, where it is given.
     pub(super) alpha_s: Option<f64>,
@@ -99,6 +101,7 @@ impl Options {
             fusion_bytes,
             most_hosts: usize::try_from(self.hosts).unwrap_or(1).min(if is_small { 2 } else { usize::MAX }),
             n_rounds: rounds.unwrap_or(if is_small { 2 } else { 7 }),
+            n_pair_turns: if is_small { 3 } else { 9 },
             measures: !self.predict,
             alpha_s: self.alpha_us.map(|us| f64::from(us) / 1e6),
             layouts: [tensors, fused],
@@ -189,11 +192,6 @@ impl Plan {
 /// 1, 2, 4 and so on.
 pub(super) fn powers_of_two(most: usize) -> Vec<usize> {
     std::iter::successors(Some(1_usize), |n| n.checked_mul(2)).take_while(|n| *n <= most).collect()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an hour of milliseconds")]
-fn real(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //! placement (`examples/simulate_summation.rs`). Each message is simulated by itself; they line up as in the formulas. Steps with
 //! overlap and fusion alone.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 
-use super::formulas::{Costs, Message, Shape, Way, line_up};
+use super::formulas::{Costs, Message, Shape, Way, line_up, real_bytes as real};
 use super::measure::Case;
 use super::options::{Mode, Plan, powers_of_two};
 use crate::process::say;
@@ -18,6 +18,8 @@ use crate::process::say;
 pub(super) const MOST_HOSTS: usize = 1024;
 /// In a small run.
 const FEW_HOSTS: usize = 16;
+/// Simulations at once; one takes up to 900 MB.
+const MOST_THREADS: usize = 4;
 /// What is simulated.
 pub(super) const MODE: Mode = Mode { overlaps: true, fuses: true };
 
@@ -25,30 +27,48 @@ pub(super) const MODE: Mode = Mode { overlaps: true, fuses: true };
 pub(super) fn all(programs: &Path, plan: &Plan, costs: &Costs, is_small: bool) -> Result<Vec<(Case, f64)>> {
     let folder = programs.join("examples");
     let most = if is_small { FEW_HOSTS } else { MOST_HOSTS };
-    let mut found = Vec::new();
-    for n_hosts in powers_of_two(most).into_iter().skip(1) {
-        say(&format!("scaling: simulating {n_hosts} hosts"));
-        for (way, shape) in Plan::ways(n_hosts) {
-            let step_s = match way {
-                Way::Summation { helpers } => summed(&folder, plan, costs, (shape, helpers))?,
-                Way::Ring | Way::Hierarchical => reduced(&folder, plan, costs, (way, shape))?,
-            };
-            found.extend(step_s.map(|step_s| (Case { way, shape, mode: MODE }, step_s)));
+    let cases = powers_of_two(most).into_iter().skip(1).flat_map(Plan::ways).collect();
+    say(&format!("scaling: simulating up to {most} hosts"));
+    // The longest ones are last: who is free takes the next from there.
+    let (left, found) = (Mutex::new(cases), Mutex::new(Vec::new()));
+    let work = || -> Result<()> {
+        while let Some((way, shape)) = next(&left) {
+            let step_s = step(&folder, plan, costs, (way, shape))?;
+            let of_case = step_s.map(|step_s| (Case { way, shape, mode: MODE }, step_s));
+            found.lock().map_err(|_| anyhow!("a simulation panicked"))?.extend(of_case);
         }
-    }
-    Ok(found)
+        Ok(())
+    };
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(work)).collect();
+        let ends =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a simulation panicked"))?);
+        ends.collect::<Result<()>>()
+    })?;
+    found.into_inner().map_err(|_| anyhow!("a simulation panicked"))
 }
 
-/// By all-reduces, each of which is simulated once for its size.
+fn next(left: &Mutex<Vec<(Way, Shape)>>) -> Option<(Way, Shape)> {
+    left.lock().ok()?.pop()
+}
+
+fn step(folder: &Path, plan: &Plan, costs: &Costs, (way, shape): (Way, Shape)) -> Result<Option<f64>> {
+    match way {
+        Way::Summation { helpers } => summed(folder, plan, costs, (shape, helpers)),
+        Way::Ring | Way::Hierarchical => reduced(folder, plan, costs, (way, shape)),
+    }
+}
+
+/// By all-reduces. What one takes is linear in its size here: the smallest and the largest are simulated.
 fn reduced(folder: &Path, plan: &Plan, costs: &Costs, (way, shape): (Way, Shape)) -> Result<Option<f64>> {
     let messages = plan.messages(MODE);
-    let mut of_size = BTreeMap::new();
-    for Message { bytes, .. } in &messages {
-        if !of_size.contains_key(bytes) {
-            of_size.insert(*bytes, all_reduce(folder, costs, (way, shape), *bytes)?);
-        }
-    }
-    let end_s = line_up(&messages, |message| of_size.get(&message.bytes).copied().unwrap_or(f64::NAN));
+    let sizes = || messages.iter().map(|message| message.bytes);
+    let (Some(least), Some(most)) = (sizes().min(), sizes().max()) else { return Ok(None) };
+    let least_s = all_reduce(folder, costs, (way, shape), least)?;
+    let most_s = if most > least { all_reduce(folder, costs, (way, shape), most)? } else { least_s };
+    let per_byte_s = (most_s - least_s) / real(most - least).max(1.0);
+    let end_s = line_up(&messages, |message| least_s + per_byte_s * real(message.bytes - least));
     Ok(Some(end_s.max(plan.compute_s)))
 }
 
