@@ -275,6 +275,7 @@ slurmctld -D -f "$dir/slurm.conf" >/dev/null 2>&1 &
 for node; do slurmd -D -f "$dir/slurm.conf" -N "$node" >/dev/null 2>&1 & done
 read -r _
 kill -KILL -1
+rm -rf "$dir" "$segments"
 "#;
 
 /// Builds the program that jobs run.
