@@ -30,7 +30,8 @@ pub(crate) async fn torchrun_template(cluster: &Cluster) {
     fs::set_permissions(&torchrun, fs::Permissions::from_mode(0o755)).unwrap();
     let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm/torchrun.sbatch");
     // The nodes here have no GPUs to ask for.
-    let template = fs::read_to_string(packaged).unwrap().replace("#SBATCH --gpus-per-node", "## --gpus-per-node");
+    let template =
+        fs::read_to_string(packaged).unwrap().replace("#SBATCH --gpus-per-node", "## --gpus-per-node");
     let path = format!("PATH={}:$PATH; set -- train.py --epochs 3", cluster.dir.display());
     let script = template.replace("set -eu\n", &format!("set -eu\n{path}\n"));
     let id = cluster.submit(&["-w", "n2,n3"], &script);
