@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::TempDir;
 
 /// Images, containers and networks of one test.
 pub(crate) struct Podman {
     dir: TempDir,
-    network: String,
+    /// Of its network, and of the bridge.
+    name: String,
 }
 
 impl Podman {
@@ -23,19 +24,36 @@ impl Podman {
                 "{program} is not there: apt-get install podman buildah runc catatonit busybox-static"
             );
         }
-        let dir = TempDir::new("podman");
-        // Hard limits can't be raised everywhere, and soft ones must equal them.
-        let settings = format!(
-            "[containers]\ndefault_ulimits = [\"nofile=20000:20000\", \"nproc=4096:4096\"]\n\
-             [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\n\
-             [network]\nnetwork_backend = \"cni\"\nnetwork_config_dir = \"{}\"\n",
-            dir.join("networks").display()
-        );
-        fs::write(dir.join("containers.conf"), settings).unwrap();
-        fs::create_dir(dir.join("networks")).unwrap();
-        let podman = Self { dir, network: format!("rs-kube-{}", std::process::id()) };
-        podman.run(&["network", "create", &podman.network]);
+        let podman = Self { dir: TempDir::new("podman"), name: format!("rsk{}", std::process::id()) };
+        fs::create_dir(podman.dir.join("networks")).unwrap();
+        fs::write(podman.dir.join("containers.conf"), podman.settings()).unwrap();
+        fs::write(podman.dir.join("networks/network.conflist"), podman.network().to_string()).unwrap();
         podman
+    }
+
+    /// Everything of podman's is in this folder. Hard limits can't be raised everywhere, and soft ones must equal them.
+    fn settings(&self) -> String {
+        let at = |folder: &str| self.dir.join(folder).display().to_string();
+        format!(
+            "[containers]\ndefault_ulimits = [\"nofile=20000:20000\", \"nproc=4096:4096\"]\n\
+             [engine]\nruntime = \"runc\"\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"file\"\nlock_type = \"file\"\n\
+             tmp_dir = \"{}\"\nstatic_dir = \"{}\"\nvolume_path = \"{}\"\n\
+             [network]\nnetwork_backend = \"cni\"\nnetwork_config_dir = \"{}\"\n",
+            at("tmp"),
+            at("static"),
+            at("volumes"),
+            at("networks"),
+        )
+    }
+
+    /// A bridge and nothing else: what podman would make itself leaves chains of iptables behind.
+    fn network(&self) -> Value {
+        let subnet = format!("10.213.{}", std::process::id() % 250);
+        let ranges = json!([[{"subnet": format!("{subnet}.0/24"), "gateway": format!("{subnet}.1")}]]);
+        let addresses = json!({"type": "host-local", "dataDir": self.dir.join("addresses"), "ranges": ranges,
+            "routes": [{"dst": "0.0.0.0/0"}]});
+        let bridge = json!({"type": "bridge", "bridge": self.name, "isGateway": true, "ipam": addresses});
+        json!({"cniVersion": "0.4.0", "name": self.name, "plugins": [bridge]})
     }
 
     fn command(&self, program: &str) -> Command {
@@ -61,7 +79,11 @@ impl Podman {
     /// Builds an image of a folder.
     pub(crate) fn build(&self, file: &Path, name: &str, context: &Path, arguments: &[&str]) {
         let mut build = self.command("buildah");
-        build.args(["build", "--quiet", "--tag", name, "--file"]).arg(file).args(arguments).arg(context);
+        build
+            .args(["build", "--quiet", "--network", "none", "--tag", name, "--file"])
+            .arg(file)
+            .args(arguments)
+            .arg(context);
         let output = build.output().unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -70,7 +92,7 @@ impl Podman {
     pub(crate) fn play(&self, pod: &Value) {
         let file = self.dir.join(format!("{}.json", pod["metadata"]["name"].as_str().unwrap()));
         fs::write(&file, pod.to_string()).unwrap();
-        self.run(&["play", "kube", "--network", &self.network, file.to_str().unwrap()]);
+        self.run(&["play", "kube", "--network", &self.name, file.to_str().unwrap()]);
     }
 
     /// Starts a container again that has ended, as kubelet does where the pod's restartPolicy says so.
@@ -123,7 +145,6 @@ impl Drop for Podman {
         for arguments in [
             &["pod", "rm", "--force", "--all", "--time", "0"][..],
             &["rm", "--force", "--all", "--time", "0"],
-            &["network", "rm", "--force", &self.network],
             &["rmi", "--force", "--all"],
             &["volume", "rm", "--force", "--all"],
         ] {
@@ -131,5 +152,14 @@ impl Drop for Podman {
         }
         let overlay = self.dir.join("root/overlay");
         let _ = Command::new("umount").arg("--quiet").arg(overlay).output();
+        let _ = Command::new("ip").args(["link", "delete", &self.name]).output();
+        let hierarchies =
+            fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
+        for hierarchy in hierarchies.chain([PathBuf::from("/sys/fs/cgroup")]) {
+            // Those of other people's pods are not empty, and stay.
+            for group in ["libpod_parent/conmon", "libpod_parent"] {
+                let _ = fs::remove_dir(hierarchy.join(group));
+            }
+        }
     }
 }
