@@ -77,13 +77,10 @@ pub(super) async fn start(
 ) -> Result<Link, String> {
     let mut command = ways.command(place, host);
     let program = command.as_std().get_program().to_owned();
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let not_started = Some((program, error.kind(), error.to_string()));
-            return Err(why(place, host, &Attempt { not_started, ..Attempt::default() }, ways));
-        }
-    };
+    let mut child = command.spawn().map_err(|error| {
+        let not_started = Some((program, error.kind(), error.to_string()));
+        why(place, host, &Attempt { not_started, ..Attempt::default() }, ways)
+    })?;
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -100,23 +97,24 @@ pub(super) async fn start(
             let ended = Ended { child: Some(child), errors: Some(errors) };
             Ok(stand(node, host, (stdout, stdin), hello, ended, sinks))
         }
-        greeted => {
-            let mut attempt =
-                Attempt { before: String::from_utf8_lossy(&before).into_owned(), ..Attempt::default() };
-            if greeted.is_ok()
-                && let Ok(Ok(status)) = tokio::time::timeout(ENDS_WITHIN, child.wait()).await
-            {
-                attempt.ended(status);
-                attempt.errors = tokio::time::timeout(ENDS_WITHIN, errors)
-                    .await
-                    .ok()
-                    .and_then(Result::ok)
-                    .unwrap_or_default();
-            }
-            // What never answers is killed with its handle.
+        // What never answers is killed with its handle.
+        Err(_) => Err(why(place, host, &Attempt::default(), ways)),
+        Ok(Err(_)) => {
+            let attempt = ended_early(child, errors, &before).await;
             Err(why(place, host, &attempt, ways))
         }
     }
+}
+
+/// How what was to reach a host ended before it did.
+async fn ended_early(mut child: Child, errors: JoinHandle<Vec<String>>, before: &[u8]) -> Attempt {
+    let mut attempt = Attempt { before: String::from_utf8_lossy(before).into_owned(), ..Attempt::default() };
+    if let Ok(Ok(status)) = tokio::time::timeout(ENDS_WITHIN, child.wait()).await {
+        attempt.ended(status);
+        let errors = tokio::time::timeout(ENDS_WITHIN, errors).await;
+        attempt.errors = errors.ok().and_then(Result::ok).unwrap_or_default();
+    }
+    attempt
 }
 
 /// Lets a channel that has been greeted stand: `ended` says how it came to its end.

@@ -71,9 +71,9 @@ impl Wish {
         })
     }
 
-    /// Whether somebody has chosen the job's name.
+    /// Whether somebody has chosen the job's name. All of a Slurm job have that one's: what else the daemon sees of it is no other job.
     pub(super) fn is_named(&self) -> bool {
-        self.args.job_name().is_some()
+        self.args.job_name().is_some() && self.args.slurm.job_name().as_ref() != Some(&self.job)
     }
 
     /// Options of `ringscope run` for each process; none: it is not to be watched.

@@ -187,3 +187,24 @@ fn a_job_that_is_started_again_gets_other_ports_and_names_each_end() {
     assert_eq!(ports.len(), 3, "{ended:#?}");
     hosts.nothing_is_left(GONE_WITHIN);
 }
+
+#[test]
+fn a_lost_host_is_reached_again_for_another_start() {
+    let hosts = Hosts::up(2);
+    let command = format!(
+        "rounds=50; [ $RINGSCOPE_RESTART = 0 ] && rounds=0; exec {} {} $rounds",
+        rounds().display(),
+        hosts.dir.display()
+    );
+    let mut running = hosts.start(&["-n", "4", "-H", "h1:2,h2:2", "--restarts", "1"], &command);
+    for line in ["[rank 0 h1] the sum is 6", "[rank 3 h2] the sum is 6"] {
+        running.wait_for(line);
+    }
+    let sides = hosts.pids("h2", |arguments| arguments.contains("launch-node --inside"));
+    assert_eq!(sides.len(), 1, "{sides:?}");
+    hosts.signal("-KILL", &sides[0]);
+    let ended = running.end();
+    ended.check(0, &["h2 is lost", "started again (1 of 1)"]);
+    assert!(ended.out.contains("[rank 3 h2] done"), "{ended:#?}");
+    hosts.nothing_is_left(GONE_WITHIN);
+}

@@ -181,13 +181,12 @@ impl<'a> Host<'a> {
                 () = tokio::time::sleep(TICK) => {}
             }
             self.reap();
-            self.step(clock::monotonic()).await;
-            if let (Some(status), Stage::Idle) = (self.leaving, self.stage) {
-                return status;
-            }
-            // Without the launching side nobody takes what they wrote.
-            if let (Some(status), Stage::Drains, false) = (self.leaving, self.stage, is_open) {
-                return status;
+            self.step(clock::monotonic());
+            match (self.leaving, self.stage) {
+                (Some(status), Stage::Idle) => return status,
+                // Without the launching side nobody takes what they wrote.
+                (Some(status), Stage::Drains) if !is_open => return status,
+                _ => {}
             }
         }
     }
@@ -334,6 +333,8 @@ impl<'a> Host<'a> {
                 self.tell_end(place, exit);
             } else if self.agent.as_ref().is_some_and(|agent| agent.pid == pid) {
                 self.agent = None;
+                // Once more would end so once more.
+                self.share.iter_mut().for_each(|share| share.agent = None);
                 self.say(Word::Note(format!(
                     "{}: the agent has ended ({exit:?}); the job goes on unseen there",
                     node_name()
@@ -342,7 +343,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    async fn step(&mut self, now: Instant) {
+    fn step(&mut self, now: Instant) {
         if now.saturating_duration_since(self.heard_at) > self.args.silence() && self.leaving.is_none() {
             self.abandon();
         }
@@ -379,39 +380,41 @@ impl<'a> Host<'a> {
 
     /// Ends what the processes left behind.
     fn clear(&mut self, now: Instant, since: Instant, kill_at: Option<Instant>, left: usize) {
+        let waited = now.saturating_duration_since(since);
         let mut found = tree::descendants(&self.spared());
-        if now.saturating_duration_since(since) < RELAYS {
-            let relays: Vec<u32> =
-                found.iter().filter(|process| process.is_log_relay()).map(|process| process.pid).collect();
-            found.retain(|process| !relays.contains(&process.pid));
-            if found.is_empty() && !relays.is_empty() {
+        if waited < RELAYS {
+            let n_found = found.len();
+            found.retain(|process| !process.is_log_relay());
+            if found.is_empty() && n_found > 0 {
                 return;
             }
         }
         if found.is_empty() {
-            if left > 0 && !self.was_told {
-                let text =
-                    format!("{}: processes had left others running ({left}), which were ended", node_name());
-                self.say(Word::Note(text));
-            }
-            self.stage = Stage::Drains;
+            self.cleared(left);
             return;
         }
-        let Some(at) = kill_at else {
+        let signal = match kill_at {
             // What is just about to end by itself is left to do so.
-            if now.saturating_duration_since(since) < SETTLES {
-                return;
-            }
-            found.iter().for_each(|process| process.signal(Signal::TERM));
-            let kill_at = Some(now + self.args.grace());
-            self.stage = Stage::Leftovers { since, kill_at, left: found.len() };
-            return;
+            None if waited < SETTLES => return,
+            None => Some(Signal::TERM),
+            Some(at) if now >= at => Some(Signal::KILL),
+            Some(_) => (self.was_told && left == 0).then_some(Signal::TERM),
         };
-        if now >= at || self.was_told && left == 0 {
-            let signal = if now >= at { Signal::KILL } else { Signal::TERM };
+        if let Some(signal) = signal {
             found.iter().for_each(|process| process.signal(signal));
         }
+        let kill_at = Some(kill_at.unwrap_or(now + self.args.grace()));
         self.stage = Stage::Leftovers { since, kill_at, left: left.max(found.len()) };
+    }
+
+    fn cleared(&mut self, left: usize) {
+        if left > 0 && !self.was_told {
+            let host = node_name();
+            self.say(Word::Note(format!(
+                "{host}: processes had left others running ({left}), which were ended"
+            )));
+        }
+        self.stage = Stage::Drains;
     }
 
     /// Starts an agent where none runs.
@@ -420,10 +423,13 @@ impl<'a> Host<'a> {
         let Some(wish) = share.agent.as_ref().filter(|_| self.agent.is_none()) else { return };
         let is_due = self.agent_looked_at.is_none_or(|at| now.saturating_duration_since(at) >= AGENT_TICK);
         let dir = agent::dir(share);
-        if !is_due || agent::is_served(&dir) {
+        if !is_due {
             return;
         }
         self.agent_looked_at = Some(now);
+        if agent::is_served(&dir) {
+            return;
+        }
         match Agent::start(wish, &share.job, &dir) {
             Ok((agent, said)) => {
                 let (room, frames) = (Arc::clone(&self.room), self.frames.clone());
