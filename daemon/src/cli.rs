@@ -31,7 +31,7 @@ use crate::launch::{self, LaunchArgs};
 use crate::level::{self, LevelArgs};
 use crate::run::export::{self, EnvArgs};
 use crate::run::relay::{self, RelayArgs};
-use crate::run::{self, RunArgs};
+use crate::run::{self, RunArgs, RunError};
 use crate::serve;
 use crate::status::{self, Outcome, StatusArgs};
 use crate::sweep::{self, SweepArgs};
@@ -142,17 +142,12 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> u8 {
     match command {
-        Command::Run(args) => {
-            let error = run::run(&args);
-            fail(&error, error.exit_status())
-        }
+        Command::Run(args) => not_started(&run::run(&args)),
         Command::Env(args) => exit_status(export::print(&args, &mut io::stdout().lock()), |_| FAILED),
         Command::Sweep(args) => exit_status(sweep::run(&args, &mut stdout()), |_| FAILED),
         Command::Launch(args) => launch::run(&args),
         Command::LaunchNode(args) => node::run(&args),
-        Command::LaunchRank(args) => {
-            rank::run(&args).map_or(FAILED, |error| fail(&error, error.exit_status()))
-        }
+        Command::LaunchRank(args) => rank::run(&args).map_or(FAILED, |error| not_started(&error)),
         Command::LookAt(args) => exit_status(look_at::run(&args), |_| FAILED),
         Command::AgentStarter(args) => exit_status(starter::run(&args), |_| FAILED),
         Command::LogRelay(args) => exit_status(relay::run(&args), |_| FAILED),
@@ -213,6 +208,11 @@ fn dispatch(command: Command) -> u8 {
             })
         }),
     }
+}
+
+/// This process did not become the user's command.
+fn not_started(error: &RunError) -> u8 {
+    fail(error, error.exit_status())
 }
 
 /// Confined while there is one thread: what is given up is given up by all that come.
