@@ -18,15 +18,13 @@ use ringscope_daemon::embedded::{self, Library};
 
 use crate::common::stage::{RINGSCOPE, faithful};
 use crate::common::{TempDir, free_port};
+use crate::setup::{FIRST, compile, configure, needs};
 
 /// How long a test waits for what must happen; far more than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Names of the nodes.
 pub(crate) const NODES: [&str; 4] = ["n1", "n2", "n3", "n4"];
-/// What every node says it has; more than this machine, so that jobs need not wait for each other.
-const CPUS: usize = 64;
-
 pub(crate) struct Cluster {
     pub(crate) dir: TempDir,
     /// What agent and jobs share.
@@ -249,126 +247,3 @@ impl Drop for Cluster {
         let _ = self.first.wait();
     }
 }
-
-/// Fails where a program is missing, with the command that installs it.
-pub(crate) fn needs(programs: &[&str], packages: &str) {
-    let is_there = |program: &&str| {
-        let look = ["-c", "PATH=$PATH:/usr/sbin; command -v \"$0\" >/dev/null", program];
-        Command::new("sh").args(look).status().unwrap().success()
-    };
-    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
-    assert!(missing.is_empty(), "missing: {missing:?}; apt-get install --no-install-recommends {packages}");
-}
-
-/// The first process of the namespace. `$1`: the cluster's folder, `$2`: ringscope, `$3`: the folder of segments, `$4`: the port
-/// of the daemon; the rest are nodes.
-const FIRST: &str = r#"
-PATH=$PATH:/usr/sbin
-dir=$1 ringscope=$2 segments=$3 port=$4; shift 4
-munge=$dir/munge
-munged --foreground --force --key-file="$munge/key" --socket="$munge/socket" --pid-file="$munge/pid" \
-  --log-file="$dir/log/munged.log" --seed-file="$munge/seed" --num-threads=2 &
-while ! [ -S "$munge/socket" ]; do sleep 0.05; done
-"$ringscope" serve --listen "127.0.0.1:$port" --data-dir "$dir/data" --agent-dir "$segments" --agent-other-hosts true \
-  --agent-hardware-interval 0s >"$dir/log/serve.log" 2>&1 &
-slurmctld -D -f "$dir/slurm.conf" >/dev/null 2>&1 &
-for node; do slurmd -D -f "$dir/slurm.conf" -N "$node" >/dev/null 2>&1 & done
-read -r _
-kill -KILL -1
-rm -rf "$dir" "$segments"
-"#;
-
-/// Builds the program that jobs run.
-fn compile(dir: &Path) {
-    let engine = embedded::path_of(Library::Engine, &dir.join("libraries")).unwrap();
-    let library = engine.parent().unwrap().display().to_string();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
-    let mut cc = Command::new("cc");
-    cc.arg(sources.join("examples/job.c"))
-        .arg("-o")
-        .arg(dir.join("job"))
-        .arg("-I")
-        .arg(sources.join("include"));
-    cc.args([&format!("-L{library}"), "-lrsccl", &format!("-Wl,-rpath,{library}")]);
-    let status = cc.status().unwrap_or_else(|error| panic!("cc: {error}; apt-get install gcc libc6-dev"));
-    assert!(status.success(), "cc -lrsccl");
-}
-
-/// Writes what Slurm reads.
-fn configure(dir: &Path) {
-    for folder in ["log", "state", "munge", "scripts", "slurm", "jobs"] {
-        fs::create_dir(dir.join(folder)).unwrap();
-    }
-    // Ranks of other users meet there too.
-    fs::set_permissions(dir.join("jobs"), fs::Permissions::from_mode(0o1777)).unwrap();
-    let mut key = [0; 128];
-    getrandom::fill(&mut key).unwrap();
-    fs::write(dir.join("munge/key"), key).unwrap();
-    fs::set_permissions(dir.join("munge/key"), fs::Permissions::from_mode(0o400)).unwrap();
-    scripts(dir);
-    let machine = rustix::system::uname();
-    let machine = machine.nodename().to_str().unwrap().split('.').next().unwrap().to_owned();
-    let root = dir.display();
-    let mut text = format!(
-        "ClusterName=test\nSlurmctldHost={machine}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
-         AuthType=auth/munge\nAuthInfo=socket={root}/munge/socket\nCredType=cred/munge\nStateSaveLocation={root}/state\n\
-         SlurmdSpoolDir={root}/spool-%n\nSlurmctldPidFile={root}/ctld.pid\nSlurmdPidFile={root}/slurmd-%n.pid\n\
-         SlurmctldLogFile={root}/log/slurmctld.log\nSlurmdLogFile={root}/log/slurmd-%n.log\n",
-        free_port()
-    );
-    text += SETTINGS;
-    for script in ["prolog", "task_prolog", "epilog"] {
-        let name = script.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect::<String>();
-        text += &format!("{name}={root}/slurm/{script}.sh\n");
-    }
-    for node in NODES {
-        fs::create_dir(dir.join(format!("spool-{node}"))).unwrap();
-        text += &format!(
-            "NodeName={node} NodeHostname={machine} NodeAddr=127.0.0.1 Port={} CPUs={CPUS} RealMemory=2000\n",
-            free_port()
-        );
-    }
-    text += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n";
-    text += "PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP\n";
-    fs::write(dir.join("slurm.conf"), text).unwrap();
-}
-
-/// The scripts of `packaging/slurm`, with a file of settings of the cluster's own, and what calls them where they are.
-fn scripts(dir: &Path) {
-    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm");
-    let put = |script: &str, folder: &str, name: &str| {
-        let text = fs::read_to_string(packaged.join(script)).unwrap();
-        let text = text.replace("/etc/ringscope/slurm.env", &dir.join("slurm.env").display().to_string());
-        let text = text.replace("/usr/share/ringscope/slurm", &dir.join("scripts").display().to_string());
-        let path = dir.join(folder).join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    put("drain.sh", "scripts", "drain.sh");
-    for script in ["prolog.sh", "task_prolog.sh", "epilog.sh"] {
-        put(script, "scripts", script);
-        put("call.sh", "slurm", script);
-    }
-}
-
-/// For a small cluster on a machine without cgroups of its own, where nothing waits longer than it must.
-const SETTINGS: &str = "\
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SwitchType=switch/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
-ReturnToService=2
-SlurmdTimeout=60
-KillWait=1
-MinJobAge=300
-PropagateResourceLimits=NONE
-SlurmdParameters=config_overrides
-SlurmctldDebug=info
-SlurmdDebug=info
-";

@@ -13,6 +13,7 @@ mod degraded;
 mod harmless;
 mod jobs;
 mod nested;
+mod setup;
 
 use cluster::Cluster;
 
