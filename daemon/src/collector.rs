@@ -89,7 +89,7 @@ pub fn run(args: &CollectorArgs, out: &mut impl Write) -> Result<(), CollectorEr
             Ok(()) => Ok(writeln!(out, "{} is open to all", dir.display())?),
             Err(source) => {
                 let error = CollectorError::Folder { dir: dir.clone(), source };
-                if !go_on {
+                if !*go_on {
                     return Err(error);
                 }
                 tracing::error!("{error}");

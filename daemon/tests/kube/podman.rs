@@ -155,11 +155,15 @@ impl Drop for Podman {
         let _ = Command::new("ip").args(["link", "delete", &self.name]).output();
         let hierarchies =
             fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
-        for hierarchy in hierarchies.chain([PathBuf::from("/sys/fs/cgroup")]) {
-            // Those of other people's pods are not empty, and stay.
-            for group in ["libpod_parent/conmon", "libpod_parent"] {
-                let _ = fs::remove_dir(hierarchy.join(group));
-            }
-        }
+        hierarchies
+            .chain([PathBuf::from("/sys/fs/cgroup")])
+            .for_each(|one| remove_groups(&one.join("libpod_parent")));
     }
+}
+
+/// Removes control groups that hold nobody: those of other people's pods stay.
+fn remove_groups(group: &Path) {
+    let inner = fs::read_dir(group).into_iter().flatten().flatten().map(|entry| entry.path());
+    inner.filter(|path| path.is_dir()).for_each(|path| remove_groups(&path));
+    let _ = fs::remove_dir(group);
 }
