@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, Mac as _};
@@ -17,6 +18,7 @@ use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::args::{Meeting, Node};
 use super::link::{self, Ended, Link, Sinks};
@@ -58,12 +60,16 @@ pub(super) async fn all(
     }
     let listener = listen(meeting).await?;
     let (came, mut coming) = channel(STRANGERS);
+    let heard = Arc::new(Semaphore::new(STRANGERS));
     let until = clock::monotonic() + ways.connect_timeout;
     while !missing.is_empty() {
         tokio::select! {
             () = tokio::time::sleep_until(until.into()) => return Err(absent(count, &missing, ways)),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => greet(stream, count, secret, &came, sinks),
+                // Beyond the bound it is closed: who is of the job comes again.
+                Ok((stream, _)) => if let Ok(place) = Arc::clone(&heard).try_acquire_owned() {
+                    greet((stream, place), count, secret, &came, sinks);
+                },
                 // No descriptor is left for it now.
                 Err(_) => tokio::time::sleep(RETRY).await,
             },
@@ -115,7 +121,13 @@ fn absent(count: u32, missing: &BTreeSet<usize>, ways: &Ways) -> String {
 type Came = (usize, TcpStream, super::protocol::Hello);
 
 /// Hears who it is, beside all others.
-fn greet(mut stream: TcpStream, count: u32, secret: &str, came: &Sender<Came>, sinks: &Sinks) {
+fn greet(
+    (mut stream, place): (TcpStream, OwnedSemaphorePermit),
+    count: u32,
+    secret: &str,
+    came: &Sender<Came>,
+    sinks: &Sinks,
+) {
     let (secret, came) = (secret.to_owned(), came.clone());
     sinks.tasks.spawn(async move {
         let heard = tokio::time::timeout(SHAKES_WITHIN, async {
@@ -126,6 +138,7 @@ fn greet(mut stream: TcpStream, count: u32, secret: &str, came: &Sender<Came>, s
         if let Ok(Ok((index, hello))) = heard.await {
             let _ = came.send((index, stream, hello)).await;
         }
+        drop(place);
     });
 }
 

@@ -19,6 +19,8 @@ use super::{meet, table, wish};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
+/// So many hosts fit into the ordinary limit of 1024 descriptors.
+const MANY_HOSTS: usize = 128;
 /// How long the last words may take to be written.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -62,7 +64,9 @@ async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
         return meet::serve(node, meeting, &wish.secret, &own, wish.ways.connect_timeout, say, &mut signals)
             .await;
     }
-    raise_open_files();
+    if wish.plan.hosts.len() > MANY_HOSTS {
+        raise_open_files();
+    }
     let launch = uuid::Uuid::new_v4().simple().to_string();
     let claim = match Claim::take(&wish.job, &launch) {
         Ok(claim) => Some(claim),
@@ -115,7 +119,8 @@ fn print(text: &str) -> u8 {
     u8::from(out.write_all(text.as_bytes()).is_err())
 }
 
-/// A host takes some descriptors: as many as this process may have.
+/// A host takes some descriptors: as many as this process may have. What is started on this machine has that limit too, so not where
+/// it is not needed.
 fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -146,12 +146,14 @@ impl Hosts {
         text.lines().filter(|line| !line.contains(LIST.lines().next().unwrap())).map(str::to_owned).collect()
     }
 
-    /// Waits until nothing runs on any host but what stood before.
+    /// Waits until nothing runs on any host but what stood before, by their numbers: these still become what they are to be.
     pub(crate) fn nothing_is_left(&self, patience: Duration) {
         let since = clock::monotonic();
+        let number = |process: &str| process.split_once(' ').map(|(number, _)| number.to_owned());
+        let standing: Vec<_> = self.standing.iter().map(|process| number(process)).collect();
         loop {
-            let left: Vec<String> =
-                self.processes().into_iter().filter(|process| !self.standing.contains(process)).collect();
+            let all = self.processes().into_iter();
+            let left: Vec<String> = all.filter(|process| !standing.contains(&number(process))).collect();
             if left.is_empty() {
                 break;
             }

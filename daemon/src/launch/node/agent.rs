@@ -51,6 +51,7 @@ impl Agent {
         if let Some(token) = &wish.token {
             command.env("RINGSCOPE_TOKEN", token);
         }
+        command.env_remove(config::SECRET);
         // Who finds it in `ps e` sees whose it is.
         command.env("RINGSCOPE_STARTED_BY", format!("launch of {job}")).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(end).process_group(0);
