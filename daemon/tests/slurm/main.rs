@@ -40,6 +40,8 @@ async fn jobs_of_a_partition_are_seen_and_their_scripts_are_as_they_were() {
     say("twenty at once");
     nested::run_inside(&cluster).await;
     say("nested");
+    nested::launch_inside(&cluster).await;
+    say("launched");
     nested::torchrun_template(&cluster).await;
     say("a template");
     harmless::not_wanted(&cluster).await;

@@ -42,3 +42,14 @@ pub(crate) async fn torchrun_template(cluster: &Cluster) {
     );
     assert_eq!(cluster.output(id), format!("{line}\n{line}\n"));
 }
+
+/// `ringscope launch` finds the allocation, and its ranks are those of the job and of no other.
+pub(crate) async fn launch_inside(cluster: &Cluster) {
+    let summing = cluster.summing(2, "launched").replace("${SLURM_PROCID:-0}", "$RANK");
+    let script = format!("{RINGSCOPE} launch --daemon {} -- bash -c '{summing}'", cluster.url());
+    let id = cluster.submit(&["-N2", "--ntasks-per-node=1"], &script);
+    summed_as(cluster, id, &format!("slurm-{id}"), 2).await;
+    let mut lines: Vec<String> = cluster.output(id).lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["[rank 0 n1] rank 0 of 2: the sum is 1", "[rank 1 n2] rank 1 of 2: the sum is 1"]);
+}
