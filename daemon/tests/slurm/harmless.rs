@@ -101,9 +101,13 @@ pub(crate) async fn the_users_own_log(cluster: &Cluster) {
     let before = format!("export NCCL_DEBUG=INFO; srun bash -c '{}'", cluster.summing(2, "log-before"));
     let within = format!("srun bash -c 'export NCCL_DEBUG=INFO; {}'", cluster.summing(2, "log-within"));
     for script in [before, within] {
-        let (printed, shown) = run(cluster, &options, &script).await;
+        let id = cluster.submit(&options, &script);
+        cluster.until_state(id, "COMPLETED").await;
+        let printed = cluster.output(id);
         assert!(printed.contains("NCCL INFO"), "{script}: {printed}");
-        assert_eq!(shown.len(), 1, "the job is seen all the same");
+        let seen = async || Some(cluster.shown_as(id).await).filter(|shown| !shown.is_empty());
+        let shown = cluster.eventually("the job is seen all the same", seen).await;
+        assert_eq!(shown, [format!("slurm-{id}")]);
     }
     let file = cluster.dir.join("mine.%p");
     let to_file = format!(
