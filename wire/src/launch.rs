@@ -105,8 +105,9 @@ impl Slurm {
         })
     }
 
-    /// "slurm-7", "slurm-12_3", "slurm-7.1".
-    fn job(&self) -> String {
+    /// What a process of it takes for its job's name: "slurm-7", "slurm-12_3", "slurm-7.1".
+    #[must_use]
+    pub fn job(&self) -> String {
         let job = match (self.het_job_id, self.array_job_id, self.array_task_id) {
             (Some(job), ..) => format!("slurm-{job}"),
             (None, Some(job), Some(task)) => format!("slurm-{job}_{task}"),

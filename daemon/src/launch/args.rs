@@ -131,10 +131,6 @@ pub struct LaunchArgs {
 pub(super) struct Slurm {
     #[arg(id = "launch-slurm-job", long = "slurm-job-id", env = "SLURM_JOB_ID", hide = true)]
     pub(super) job: Option<String>,
-    #[arg(id = "launch-slurm-array", long = "slurm-array-job-id", env = "SLURM_ARRAY_JOB_ID", hide = true)]
-    pub(super) array_job: Option<String>,
-    #[arg(id = "launch-slurm-task", long = "slurm-array-task-id", env = "SLURM_ARRAY_TASK_ID", hide = true)]
-    pub(super) array_task: Option<String>,
     #[arg(id = "launch-slurm-nodes", long = "slurm-job-nodelist", env = "SLURM_JOB_NODELIST", hide = true)]
     pub(super) nodes: Option<String>,
     #[arg(
@@ -144,8 +140,6 @@ pub(super) struct Slurm {
         hide = true
     )]
     pub(super) tasks: Option<String>,
-    #[arg(id = "launch-slurm-het", long = "slurm-het-job-id", env = "SLURM_HET_JOB_ID", hide = true)]
-    pub(super) het_job: Option<String>,
 }
 
 /// What stands before each line.
@@ -213,16 +207,6 @@ impl Slurm {
     pub(super) fn is_there(&self) -> bool {
         said(self.job.as_deref()).is_some() && said(self.nodes.as_deref()).is_some()
     }
-
-    /// The job's name, as everything of ringscope's has it.
-    pub(super) fn job_name(&self) -> Option<String> {
-        let job = said(self.job.as_deref())?;
-        Some(match (said(self.array_job.as_deref()), said(self.array_task.as_deref())) {
-            (Some(array), Some(task)) => format!("slurm-{array}_{task}"),
-            // All components of a heterogeneous job are one.
-            _ => format!("slurm-{}", said(self.het_job.as_deref()).unwrap_or(job)),
-        })
-    }
 }
 
 /// The value, where it says anything.
@@ -231,10 +215,9 @@ pub(super) fn said(value: Option<&str>) -> Option<&str> {
 }
 
 impl LaunchArgs {
-    /// The job's name, where somebody has given it one; and whether that was on purpose for this launch.
-    pub(super) fn job_name(&self) -> Option<String> {
-        let named = said(self.job.as_deref()).or(said(self.inherited_job.as_deref()));
-        named.map(str::to_owned).or_else(|| self.slurm.job_name())
+    /// The name that somebody has chosen for the job.
+    pub(super) fn chosen_name(&self) -> Option<&str> {
+        said(self.job.as_deref()).or(said(self.inherited_job.as_deref()))
     }
 
     /// Hosts as the command line names them.
@@ -273,20 +256,5 @@ mod tests {
         for text in ["train-0", ":5", "a:0", "a:b"] {
             assert!(meeting(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn an_array_task_is_named_by_its_array() {
-        let slurm = |array: Option<&str>, task: Option<&str>| Slurm {
-            job: Some("9".into()),
-            array_job: array.map(str::to_owned),
-            array_task: task.map(str::to_owned),
-            ..Slurm::default()
-        };
-        assert_eq!(slurm(None, None).job_name().as_deref(), Some("slurm-9"));
-        assert_eq!(slurm(Some("7"), Some("2")).job_name().as_deref(), Some("slurm-7_2"));
-        let het = Slurm { job: Some("9".into()), het_job: Some("8".into()), ..Slurm::default() };
-        assert_eq!(het.job_name().as_deref(), Some("slurm-8"));
-        assert_eq!(Slurm::default().job_name(), None);
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringscope_wire::launch::Slurm;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -54,7 +55,7 @@ impl Wish {
                 .map_err(|error| format!("the current folder is gone: {error}; go to another"))?,
         };
         Ok(Self {
-            job: args.job_name().unwrap_or_else(|| own_name(&args.command)),
+            job: job_name(&args),
             secret: secret(&args)?,
             environment: config::passed(&args.variables)?,
             ways: Ways {
@@ -73,7 +74,7 @@ impl Wish {
 
     /// Whether somebody has chosen the job's name. All of a Slurm job have that one's: what else the daemon sees of it is no other job.
     pub(super) fn is_named(&self) -> bool {
-        self.args.job_name().is_some() && self.args.slurm.job_name().as_ref() != Some(&self.job)
+        self.args.chosen_name().is_some() && slurm_name().as_ref() != Some(&self.job)
     }
 
     /// Options of `ringscope run` for each process; none: it is not to be watched.
@@ -195,6 +196,18 @@ fn own_path() -> Result<PathBuf, String> {
     // A program that was replaced while it runs lies under the same name.
     let text = path.to_string_lossy();
     Ok(text.strip_suffix(" (deleted)").map_or_else(|| path.clone(), PathBuf::from))
+}
+
+/// As somebody has chosen it, as all of a job of Slurm's has it, or the launch's own.
+fn job_name(args: &LaunchArgs) -> String {
+    let chosen = args.chosen_name().map(str::to_owned);
+    chosen.or_else(slurm_name).unwrap_or_else(|| own_name(&args.command))
+}
+
+/// That of the job of Slurm's that this process is in: whatever step of it, all that is launched is the job.
+fn slurm_name() -> Option<String> {
+    let slurm = crate::config::launch().scheduled.slurm?;
+    Some(Slurm { step_id: None, ..slurm }.job())
 }
 
 /// The script's name, or the program's, and a number of this launch's own.
