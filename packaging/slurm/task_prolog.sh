@@ -50,9 +50,13 @@ take_back() {
     case ${RSUM_OBSERVER:-} in
         */libringscope.so) echo "unset RSUM_OBSERVER" ;;
     esac
-    for name in RINGSCOPE_SET_BY RINGSCOPE_COLLECTOR RINGSCOPE_CHAIN_PLUGIN RINGSCOPE_RUN_ID RINGSCOPE_HOST; do
+    for name in RINGSCOPE_SET_BY RINGSCOPE_COLLECTOR RINGSCOPE_CHAIN_PLUGIN RINGSCOPE_RUN_ID; do
         echo "unset $name"
     done
+    if [ -n "${RINGSCOPE_SET_HOST:-}" ]; then
+        [ "${RINGSCOPE_HOST:-}" != "$RINGSCOPE_SET_HOST" ] || echo "unset RINGSCOPE_HOST"
+        echo "unset RINGSCOPE_SET_HOST"
+    fi
     [ -n "${RINGSCOPE_LENT_LOG:-}" ] || return 0
     [ "${NCCL_DEBUG:-}" != Info ] || echo "unset NCCL_DEBUG"
     [ "${NCCL_DEBUG_SUBSYS:-}" != Init,Graph,Env ] || echo "unset NCCL_DEBUG_SUBSYS"

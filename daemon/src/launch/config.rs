@@ -13,8 +13,14 @@ const PASSED: [&str; 9] =
     ["NCCL_", "RSCCL_", "RSUM_", "RTENSOR_", "RINGSCOPE_", "OMP_", "OPENBLAS_", "MKL_", "TORCH_"];
 const PASSED_WHOLE: [&str; 5] = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONUNBUFFERED", "VIRTUAL_ENV"];
 /// Secrets of this process, and what is another host's own.
-const KEPT: [&str; 5] =
-    [SECRET, "RINGSCOPE_TOKEN", "RINGSCOPE_TOKEN_FILE", "RINGSCOPE_HOST", "RINGSCOPE_AGENT_HOST"];
+pub(super) const KEPT: [&str; 6] = [
+    SECRET,
+    "RINGSCOPE_TOKEN",
+    "RINGSCOPE_TOKEN_FILE",
+    "RINGSCOPE_HOST",
+    "RINGSCOPE_SET_HOST",
+    "RINGSCOPE_AGENT_HOST",
+];
 
 /// The variables that go along, with those that `-x` names.
 ///

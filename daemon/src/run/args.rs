@@ -118,6 +118,8 @@ pub(super) struct Inherited {
     pub(super) slurm_node: Option<OsString>,
     #[arg(long = "inherited-host", env = "RINGSCOPE_HOST", hide = true)]
     pub(super) host: Option<OsString>,
+    #[arg(long = "inherited-set-host", env = "RINGSCOPE_SET_HOST", hide = true)]
+    pub(super) set_host: Option<OsString>,
     #[arg(long = "inherited-debug-file", env = "NCCL_DEBUG_FILE", hide = true)]
     pub(super) debug_file: Option<OsString>,
     #[arg(long = "inherited-debug", env = "NCCL_DEBUG", hide = true)]

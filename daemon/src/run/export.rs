@@ -111,8 +111,6 @@ fn variables(watch: &Watch) -> Result<Variables, EnvError> {
     let mut variables = place.variables(watch, None, None)?;
     // So that the next prolog knows what may be taken away again.
     variables.set("RINGSCOPE_SET_BY", "env");
-    // What stands there may come from the node that the job began on.
-    Prepared::host(&mut variables, watch);
     lent_log::lend(&mut variables, &watch.inherited, &place).map_err(EnvError::Log)?;
     Ok(variables)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use ringscope_agent::{room, shared_dir, sweep};
 
-use super::args::{Watch, said};
+use super::args::{Inherited, Watch, said};
 use super::error::RunError;
 use super::libraries::{self, Unpacked};
 use super::{library_folder, sanitizers};
@@ -103,28 +103,13 @@ impl Prepared {
             );
         }
         self.plugin(&mut variables, watch);
-        if said(&watch.inherited.host).is_none() {
-            Self::host(&mut variables, watch);
-        }
+        host(&mut variables, &watch.inherited);
         // Another watcher of the summation service keeps its place: only one is told.
         let observer = said(&watch.inherited.summation_observer);
         if observer.is_none_or(libraries::is_collector) {
             variables.set("RSUM_OBSERVER", &self.unpacked.collector);
         }
         Ok(variables)
-    }
-
-    /// Several nodes of Slurm may be one machine (multiple slurmd): then processes count themselves to their node.
-    pub(super) fn host(variables: &mut Variables, watch: &Watch) {
-        let Some(node) = said(&watch.inherited.slurm_node) else { return };
-        let machine = rustix::system::uname();
-        let machine = machine.nodename().to_bytes();
-        let short = machine.split(|byte| *byte == b'.').next().unwrap_or_default();
-        if ![machine, short].contains(&node.as_bytes()) {
-            variables.set("RINGSCOPE_HOST", node);
-        } else if said(&watch.inherited.host).is_some() {
-            variables.unset("RINGSCOPE_HOST");
-        }
     }
 
     fn preload(
@@ -189,6 +174,26 @@ impl Prepared {
     }
 }
 
+/// Several nodes of Slurm may be one machine (multiple slurmd): then processes count themselves to their node. The user's own
+/// `RINGSCOPE_HOST` stays; one of ours, which may come from the node that the job began on, is known by `RINGSCOPE_SET_HOST`.
+fn host(variables: &mut Variables, inherited: &Inherited) {
+    let Some(node) = said(&inherited.slurm_node) else { return };
+    let (host, ours) = (said(&inherited.host), said(&inherited.set_host));
+    if host.is_some() && host != ours {
+        return;
+    }
+    let machine = rustix::system::uname();
+    let machine = machine.nodename().to_bytes();
+    let short = machine.split(|byte| *byte == b'.').next().unwrap_or_default();
+    if ![machine, short].contains(&node.as_bytes()) {
+        variables.set("RINGSCOPE_HOST", node);
+        variables.set("RINGSCOPE_SET_HOST", node);
+    } else if host.is_some() {
+        variables.unset("RINGSCOPE_HOST");
+        variables.unset("RINGSCOPE_SET_HOST");
+    }
+}
+
 /// The folder for segments and logs, by a path that holds wherever the command goes.
 fn prepare_dir(dir: &Path) -> io::Result<PathBuf> {
     shared_dir::create(dir)?;
@@ -217,7 +222,41 @@ const DEFAULT_PLUGIN: &str = "libnccl-profiler.so";
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        inherited: Inherited,
+    }
+
+    #[test]
+    fn a_host_that_the_user_has_named_stays() {
+        let machine = rustix::system::uname().nodename().to_str().unwrap().to_owned();
+        let check = |node: &str, host: &str, ours: &str, expected: &[(&str, Option<&str>)]| {
+            let mut inherited = Cli::try_parse_from(["test"]).unwrap().inherited;
+            inherited.slurm_node = Some(node.into());
+            inherited.host = Some(host.into());
+            inherited.set_host = Some(ours.into());
+            let mut variables = Variables::default();
+            super::host(&mut variables, &inherited);
+            let found: Vec<_> =
+                variables.iter().map(|(name, value)| (name, value.and_then(OsStr::to_str))).collect();
+            assert_eq!(found, expected, "{node} {host} {ours}");
+        };
+        let set = [("RINGSCOPE_HOST", Some("n2")), ("RINGSCOPE_SET_HOST", Some("n2"))];
+        let unset = [("RINGSCOPE_HOST", None), ("RINGSCOPE_SET_HOST", None)];
+        check("n2", "", "", &set);
+        check("n2", "n1", "n1", &set);
+        check("n2", "mine", "", &[]);
+        check("n2", "mine", "n1", &[]);
+        check(&machine, "mine", "", &[]);
+        check(&machine, "n1", "n1", &unset);
+        check(&machine, "", "", &[]);
+        check("", "n1", "n1", &[]);
+    }
 
     #[test]
     fn the_folder_for_python_comes_first_and_once_and_the_others_stay_as_they_are() {

@@ -48,6 +48,8 @@ fn without_settings(program: &str) -> Command {
         "RINGSCOPE_HOST",
         "RINGSCOPE_LENT_LOG",
         "RINGSCOPE_SET_BY",
+        "RINGSCOPE_SET_HOST",
+        "SLURMD_NODENAME",
         "RINGSCOPE_DAEMON",
         "RINGSCOPE_TOKEN",
         "RINGSCOPE_TOKEN_FILE",
