@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_wire::batch::Identity;
-use ringscope_wire::launch::Launch;
+use ringscope_wire::launch::{Launch, Scheduled};
 
 use super::beneath::{FileId, own_folder};
 use super::foreign::clean;
@@ -141,9 +141,29 @@ impl RunFile {
             start_time_ns: value["start_time_ns"].as_u64(),
             boot_id: text("boot_id", MAX_SHORT_TEXT),
             host: text("host", MAX_TEXT),
-            launch: Launch::of(&|name| Some(clean(value["variables"][name].as_str()?, MAX_LONG_TEXT))),
+            launch: launch(&value),
             file: None,
         }
+    }
+}
+
+/// Out of the variables that a note has; older releases have left what they made of them.
+fn launch(value: &serde_json::Value) -> Launch {
+    if value["variables"].is_object() {
+        return Launch::of(&|name| Some(clean(value["variables"][name].as_str()?, MAX_LONG_TEXT)));
+    }
+    let number = |name: &str| value[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let text = |name: &str| clean(value[name].as_str().unwrap_or_default(), MAX_TEXT);
+    Launch {
+        global_rank: number("global_rank"),
+        world_size: number("world_size"),
+        local_rank: number("local_rank"),
+        scheduled: Scheduled {
+            k8s_namespace: text("k8s_namespace"),
+            k8s_pod: text("k8s_pod"),
+            ..Scheduled::default()
+        },
+        ..Launch::default()
     }
 }
 
@@ -182,6 +202,20 @@ mod tests {
         for text in ["", "7", "[]", r#"{"job":null,"command":[]}"#, r#"{"job":""}"#, r#"{"job":"#] {
             assert_eq!(RunFile::parse(text), RunFile::default(), "{text}");
         }
+    }
+
+    #[test]
+    fn notes_of_older_releases_keep_their_ranks() {
+        let note = r#"{"job":"llama","pid":7,"start_time_ns":9,"host":"n1","global_rank":3,"world_size":8,
+            "local_rank":1,"k8s_namespace":"team","k8s_pod":"pod-3"}"#;
+        let identity = RunFile::parse(note).identity("machine", true).unwrap();
+        assert_eq!(
+            (identity.global_rank, identity.world_size, identity.local_rank),
+            (Some(3), Some(8), Some(1))
+        );
+        assert_eq!((&*identity.k8s_namespace, &*identity.k8s_pod), ("team", "pod-3"));
+        let newer = RunFile::parse(r#"{"pid":7,"start_time_ns":9,"global_rank":3,"variables":{"RANK":"4"}}"#);
+        assert_eq!(newer.identity("machine", true).unwrap().global_rank, Some(4));
     }
 
     proptest! {
