@@ -138,10 +138,24 @@ fn ranks(env: &dyn Fn(&str) -> Option<String>, slurm: Option<&Slurm>) -> [Option
     let launchers = LAUNCHERS.iter().chain(in_a_step.then_some(&SLURM_STEP)).chain([&INDEXED_JOB]);
     for [rank, world_size, local_rank] in launchers {
         if let Some(rank) = number(env, rank) {
-            return [Some(rank), number(env, world_size), number(env, local_rank)];
+            let (world_size, local_rank) = (number(env, world_size), number(env, local_rank));
+            let of_srun = || local_rank_of_step(env, rank, world_size).filter(|_| in_a_step);
+            return [Some(rank), world_size, local_rank.or_else(of_srun)];
         }
     }
     [None, number(env, LAUNCHERS[0][1]), number(env, LAUNCHERS[0][2])]
+}
+
+/// `srun --mpi=pmi2` says rank and size by PMI's names and the local rank by its own: it is meant where these are the same ranks.
+fn local_rank_of_step(
+    env: &dyn Fn(&str) -> Option<String>,
+    rank: u32,
+    world_size: Option<u32>,
+) -> Option<u32> {
+    let [step_rank, step_size, local_rank] = SLURM_STEP;
+    let size = number(env, step_size).or_else(|| number(env, "SLURM_NTASKS"));
+    let is_same = number(env, step_rank) == Some(rank) && size.is_some() && size == world_size;
+    if is_same { number(env, local_rank) } else { None }
 }
 
 /// Who names the host. ringscope's engine names its logs by the second, which only it reads.
@@ -231,6 +245,28 @@ mod tests {
         assert_eq!(ranks(&[("RANK", "x"), ("WORLD_SIZE", "8")]), [None, Some(8), None]);
         assert_eq!(ranks(&[("RANK", "-1")]), [None; 3]);
         assert_eq!(ranks(&[("RANK", "4000000000")]), [None; 3]);
+    }
+
+    #[test]
+    fn srun_says_the_local_rank_of_ranks_that_pmi_names() {
+        let step = [
+            ("SLURM_JOB_ID", "7"),
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_PROCID", "5"),
+            ("SLURM_STEP_NUM_TASKS", "8"),
+            ("SLURM_LOCALID", "1"),
+        ];
+        let pmi = |rank, size| [&step[..], &[("PMI_RANK", rank), ("PMI_SIZE", size)]].concat();
+        assert_eq!(ranks(&pmi("5", "8")), [Some(5), Some(8), Some(1)]);
+        let older = [("SLURM_NTASKS", "8"), ("PMI_RANK", "5"), ("PMI_SIZE", "8")];
+        assert_eq!(ranks(&[&step[..3], &step[4..], &older].concat()), [Some(5), Some(8), Some(1)]);
+        // mpiexec, started once by srun on each node, or in a batch script.
+        assert_eq!(ranks(&pmi("4", "8")), [Some(4), Some(8), None]);
+        assert_eq!(ranks(&pmi("5", "16")), [Some(5), Some(16), None]);
+        let batch = [&pmi("5", "8")[..1], &pmi("5", "8")[2..]].concat();
+        assert_eq!(ranks(&batch), [Some(5), Some(8), None]);
+        let intel = [&pmi("5", "8")[..], &[("MPI_LOCALRANKID", "3")]].concat();
+        assert_eq!(ranks(&intel), [Some(5), Some(8), Some(3)]);
     }
 
     #[test]
