@@ -4,7 +4,7 @@
 //!
 //! * `review`: the question and the answer. `pod`: what is done to a pod, `containers` to which of its containers.
 //! * `environment`: the variables of a container. `job`: what the pod's job is called. `fit`: where the pod may run.
-//! * `patch`: changes as JSON Patch (RFC 6902).
+//! * `patch`: changes as JSON Patch (RFC 6902). `words`: what people are told, bounded.
 
 mod containers;
 mod environment;
@@ -13,6 +13,7 @@ mod job;
 mod patch;
 mod pod;
 mod review;
+mod words;
 
 pub use fit::Architecture;
 pub use review::answer;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::containers::{self, COLLECTOR_VOLUME, Chosen, SEGMENTS_VOLUME};
 use super::environment::Given;
 use super::patch::Patch;
-use super::{COLLECTOR, DONE, Injection, LABEL, fit, job};
+use super::{COLLECTOR, DONE, Injection, LABEL, fit, job, words};
 
 /// What becomes of a pod.
 #[derive(Debug, Default)]
@@ -110,8 +110,7 @@ fn resources(theirs: &Value) -> Map<String, Value> {
 /// Leaves a word with the pod: controllers that create pods show nobody what they are told.
 fn annotate(patch: &mut Patch, metadata: &Value, chosen: &[Chosen<'_>], notes: &[String]) {
     let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
-    let told = std::iter::once(format!("watched: {}", names.join(", "))).chain(notes.iter().cloned());
-    let told = told.collect::<Vec<_>>().join("; ");
+    let told = words::annotation(&names, notes);
     if metadata["annotations"].is_object() {
         patch.set("/metadata/annotations", DONE, &told.into());
     } else {

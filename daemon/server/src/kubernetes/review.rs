@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Injection;
 use super::pod::{self, Outcome};
+use super::words;
 
 /// The answer to a question, an `AdmissionReview` of the same version.
 #[must_use]
@@ -59,24 +60,12 @@ fn answered(version: &str, uid: &str, outcome: Outcome) -> Value {
         response["patch"] = STANDARD.encode(outcome.patch.into_value().to_string()).into();
     }
     if !outcome.notes.is_empty() {
-        let warnings: Vec<String> =
-            outcome.notes.iter().take(WARNINGS_MAX).map(|note| warning(note)).collect();
-        response["warnings"] = warnings.into();
+        response["warnings"] = words::warnings(&outcome.notes).into();
     }
     json!({"apiVersion": version, "kind": "AdmissionReview", "response": response})
 }
 
-/// As it may stand in a header of HTTP, in which Kubernetes hands it on.
-fn warning(note: &str) -> String {
-    let plain = note.chars().map(|c| if c.is_control() { ' ' } else { c });
-    std::iter::once("ringscope: ").flat_map(str::chars).chain(plain).take(WARNING_CHARS_MAX).collect()
-}
-
 /// The only one that is understood.
 const VERSION: &str = "admission.k8s.io/v1";
-/// Kubernetes cuts longer ones (its documentation of admission webhooks, "Response").
-const WARNING_CHARS_MAX: usize = 256;
-/// Together they may have 4096 characters.
-const WARNINGS_MAX: usize = 15;
 /// Of a UUID, without its dashes.
 const RUN_CHARS_MAX: usize = 32;
