@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
+use super::config::KEPT;
 use super::node::OWN_PROGRAM;
 
 /// Where a host is.
@@ -92,8 +93,8 @@ impl Ways {
         command.args(["--nodes=1", "--ntasks=1", "--overlap", "--export=ALL", "--cpu-bind=none", "--quiet"]);
         command.args(["--kill-on-bad-exit=0", "--job-name=ringscope-launch"]);
         command.arg(format!("--nodelist={host}")).arg("--").arg(&self.ringscope).args(self.node());
-        // What an outer step was told is not for this one.
-        for name in SRUN_VARIABLES {
+        // What an outer step was told is not for this one, and what is this host's own or a secret stays here.
+        for name in SRUN_VARIABLES.iter().chain(&KEPT) {
             command.env_remove(name);
         }
         command
@@ -225,8 +226,9 @@ fn missing(host: &str, ringscope: &dyn std::fmt::Display, ssh: &str) -> String {
     )
 }
 
-/// Of an outer `srun`'s options. Source: srun(1), INPUT ENVIRONMENT VARIABLES.
-const SRUN_VARIABLES: [&str; 8] = [
+/// Options of the allocation and of an outer `srun`: of how many tasks, and what each takes. Of the one task that is started on a
+/// host they would ask for too much, or leave it a part of the host. Source: srun(1), INPUT ENVIRONMENT VARIABLES.
+const SRUN_VARIABLES: [&str; 21] = [
     "SLURM_NTASKS",
     "SLURM_NPROCS",
     "SLURM_NTASKS_PER_NODE",
@@ -235,6 +237,19 @@ const SRUN_VARIABLES: [&str; 8] = [
     "SLURM_JOB_NUM_NODES",
     "SLURM_CPU_BIND",
     "SLURM_DISTRIBUTION",
+    "SLURM_GPUS",
+    "SLURM_GPUS_PER_TASK",
+    "SLURM_GPUS_PER_SOCKET",
+    "SLURM_NTASKS_PER_GPU",
+    "SLURM_CPUS_PER_GPU",
+    "SLURM_GPU_BIND",
+    "SLURM_HINT",
+    "SLURM_EXACT",
+    "SLURM_THREADS_PER_CORE",
+    "SLURM_CPUS_PER_TASK",
+    "SRUN_CPUS_PER_TASK",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_NTASKS_PER_SOCKET",
 ];
 
 #[cfg(test)]
@@ -270,6 +285,16 @@ mod tests {
         assert_eq!(words[words.len() - 3..words.len() - 1], ["--".to_owned(), "me@b".to_owned()]);
         let line = "exec '/opt/my tools/ringscope' launch-node --silence-ms 30000 --grace-ms 5000";
         assert_eq!(words.last().unwrap(), line);
+    }
+
+    #[test]
+    fn srun_is_given_no_options_of_others_and_no_secrets() {
+        let command = ways().command(&Place::Srun, "n1");
+        let removed: Vec<_> =
+            command.as_std().get_envs().filter(|(_, value)| value.is_none()).map(|(name, _)| name).collect();
+        for name in ["SLURM_GPUS", "SRUN_CPUS_PER_TASK", "SLURM_EXACT", "RINGSCOPE_HOST", "RINGSCOPE_TOKEN"] {
+            assert!(removed.iter().any(|known| *known == name), "{name} in {removed:?}");
+        }
     }
 
     #[test]
