@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringscope_api::words::parse_duration;
 use ringscope_tls::Trust;
 
-use super::hosts::Slots;
+use super::hosts::{MAX_HOSTS, Slots};
 use crate::client::daemon_url;
 
 /// Arguments of `ringscope launch`.
@@ -28,10 +28,10 @@ command is not found or cannot be executed; 130, 143 and 129 after Ctrl-C, SIGTE
 was lost; 64 wrong usage")]
 pub struct LaunchArgs {
     /// Workers in all [default: 1; in a Slurm allocation its tasks; with -H all slots that are named]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PROCESSES))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PROCESSES.into()))]
     pub(super) workers: Option<u32>,
     /// Summation servers beside them, dealt out over the hosts
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_PROCESSES))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_PROCESSES.into()))]
     pub(super) servers: u32,
     /// Hosts and how many workers each takes: a:4,b:4 [default: the Slurm allocation, else this machine]
     #[arg(short = 'H', long, value_name = "HOST[:SLOTS]", value_delimiter = ',')]
@@ -175,7 +175,7 @@ pub(super) struct Meeting {
 }
 
 /// Workers or servers of one job: more than any machine room has, and few enough to be listed.
-const MAX_PROCESSES: i64 = 131_072;
+pub(super) const MAX_PROCESSES: u32 = 131_072;
 
 fn ports(text: &str) -> Result<Ports, String> {
     let expected = || "expected two ports, the smaller first, e.g. 20000-29999".to_owned();
@@ -190,8 +190,10 @@ fn node(text: &str) -> Result<Node, String> {
     let (index, count) = text.split_once('/').ok_or_else(expected)?;
     let number = |text: &str| text.parse::<u32>().map_err(|_| expected());
     let node = Node { index: number(index)?, count: number(count)? };
-    let max = u32::try_from(MAX_PROCESSES).unwrap_or(u32::MAX);
-    if node.index < node.count && node.count <= max { Ok(node) } else { Err(expected()) }
+    if usize::try_from(node.count).is_ok_and(|count| count > MAX_HOSTS) {
+        return Err(format!("{} nodes, and a job has {MAX_HOSTS} at most", node.count));
+    }
+    if node.index < node.count { Ok(node) } else { Err(expected()) }
 }
 
 fn meeting(text: &str) -> Result<Meeting, String> {
@@ -252,6 +254,7 @@ mod tests {
         for text in ["4/4", "0/0", "3", "-1/4", "/"] {
             assert!(node(text).is_err(), "{text}");
         }
+        assert!(node("0/16384").is_ok() && node("0/16385").unwrap_err().contains("16384 at most"));
         assert_eq!(meeting("[fd00::1]:29400"), Ok(Meeting { host: "fd00::1".into(), port: 29400 }));
         for text in ["train-0", ":5", "a:0", "a:b"] {
             assert!(meeting(text).is_err(), "{text}");

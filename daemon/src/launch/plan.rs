@@ -1,5 +1,6 @@
 //! Which process of a job is started where, with which variables. No I/O: what the machines have said comes as arguments.
 
+use super::args::MAX_PROCESSES;
 use super::hosts::Slots;
 use super::protocol::{Process, Role};
 
@@ -57,6 +58,11 @@ impl Plan {
     ) -> Result<Self, String> {
         let slots = all_slots(hosts);
         let workers = workers.or(slots).unwrap_or_else(|| u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        if workers > MAX_PROCESSES {
+            return Err(format!(
+                "{workers} workers, and a job has {MAX_PROCESSES} at most: say fewer with -n, or give the hosts fewer slots"
+            ));
+        }
         let shares = match slots {
             Some(slots) if workers > slots && !oversubscribe => return Err(too_many(hosts, workers, slots)),
             Some(slots) if workers > slots => evenly_beyond(hosts, workers),
@@ -229,6 +235,16 @@ mod tests {
         let text = shown("a,b", Some(5), 0);
         assert!(text.contains("5 workers cannot be dealt out evenly over 2 hosts (a, b)"), "{text}");
         assert!(text.contains("-H a:1,b:4") && text.contains("-n 6"), "{text}");
+    }
+
+    #[test]
+    fn slots_without_end_are_no_job_but_may_be_filled_in_part() {
+        for hosts in ["a:4000000000", "a:4000000000,b:4000000000", "a:131072,b"] {
+            let text = shown(hosts, None, 0);
+            assert!(text.contains("131072 at most") && text.contains("-n"), "{text}");
+        }
+        assert_eq!(shown("a:131072", None, 0), "a 0+131072 []");
+        assert_eq!(shown("a:4000000000", Some(4), 0), "a 0+4 []");
     }
 
     #[test]
