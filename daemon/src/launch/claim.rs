@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use ringscope_agent::{log_folder, shared_dir};
+use ringscope_agent::{DEFAULT_DIR, log_folder, shared_dir};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use sha2::{Digest as _, Sha256};
 
@@ -70,7 +71,8 @@ impl Claim {
             let (job, place) = (job.to_owned(), place.to_owned());
             move |source| ClaimError::Io { job, place, source }
         };
-        let folder = folder().map_err(failed(Path::new(SHARED)))?;
+        let dir = config::shared_dir().map_or_else(|| DEFAULT_DIR.into(), PathBuf::from);
+        let folder = folder(&dir).map_err(failed(&dir))?;
         Self::take_in(&folder, job, launch)
     }
 
@@ -80,7 +82,7 @@ impl Claim {
         let failed = |source| ClaimError::Io { job: job.to_owned(), place: path.clone(), source };
         for _ in 0..TRIES {
             let mut file = open(&path).map_err(failed)?;
-            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if !is_locked(&file, || std::thread::sleep(LOOKED_AT)) {
                 let first = who(&mut file);
                 if first.contains(launch) {
                     return Err(ClaimError::Own);
@@ -97,6 +99,16 @@ impl Claim {
         }
         Err(failed(io::Error::other("it is removed again and again")))
     }
+}
+
+/// Locks it. Who looks whether a claim is left over holds its lock for a moment, which is no claim: so it is tried some times.
+fn is_locked(file: &File, mut pause: impl FnMut()) -> bool {
+    let lock = || flock(file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    lock()
+        || (0..LOCKS).any(|_| {
+            pause();
+            lock()
+        })
 }
 
 /// Removes the claims of launches that were killed.
@@ -141,15 +153,8 @@ fn who(file: &mut File) -> String {
     if read.is_ok() && !text.is_empty() { text } else { "it is just starting".to_owned() }
 }
 
-/// The session's own folder, else one in memory that only this user may enter.
-fn folder() -> io::Result<PathBuf> {
-    if let Some(dir) = config::runtime_dir().map(PathBuf::from).filter(|dir| dir.is_dir()) {
-        let dir = dir.canonicalize()?;
-        if let Ok(own) = log_folder::own(&dir, PREFIX) {
-            return Ok(own);
-        }
-    }
-    let dir = Path::new(SHARED);
+/// One in memory that only this user may enter, the same in all of his sessions: of ssh, of cron, of Slurm.
+fn folder(dir: &Path) -> io::Result<PathBuf> {
     shared_dir::create(dir)?;
     log_folder::own(dir, PREFIX)
 }
@@ -160,10 +165,12 @@ fn file_name(job: &str) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>() + "." + EXTENSION
 }
 
-const SHARED: &str = "/dev/shm/ringscope";
 const PREFIX: &str = "jobs-";
 const EXTENSION: &str = "job";
 const TRIES: usize = 8;
+/// How often a lock is tried again, and how long after: 40 ms in all, and who looks holds it for some microseconds.
+const LOCKS: usize = 8;
+const LOOKED_AT: Duration = Duration::from_millis(5);
 /// Claims that are looked at.
 const SWEPT: usize = 256;
 const MAX_BYTES: u64 = 4096;
@@ -195,6 +202,19 @@ mod tests {
         let held = Claim::take_in(dir.path(), "held", "x").unwrap();
         let _other = Claim::take_in(dir.path(), "other", "y").unwrap();
         assert!(!dir.path().join(file_name("old")).exists() && held.path.exists());
+    }
+
+    #[test]
+    fn who_only_looks_at_a_claim_takes_nobodys_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file_name("old"));
+        let mut looker = Some(open(&path).unwrap());
+        assert!(looker.as_ref().is_some_and(|file| is_locked(file, || unreachable!("it is free"))));
+        let file = open(&path).unwrap();
+        let mut pauses = 0;
+        assert!(!is_locked(&file, || pauses += 1));
+        assert_eq!(pauses, LOCKS);
+        assert!(is_locked(&file, || drop(looker.take())));
     }
 
     #[test]

@@ -79,11 +79,6 @@ pub(super) fn path() -> Option<OsString> {
     var_os("PATH")
 }
 
-/// Where a user's private files lie that end with the session.
-pub(super) fn runtime_dir() -> Option<OsString> {
-    var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty())
-}
-
 /// The folder that agents and jobs share, where the environment names one.
 pub(super) fn shared_dir() -> Option<OsString> {
     var_os("RINGSCOPE_DIR").filter(|dir| !dir.is_empty())
