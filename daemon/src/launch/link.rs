@@ -129,7 +129,7 @@ pub(super) fn stand(
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (orders, to_write) = channel(ORDERS);
-    sinks.tasks.spawn(write_all(write, to_write));
+    sinks.tasks.spawn(write_all(write, to_write, (node, number), sinks.events.clone()));
     let (host, sinks_of_reader) = (host.to_owned(), sinks.clone());
     let _ = sinks.output.try_send(Item::Link { node, orders: orders.clone() });
     sinks.tasks.spawn(async move {
@@ -239,9 +239,22 @@ async fn read_all(
     }
 }
 
-async fn write_all(mut to: impl AsyncWrite + Unpin, mut orders: Receiver<Order>) {
+/// An order that does not fit into a frame is refused in the host's name: it is not told, and its channel stands.
+async fn write_all(
+    mut to: impl AsyncWrite + Unpin,
+    mut orders: Receiver<Order>,
+    (node, link): (usize, u64),
+    events: Sender<Heard>,
+) {
     while let Some(order) = orders.recv().await {
-        let Ok(bytes) = encode_order(&order) else { return };
+        let bytes = match encode_order(&order) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let refused = Word::Refused { text: error.to_string(), status: CANNOT_BE_EXECUTED };
+                let _ = events.send(Heard { node, link, event: Event::Word(refused) }).await;
+                continue;
+            }
+        };
         if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
             return;
         }
@@ -271,11 +284,13 @@ async fn last_lines(from: impl AsyncRead + Unpin) -> Vec<String> {
 }
 
 const MAX_LINE: u64 = 4096;
+/// As shells say it, also of arguments and an environment that are too long.
+const CANNOT_BE_EXECUTED: u8 = 126;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::launch::protocol::encode;
+    use crate::launch::protocol::{Share, encode};
 
     #[tokio::test]
     async fn what_a_shell_says_first_is_passed_over() {
@@ -288,6 +303,27 @@ mod tests {
         assert_eq!(before, b"no such command\n");
         let endless = vec![b'x'; 1 << 20];
         assert!(greeted(&mut endless.as_slice(), &mut Vec::new()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_to_be_told_is_refused_in_words_and_the_channel_stands() {
+        let (orders, to_write) = channel(4);
+        let (events, mut heard) = channel(4);
+        let environment = vec![("LARGE".into(), "x".repeat(9 << 20).into())];
+        let share = Box::new(Share { environment, ..Share::default() });
+        for order in [Order::Prepare(share), Order::Ping(1)] {
+            orders.send(order).await.unwrap();
+        }
+        drop(orders);
+        let mut written = Vec::new();
+        write_all(&mut written, to_write, (3, 7), events).await;
+        let Some(Heard { node: 3, link: 7, event: Event::Word(Word::Refused { text, status: 126 }) }) =
+            heard.recv().await
+        else {
+            panic!("it was not refused");
+        };
+        assert!(text.contains("8 MiB"), "{text}");
+        assert_eq!(written, encode_order(&Order::Ping(1)).unwrap());
     }
 
     #[tokio::test]

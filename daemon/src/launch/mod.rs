@@ -18,6 +18,7 @@ mod lines;
 mod link;
 mod meet;
 pub mod node;
+mod os_text;
 mod output;
 mod place;
 mod plan;

@@ -10,8 +10,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::os_text;
+
 /// Version of what follows. Both sides have the same, or the launching side says which has which.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 /// What the host side says first.
 pub(super) const GREETING: &[u8] = b"ringscope-launch-channel\n";
 /// Bytes of a frame at most: an environment fits, which the kernel bounds to 2 MiB in ordinary settings.
@@ -134,16 +136,21 @@ pub(super) struct Share {
     /// Of the launch itself; no two have the same.
     pub(super) launch: String,
     /// The workers' command. None: what this host side was started with itself.
+    #[serde(with = "os_text")]
     pub(super) command: Option<Vec<OsString>>,
     /// The summation servers' program.
+    #[serde(with = "os_text")]
     pub(super) server: Option<OsString>,
     /// Folder to start in.
+    #[serde(with = "os_text")]
     pub(super) dir: Option<PathBuf>,
     /// Of the launching side's environment, what goes along.
+    #[serde(with = "os_text")]
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Processes.
     pub(super) processes: Vec<Process>,
     /// Options of `ringscope run`; none: the processes are not watched.
+    #[serde(with = "os_text")]
     pub(super) watch: Option<Vec<OsString>>,
     /// The agent to start where none runs.
     pub(super) agent: Option<AgentWish>,
@@ -175,6 +182,7 @@ pub(super) enum Role {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AgentWish {
     /// Its arguments.
+    #[serde(with = "os_text")]
     pub(super) arguments: Vec<OsString>,
     /// Its token.
     pub(super) token: Option<String>,
@@ -253,8 +261,12 @@ fn json(value: &impl Serialize) -> io::Result<Vec<u8>> {
 
 fn framed(kind: u8, payload: &[u8]) -> io::Result<Vec<u8>> {
     let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= MAX_FRAME_BYTES);
-    let length =
-        length.ok_or_else(|| io::Error::other("the job's environment and command take more than 8 MiB"))?;
+    let length = length.ok_or_else(|| {
+        io::Error::other(
+            "what it is to start takes more than 8 MiB, variables and command of all its processes together: hand on fewer or \
+             shorter variables, or start fewer processes a host",
+        )
+    })?;
     let mut frame = Vec::with_capacity(payload.len() + HEAD + 1);
     frame.extend(length.to_be_bytes());
     frame.push(kind);
@@ -361,11 +373,24 @@ mod tests {
     #[test]
     fn words_that_are_no_text_survive() {
         use std::os::unix::ffi::OsStringExt as _;
-        let command = Some(vec![OsString::from_vec(vec![0xff, b'a'])]);
-        let order = Order::Prepare(Box::new(Share { command, ..Share::default() }));
+        let word = || OsString::from_vec(vec![0xff, b'a']);
+        let environment = vec![("PLAIN".into(), "text".into()), (word(), word())];
+        let (command, dir) = (Some(vec![word()]), Some(word().into()));
+        let order = Order::Prepare(Box::new(Share { command, environment, dir, ..Share::default() }));
         let bytes = encode_order(&order).unwrap();
         assert_eq!(read_order(&mut bytes.as_slice()).unwrap(), Some(order));
         assert_eq!(read_order(&mut [].as_slice()).unwrap(), None);
+    }
+
+    #[test]
+    fn an_environment_as_large_as_the_kernel_takes_fits_and_what_does_not_is_said() {
+        let order = |bytes: usize| {
+            let environment = vec![("LARGE".into(), "x".repeat(bytes).into())];
+            encode_order(&Order::Prepare(Box::new(Share { environment, ..Share::default() })))
+        };
+        assert!(order(6 << 20).is_ok());
+        let error = order(9 << 20).unwrap_err().to_string();
+        assert!(error.contains("8 MiB") && error.contains("fewer"), "{error}");
     }
 
     #[test]
