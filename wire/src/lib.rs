@@ -7,6 +7,7 @@ pub mod comm_hash;
 pub mod launch;
 pub mod primitive;
 pub mod segment;
+pub mod settings;
 pub mod watcher;
 
 pub use primitive::{Datatype, Primitive};

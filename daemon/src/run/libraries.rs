@@ -5,9 +5,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use ringscope_agent::refused;
+use ringscope_wire::settings::is_sanitizer;
 
 use super::error::RunError;
-use super::{library_folder, sanitizers};
+use super::library_folder;
 use crate::embedded::{self, Library};
 
 /// The libraries as files.
@@ -62,7 +63,7 @@ pub(super) fn preloaded(ours: &[&Path], inherited: Option<&OsStr>) -> Result<OsS
     let theirs = inherited.unwrap_or_default().as_bytes().split(separates);
     let (first, others): (Vec<&[u8]>, Vec<&[u8]>) = theirs
         .filter(|name| !name.is_empty() && !ours.contains(name) && !is_file(name, Library::Preload))
-        .partition(|name| sanitizers::is_runtime(name));
+        .partition(|name| is_sanitizer(name));
     Ok(OsString::from_vec([first, ours, others].concat().join(&b':')))
 }
 

@@ -1,16 +1,11 @@
 //! Programs that are built with a sanitizer: its runtime wants to come before all other libraries, and ends the program where
-//! another does. A program that needs it has it behind what is preloaded, unless it is preloaded too.
+//! another does. A program that needs it has it behind what is preloaded, unless it is preloaded too
+//! ([`ringscope_wire::settings::is_sanitizer`]).
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::program::{Command, Object};
-
-/// Whether a name of `LD_PRELOAD` is such a runtime.
-pub(super) fn is_runtime(name: &[u8]) -> bool {
-    let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    RUNTIMES.iter().any(|runtime| file.starts_with(runtime))
-}
 
 /// `ASAN_OPTIONS` for the command, where its runtime would end it for what is preloaded.
 pub(super) fn options(words: &[OsString], path: Option<&OsStr>, theirs: Option<&OsStr>) -> Option<OsString> {
@@ -31,23 +26,12 @@ fn needs_asan(program: &Path) -> bool {
     needed.iter().any(|name| ASAN.iter().any(|runtime| name.as_bytes().starts_with(runtime)))
 }
 
-/// GCC's and LLVM's.
-const RUNTIMES: [&[u8]; 6] =
-    [b"libasan.so", b"libtsan.so", b"libubsan.so", b"liblsan.so", b"libhwasan.so", b"libclang_rt."];
 /// Those that look at the order.
 const ASAN: [&[u8]; 2] = [b"libasan.so", b"libclang_rt.asan"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runtimes_are_known_by_their_files() {
-        for name in ["libasan.so.8", "/usr/lib/libtsan.so.2", "/opt/clang/libclang_rt.asan-x86_64.so"] {
-            assert!(is_runtime(name.as_bytes()), "{name}");
-        }
-        assert!(!is_runtime(b"libm.so.6") && !is_runtime(b"/libasan.so/libm.so.6"));
-    }
 
     #[test]
     fn who_needs_no_runtime_gets_no_option() {

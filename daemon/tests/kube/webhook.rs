@@ -124,6 +124,30 @@ fn a_pod_with_nothing_gets_all_that_is_missing() {
     are_valid(&[named(pod)]);
 }
 
+#[test]
+fn another_releases_library_is_not_preloaded_beside_this_ones() {
+    let mut review = recorded("job");
+    let containers = review["request"]["object"]["spec"]["containers"].as_array_mut().unwrap();
+    let mut variables =
+        containers.iter_mut().filter_map(|container| container["env"].as_array_mut()).flatten();
+    let theirs = variables.find(|variable| variable["name"] == "LD_PRELOAD").unwrap();
+    theirs["value"] = format!("/opt/1.0/libringscope_preload.so libm.so.6:{PRELOAD}").into();
+    let pod = patched(&review, &response(&review)).unwrap();
+    let expected = format!("{PRELOAD}:libm.so.6");
+    assert_eq!(variable(container(&pod, "trainer"), "LD_PRELOAD"), Some(expected.as_str()));
+}
+
+#[test]
+fn thousands_of_names_that_no_container_has_leave_a_pod_that_kubernetes_takes() {
+    let mut review = recorded("job");
+    let names: Vec<String> = (0..20_000).map(|number| format!("none-{number}")).collect();
+    let names = format!("trainer,{}", names.join(","));
+    review["request"]["object"]["metadata"]["annotations"]["ringscope.io/containers"] = names.into();
+    let pod = patched(&review, &response(&review)).unwrap();
+    let told = pod["metadata"]["annotations"]["ringscope.io/webhook"].as_str().unwrap();
+    assert!(told.starts_with("watched: trainer; ") && told.len() < 8 << 10, "{} bytes", told.len());
+}
+
 fn watched(pod: &Value) -> Vec<&Value> {
     let all = pod["spec"]["containers"].as_array().unwrap();
     all.iter().filter(|container| variable(container, "RINGSCOPE_DIR").is_some()).collect()

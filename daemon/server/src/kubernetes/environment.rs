@@ -1,6 +1,7 @@
 //! The variables of a watched container: those that `ringscope run` would set, as far as they can be known before there is a
 //! process, and those that say which pod it is. What the user has set stays; where it cannot be known nothing is joined to it.
 
+use ringscope_wire::settings::{PRELOAD_FILE, file_name, is_sanitizer};
 use serde_json::{Value, json};
 
 use super::containers::Chosen;
@@ -93,7 +94,7 @@ fn preload(
     container: &str,
     notes: &mut Vec<String>,
 ) -> Vec<Value> {
-    let ours = format!("{COLLECTOR}/libringscope_preload.so");
+    let ours = format!("{COLLECTOR}/{PRELOAD_FILE}");
     let value = match environment.theirs("LD_PRELOAD") {
         Theirs::Elsewhere => {
             notes.push(format!(
@@ -102,14 +103,16 @@ fn preload(
             ));
             return Vec::new();
         }
-        Theirs::Said(_, theirs) if has_sanitizer(theirs) => {
+        Theirs::Said(_, theirs) if libraries(theirs).any(|entry| is_sanitizer(entry.as_bytes())) => {
             notes.push(format!(
                 "container {container} preloads a sanitizer, which wants to be first: nothing else is preloaded"
             ));
             return Vec::new();
         }
         Theirs::Said(index, theirs) => {
-            let theirs = theirs.split([' ', ':']).filter(|name| !name.is_empty() && *name != ours);
+            // Nor another release's: two of them would call each other.
+            let is_theirs = |entry: &&str| file_name(entry.as_bytes()) != PRELOAD_FILE.as_bytes();
+            let theirs = libraries(theirs).filter(is_theirs);
             let joined = std::iter::once(ours.as_str()).chain(theirs).collect::<Vec<_>>().join(":");
             patch.set(&format!("{at}/env/{index}"), "value", &joined.into());
             return vec![said("RINGSCOPE_COLLECTOR", &collector())];
@@ -189,14 +192,7 @@ fn collector() -> String {
     format!("{COLLECTOR}/libringscope.so")
 }
 
-/// Whether a list of libraries has the runtime of a sanitizer.
-fn has_sanitizer(list: &str) -> bool {
-    list.split([' ', ':']).any(|name| {
-        let file = name.rsplit('/').next().unwrap_or_default();
-        SANITIZERS.iter().any(|runtime| file.starts_with(runtime))
-    })
+/// Libraries of an `LD_PRELOAD`.
+fn libraries(list: &str) -> impl Iterator<Item = &str> {
+    list.split([' ', ':']).filter(|entry| !entry.is_empty())
 }
-
-/// GCC's and LLVM's.
-const SANITIZERS: [&str; 6] =
-    ["libasan.so", "libtsan.so", "libubsan.so", "liblsan.so", "libhwasan.so", "libclang_rt."];
