@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use ringscope_wire::launch::Launch;
 use ringscope_wire::segment::layout::{LEVEL_CHANNELS, LEVEL_COUNTERS, LEVEL_EVENTS, LEVEL_STEPS};
+use ringscope_wire::settings::{LENT_LEVEL, LENT_SUBSYSTEMS};
 
 /// Where segments lie if `RINGSCOPE_DIR` does not say: memory, not disk, and shared with the agent.
 pub(super) const DEFAULT_DIR: &str = "/dev/shm/ringscope";
@@ -66,7 +67,7 @@ pub(super) fn take_back_lent_log() {
         return;
     }
     let parts =
-        [("NCCL_DEBUG", "Info"), ("NCCL_DEBUG_SUBSYS", "Init,Graph,Env"), ("NCCL_DEBUG_FILE", &*lent)];
+        [("NCCL_DEBUG", LENT_LEVEL), ("NCCL_DEBUG_SUBSYS", LENT_SUBSYSTEMS), ("NCCL_DEBUG_FILE", &*lent)];
     let is_lent = |(name, value): &(&str, &str)| text(name) == *value;
     if parts.iter().all(is_lent) {
         return;

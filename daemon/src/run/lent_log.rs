@@ -12,6 +12,7 @@ use std::path::Path;
 
 use ringscope_agent::log_folder;
 use ringscope_agent::sweep::is_served;
+use ringscope_wire::settings::{LENT_LEVEL, LENT_SUBSYSTEMS};
 
 use super::args::{Inherited, said};
 use super::variables::{Prepared, Variables};
@@ -22,8 +23,8 @@ pub(super) fn users_own(inherited: &Inherited) -> log::Inherited<'_> {
     let lent = said(&inherited.lent_log);
     let own = |value, lent: Option<&OsStr>| said(value).filter(|value| Some(*value) != lent);
     log::Inherited {
-        level: own(&inherited.debug, lent.and(Some(OsStr::new(LEVEL)))),
-        subsystems: own(&inherited.debug_subsys, lent.and(Some(OsStr::new(SUBSYSTEMS)))),
+        level: own(&inherited.debug, lent.and(Some(OsStr::new(LENT_LEVEL)))),
+        subsystems: own(&inherited.debug_subsys, lent.and(Some(OsStr::new(LENT_SUBSYSTEMS)))),
         file: own(&inherited.debug_file, lent),
     }
 }
@@ -44,8 +45,8 @@ pub(super) fn lend(variables: &mut Variables, inherited: &Inherited, place: &Pre
         variables.set("NCCL_DEBUG_FILE", folder.join(name));
     } else if says_nothing && is_served && place.lack.is_none() {
         let file = log::private(&log_folder::own(&place.dir, log_folder::PREFIX)?, &place.run_id);
-        variables.set("NCCL_DEBUG", LEVEL);
-        variables.set("NCCL_DEBUG_SUBSYS", SUBSYSTEMS);
+        variables.set("NCCL_DEBUG", LENT_LEVEL);
+        variables.set("NCCL_DEBUG_SUBSYS", LENT_SUBSYSTEMS);
         variables.set("NCCL_DEBUG_FILE", &file);
         variables.set("RINGSCOPE_LENT_LOG", file);
     } else if said(&inherited.lent_log).is_some() {
@@ -67,11 +68,6 @@ fn take_back(variables: &mut Variables, inherited: &Inherited, own: log::Inherit
     }
     variables.unset("RINGSCOPE_LENT_LOG");
 }
-
-/// `INFO`, in a spelling of our own.
-const LEVEL: &str = "Info";
-/// What rings and channels stand in, in a spelling of our own.
-const SUBSYSTEMS: &str = "Init,Graph,Env";
 
 #[cfg(test)]
 mod tests {
@@ -112,13 +108,50 @@ mod tests {
     }
 
     #[test]
+    fn the_task_prolog_of_slurm_takes_back_what_was_lent_and_what_was_set_and_no_more() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/slurm/task_prolog.sh");
+        let check = |variables: &[(&str, &str)], unset: &[&str]| {
+            let mut shell = std::process::Command::new("sh");
+            shell.arg(&script).env_clear().envs(variables.iter().copied());
+            let printed =
+                shell.env("RINGSCOPE_OFF", "1").env("RINGSCOPE_SET_BY", "env").output().unwrap().stdout;
+            let printed = String::from_utf8(printed).unwrap();
+            let mut found: Vec<&str> =
+                printed.lines().filter_map(|line| line.strip_prefix("unset ")).collect();
+            found.retain(|name| !ALWAYS.contains(name));
+            assert_eq!(found, unset, "{variables:?}: {printed}");
+        };
+        let lent = ("RINGSCOPE_LENT_LOG", "/d/lent");
+        let all = [
+            ("NCCL_DEBUG", LENT_LEVEL),
+            ("NCCL_DEBUG_SUBSYS", LENT_SUBSYSTEMS),
+            ("NCCL_DEBUG_FILE", "/d/lent"),
+            lent,
+        ];
+        check(&all, &["NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "RINGSCOPE_LENT_LOG"]);
+        check(
+            &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "NET"), ("NCCL_DEBUG_FILE", "/mine"), lent],
+            &[lent.0],
+        );
+        check(&all[..3], &[]);
+        let host = |host| [("RINGSCOPE_HOST", host), ("RINGSCOPE_SET_HOST", "n1")];
+        check(&host("n1"), &["RINGSCOPE_HOST", "RINGSCOPE_SET_HOST"]);
+        check(&host("mine"), &["RINGSCOPE_SET_HOST"]);
+        check(&host("mine")[..1], &[]);
+    }
+
+    /// What is of nobody but ringscope.
+    const ALWAYS: [&str; 4] =
+        ["RINGSCOPE_SET_BY", "RINGSCOPE_COLLECTOR", "RINGSCOPE_CHAIN_PLUGIN", "RINGSCOPE_RUN_ID"];
+
+    #[test]
     fn what_is_lent_is_told_from_what_is_the_users() {
         let all = ["NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS"];
-        check([LEVEL, SUBSYSTEMS, "/d/lent", "/d/lent"], ["", "", ""], &all);
-        check(["INFO", SUBSYSTEMS, "/d/lent", "/d/lent"], ["INFO", "", ""], &all[1..]);
-        check([LEVEL, "COLL", "/d/lent", "/d/lent"], ["", "COLL", ""], &all[..2]);
-        check([LEVEL, SUBSYSTEMS, "/mine", "/d/lent"], ["", "", "/mine"], &[all[0], all[2]]);
+        check([LENT_LEVEL, LENT_SUBSYSTEMS, "/d/lent", "/d/lent"], ["", "", ""], &all);
+        check(["INFO", LENT_SUBSYSTEMS, "/d/lent", "/d/lent"], ["INFO", "", ""], &all[1..]);
+        check([LENT_LEVEL, "COLL", "/d/lent", "/d/lent"], ["", "COLL", ""], &all[..2]);
+        check([LENT_LEVEL, LENT_SUBSYSTEMS, "/mine", "/d/lent"], ["", "", "/mine"], &[all[0], all[2]]);
         check(["WARN", "NET", "/mine", "/d/lent"], ["WARN", "NET", "/mine"], &[]);
-        check([LEVEL, SUBSYSTEMS, "/mine", ""], [LEVEL, SUBSYSTEMS, "/mine"], &[]);
+        check([LENT_LEVEL, LENT_SUBSYSTEMS, "/mine", ""], [LENT_LEVEL, LENT_SUBSYSTEMS, "/mine"], &[]);
     }
 }
