@@ -60,7 +60,11 @@ fn shares_of_children() -> [Option<bool>; 2] {
 /// Takes back the log that `ringscope env` has lent (`daemon/src/run/lent_log.rs`), where the user has said something of his own
 /// meanwhile: he asked for lines that he would never see. Before the library reads any of it, which it does once.
 ///
-/// Variables are only taken away: glibc then moves pointers and frees nothing, so that who reads others meanwhile finds them.
+/// What may happen: before glibc 2.41 `unsetenv` moves the later pointers of `environ` down by one, so that a thread that calls
+/// `getenv` in just that moment may miss a variable that is there, once. Nothing is freed or written into, so nobody reads what is
+/// gone, and no value is ever half of another. That is borne because it is rare and short: it is done once in a process, at
+/// the first call of the library (which reads its own variables after it, on this thread), and only where the user has
+/// set one of the three variables after `ringscope env` had lent a log. Otherwise nothing is taken away.
 pub(super) fn take_back_lent_log() {
     let lent = text("RINGSCOPE_LENT_LOG");
     if lent.is_empty() {
@@ -73,7 +77,8 @@ pub(super) fn take_back_lent_log() {
         return;
     }
     for (name, _) in parts.iter().filter(|part| is_lent(part)) {
-        // SAFETY: glibc has a lock for who changes the environment, and who reads it finds it whole.
+        // SAFETY: `setenv` and `unsetenv` of other threads wait for glibc's lock. `getenv` takes none before 2.41: it reads
+        // pointers that are whole, to strings that nobody frees, and at worst passes over one that is just being moved.
         unsafe { std::env::remove_var(name) };
     }
 }
