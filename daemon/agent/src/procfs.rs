@@ -40,20 +40,20 @@ pub(super) struct Pid {
 
 /// What `/proc/PID/stat` says. Source: proc(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stat {
+pub struct Stat {
     /// Field 3.
     pub(super) state: char,
-    /// Field 4.
-    pub(super) parent: u32,
+    /// Field 4: its parent.
+    pub parent: u32,
     /// Fields 14 and 15: processor time in user and kernel mode.
     pub(super) cpu_ns: u64,
-    /// Field 22.
-    pub(super) start_ticks: u64,
+    /// Field 22: when it started, in units of `/proc`.
+    pub start_ticks: u64,
 }
 
 impl Stat {
-    /// Reads a process, or a thread by its number.
-    pub(super) fn read(pid: u32) -> Option<Self> {
+    /// Reads a process, or a thread by its number. `None`: there is none.
+    pub fn read(pid: u32) -> Option<Self> {
         Self::parse(&text(pid, "stat")?)
     }
 
@@ -71,7 +71,7 @@ impl Stat {
     }
 
     /// Whether the process runs no more, though its parent has not asked for its end yet.
-    pub(super) const fn has_ended(&self) -> bool {
+    pub const fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
