@@ -174,8 +174,6 @@ pub(super) enum Role {
     Worker(u32),
     /// A summation server, with its number.
     Server(u32),
-    /// What ringscope itself has started on the host.
-    Agent,
 }
 
 /// How an agent is to be started.

@@ -166,7 +166,6 @@ pub(super) fn name(role: Role) -> String {
     match role {
         Role::Worker(rank) => format!("rank {rank}"),
         Role::Server(number) => format!("summation server {number}"),
-        Role::Agent => "the agent".to_owned(),
     }
 }
 

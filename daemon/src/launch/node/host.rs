@@ -470,7 +470,6 @@ fn name(role: Role) -> String {
     match role {
         Role::Worker(rank) => format!("rank {rank}"),
         Role::Server(number) => format!("server {number}"),
-        Role::Agent => "the agent".to_owned(),
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) fn start(share: &Share, process: &Process) -> io::Result<Started> {
     command.arg("--");
     match process.role {
         Role::Server(_) => command.arg(server(share)),
-        Role::Worker(_) | Role::Agent => command.args(share.command.iter().flatten()),
+        Role::Worker(_) => command.args(share.command.iter().flatten()),
     };
     if let Some(dir) = &share.dir {
         command.current_dir(dir);
