@@ -11,7 +11,7 @@ use crate::process::{command, run, say};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     program: &'static str,
-    /// Folders beside those of `PATH`, in which it may lie as `<version>/bin/<program>`.
+    /// Folders beside those of `PATH`, in which it may lie as `<program>` or `<version>/bin/<program>`.
     folders: &'static [&'static str],
     apt_package: &'static str,
 }
@@ -50,13 +50,14 @@ pub(crate) const IP: Tool = Tool { program: "ip", folders: &[], apt_package: "ip
 /// iperf3, for what a connection carries.
 pub(crate) const IPERF3: Tool = Tool { program: "iperf3", folders: &[], apt_package: "iperf3" };
 /// nft, for losing packets.
-pub(crate) const NFT: Tool = Tool { program: "nft", folders: &[], apt_package: "nftables" };
+pub(crate) const NFT: Tool = Tool { program: "nft", folders: &["/usr/sbin"], apt_package: "nftables" };
 /// munged, by which the parts of Slurm know each other.
-pub(crate) const MUNGED: Tool = Tool { program: "munged", folders: &[], apt_package: "munge" };
+pub(crate) const MUNGED: Tool = Tool { program: "munged", folders: &["/usr/sbin"], apt_package: "munge" };
 /// Slurm's controller ...
-pub(crate) const SLURMCTLD: Tool = Tool { program: "slurmctld", folders: &[], apt_package: "slurmctld" };
+pub(crate) const SLURMCTLD: Tool =
+    Tool { program: "slurmctld", folders: &["/usr/sbin"], apt_package: "slurmctld" };
 /// ... its daemon of a node ...
-pub(crate) const SLURMD: Tool = Tool { program: "slurmd", folders: &[], apt_package: "slurmd" };
+pub(crate) const SLURMD: Tool = Tool { program: "slurmd", folders: &["/usr/sbin"], apt_package: "slurmd" };
 /// ... and its commands.
 pub(crate) const SBATCH: Tool = Tool { program: "sbatch", folders: &[], apt_package: "slurm-client" };
 /// unshare; its package brings setpriv too.
@@ -74,7 +75,8 @@ pub(crate) const CATATONIT: Tool =
 /// busybox, for the smallest image with a shell.
 pub(crate) const BUSYBOX: Tool = Tool { program: "busybox", folders: &[], apt_package: "busybox-static" };
 /// sshd, for pretended hosts.
-pub(crate) const SSHD: Tool = Tool { program: "sshd", folders: &[], apt_package: "openssh-server" };
+pub(crate) const SSHD: Tool =
+    Tool { program: "sshd", folders: &["/usr/sbin"], apt_package: "openssh-server" };
 /// ssh, which leads to them.
 pub(crate) const SSH: Tool = Tool { program: "ssh", folders: &[], apt_package: "openssh-client" };
 /// systemd-nspawn, for a machine with a systemd of its own.
@@ -145,7 +147,7 @@ fn ensure_subcommand(name: &str) -> Result<()> {
 
 impl Tool {
     fn is_there(self) -> bool {
-        on_path(self.program) || self.folders.iter().any(|folder| below(Path::new(folder), self.program))
+        on_path(self.program) || self.folders.iter().any(|folder| holds(Path::new(folder), self.program))
     }
 }
 
@@ -156,11 +158,27 @@ fn on_path(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Whether `folder/<version>/bin/program` exists for some version.
-fn below(folder: &Path, program: &str) -> bool {
+/// Whether `folder/program` exists, or `folder/<version>/bin/program` for some version.
+fn holds(folder: &Path, program: &str) -> bool {
+    if folder.join(program).is_file() {
+        return true;
+    }
     let Ok(versions) = folder.read_dir() else { return false };
-    versions
-        .flatten()
-        .map(|version| -> PathBuf { version.path().join("bin").join(program) })
-        .any(|path| path.exists())
+    versions.flatten().any(|version| version.path().join("bin").join(program).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_lies_in_its_folder_or_below_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!holds(folder.path(), "slurmd") && !holds(&folder.path().join("none"), "slurmd"));
+        std::fs::write(folder.path().join("slurmd"), "").unwrap();
+        std::fs::create_dir_all(folder.path().join("15/bin")).unwrap();
+        std::fs::write(folder.path().join("15/bin/postgres"), "").unwrap();
+        assert!(holds(folder.path(), "slurmd") && holds(folder.path(), "postgres"));
+        assert!(!holds(folder.path(), "15") && !holds(folder.path(), "bin"));
+    }
 }
