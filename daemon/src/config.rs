@@ -19,7 +19,7 @@ mod token;
 pub use access::{AccessArgs, AccessConfig, is_local};
 pub use agent::AgentArgs;
 pub use kubernetes::KubernetesArgs;
-pub(crate) use launch::{Place, launch, place};
+pub(crate) use launch::{LaunchNote, launch, launch_note};
 pub use oidc::OidcArgs;
 pub use remote_write::RemoteWriteArgs;
 pub use tls::TlsArgs;

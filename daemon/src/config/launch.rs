@@ -10,7 +10,7 @@ use super::environment;
 
 /// Where this process belongs, for who reads it later: the host, and the variables that say the rest.
 #[derive(Debug, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct LaunchNote {
     /// Host that the process counts itself to.
     pub(crate) host: String,
     /// What [`Launch::of`] asked for and found: who asks these again is told the same.
@@ -23,7 +23,7 @@ pub(crate) fn launch() -> Launch {
 }
 
 /// The same, for others.
-pub(crate) fn place() -> Place {
+pub(crate) fn launch_note() -> LaunchNote {
     let variables = RefCell::new(BTreeMap::new());
     let note = |name: &str| {
         let value = environment(name)?;
@@ -33,7 +33,7 @@ pub(crate) fn place() -> Place {
     };
     let told = Launch::of(&note).host;
     let host = if told.is_empty() { host_name() } else { told };
-    Place { host, variables: variables.into_inner() }
+    LaunchNote { host, variables: variables.into_inner() }
 }
 
 fn host_name() -> String {

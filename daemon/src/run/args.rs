@@ -137,7 +137,7 @@ pub(super) struct Inherited {
 impl RunArgs {
     pub(super) fn note(&self) -> Note {
         let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.watch.job(), command, ringscope_api::clock::now(), config::place())
+        Note::new(self.watch.job(), command, ringscope_api::clock::now(), config::launch_note())
     }
 
     /// The command with nothing of ringscope's.

@@ -8,7 +8,7 @@ use ringscope_agent::procfs::{boot_id, own_start_ns};
 use ringscope_api::clock::Timestamp;
 use serde::Serialize;
 
-use crate::config::Place;
+use crate::config::LaunchNote;
 
 /// A run.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ pub(crate) struct Note {
     /// ... and the boot in which it did.
     boot_id: &'static str,
     #[serde(flatten)]
-    place: Place,
+    launch: LaunchNote,
 }
 
 impl Note {
@@ -35,10 +35,10 @@ impl Note {
         job: Option<String>,
         command: Vec<String>,
         started_at: Timestamp,
-        place: Place,
+        launch: LaunchNote,
     ) -> Self {
         let start_time_ns = own_start_ns();
-        Self { job, command, started_at, pid: std::process::id(), start_time_ns, boot_id: boot_id(), place }
+        Self { job, command, started_at, pid: std::process::id(), start_time_ns, boot_id: boot_id(), launch }
     }
 
     /// Writes it into the folder, so that no reader sees half of it.
@@ -75,8 +75,8 @@ mod tests {
             ("NODE_NAME", "n"),
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let place = Place { host: "node1".into(), variables: variables.into() };
-        let note = Note::new(Some("llama".into()), command, started_at, place);
+        let launch = LaunchNote { host: "node1".into(), variables: variables.into() };
+        let note = Note::new(Some("llama".into()), command, started_at, launch);
         note.leave(dir.path(), "0f3a").unwrap();
         let read = RunFile::read(dir.path(), "0f3a");
         assert_eq!((read.job.as_deref(), read.executable.as_deref()), (Some("llama"), Some("python3")));
