@@ -24,6 +24,7 @@ use super::args::{Meeting, Node};
 use super::link::{self, Ended, Link, Sinks};
 use super::node::{NodeArgs, OWN_PROGRAM};
 use super::place::Ways;
+use super::protocol::Order;
 use super::say::Say;
 use super::signals::Signals;
 
@@ -36,6 +37,14 @@ const SHAKES_WITHIN: Duration = Duration::from_secs(5);
 const STRANGERS: usize = 256;
 /// Between two tries of a node that is there before node 0.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// Between two signs of life: several within the time after which silence is an end.
+pub(super) fn pings(silence: Duration) -> Duration {
+    (silence / 3).clamp(Duration::from_millis(10), PING)
+}
+
+/// Between two signs of life at most.
+const PING: Duration = Duration::from_secs(2);
 
 /// Whether a place is on this machine alone, where no secret is needed.
 pub(super) fn is_loopback(host: &str) -> bool {
@@ -62,9 +71,12 @@ pub(super) async fn all(
     let (came, mut coming) = channel(STRANGERS);
     let heard = Arc::new(Semaphore::new(STRANGERS));
     let until = clock::monotonic() + ways.connect_timeout;
+    let mut ping = tokio::time::interval(pings(ways.silence));
     while !missing.is_empty() {
         tokio::select! {
             () = tokio::time::sleep_until(until.into()) => return Err(absent(count, &missing, ways)),
+            // Who came early would else take the silence for this side's end. One that takes no orders is noticed later.
+            _ = ping.tick() => links.values().for_each(|link: &Link| drop(link.orders.try_send(Order::Ping(0)))),
             accepted = listener.accept() => match accepted {
                 // Beyond the bound it is closed: who is of the job comes again.
                 Ok((stream, _)) => if let Ok(place) = Arc::clone(&heard).try_acquire_owned() {

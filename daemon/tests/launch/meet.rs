@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
+use ringscope_api::clock;
 use rustix::process::Signal;
 
 use crate::common::{free_port, scratch};
 use crate::{Running, launch, mark, nothing_is_left, rounds};
 
 fn node(index: u32, count: u32, port: u16, command: &[&str]) -> Running {
+    node_with(&[], index, count, port, command)
+}
+
+fn node_with(more: &[&str], index: u32, count: u32, port: u16, command: &[&str]) -> Running {
     let node = format!("{index}/{count}");
     let meet = format!("127.0.0.1:{port}");
     let count = count.to_string();
     let options = ["-n", &count, "--node", &node, "--meet", &meet, "--connect-timeout", "60s", "--"];
-    Running::start(launch(&[&options, command].concat()).env("RINGSCOPE_LAUNCH_SECRET", "correct horse"))
+    Running::start(launch(&[more, &options, command].concat()).env("RINGSCOPE_LAUNCH_SECRET", "correct horse"))
 }
 
 #[test]
@@ -32,6 +37,22 @@ fn nodes_meet_and_their_ranks_add() {
     }
     for other in others {
         other.end().check(0, &[]);
+    }
+}
+
+#[test]
+fn a_node_that_came_early_waits_for_the_last_longer_than_the_silence() {
+    let (port, more) = (free_port(), ["--silence", "2s"]);
+    let start = |index| node_with(&more, index, 3, port, &["true"]);
+    let (first, mut early) = (start(0), start(1));
+    let since = clock::monotonic();
+    while since.elapsed() < Duration::from_secs(5) {
+        assert!(early.child.try_wait().unwrap().is_none(), "it has not waited: {:#?}", early.end());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let last = start(2);
+    for node in [first, early, last] {
+        node.end().check(0, &[]);
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::ending::{Deed, Ending};
 use super::link::{Event, Heard, Link, Sinks};
+use super::meet;
 use super::output::Output;
 use super::protocol::{Order, Word};
 use super::report::{self, Failure, Fallen};
@@ -23,8 +24,6 @@ use super::wish::Wish;
 
 /// Words of hosts that wait to be heard.
 const EVENTS: usize = 4096;
-/// Between two signs of life.
-const PING: Duration = Duration::from_secs(2);
 /// Between two looks at the time.
 const TICK: Duration = Duration::from_millis(50);
 /// How long hosts may take to take leave: an agent sends the rest.
@@ -251,7 +250,7 @@ impl Job {
 
     fn keep_in_touch(&mut self) {
         let now = clock::monotonic();
-        if now.saturating_duration_since(self.pinged_at) < PING {
+        if now.saturating_duration_since(self.pinged_at) < meet::pings(self.wish.args.silence) {
             return;
         }
         self.pinged_at = now;
