@@ -1,6 +1,7 @@
 //! Nodes that somebody else has started: they come to node 0, over TCP, and each side shows the other that it knows the secret.
 //!
-//! What a node is told of are numbers and addresses; the command that it starts is its own. The secret is never sent.
+//! Node 0 tells a node numbers and addresses, and the secret of this start's summation service. Command, environment, folder,
+//! servers' program and agent are those of the node's own line, whatever it is told. The secret by which they meet is never sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -46,8 +47,8 @@ pub(super) fn pings(silence: Duration) -> Duration {
 /// Between two signs of life at most.
 const PING: Duration = Duration::from_secs(2);
 
-/// Whether a place is on this machine alone, where no secret is needed.
-pub(super) fn is_loopback(host: &str) -> bool {
+/// Whether a place is on this machine alone.
+fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
@@ -302,14 +303,8 @@ fn guarded(stream: TcpStream, args: &NodeArgs) -> io::Result<u32> {
     let mut command = Command::new(OWN_PROGRAM);
     // Its connection is the job's channel, and not this process's end.
     command.arg0("ringscope").args(["launch-node", "--parent", &std::process::id().to_string()]);
-    command.args([
-        "--silence-ms",
-        &args.silence_ms.to_string(),
-        "--grace-ms",
-        &args.grace_ms.to_string(),
-        "--",
-    ]);
-    command.args(&args.command).stdin(Stdio::from(read)).stdout(Stdio::from(write)).process_group(0);
+    command.envs(args.own.environment.iter().map(|(name, value)| (name, value)));
+    command.args(args.handed_on()).stdin(Stdio::from(read)).stdout(Stdio::from(write)).process_group(0);
     Ok(command.spawn()?.id())
 }
 

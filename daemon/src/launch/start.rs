@@ -60,7 +60,7 @@ async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
     if let (Some(node), Some(meeting)) =
         (wish.args.node.filter(|node| node.index > 0), wish.args.meet.as_ref())
     {
-        let own = NodeArgs::inside_of(&wish.ways, wish.args.command.clone());
+        let own = NodeArgs::inside_of(&wish.ways, wish.own());
         return meet::serve(node, meeting, &wish.secret, &own, wish.ways.connect_timeout, say, &mut signals)
             .await;
     }

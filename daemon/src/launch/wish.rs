@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 
 use super::args::{LaunchArgs, said};
 use super::hosts::{Slots, of_slurm};
+use super::node::Own;
 use super::place::{Place, Ways, words};
 use super::plan::Plan;
 use super::protocol::AgentWish;
-use super::{config, daemon, meet, node_name};
+use super::{config, daemon, node_name};
 
 /// What is to be done.
 pub(super) struct Wish {
@@ -72,7 +73,8 @@ impl Wish {
         })
     }
 
-    /// Whether somebody has chosen the job's name. All of a Slurm job have that one's: what else the daemon sees of it is no other job.
+    /// Whether somebody has chosen the job's name, so that another job may have it by mistake. Inside a Slurm job the name comes from
+    /// Slurm's number. When the daemon knows a job of that name, it is the same Slurm job, and not in the way.
     pub(super) fn is_named(&self) -> bool {
         self.args.chosen_name().is_some() && slurm_name().as_ref() != Some(&self.job)
     }
@@ -85,12 +87,33 @@ impl Wish {
 
     /// How agents are started, where they are.
     pub(super) fn agent(&self) -> Option<AgentWish> {
+        let arguments = self.agent_arguments()?;
+        Some(AgentWish { arguments, token: daemon::token(&self.args) })
+    }
+
+    fn agent_arguments(&self) -> Option<Vec<OsString>> {
         if self.args.daemon.is_empty() || self.args.no_agent {
             return None;
         }
         let mut arguments: Vec<OsString> = vec!["--daemon".into(), self.args.daemon.join(",").into()];
         arguments.extend(daemon::trust_arguments(&self.args.trust));
-        Some(AgentWish { arguments, token: daemon::token(&self.args) })
+        Some(arguments)
+    }
+
+    /// What this node starts of its own line, where it goes to node 0: also its agent reads the token where the line says.
+    pub(super) fn own(&self) -> Own {
+        let token_file = self.args.token_file.iter();
+        let token = token_file.flat_map(|file| ["--token-file".into(), file.clone().into_os_string()]);
+        let agent = self.agent_arguments().map(|arguments| arguments.into_iter().chain(token).collect());
+        Own {
+            server: self.args.sumd.clone().map(Into::into),
+            dir: self.args.chdir.clone(),
+            bare: self.args.no_collector,
+            watch: self.watch().unwrap_or_default(),
+            agent: agent.unwrap_or_default(),
+            environment: self.environment.clone(),
+            command: self.args.command.clone(),
+        }
     }
 
     /// The command, for people.
@@ -241,12 +264,12 @@ fn secret(args: &LaunchArgs) -> Result<String, String> {
     };
     match secret {
         Some(secret) => Ok(secret),
-        None if meet::is_loopback(&meeting.host) || args.node.is_some_and(|node| node.count == 1) => {
-            Ok(String::new())
-        }
+        // It meets nobody.
+        None if args.node.is_some_and(|node| node.count == 1) => Ok(String::new()),
         None => Err(format!(
-            "nodes that meet over a network need a secret that only they know: put some random text into a file that all of them \
-             have, and name it with --secret-file, or set {}",
+            "nodes that meet at {} need a secret that only they know, on one machine too, where others may have accounts: put some \
+             random text into a file that all nodes have, and name it with --secret-file, or set {}",
+            meeting.host,
             config::SECRET
         )),
     }

@@ -98,10 +98,23 @@ fn who_does_not_know_the_secret_is_refused() {
 #[test]
 fn who_does_not_come_is_named() {
     let meet = format!("127.0.0.1:{}", free_port());
-    let ended =
-        crate::end(&mut launch(&["--node", "0/3", "--meet", &meet, "--connect-timeout", "1s", "--", "true"]));
-    ended.check(1, &["of 3 nodes 2 have not come within 1 s: 1, 2"]);
-    let ended =
-        crate::end(&mut launch(&["--node", "1/3", "--meet", &meet, "--connect-timeout", "1s", "--", "true"]));
-    ended.check(1, &["node 1 cannot meet node 0", "is node 0 started"]);
+    let alone = |node| {
+        let options = ["--node", node, "--meet", &meet, "--connect-timeout", "1s", "--", "true"];
+        crate::end(launch(&options).env("RINGSCOPE_LAUNCH_SECRET", "correct horse"))
+    };
+    alone("0/3").check(1, &["of 3 nodes 2 have not come within 1 s: 1, 2"]);
+    alone("1/3").check(1, &["node 1 cannot meet node 0", "is node 0 started"]);
+}
+
+#[test]
+fn each_node_starts_its_own_line() {
+    let port = free_port();
+    let own = ["-x", "SAID=by-itself", "--no-collector", "--chdir", "/"];
+    let other = node_with(&own, 1, 2, port, &["sh", "-c", "echo own $SAID $(pwd)"]);
+    // Node 0 has variables and a folder that the other has not.
+    let more = ["-x", "SAID=by-node-0", "--chdir", "/tmp"];
+    let first = node_with(&more, 0, 2, port, &["sh", "-c", "echo first $SAID $(pwd)"]).end();
+    first.check(0, &[]);
+    assert!(first.out.contains("] own by-itself /\n") && first.out.contains("] first by-node-0 /tmp\n"), "{first:#?}");
+    other.end().check(0, &[]);
 }

@@ -40,6 +40,7 @@ fn wrong_numbers_are_wrong_usage() {
         64,
         &["--secret-file", "RINGSCOPE_LAUNCH_SECRET"],
     );
+    check(&["--node", "1/2", "--meet", "127.0.0.1:29400"], 64, &["on one machine too", "--secret-file"]);
 }
 
 #[test]

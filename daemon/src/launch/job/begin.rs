@@ -110,20 +110,27 @@ impl Job {
 
     fn share(&self, node: usize, facts: &Facts) -> Share {
         let Wish { args, places, environment, dir, .. } = &self.wish;
-        let (is_here, comes) = (places[node] == Place::Here, places[node] == Place::Comes);
-        Share {
+        let share = Share {
             job: self.wish.job.clone(),
             launch: self.launch.clone(),
-            // Who came by himself has a command, a folder and an environment of his own.
-            command: (!comes).then(|| args.command.clone()),
-            server: args.sumd.clone().map(Into::into),
-            dir: if comes { args.chdir.clone() } else { Some(dir.clone()) },
-            environment: if comes { Vec::new() } else { environment.clone() },
             processes: self.wish.plan.processes(node, facts),
+            ..Share::default()
+        };
+        // Who came by himself has all else of his own; and what goes to him is not encrypted. Pods have a machine each, as far as they
+        // know: there is no name to claim.
+        if places[node] == Place::Comes {
+            return share;
+        }
+        Share {
+            command: Some(args.command.clone()),
+            server: args.sumd.clone().map(Into::into),
+            dir: Some(dir.clone()),
+            environment: environment.clone(),
             watch: self.wish.watch(),
             agent: self.wish.agent(),
-            // On this machine the launch itself has the name; pods have a machine each, as far as they know.
-            claims: !is_here && !comes,
+            // On this machine the launch itself has the name.
+            claims: places[node] != Place::Here,
+            ..share
         }
     }
 

@@ -23,11 +23,7 @@ pub(super) async fn keep(args: &NodeArgs, mut signals: Signals) -> u8 {
         }
     }
     let mut command = Command::new(OWN_PROGRAM);
-    command.arg0("ringscope").args(["launch-node", "--inside"]);
-    command.args(["--silence-ms", &args.silence_ms.to_string(), "--grace-ms", &args.grace_ms.to_string()]);
-    if !args.command.is_empty() {
-        command.arg("--").args(&args.command);
-    }
+    command.arg0("ringscope").args(["launch-node", "--inside"]).args(args.handed_on());
     let inner = match command.spawn() {
         Ok(inner) => inner.id(),
         Err(error) => {

@@ -216,9 +216,7 @@ impl<'a> Host<'a> {
     }
 
     fn prepare(&mut self, mut share: Box<Share>) -> Result<(), Refusal> {
-        if share.command.is_none() {
-            share.command = Some(self.args.command.clone());
-        }
+        self.args.own.impose_on(&mut share);
         start::check(&share)?;
         if share.claims && self.claim.is_none() {
             self.claim = match Claim::take(&share.job, &share.launch) {

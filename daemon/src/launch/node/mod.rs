@@ -8,15 +8,19 @@ mod agent;
 mod guard;
 mod host;
 mod output;
+mod own;
 mod ports;
 pub mod rank;
 mod start;
 mod tree;
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::launch::place::Ways;
 use crate::launch::signals;
+
+pub(super) use own::Own;
 
 /// Arguments of the hidden command.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,16 +37,23 @@ pub struct NodeArgs {
     /// Milliseconds that processes have to end when the launching side is gone
     #[arg(long, default_value_t = 5_000)]
     pub(super) grace_ms: u64,
-    /// The workers' command, where this node was started with it
-    #[arg(last = true)]
-    pub(super) command: Vec<std::ffi::OsString>,
+    /// What this node's own line says, where it came by itself
+    #[command(flatten)]
+    pub(super) own: Own,
 }
 
 impl NodeArgs {
     /// Of a node that starts a command of its own.
-    pub(super) fn inside_of(ways: &Ways, command: Vec<std::ffi::OsString>) -> Self {
+    pub(super) fn inside_of(ways: &Ways, own: Own) -> Self {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Self { inside: false, parent: None, silence_ms: ms(ways.silence), grace_ms: ms(ways.grace), command }
+        Self { inside: false, parent: None, silence_ms: ms(ways.silence), grace_ms: ms(ways.grace), own }
+    }
+
+    /// What is handed on from one process of this host to the next: the last arguments of its line.
+    pub(super) fn handed_on(&self) -> Vec<OsString> {
+        let (silence, grace) = (self.silence_ms.to_string(), self.grace_ms.to_string());
+        let times = ["--silence-ms", &silence, "--grace-ms", &grace].map(OsString::from);
+        [times.into(), self.own.arguments()].concat()
     }
 
     fn silence(&self) -> Duration {
