@@ -89,37 +89,39 @@ impl Output {
     }
 
     /// Waits until all is written that came, as long as anything of it is taken; whether it was.
-    pub(super) async fn drain(&self, patience: Duration) -> bool {
-        let mut last = self.seen.written.load(Ordering::Relaxed);
-        let mut since = clock::monotonic();
-        let mut item = Item::EndOfLines;
-        let mut is_told = false;
-        loop {
-            if !is_told {
-                match self.items.try_send(item) {
-                    Ok(()) => is_told = true,
-                    Err(std::sync::mpsc::TrySendError::Disconnected(_)) => return true,
-                    Err(std::sync::mpsc::TrySendError::Full(_)) => {}
-                }
-                item = Item::EndOfLines;
-            }
-            let now = self.seen.written.load(Ordering::Relaxed);
-            if now & ENDED != 0 && is_told {
-                self.seen.written.fetch_and(!ENDED, Ordering::Relaxed);
-                return true;
-            }
-            if now != last {
-                (last, since) = (now, clock::monotonic());
-            } else if clock::monotonic().saturating_duration_since(since) >= patience {
-                return false;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    pub(super) fn drain(&self, patience: Duration) -> impl Future<Output = bool> + use<> {
+        drained(self.items.clone(), Arc::clone(&self.seen), patience)
     }
 
     /// Whether the thread is gone, which it should not be.
     pub(super) fn has_ended(&self) -> bool {
         self.thread.is_finished()
+    }
+}
+
+async fn drained(items: SyncSender<Item>, seen: Arc<Seen>, patience: Duration) -> bool {
+    let mut last = seen.written.load(Ordering::Relaxed);
+    let mut since = clock::monotonic();
+    let mut is_told = false;
+    loop {
+        if !is_told {
+            match items.try_send(Item::EndOfLines) {
+                Ok(()) => is_told = true,
+                Err(std::sync::mpsc::TrySendError::Disconnected(_)) => return true,
+                Err(std::sync::mpsc::TrySendError::Full(_)) => {}
+            }
+        }
+        let now = seen.written.load(Ordering::Relaxed);
+        if now & ENDED != 0 && is_told {
+            seen.written.fetch_and(!ENDED, Ordering::Relaxed);
+            return true;
+        }
+        if now != last {
+            (last, since) = (now, clock::monotonic());
+        } else if clock::monotonic().saturating_duration_since(since) >= patience {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -100,6 +100,36 @@ fn a_reader_that_takes_nothing_holds_up_the_ranks_and_not_the_end() {
     nothing_is_left(&mark, Duration::from_secs(2));
 }
 
+#[test]
+fn a_reader_that_takes_nothing_after_the_end_is_left_at_a_signal() {
+    let (dir, mark) = (scratch("launch-left"), mark());
+    // More than is taken without a reader, and less than holds the rank up.
+    let script = format!("yes {mark} | head -c 120000; touch ended");
+    let mut command = launch(&["--drain", "1h", "--", "sh", "-c", &script]);
+    command.current_dir(&dir.0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let since = clock::monotonic();
+    while !dir.join("ended").exists() {
+        assert!(child.try_wait().unwrap().is_none() && since.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let since = clock::monotonic();
+    let status = loop {
+        // The first may still find the rank running.
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        assert!(since.elapsed() < Duration::from_secs(30), "it hangs for a reader");
+    };
+    assert_eq!(status.code(), Some(130));
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(err.contains("what nobody has taken yet of the job's output is not written"), "{err}");
+    nothing_is_left(&mark, PATIENCE);
+}
+
 /// Bytes that the process with these arguments has written.
 fn written_by(arguments: &str) -> u64 {
     let found = with_mark(arguments).into_iter().find(|one| one.contains(&format!(": {arguments}")));

@@ -28,6 +28,8 @@ const EVENTS: usize = 4096;
 const TICK: Duration = Duration::from_millis(50);
 /// How long hosts may take to take leave: an agent sends the rest.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a reader may take nothing after a signal: one that reads at all reads sooner.
+const HURRIED: Duration = Duration::from_millis(300);
 /// Hosts that are named with what is wrong.
 const SHOWN: usize = 10;
 
@@ -47,6 +49,8 @@ pub(super) struct Job {
     ending: Ending,
     pings: u64,
     pinged_at: Instant,
+    /// A signal came when all had ended: who takes no output is waited for no longer.
+    is_hurried: bool,
 }
 
 /// How one start of the job ended.
@@ -86,6 +90,7 @@ impl Job {
             ending,
             pings: 0,
             pinged_at: now,
+            is_hurried: false,
         })
     }
 
@@ -128,8 +133,10 @@ impl Job {
             Err(refused) => return Outcome { refused: Some(refused), ..Outcome::default() },
         }
         self.watch().await;
+        // What happens to a host from now on happens to none of the job's processes.
+        let losses = self.roster.losses();
         self.drain().await;
-        Outcome { failures: self.failures(), refused: None }
+        Outcome { failures: self.failures(losses), refused: None }
     }
 
     /// A host's name: as the user has it, or as it says.
@@ -157,14 +164,16 @@ impl Job {
         while !self.roster.is_over() {
             let moved = moved(&mut self.signals, &mut self.events).await;
             let now = clock::monotonic();
+            let is_signal = matches!(moved, Moved::Signal(_));
             if let Some(deed) = self.deed(moved, now) {
                 self.tell_all(deed);
             }
             self.pass_time(now);
             // What was written may never be taken.
             if self.roster.all_have_ended() {
+                self.is_hurried |= is_signal;
                 let since = *ended_at.get_or_insert(now);
-                if now.saturating_duration_since(since) >= self.wish.args.drain {
+                if now.saturating_duration_since(since) >= self.patience() {
                     return;
                 }
             }
@@ -282,16 +291,43 @@ impl Job {
         }
     }
 
-    async fn drain(&self) {
-        if self.output.has_ended() || !self.output.drain(self.wish.args.drain).await {
-            self.say.note(&format!(
-                "nobody has taken the job's output for {} s; what is left of it is not written",
-                self.wish.args.drain.as_secs()
-            ));
-        }
+    /// How long a reader of the output may take nothing once all has ended.
+    fn patience(&self) -> Duration {
+        if self.is_hurried { HURRIED.min(self.wish.args.drain) } else { self.wish.args.drain }
     }
 
-    fn failures(&self) -> Vec<Failure> {
+    /// Waits until what was written is taken; a signal ends that at once.
+    async fn drain(&mut self) {
+        let draining = self.output.drain(self.patience());
+        tokio::pin!(draining);
+        let is_written = !self.output.has_ended()
+            && loop {
+                tokio::select! {
+                    is_written = &mut draining => break is_written,
+                    moved = moved(&mut self.signals, &mut self.events) => match moved {
+                        Moved::Signal(signal) => {
+                            self.ending.signalled(signal, clock::monotonic());
+                            self.is_hurried = true;
+                            break false;
+                        }
+                        Moved::Event(heard) => drop(self.hear(heard)),
+                        Moved::Time => {}
+                    },
+                }
+                self.keep_in_touch();
+            };
+        if is_written {
+            return;
+        }
+        self.say.note(&if self.is_hurried {
+            "what nobody has taken yet of the job's output is not written".to_owned()
+        } else {
+            let seconds = self.wish.args.drain.as_secs();
+            format!("nobody has taken the job's output for {seconds} s; what is left of it is not written")
+        });
+    }
+
+    fn failures(&self, losses: Vec<(usize, String)>) -> Vec<Failure> {
         let fallen = self.roster.fallen.iter().map(|fall| {
             let (tail, said_at_ns) =
                 self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
@@ -307,7 +343,7 @@ impl Job {
                 tail,
             })
         });
-        let lost = self.roster.losses().into_iter();
+        let lost = losses.into_iter();
         fallen.chain(lost.map(|(node, why)| Failure::Lost { host: self.name(node), why })).collect()
     }
 

@@ -113,6 +113,8 @@ struct Host<'a> {
     heard_at: Instant,
     /// The launching side is gone, or said that all is over, with this status.
     leaving: Option<u8>,
+    /// The launching side has said that all is over.
+    is_dismissed: bool,
     was_told: bool,
     /// SIGKILL was sent to all.
     has_killed: bool,
@@ -148,6 +150,7 @@ impl<'a> Host<'a> {
             agent_looked_at: None,
             heard_at: clock::monotonic(),
             leaving: None,
+            is_dismissed: false,
             was_told: false,
             has_killed: false,
         }
@@ -184,8 +187,8 @@ impl<'a> Host<'a> {
             self.step(clock::monotonic());
             match (self.leaving, self.stage) {
                 (Some(status), Stage::Idle) => return status,
-                // Without the launching side nobody takes what they wrote.
-                (Some(status), Stage::Drains) if !is_open => return status,
+                // Nobody takes what they wrote.
+                (Some(status), Stage::Drains) if !is_open || self.is_dismissed => return status,
                 _ => {}
             }
         }
@@ -209,7 +212,7 @@ impl<'a> Host<'a> {
             Order::Credit(bytes) => self.room.give(bytes),
             Order::Ping(number) => self.say(Word::Pong { number, at_ns: clock::now().0 }),
             Order::Bye { status } => {
-                self.leaving = Some(status);
+                (self.leaving, self.is_dismissed) = (Some(status), true);
                 self.end(libc::SIGTERM, self.args.grace());
             }
         }
