@@ -96,12 +96,29 @@ fn grandchildren_that_have_left_their_session_end_too() {
 #[test]
 fn a_deaf_rank_is_killed_after_the_grace() {
     let mark = mark();
-    let script = format!("[ $RANK = 0 ] && sleep 0.5 && exit 4; trap '' TERM; sleep {mark}; sleep {mark}");
+    let dir = TempDir::new("launch-deaf");
+    let script = format!(
+        "[ $RANK = 0 ] && {{ until [ -e deaf ]; do sleep 0.02; done; exit 4; }}; trap '' TERM; touch deaf; sleep {mark}; sleep {mark}"
+    );
     let since = ringscope_api::clock::monotonic();
-    let ended = end(&mut launch(&["-n", "2", "--grace", "1s", "--", "sh", "-c", &script]));
+    let ended =
+        end(launch(&["-n", "2", "--grace", "1s", "--", "sh", "-c", &script]).current_dir(&dir.0));
     ended.check(4, &["first rank 0"]);
     assert!(since.elapsed() < GONE_WITHIN);
     nothing_is_left(&mark, Duration::from_secs(1));
+}
+
+#[test]
+fn a_failure_at_once_ends_those_that_are_only_about_to_start() {
+    for _ in 0..5 {
+        let mark = mark();
+        let script = format!("[ $RANK = 0 ] && exit 4; exec sleep {mark}");
+        let since = ringscope_api::clock::monotonic();
+        let ended = end(&mut launch(&["-n", "8", "--grace", "60s", "--", "sh", "-c", &script]));
+        ended.check(4, &["first rank 0"]);
+        assert!(since.elapsed() < Duration::from_secs(45), "a signal was lost");
+        nothing_is_left(&mark, Duration::from_secs(1));
+    }
 }
 
 fn sleeping(mark: &str, options: &[&str]) -> Running {
@@ -199,7 +216,7 @@ fn a_name_that_cannot_be_claimed_stops_no_job() {
 #[test]
 fn a_stopped_rank_ends_with_the_others() {
     let mark = mark();
-    let script = format!("[ $RANK = 0 ] && sleep 0.5 && exit 5; kill -STOP $$; sleep {mark}");
+    let script = format!("[ $RANK = 0 ] && exit 5; kill -STOP $$; sleep {mark}");
     end(&mut launch(&["-n", "2", "--", "sh", "-c", &script])).check(5, &["first rank 0"]);
     nothing_is_left(&mark, Duration::from_secs(1));
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringscope_api::clock;
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process_group, set_child_subreaper,
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
     set_parent_process_death_signal,
 };
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -310,13 +311,11 @@ impl<'a> Host<'a> {
             Stage::Leftovers { kill_at, .. } => *kill_at = Some(kill_at.map_or(until, |at| at.min(until))),
             Stage::Runs { kill_at } => {
                 *kill_at = Some(kill_at.map_or(until, |at| at.min(until)));
+                let Some(signal) = Signal::from_named_raw(signal) else { return };
                 for pid in self.running.iter().flatten() {
-                    let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
-                    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-                        let _ = kill_process_group(pid, signal);
-                        // One that was stopped hears it only when it goes on.
-                        let _ = kill_process_group(pid, Signal::CONT);
-                    }
+                    send(*pid, signal);
+                    // One that was stopped hears it only when it goes on.
+                    send(*pid, Signal::CONT);
                 }
             }
         }
@@ -463,6 +462,15 @@ impl<'a> Host<'a> {
         }
         tree::kill_all(&[]).await;
         self.agent = None;
+    }
+}
+
+/// Sends a signal to the group of a process whose end was not taken yet, so that its number is still its own.
+fn send(pid: u32, signal: Signal) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    // It makes its group itself, and may not have come to that: then it is alone.
+    if kill_process_group(pid, signal) == Err(Errno::SRCH) {
+        let _ = kill_process(pid, signal);
     }
 }
 
