@@ -131,7 +131,7 @@ pub(super) fn stand(
     let (orders, to_write) = channel(ORDERS);
     sinks.tasks.spawn(write_all(write, to_write, (node, number), sinks.events.clone()));
     let (host, sinks_of_reader) = (host.to_owned(), sinks.clone());
-    let _ = sinks.output.try_send(Item::Link { node, orders: orders.clone() });
+    let _ = sinks.output.try_send(Item::Link { node, orders: orders.downgrade() });
     sinks.tasks.spawn(async move {
         let sinks = sinks_of_reader;
         let end = read_all(read, (node, number), &sinks).await;
@@ -239,6 +239,8 @@ async fn read_all(
     }
 }
 
+/// Ends with the last sender, and the channel with it: a host whose orders have ended ends what it has.
+///
 /// An order that does not fit into a frame is refused in the host's name: it is not told, and its channel stands.
 async fn write_all(
     mut to: impl AsyncWrite + Unpin,
@@ -256,9 +258,11 @@ async fn write_all(
             }
         };
         if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
-            return;
+            break;
         }
     }
+    // Of a TCP connection the other half is still read.
+    let _ = to.shutdown().await;
 }
 
 /// Reads to the end and keeps the last lines.
@@ -324,6 +328,23 @@ mod tests {
         };
         assert!(text.contains("8 MiB"), "{text}");
         assert_eq!(written, encode_order(&Order::Ping(1)).unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_channel_that_is_given_up_ends_for_the_host() {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let (events, _heard) = channel(8);
+        let (output, items) = std::sync::mpsc::sync_channel(8);
+        let sinks = Sinks { events, output, tasks: TaskTracker::new() };
+        let link = stand(0, "a", tokio::io::split(here), Hello::default(), Ended::default(), &sinks);
+        let Ok(Item::Link { orders, .. }) = items.recv() else { panic!("output does not know the channel") };
+        link.orders.send(Order::Go).await.unwrap();
+        drop(link);
+        let (mut orders_there, _open) = tokio::io::split(there);
+        let mut told = Vec::new();
+        tokio::time::timeout(ENDS_WITHIN, orders_there.read_to_end(&mut told)).await.unwrap().unwrap();
+        assert_eq!(told, encode_order(&Order::Go).unwrap());
+        assert!(orders.upgrade().is_none());
     }
 
     #[tokio::test]

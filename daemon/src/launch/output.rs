@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringscope_api::clock;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::WeakSender;
 
 use super::lines::{Lines, Tail};
 use super::protocol::{AGENT, Chunk, Order, Stream, WINDOW_BYTES, cost};
@@ -22,7 +22,7 @@ use super::say::Say;
 #[derive(Debug)]
 pub(super) enum Item {
     /// A host's channel, to tell it what was taken.
-    Link { node: usize, orders: Sender<Order> },
+    Link { node: usize, orders: WeakSender<Order> },
     /// What stands before lines, by host and process, and before those of each host's agent.
     Labels { labels: Vec<Vec<Label>>, agents: Vec<String> },
     /// Output of one of its processes.
@@ -135,7 +135,8 @@ struct Writer {
     agents: Vec<String>,
     files: Files,
     streams: [Target; 2],
-    links: HashMap<usize, Sender<Order>>,
+    /// A channel that is given up ends, whatever is kept here.
+    links: HashMap<usize, WeakSender<Order>>,
     /// What was taken and not told yet.
     owed: HashMap<usize, u32>,
     seen: Arc<Seen>,
@@ -241,8 +242,9 @@ impl Writer {
 
     fn tell(&mut self, node: usize) {
         let Some(owed) = self.owed.get(&node).copied().filter(|owed| *owed > 0) else { return };
+        let link = self.links.get(&node).and_then(WeakSender::upgrade);
         // Where that is full it is told with the next.
-        if self.links.get(&node).is_some_and(|link| link.try_send(Order::Credit(owed)).is_ok()) {
+        if link.is_none_or(|link| link.try_send(Order::Credit(owed)).is_ok()) {
             self.owed.remove(&node);
         }
     }
