@@ -23,7 +23,7 @@ use super::say::Say;
 pub(super) enum Item {
     /// A host's channel, to tell it what was taken.
     Link { node: usize, orders: WeakSender<Order> },
-    /// What stands before lines, by host and process, and before those of each host's agent.
+    /// The job is started: what stands before lines, by host and process, and before those of each host's agent.
     Labels { labels: Vec<Vec<Label>>, agents: Vec<String> },
     /// Output of one of its processes.
     Chunk { node: usize, chunk: Chunk },
@@ -162,7 +162,11 @@ impl Writer {
                     self.links.insert(node, orders);
                     self.owed.remove(&node);
                 }
-                Ok(Item::Labels { labels, agents }) => (self.labels, self.agents) = (labels, agents),
+                Ok(Item::Labels { labels, agents }) => {
+                    (self.labels, self.agents) = (labels, agents);
+                    // Last lines are those of this start.
+                    self.seen.tails.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                }
                 Ok(Item::Chunk { node, chunk }) => self.take(node, &chunk),
                 Ok(Item::EndOfLines) => {
                     self.finish();

@@ -241,8 +241,10 @@ fn what_is_restarted_may_end_well() {
     let ended = end(launch(&["-n", "2", "--restarts", "2", "--", "sh", "-c", script]).current_dir(&dir.0));
     ended.check(0, &["started again (1 of 2)", "started again (2 of 2)"]);
     assert_eq!(ended.err.matches("first rank 1").count(), 2, "each end is named: {ended:#?}");
-    let ended = end(&mut launch(&["--restarts", "1", "--", "sh", "-c", "exit 6"]));
-    ended.check(6, &["started again (1 of 1)"]);
+    let script = "[ $RINGSCOPE_RESTART = 1 ] || echo of the first start; exit 6";
+    let ended = end(&mut launch(&["--restarts", "1", "--", "sh", "-c", script]));
+    ended.check(6, &["started again (1 of 1)", "it has written nothing"]);
+    assert_eq!(ended.err.matches("| of the first start").count(), 1, "{ended:#?}");
     assert_eq!(ended.err.matches("first rank 0").count(), 2, "{ended:#?}");
 }
 
