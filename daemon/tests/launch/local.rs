@@ -101,8 +101,7 @@ fn a_deaf_rank_is_killed_after_the_grace() {
         "[ $RANK = 0 ] && {{ until [ -e deaf ]; do sleep 0.02; done; exit 4; }}; trap '' TERM; touch deaf; sleep {mark}; sleep {mark}"
     );
     let since = ringscope_api::clock::monotonic();
-    let ended =
-        end(launch(&["-n", "2", "--grace", "1s", "--", "sh", "-c", &script]).current_dir(&dir.0));
+    let ended = end(launch(&["-n", "2", "--grace", "1s", "--", "sh", "-c", &script]).current_dir(&dir.0));
     ended.check(4, &["first rank 0"]);
     assert!(since.elapsed() < GONE_WITHIN);
     nothing_is_left(&mark, Duration::from_secs(1));

@@ -17,7 +17,9 @@ fn node_with(more: &[&str], index: u32, count: u32, port: u16, command: &[&str])
     let meet = format!("127.0.0.1:{port}");
     let count = count.to_string();
     let options = ["-n", &count, "--node", &node, "--meet", &meet, "--connect-timeout", "60s", "--"];
-    Running::start(launch(&[more, &options, command].concat()).env("RINGSCOPE_LAUNCH_SECRET", "correct horse"))
+    Running::start(
+        launch(&[more, &options, command].concat()).env("RINGSCOPE_LAUNCH_SECRET", "correct horse"),
+    )
 }
 
 #[test]
@@ -115,6 +117,9 @@ fn each_node_starts_its_own_line() {
     let more = ["-x", "SAID=by-node-0", "--chdir", "/tmp"];
     let first = node_with(&more, 0, 2, port, &["sh", "-c", "echo first $SAID $(pwd)"]).end();
     first.check(0, &[]);
-    assert!(first.out.contains("] own by-itself /\n") && first.out.contains("] first by-node-0 /tmp\n"), "{first:#?}");
+    assert!(
+        first.out.contains("] own by-itself /\n") && first.out.contains("] first by-node-0 /tmp\n"),
+        "{first:#?}"
+    );
     other.end().check(0, &[]);
 }

@@ -116,7 +116,8 @@ fn a_reader_that_takes_nothing_after_the_end_is_left_at_a_signal() {
     let since = clock::monotonic();
     let status = loop {
         // The first may still find the rank running.
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+            .unwrap();
         std::thread::sleep(Duration::from_millis(500));
         if let Some(status) = child.try_wait().unwrap() {
             break status;
