@@ -18,6 +18,8 @@ use crate::config::token_source;
 const ANSWERS_WITHIN: Duration = Duration::from_secs(3);
 /// A job that has just ended is told as ended within this time.
 const SETTLES_WITHIN: Duration = Duration::from_secs(4);
+/// Of one that runs something is heard within this time: agents send every five seconds at least.
+const IS_HEARD_WITHIN: Duration = Duration::from_secs(7);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -39,7 +41,8 @@ pub(super) async fn ask(args: &LaunchArgs, job: &str, is_named: bool) -> Answer 
         Ok(client) => client,
         Err(error) => return Answer::Away(error.to_string()),
     };
-    let until = clock::monotonic() + SETTLES_WITHIN;
+    let began = clock::monotonic();
+    let mut first_heard = None;
     loop {
         let known = match tokio::time::timeout(ANSWERS_WITHIN, client.jobs()).await {
             Ok(Ok(jobs)) => jobs.into_iter().find(|known| known.id == job),
@@ -49,11 +52,19 @@ pub(super) async fn ask(args: &LaunchArgs, job: &str, is_named: bool) -> Answer 
                 return Answer::Away(format!("no answer from {url} within {} s", ANSWERS_WITHIN.as_secs()));
             }
         };
-        match known.filter(|known| is_named && known.state == JobState::Running) {
-            None => return Answer::Clear,
-            Some(known) if clock::monotonic() >= until => return Answer::Runs(first(&known)),
-            Some(_) => tokio::time::sleep(AGAIN).await,
+        let Some(known) = known.filter(|known| is_named && known.state == JobState::Running) else {
+            return Answer::Clear;
+        };
+        let is_heard = known.last_seen > *first_heard.get_or_insert(known.last_seen);
+        let asked_for = began.elapsed();
+        if is_heard && asked_for >= SETTLES_WITHIN {
+            return Answer::Runs(first(&known));
         }
+        // Its hosts have died, which the daemon knows only after a while.
+        if asked_for >= IS_HEARD_WITHIN {
+            return Answer::Clear;
+        }
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

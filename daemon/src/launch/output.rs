@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -12,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringscope_api::clock;
+use rustix::fs::OFlags;
 use tokio::sync::mpsc::WeakSender;
 
 use super::lines::{Lines, Tail};
@@ -291,7 +293,17 @@ impl Files {
 }
 
 fn create(path: &Path, is_told: &mut bool, say: &Say) -> Option<File> {
-    File::create(path).map_err(|error| tell(path, &error, is_told, say)).ok()
+    create_plain(path).map_err(|error| tell(path, &error, is_told, say)).ok()
+}
+
+/// A pipe of that name would hold up all output, and so the job.
+fn create_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe"));
+    }
+    Ok(file)
 }
 
 fn tell(path: &Path, error: &io::Error, is_told: &mut bool, say: &Say) {

@@ -9,6 +9,8 @@ pub(super) struct Signals {
     hang_up: Option<Signal>,
     /// Taken, and passed over: a launch that a terminal stops would be one that its hosts no longer hear.
     _stop: Option<Signal>,
+    /// Taken too: a file of --output that may grow no more is one that cannot be written, not the end of the job.
+    _file_size: Option<Signal>,
     child: Signal,
 }
 
@@ -36,6 +38,7 @@ impl Signals {
             terminate: heed(libc::SIGTERM)?,
             hang_up: heed(libc::SIGHUP)?,
             _stop: heed(libc::SIGTSTP)?,
+            _file_size: heed(libc::SIGXFSZ)?,
             child: signal(SignalKind::child()).ok()?,
         })
     }

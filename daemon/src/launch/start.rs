@@ -15,7 +15,7 @@ use super::protocol::Hello;
 use super::say::Say;
 use super::signals::Signals;
 use super::wish::Wish;
-use super::{meet, table, wish};
+use super::{meet, signals, table, wish};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
@@ -46,8 +46,27 @@ async fn begin(args: LaunchArgs) -> u8 {
     status
 }
 
+/// The next signal that is to end the launch.
+async fn ended_by(signals: &mut Signals) -> i32 {
+    loop {
+        let signal = signals.next().await;
+        if signal != libc::SIGCHLD {
+            return signal;
+        }
+    }
+}
+
 async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
-    let wish = match Wish::new(args).await {
+    // Files that it names may lie on a disk that does not answer.
+    let wished = tokio::spawn(Wish::new(args));
+    let wish = tokio::select! {
+        wish = wished => wish.unwrap_or_else(|error| Err(error.to_string())),
+        signal = ended_by(&mut signals) => {
+            say.note(&format!("ended by {} before anything was started", signals::name(signal)));
+            return u8::try_from(128 + signal).unwrap_or(FAILED);
+        }
+    };
+    let wish = match wish {
         Ok(wish) => wish,
         Err(error) => {
             say.note(&error);
@@ -81,7 +100,9 @@ async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
     };
     match daemon::ask(&wish.args, &wish.job, wish.is_named()).await {
         Answer::Clear => {}
-        Answer::Away(why) => say.note(&format!("the daemon is away: {why} The job is started all the same")),
+        Answer::Away(why) => say.note(&format!(
+            "the daemon does not say whether a job of this name runs ({why}); this one is started all the same"
+        )),
         Answer::Runs(first) => {
             say.note(&first);
             return FAILED;
