@@ -1,5 +1,7 @@
 //! What is said of a job's end: the first failure, by its host, rank, number and last lines. No I/O.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::protocol::{Exit, Role};
 use super::signals;
 
@@ -9,7 +11,7 @@ pub(super) enum Failure {
     /// A process ended as it should not.
     Process(Fallen),
     /// A host is lost, in words.
-    Lost { host: String, why: String },
+    Lost { host: String, why: String, at_ns: u64 },
 }
 
 /// A process that ended as it should not.
@@ -41,6 +43,13 @@ impl Failure {
         }
     }
 
+    fn lost_at_ns(&self) -> Option<u64> {
+        match self {
+            Self::Process(_) => None,
+            Self::Lost { at_ns, .. } => Some(*at_ns),
+        }
+    }
+
     /// The exit status that tells it.
     pub(super) fn status(&self) -> u8 {
         match self {
@@ -55,34 +64,51 @@ impl Failure {
 /// Who was killed or crashed comes before who ended by itself; then whom the others name in their last words, as the engine's
 /// errors do (`rank 3 (h2, 10.0.0.2) closed the connection`); then whose last words, or else whose end, came first.
 pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
-    // A lost host has no time of its own: it is noticed later than what the others make of it.
-    if let Some(lost) = failures.iter().find(|failure| failure.fallen().is_none()) {
+    let on_its_own = |fallen: &&Fallen| !fallen.was_told;
+    let falls = failures.iter().filter_map(Failure::fallen).filter(on_its_own);
+    let earliest = falls.map(|fallen| fallen.at_ns).min();
+    let lost = failures.iter().filter_map(|failure| Some((failure, failure.lost_at_ns()?)));
+    // What falls at about the time at which a host is lost falls because of that; a host that is lost later is not why.
+    let is_before = |at_ns: u64| earliest.is_none_or(|earliest| at_ns <= earliest.saturating_add(AT_ONCE_NS));
+    if let Some((lost, _)) = lost.min_by_key(|(_, at_ns)| *at_ns).filter(|(_, at_ns)| is_before(*at_ns)) {
         return Some(lost);
     }
-    let on_its_own = |fallen: &&Fallen| !fallen.was_told;
-    let earliest =
-        failures.iter().filter_map(Failure::fallen).filter(on_its_own).map(|fallen| fallen.at_ns).min()?;
+    let earliest = earliest?;
+    let named = named_by_others(failures);
+    let votes = |fallen: &Fallen| match fallen.role {
+        Role::Worker(rank) => named.get(&rank).copied().unwrap_or_default(),
+        _ => 0,
+    };
     let counts = |fallen: &Fallen| {
         let is_at_once = fallen.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
-        is_at_once && (!fallen.was_told || votes(fallen, failures) > 0)
+        is_at_once && (!fallen.was_told || votes(fallen) > 0)
     };
     let candidates = failures.iter().filter(|failure| failure.fallen().is_some_and(counts));
     candidates.min_by_key(|failure| {
         let fallen = failure.fallen();
-        let votes = fallen.map_or(0, |fallen| votes(fallen, failures));
+        let votes = fallen.map_or(0, votes);
         let violence = fallen.map(|fallen| violence(fallen.exit));
         (violence, std::cmp::Reverse(votes), fallen.map(Fallen::last_sign_ns))
     })
 }
 
-/// How many others name a rank in their last words.
-fn votes(accused: &Fallen, failures: &[Failure]) -> usize {
-    let Role::Worker(rank) = accused.role else { return 0 };
-    let name = format!("rank {rank} (");
-    let names_it = |other: &&Fallen| {
-        other.role != accused.role && other.tail.iter().rev().take(3).any(|line| line.contains(&name))
-    };
-    failures.iter().filter_map(Failure::fallen).filter(names_it).count()
+/// How many others name a rank in their last words, by rank.
+fn named_by_others(failures: &[Failure]) -> HashMap<u32, usize> {
+    let mut votes = HashMap::new();
+    for fallen in failures.iter().filter_map(Failure::fallen) {
+        let mut named: BTreeSet<u32> =
+            fallen.tail.iter().rev().take(3).flat_map(|line| ranks_in(line)).collect();
+        if let Role::Worker(own) = fallen.role {
+            named.remove(&own);
+        }
+        named.into_iter().for_each(|rank| *votes.entry(rank).or_default() += 1);
+    }
+    votes
+}
+
+/// Ranks that a line names as the engine does: `rank 3 (`.
+fn ranks_in(line: &str) -> impl Iterator<Item = u32> {
+    line.split("rank ").skip(1).filter_map(|rest| rest.split_once(" (")?.0.parse().ok())
 }
 
 impl Fallen {
@@ -232,8 +258,23 @@ mod tests {
         assert_eq!(first_rank(&[crashed, killed.clone()]), Some(Role::Worker(2)));
         let late = fallen(2, Exit::Signal(libc::SIGKILL), 3000);
         assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
-        let lost = Failure::Lost { host: "b".into(), why: "b is lost".into() };
-        assert_eq!(first(&[killed, lost.clone()]), Some(&lost));
+    }
+
+    #[test]
+    fn a_lost_host_is_first_unless_others_fell_before() {
+        let lost = |at_ms: u64| Failure::Lost {
+            host: "b".into(),
+            why: "b is lost".into(),
+            at_ns: at_ms * 1_000_000,
+        };
+        let fell = fallen(2, Exit::Status(1), 1000);
+        for at_ms in [100, 1000, 1400] {
+            assert_eq!(first(&[fell.clone(), lost(at_ms)]), Some(&lost(at_ms)));
+        }
+        assert_eq!(first(&[lost(1600), fell.clone()]), Some(&fell));
+        assert!(text("j", &[lost(1600), fell]).unwrap().contains("after it also: host b lost"));
+        assert_eq!(first(&[lost(1600), lost(900)]), Some(&lost(900)));
+        assert_eq!(first(&[told(fallen(2, Exit::Status(1), 1)), lost(1600)]), Some(&lost(1600)));
     }
 
     #[test]

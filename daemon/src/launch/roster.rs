@@ -22,13 +22,17 @@ struct Node {
     roles: Vec<Role>,
     pids: Vec<u32>,
     ended: Vec<bool>,
+    /// How many have not ended, and how many of them are workers.
+    running: usize,
+    workers_running: usize,
     ports: Option<Result<Vec<u16>, String>>,
     ready: Option<Result<(), Refusal>>,
     is_over: bool,
-    lost: Option<String>,
+    lost: Option<Loss>,
     /// Somebody there ends it.
-    stopped: Option<String>,
+    stopped: Option<Loss>,
     heard_at: Instant,
+    heard_ns: u64,
     clock: Clock,
 }
 
@@ -37,6 +41,15 @@ struct Node {
 pub(super) struct Refusal {
     pub(super) text: String,
     pub(super) status: u8,
+}
+
+/// A host that is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) node: usize,
+    pub(super) why: String,
+    /// Since when, by this machine's clock: what says nothing any more is lost since its last word.
+    pub(super) at_ns: u64,
 }
 
 /// An end that was not good.
@@ -94,12 +107,15 @@ impl Roster {
             roles: Vec::new(),
             pids: Vec::new(),
             ended: Vec::new(),
+            running: 0,
+            workers_running: 0,
             ports: None,
             ready: None,
             is_over: false,
             lost: None,
             stopped: None,
             heard_at: now,
+            heard_ns: 0,
             clock: Clock::default(),
         };
         Self {
@@ -117,14 +133,17 @@ impl Roster {
         for (node, roles) in self.nodes.iter_mut().zip(roles) {
             node.pids = vec![0; roles.len()];
             node.ended = vec![false; roles.len()];
+            node.running = roles.len();
+            node.workers_running = roles.iter().filter(|role| matches!(role, Role::Worker(_))).count();
             (node.roles, node.ready, node.is_over) = (roles, None, false);
         }
     }
 
     /// A host has come, or come again.
-    pub(super) fn came(&mut self, node: usize, now: Instant) {
+    pub(super) fn came(&mut self, node: usize, now: Instant, now_ns: u64) {
         if let Some(node) = self.nodes.get_mut(node) {
-            (node.lost, node.stopped, node.heard_at, node.ports) = (None, None, now, None);
+            (node.lost, node.stopped, node.ports) = (None, None, None);
+            (node.heard_at, node.heard_ns) = (now, now_ns);
         }
     }
 
@@ -146,9 +165,11 @@ impl Roster {
     /// Takes a host's word.
     pub(super) fn hear(&mut self, number: usize, word: Word, now: Instant, now_ns: u64) -> News {
         let Some(node) = self.nodes.get_mut(number) else { return News::Nothing };
-        node.heard_at = now;
+        (node.heard_at, node.heard_ns) = (now, now_ns);
         match word {
             Word::Hello(_) | Word::Bye => {}
+            // Before it has answered it speaks of an earlier start.
+            Word::Started { .. } | Word::Ended(_) | Word::Over if node.ready.is_none() => {}
             Word::Ports(ports) => node.ports = Some(ports),
             Word::Ready => node.ready = Some(Ok(())),
             Word::Refused { text, status } => node.ready = Some(Err(Refusal { text, status })),
@@ -171,7 +192,11 @@ impl Roster {
         let Some((was, role)) = node.ended.get_mut(ended.process).zip(node.roles.get(ended.process)) else {
             return News::Nothing;
         };
-        *was = true;
+        if std::mem::replace(was, true) {
+            return News::Nothing;
+        }
+        node.running -= 1;
+        node.workers_running -= usize::from(matches!(role, Role::Worker(_)));
         let is_forgiven = self.servers_are_told && matches!(role, Role::Server(_));
         // By a signal that it was sent, it did as it was told.
         let obeyed = ended.was_told && matches!(ended.exit, Exit::Signal(_));
@@ -186,11 +211,27 @@ impl Roster {
         if was_told { News::Nothing } else { News::Failed }
     }
 
-    /// A host is lost, for this reason. Whether that is new.
-    pub(super) fn lost(&mut self, number: usize, why: String) -> bool {
-        let Some(node) = self.nodes.get_mut(number) else { return false };
+    /// A host's channel has ended, for this reason. Whether that is new.
+    pub(super) fn lost(&mut self, number: usize, why: String, now: Instant, now_ns: u64) -> bool {
+        let Some(node) = self.nodes.get(number) else { return false };
+        // Of a machine that has died the channel ends long after it.
+        let is_late = now.saturating_duration_since(node.heard_at) > SPEAKS_WITHIN;
+        let at_ns = if is_late { node.heard_ns } else { now_ns };
+        self.lose(Loss { node: number, why, at_ns })
+    }
+
+    /// A host is given up, for this reason: it is lost since its last word. One that answers and does not end its processes is not
+    /// why others fell before that.
+    pub(super) fn given_up(&mut self, number: usize, why: String) -> bool {
+        let Some(node) = self.nodes.get(number) else { return false };
+        let at_ns = node.heard_ns;
+        self.lose(Loss { node: number, why, at_ns })
+    }
+
+    fn lose(&mut self, loss: Loss) -> bool {
+        let Some(node) = self.nodes.get_mut(loss.node) else { return false };
         let is_new = node.lost.is_none() && !self.is_leaving;
-        node.lost.get_or_insert(why);
+        node.lost.get_or_insert(loss);
         is_new
     }
 
@@ -215,7 +256,7 @@ impl Roster {
     pub(super) fn refusals(&self) -> Vec<(usize, Refusal)> {
         let refused = |(number, node): (usize, &Node)| match (&node.ready, &node.lost) {
             (Some(Err(refusal)), _) => Some((number, refusal.clone())),
-            (_, Some(why)) => Some((number, Refusal { text: why.clone(), status: 1 })),
+            (_, Some(loss)) => Some((number, Refusal { text: loss.why.clone(), status: 1 })),
             _ => None,
         };
         self.nodes.iter().enumerate().filter_map(refused).collect()
@@ -234,39 +275,56 @@ impl Roster {
 
     /// Whether no process of any host runs any more; what they wrote may still be on its way.
     pub(super) fn all_have_ended(&self) -> bool {
-        self.nodes.iter().all(|node| node.lost.is_some() || node.ended.iter().all(|ended| *ended))
+        self.nodes.iter().all(|node| node.lost.is_some() || node.running == 0)
     }
 
     /// Whether all workers have ended.
     pub(super) fn workers_are_done(&self) -> bool {
-        let is_done = |node: &Node| {
-            node.roles.iter().zip(&node.ended).all(|(role, ended)| *ended || !matches!(role, Role::Worker(_)))
-        };
-        self.nodes.iter().all(is_done)
+        self.nodes.iter().all(|node| node.workers_running == 0)
     }
 
     /// Somebody ends a host's side, and it ends its processes: it is as good as lost, and may say more.
-    pub(super) fn stopped(&mut self, number: usize, why: String) {
+    pub(super) fn stopped(&mut self, number: usize, why: String, now_ns: u64) {
         if let Some(node) = self.nodes.get_mut(number) {
-            node.stopped.get_or_insert(why);
+            node.stopped.get_or_insert(Loss { node: number, why, at_ns: now_ns });
         }
     }
 
-    /// Hosts that are lost, and why.
-    pub(super) fn losses(&self) -> Vec<(usize, String)> {
-        let why = |node: &Node| node.stopped.clone().or_else(|| node.lost.clone());
-        self.nodes.iter().enumerate().filter_map(|(number, node)| Some((number, why(node)?))).collect()
+    /// Hosts that are lost.
+    pub(super) fn losses(&self) -> Vec<Loss> {
+        self.nodes.iter().filter_map(|node| node.stopped.clone().or_else(|| node.lost.clone())).collect()
     }
 }
+
+/// Twice the time between two signs of life of a host that lives.
+const SPEAKS_WITHIN: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn two(now: Instant) -> Roster {
+        let mut roster = unanswered(now);
+        (0..2).for_each(|node| drop(roster.hear(node, Word::Ready, now, 0)));
+        roster
+    }
+
+    fn unanswered(now: Instant) -> Roster {
         let mut roster = Roster::new(2, now);
         roster.begin(vec![vec![Role::Server(0), Role::Worker(0)], vec![Role::Worker(1)]]);
         roster
+    }
+
+    #[test]
+    fn what_is_said_before_the_answer_is_of_an_earlier_start() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = unanswered(now);
+        for word in [end(0, Exit::Status(1), false), Word::Over] {
+            assert_eq!(roster.hear(1, word.clone(), now, 0), News::Nothing);
+        }
+        assert!(roster.fallen.is_empty() && roster.not_over() == [0, 1] && !roster.all_have_ended());
+        roster.hear(1, Word::Ready, now, 0);
+        assert_eq!(roster.hear(1, end(0, Exit::Status(1), false), now, 0), News::Failed);
     }
 
     fn end(process: usize, exit: Exit, was_told: bool) -> Word {
@@ -318,13 +376,30 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_says_nothing_is_silent_and_one_that_is_lost_has_ended() {
+    fn what_is_silent_is_lost_since_its_last_word() {
         let now = ringscope_api::clock::monotonic();
         let mut roster = two(now);
+        let later = now + Duration::from_secs(20);
+        roster.came(0, now, 100);
+        roster.came(1, now, 100);
+        roster.hear(1, Word::Ready, later, 900);
+        assert!(roster.lost(0, "died".into(), later, 1_000) && roster.given_up(1, "hangs".into()));
+        let at = |loss: &Loss| (loss.node, loss.at_ns);
+        assert_eq!(roster.losses().iter().map(at).collect::<Vec<_>>(), [(0, 100), (1, 900)]);
+        roster.came(0, later, 1_000);
+        assert!(roster.lost(0, "was cut off".into(), later + Duration::from_secs(1), 1_500));
+        assert_eq!(roster.losses()[0].at_ns, 1_500);
+    }
+
+    #[test]
+    fn a_host_that_says_nothing_is_silent_and_one_that_is_lost_has_ended() {
+        let now = ringscope_api::clock::monotonic();
+        let mut roster = unanswered(now);
         let later = now + Duration::from_secs(31);
         roster.hear(0, Word::Ready, later, 0);
         assert_eq!(roster.silent(Duration::from_secs(30), later), [1]);
-        assert!(roster.lost(1, "gone".into()) && !roster.lost(1, "again".into()));
+        let mut lost = |why: &str| roster.lost(1, why.into(), now, 5);
+        assert!(lost("gone") && !lost("again"));
         assert_eq!(roster.refusals(), [(1, Refusal { text: "gone".into(), status: 1 })]);
         assert!(roster.all_have_answered() && !roster.workers_are_done());
         roster.hear(0, Word::Over, later, 0);

@@ -81,12 +81,11 @@ impl Job {
     }
 
     fn came(&mut self, node: usize, link: Link) {
-        self.roster.came(node, clock::monotonic());
+        let (now, now_ns) = (clock::monotonic(), clock::now().0);
+        self.roster.came(node, now, now_ns);
         if self.dead.remove(&link.number) {
-            self.roster.lost(
-                node,
-                format!("{} is lost: its connection has ended as soon as it stood", self.name(node)),
-            );
+            let why = format!("{} is lost: its connection has ended as soon as it stood", self.name(node));
+            self.roster.lost(node, why, now, now_ns);
         } else {
             self.links[node] = Some(link);
         }

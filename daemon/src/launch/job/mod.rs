@@ -17,7 +17,7 @@ use super::meet;
 use super::output::Output;
 use super::protocol::{Order, Word};
 use super::report::{self, Failure, Fallen};
-use super::roster::{News, Roster};
+use super::roster::{Loss, News, Roster};
 use super::say::Say;
 use super::signals::{self, Signals};
 use super::wish::Wish;
@@ -116,7 +116,7 @@ impl Job {
             restart += 1;
             self.ending = Ending::new(self.wish.args.grace);
             // They are reached anew.
-            self.roster.losses().iter().for_each(|(node, _)| self.links[*node] = None);
+            self.roster.losses().iter().for_each(|loss| self.links[loss.node] = None);
             self.say.note(&format!(
                 "job {} is started again ({restart} of {})",
                 self.wish.job, self.wish.args.restarts
@@ -237,7 +237,7 @@ impl Job {
         }
         match event {
             Event::Word(Word::Stopped(why)) => {
-                self.roster.stopped(node, format!("{} is lost: {why}", self.name(node)));
+                self.roster.stopped(node, format!("{} is lost: {why}", self.name(node)), now_ns);
                 true
             }
             Event::Word(word) => match self.roster.hear(node, word, now, now_ns) {
@@ -252,7 +252,7 @@ impl Job {
                 if let Some(link) = self.links.get_mut(node) {
                     *link = None;
                 }
-                self.roster.lost(node, why)
+                self.roster.lost(node, why, now, now_ns)
             }
         }
     }
@@ -287,7 +287,7 @@ impl Job {
             let why =
                 format!("{} is lost: {why}; what runs there ends as soon as it notices", self.name(*node));
             self.links[*node] = None;
-            self.roster.lost(*node, why);
+            self.roster.given_up(*node, why);
         }
     }
 
@@ -327,7 +327,7 @@ impl Job {
         });
     }
 
-    fn failures(&self, losses: Vec<(usize, String)>) -> Vec<Failure> {
+    fn failures(&self, losses: Vec<Loss>) -> Vec<Failure> {
         let fallen = self.roster.fallen.iter().map(|fall| {
             let (tail, said_at_ns) =
                 self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
@@ -343,8 +343,11 @@ impl Job {
                 tail,
             })
         });
-        let lost = losses.into_iter();
-        fallen.chain(lost.map(|(node, why)| Failure::Lost { host: self.name(node), why })).collect()
+        let lost = losses.into_iter().map(|Loss { node, why, at_ns }| {
+            let host = self.name(node);
+            Failure::Lost { host, why, at_ns }
+        });
+        fallen.chain(lost).collect()
     }
 
     /// Says to all hosts that it is over, and waits until they have gone.

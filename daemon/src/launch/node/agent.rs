@@ -5,26 +5,102 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ringscope_agent::DEFAULT_DIR;
 use ringscope_agent::{shared_dir, sweep};
-use ringscope_api::clock::Timestamp;
+use ringscope_api::clock::{self, Timestamp};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
 
-use super::OWN_PROGRAM;
-use crate::launch::config;
-use crate::launch::protocol::{AgentWish, Share};
+use super::host::TICK;
+use super::output::{self, Room};
+use super::{OWN_PROGRAM, tree};
+use crate::launch::protocol::{AGENT, AgentWish, Frame, Share, Stream};
+use crate::launch::{config, node_name};
+
+/// Between two looks whether an agent runs.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long an agent may take to send the rest.
+const ENDS_WITHIN: Duration = Duration::from_secs(6);
+
+/// The agent of this launch, where one had to be started.
+#[derive(Default)]
+pub(super) struct OwnAgent {
+    agent: Option<Agent>,
+    streams: JoinSet<()>,
+    looked_at: Option<Instant>,
+}
+
+impl OwnAgent {
+    /// Its number, while it runs.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.agent.as_ref().map(|agent| agent.pid)
+    }
+
+    /// A child has ended: whether it was the agent.
+    pub(super) fn has_ended(&mut self, pid: u32) -> bool {
+        self.agent.take_if(|agent| agent.pid == pid).is_some()
+    }
+
+    /// Starts one where one is wanted and none runs; what is to be said of it.
+    pub(super) fn look(
+        &mut self,
+        share: &Share,
+        now: Instant,
+        room: &Arc<Room>,
+        frames: &Sender<Frame>,
+    ) -> Option<String> {
+        let wish = share.agent.as_ref().filter(|_| self.agent.is_none())?;
+        if self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK) {
+            return None;
+        }
+        self.looked_at = Some(now);
+        let (dir, host) = (dir(share), node_name());
+        if is_served(&dir) {
+            return None;
+        }
+        Some(match Agent::start(wish, &share.job, &dir) {
+            Ok((agent, said)) => {
+                let (room, frames) = (Arc::clone(room), frames.clone());
+                self.streams.spawn(output::hand_on(said, (AGENT, Stream::Err), room, frames));
+                let pid = agent.pid;
+                self.agent = Some(agent);
+                format!("{host}: no agent runs; one was started for this job (pid {pid})")
+            }
+            Err(error) => format!(
+                "{host}: no agent runs, and none can be started for {}: {error}; the job is not seen there",
+                dir.display()
+            ),
+        })
+    }
+
+    /// Ends it, and after it all that is left.
+    pub(super) async fn end(&mut self) {
+        if let Some(agent) = &self.agent {
+            agent.end(Signal::TERM);
+            let until = clock::monotonic() + ENDS_WITHIN;
+            while !tree::descendants(&[]).is_empty() && clock::monotonic() < until {
+                tokio::time::sleep(TICK).await;
+                tree::reap();
+            }
+        }
+        tree::kill_all(&[]).await;
+        self.agent = None;
+    }
+}
 
 /// An agent that was started here.
-pub(super) struct Agent {
-    /// Its number.
-    pub(super) pid: u32,
+struct Agent {
+    pid: u32,
     /// Its folder for batches that wait, which goes with it.
     _state: tempfile::TempDir,
 }
 
 /// The folder that it watches: that of the job.
-pub(super) fn dir(share: &Share) -> PathBuf {
+fn dir(share: &Share) -> PathBuf {
     let said = share.environment.iter().find(|(name, value)| name == "RINGSCOPE_DIR" && !value.is_empty());
     let said = said.map(|(_, value)| value.clone()).or_else(config::shared_dir);
     said.map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
@@ -32,8 +108,8 @@ pub(super) fn dir(share: &Share) -> PathBuf {
 
 /// Whether an agent reads now what jobs of this user leave in the folder. That of the last launch, which left a while ago, does not
 /// come back: so it is asked as if that had long been so.
-pub(super) fn is_served(dir: &Path) -> bool {
-    let later = Timestamp(ringscope_api::clock::now().0.saturating_add(LONG_NS));
+fn is_served(dir: &Path) -> bool {
+    let later = Timestamp(clock::now().0.saturating_add(LONG_NS));
     sweep::is_served(dir, later)
 }
 
@@ -41,7 +117,7 @@ const LONG_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 impl Agent {
     /// Starts one, and gives what it says.
-    pub(super) fn start(wish: &AgentWish, job: &str, dir: &Path) -> io::Result<(Self, OwnedFd)> {
+    fn start(wish: &AgentWish, job: &str, dir: &Path) -> io::Result<(Self, OwnedFd)> {
         shared_dir::create(dir)?;
         let state = tempfile::Builder::new().prefix("ringscope-launch-agent-").tempdir()?;
         let (said, end) = io::pipe()?;
@@ -60,7 +136,7 @@ impl Agent {
     }
 
     /// Tells it to end; it sends what it has before.
-    pub(super) fn end(&self, signal: Signal) {
+    fn end(&self, signal: Signal) {
         if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, signal);
         }

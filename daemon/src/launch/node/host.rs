@@ -1,29 +1,27 @@
 //! The inner of the two processes on a host: hears the launching side, starts the share, tells ends, and ends what is left.
 
+mod ending;
+
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringscope_api::clock;
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper,
-    set_parent_process_death_signal,
-};
+use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, set_parent_process_death_signal};
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use super::agent::{self, Agent};
+use super::agent::OwnAgent;
 use super::output::Room;
 use super::ports::Held;
 use super::start::{self, Refusal};
-use super::{NodeArgs, output, tree};
+use super::{NodeArgs, output};
 use crate::launch::claim::{Claim, ClaimError};
 use crate::launch::protocol::{
     AGENT, Ended, Exit, Frame, GREETING, Hello, Order, PROTOCOL, Role, Share, Stream, Word, read_order,
     write_frame,
 };
-use crate::launch::signals::{self, Signals};
+use crate::launch::signals::Signals;
 use crate::launch::{config, node_name};
 
 /// Words and pieces of output that wait to be sent; of pieces there are fewer, for the window bounds them.
@@ -31,15 +29,7 @@ const FRAMES: usize = 8192;
 /// Orders that wait.
 const ORDERS: usize = 64;
 /// Between two looks at what is left.
-const TICK: Duration = Duration::from_millis(50);
-/// Between two looks whether an agent runs.
-const AGENT_TICK: Duration = Duration::from_secs(2);
-/// How long what copies logs may take after the last process.
-const RELAYS: Duration = Duration::from_secs(10);
-/// How long what is left may take to end by itself.
-const SETTLES: Duration = Duration::from_millis(300);
-/// How long an agent may take to send the rest.
-const AGENT_ENDS: Duration = Duration::from_secs(6);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// Serves one launching side over the standard streams until it is gone; the job's exit status.
 pub(super) async fn serve(args: &NodeArgs, signals: Signals) -> u8 {
@@ -52,7 +42,7 @@ pub(super) async fn serve(args: &NodeArgs, signals: Signals) -> u8 {
     let mut host = Host::new(args, frames);
     host.say(Word::Hello(hello()));
     let status = host.live(orders, signals).await;
-    host.end_agent().await;
+    host.agent.end().await;
     host.say(Word::Bye);
     drop(host);
     // It ends with the last sender, unless nobody takes what it writes.
@@ -102,15 +92,15 @@ struct Host<'a> {
     frames: Sender<Frame>,
     room: Arc<Room>,
     share: Option<Box<Share>>,
+    /// Looks whether the next share can be started.
+    looks: JoinSet<Result<Box<Share>, Refusal>>,
     claim: Option<Claim>,
     ports: Held,
     /// The number of each process of the share, while it runs.
     running: Vec<Option<u32>>,
     streams: JoinSet<()>,
     stage: Stage,
-    agent: Option<Agent>,
-    agent_streams: JoinSet<()>,
-    agent_looked_at: Option<Instant>,
+    agent: OwnAgent,
     heard_at: Instant,
     /// The launching side is gone, or said that all is over, with this status.
     leaving: Option<u8>,
@@ -141,14 +131,13 @@ impl<'a> Host<'a> {
             frames,
             room: Arc::new(Room::new()),
             share: None,
+            looks: JoinSet::new(),
             claim: None,
             ports: Held::default(),
             running: Vec::new(),
             streams: JoinSet::new(),
             stage: Stage::Idle,
-            agent: None,
-            agent_streams: JoinSet::new(),
-            agent_looked_at: None,
+            agent: OwnAgent::default(),
             heard_at: clock::monotonic(),
             leaving: None,
             is_dismissed: false,
@@ -181,6 +170,7 @@ impl<'a> Host<'a> {
                     libc::SIGCHLD => {}
                     signal => self.stop(signal),
                 },
+                Some(looked) = self.looks.join_next() => self.looked(looked),
                 Some(_) = self.streams.join_next() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
@@ -204,10 +194,7 @@ impl<'a> Host<'a> {
                 self.ports = found.unwrap_or_default();
                 self.say(Word::Ports(numbers));
             }
-            Order::Prepare(share) => match self.prepare(share) {
-                Ok(()) => self.say(Word::Ready),
-                Err(Refusal { text, status }) => self.say(Word::Refused { text, status }),
-            },
+            Order::Prepare(share) => self.prepare(share),
             Order::Go => self.go(),
             Order::End { signal, grace_ms } => self.end(signal, Duration::from_millis(grace_ms)),
             Order::Credit(bytes) => self.room.give(bytes),
@@ -219,9 +206,37 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn prepare(&mut self, mut share: Box<Share>) -> Result<(), Refusal> {
+    /// Looks whether the share can be started, beside all else: disks may be slow, or hang.
+    fn prepare(&mut self, mut share: Box<Share>) {
         self.args.own.impose_on(&mut share);
-        start::check(&share)?;
+        self.forget_earlier();
+        self.share = None;
+        self.looks = JoinSet::new();
+        self.looks.spawn_blocking(move || start::check(&share).map(|()| share));
+    }
+
+    /// What an earlier start has left is killed, and nothing is said of it any more: what comes after the answer is the next one's.
+    fn forget_earlier(&mut self) {
+        if matches!(self.stage, Stage::Idle) {
+            return;
+        }
+        self.kill();
+        self.stage = Stage::Idle;
+        self.running.clear();
+        self.streams.detach_all();
+    }
+
+    fn looked(&mut self, looked: Result<Result<Box<Share>, Refusal>, JoinError>) {
+        let failed = |error: JoinError| {
+            Err(Refusal { text: format!("ringscope there cannot look at its share: {error}"), status: 1 })
+        };
+        match looked.unwrap_or_else(failed).and_then(|share| self.take(share)) {
+            Ok(()) => self.say(Word::Ready),
+            Err(Refusal { text, status }) => self.say(Word::Refused { text, status }),
+        }
+    }
+
+    fn take(&mut self, share: Box<Share>) -> Result<(), Refusal> {
         if share.claims && self.claim.is_none() {
             self.claim = match Claim::take(&share.job, &share.launch) {
                 Ok(claim) => Some(claim),
@@ -270,6 +285,14 @@ impl<'a> Host<'a> {
         }
     }
 
+    fn look_for_agent(&mut self, now: Instant) {
+        if let Some(share) = &self.share
+            && let Some(note) = self.agent.look(share, now, &self.room, &self.frames)
+        {
+            self.say(Word::Note(note));
+        }
+    }
+
     fn tell_end(&self, process: usize, exit: Exit) {
         // A crash is none of our asking, nor is SIGKILL before we send it. The culprit's end often comes after its victims': the
         // kernel takes its memory away before it tells, and its connections before that.
@@ -282,45 +305,6 @@ impl<'a> Host<'a> {
         self.say(Word::Ended(Ended { process, exit, at_ns: clock::now().0, was_told }));
     }
 
-    /// The launching side is gone.
-    fn abandon(&mut self) {
-        if self.leaving.is_none() {
-            self.leaving = Some(1);
-        }
-        self.room.abandon();
-        self.end(libc::SIGTERM, self.args.grace());
-    }
-
-    /// Somebody ends this process: by its guard's death, or by hand.
-    fn stop(&mut self, signal: i32) {
-        self.say(Word::Stopped(format!(
-            "ringscope there was ended by {}, or what started it has ended, and it has ended its processes",
-            signals::name(signal)
-        )));
-        self.leaving.get_or_insert(1);
-        self.end(libc::SIGTERM, self.args.grace());
-    }
-
-    /// Signals go to the group of each process, as from a terminal; when time is up, all that descends from us is killed.
-    fn end(&mut self, signal: i32, grace: Duration) {
-        self.was_told = true;
-        self.has_killed |= signal == libc::SIGKILL;
-        let until = clock::monotonic() + grace;
-        match &mut self.stage {
-            Stage::Idle | Stage::Drains => {}
-            Stage::Leftovers { kill_at, .. } => *kill_at = Some(kill_at.map_or(until, |at| at.min(until))),
-            Stage::Runs { kill_at } => {
-                *kill_at = Some(kill_at.map_or(until, |at| at.min(until)));
-                let Some(signal) = Signal::from_named_raw(signal) else { return };
-                for pid in self.running.iter().flatten() {
-                    send(*pid, signal);
-                    // One that was stopped hears it only when it goes on.
-                    send(*pid, Signal::CONT);
-                }
-            }
-        }
-    }
-
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let pid = u32::try_from(pid.as_raw_nonzero().get()).unwrap_or_default();
@@ -331,8 +315,7 @@ impl<'a> Host<'a> {
             if let Some(place) = self.running.iter().position(|running| *running == Some(pid)) {
                 self.running[place] = None;
                 self.tell_end(place, exit);
-            } else if self.agent.as_ref().is_some_and(|agent| agent.pid == pid) {
-                self.agent = None;
+            } else if self.agent.has_ended(pid) {
                 // Once more would end so once more.
                 self.share.iter_mut().for_each(|share| share.agent = None);
                 self.say(Word::Note(format!(
@@ -366,111 +349,6 @@ impl<'a> Host<'a> {
                 }
             }
         }
-    }
-
-    fn kill(&mut self) {
-        self.has_killed = true;
-        let spared = self.spared();
-        tree::descendants(&spared).iter().for_each(|process| process.signal(Signal::KILL));
-    }
-
-    fn spared(&self) -> Vec<u32> {
-        self.agent.iter().map(|agent| agent.pid).collect()
-    }
-
-    /// Ends what the processes left behind.
-    fn clear(&mut self, now: Instant, since: Instant, kill_at: Option<Instant>, left: usize) {
-        let waited = now.saturating_duration_since(since);
-        let mut found = tree::descendants(&self.spared());
-        if waited < RELAYS {
-            let n_found = found.len();
-            found.retain(|process| !process.is_log_relay());
-            if found.is_empty() && n_found > 0 {
-                return;
-            }
-        }
-        if found.is_empty() {
-            self.cleared(left);
-            return;
-        }
-        let signal = match kill_at {
-            // What is just about to end by itself is left to do so.
-            None if waited < SETTLES => return,
-            None => Some(Signal::TERM),
-            Some(at) if now >= at => Some(Signal::KILL),
-            Some(_) => (self.was_told && left == 0).then_some(Signal::TERM),
-        };
-        if let Some(signal) = signal {
-            found.iter().for_each(|process| process.signal(signal));
-        }
-        let kill_at = Some(kill_at.unwrap_or(now + self.args.grace()));
-        self.stage = Stage::Leftovers { since, kill_at, left: left.max(found.len()) };
-    }
-
-    fn cleared(&mut self, left: usize) {
-        if left > 0 && !self.was_told {
-            let host = node_name();
-            self.say(Word::Note(format!(
-                "{host}: processes had left others running ({left}), which were ended"
-            )));
-        }
-        self.stage = Stage::Drains;
-    }
-
-    /// Starts an agent where none runs.
-    fn look_for_agent(&mut self, now: Instant) {
-        let Some(share) = &self.share else { return };
-        let Some(wish) = share.agent.as_ref().filter(|_| self.agent.is_none()) else { return };
-        let is_due = self.agent_looked_at.is_none_or(|at| now.saturating_duration_since(at) >= AGENT_TICK);
-        let dir = agent::dir(share);
-        if !is_due {
-            return;
-        }
-        self.agent_looked_at = Some(now);
-        if agent::is_served(&dir) {
-            return;
-        }
-        match Agent::start(wish, &share.job, &dir) {
-            Ok((agent, said)) => {
-                let (room, frames) = (Arc::clone(&self.room), self.frames.clone());
-                self.agent_streams.spawn(output::hand_on(said, (AGENT, Stream::Err), room, frames));
-                self.say(Word::Note(format!(
-                    "{}: no agent runs; one was started for this job (pid {})",
-                    node_name(),
-                    agent.pid
-                )));
-                self.agent = Some(agent);
-            }
-            Err(error) => {
-                self.say(Word::Note(format!(
-                    "{}: no agent runs, and none can be started for {}: {error}; the job is not seen there",
-                    node_name(),
-                    dir.display()
-                )));
-            }
-        }
-    }
-
-    async fn end_agent(&mut self) {
-        if let Some(agent) = &self.agent {
-            agent.end(Signal::TERM);
-            let until = clock::monotonic() + AGENT_ENDS;
-            while !tree::descendants(&[]).is_empty() && clock::monotonic() < until {
-                tokio::time::sleep(TICK).await;
-                tree::reap();
-            }
-        }
-        tree::kill_all(&[]).await;
-        self.agent = None;
-    }
-}
-
-/// Sends a signal to the group of a process whose end was not taken yet, so that its number is still its own.
-fn send(pid: u32, signal: Signal) {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    // It makes its group itself, and may not have come to that: then it is alone.
-    if kill_process_group(pid, signal) == Err(Errno::SRCH) {
-        let _ = kill_process(pid, signal);
     }
 }
 
