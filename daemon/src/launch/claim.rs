@@ -13,8 +13,6 @@ use ringscope_agent::{DEFAULT_DIR, log_folder, shared_dir};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::config;
-
 /// A name that is held for as long as this lives.
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -71,8 +69,9 @@ impl Claim {
             let (job, place) = (job.to_owned(), place.to_owned());
             move |source| ClaimError::Io { job, place, source }
         };
-        let dir = config::shared_dir().map_or_else(|| DEFAULT_DIR.into(), PathBuf::from);
-        let folder = folder(&dir).map_err(failed(&dir))?;
+        // Whatever this session's settings are: another one's launch has to find it.
+        let dir = Path::new(DEFAULT_DIR);
+        let folder = folder(dir).map_err(failed(dir))?;
         Self::take_in(&folder, job, launch)
     }
 
