@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio_util::task::TaskTracker;
 
 use super::args::LaunchArgs;
 use super::claim::{Claim, ClaimError};
@@ -58,7 +59,7 @@ async fn ended_by(signals: &mut Signals) -> i32 {
 
 async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
     // Files that it names may lie on a disk that does not answer.
-    let wished = tokio::spawn(Wish::new(args));
+    let wished = TaskTracker::new().spawn(Wish::new(args));
     let wish = tokio::select! {
         wish = wished => wish.unwrap_or_else(|error| Err(error.to_string())),
         signal = ended_by(&mut signals) => {
