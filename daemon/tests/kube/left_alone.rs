@@ -13,14 +13,32 @@ fn changed(change: impl FnOnce(&mut Value)) -> Value {
     review
 }
 
+/// What the annotation says, where nothing but it came to the pod.
+fn word_alone(review: &Value, response: &Value) -> String {
+    let pod = patched(review, response).unwrap_or_else(|| panic!("no annotation: {response}"));
+    let mut theirs = review["request"]["object"].clone();
+    let told = pod["metadata"]["annotations"][WORD].clone();
+    if !theirs["metadata"]["annotations"].is_object() {
+        theirs["metadata"]["annotations"] = json!({});
+    }
+    theirs["metadata"]["annotations"][WORD] = told.clone();
+    assert_eq!(pod, theirs, "only the annotation is new");
+    told.as_str().unwrap().to_owned()
+}
+
 #[test]
 fn where_it_might_not_start_as_before_a_pod_stays_as_it_is() {
     let check = |part: &str, change: fn(&mut Value)| {
         let review = changed(change);
         let response = response(&review);
-        assert_eq!(patched(&review, &response), None, "{part}");
         let told = warnings(&response).join("\n");
         assert!(told.contains(part) && part.is_empty() == told.is_empty(), "{part:?} in {told:?}");
+        if part.is_empty() || part.contains("no pod") {
+            assert_eq!(patched(&review, &response), None, "{part}");
+        } else {
+            let word = word_alone(&review, &response);
+            assert!(word.starts_with("not watched: ") && word.contains(part), "{part:?} in {word:?}");
+        }
     };
     check("", |pod| pod["metadata"]["labels"]["ringscope.io/watch"] = "false".into());
     check("", |pod| drop(pod["metadata"].as_object_mut().unwrap().remove("labels")));
@@ -51,6 +69,63 @@ fn where_it_might_not_start_as_before_a_pod_stays_as_it_is() {
     check("none of its containers", |pod| {
         pod["spec"]["containers"] = json!([7, {"image": "x"}, {"name": ""}])
     });
+}
+
+#[test]
+fn why_a_pod_is_left_alone_stands_with_it_however_its_annotations_are() {
+    let alone = |annotations: Value| {
+        let review = changed(|pod| {
+            pod["spec"]["hostUsers"] = false.into();
+            pod["metadata"]["annotations"] = annotations;
+        });
+        word_alone(&review, &response(&review))
+    };
+    let expected = "not watched: it has users of its own (hostUsers: false)";
+    assert_eq!(alone(Value::Null), expected);
+    assert_eq!(alone(json!({})), expected);
+    assert_eq!(alone(json!({ WORD: "watched: copied from another pod" })), expected);
+    let review = changed(|pod| {
+        let names: Vec<String> = (0..5000).map(|number| format!("none-{number}")).collect();
+        pod["metadata"]["annotations"] = json!({"ringscope.io/containers": names.join(",")});
+    });
+    let response = response(&review);
+    let word = word_alone(&review, &response);
+    assert!(
+        word.starts_with("not watched: none of its containers is; no container is called none-0"),
+        "{word}"
+    );
+    assert!(word.len() < 8 << 10, "{} bytes", word.len());
+    assert!(warnings(&response)[0].contains("the pod is not watched"), "the first of many");
+}
+
+#[test]
+fn an_annotation_for_which_there_is_no_room_is_left_out() {
+    // As `ValidateAnnotationsSize` of Kubernetes counts: names and values.
+    let total = 256 << 10;
+    for is_watched in [false, true] {
+        let with = |filler: usize| {
+            changed(|pod| {
+                if !is_watched {
+                    pod["spec"]["hostUsers"] = false.into();
+                }
+                pod["metadata"]["annotations"] =
+                    json!({"filler": "x".repeat(filler), WORD: "of old, replaced"});
+            })
+        };
+        let word = |review: &Value| {
+            let pod = patched(review, &response(review))?;
+            pod["metadata"]["annotations"][WORD].as_str().map(str::to_owned)
+        };
+        let told = word(&with(0)).unwrap();
+        let room = total - "filler".len() - WORD.len() - told.len();
+        assert_eq!(word(&with(room)), Some(told), "it just fits");
+        let full = with(room + 1);
+        let pod = patched(&full, &response(&full));
+        assert_eq!(pod.is_some(), is_watched, "it is watched all the same");
+        let left = pod.map_or(json!("of old, replaced"), |pod| pod["metadata"]["annotations"][WORD].clone());
+        assert_eq!(left, "of old, replaced");
+        assert!(is_watched || warnings(&response(&full))[0].contains("not watched"));
+    }
 }
 
 #[test]
@@ -182,6 +257,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
+const WORD: &str = "ringscope.io/webhook";
 const KEYS: [&str; 14] = [
     "name",
     "value",

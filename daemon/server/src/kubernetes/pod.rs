@@ -16,8 +16,12 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn nothing(why: impl Into<String>) -> Self {
-        Self { patch: Patch::default(), notes: vec![why.into()] }
+    /// The pod stays as it is, but for a word that says why.
+    fn left_alone(metadata: &Value, why: &str, mut notes: Vec<String>) -> Self {
+        let mut patch = Patch::default();
+        annotate(&mut patch, metadata, &format!("not watched: {why}"), &notes);
+        notes.insert(0, format!("the pod is not watched: {why}"));
+        Self { patch, notes }
     }
 }
 
@@ -28,17 +32,16 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
         return Outcome::default();
     }
     if let Some(why) = fit::misfit(spec, &injection.architectures) {
-        return Outcome::nothing(format!("the pod is not watched: {why}"));
+        return Outcome::left_alone(metadata, &why, Vec::new());
     }
     if spec["hostUsers"] == false {
         // Its volumes are mounted with other users' numbers, and a node may not be able to do that with memory.
-        return Outcome::nothing("the pod is not watched: it has users of its own (hostUsers: false)");
+        return Outcome::left_alone(metadata, "it has users of its own (hostUsers: false)", Vec::new());
     }
     let mut notes = Vec::new();
     let chosen = containers::chosen(pod, &mut notes);
     let Some(first) = chosen.first() else {
-        notes.push("the pod is not watched: none of its containers is".to_owned());
-        return Outcome { patch: Patch::default(), notes };
+        return Outcome::left_alone(metadata, "none of its containers is", notes);
     };
     let mut patch = Patch::default();
     let volumes = vec![
@@ -49,7 +52,8 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     patch.put_first(spec.get("initContainers"), "/spec/initContainers", init(injection, first));
     let given = Given { job: &job::name(namespace, metadata), run };
     chosen.iter().for_each(|chosen| containers::give(&mut patch, chosen, &given, &mut notes));
-    annotate(&mut patch, metadata, &chosen, &notes);
+    let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
+    annotate(&mut patch, metadata, &format!("watched: {}", names.join(", ")), &notes);
     Outcome { patch, notes }
 }
 
@@ -107,17 +111,22 @@ fn resources(theirs: &Value) -> Map<String, Value> {
     ours
 }
 
-/// Leaves a word with the pod: controllers that create pods show nobody what they are told.
-fn annotate(patch: &mut Patch, metadata: &Value, chosen: &[Chosen<'_>], notes: &[String]) {
-    let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
-    let told = words::annotation(&names, notes);
-    if metadata["annotations"].is_object() {
-        patch.set("/metadata/annotations", DONE, &told.into());
-    } else {
+/// Leaves a word with the pod, if there is room: controllers that create pods show nobody what they are told.
+fn annotate(patch: &mut Patch, metadata: &Value, outcome: &str, notes: &[String]) {
+    let told = words::annotation(outcome, notes);
+    let Some(theirs) = metadata["annotations"].as_object() else {
         patch.set("/metadata", "annotations", &json!({ DONE: told }));
+        return;
+    };
+    let others = theirs.iter().filter(|(name, _)| *name != DONE);
+    let taken: usize = others.map(|(name, value)| name.len() + value.as_str().map_or(0, str::len)).sum();
+    if taken + DONE.len() + told.len() <= ANNOTATIONS_BYTES_MAX {
+        patch.set("/metadata/annotations", DONE, &told.into());
     }
 }
 
 /// Kubelet's, on the image of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Names and values of all annotations of a pod: with more, Kubernetes refuses it (`TotalAnnotationSizeLimitB`).
+const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;

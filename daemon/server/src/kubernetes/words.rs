@@ -6,10 +6,9 @@ pub(super) fn warnings(notes: &[String]) -> Vec<String> {
     notes.iter().take(WARNINGS_MAX).map(|note| cut(&format!("ringscope: {note}"))).collect()
 }
 
-/// As they may stand in an annotation: all annotations of a pod together may take 256 KiB.
-pub(super) fn annotation(watched: &[&str], notes: &[String]) -> String {
-    let watched = cut(&format!("watched: {}", watched.join(", ")));
-    let told = std::iter::once(watched).chain(notes.iter().take(WARNINGS_MAX).map(|note| cut(note)));
+/// What became of the pod and what else is to be known, as it may stand in an annotation.
+pub(super) fn annotation(outcome: &str, notes: &[String]) -> String {
+    let told = std::iter::once(cut(outcome)).chain(notes.iter().take(WARNINGS_MAX).map(|note| cut(note)));
     told.collect::<Vec<_>>().join("; ")
 }
 
@@ -30,8 +29,8 @@ mod tests {
     fn what_is_said_is_bounded_however_much_there_is() {
         let notes: Vec<String> =
             (0..5000).map(|number| format!("{number}\n{}", "\u{e9}".repeat(1000))).collect();
-        let names = vec!["container"; 5000];
-        let (warnings, annotation) = (warnings(&notes), annotation(&names, &notes));
+        let outcome = format!("watched: {}", ["container"; 5000].join(", "));
+        let (warnings, annotation) = (warnings(&notes), annotation(&outcome, &notes));
         assert_eq!(warnings.len(), WARNINGS_MAX);
         assert!(warnings.iter().all(|warning| warning.chars().count() == WARNING_CHARS_MAX));
         assert!(warnings[0].starts_with("ringscope: 0 "), "{}", warnings[0]);
@@ -40,6 +39,6 @@ mod tests {
             "{annotation}"
         );
         assert!(annotation.len() < 16 << 10 && !annotation.contains("; 15 "), "{}", annotation.len());
-        assert_eq!(super::annotation(&["a", "b"], &["c".to_owned()]), "watched: a, b; c");
+        assert_eq!(super::annotation("watched: a, b", &["c".to_owned()]), "watched: a, b; c");
     }
 }
