@@ -129,12 +129,25 @@ fn an_annotation_for_which_there_is_no_room_is_left_out() {
 }
 
 #[test]
-fn mounts_beside_ours_and_around_it_are_no_obstacle() {
-    for path in ["/run", "/run/ringscope-x", "/dev/shm", "/", "/var/run", "/opt/run/ringscope"] {
+fn mounts_are_an_obstacle_above_and_below_ours_and_not_beside_them() {
+    let with_mount = |path: &str| {
         let review = changed(|pod| {
-            pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "x", "mountPath": path}]);
+            pod["spec"]["containers"][0]["volumeMounts"] =
+                json!([{"name": "x", "mountPath": path, "readOnly": true}]);
         });
-        assert!(patched(&review, &response(&review)).is_some(), "{path}");
+        let response = response(&review);
+        (review, response)
+    };
+    for path in ["/run/ringscope-x", "/dev/shm", "/var", "/opt/run/ringscope", "/var/run/secrets/site"] {
+        let (review, response) = with_mount(path);
+        let pod = patched(&review, &response).unwrap();
+        assert!(variable(container(&pod, "trainer"), "RINGSCOPE_DIR").is_some(), "{path}");
+    }
+    // No runtime can make /run/ringscope in what is read-only.
+    for path in ["/", "/run", "run/", "/var/run", "//run//ringscope", "/run/./ringscope", "run/ringscope"] {
+        let (review, response) = with_mount(path);
+        let word = word_alone(&review, &response);
+        assert!(word.contains(&format!("it mounts a volume at {path},")), "{path} in {word}");
     }
 }
 

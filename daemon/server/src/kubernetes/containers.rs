@@ -47,13 +47,12 @@ pub(super) fn chosen<'p>(pod: &'p Value, notes: &mut Vec<String>) -> Vec<Chosen<
 /// What stands in the way of watching a container.
 fn obstacle(container: &Value, env_from_is_plain: bool) -> Option<String> {
     let mounts = container["volumeMounts"].as_array().into_iter().flatten();
-    let path = |mount: &Value| mount["mountPath"].as_str().map(|path| path.trim_end_matches('/').to_owned());
-    let is_below = |path: &String| {
-        let path = path.strip_prefix("/var").filter(|path| path.starts_with("/run/")).unwrap_or(path);
-        path.strip_prefix(MOUNT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if let Some(path) = mounts.filter_map(path).find(is_below) {
-        return Some(format!("it mounts a volume at {path}, where the collector's would be"));
+    if let Some(path) =
+        mounts.filter_map(|mount| mount["mountPath"].as_str()).find(|path| is_in_the_way(path))
+    {
+        return Some(format!(
+            "it mounts a volume at {path}, above or below {MOUNT}, where the collector's would be"
+        ));
     }
     let has_from = container["envFrom"].as_array().is_some_and(|sources| !sources.is_empty());
     if has_from && !env_from_is_plain {
@@ -65,6 +64,27 @@ fn obstacle(container: &Value, env_from_is_plain: bool) -> Option<String> {
     let has = |name: &str| environment.clone().any(|variable| variable["name"] == name);
     let by_hand = ["RINGSCOPE_DIR", "RINGSCOPE_COLLECTOR"].into_iter().find(|name| has(name))?;
     Some(format!("it sets {by_hand} itself"))
+}
+
+/// Whether what is mounted at a path lies at or below ours, which it would hide, or above it: what is mounted read-only, as
+/// ConfigMaps and Secrets always are, lets no runtime make the folder for ours, and on a volume of the node it would stay.
+fn is_in_the_way(path: &str) -> bool {
+    let theirs = parts(path);
+    // Images link the one to the other.
+    let theirs = if theirs.starts_with(&["var", "run"]) { &theirs[1..] } else { &theirs[..] };
+    parts(MOUNT).iter().zip(theirs).all(|(ours, theirs)| ours == theirs)
+}
+
+/// The names of a path, which runtimes take from the root however it is written.
+fn parts(path: &str) -> Vec<&str> {
+    path.split('/').fold(Vec::new(), |mut parts, name| {
+        match name {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+        parts
+    })
 }
 
 /// Has the pod give it to a container.
@@ -97,3 +117,47 @@ const SIDECARS: [&str; 12] = [
     "filebeat",
     "datadog-agent",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_in_the_way_however_it_is_written() {
+        let above = [
+            "/",
+            "",
+            "//",
+            "/run",
+            "/run/",
+            "run",
+            "/./run",
+            "/var/run",
+            "/var//run/.",
+            "/var/../run",
+            "/run/x/..",
+        ];
+        let at = [
+            "/run/ringscope",
+            "//run//ringscope",
+            "/run/./ringscope",
+            "run/ringscope",
+            "/var/run/ringscope/",
+        ];
+        let below = ["/run/ringscope/segments/deep", "/var/run/ringscope/collector", "/run/x/../ringscope/a"];
+        for path in above.iter().chain(&at).chain(&below) {
+            assert!(is_in_the_way(path), "{path:?}");
+        }
+        let beside = [
+            "/run/ringscope-x",
+            "/run/secrets",
+            "/var",
+            "/var/run/secrets/kubernetes.io/serviceaccount",
+            "/dev/shm",
+        ];
+        let elsewhere = ["/opt/run/ringscope", "/ringscope", "/run/..data", "/var/lib/run", "/runs"];
+        for path in beside.iter().chain(&elsewhere) {
+            assert!(!is_in_the_way(path), "{path:?}");
+        }
+    }
+}
