@@ -14,9 +14,9 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use ringscope_api::clock::{self, Timestamp};
 use ringscope_api::words::{duration, parse_duration};
-use ringscope_api::{FindingKind, Severity};
+use ringscope_api::{Finding, FindingKind, Incident, Severity};
 
-use crate::client::{ClientError, DaemonArgs};
+use crate::client::{Client, ClientError, DaemonArgs};
 use memory::{Memory, MemoryError, MemoryFile};
 use plan::{Step, Verdict, Wish, plan};
 use script::Script;
@@ -111,9 +111,7 @@ pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainErro
         None => MemoryFile::peek(&args.state)?,
     };
     let client = args.daemon.client()?;
-    // Incidents first: a finding that comes between has none yet, and is told by itself.
-    let incidents = client.incidents(false).await?;
-    let findings = client.firing().await?;
+    let (incidents, findings) = asked(&client, ASK_WITHIN).await?;
     let now = clock::now();
     let steps = plan(&findings, &incidents, &args.wish(), &mut memory, now);
     if let Some(file) = &file {
@@ -135,6 +133,16 @@ pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainErro
         writeln!(out, "No host is accused: nothing to drain.")?;
     }
     if failed.is_empty() { Ok(()) } else { Err(DrainError::Script(failed.join("; "))) }
+}
+
+/// The open incidents and firing findings, or that they did not all come in time, however many pages there are.
+async fn asked(client: &Client, within: Duration) -> Result<(Vec<Incident>, Vec<Finding>), ClientError> {
+    let both = async {
+        // Incidents first: a finding that comes between has none yet, and is told by itself.
+        let incidents = client.incidents(false).await?;
+        Ok((incidents, client.firing().await?))
+    };
+    tokio::time::timeout(within, both).await.unwrap_or_else(|_| Err(client.silent(within)))
 }
 
 /// Remembers first and drains then: who is interrupted between drains one too few. Returns why the script failed.
@@ -191,6 +199,8 @@ fn told(step: &Step, now: Timestamp) -> String {
     format!("{}: {} for {lasted}: {}", step.host, step.kind.label(), step.sentence)
 }
 
+/// For all that is asked: it is called once a minute, and holds the lock of its memory meanwhile.
+const ASK_WITHIN: Duration = Duration::from_secs(10);
 /// Kinds that say of a host, and not of a job or of its user's program, that it is the one to look at.
 const ACCUSING: [FindingKind; 14] = [
     FindingKind::ChannelShortfall,
@@ -217,3 +227,35 @@ const BY_DEFAULT: [FindingKind; 6] = [
     FindingKind::RdmaErrors,
     FindingKind::SlowNic,
 ];
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers each question with a page after which there is another.
+    async fn answer_without_end(listener: TcpListener) {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            let page = r#"{"items":[],"next_cursor":"more"}"#;
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
+            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{page}", page.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_daemon_whose_answer_has_no_end_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()));
+        let answer = tokio::select! {
+            answer = asked(&client, Duration::from_secs(1)) => answer,
+            () = answer_without_end(listener) => unreachable!("it answers for ever"),
+        };
+        let why = answer.unwrap_err().to_string();
+        assert!(why.contains("nothing came within 1 s"), "{why}");
+    }
+}
