@@ -63,6 +63,12 @@ fn where_it_might_not_start_as_before_a_pod_stays_as_it_is() {
         pod["spec"]["containers"][0]["env"] =
             json!([{"name": "RINGSCOPE_DIR", "value": "/dev/shm/ringscope"}]);
     });
+    check("container trainer: its limit of memory is 32Mi", |pod| {
+        pod["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": "32Mi"}});
+    });
+    check("its limit of ephemeral-storage is 1M", |pod| {
+        pod["spec"]["containers"][0]["resources"]["limits"]["ephemeral-storage"] = "1M".into();
+    });
     check("no pod with containers", |pod| *pod = json!({"metadata": {}}));
     check("no pod with containers", |pod| *pod = Value::Null);
     check("none of its containers", |pod| pod["spec"]["containers"] = json!([]));

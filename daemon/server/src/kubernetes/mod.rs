@@ -4,6 +4,7 @@
 //!
 //! * `review`: the question and the answer. `pod`: what is done to a pod, `containers` to which of its containers.
 //! * `environment`: the variables of a container. `job`: what the pod's job is called. `fit`: where the pod may run.
+//! * `resources`: what the init container may take.
 //! * `patch`: changes as JSON Patch (RFC 6902). `words`: what people are told, bounded.
 
 mod containers;
@@ -12,6 +13,7 @@ mod fit;
 mod job;
 mod patch;
 mod pod;
+mod resources;
 mod review;
 mod words;
 

@@ -1,11 +1,11 @@
 //! What is done to a pod before it is created.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::containers::{self, COLLECTOR_VOLUME, Chosen, SEGMENTS_VOLUME};
 use super::environment::Given;
 use super::patch::Patch;
-use super::{COLLECTOR, DONE, Injection, LABEL, fit, job, words};
+use super::{COLLECTOR, DONE, Injection, LABEL, fit, job, resources, words};
 
 /// What becomes of a pod.
 #[derive(Debug, Default)]
@@ -31,18 +31,18 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     if metadata["labels"][LABEL] != "true" || is_over(pod) || is_done(spec) {
         return Outcome::default();
     }
-    if let Some(why) = fit::misfit(spec, &injection.architectures) {
+    if let Some(why) = misfit(spec, injection) {
         return Outcome::left_alone(metadata, &why, Vec::new());
-    }
-    if spec["hostUsers"] == false {
-        // Its volumes are mounted with other users' numbers, and a node may not be able to do that with memory.
-        return Outcome::left_alone(metadata, "it has users of its own (hostUsers: false)", Vec::new());
     }
     let mut notes = Vec::new();
     let chosen = containers::chosen(pod, &mut notes);
     let Some(first) = chosen.first() else {
         return Outcome::left_alone(metadata, "none of its containers is", notes);
     };
+    if let Some(why) = resources::too_little(&first.container["resources"]) {
+        let why = format!("the collector is brought with the resources of container {}: {why}", first.name);
+        return Outcome::left_alone(metadata, &why, notes);
+    }
     let mut patch = Patch::default();
     let volumes = vec![
         json!({"name": SEGMENTS_VOLUME, "hostPath": {"path": injection.folder, "type": "DirectoryOrCreate"}}),
@@ -55,6 +55,14 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
     annotate(&mut patch, metadata, &format!("watched: {}", names.join(", ")), &notes);
     Outcome { patch, notes }
+}
+
+/// Why the pod as a whole might not start as before.
+fn misfit(spec: &Value, injection: &Injection) -> Option<String> {
+    // With users of its own its volumes are mounted with other numbers, and a node may not be able to do that with memory.
+    let has_users =
+        || (spec["hostUsers"] == false).then(|| "it has users of its own (hostUsers: false)".to_owned());
+    fit::misfit(spec, &injection.architectures).or_else(has_users)
 }
 
 /// Whether nothing of the pod will run any more, or it runs already, from a file on its node.
@@ -74,8 +82,7 @@ fn is_done(spec: &Value) -> bool {
         .any(|list| spec[*list].as_array().is_some_and(|items| items.iter().any(is_ours)))
 }
 
-/// Brings the collector from the image. Its resources are those of a watched container: so the pod needs no more than before, stays
-/// in its class of service, and keeps to what the namespace allows.
+/// Brings the collector from the image, with the resources of a watched container.
 fn init(injection: &Injection, like: &Chosen<'_>) -> Value {
     let mut container = json!({
         "name": COLLECTOR_VOLUME,
@@ -90,25 +97,11 @@ fn init(injection: &Injection, like: &Chosen<'_>) -> Value {
         },
         "volumeMounts": [{"name": COLLECTOR_VOLUME, "mountPath": COLLECTOR}],
     });
-    let resources = resources(&like.container["resources"]);
+    let resources = resources::like(&like.container["resources"]);
     if !resources.is_empty() {
         container["resources"] = Value::Object(resources);
     }
     container
-}
-
-/// Processor time, memory and disk; devices are the job's.
-fn resources(theirs: &Value) -> Map<String, Value> {
-    let mut ours = Map::new();
-    for kind in ["requests", "limits"] {
-        let kept =
-            RESOURCES.iter().filter_map(|name| Some(((*name).to_owned(), theirs[kind].get(name)?.clone())));
-        let kept: Map<String, Value> = kept.collect();
-        if !kept.is_empty() {
-            ours.insert(kind.to_owned(), Value::Object(kept));
-        }
-    }
-    ours
 }
 
 /// Leaves a word with the pod, if there is room: controllers that create pods show nobody what they are told.
@@ -127,6 +120,5 @@ fn annotate(patch: &mut Patch, metadata: &Value, outcome: &str, notes: &[String]
 
 /// Kubelet's, on the image of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 /// Names and values of all annotations of a pod: with more, Kubernetes refuses it (`TotalAnnotationSizeLimitB`).
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
