@@ -21,9 +21,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::OWN_PROGRAM;
 use super::args::{Meeting, Node};
 use super::link::{self, Ended, Link, Sinks};
-use super::node::{NodeArgs, OWN_PROGRAM};
+use super::node::NodeArgs;
 use super::place::Ways;
 use super::protocol::Order;
 use super::say::Say;

@@ -34,6 +34,9 @@ mod wish;
 pub use args::LaunchArgs;
 pub use start::run;
 
+/// The program that runs: also where its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// This machine's name.
 fn node_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

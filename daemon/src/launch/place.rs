@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
+use super::OWN_PROGRAM;
 use super::config::KEPT;
-use super::node::OWN_PROGRAM;
 
 /// Where a host is.
 #[derive(Clone, Debug, PartialEq, Eq)]

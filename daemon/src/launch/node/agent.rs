@@ -15,14 +15,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::host::TICK;
 use super::output::{self, Room};
-use super::{OWN_PROGRAM, tree};
+use super::tree;
+use crate::launch::OWN_PROGRAM;
 use crate::launch::protocol::{AGENT, AgentWish, Frame, Share, Stream};
 use crate::launch::{config, node_name};
 
 /// Between two looks whether an agent runs.
 const LOOK: Duration = Duration::from_secs(2);
+/// Between two looks at what is left.
+const AGAIN: Duration = Duration::from_millis(50);
 /// How long an agent may take to send the rest.
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
@@ -83,7 +85,7 @@ impl OwnAgent {
             agent.end(Signal::TERM);
             let until = clock::monotonic() + ENDS_WITHIN;
             while !tree::descendants(&[]).is_empty() && clock::monotonic() < until {
-                tokio::time::sleep(TICK).await;
+                tokio::time::sleep(AGAIN).await;
                 tree::reap();
             }
         }

@@ -8,7 +8,8 @@ use rustix::process::{
     set_parent_process_death_signal, setsid,
 };
 
-use super::{NodeArgs, OWN_PROGRAM, tree};
+use super::{NodeArgs, tree};
+use crate::launch::OWN_PROGRAM;
 use crate::launch::signals::Signals;
 
 /// Starts the inner process and stays until it has ended; its exit status.

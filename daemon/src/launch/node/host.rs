@@ -29,7 +29,7 @@ const FRAMES: usize = 8192;
 /// Orders that wait.
 const ORDERS: usize = 64;
 /// Between two looks at what is left.
-pub(super) const TICK: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(50);
 
 /// Serves one launching side over the standard streams until it is gone; the job's exit status.
 pub(super) async fn serve(args: &NodeArgs, signals: Signals) -> u8 {

@@ -65,9 +65,6 @@ impl NodeArgs {
     }
 }
 
-/// The program that runs: also where its file was replaced meanwhile.
-pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
-
 /// Runs the hidden command; its exit status.
 #[must_use]
 pub fn run(args: &NodeArgs) -> u8 {

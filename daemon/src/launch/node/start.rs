@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::Access;
 
-use super::OWN_PROGRAM;
+use crate::launch::OWN_PROGRAM;
 use crate::launch::config;
 use crate::launch::protocol::{Process, Role, Share};
 
