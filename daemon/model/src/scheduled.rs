@@ -4,7 +4,6 @@ use ringscope_api::{Place, ScheduledJob, Scheduler};
 use ringscope_wire::batch;
 
 use super::names::{Name, Names};
-use super::process::Identity;
 
 /// Where a scheduler has put a process. Empty names and `None`: not said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +50,11 @@ impl Scheduled {
     }
 }
 
-impl Identity {
+impl Scheduled {
     /// Where a scheduler has put it. Absent: none has, as far as is known.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        let told = &self.scheduled;
+        let told = self;
         let by = self.scheduler()?;
         let node = match &told.slurm {
             Some(slurm) if by == Scheduler::Slurm => said(&slurm.node),
@@ -76,10 +75,10 @@ impl Identity {
 
     /// The scheduler's job that it belongs to. Absent: as for its place.
     #[must_use]
-    pub fn scheduled_job(&self) -> Option<ScheduledJob> {
+    pub fn job(&self) -> Option<ScheduledJob> {
         let by = self.scheduler()?;
-        let Some(slurm) = self.scheduled.slurm.as_ref().filter(|_| by == Scheduler::Slurm) else {
-            let namespace = said(&self.scheduled.k8s_namespace);
+        let Some(slurm) = self.slurm.as_ref().filter(|_| by == Scheduler::Slurm) else {
+            let namespace = said(&self.k8s_namespace);
             let words = match &namespace {
                 Some(namespace) => format!("Kubernetes, namespace {namespace}"),
                 None => "Kubernetes".to_owned(),
@@ -111,14 +110,14 @@ impl Identity {
 
     /// Whether a scheduler has placed it, as far as is known.
     #[must_use]
-    pub fn is_scheduled(&self) -> bool {
+    pub fn is_placed(&self) -> bool {
         self.scheduler().is_some()
     }
 
     /// Of a job of Slurm in a pod, as some run it, the pod is nearer to the process.
     fn scheduler(&self) -> Option<Scheduler> {
-        let is_pod = !self.scheduled.k8s_pod.is_empty();
-        let by_slurm = self.scheduled.slurm.as_ref().map(|_| Scheduler::Slurm);
+        let is_pod = !self.k8s_pod.is_empty();
+        let by_slurm = self.slurm.as_ref().map(|_| Scheduler::Slurm);
         if is_pod { Some(Scheduler::Kubernetes) } else { by_slurm }
     }
 }

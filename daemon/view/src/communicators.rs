@@ -120,7 +120,7 @@ fn rank(
         global_rank: rank.identity.global_rank,
         host: rank.identity.host.to_string(),
         pid: rank.identity.pid,
-        place: rank.identity.place(),
+        place: rank.identity.scheduled.place(),
         gpu: text(&facts.gpu),
         state: model.rank_state(rank.process, now),
         standing: standings.rank(rank),

@@ -267,7 +267,7 @@ fn ranks(
                     comm: known.id().to_string(),
                     rank: rank.rank,
                     pid: rank.identity.pid,
-                    place: rank.identity.place(),
+                    place: rank.identity.scheduled.place(),
                     state: model.rank_state(process, now),
                     standing: standings.rank(&rank),
                     init_channels: rank.facts.init_channels,

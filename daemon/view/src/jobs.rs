@@ -96,7 +96,7 @@ fn as_it_stands(
         world_size: of_processes.world_size,
         n_processes: of_processes.n_processes + forgotten.n_processes,
         n_killed: of_processes.n_killed + forgotten.n_killed,
-        scheduled: of_processes.newest_scheduled.and_then(Identity::scheduled_job),
+        scheduled: of_processes.newest_scheduled.and_then(|identity| identity.scheduled.job()),
         hosts: of_processes.hosts.iter().map(ToString::to_string).collect(),
         active_communicators: 0,
         n_communicators: 0,
@@ -159,7 +159,7 @@ impl<'a> OfProcesses<'a> {
         self.world_size = self.world_size.max(identity.world_size);
         self.hosts.insert(&identity.host);
         let is_newest = self.newest_scheduled.is_none_or(|newest| newest.started < identity.started);
-        if is_newest && identity.is_scheduled() {
+        if is_newest && identity.scheduled.is_placed() {
             self.newest_scheduled = Some(identity);
         }
     }
