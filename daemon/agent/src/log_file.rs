@@ -12,6 +12,8 @@ use super::beneath::FileId;
 use super::log_folder;
 
 const CHUNK_BYTES: usize = 64 * 1024;
+/// Of what was read last, that much is held to know whether the file still says it.
+const HELD_BYTES: usize = 4096;
 
 /// A file that grows.
 #[derive(Debug, Default)]
@@ -24,6 +26,10 @@ pub(super) struct LogFile {
     owner: u32,
     open: Option<(PathBuf, FileId)>,
     offset: u64,
+    /// The bytes before `offset`, the last of them.
+    last: Vec<u8>,
+    /// When it was written last, as it was known before it was read: seconds, nanoseconds.
+    written: (i64, i64),
 }
 
 /// How far the log has been read.
@@ -91,9 +97,11 @@ impl LogFile {
         let metadata = file.metadata()?;
         let id = FileId::of(&metadata);
         let same = self.open.as_ref().is_some_and(|(before, old)| *before == path && *old == id);
-        if self.open.is_some() && (!same || metadata.len() < self.offset) {
+        if self.open.is_some() && (!same || metadata.len() < self.offset || self.is_another_text(&file)) {
             (self.offset, read.restarted) = (0, true);
+            self.last.clear();
         }
+        self.written = written(&metadata);
         read.file = Some((path.clone(), id));
         self.open = Some((path, id));
         read.reached = match self.read_into(&file, max_bytes, &mut read) {
@@ -104,13 +112,23 @@ impl LogFile {
         Ok(read)
     }
 
-    /// Whether the file is still the best candidate and as long as it was: most logs say nothing for hours.
+    /// Whether somebody has written the file anew, and it is as long by now: so does the next process of the same number, as
+    /// the first of a container that starts again. A part that was freed holds zeros instead.
+    fn is_another_text(&self, file: &File) -> bool {
+        let mut now = vec![0; self.last.len()];
+        let read = file.read_exact_at(&mut now, self.offset - self.last.len() as u64);
+        read.is_ok() && self.last.iter().zip(&now).any(|(before, now)| *now != 0 && now != before)
+    }
+
+    /// Whether the file is still the best candidate and nobody has written to it: most logs say nothing for hours.
     fn is_unchanged(&self) -> bool {
         let Some((path, id)) = &self.open else { return false };
         self.candidates.first() == Some(path)
-            && self
-                .metadata(path)
-                .is_ok_and(|metadata| FileId::of(&metadata) == *id && metadata.len() == self.offset)
+            && self.metadata(path).is_ok_and(|metadata| {
+                FileId::of(&metadata) == *id
+                    && metadata.len() == self.offset
+                    && written(&metadata) == self.written
+            })
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
@@ -154,9 +172,11 @@ impl LogFile {
             let piece = &buffer[..read];
             let Some(at) = memchr::memchr(0, piece) else {
                 into.bytes.extend_from_slice(piece);
+                self.hold(piece);
                 self.offset += read as u64;
                 continue;
             };
+            self.last.clear();
             into.bytes.extend_from_slice(&piece[..at]);
             into.gap = Some(into.bytes.len());
             match piece[at..].iter().position(|byte| *byte != 0) {
@@ -167,10 +187,19 @@ impl LogFile {
         Ok(Reached::Middle)
     }
 
+    fn hold(&mut self, piece: &[u8]) {
+        self.last.extend_from_slice(piece);
+        self.last.drain(..self.last.len().saturating_sub(HELD_BYTES));
+    }
+
     /// How far the file has been read, and where it lies.
     pub(super) fn read_up_to(&self) -> Option<(&Path, u64)> {
         self.open.as_ref().map(|(path, _)| (path.as_path(), self.offset))
     }
+}
+
+fn written(metadata: &Metadata) -> (i64, i64) {
+    (metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// Whether an error says what lies at a path: that there is something, or of which kind.
@@ -258,5 +287,18 @@ mod tests {
         assert_eq!(next(), (Vec::new(), false));
         std::fs::write(&log, "three").unwrap();
         assert_eq!(next(), (b"three".to_vec(), true));
+        assert_eq!(next(), (Vec::new(), false));
+        // As long as before, or longer, by the time that it is looked at.
+        let mut rewrite = |text: &str| {
+            let before = log.metadata().unwrap().modified().unwrap();
+            std::fs::write(&log, text).unwrap();
+            let later = before + std::time::Duration::from_millis(10);
+            File::options().write(true).open(&log).unwrap().set_modified(later).unwrap();
+            next()
+        };
+        assert_eq!(rewrite("seven"), (b"seven".to_vec(), true));
+        assert_eq!(rewrite("eleven"), (b"eleven".to_vec(), true));
+        assert_eq!(rewrite("eleven and one"), (b" and one".to_vec(), false));
+        assert_eq!(rewrite("\0\0even and one"), (Vec::new(), false), "its begin was freed");
     }
 }
