@@ -10,6 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::common::free_port;
+
 /// A node, with its folders below `dir`.
 pub(crate) struct Kubelet<'d> {
     pub(crate) node: &'static str,
@@ -70,6 +72,10 @@ impl Kubelet<'_> {
                 other => panic!("{other} is not known here"),
             };
             *variable = json!({"name": variable["name"], "value": value});
+        }
+        // podman opens each port on the node too, where it may be another's.
+        for port in container["ports"].as_array_mut().into_iter().flatten() {
+            port["hostPort"] = free_port().into();
         }
         if container["env"].is_null() {
             container.as_object_mut().unwrap().remove("env");
