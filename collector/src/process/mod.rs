@@ -17,6 +17,8 @@ mod identity;
 mod mounts;
 mod taken;
 
+use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::calls::order;
@@ -45,6 +47,10 @@ fn watch() {
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
     forks::watch();
+    // The C library's lock of exit functions is taken for a moment. A child that was forked while another thread had it would wait
+    // for good, and would do so in the library too, which registers its own.
+    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete), and takes what it is given.
+    unsafe { on_exit(note_status, ptr::null_mut()) };
 }
 
 /// The slot gets another communicator.
@@ -59,6 +65,18 @@ fn clear_slot(slot: usize) {
 #[unsafe(link_section = ".init_array")]
 #[used]
 static BEGIN: extern "C" fn() = begin;
+
+unsafe extern "C" {
+    /// glibc's own: as `atexit`, and tells the status.
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// Says with which status the process is ending. Who waits for it gets the low 8 bits.
+extern "C" fn note_status(status: c_int, _: *mut c_void) {
+    if let Some(segment) = map::existing().filter(|_| fork::is_maker()) {
+        segment.live.exit_status.store((status.cast_unsigned() & 0xff) + 1, Relaxed);
+    }
+}
 
 /// Says that the process ended in order. Runs after the program's own exit handlers.
 extern "C" fn mark_exit() {

@@ -549,6 +549,12 @@ static void execs(void) {
   CHECK(!"exec");
 }
 
+/* Who waits gets the low 8 bits of a status. */
+static void fails(void) {
+  all_reduce(comm_of(1, 8, 3), 1);
+  exit(0x103);
+}
+
 static void *one_call(void *comm) {
   all_reduce(comm, 2);
   return NULL;
@@ -752,7 +758,7 @@ static const struct { const char *name; void (*run)(void); } scenarios[] = {
     SCENARIO(copy), SCENARIO(first_calls), SCENARIO(missing), SCENARIO(groups), SCENARIO(open_group), SCENARIO(threads),
     SCENARIO(racing_completion), SCENARIO(held), SCENARIO(trivial), SCENARIO(splits), SCENARIO(lifetimes),
     SCENARIO(many_communicators), SCENARIO(network), SCENARIO(forks), SCENARIO(wrap), SCENARIO(more_places), SCENARIO(controlled),
-    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(place_taken_back), SCENARIO(interrupted), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
+    SCENARIO(switched_off), SCENARIO(slots_used_again), SCENARIO(communicators_made_and_destroyed), SCENARIO(wide_group), SCENARIO(place_taken_back), SCENARIO(interrupted), SCENARIO(unseen_destroy), SCENARIO(thread_exit), SCENARIO(execs), SCENARIO(fails), SCENARIO(faulty), SCENARIO(shared_communicator), SCENARIO(no_system_call), SCENARIO(no_allocation),
     SCENARIO(untold_broadcasts), SCENARIO(overwritten_broadcasts), SCENARIO(parts_of_one),
 };
 

@@ -152,7 +152,7 @@ fn a_killed_process_leaves_what_it_was_doing() {
     child.wait().unwrap();
     assert!(!is_locked(&job.dir), "a dead one does not");
     let left = job.only_segment();
-    assert!(!left.snapshot.exited);
+    assert_eq!((left.snapshot.exited, left.snapshot.exit_status), (false, None));
     left.expect(0, AllReduce, (2, 44), (1, 20), 0);
     let states: Vec<_> = left.records.iter().map(|r| (r.bytes, r.state, r.channels_done)).collect();
     assert_eq!(states, [(20, OPERATION_COMPLETED, 3), (24, OPERATION_ISSUED, 0)]);
@@ -181,8 +181,17 @@ fn a_forked_child_has_a_segment_of_its_own() {
     child.expect(0, AllReduce, (1, 12), (1, 12), 0);
     assert_eq!((parent.records.len(), child.records.len()), (2, 1));
     assert_eq!(child.communicator(0).n_ranks, 4);
-    assert!(parent.snapshot.exited && child.snapshot.exited);
+    let ends = [parent, child].map(|left| (left.snapshot.exited, left.snapshot.exit_status));
+    assert_eq!(ends, [(true, Some(0)), (true, Some(0))]);
     assert_eq!(child.snapshot.dropped, [(DropReason::NoSegment, 1)]);
+}
+
+#[test]
+fn a_status_that_a_program_ends_with_is_told() {
+    let mut job = job("fails");
+    assert_eq!(job.command().status().unwrap().code(), Some(3));
+    let left = job.only_segment();
+    assert_eq!((left.snapshot.exited, left.snapshot.exit_status), (true, Some(3)));
 }
 
 #[test]

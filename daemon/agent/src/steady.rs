@@ -65,6 +65,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         groups,
         told_until_ns,
         told_by_peers,
+        exit_status,
     } = now;
     *collector_state == said.collector_state
         && *state == said.state
@@ -81,6 +82,7 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         && *unwatched_since_ns == said.unwatched_since_ns
         && *told_until_ns == said.told_until_ns
         && *told_by_peers == said.told_by_peers
+        && *exit_status == said.exit_status
         && *identity == said.identity
         && *dropped == said.dropped
         && *log_lacks == said.log_lacks

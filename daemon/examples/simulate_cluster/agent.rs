@@ -103,6 +103,7 @@ impl Agent {
             collector_state: CollectorState::On.into(),
             state: if running { ProcessState::Running } else { ProcessState::Exited }.into(),
             ended_at_ns: job.ended.map(|ended| ended.0),
+            exit_status: (!running).then_some(0),
             level: Level::Steps.into(),
             profiler_version: 5,
             calls_seen: true,

@@ -18,6 +18,8 @@ pub const EVIDENCE_HOLDS: Duration = Duration::from_secs(60);
 pub struct Evidence<'a> {
     /// What has become of it.
     pub life: RankState,
+    /// The status with which it exited. Absent: not known, or it did not.
+    pub exit_status: Option<u8>,
     /// Time since something was last heard of it.
     pub silent: Duration,
     /// Whether its calls are recorded.
@@ -207,7 +209,7 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(Condition::Degraded, words.clone());
     }
     if evidence.life == RankState::Exited {
-        return standing(Condition::Healthy, "it ended by itself".to_owned());
+        return exited(evidence.exit_status);
     }
     if evidence.life == RankState::Gone {
         return gone(evidence.left_open);
@@ -220,6 +222,18 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(Condition::Healthy, "read from files, which show nothing wrong".to_owned());
     }
     unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
+}
+
+/// How a process stands that has called `exit`, or came to its end.
+fn exited(status: Option<u8>) -> Standing {
+    match status {
+        Some(0) => standing(Condition::Healthy, "it ended by itself".to_owned()),
+        Some(status) => {
+            let reason = format!("it ended with exit status {status}; what it wrote last may say why");
+            standing(Condition::Failed, reason)
+        }
+        None => standing(Condition::Unknown, "it ended; with which exit status is not known".to_owned()),
+    }
 }
 
 /// How a process stands that has ended, and nobody knows as what. Who had ended its communicators was done with its work.

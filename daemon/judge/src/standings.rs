@@ -115,7 +115,10 @@ impl<'a> Standings<'a> {
         let process = self.accused(rank.process);
         let calls = self.calls(rank);
         let waits = self.waits(comm, &calls);
+        // What was destroyed before has no part in how the process ended.
+        let exit_status = if rank.facts.state.is_end() { Some(0) } else { rank.process.exit_status() };
         of_process(&Evidence {
+            exit_status,
             calls,
             accused: [accused, process].into_iter().flatten().max_by_key(|finding| weight(finding)),
             waits_for: waits,
@@ -173,8 +176,16 @@ impl<'a> Standings<'a> {
     /// A job: its processes that live, or if none does, all.
     pub fn job(&self, id: &Name, job: &Job) -> Standing {
         let is_over = job_state(self.model, job, self.now) == JobState::Ended;
-        let counts = |process: &&Process| is_over || !has_ended_well(process);
-        let processes = job.present(self.model, self.now).filter(counts);
+        let present = || job.present(self.model, self.now);
+        // A launcher, or what prepares something: where others called the library, they are the job.
+        let took_part =
+            |process: &Process| process.has_communicators() || self.summing.contains(process.key());
+        let has_part = is_over && present().any(took_part);
+        let counts = |process: &&Process| match is_over {
+            true => !has_part || took_part(process) || !has_ended_well(process),
+            false => !has_ended_well(process),
+        };
+        let processes = present().filter(counts);
         let finding = self.by_job.get(&**id).copied();
         let standing =
             self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"));
@@ -243,6 +254,7 @@ impl<'a> Standings<'a> {
         };
         Evidence {
             life: state,
+            exit_status: process.exit_status(),
             silent: self.now.since(heard),
             watched,
             not_watched_there: self.not_watched_there(process),
@@ -336,7 +348,7 @@ pub fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {
 
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.
 fn has_ended_well(process: &Process) -> bool {
-    process.state() == ProcessState::Exited
+    process.state() == ProcessState::Exited && process.exit_status().is_none_or(|status| status == 0)
 }
 
 fn has_channels(rank: &RankRef<'_>) -> bool {

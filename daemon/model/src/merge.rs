@@ -127,7 +127,8 @@ impl Process {
     }
 
     fn merge_state(&mut self, told: &batch::Process, replaces: bool, word: &mut Word<'_>) -> bool {
-        let before = (self.state, self.ended, self.collector_state, self.collector.off_since);
+        let before =
+            (self.state, self.ended, self.exit_status, self.collector_state, self.collector.off_since);
         match batch::ProcessState::try_from(told.state) {
             Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
             // Who has ended, or comes from files, does not live again: another process has another key.
@@ -141,6 +142,10 @@ impl Process {
             let told = told.ended_at_ns.map(|ended| word.ended(ended));
             self.ended = self.ended.or(told).or(Some(self.heard));
         }
+        if self.state == ProcessState::Exited {
+            let told = told.exit_status.and_then(|status| u8::try_from(status).ok());
+            self.exit_status = self.exit_status.or(told);
+        }
         match CollectorState::try_from(told.collector_state) {
             Ok(CollectorState::Unspecified) => {}
             Ok(state) if replaces => {
@@ -151,7 +156,7 @@ impl Process {
             Ok(_) => {}
             Err(_) => word.losses.add("unknown_collector_state"),
         }
-        (self.state, self.ended, self.collector_state, self.collector.off_since) != before
+        (self.state, self.ended, self.exit_status, self.collector_state, self.collector.off_since) != before
     }
 
     /// What was seen once stays seen; what can be changed is as the newest word says. The store splits a process in two,

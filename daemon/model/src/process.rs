@@ -46,6 +46,7 @@ pub struct Process {
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
+    pub(super) exit_status: Option<u8>,
     pub(super) lost_calls: Option<Timestamp>,
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
@@ -180,6 +181,7 @@ impl Process {
             look: None,
             told_until: None,
             told_by_peers: None,
+            exit_status: None,
             lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
@@ -313,6 +315,12 @@ impl Process {
     #[must_use]
     pub fn told_until(&self) -> Option<Timestamp> {
         self.told_until
+    }
+
+    /// The status with which it ended by itself. Absent: not known, or it did not.
+    #[must_use]
+    pub fn exit_status(&self) -> Option<u8> {
+        self.exit_status
     }
 
     /// What others say of it because it did not speak itself, so that it can follow its name. Absent: nothing.

@@ -407,10 +407,13 @@ async fn a_killed_process_is_told_from_one_that_exited() {
     child.kill().expect("kill");
     child.wait().expect("wait");
     exited.live(std::mem::offset_of!(Live, exited), 1);
+    exited.live(std::mem::offset_of!(Live, exit_status), 1 + 3);
     drop(exited);
     daemon.until(|processes| processes.values().all(|process| process.ended_at_ns.is_some())).await;
     assert_eq!(daemon.process(1).state(), ProcessState::Killed);
     assert_eq!(daemon.process(2).state(), ProcessState::Exited);
+    let status = |pid| daemon.process(pid).exit_status;
+    assert_eq!((status(1), status(2)), (None, Some(3)));
     assert_eq!(daemon.communicator(1, SLOT_0).state(), CommunicatorState::Active, "as the segment says");
     agent.stop().await;
     assert!(path.exists(), "kept for a while");

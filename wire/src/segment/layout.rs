@@ -145,6 +145,9 @@ pub struct Live {
     pub device_error_ticks: AtomicU64,
     /// Written once, before anyone can see the file.
     pub scheduled: Scheduled,
+    /// What the program gave to `exit`, its low 8 bits, plus one. 0: not said, as by collectors that do not know this.
+    pub exit_status: AtomicU32,
+    _reserved: AtomicU32,
     _tail: [[u8; 8]; LIVE_TAIL_WORDS],
 }
 
@@ -181,7 +184,7 @@ pub struct Scheduled {
 
 /// Room for reasons in [`Live::dropped`].
 pub const MAX_REASONS: usize = 23;
-const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 280 - size_of::<Scheduled>()) / 8;
+const LIVE_TAIL_WORDS: usize = (HEADER_BYTES - LIVE_OFFSET - 288 - size_of::<Scheduled>()) / 8;
 const LIVE_OFFSET: usize = size_of::<Fixed>().next_multiple_of(64);
 
 /// [`Live::control`]: count and record, at the level that the process was started with.

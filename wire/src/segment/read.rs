@@ -96,6 +96,8 @@ pub struct Snapshot {
     pub state: u32,
     /// Whether the process ran its exit handlers.
     pub exited: bool,
+    /// With which status, 0 to 255, if it did. `None`: not said.
+    pub exit_status: Option<u32>,
     /// `ncclGetVersion` of the real library, 0 if not known.
     pub library_version: u32,
     /// Version of the profiler interface in use, 0 if none.
@@ -382,6 +384,7 @@ pub fn snapshot<S: Source>(source: &mut S) -> Result<Snapshot, S::Error> {
         control: live.control.into_inner(),
         state: live.state.into_inner(),
         exited: live.exited.into_inner() != 0,
+        exit_status: live.exit_status.into_inner().checked_sub(1),
         library_version: live.library_version.into_inner(),
         profiler_version: live.profiler_version.into_inner(),
         level: live.level.into_inner(),

@@ -30,11 +30,11 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     if culprits.len() > others.len() || case.sight.scene.now.since(last.at) > TOLD_FOR {
         return;
     }
-    let is_killed = |one: &Ended| case.sight.process(one.process).life == Life::Killed;
+    let ended_badly = |one: &Ended| case.sight.process(one.process).ended_badly();
     let host = case.sight.process(first.process).host;
     let kernel = kernel::words_about(case, host, first.process);
     let was_at_work = kernel.is_some() || ended.iter().any(|one| is_at_work(case.sight, one.process));
-    if was_at_work && ended.iter().any(is_killed) {
+    if was_at_work && ended.iter().any(ended_badly) {
         tell(case, &culprits, &others, kernel);
     }
 }
@@ -105,7 +105,7 @@ fn tell(
     judgement.key = dead::key(sight, first.process);
     let named = culprits.iter().map(|one| {
         let process = sight.process(one.process);
-        (one.process, rank_in(sight, one.process, communicator), words::ended(process).to_owned())
+        (one.process, rank_in(sight, one.process, communicator), words::ended(process))
     });
     let named: Vec<(u32, Option<u32>, String)> = named.collect();
     case.accuse(&mut judgement, &named);

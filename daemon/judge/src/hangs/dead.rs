@@ -27,7 +27,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
         }
         let waits_in = awaited.0.get(&index).map(|place| case.node(*place).place.communicator());
         if let Some((communicator, place)) = missed_in(case, &used, index, waits_in) {
-            let is_quiet = process.life == Life::Exited && waits_in.is_none();
+            let is_quiet = !process.ended_badly() && waits_in.is_none();
             if is_quiet { &mut quiet } else { &mut dead }.push((index, communicator, place));
         }
     }
@@ -191,7 +191,7 @@ fn of_host(case: &mut Case<'_, '_, '_>, awaited: &Awaited, host: u32, dead: &[(u
         .map(|(process, of, place)| {
             // Ranks of other communicators would be taken for ranks of this one.
             let rank = (*of == communicator).then(|| sight.member(*of, *place).rank);
-            (*process, rank, words::ended(sight.process(*process)).to_owned())
+            (*process, rank, words::ended(sight.process(*process)))
         })
         .collect();
     culprits.sort_by_key(|(process, rank, _)| (*process != first, *rank));

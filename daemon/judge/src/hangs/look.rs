@@ -202,7 +202,8 @@ fn is_peace(sight: &Sight<'_, '_>) -> bool {
             || process.forming.iter().any(|forming| late(forming.since));
         // Files are looked at once, so closely.
         !waits
-            && !matches!(process.life, Life::Killed | Life::Imported)
+            && !process.ended_badly()
+            && process.life != Life::Imported
             && (process.life != Life::Running || words::stopped(process).is_none())
     };
     let calm_member = |member: &super::scene::Member<'_>| {

@@ -66,6 +66,8 @@ pub struct Process<'a> {
     pub started_at: Timestamp,
     /// Whether it lives.
     pub life: Life,
+    /// The status with which it exited. Absent: not known, or it did not.
+    pub exit_status: Option<u8>,
     /// When it was seen to have ended.
     pub ended_at: Option<Timestamp>,
     /// Until which moment its agent's newest reading covers it: `sent_at_ns` of the agent's newest batch, also one that
@@ -399,6 +401,13 @@ impl Process<'_> {
         }
         let moved = i128::from(at.0) - i128::from(self.read_at.0) + i128::from(self.heard_at.0);
         Timestamp(u64::try_from(moved).unwrap_or_default())
+    }
+
+    /// Whether it is gone, and not in good order as far as is known.
+    #[must_use]
+    pub fn ended_badly(&self) -> bool {
+        self.life == Life::Killed
+            || self.life == Life::Exited && self.exit_status.is_some_and(|status| status != 0)
     }
 
     /// How long ago that was.

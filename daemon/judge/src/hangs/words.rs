@@ -159,12 +159,16 @@ pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
 }
 
 /// What has become of a process.
-pub(super) fn ended(process: &Process<'_>) -> &'static str {
-    match process.life {
+pub(super) fn ended(process: &Process<'_>) -> String {
+    let words = match process.life {
         Life::Killed => "was killed or has crashed",
+        Life::Exited if let Some(status) = process.exit_status.filter(|status| *status != 0) => {
+            return format!("has exited with status {status}");
+        }
         Life::Exited => "has exited without destroying the communicator",
         Life::Running | Life::Imported => "runs",
-    }
+    };
+    words.to_owned()
 }
 
 /// What a process does while others wait for it: a word for `cause`, and a sentence that can follow its name.

@@ -215,7 +215,10 @@ fn what_is_wrong_goes_before_what_is_not_known() {
     let dead = finding(FindingKind::RankDead, Severity::Critical, 7);
     check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
     check(&Evidence { life: RankState::Killed, ..well() }, Condition::Failed, "killed");
-    check(&Evidence { life: RankState::Exited, ..well() }, Condition::Healthy, "ended by itself");
+    let exited = |exit_status| Evidence { life: RankState::Exited, exit_status, ..well() };
+    check(&exited(Some(0)), Condition::Healthy, "ended by itself");
+    check(&exited(Some(1)), Condition::Failed, "ended with exit status 1;");
+    check(&exited(None), Condition::Unknown, "exit status is not known");
     let gone = Evidence { life: RankState::Gone, ..well() };
     check(&gone, Condition::Healthy, "by _exit, exec or a signal, which is not known");
     check(&Evidence { left_open: true, ..gone.clone() }, Condition::Unknown, "which is not known");

@@ -52,6 +52,7 @@ fn one_that_went_on_and_ended_is_not_stopped_any_more() {
     let mut tell = |seq: u64, state: ProcessState| {
         let mut process = cluster.process(0);
         process.state = state.into();
+        process.exit_status = (state == ProcessState::Exited).then_some(0);
         // The agent reads the state of a process now and then: it may have gone on and ended before the next time.
         process.activity =
             Some(Activity { state: "T".to_owned(), read_at_ns: at(1).0, ..Activity::default() });
@@ -63,6 +64,37 @@ fn one_that_went_on_and_ended_is_not_stopped_any_more() {
     assert!(condition == Condition::Degraded && reason.contains("SIGSTOP"), "{reason}");
     let (condition, reason) = tell(2, ProcessState::Exited);
     assert_eq!(condition, Condition::Healthy, "{reason}");
+}
+
+#[test]
+fn a_job_is_judged_by_how_its_processes_ended() {
+    let cluster = Cluster::new(&[("host-0", 3, 2)], 2);
+    let standing = |statuses: [Option<Option<u32>>; 3]| {
+        let processes = (0..).zip(statuses).map(|(rank, ended)| {
+            let mut process = cluster.process(rank);
+            if let Some(exit_status) = ended {
+                process.state = ProcessState::Exited.into();
+                process.exit_status = exit_status;
+            }
+            if rank == 2 {
+                // A launcher.
+                process.communicators.clear();
+                (process.has_segment, process.launched) = (false, true);
+            }
+            process
+        });
+        let mut model = Model::new();
+        model.apply(&batch(1, 1, processes.collect()), at(1));
+        let standing = jobs(&model, &Diagnosis::new(), at(2)).remove(0).standing;
+        (standing.condition, standing.reason)
+    };
+    let (well, unknown) = (Some(Some(0)), Some(None));
+    assert_eq!(standing([well, well, unknown]).0, Condition::Healthy);
+    assert_eq!(standing([well, unknown, unknown]).0, Condition::Unknown);
+    for others in [well, None] {
+        let (condition, reason) = standing([others, Some(Some(3)), unknown]);
+        assert!(condition == Condition::Failed && reason.contains("exit status 3"), "{reason}");
+    }
 }
 
 #[test]

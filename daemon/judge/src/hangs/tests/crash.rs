@@ -45,6 +45,19 @@ fn an_exception_is_a_crash_too() {
 }
 
 #[test]
+fn an_exception_in_all_is_one_of_who_had_it_first() {
+    let (mut world, _) = at_work();
+    world.kill(3, 0.2);
+    kill_all_but(&mut world, &[3], 0.6);
+    for process in 0..16 {
+        let process = world.process(process);
+        (process.life, process.exit_status) = (Life::Exited, Some(1));
+    }
+    let verdict = world.until(2);
+    assert!(only(&verdict).message.contains("pid 4003) has exited with status 1 at"), "{verdict:#?}");
+}
+
+#[test]
 fn who_ended_in_one_reading_is_one_of_them() {
     let (mut world, _) = at_work();
     world.kill(3, 0.2);
