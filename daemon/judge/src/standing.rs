@@ -200,7 +200,7 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(condition, finding.message.clone());
     }
     if evidence.life == RankState::Killed {
-        return standing(Condition::Failed, "it was killed, or crashed".to_owned());
+        return standing(Condition::Failed, KILLED.to_owned());
     }
     if let Some(words) = &evidence.failed {
         return standing(Condition::Failed, words.clone());
@@ -223,6 +223,9 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     }
     unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
 }
+
+/// Of a process of which nothing else is known.
+const KILLED: &str = "it was killed, or crashed";
 
 /// How a process stands that has called `exit`, or came to its end.
 fn exited(status: Option<u8>) -> Standing {
@@ -378,8 +381,8 @@ pub fn of_whole<N: FnOnce() -> String>(
 ) -> Standing {
     let (mut n_parts, mut n_like_worst) = (0, 0);
     let mut worst_part: Option<(N, Standing)> = None;
-    // Who waits is told after who is to blame.
-    let badness = |part: &Standing| (part.condition, !part.waits);
+    // Who waits, and who may have been killed because another one failed, is told after who is to blame.
+    let badness = |part: &Standing| (part.condition, !part.waits, part.reason != KILLED);
     for (name, part) in parts {
         n_parts += 1;
         let than = worst_part.as_ref().map(|(_, known)| (known.condition, badness(known)));

@@ -55,6 +55,7 @@ async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
     let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name).unwrap();
     assert_eq!(job.state, JobState::Ended, "{job:#?}");
     assert_eq!(job.standing.condition, Condition::Failed, "{job:#?}");
+    assert!(["ank 1 ", "status 7"].iter().all(|part| job.standing.reason.contains(part)), "{job:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,6 +26,7 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     let [first, .., last] = *ended.as_slice() else { return };
     let (culprits, others): (Vec<Ended>, Vec<Ended>) =
         ended.iter().partition(|one| may_be_as_early(case.sight, **one, first));
+    let (culprits, others) = by_manner(case.sight, culprits, others);
     // Where most ended at once, somebody ended the job.
     if culprits.len() > others.len() || case.sight.scene.now.since(last.at) > TOLD_FOR {
         return;
@@ -79,6 +80,23 @@ fn may_be_as_early(sight: &Sight<'_, '_>, one: Ended, first: Ended) -> bool {
     one.at == first.at || !is_same_host && one.at.since(first.at) < READINGS_APART
 }
 
+/// Where some of those that ended as early as the first were killed and the others exited with an error, the fewer are to blame:
+/// a launcher kills the others of one that failed, and they fail where one was killed.
+fn by_manner(sight: &Sight<'_, '_>, early: Vec<Ended>, mut others: Vec<Ended>) -> (Vec<Ended>, Vec<Ended>) {
+    let was_killed = |one: &Ended| sight.process(one.process).life == Life::Killed;
+    if !early.iter().all(|one| sight.process(one.process).ended_badly()) {
+        return (early, others);
+    }
+    let (killed, failed): (Vec<Ended>, Vec<Ended>) = early.iter().partition(|one| was_killed(one));
+    let (few, many) = if killed.len() < failed.len() { (killed, failed) } else { (failed, killed) };
+    if few.is_empty() || few.len() == many.len() {
+        return (early, others);
+    }
+    others.extend(many);
+    others.sort_by_key(|one| (one.at, one.process));
+    (few, others)
+}
+
 /// Whether it had a call open when it ended. Programs that end without a word have completed all.
 fn is_at_work(sight: &Sight<'_, '_>, process: u32) -> bool {
     let is_open = |(communicator, place): &(u32, u32)| {
@@ -123,7 +141,11 @@ fn tell(
     let later = others.first().map(|next| next.at.since(first.at)).unwrap_or_default();
     let others = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
     let at = words::clock(first.at);
-    judgement.message = format!("{what} at {at}{said}; the other {others} ended {} later", duration(later));
+    let later = match later {
+        Duration::ZERO => "at about the same time".to_owned(),
+        later => format!("{} later", duration(later)),
+    };
+    judgement.message = format!("{what} at {at}{said}; the other {others} ended {later}");
     judgement.advice = format!(
         "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
          ended.",

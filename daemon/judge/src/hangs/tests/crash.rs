@@ -58,6 +58,28 @@ fn an_exception_in_all_is_one_of_who_had_it_first() {
 }
 
 #[test]
+fn of_one_reading_the_one_that_ended_otherwise_is_named() {
+    let check = |few: Life, many: Life, words: &str| {
+        let (mut world, _) = at_work();
+        kill_all_but(&mut world, &[], 0.2);
+        for index in 0..16 {
+            let process = world.process(index);
+            process.life = if index == 3 { few } else { many };
+            process.exit_status = (process.life == Life::Exited).then_some(7);
+        }
+        let verdict = world.until(2);
+        assert_eq!(only(&verdict).culprits, [3]);
+        let message = &only(&verdict).message;
+        assert!(message.contains(words) && message.ends_with("15 ended at about the same time"), "{message}");
+    };
+    check(Life::Exited, Life::Killed, "has exited with status 7 at");
+    check(Life::Killed, Life::Exited, "was killed or has crashed at");
+    let (mut world, _) = at_work();
+    kill_all_but(&mut world, &[], 0.2);
+    nothing(&world.until(2));
+}
+
+#[test]
 fn who_ended_in_one_reading_is_one_of_them() {
     let (mut world, _) = at_work();
     world.kill(3, 0.2);
