@@ -40,7 +40,7 @@ impl LogReaders {
         &self,
         file: LogFile,
         max_bytes: u64,
-    ) -> Result<Receiver<Answer>, (LogFile, io::Error)> {
+    ) -> Result<Receiver<Answer>, Box<(LogFile, io::Error)>> {
         let mut readers = self.0.borrow_mut();
         for reader in readers.iter_mut() {
             reader.is_back |= reader.back.try_recv().is_ok();
@@ -49,20 +49,23 @@ impl LogReaders {
         let of_user = readers.iter().filter(|reader| !reader.is_back && reader.user == user).count();
         if of_user >= MAX_AWAY_PER_USER {
             let error = format!("the file systems of {of_user} other logs of user {user} do not answer");
-            return Err((file, io::Error::other(error)));
+            return Err(Box::new((file, io::Error::other(error))));
         }
         let free = readers.iter().position(|reader| reader.is_back);
         let at = match free {
             Some(at) => at,
             None if readers.len() >= MAX_AWAY => {
-                return Err((file, io::Error::other("the file systems of other logs do not answer")));
+                return Err(Box::new((
+                    file,
+                    io::Error::other("the file systems of other logs do not answer"),
+                )));
             }
             None => match Reader::start() {
                 Ok(reader) => {
                     readers.push(reader);
                     readers.len() - 1
                 }
-                Err(error) => return Err((file, error)),
+                Err(error) => return Err(Box::new((file, error))),
             },
         };
         let (answer, receiver) = mpsc::channel();
@@ -71,7 +74,7 @@ impl LogReaders {
             Ok(()) => Ok(receiver),
             Err(mpsc::SendError((file, ..))) => {
                 readers.remove(at);
-                Err((file, io::Error::other("a thread that reads logs has ended")))
+                Err(Box::new((file, io::Error::other("a thread that reads logs has ended"))))
             }
         }
     }

@@ -108,7 +108,8 @@ impl LogTail {
         }
         match readers.read(mem::take(file), max_bytes) {
             Ok(answer) => self.place = Place::Away(answer, ringscope_api::clock::monotonic()),
-            Err((back, error)) => {
+            Err(refused) => {
+                let (back, error) = *refused;
                 *file = back;
                 return Err(error);
             }
