@@ -1,5 +1,5 @@
-//! What is committed of settings is what the program takes: the table of docs/configure.md, and the files that packages
-//! put into /etc/ringscope.
+//! What is committed of settings is what the program takes: the table of docs/configure.md, the files that packages put into
+//! /etc/ringscope, and the keys of the chart's `daemon.settings`.
 //!
 //! `BLESS=1 cargo test -p ringscope --test configure` writes them anew.
 
@@ -18,6 +18,23 @@ const SERVE: [(&str, &str); 2] = [("data_dir", "\"/var/lib/ringscope\""), ("with
 /// What the packages' agent is told.
 const AGENT: [(&str, &str); 2] =
     [("RINGSCOPE_DAEMON", "http://127.0.0.1:9440"), ("RINGSCOPE_STATE_DIR", "/var/lib/ringscope-agent")];
+
+/// Settings that the Helm chart gives the daemon itself, of other values.
+const CHARTS_OWN: [&str; 13] = [
+    "allowed_hosts",
+    "cluster_url",
+    "data_dir",
+    "database_url",
+    "kubernetes_archs",
+    "kubernetes_folder",
+    "kubernetes_image",
+    "listen",
+    "public_url",
+    "tls_cert",
+    "tls_client_ca",
+    "tls_key",
+    "with_agent",
+];
 
 /// What stands behind a variable that switches something off.
 const OFF: &str = "=off";
@@ -188,6 +205,18 @@ fn agent_file() -> String {
     text + "\n"
 }
 
+/// What the schema of the chart's values says of `daemon.settings`, as it stands there.
+fn chart_settings() -> String {
+    let all = settings("serve").into_iter().filter_map(|setting| setting.in_file);
+    let kind = |name: &str| if config::takes_several(name) { "settings" } else { "setting" };
+    let of_users = all.filter(|name| !CHARTS_OWN.contains(name));
+    let keys: serde_json::Map<_, _> = of_users
+        .map(|name| (name.to_owned(), serde_json::json!({ "$ref": format!("#/definitions/{}", kind(name)) })))
+        .collect();
+    let schema = serde_json::json!({ "type": "object", "additionalProperties": false, "properties": keys });
+    serde_json::to_string_pretty(&schema).unwrap().replace('\n', "\n        ")
+}
+
 fn check(file: &str, text: &str) {
     let path = repository().join(file);
     #[allow(clippy::disallowed_methods, reason = "how golden files are blessed")]
@@ -214,6 +243,20 @@ fn the_table_of_settings_is_that_of_the_program() {
 fn the_packages_files_name_every_setting() {
     check("packaging/etc/ringscope.toml", &serve_file());
     check("packaging/etc/agent.env", &agent_file());
+}
+
+#[test]
+fn helm_knows_the_settings_that_the_daemon_takes() {
+    const FILE: &str = "packaging/chart/ringscope/values.schema.json";
+    const KEY: &str = "\n        \"settings\": ";
+    const END: &str = "\n        }";
+    let committed = std::fs::read_to_string(repository().join(FILE)).unwrap();
+    let (before, rest) = committed.split_once(KEY).unwrap_or_else(|| panic!("{FILE} has no{KEY}"));
+    let (_, after) = rest.split_once(END).unwrap();
+    check(FILE, &format!("{before}{KEY}{}{after}", chart_settings()));
+    for own in CHARTS_OWN {
+        assert!(settings("serve").iter().any(|setting| setting.in_file == Some(own)), "{own} is no setting");
+    }
 }
 
 #[test]

@@ -127,7 +127,15 @@ fn data_and_secrets_outlive_the_release_and_selectors_never_change() {
 #[test]
 fn wrong_values_are_refused_by_name() {
     refused(&json!({"agent": {"lok": true}}), "lok");
-    refused(&json!({"daemon": {"settings": {"listen": "0.0.0.0:1"}}}), "listen");
+    for (name, value) in [
+        ("listen", json!("0.0.0.0:1")),
+        ("retentoin", json!("14d")),
+        ("retention", json!(["14d"])),
+        ("metrics_series", json!({"most": 50_000})),
+        ("alertmanager", json!([7])),
+    ] {
+        refused(&json!({"daemon": {"settings": {name: value}}}), name);
+    }
     refused(&json!({"service": {"port": "http"}}), "port");
     refused(&json!({"webhook": {"timeoutSeconds": 60}}), "timeoutSeconds");
     refused(&json!({"agent": {"folder": "shm"}}), "folder");
