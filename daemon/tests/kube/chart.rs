@@ -136,6 +136,7 @@ fn wrong_values_are_refused_by_name() {
     ] {
         refused(&json!({"daemon": {"settings": {name: value}}}), name);
     }
+    refused(&json!({}), "image.repository is not set");
     refused(&json!({"service": {"port": "http"}}), "port");
     refused(&json!({"webhook": {"timeoutSeconds": 60}}), "timeoutSeconds");
     refused(&json!({"agent": {"folder": "shm"}}), "folder");

@@ -36,13 +36,15 @@ pub(crate) fn helm(arguments: &[&str]) -> Output {
     helm.env("HELM_DATA_HOME", folder.join("d")).output().unwrap()
 }
 
-/// What the chart renders to as release `rings` in namespace `rings`, with `values` over its own.
+/// What the chart renders to as release `rings` in namespace `rings`, with `values` over its own and an image.
 pub(crate) fn rendered(values: &Value) -> Vec<Value> {
     let folder = TempDir::new("values");
     let file = folder.join("values.json");
     fs::write(&file, values.to_string()).unwrap();
-    let output =
-        helm(&["template", "rings", "ringscope", "--namespace", "rings", "--values", file.to_str().unwrap()]);
+    let image = folder.join("image.json");
+    fs::write(&image, r#"{"image": {"repository": "registry.example/ringscope"}}"#).unwrap();
+    let files = ["--values", image.to_str().unwrap(), "--values", file.to_str().unwrap()];
+    let output = helm(&[&["template", "rings", "ringscope", "--namespace", "rings"][..], &files].concat());
     assert!(output.status.success(), "{values}: {}", String::from_utf8_lossy(&output.stderr));
     documents(&output.stdout)
 }
