@@ -2,17 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::chosen::Chosen;
 use super::environment::{self, Given};
 use super::patch::Patch;
 use super::{COLLECTOR, CONTAINERS, ENV_FROM, MOUNT, SEGMENTS};
-
-/// A container that is to be watched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Chosen<'p> {
-    index: usize,
-    pub(super) name: &'p str,
-    pub(super) container: &'p Value,
-}
 
 /// Those that the annotation names, else all but known sidecars; `notes`: names that no container has, and why one is left out.
 pub(super) fn chosen<'p>(pod: &'p Value, notes: &mut Vec<String>) -> Vec<Chosen<'p>> {

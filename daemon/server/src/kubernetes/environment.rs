@@ -4,7 +4,7 @@
 use ringscope_wire::settings::{PRELOAD_FILE, file_name, is_sanitizer};
 use serde_json::{Value, json};
 
-use super::containers::Chosen;
+use super::chosen::Chosen;
 use super::patch::Patch;
 use super::{COLLECTOR, SEGMENTS};
 

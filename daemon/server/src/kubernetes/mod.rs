@@ -2,11 +2,13 @@
 //! question in, an answer out. It never refuses a pod, and where it is not sure that a pod would start as before it leaves it alone
 //! and says why.
 //!
-//! * `review`: the question and the answer. `pod`: what is done to a pod, `containers` to which of its containers.
+//! * `review`: the question and the answer. `pod`: what is done to a pod, `containers` to which of its containers
+//!   (`chosen`).
 //! * `environment`: the variables of a container. `job`: what the pod's job is called. `fit`: where the pod may run.
 //! * `resources`: what the init container may take.
 //! * `patch`: changes as JSON Patch (RFC 6902). `words`: what people are told, bounded.
 
+mod chosen;
 mod containers;
 mod environment;
 mod fit;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::containers::{self, COLLECTOR_VOLUME, Chosen, SEGMENTS_VOLUME};
+use super::chosen::Chosen;
+use super::containers::{self, COLLECTOR_VOLUME, SEGMENTS_VOLUME};
 use super::environment::Given;
 use super::patch::Patch;
 use super::{COLLECTOR, DONE, Injection, LABEL, fit, job, resources, words};
