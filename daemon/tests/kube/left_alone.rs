@@ -1,6 +1,9 @@
 //! Pods that are left as they are, and why; questions that are none.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
+use ringscope_api::clock::monotonic;
 use ringscope_server::kubernetes::{Architecture, Injection, answer};
 use serde_json::{Value, json};
 
@@ -212,6 +215,28 @@ fn an_image_for_both_architectures_serves_both() {
     let review = changed(|pod| pod["spec"]["nodeSelector"] = json!({"kubernetes.io/arch": "arm64"}));
     let both = Injection { architectures: vec![Architecture::Amd64, Architecture::Arm64], ..injection() };
     assert!(answer(review.to_string().as_bytes(), &both)["response"]["patch"].is_string());
+}
+
+#[test]
+fn a_pod_of_thousands_of_containers_is_left_alone_at_once() {
+    let clock = monotonic();
+    for names in [None, Some((0..120_000).map(|n| format!("{n},")).collect::<String>())] {
+        let review = changed(|pod| {
+            let container = pod["spec"]["containers"][0].clone();
+            let number = |n: usize| if n == 0 { container.clone() } else { json!({"name": n.to_string()}) };
+            pod["spec"]["containers"] = (0..10_000).map(number).collect();
+            if let Some(names) = &names {
+                pod["metadata"]["annotations"]["ringscope.io/containers"] = names.as_str().into();
+            }
+        });
+        assert!(review.to_string().len() < 1 << 20, "no larger than a question may be");
+        let response = response(&review);
+        assert!(response.to_string().len() < 8 << 10, "the answer is no larger than the question is small");
+        let told = warnings(&response).join(" ");
+        assert!(told.contains("so many containers; name those to watch"), "{told}");
+    }
+    // With each name compared to each it took minutes.
+    assert!(clock.elapsed() < Duration::from_secs(30), "{:?}", clock.elapsed());
 }
 
 #[test]

@@ -1,24 +1,27 @@
 //! Which containers of a pod are watched, and what each of them gets.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::chosen::Chosen;
 use super::environment::{self, Given};
 use super::patch::Patch;
-use super::{COLLECTOR, CONTAINERS, ENV_FROM, MOUNT, SEGMENTS};
+use super::{COLLECTOR, CONTAINERS, ENV_FROM, MOUNT, SEGMENTS, words};
 
 /// Those that the annotation names, else all but known sidecars; `notes`: names that no container has, and why one is left out.
 pub(super) fn chosen<'p>(pod: &'p Value, notes: &mut Vec<String>) -> Vec<Chosen<'p>> {
     let all = pod["spec"]["containers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let named = pod["metadata"]["annotations"][CONTAINERS].as_str();
-    let named: Option<Vec<&str>> =
+    let named: Option<BTreeSet<&str>> =
         named.map(|names| names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect());
     let with_name = |container: &'p Value| container["name"].as_str().filter(|name| !name.is_empty());
-    for name in named.iter().flatten().filter(|name| !all.iter().any(|one| one["name"] == **name)) {
+    let there: BTreeSet<&str> = all.iter().filter_map(with_name).collect();
+    for name in named.iter().flatten().filter(|name| !there.contains(*name)).take(words::NOTES_MAX) {
         notes.push(format!("no container is called {name}, as the annotation {CONTAINERS} says"));
     }
     let is_wanted = |name: &str| match &named {
-        Some(names) => names.contains(&name),
+        Some(names) => names.contains(name),
         None => !SIDECARS.contains(&name),
     };
     let env_from_is_plain = pod["metadata"]["annotations"][ENV_FROM] == "plain";

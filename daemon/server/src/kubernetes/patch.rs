@@ -4,7 +4,10 @@ use serde_json::{Value, json};
 
 /// The operations, in order.
 #[derive(Debug, Default)]
-pub(super) struct Patch(Vec<Value>);
+pub(super) struct Patch {
+    operations: Vec<Value>,
+    n_bytes: usize,
+}
 
 impl Patch {
     /// Sets a field of an object that is there, or replaces it.
@@ -30,16 +33,22 @@ impl Patch {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.operations.is_empty()
+    }
+
+    /// What the pod gets, in bytes.
+    pub(super) fn n_bytes(&self) -> usize {
+        self.n_bytes
     }
 
     /// As a document.
     pub(super) fn into_value(self) -> Value {
-        Value::Array(self.0)
+        Value::Array(self.operations)
     }
 
     fn add(&mut self, path: String, value: &Value) {
-        self.0.push(json!({ "op": "add", "path": path, "value": value }));
+        self.n_bytes += value.to_string().len();
+        self.operations.push(json!({ "op": "add", "path": path, "value": value }));
     }
 }
 

@@ -6,7 +6,7 @@ use super::chosen::Chosen;
 use super::containers::{self, COLLECTOR_VOLUME, SEGMENTS_VOLUME};
 use super::environment::Given;
 use super::patch::Patch;
-use super::{COLLECTOR, DONE, Injection, LABEL, fit, job, resources, words};
+use super::{COLLECTOR, CONTAINERS, DONE, Injection, LABEL, fit, job, resources, words};
 
 /// What becomes of a pod.
 #[derive(Debug, Default)]
@@ -52,7 +52,14 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     patch.append(spec.get("volumes"), "/spec/volumes", volumes);
     patch.put_first(spec.get("initContainers"), "/spec/initContainers", init(injection, first));
     let given = Given { job: &job::name(namespace, metadata), run };
-    chosen.iter().for_each(|chosen| containers::give(&mut patch, chosen, &given, &mut notes));
+    let is_too_much = chosen.iter().any(|chosen| {
+        containers::give(&mut patch, chosen, &given, &mut notes);
+        patch.n_bytes() > PATCH_BYTES_MAX
+    });
+    if is_too_much {
+        let why = format!("it has so many containers; name those to watch by the annotation {CONTAINERS}");
+        return Outcome::left_alone(metadata, &why, Vec::new());
+    }
     let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
     annotate(&mut patch, metadata, &format!("watched: {}", names.join(", ")), &notes);
     Outcome { patch, notes }
@@ -119,6 +126,8 @@ fn annotate(patch: &mut Patch, metadata: &Value, outcome: &str, notes: &[String]
     }
 }
 
+/// What a pod gets at most, some hundred containers' worth: with more, etcd might not take it (1.5 MiB), and it would be refused.
+const PATCH_BYTES_MAX: usize = 256 << 10;
 /// Kubelet's, on the image of a static pod.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Names and values of all annotations of a pod: with more, Kubernetes refuses it (`TotalAnnotationSizeLimitB`).

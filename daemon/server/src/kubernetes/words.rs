@@ -3,12 +3,12 @@
 
 /// As they may stand in headers of HTTP, in which Kubernetes hands them on.
 pub(super) fn warnings(notes: &[String]) -> Vec<String> {
-    notes.iter().take(WARNINGS_MAX).map(|note| cut(&format!("ringscope: {note}"))).collect()
+    notes.iter().take(NOTES_MAX).map(|note| cut(&format!("ringscope: {note}"))).collect()
 }
 
 /// What became of the pod and what else is to be known, as it may stand in an annotation.
 pub(super) fn annotation(outcome: &str, notes: &[String]) -> String {
-    let told = std::iter::once(cut(outcome)).chain(notes.iter().take(WARNINGS_MAX).map(|note| cut(note)));
+    let told = std::iter::once(cut(outcome)).chain(notes.iter().take(NOTES_MAX).map(|note| cut(note)));
     told.collect::<Vec<_>>().join("; ")
 }
 
@@ -19,7 +19,7 @@ fn cut(text: &str) -> String {
 /// Kubernetes cuts longer ones (its documentation of admission webhooks, "Response").
 const WARNING_CHARS_MAX: usize = 256;
 /// Together they may have 4096 characters.
-const WARNINGS_MAX: usize = 15;
+pub(super) const NOTES_MAX: usize = 15;
 
 #[cfg(test)]
 mod tests {
@@ -31,7 +31,7 @@ mod tests {
             (0..5000).map(|number| format!("{number}\n{}", "\u{e9}".repeat(1000))).collect();
         let outcome = format!("watched: {}", ["container"; 5000].join(", "));
         let (warnings, annotation) = (warnings(&notes), annotation(&outcome, &notes));
-        assert_eq!(warnings.len(), WARNINGS_MAX);
+        assert_eq!(warnings.len(), NOTES_MAX);
         assert!(warnings.iter().all(|warning| warning.chars().count() == WARNING_CHARS_MAX));
         assert!(warnings[0].starts_with("ringscope: 0 "), "{}", warnings[0]);
         assert!(
