@@ -29,6 +29,8 @@ const ROOT_GROUP: u32 = 0;
 const SET_GROUP: u32 = 0o2000;
 /// Marks that are looked at: any user can leave some.
 const MAX_MARKS: usize = 256;
+/// Looks at a lock before it counts as an agent's.
+const LOOKS: usize = 3;
 
 /// The mark of an agent that lives.
 #[derive(Debug)]
@@ -85,6 +87,18 @@ fn create(path: &Path) -> io::Result<File> {
 /// Whether an agent reads this user's segments in the folder, or did a short while ago: his own, root's, or one of the group
 /// that root has given the folder to.
 pub(super) fn is_served(dir: BorrowedFd<'_>, user: u32, now: Timestamp) -> bool {
+    is_marked(dir, user, |mark| {
+        is_locked(mark) || mark.metadata().is_ok_and(|metadata| is_fresh(&metadata, now))
+    })
+}
+
+/// Whether one of them reads them now.
+pub(super) fn is_read(dir: BorrowedFd<'_>, user: u32) -> bool {
+    // Somebody else who asks holds the lock for a moment, an agent as long as it lives.
+    is_marked(dir, user, |mark| (0..LOOKS).all(|_| is_locked(mark)))
+}
+
+fn is_marked(dir: BorrowedFd<'_>, user: u32, says_so: impl Fn(&File) -> bool) -> bool {
     [user, ROOT].into_iter().any(|of| {
         // Nobody can say so for another user.
         let is_his = |metadata: &Metadata| {
@@ -92,12 +106,8 @@ pub(super) fn is_served(dir: BorrowedFd<'_>, user: u32, now: Timestamp) -> bool 
             if is_his { Ok(()) } else { Err(io::Error::other("it is another user's")) }
         };
         let Ok(file) = regular::open_in(dir, name(of), is_his) else { return false };
-        says_so(&file, now)
-    }) || agents_group(dir).is_some_and(|group| is_served_by(dir, group, now))
-}
-
-fn says_so(file: &File, now: Timestamp) -> bool {
-    is_locked(file) || file.metadata().is_ok_and(|metadata| is_fresh(&metadata, now))
+        says_so(&file)
+    }) || agents_group(dir).is_some_and(|group| is_marked_by(dir, group, &says_so))
 }
 
 /// The group whose agents read all users' files here: the folder is root's and that group's, and what others make in it does
@@ -108,7 +118,7 @@ fn agents_group(dir: BorrowedFd<'_>) -> Option<u32> {
     is_given.then_some(folder.st_gid)
 }
 
-fn is_served_by(dir: BorrowedFd<'_>, group: u32, now: Timestamp) -> bool {
+fn is_marked_by(dir: BorrowedFd<'_>, group: u32, says_so: impl Fn(&File) -> bool) -> bool {
     let is_its = |metadata: &Metadata| {
         if metadata.gid() == group { Ok(()) } else { Err(io::Error::other("it is another group's")) }
     };
@@ -118,7 +128,7 @@ fn is_served_by(dir: BorrowedFd<'_>, group: u32, now: Timestamp) -> bool {
         let name = OsStr::from_bytes(mark.file_name().to_bytes());
         regular::open_in(dir, name, is_its).ok()
     });
-    marks.any(|mark| says_so(&mark, now))
+    marks.any(|mark| says_so(&mark))
 }
 
 fn is_locked(file: &File) -> bool {

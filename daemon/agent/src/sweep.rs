@@ -67,8 +67,7 @@ pub fn sweep(dir: &Path, now: Timestamp) -> Swept {
 /// # Errors
 /// Those of opening the folder.
 pub fn sweep_of(dir: &Path, whose: Whose, now: Timestamp) -> io::Result<Option<Swept>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let open = rustix::fs::open(dir, flags, Mode::empty())?;
+    let open = opened(dir)?;
     let Whose { user, job, is_dry } = whose;
     let mut sweep = Sweep { path: dir, dir: open, user, job, is_dry, now, swept: Swept::default() };
     if sweep.is_served() {
@@ -80,9 +79,17 @@ pub fn sweep_of(dir: &Path, whose: Whose, now: Timestamp) -> io::Result<Option<S
 
 /// Whether an agent reads this user's files in the folder, or did a short while ago.
 pub fn is_served(dir: &Path, now: Timestamp) -> bool {
+    opened(dir).is_ok_and(|dir| mark::is_served(dir.as_fd(), rustix::process::geteuid().as_raw(), now))
+}
+
+/// Whether an agent reads this user's files in the folder now, and frees what it has read.
+pub fn is_read(dir: &Path) -> bool {
+    opened(dir).is_ok_and(|dir| mark::is_read(dir.as_fd(), rustix::process::geteuid().as_raw()))
+}
+
+fn opened(dir: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let user = rustix::process::geteuid().as_raw();
-    rustix::fs::open(dir, flags, Mode::empty()).is_ok_and(|dir| mark::is_served(dir.as_fd(), user, now))
+    Ok(rustix::fs::open(dir, flags, Mode::empty())?)
 }
 
 struct Sweep<'a> {

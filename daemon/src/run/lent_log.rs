@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 
 use ringscope_agent::log_folder;
-use ringscope_agent::sweep::is_served;
+use ringscope_agent::sweep::is_read;
 use ringscope_wire::settings::{LENT_LEVEL, LENT_SUBSYSTEMS};
 
 use super::args::{Inherited, said};
@@ -29,21 +29,21 @@ pub(super) fn users_own(inherited: &Inherited) -> log::Inherited<'_> {
     }
 }
 
-/// Lends a log, where the user has asked for none and an agent reads and frees it.
+/// Lends a log, where the user has asked for none and an agent reads and frees it. Not one that ended a moment ago: it may not
+/// come back, and the log would fill the memory.
 ///
 /// # Errors
 /// There is no folder for logs that is this user's alone.
 pub(super) fn lend(variables: &mut Variables, inherited: &Inherited, place: &Prepared) -> io::Result<()> {
     let own = users_own(inherited);
     let of_outer_run = own.file.map(Path::new).filter(|file| log::is_private(file, &place.dir));
-    let is_served = is_served(&place.dir, ringscope_api::clock::now());
     let says_nothing = [own.level, own.subsystems, own.file].iter().all(Option::is_none);
     let says_nothing = says_nothing && !nccl_conf::asks_for_log(inherited);
     if let Some(name) = of_outer_run.and_then(Path::file_name) {
         // It may have begun on another machine, where the folder is there already.
         let folder = log_folder::own(&place.dir, log_folder::PREFIX)?;
         variables.set("NCCL_DEBUG_FILE", folder.join(name));
-    } else if says_nothing && is_served && place.lack.is_none() {
+    } else if says_nothing && place.lack.is_none() && is_read(&place.dir) {
         let file = log::private(&log_folder::own(&place.dir, log_folder::PREFIX)?, &place.run_id);
         variables.set("NCCL_DEBUG", LENT_LEVEL);
         variables.set("NCCL_DEBUG_SUBSYS", LENT_SUBSYSTEMS);

@@ -115,7 +115,7 @@ async fn a_log_is_lent_where_an_agent_reads_it_and_nobody_asked_for_one() {
     let stage = Stage::new("env-log");
     std::fs::set_permissions(&stage.segment_dir.0, std::fs::Permissions::from_mode(0o1777)).unwrap();
     assert_eq!(lent(&stage, &[])["set"]["NCCL_DEBUG"], serde_json::Value::Null, "nobody would read it");
-    let _serve = stage.serve(true);
+    let serve = stage.serve(true);
     let of = crate::common::eventually("an agent reads the folder", async || {
         let found = lent(&stage, &[]);
         found["set"]["NCCL_DEBUG_FILE"].as_str().map(|_| found.clone())
@@ -140,6 +140,9 @@ async fn a_log_is_lent_where_an_agent_reads_it_and_nobody_asked_for_one() {
     std::fs::write(&conf, "NCCL_DEBUG=WARN\n").unwrap();
     let by_file = lent(&stage, &[("NCCL_CONF_FILE", conf.to_str().unwrap())]);
     assert_eq!(by_file["set"]["NCCL_DEBUG"], serde_json::Value::Null, "the site has asked for one");
+    drop(serve);
+    let after = lent(&stage, &[]);
+    assert_eq!(after["set"]["NCCL_DEBUG"], serde_json::Value::Null, "an agent that has ended frees nothing");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ringscope_agent::DEFAULT_DIR;
 use ringscope_agent::{shared_dir, sweep};
-use ringscope_api::clock::{self, Timestamp};
+use ringscope_api::clock;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -61,7 +61,7 @@ impl OwnAgent {
         }
         self.looked_at = Some(now);
         let (dir, host) = (dir(share), node_name());
-        if is_served(&dir) {
+        if sweep::is_read(&dir) {
             return None;
         }
         Some(match Agent::start(wish, &share.job, &dir) {
@@ -107,15 +107,6 @@ fn dir(share: &Share) -> PathBuf {
     let said = said.map(|(_, value)| value.clone()).or_else(config::shared_dir);
     said.map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)
 }
-
-/// Whether an agent reads now what jobs of this user leave in the folder. That of the last launch, which left a while ago, does not
-/// come back: so it is asked as if that had long been so.
-fn is_served(dir: &Path) -> bool {
-    let later = Timestamp(clock::now().0.saturating_add(LONG_NS));
-    sweep::is_served(dir, later)
-}
-
-const LONG_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 impl Agent {
     /// Starts one, and gives what it says.
