@@ -190,6 +190,7 @@ fn line(step: &Step, now: Timestamp, args: &DrainArgs) -> String {
         }
         Verdict::LookedAfter(by) => format!("Not {told} ({by} looks after it)"),
         Verdict::Silenced => format!("Not {told} (its incident is silenced)"),
+        Verdict::TooMild => format!("Not {told} (a warning; --severity warning counts those too)"),
         Verdict::NoName => format!("Not {told} (this is no name of a host)"),
     }
 }

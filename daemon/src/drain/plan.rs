@@ -37,6 +37,8 @@ pub(super) struct Step {
 /// Whether a host is drained. The later of two is said where several findings accuse one host.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Verdict {
+    /// All that accuses it is less bad than what drains.
+    TooMild,
     /// No script is given such a name.
     NoName,
     /// It has not held for long enough.
@@ -62,16 +64,16 @@ pub(super) fn plan(
     memory: &mut Memory,
     now: Timestamp,
 ) -> Vec<Step> {
-    let accusing: Vec<&Finding> = findings.iter().filter(|finding| wish.takes(finding)).collect();
+    let named = findings.iter().filter(|finding| wish.names(finding));
+    let (accusing, mild): (Vec<&Finding>, Vec<&Finding>) =
+        named.partition(|finding| finding.severity >= wish.severity);
     memory.observe(accusing.iter().copied(), now);
     let mut hosts: BTreeMap<&str, Step> = BTreeMap::new();
     for finding in accusing {
         let incident = incidents.iter().find(|incident| incident.id == finding.incident);
         let since = memory.since(finding, incident);
         for host in accused(finding) {
-            let verdict = verdict(host, finding, incident, since, wish, memory);
-            let sentence = finding.message.clone();
-            let step = Step { host: host.to_owned(), kind: finding.finding, sentence, since, verdict };
+            let step = Step::of(host, finding, since, verdict(host, finding, incident, since, wish, memory));
             match hosts.get_mut(host) {
                 Some(known) if (&step.verdict, known.since) <= (&known.verdict, step.since) => {}
                 Some(known) => *known = step,
@@ -80,6 +82,12 @@ pub(super) fn plan(
         }
     }
     memory.forget_but(|host| hosts.contains_key(host), now, wish.per);
+    for finding in mild {
+        for host in accused(finding) {
+            let step = || Step::of(host, finding, finding.first_seen, Verdict::TooMild);
+            hosts.entry(host).or_insert_with(step);
+        }
+    }
     let mut steps: Vec<Step> = hosts.into_values().collect();
     steps.sort_by(|a, b| (a.since, &a.host).cmp(&(b.since, &b.host)));
     let mut room = wish.at_most.saturating_sub(memory.tries_within(now, wish.per));
@@ -92,10 +100,18 @@ pub(super) fn plan(
     steps
 }
 
+impl Step {
+    fn of(host: &str, finding: &Finding, since: Timestamp, verdict: Verdict) -> Self {
+        let sentence = finding.message.clone();
+        Self { host: host.to_owned(), kind: finding.finding, sentence, since, verdict }
+    }
+}
+
 impl Wish {
-    fn takes(&self, finding: &Finding) -> bool {
+    /// Whether a finding is one of those that are told, however bad.
+    fn names(&self, finding: &Finding) -> bool {
         self.kinds.contains(&finding.finding)
-            && finding.severity >= self.severity
+            && finding.severity > Severity::Info
             && finding.state == FindingState::Firing
             && !finding.imported
     }
@@ -186,7 +202,8 @@ mod tests {
         };
         check(|_| {}, "n1 Drain");
         check(|one| one.last_seen = at(599), "n1 NotYet");
-        check(|one| one.severity = Severity::Warning, "");
+        check(|one| one.severity = Severity::Warning, "n1 TooMild");
+        check(|one| one.severity = Severity::Info, "");
         check(|one| one.finding = FindingKind::CappedByPeer, "");
         check(|one| one.state = FindingState::Resolved, "");
         check(|one| one.imported = true, "");
@@ -256,6 +273,18 @@ mod tests {
         again.first_seen = at(1500);
         let mut fresh = Memory::default();
         assert_eq!(verdicts(&[back], &[again], &mut fresh, 1600), "n1 NotYet", "as its incident says");
+    }
+
+    #[test]
+    fn a_warning_is_told_and_nothing_else_comes_of_it() {
+        let mut memory = Memory::default();
+        let mut one = finding("a", "n1", 0, 9000);
+        one.severity = Severity::Warning;
+        memory.note("n1", at(601));
+        assert_eq!(verdicts(std::slice::from_ref(&one), &[], &mut memory, 9000), "n1 TooMild");
+        assert_eq!(memory.drained_at("n1"), None, "a host that no critical finding accuses is well");
+        (one.severity, one.last_seen) = (Severity::Critical, at(9001));
+        assert_eq!(verdicts(&[one], &[], &mut memory, 9001), "n1 NotYet", "it was no more until now");
     }
 
     #[test]
