@@ -121,7 +121,7 @@ impl MemoryFile {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(error)?;
         }
-        let beside = path.with_extension("lock");
+        let beside = beside(path, ".lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(beside).map_err(error)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
@@ -153,7 +153,7 @@ impl MemoryFile {
     /// Writes it whole, or not at all.
     pub(super) fn write(&self, memory: &Memory) -> Result<(), MemoryError> {
         let write = || {
-            let beside = self.path.with_extension("new");
+            let beside = beside(&self.path, ".new");
             let mut file = File::create(&beside)?;
             file.write_all(&serde_json::to_vec_pretty(memory)?)?;
             file.sync_all()?;
@@ -161,6 +161,13 @@ impl MemoryFile {
         };
         write().map_err(|source| MemoryError::File { path: self.path.clone(), source })
     }
+}
+
+/// A file beside it, whatever it is called itself.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 /// A cluster has some thousand hosts.
@@ -185,6 +192,17 @@ mod tests {
         assert!(MemoryFile::lock(&path).unwrap_err().to_string().contains("at work"));
         drop(file);
         assert_eq!(MemoryFile::lock(&path).unwrap().read().unwrap(), memory);
+    }
+
+    #[test]
+    fn it_may_be_called_as_one_likes() {
+        for name in ["state", "state.lock", "state.new", ".lock"] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            let file = MemoryFile::lock(&path).unwrap();
+            file.write(&file.read().unwrap()).unwrap();
+            assert!(MemoryFile::lock(&path).unwrap_err().to_string().contains("at work"), "{name}");
+        }
     }
 
     #[test]

@@ -59,7 +59,8 @@ async fn end(child: &mut Child) {
     if let Some(pid) = pid {
         let _ = kill_process_group(pid, Signal::KILL);
     }
-    let _ = child.wait().await;
+    // One that waits for a file system that does not answer ends when that does.
+    let _ = tokio::time::timeout(AFTER_KILL, child.wait()).await;
 }
 
 /// On one line, and no longer than schedulers take.
@@ -68,6 +69,8 @@ fn plain(sentence: &str) -> String {
 }
 
 const MAX_SENTENCE: usize = 512;
+/// What was killed has ended by then.
+const AFTER_KILL: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
