@@ -120,7 +120,7 @@ pub struct LaunchArgs {
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]
-    pub(super) slurm: Slurm,
+    pub(super) slurm: Allocation,
     /// The workers' command and its arguments, behind --
     #[arg(required = true, last = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
@@ -128,7 +128,7 @@ pub struct LaunchArgs {
 
 /// What Slurm says of the allocation that this process is in.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct Slurm {
+pub(super) struct Allocation {
     #[arg(id = "launch-slurm-job", long = "slurm-job-id", env = "SLURM_JOB_ID", hide = true)]
     pub(super) job: Option<String>,
     #[arg(id = "launch-slurm-nodes", long = "slurm-job-nodelist", env = "SLURM_JOB_NODELIST", hide = true)]
@@ -204,7 +204,7 @@ fn meeting(text: &str) -> Result<Meeting, String> {
     if host.is_empty() { Err(expected()) } else { Ok(Meeting { host, port }) }
 }
 
-impl Slurm {
+impl Allocation {
     /// Hosts of the allocation are asked for only where there is one.
     pub(super) fn is_there(&self) -> bool {
         said(self.job.as_deref()).is_some() && said(self.nodes.as_deref()).is_some()
