@@ -22,28 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rsccl.h"
-#include "rsccl_stream.h"
+#include "told.h"
 
 enum { MAX_FDS = 4096, PATTERN = 13 };
 
 static int rank, n_ranks;
 static ncclComm_t comm;
-static cudaStream_t stream;
 static float *from, *into;
 static size_t room;
-
-static int failed(ncclResult_t code) {
-  if (code == ncclSuccess) return 0;
-  printf("error %d %s: %s\n", code, ncclGetErrorString(code), ncclGetLastError(comm));
-  return 1;
-}
-
-static long long now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
 
 /* What rank r holds at element i: small whole numbers, so that sums are exact. */
 static float value(int r, size_t i) { return (float)(r + 1) * (float)(1 + i % PATTERN); }
@@ -141,23 +127,9 @@ static void flow(const char* name, size_t count, long period_us, long n) {
 }
 
 static void init(const char* hex, const char* name) {
-  ncclUniqueId id;
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(hex + 2 * i, "%2x", &byte);
-    id.internal[i] = (char)byte;
-  }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.commName = name;
-  if (!failed(ncclCommInitRankConfig(&comm, n_ranks, id, rank, &config))) printf("ok\n");
-}
-
-static void unique_id(void) {
-  ncclUniqueId id;
-  if (failed(ncclGetUniqueId(&id))) return;
-  printf("ok ");
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) printf("%02x", (unsigned char)id.internal[i]);
-  printf("\n");
+  if (!failed(ncclCommInitRankConfig(&comm, n_ranks, of_hex(hex), rank, &config))) printf("ok\n");
 }
 
 static int address(int fd, int (*ask)(int, struct sockaddr*, socklen_t*), char* text, size_t size) {
@@ -214,10 +186,5 @@ static void obey(char* line) {
 
 int main(void) {
   static char line[1024];
-  if (failed(rscclStreamCreate(&stream))) return 1;
-  while (fgets(line, sizeof line, stdin)) {
-    obey(line);
-    fflush(stdout);
-  }
-  return 0;
+  return serve(line, sizeof line, obey);
 }

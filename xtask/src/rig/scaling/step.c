@@ -19,8 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "rsccl.h"
-#include "rsccl_stream.h"
+#include "../told.h"
 #include "rsum.h"
 
 enum { MAX_LAYOUTS = 8, MAX_MESSAGES = 1024, MAX_LINE = 1 << 16, PATTERN = 13 };
@@ -36,26 +35,13 @@ static const char* const WAYS[N_WAYS] = {"ring", "hierarchical", "summation"};
 static int rank, n_ranks, n_layouts, is_member;
 static struct layout layouts[MAX_LAYOUTS];
 static ncclComm_t comms[SUMMATION];
-static cudaStream_t stream;
 static float *from, *into;
 static size_t room;
-
-static int failed(ncclResult_t code) {
-  if (code == ncclSuccess) return 0;
-  printf("error %d %s: %s\n", code, ncclGetErrorString(code), ncclGetLastError(NULL));
-  return 1;
-}
 
 static int sum_failed(int code) {
   if (code == 0) return 0;
   printf("error %d summation: %s\n", code, rsum_last_error());
   return 1;
-}
-
-static long long now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
 static void sleep_until(long long at) {
@@ -68,14 +54,6 @@ static int way(const char* name) {
   for (int i = 0; i < N_WAYS; i++)
     if (!strcmp(name, WAYS[i])) return i;
   return -1;
-}
-
-static void unique_id(void) {
-  ncclUniqueId id;
-  if (failed(ncclGetUniqueId(&id))) return;
-  printf("ok ");
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) printf("%02x", (unsigned char)id.internal[i]);
-  printf("\n");
 }
 
 static void add_layout(char* words) {
@@ -102,19 +80,13 @@ static void add_layout(char* words) {
 
 static void init(const char* algorithm, const char* hex) {
   int which = way(algorithm);
-  ncclUniqueId id;
-  for (int i = 0; i < NCCL_UNIQUE_ID_BYTES; i++) {
-    unsigned byte = 0;
-    sscanf(hex + 2 * i, "%2x", &byte);
-    id.internal[i] = (char)byte;
-  }
   if (which < 0 || which == SUMMATION) {
     printf("error no such algorithm: %s\n", algorithm);
     return;
   }
   /* Settings are read when a communicator is made. */
   setenv("RSCCL_ALGO", algorithm, 1);
-  if (!failed(ncclCommInitRank(&comms[which], n_ranks, id, rank))) printf("ok\n");
+  if (!failed(ncclCommInitRank(&comms[which], n_ranks, of_hex(hex), rank))) printf("ok\n");
 }
 
 static void join(void) {
@@ -213,10 +185,5 @@ static void obey(char* line) {
 
 int main(void) {
   static char line[MAX_LINE];
-  if (failed(rscclStreamCreate(&stream))) return 1;
-  while (fgets(line, sizeof line, stdin)) {
-    obey(line);
-    fflush(stdout);
-  }
-  return 0;
+  return serve(line, sizeof line, obey);
 }
