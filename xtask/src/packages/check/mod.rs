@@ -38,7 +38,7 @@ pub(super) fn all(targets: &[Target]) -> Result<()> {
 /// Of Debian: the one that most run, and the newest.
 const RELEASES: [&str; 2] = ["bookworm", "trixie"];
 /// What every package puts there.
-const INSTALLED: [&str; 13] = [
+const INSTALLED: [&str; 15] = [
     "/usr/bin/ringscope",
     "/etc/ringscope/ringscope.toml",
     "/etc/ringscope/agent.env",
@@ -47,6 +47,8 @@ const INSTALLED: [&str; 13] = [
     "/usr/lib/systemd/system/ringscope-drain.service",
     "/usr/lib/systemd/system/ringscope-drain.timer",
     "/usr/share/ringscope/slurm/task_prolog.sh",
+    "/usr/share/ringscope/slurm/drain.sh",
+    "/usr/share/ringscope/slurm/slurm.env",
     "/usr/lib/sysusers.d/ringscope.conf",
     "/usr/lib/tmpfiles.d/ringscope.conf",
     "/usr/share/man/man1/ringscope-serve.1.gz",
