@@ -18,7 +18,7 @@ use ringscope_api::{Finding, FindingKind, Incident, Severity};
 
 use crate::client::{Client, ClientError, DaemonArgs};
 use memory::{Memory, MemoryError, MemoryFile};
-use plan::{Step, Verdict, Wish, plan};
+use plan::{Step, Verdict, Wish, plain, plan};
 use script::Script;
 
 /// Arguments of `ringscope drain`.
@@ -188,7 +188,7 @@ fn line(step: &Step, now: Timestamp, args: &DrainArgs) -> String {
         Verdict::Enough => {
             format!("Not now {told} (at most {} within {} are drained)", args.at_most, duration(args.per))
         }
-        Verdict::LookedAfter(by) => format!("Not {told} ({by} looks after it)"),
+        Verdict::LookedAfter(by) => format!("Not {told} ({} looks after it)", plain(by)),
         Verdict::Silenced => format!("Not {told} (its incident is silenced)"),
         Verdict::TooMild => format!("Not {told} (a warning; --severity warning counts those too)"),
         Verdict::NoName => format!("Not {told} (this is no name of a host)"),
@@ -197,7 +197,7 @@ fn line(step: &Step, now: Timestamp, args: &DrainArgs) -> String {
 
 fn told(step: &Step, now: Timestamp) -> String {
     let lasted = duration(now.since(step.since));
-    format!("{}: {} for {lasted}: {}", step.host, step.kind.label(), step.sentence)
+    format!("{}: {} for {lasted}: {}", plain(&step.host), step.kind.label(), step.sentence)
 }
 
 /// For all that is asked: it is called once a minute, and holds the lock of its memory meanwhile.

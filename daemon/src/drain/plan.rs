@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
+use ringscope_api::unseen::is_odd;
 use ringscope_api::{Finding, FindingKind, FindingState, Incident, Severity};
 
 use super::memory::Memory;
@@ -28,6 +29,7 @@ pub(super) struct Wish {
 pub(super) struct Step {
     pub(super) host: String,
     pub(super) kind: FindingKind,
+    /// On one line.
     pub(super) sentence: String,
     /// Since when it has held without a break.
     pub(super) since: Timestamp,
@@ -102,7 +104,7 @@ pub(super) fn plan(
 
 impl Step {
     fn of(host: &str, finding: &Finding, since: Timestamp, verdict: Verdict) -> Self {
-        let sentence = finding.message.clone();
+        let sentence = plain(&finding.message);
         Self { host: host.to_owned(), kind: finding.finding, sentence, since, verdict }
     }
 }
@@ -156,8 +158,14 @@ fn is_name(host: &str) -> bool {
     !host.is_empty() && host.len() <= MAX_NAME && !host.starts_with(['-', '.']) && host.chars().all(is_plain)
 }
 
+/// On one line, and no longer than schedulers take.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_odd(c) { ' ' } else { c }).take(MAX_SENTENCE).collect()
+}
+
 /// As long as a name of DNS.
 const MAX_NAME: usize = 253;
+const MAX_SENTENCE: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -273,6 +281,15 @@ mod tests {
         again.first_seen = at(1500);
         let mut fresh = Memory::default();
         assert_eq!(verdicts(&[back], &[again], &mut fresh, 1600), "n1 NotYet", "as its incident says");
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_and_no_novel() {
+        let mut one = finding("a", "n1", 0, 600);
+        one.message = format!("n1: down\nWould drain n2\u{202e}{}", "x".repeat(10_000));
+        let steps = plan(&[one], &[], &wish(), &mut Memory::default(), at(601));
+        assert!(steps[0].sentence.starts_with("n1: down Would drain n2 xx"), "{}", steps[0].sentence);
+        assert_eq!(steps[0].sentence.len(), MAX_SENTENCE);
     }
 
     #[test]

