@@ -45,11 +45,7 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
         return Outcome::left_alone(metadata, &why, notes);
     }
     let mut patch = Patch::default();
-    let volumes = vec![
-        json!({"name": SEGMENTS_VOLUME, "hostPath": {"path": injection.folder, "type": "DirectoryOrCreate"}}),
-        json!({"name": COLLECTOR_VOLUME, "emptyDir": {}}),
-    ];
-    patch.append(spec.get("volumes"), "/spec/volumes", volumes);
+    patch.append(spec.get("volumes"), "/spec/volumes", volumes(injection));
     patch.put_first(spec.get("initContainers"), "/spec/initContainers", init(injection, first));
     let given = Given { job: &job::name(namespace, metadata), run };
     let is_too_much = chosen.iter().any(|chosen| {
@@ -57,7 +53,10 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
         patch.n_bytes() > PATCH_BYTES_MAX
     });
     if is_too_much {
-        let why = format!("it has so many containers; name those to watch by the annotation {CONTAINERS}");
+        let (n, most) = (chosen.len(), PATCH_BYTES_MAX >> 10);
+        let why = format!(
+            "it would be given more than {most} KiB, for {n} of its containers; name fewer by the annotation {CONTAINERS}"
+        );
         return Outcome::left_alone(metadata, &why, Vec::new());
     }
     let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
@@ -88,6 +87,13 @@ fn is_done(spec: &Value) -> bool {
     ["volumes", "initContainers"]
         .iter()
         .any(|list| spec[*list].as_array().is_some_and(|items| items.iter().any(is_ours)))
+}
+
+fn volumes(injection: &Injection) -> Vec<Value> {
+    vec![
+        json!({"name": SEGMENTS_VOLUME, "hostPath": {"path": injection.folder, "type": "DirectoryOrCreate"}}),
+        json!({"name": COLLECTOR_VOLUME, "emptyDir": {}}),
+    ]
 }
 
 /// Brings the collector from the image, with the resources of a watched container.
