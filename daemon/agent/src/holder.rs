@@ -34,16 +34,26 @@ impl Locks {
         })
     }
 
+    /// Whether somebody shares the lock of a file, as agents do theirs; who only asks for it wants it alone.
+    pub(super) fn is_shared(&self, file: FileId) -> bool {
+        self.held(file).into_iter().any(|(kind, _)| kind == "READ")
+    }
+
     /// Holders of whole-file locks of this file.
-    fn pids(&self, FileId { device, inode, .. }: FileId) -> Vec<u32> {
+    fn pids(&self, file: FileId) -> Vec<u32> {
+        self.held(file).into_iter().filter_map(|(_, holder)| holder.parse().ok()).collect()
+    }
+
+    /// Whole-file locks of this file: READ or WRITE, and who holds it.
+    fn held(&self, FileId { device, inode, .. }: FileId) -> Vec<(&str, &str)> {
         let file = format!("{:02x}:{:02x}:{inode}", rustix::fs::major(device), rustix::fs::minor(device));
-        let holder = |line: &str| {
-            let mut words = line.split_ascii_whitespace();
+        let held = |line| {
+            let mut words = str::split_ascii_whitespace(line);
             // `1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF`; one that waits has `->` after the number.
-            let (kind, holder) = (words.nth(1)?, words.nth(2)?);
-            (kind == "FLOCK" && words.next()? == file).then(|| holder.parse().ok())?
+            let (lock, kind, holder) = (words.nth(1)?, words.nth(1)?, words.next()?);
+            (lock == "FLOCK" && words.next()? == file).then_some((kind, holder))
         };
-        self.0.lines().filter_map(holder).collect()
+        self.0.lines().filter_map(held).collect()
     }
 }
 
@@ -62,6 +72,7 @@ mod tests {
         assert_eq!(Locks::read().holder(id, own, now), None, "nobody holds it");
         flock(file.as_file(), FlockOperation::LockExclusive).unwrap();
         let locks = Locks::read();
+        assert!(!locks.is_shared(id), "it has it alone");
         assert_eq!(locks.holder(id, own, now), Pid::of(own));
         assert_eq!(locks.holder(id, own + 1, now), None, "the segment names another");
         let long_ago = 1_000_000_000;
@@ -80,6 +91,8 @@ mod tests {
              2: FLOCK  ADVISORY  WRITE 3 00:00:1 0 EOF\n3: FLOCK  ADVISORY  WRITE 4 {name} 0 EOF\n\
              4: FLOCK\n5: FLOCK  ADVISORY  READ -1 {name} 0 EOF\n"
         );
-        assert_eq!(Locks(text).pids(id), [4]);
+        let locks = Locks(text);
+        assert_eq!(locks.pids(id), [4]);
+        assert!(locks.is_shared(id) && !locks.is_shared(FileId { inode: id.inode + 1, ..id }));
     }
 }

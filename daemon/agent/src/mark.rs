@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use ringscope_api::clock::Timestamp;
 use rustix::fs::{Dir, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, futimens};
 
-use super::beneath::own_folder;
-use super::regular;
+use super::beneath::{FileId, own_folder};
+use super::holder::Locks;
+use super::{procfs, regular};
 
 /// Time between two tries to lock the file: somebody who asks whether it is locked holds it for a moment.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ const ROOT_GROUP: u32 = 0;
 const SET_GROUP: u32 = 0o2000;
 /// Marks that are looked at: any user can leave some.
 const MAX_MARKS: usize = 256;
-/// Looks at a lock before it counts as an agent's.
+/// Looks at a lock that nobody is known to hold, before it counts as an agent's.
 const LOOKS: usize = 3;
 
 /// The mark of an agent that lives.
@@ -94,8 +95,14 @@ pub(super) fn is_served(dir: BorrowedFd<'_>, user: u32, now: Timestamp) -> bool 
 
 /// Whether one of them reads them now.
 pub(super) fn is_read(dir: BorrowedFd<'_>, user: u32) -> bool {
-    // Somebody else who asks holds the lock for a moment, an agent as long as it lives.
-    is_marked(dir, user, |mark| (0..LOOKS).all(|_| is_locked(mark)))
+    is_marked(dir, user, |mark| is_locked(mark) && !is_askers(mark))
+}
+
+/// Whether a lock is that of somebody else who asks: he holds it for a moment, and alone.
+fn is_askers(mark: &File) -> bool {
+    let is_shared = mark.metadata().is_ok_and(|metadata| Locks::read().is_shared(FileId::of(&metadata)));
+    // In a container an agent outside has no number, and its lock is not listed: but it stays.
+    !is_shared && (procfs::sees_the_machine() || (0..LOOKS).any(|_| !is_locked(mark)))
 }
 
 fn is_marked(dir: BorrowedFd<'_>, user: u32, says_so: impl Fn(&File) -> bool) -> bool {
@@ -148,6 +155,20 @@ mod tests {
     use std::os::unix::fs::chown;
 
     use super::*;
+
+    #[test]
+    fn who_asks_whether_an_agent_reads_is_taken_for_none_by_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name(rustix::process::geteuid().as_raw()));
+        let mark = create(&path).unwrap();
+        let is_read =
+            || is_read(own_folder(dir.path()).unwrap().as_fd(), rustix::process::geteuid().as_raw());
+        assert!(!is_read(), "it was touched just now, and nobody has it");
+        flock(&mark, FlockOperation::LockShared).unwrap();
+        assert!(is_read());
+        flock(&mark, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(is_read(), !procfs::sees_the_machine(), "who has it alone only asks");
+    }
 
     #[test]
     fn an_agent_of_the_folders_group_serves_everybody_and_nobody_else_says_so() {
