@@ -201,12 +201,11 @@ pub(super) async fn serve(
     node: Node,
     meeting: &Meeting,
     secret: &str,
-    args: &NodeArgs,
-    patience: Duration,
+    (args, ways): (&NodeArgs, &Ways),
     say: &Say,
     signals: &mut Signals,
 ) -> u8 {
-    let until = clock::monotonic() + patience;
+    let until = clock::monotonic() + ways.connect_timeout;
     let stream = tokio::select! {
         came = go(node, meeting, secret, until) => came,
         signal = ending(signals) => return u8::try_from(128 + signal).unwrap_or(1),
@@ -221,7 +220,7 @@ pub(super) async fn serve(
             return 1;
         }
     };
-    match guarded(stream, args) {
+    match guarded(stream, args, ways) {
         Ok(guard) => wait(guard, signals).await,
         Err(error) => {
             say.note(&format!("node {}: cannot start its host side: {error}", node.index));
@@ -297,7 +296,7 @@ async fn answer(stream: &mut TcpStream, node: Node, secret: &str) -> io::Result<
 }
 
 /// The host side, with the connection as its standard streams.
-fn guarded(stream: TcpStream, args: &NodeArgs) -> io::Result<u32> {
+fn guarded(stream: TcpStream, args: &NodeArgs, ways: &Ways) -> io::Result<u32> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     let (read, write) = (OwnedFd::from(stream.try_clone()?), OwnedFd::from(stream));
@@ -306,6 +305,7 @@ fn guarded(stream: TcpStream, args: &NodeArgs) -> io::Result<u32> {
     command.arg0("ringscope").args(["launch-node", "--parent", &std::process::id().to_string()]);
     command.envs(args.own.environment.iter().map(|(name, value)| (name, value)));
     command.args(args.handed_on()).stdin(Stdio::from(read)).stdout(Stdio::from(write)).process_group(0);
+    ways.inherited.hand_on(&mut command);
     Ok(command.spawn()?.id())
 }
 

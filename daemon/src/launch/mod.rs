@@ -5,7 +5,8 @@
 //! host side (`node`), which is this program too, starts, reads and ends the processes there. What is started where is a plan
 //! (`plan`, from `args`, `hosts`, `wish`), which a dry run prints (`table`). What comes back is known by the `roster`, goes out by
 //! `output` (`lines`) and `say`, and decides by `ending` when all is ended; `report` names who failed first. A name belongs to one
-//! job at a time (`claim`, `daemon`).
+//! job at a time (`claim`, `daemon`). What a launch changes of itself,
+//! no job sees (`inherited`), and what it would have to open is counted before (`open_files`).
 
 mod args;
 mod claim;
@@ -13,11 +14,13 @@ mod config;
 mod daemon;
 mod ending;
 mod hosts;
+mod inherited;
 mod job;
 mod lines;
 mod link;
 mod meet;
 pub mod node;
+mod open_files;
 mod os_text;
 mod output;
 mod place;

@@ -9,6 +9,7 @@ use tokio::process::Command;
 
 use super::OWN_PROGRAM;
 use super::config::KEPT;
+use super::inherited::Inherited;
 
 /// Where a host is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct Ways {
     /// When silence is an end, and how long processes have then.
     pub(super) silence: Duration,
     pub(super) grace: Duration,
+    /// What this process was started with, and what it starts gets.
+    pub(super) inherited: Inherited,
 }
 
 impl Ways {
@@ -52,6 +55,7 @@ impl Ways {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // A terminal's Ctrl-C is this process's alone.
         command.process_group(0);
+        self.inherited.hand_on(command.as_std_mut());
         command
     }
 
@@ -263,6 +267,7 @@ mod tests {
             connect_timeout: Duration::from_secs(15),
             silence: Duration::from_secs(30),
             grace: Duration::from_secs(5),
+            inherited: Inherited::take_over(),
         }
     }
 

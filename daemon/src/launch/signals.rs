@@ -2,6 +2,10 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// All that are taken, whoever has blocked them.
+pub(super) const HEEDED: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGXFSZ, libc::SIGCHLD];
+
 /// Signals as they come.
 pub(super) struct Signals {
     interrupt: Option<Signal>,

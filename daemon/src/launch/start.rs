@@ -3,12 +3,12 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio_util::task::TaskTracker;
 
 use super::args::LaunchArgs;
 use super::claim::{Claim, ClaimError};
 use super::daemon::{self, Answer};
+use super::inherited::Inherited;
 use super::job::Job;
 use super::node::NodeArgs;
 use super::plan::Facts;
@@ -20,13 +20,12 @@ use super::{meet, signals, table, wish};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
-/// So many hosts fit into the ordinary limit of 1024 descriptors.
-const MANY_HOSTS: usize = 128;
 /// How long the last words may take to be written.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Launches a job; the exit status.
 pub fn run(args: &LaunchArgs) -> u8 {
+    let inherited = Inherited::take_over();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -34,15 +33,15 @@ pub fn run(args: &LaunchArgs) -> u8 {
             return FAILED;
         }
     };
-    let status = runtime.block_on(begin(args.clone()));
+    let status = runtime.block_on(begin(args.clone(), inherited));
     // What writes to who does not read may never end.
     runtime.shutdown_timeout(Duration::from_millis(500));
     status
 }
 
-async fn begin(args: LaunchArgs) -> u8 {
+async fn begin(args: LaunchArgs, inherited: Inherited) -> u8 {
     let (Ok(say), Some(signals)) = (Say::start(), Signals::heeded()) else { return FAILED };
-    let status = launch(args, &say, signals).await;
+    let status = launch((args, inherited), &say, signals).await;
     say.finish(LAST_WORDS).await;
     status
 }
@@ -57,9 +56,9 @@ async fn ended_by(signals: &mut Signals) -> i32 {
     }
 }
 
-async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
+async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signals: Signals) -> u8 {
     // Files that it names may lie on a disk that does not answer.
-    let wished = TaskTracker::new().spawn(Wish::new(args));
+    let wished = TaskTracker::new().spawn(Wish::new(args, inherited));
     let wish = tokio::select! {
         wish = wished => wish.unwrap_or_else(|error| Err(error.to_string())),
         signal = ended_by(&mut signals) => {
@@ -81,11 +80,12 @@ async fn launch(args: LaunchArgs, say: &Say, mut signals: Signals) -> u8 {
         (wish.args.node.filter(|node| node.index > 0), wish.args.meet.as_ref())
     {
         let own = NodeArgs::inside_of(&wish.ways, wish.own());
-        return meet::serve(node, meeting, &wish.secret, &own, wish.ways.connect_timeout, say, &mut signals)
-            .await;
+        return meet::serve(node, meeting, &wish.secret, (&own, &wish.ways), say, &mut signals).await;
     }
-    if wish.plan.hosts.len() > MANY_HOSTS {
-        raise_open_files();
+    if let Err(error) = wish.fits() {
+        say.note(&error);
+        say.note("nothing was started");
+        return FAILED;
     }
     let launch = uuid::Uuid::new_v4().simple().to_string();
     let claim = match Claim::take(&wish.job, &launch) {
@@ -139,12 +139,4 @@ fn dry_run(wish: &Wish) -> String {
 fn print(text: &str) -> u8 {
     let mut out = ringscope_api::terminal::Clean::new(io::stdout().lock());
     u8::from(out.write_all(text.as_bytes()).is_err())
-}
-
-/// A host takes some descriptors: as many as this process may have. What is started on this machine has that limit too, so not where
-/// it is not needed.
-fn raise_open_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
 }

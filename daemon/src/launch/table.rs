@@ -1,5 +1,7 @@
 //! What a dry run prints: what would be started where, with which variables.
 
+use std::fmt::Display;
+
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::place::Place;
@@ -55,8 +57,10 @@ fn by(place: &Place) -> &'static str {
     }
 }
 
-fn count(number: u32, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+/// So many, in words.
+pub(super) fn count(number: impl Display, what: &str) -> String {
+    let number = number.to_string();
+    if number == "1" { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 #[cfg(test)]

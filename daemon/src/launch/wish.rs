@@ -11,11 +11,12 @@ use tokio::task::JoinSet;
 
 use super::args::{LaunchArgs, said};
 use super::hosts::{Slots, of_slurm};
+use super::inherited::Inherited;
 use super::node::Own;
 use super::place::{Place, Ways, words};
 use super::plan::Plan;
 use super::protocol::AgentWish;
-use super::{config, daemon, node_name};
+use super::{config, daemon, node_name, open_files, table};
 
 /// What is to be done.
 pub(super) struct Wish {
@@ -41,7 +42,7 @@ impl Wish {
     ///
     /// # Errors
     /// What was wrong, and what to do.
-    pub(super) async fn new(args: LaunchArgs) -> Result<Self, String> {
+    pub(super) async fn new(args: LaunchArgs, inherited: Inherited) -> Result<Self, String> {
         let (hosts, places) = hosts(&args).await?;
         let plan = Plan::new(&hosts, args.workers, args.servers, args.oversubscribe)?;
         let places = (plan.hosts.iter())
@@ -65,6 +66,7 @@ impl Wish {
                 connect_timeout,
                 silence: args.silence,
                 grace: args.grace,
+                inherited,
             },
             plan,
             places,
@@ -77,6 +79,27 @@ impl Wish {
     /// Slurm's number. When the daemon knows a job of that name, it is the same Slurm job, and not in the way.
     pub(super) fn is_named(&self) -> bool {
         self.args.chosen_name().is_some() && slurm_name().as_ref() != Some(&self.job)
+    }
+
+    /// Whether this process may open what it takes to reach all hosts, and to write all files of `--output`.
+    ///
+    /// # Errors
+    /// It may not, and what to do.
+    pub(super) fn fits(&self) -> Result<(), String> {
+        let of_host = |place: &Place| if *place == Place::Comes { 1 } else { OPEN_PER_HOST };
+        let hosts: usize = self.places.iter().map(of_host).sum();
+        let processes =
+            usize::try_from(self.plan.workers.saturating_add(self.plan.servers)).unwrap_or(usize::MAX);
+        let (files, output) = match &self.args.output {
+            Some(_) => {
+                (processes, format!(" to reach, and a file of --output for each of {processes} processes"))
+            }
+            None => (0, " to reach".to_owned()),
+        };
+        open_files::check(
+            &format!("{}{output}", table::count(self.places.len(), "host")),
+            hosts.saturating_add(files),
+        )
     }
 
     /// Options of `ringscope run` for each process; none: it is not to be watched.
@@ -124,6 +147,8 @@ impl Wish {
 }
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// What reaches a host: its three streams, and one to see its end.
+const OPEN_PER_HOST: usize = 4;
 
 /// Hosts and how each is reached.
 async fn hosts(args: &LaunchArgs) -> Result<(Vec<Slots>, Vec<Place>), String> {

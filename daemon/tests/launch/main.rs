@@ -6,6 +6,7 @@
 mod common;
 
 mod daemon;
+mod inherited;
 mod local;
 mod meet;
 mod mistakes;

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use super::output::{self, Room};
 use super::tree;
 use crate::launch::OWN_PROGRAM;
+use crate::launch::inherited::Inherited;
 use crate::launch::protocol::{AGENT, AgentWish, Frame, Share, Stream};
 use crate::launch::{config, node_name};
 
@@ -29,14 +30,19 @@ const AGAIN: Duration = Duration::from_millis(50);
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 
 /// The agent of this launch, where one had to be started.
-#[derive(Default)]
 pub(super) struct OwnAgent {
+    inherited: Inherited,
     agent: Option<Agent>,
     streams: JoinSet<()>,
     looked_at: Option<Instant>,
 }
 
 impl OwnAgent {
+    /// None runs yet.
+    pub(super) fn new(inherited: Inherited) -> Self {
+        Self { inherited, agent: None, streams: JoinSet::new(), looked_at: None }
+    }
+
     /// Its number, while it runs.
     pub(super) fn pid(&self) -> Option<u32> {
         self.agent.as_ref().map(|agent| agent.pid)
@@ -64,7 +70,7 @@ impl OwnAgent {
         if sweep::is_read(&dir) {
             return None;
         }
-        Some(match Agent::start(wish, &share.job, &dir) {
+        Some(match Agent::start(wish, &share.job, &dir, self.inherited) {
             Ok((agent, said)) => {
                 let (room, frames) = (Arc::clone(room), frames.clone());
                 self.streams.spawn(output::hand_on(said, (AGENT, Stream::Err), room, frames));
@@ -110,7 +116,7 @@ fn dir(share: &Share) -> PathBuf {
 
 impl Agent {
     /// Starts one, and gives what it says.
-    fn start(wish: &AgentWish, job: &str, dir: &Path) -> io::Result<(Self, OwnedFd)> {
+    fn start(wish: &AgentWish, job: &str, dir: &Path, inherited: Inherited) -> io::Result<(Self, OwnedFd)> {
         shared_dir::create(dir)?;
         let state = tempfile::Builder::new().prefix("ringscope-launch-agent-").tempdir()?;
         let (said, end) = io::pipe()?;
@@ -124,6 +130,7 @@ impl Agent {
         // Who finds it in `ps e` sees whose it is.
         command.env("RINGSCOPE_STARTED_BY", format!("launch of {job}")).env("RUST_LOG", "warn");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(end).process_group(0);
+        inherited.hand_on(&mut command);
         let pid = command.spawn()?.id();
         Ok((Self { pid, _state: state }, said.into()))
     }

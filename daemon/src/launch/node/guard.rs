@@ -10,10 +10,11 @@ use rustix::process::{
 
 use super::{NodeArgs, tree};
 use crate::launch::OWN_PROGRAM;
+use crate::launch::inherited::Inherited;
 use crate::launch::signals::Signals;
 
 /// Starts the inner process and stays until it has ended; its exit status.
-pub(super) async fn keep(args: &NodeArgs, mut signals: Signals) -> u8 {
+pub(super) async fn keep(args: &NodeArgs, inherited: Inherited, mut signals: Signals) -> u8 {
     // Away from the terminal: its Ctrl-C goes to the launching side, which says what is to be done.
     let _ = setsid();
     let _ = set_child_subreaper(Some(getpid()));
@@ -25,6 +26,7 @@ pub(super) async fn keep(args: &NodeArgs, mut signals: Signals) -> u8 {
     }
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0("ringscope").args(["launch-node", "--inside"]).args(args.handed_on());
+    inherited.hand_on(&mut command);
     let inner = match command.spawn() {
         Ok(inner) => inner.id(),
         Err(error) => {

@@ -17,6 +17,7 @@ use super::ports::Held;
 use super::start::{self, Refusal};
 use super::{NodeArgs, output};
 use crate::launch::claim::{Claim, ClaimError};
+use crate::launch::inherited::Inherited;
 use crate::launch::protocol::{
     AGENT, Ended, Exit, Frame, GREETING, Hello, Order, PROTOCOL, Role, Share, Stream, Word, read_order,
     write_frame,
@@ -32,14 +33,14 @@ const ORDERS: usize = 64;
 const TICK: Duration = Duration::from_millis(50);
 
 /// Serves one launching side over the standard streams until it is gone; the job's exit status.
-pub(super) async fn serve(args: &NodeArgs, signals: Signals) -> u8 {
+pub(super) async fn serve(args: &NodeArgs, inherited: Inherited, signals: Signals) -> u8 {
     let _ = set_parent_process_death_signal(Some(Signal::TERM));
     let _ = set_child_subreaper(Some(getpid()));
     let (frames, to_write) = mpsc::channel(FRAMES);
     let (to_obey, orders) = mpsc::channel(ORDERS);
     let writer = std::thread::spawn(move || write_all(to_write));
     std::thread::spawn(move || read_all(&to_obey));
-    let mut host = Host::new(args, frames);
+    let mut host = Host::new(args, inherited, frames);
     host.say(Word::Hello(hello()));
     let status = host.live(orders, signals).await;
     host.agent.end().await;
@@ -89,6 +90,7 @@ fn hello() -> Hello {
 
 struct Host<'a> {
     args: &'a NodeArgs,
+    inherited: Inherited,
     frames: Sender<Frame>,
     room: Arc<Room>,
     share: Option<Box<Share>>,
@@ -125,9 +127,10 @@ enum Stage {
 }
 
 impl<'a> Host<'a> {
-    fn new(args: &'a NodeArgs, frames: Sender<Frame>) -> Self {
+    fn new(args: &'a NodeArgs, inherited: Inherited, frames: Sender<Frame>) -> Self {
         Self {
             args,
+            inherited,
             frames,
             room: Arc::new(Room::new()),
             share: None,
@@ -137,7 +140,7 @@ impl<'a> Host<'a> {
             running: Vec::new(),
             streams: JoinSet::new(),
             stage: Stage::Idle,
-            agent: OwnAgent::default(),
+            agent: OwnAgent::new(inherited),
             heard_at: clock::monotonic(),
             leaving: None,
             is_dismissed: false,
@@ -263,7 +266,7 @@ impl<'a> Host<'a> {
         self.running = vec![None; share.processes.len()];
         self.stage = Stage::Runs { kill_at: None };
         for (place, process) in share.processes.iter().enumerate() {
-            match start::start(&share, process) {
+            match start::start(&share, process, self.inherited) {
                 Ok(started) => {
                     self.running[place] = Some(started.pid);
                     self.say(Word::Started { process: place, pid: started.pid });

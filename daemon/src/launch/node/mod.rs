@@ -17,6 +17,7 @@ mod tree;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::launch::inherited::Inherited;
 use crate::launch::place::Ways;
 use crate::launch::signals;
 
@@ -68,11 +69,16 @@ impl NodeArgs {
 /// Runs the hidden command; its exit status.
 #[must_use]
 pub fn run(args: &NodeArgs) -> u8 {
+    let inherited = Inherited::take_over();
     // One thread: what it starts is killed by the kernel when the thread ends that started it.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return 1 };
     let status = runtime.block_on(async {
         let Some(signals) = signals::Signals::all() else { return 1 };
-        if args.inside { host::serve(args, signals).await } else { guard::keep(args, signals).await }
+        if args.inside {
+            host::serve(args, inherited, signals).await
+        } else {
+            guard::keep(args, inherited, signals).await
+        }
     });
     // A thread may still be reading what never ends.
     runtime.shutdown_background();

@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use rustix::fs::Access;
 
 use crate::launch::OWN_PROGRAM;
-use crate::launch::config;
+use crate::launch::inherited::Inherited;
 use crate::launch::protocol::{Process, Role, Share};
+use crate::launch::{config, open_files};
 
 /// Why a share cannot be started, and what exit status that is.
 pub(super) struct Refusal {
@@ -26,8 +27,11 @@ pub(super) struct Started {
     pub(super) err: OwnedFd,
 }
 
-/// Looks whether the folder and the programs are there.
+/// Looks whether the folder and the programs are there, and whether the output of so many processes can be taken.
 pub(super) fn check(share: &Share) -> Result<(), Refusal> {
+    let n_processes = share.processes.len();
+    open_files::check(&format!("{n_processes} processes on one host"), n_processes.saturating_mul(STREAMS))
+        .map_err(|text| Refusal { text, status: 1 })?;
     let dir = share.dir.clone().unwrap_or_else(|| PathBuf::from("."));
     if let Err(error) = std::fs::read_dir(&dir) {
         let text = format!(
@@ -84,7 +88,7 @@ fn variable(share: &Share, name: &str) -> Option<OsString> {
 }
 
 /// Starts one process of the share.
-pub(super) fn start(share: &Share, process: &Process) -> io::Result<Started> {
+pub(super) fn start(share: &Share, process: &Process, inherited: Inherited) -> io::Result<Started> {
     let (out, out_end) = io::pipe()?;
     let (err, err_end) = io::pipe()?;
     let mut command = Command::new(OWN_PROGRAM);
@@ -104,10 +108,13 @@ pub(super) fn start(share: &Share, process: &Process) -> io::Result<Started> {
     command.envs(share.environment.iter().map(|(name, value)| (name, value)));
     command.envs(process.variables.iter().map(|(name, value)| (name, value))).env_remove(config::SECRET);
     command.stdin(Stdio::null()).stdout(out_end).stderr(err_end);
+    inherited.hand_on(&mut command);
     let pid = command.spawn()?.id();
     Ok(Started { pid, out: out.into(), err: err.into() })
 }
 
+/// What a process writes to.
+const STREAMS: usize = 2;
 const SUMD: &str = "ringscope-sumd";
 /// Where the C library looks without PATH. Source: execvp(3), glibc.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
