@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringscope_api::clock;
 use rustix::fs::OFlags;
@@ -90,9 +90,14 @@ impl Output {
         tails.get(&source).map(|tail| (tail.lines(), tail.at_ns)).unwrap_or_default()
     }
 
+    /// Counts what was taken of it.
+    pub(super) fn taken(&self) -> u64 {
+        taken(&self.seen)
+    }
+
     /// Waits until all is written that came, as long as anything of it is taken; whether it was.
-    pub(super) fn drain(&self, patience: Duration) -> impl Future<Output = bool> + use<> {
-        drained(self.items.clone(), Arc::clone(&self.seen), patience)
+    pub(super) fn drain(&self, untaken: Untaken, patience: Duration) -> impl Future<Output = bool> + use<> {
+        drained(self.items.clone(), Arc::clone(&self.seen), untaken, patience)
     }
 
     /// Whether the thread is gone, which it should not be.
@@ -101,9 +106,34 @@ impl Output {
     }
 }
 
-async fn drained(items: SyncSender<Item>, seen: Arc<Seen>, patience: Duration) -> bool {
-    let mut last = seen.written.load(Ordering::Relaxed);
-    let mut since = clock::monotonic();
+/// Since when nothing of the output was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untaken {
+    taken: u64,
+    since: Instant,
+}
+
+impl Untaken {
+    /// Begins to look.
+    pub(super) const fn new(taken: u64, now: Instant) -> Self {
+        Self { taken, since: now }
+    }
+
+    /// How long that is by now.
+    pub(super) fn lasts(&mut self, taken: u64, now: Instant) -> Duration {
+        if taken != self.taken {
+            *self = Self::new(taken, now);
+        }
+        now.saturating_duration_since(self.since)
+    }
+}
+
+fn taken(seen: &Seen) -> u64 {
+    seen.written.load(Ordering::Relaxed) & !ENDED
+}
+
+async fn drained(items: SyncSender<Item>, seen: Arc<Seen>, mut untaken: Untaken, patience: Duration) -> bool {
+    let began = clock::monotonic();
     let mut is_told = false;
     loop {
         if !is_told {
@@ -113,20 +143,22 @@ async fn drained(items: SyncSender<Item>, seen: Arc<Seen>, patience: Duration) -
                 Err(std::sync::mpsc::TrySendError::Full(_)) => {}
             }
         }
-        let now = seen.written.load(Ordering::Relaxed);
-        if now & ENDED != 0 && is_told {
+        if is_told && seen.written.load(Ordering::Relaxed) & ENDED != 0 {
             seen.written.fetch_and(!ENDED, Ordering::Relaxed);
             return true;
         }
-        if now != last {
-            (last, since) = (now, clock::monotonic());
-        } else if clock::monotonic().saturating_duration_since(since) >= patience {
+        let now = clock::monotonic();
+        // What has only just come could not be taken yet.
+        let is_fresh = now.saturating_duration_since(began) < WRITES_WITHIN;
+        if untaken.lasts(taken(&seen), now) >= patience && !is_fresh {
             return false;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
+/// How long it takes to write what somebody reads.
+const WRITES_WITHIN: Duration = Duration::from_millis(300);
 /// The highest bit of the count says that the lines have ended.
 const ENDED: u64 = 1 << 63;
 /// Items that are no output.

@@ -267,10 +267,10 @@ impl Roster {
         self.nodes.iter().all(|node| node.is_over || node.lost.is_some())
     }
 
-    /// Hosts that have not said that all is over.
-    pub(super) fn not_over(&self) -> Vec<usize> {
-        let is_open = |node: &Node| !node.is_over && node.lost.is_none();
-        self.nodes.iter().enumerate().filter(|(_, node)| is_open(node)).map(|(number, _)| number).collect()
+    /// Hosts that have not said that their processes have ended. What these wrote may be on its way for longer.
+    pub(super) fn still_running(&self) -> Vec<usize> {
+        let runs = |node: &Node| node.running > 0 && node.lost.is_none();
+        self.nodes.iter().enumerate().filter(|(_, node)| runs(node)).map(|(number, _)| number).collect()
     }
 
     /// Whether no process of any host runs any more; what they wrote may still be on its way.
@@ -322,7 +322,7 @@ mod tests {
         for word in [end(0, Exit::Status(1), false), Word::Over] {
             assert_eq!(roster.hear(1, word.clone(), now, 0), News::Nothing);
         }
-        assert!(roster.fallen.is_empty() && roster.not_over() == [0, 1] && !roster.all_have_ended());
+        assert!(roster.fallen.is_empty() && roster.still_running() == [0, 1] && !roster.all_have_ended());
         roster.hear(1, Word::Ready, now, 0);
         assert_eq!(roster.hear(1, end(0, Exit::Status(1), false), now, 0), News::Failed);
     }

@@ -131,6 +131,40 @@ fn a_reader_that_takes_nothing_after_the_end_is_left_at_a_signal() {
     nothing_is_left(&mark, PATIENCE);
 }
 
+#[test]
+fn a_reader_that_takes_nothing_after_a_failure_is_waited_for_once_and_no_host_is_called_lost() {
+    // More than is taken without a reader, and less than holds the rank up.
+    let script = "yes | head -c 100000; exit 3";
+    let options = ["--drain", "20s", "--grace", "1s", "--prefix", "none", "--", "sh", "-c", script];
+    let mut command = launch(&options);
+    let since = clock::monotonic();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "{err}");
+    assert!(since.elapsed() < Duration::from_secs(32), "{:?}: {err}", since.elapsed());
+    assert!(err.contains("nobody has taken the job's output for 20 s") && !err.contains("lost"), "{err}");
+}
+
+#[test]
+fn a_slow_reader_gets_all_however_long_it_takes() {
+    // More than launch and its pipes hold, so that the rest is in the rank's own pipe when the rank has ended.
+    let bytes = 170_000;
+    let script = format!("yes | head -c {bytes}");
+    let mut command = launch(&["--drain", "1s", "--prefix", "none", "--", "sh", "-c", &script]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let (mut all, mut buffer) = (0, vec![0; 8192]);
+    while let read @ 1.. = out.read(&mut buffer).unwrap() {
+        all += read;
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!((all, err.as_str()), (bytes, ""));
+    assert!(child.wait().unwrap().success());
+}
+
 /// Bytes that the process with these arguments has written.
 fn written_by(arguments: &str) -> u64 {
     let found = with_mark(arguments).into_iter().find(|one| one.contains(&format!(": {arguments}")));

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::ending::{Deed, Ending};
 use super::link::{Event, Heard, Link, Sinks};
 use super::meet;
-use super::output::Output;
+use super::output::{Output, Untaken};
 use super::protocol::{Order, Word};
 use super::report::{self, Failure, Fallen};
 use super::roster::{Loss, News, Roster};
@@ -49,6 +49,8 @@ pub(super) struct Job {
     ending: Ending,
     pings: u64,
     pinged_at: Instant,
+    /// Since all have ended: how long nobody has taken what they wrote.
+    untaken: Option<Untaken>,
     /// A signal came when all had ended: who takes no output is waited for no longer.
     is_hurried: bool,
 }
@@ -90,6 +92,7 @@ impl Job {
             ending,
             pings: 0,
             pinged_at: now,
+            untaken: None,
             is_hurried: false,
         })
     }
@@ -160,7 +163,7 @@ impl Job {
 
     /// Waits until nothing runs any more.
     async fn watch(&mut self) {
-        let mut ended_at = None;
+        self.untaken = None;
         while !self.roster.is_over() {
             let moved = moved(&mut self.signals, &mut self.events).await;
             let now = clock::monotonic();
@@ -172,8 +175,9 @@ impl Job {
             // What was written may never be taken.
             if self.roster.all_have_ended() {
                 self.is_hurried |= is_signal;
-                let since = *ended_at.get_or_insert(now);
-                if now.saturating_duration_since(since) >= self.patience() {
+                let (taken, patience) = (self.output.taken(), self.patience());
+                let untaken = self.untaken.get_or_insert(Untaken::new(taken, now));
+                if untaken.lasts(taken, now) >= patience {
                     return;
                 }
             }
@@ -207,7 +211,7 @@ impl Job {
             self.tell_all(deed);
         }
         if self.ending.is_given_up(now) {
-            self.give_up(&self.roster.not_over(), "it does not say that its processes have ended");
+            self.give_up(&self.roster.still_running(), "it does not say that its processes have ended");
         }
         self.keep_in_touch();
     }
@@ -296,9 +300,10 @@ impl Job {
         if self.is_hurried { HURRIED.min(self.wish.args.drain) } else { self.wish.args.drain }
     }
 
-    /// Waits until what was written is taken; a signal ends that at once.
+    /// Waits until what was written is taken, no longer than since all have ended; a signal ends that at once.
     async fn drain(&mut self) {
-        let draining = self.output.drain(self.patience());
+        let untaken = self.untaken.unwrap_or(Untaken::new(self.output.taken(), clock::monotonic()));
+        let draining = self.output.drain(untaken, self.patience());
         tokio::pin!(draining);
         let is_written = !self.output.has_ended()
             && loop {
