@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
 use super::output::{self, Room};
+use super::state::StateFolder;
 use super::tree;
 use crate::launch::OWN_PROGRAM;
 use crate::launch::inherited::Inherited;
@@ -103,8 +104,8 @@ impl OwnAgent {
 /// An agent that was started here.
 struct Agent {
     pid: u32,
-    /// Its folder for batches that wait, which goes with it.
-    _state: tempfile::TempDir,
+    /// Goes with it.
+    _state: StateFolder,
 }
 
 /// The folder that it watches: that of the job.
@@ -118,7 +119,7 @@ impl Agent {
     /// Starts one, and gives what it says.
     fn start(wish: &AgentWish, job: &str, dir: &Path, inherited: Inherited) -> io::Result<(Self, OwnedFd)> {
         shared_dir::create(dir)?;
-        let state = tempfile::Builder::new().prefix("ringscope-launch-agent-").tempdir()?;
+        let state = StateFolder::create_in(&std::env::temp_dir())?;
         let (said, end) = io::pipe()?;
         let mut command = Command::new(OWN_PROGRAM);
         command.arg0("ringscope").arg("agent").args(&wish.arguments).arg("--dir").arg(dir);

@@ -12,6 +12,7 @@ mod own;
 mod ports;
 pub mod rank;
 mod start;
+mod state;
 mod tree;
 
 use std::ffi::OsString;
