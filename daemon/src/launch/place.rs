@@ -73,6 +73,8 @@ impl Ways {
         command.args(arguments).args(["-T", "-o", "BatchMode=yes"]);
         let seconds = self.connect_timeout.as_secs().max(1);
         command.args(["-o", &format!("ConnectTimeout={seconds}"), "-o", "ConnectionAttempts=1"]);
+        // A connection that is there is used. One of ours that stayed for others would hold our streams, and outlive the job.
+        command.args(["-o", "ControlMaster=no"]);
         command.args([
             "-o",
             "ServerAliveInterval=15",
@@ -284,7 +286,7 @@ mod tests {
         let words: Vec<_> =
             command.as_std().get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         assert_eq!(&words[..2], ["-p", "2222"]);
-        for option in ["BatchMode=yes", "ConnectTimeout=15", "-T"] {
+        for option in ["BatchMode=yes", "ConnectTimeout=15", "ControlMaster=no", "-T"] {
             assert!(words.iter().any(|word| word == option), "{option} in {words:?}");
         }
         assert_eq!(words[words.len() - 3..words.len() - 1], ["--".to_owned(), "me@b".to_owned()]);

@@ -161,6 +161,38 @@ fn a_host_side_that_is_killed_is_a_lost_host_and_leaves_nothing() {
 }
 
 #[test]
+fn a_connection_that_ssh_would_keep_for_others_holds_up_no_end_and_is_not_left() {
+    let hosts = Hosts::up(2);
+    let config = std::fs::read_to_string(hosts.dir.join("ssh_config")).unwrap();
+    let kept = format!(
+        "{config} ControlMaster auto\n ControlPath {}/kept-%h\n ControlPersist 300\n",
+        hosts.dir.display()
+    );
+    let config = hosts.dir.join("kept_config").display().to_string();
+    std::fs::write(&config, kept).unwrap();
+    let ssh = format!("ssh -F {config}");
+    let options = ["-n", "2", "-H", "h1,h2", "--ssh", &ssh];
+    end(&mut hosts.launch(&options, "echo started")).check(0, &[]);
+    hosts.nothing_is_left(GONE_WITHIN);
+
+    // One that is there already is used, and stays.
+    let master = ["ssh", "-F", &config, "h2", "true"];
+    assert!(hosts.on("h1", &master).stderr(std::process::Stdio::null()).status().unwrap().success());
+    let mut running = hosts.start(&options, "echo started; sleep 1234567");
+    running.wait_for("[rank 1 h2] started");
+    assert_eq!(
+        hosts.pids("h2", |arguments| arguments.starts_with("sshd: root")).len(),
+        1,
+        "another connection"
+    );
+    hosts.signal("-INT", &hosts.launch_pid());
+    running.end().check(130, &[]);
+    let quit = [&master[..3], &["-q", "-O", "exit", "h2"]].concat();
+    assert!(hosts.on("h1", &quit).status().unwrap().success());
+    hosts.nothing_is_left(GONE_WITHIN);
+}
+
+#[test]
 fn a_network_that_is_cut_ends_both_sides() {
     let hosts = Hosts::up(2);
     let mut running = started(&hosts, &["--silence", "4s"]);
