@@ -122,7 +122,10 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            if std::env::args_os().nth(1).is_some_and(|command| command == "launch") {
+                launch::explain(&mut error);
+            }
             let wrong = error.use_stderr();
             print(&error, wrong);
             return if wrong { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };

@@ -1,12 +1,16 @@
 //! What `ringscope launch` is told on its command line, and what of its environment it heeds.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use ringscope_api::words::parse_duration;
 use ringscope_tls::Trust;
 
+use super::config;
 use super::hosts::{MAX_HOSTS, Slots};
 use crate::client::daemon_url;
 
@@ -50,7 +54,8 @@ pub struct LaunchArgs {
     /// Address of the daemon: agents are started that send to it, on hosts where none runs
     #[arg(long, env = "RINGSCOPE_DAEMON", value_name = "URL", value_delimiter = ',', value_parser = daemon_url)]
     pub(super) daemon: Vec<String>,
-    /// File with the daemon's token [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
+    /// File with the daemon's token, of the role ingest; one of operate also lets this launch see whether a job of its name runs
+    /// [default: $RINGSCOPE_TOKEN, else $RINGSCOPE_TOKEN_FILE]
     #[arg(long, value_name = "FILE")]
     pub(super) token_file: Option<PathBuf>,
     #[command(flatten)]
@@ -83,13 +88,13 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub(super) master_addr: Option<String>,
     /// How long a host may take to answer [default: 15s; 10m with --meet]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = a_second_or_more)]
     pub(super) connect_timeout: Option<Duration>,
     /// After how long without a sign of life a host counts as lost
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = a_second_or_more)]
     pub(super) silence: Duration,
     /// How long to wait, once the job is over, for a reader of its output that takes nothing
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = a_second_or_more)]
     pub(super) drain: Duration,
     /// How to reach other hosts, with arguments: 'ssh -p 2222'
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
@@ -100,9 +105,7 @@ pub struct LaunchArgs {
     /// The summation servers' program [default: ringscope-sumd beside ringscope, else in PATH]
     #[arg(long, value_name = "PATH")]
     pub(super) sumd: Option<PathBuf>,
-    /// A variable for all processes: NAME=VALUE, or NAME to hand on this one's value; may be repeated. NCCL_*, RSCCL_*, RSUM_*,
-    /// RINGSCOPE_*, OMP_*, PATH, PYTHONPATH and LD_LIBRARY_PATH go along by themselves
-    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]")]
+    #[arg(short = 'x', long = "env", value_name = "NAME[=VALUE]", help = variables_help())]
     pub(super) variables: Vec<OsString>,
     /// Folder to start the processes in, on all hosts [default: this one]
     #[arg(long, value_name = "DIR")]
@@ -177,6 +180,45 @@ pub(super) struct Meeting {
 /// Workers or servers of one job: more than any machine room has, and few enough to be listed.
 pub(super) const MAX_PROCESSES: u32 = 131_072;
 
+/// Bytes of a file with hosts, and of one with a secret, at most: many times what they hold.
+const MAX_HOSTFILE_BYTES: u64 = 4 << 20;
+pub(super) const MAX_SECRET_BYTES: u64 = 4 << 10;
+
+fn variables_help() -> String {
+    format!(
+        "A variable for all processes: NAME=VALUE, or NAME to hand on this one's value; may be repeated. {} go along by themselves",
+        config::passed_names().join(", ")
+    )
+}
+
+/// Says of a command that stands where options do that it belongs behind `--`.
+pub(crate) fn explain(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
+    if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') {
+        let tip = format!("the command stands behind --: ringscope launch [OPTIONS] -- {word} ...");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}
+
+fn a_second_or_more(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time < Duration::from_secs(1) {
+        Err("expected a second or more, e.g. 30s".to_owned())
+    } else {
+        Ok(time)
+    }
+}
+
+/// What a file says, where it is no larger than that.
+pub(super) fn text_of(file: &Path, max_bytes: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(file)?.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|read| read > max_bytes) {
+        return Err(io::Error::other(format!("it is larger than {} KiB", max_bytes >> 10)));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text"))
+}
+
 fn ports(text: &str) -> Result<Ports, String> {
     let expected = || "expected two ports, the smaller first, e.g. 20000-29999".to_owned();
     let (first, last) = text.split_once('-').ok_or_else(expected)?;
@@ -226,7 +268,7 @@ impl LaunchArgs {
     pub(super) fn named_hosts(&self) -> Result<Vec<Slots>, String> {
         match &self.hostfile {
             Some(file) => {
-                let text = std::fs::read_to_string(file).map_err(|error| {
+                let text = text_of(file, MAX_HOSTFILE_BYTES).map_err(|error| {
                     format!(
                         "cannot read the hosts in {}: {error}; name another file with --hostfile",
                         file.display()

@@ -22,6 +22,12 @@ pub(super) const KEPT: [&str; 6] = [
     "RINGSCOPE_AGENT_HOST",
 ];
 
+/// What goes along, in words.
+pub(super) fn passed_names() -> Vec<String> {
+    let beginnings = PASSED.iter().map(|beginning| format!("{beginning}*"));
+    beginnings.chain(PASSED_WHOLE.iter().map(|name| (*name).to_owned())).collect()
+}
+
 /// The variables that go along, with those that `-x` names.
 ///
 /// # Errors
@@ -87,6 +93,14 @@ pub(super) fn shared_dir() -> Option<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_docs_name_what_goes_along() {
+        let docs = include_str!("../../../docs/launch.md");
+        let (_, told) = docs.split_once("\nAlong go ").unwrap();
+        let (told, _) = told.split_once(';').unwrap();
+        assert_eq!(told.split('`').skip(1).step_by(2).collect::<Vec<_>>(), passed_names());
+    }
 
     #[test]
     fn a_variable_is_given_or_handed_on() {

@@ -36,7 +36,8 @@ pub(super) enum Answer {
 /// Asks the daemon for jobs of this name, where `is_named` says that one would be in the way.
 pub(super) async fn ask(args: &LaunchArgs, job: &str, is_named: bool) -> Answer {
     let Some(url) = args.daemon.first() else { return Answer::Clear };
-    let token = token_source(args.token_file.as_deref(), &[url]);
+    // Warns for all agents, which say nothing of it themselves.
+    let token = token_source(args.token_file.as_deref(), &args.daemon);
     let client = match Client::trusting(&args.trust, url, token) {
         Ok(client) => client,
         Err(error) => return Answer::Away(error.to_string()),

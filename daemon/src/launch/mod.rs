@@ -35,6 +35,7 @@ mod table;
 mod wish;
 
 pub use args::LaunchArgs;
+pub(crate) use args::explain;
 pub use start::run;
 
 /// The program that runs: also where its file was replaced meanwhile.

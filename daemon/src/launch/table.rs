@@ -45,7 +45,7 @@ pub(super) fn text(
             text.extend(process.variables.iter().map(|(name, value)| format!("  {name}={value}\n")));
         }
     }
-    text
+    text + "\nNothing was started, and no host was asked: each is asked at the start whether it has the folder and the command.\n"
 }
 
 fn by(place: &Place) -> &'static str {
@@ -90,6 +90,7 @@ mod tests {
             "rank 2 on b:\n  RANK=2\n",
             "RSUM_SECRET=(hidden)",
             "summation server 0 on b:",
+            "no host was asked",
         ] {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(squeezed(&text).contains(&squeezed(part)), "{part} in {text}");

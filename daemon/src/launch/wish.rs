@@ -9,7 +9,7 @@ use ringscope_wire::launch::Slurm;
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
-use super::args::{LaunchArgs, said};
+use super::args::{LaunchArgs, MAX_SECRET_BYTES, said, text_of};
 use super::hosts::{Slots, of_slurm};
 use super::inherited::Inherited;
 use super::node::Own;
@@ -49,6 +49,9 @@ impl Wish {
             .filter_map(|host| hosts.iter().position(|slots| slots.host == host.host))
             .filter_map(|place| places.get(place).cloned())
             .collect();
+        if args.command.first().is_none_or(|program| program.is_empty()) {
+            return Err("the command behind -- is empty: name a program, e.g. -- python train.py".to_owned());
+        }
         let connect_timeout =
             args.connect_timeout.unwrap_or(if args.meet.is_some() { MEET_WITHIN } else { CONNECT_WITHIN });
         let dir = match &args.chdir {
@@ -281,7 +284,7 @@ fn secret(args: &LaunchArgs) -> Result<String, String> {
     let Some(meeting) = &args.meet else { return Ok(String::new()) };
     let secret = match &args.secret_file {
         Some(file) => {
-            let text = std::fs::read_to_string(file);
+            let text = text_of(file, MAX_SECRET_BYTES);
             let text = text.map_err(|error| format!("--secret-file {}: {error}", file.display()))?;
             Some(text.trim().to_owned()).filter(|secret| !secret.is_empty())
         }

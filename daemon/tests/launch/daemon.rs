@@ -82,3 +82,20 @@ async fn ends_of_processes_that_never_called_the_library_are_told_before_the_age
     let job = find().await.unwrap();
     assert_eq!(job.state, JobState::Ended, "{job:#?}");
 }
+
+#[test]
+fn one_line_warns_of_a_token_over_http() {
+    let stage = Stage::new("launch-token");
+    // Not loopback, and nobody listens there.
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let url = format!("http://{host}:{}", stage.port);
+    let script = format!("until [ -e {}/over ]; do sleep 0.05; done", stage.dir.0.display());
+    let mut command = launch(&["--daemon", &url, "--", "sh", "-c", &script]);
+    command.env("RINGSCOPE_DIR", &stage.segment_dir.0).env("RINGSCOPE_TOKEN", "secret");
+    let mut running = Running::start(&mut command);
+    running.wait_for("the daemon does not take batches");
+    std::fs::write(stage.dir.join("over"), "").unwrap();
+    let ended = running.end();
+    ended.check(0, &["no agent runs; one was started"]);
+    assert_eq!(ended.err.matches("the token goes to").count(), 1, "{ended:#?}");
+}

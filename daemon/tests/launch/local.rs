@@ -280,6 +280,7 @@ fn a_dry_run_starts_nothing_and_hides_the_secret() {
         "2-3",
         "RANK=2",
         "RSUM_SECRET=(hidden)",
+        "no host was asked",
     ] {
         assert!(ended.out.contains(part), "{part} in {ended:#?}");
     }

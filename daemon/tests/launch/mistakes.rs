@@ -28,9 +28,15 @@ fn wrong_numbers_are_wrong_usage() {
     check(&["-H", "a:0"], 64, &["-H", "a:4"]);
     check(&["-H=-oProxyCommand=x:1"], 64, &["is no host"]);
     check(&["--ports", "9-1"], 64, &["20000-29999"]);
+    for option in ["--silence", "--drain", "--connect-timeout"] {
+        check(&[option, "0s"], 64, &[option, "expected a second or more"]);
+    }
     check(&["--grace", "5"], 64, &["a number and a unit"]);
     check(&["--hostfile", "/no/file"], 64, &["/no/file", "--hostfile"]);
     check(&["-x", "NO_SUCH_VARIABLE"], 64, &["NO_SUCH_VARIABLE", "not set here"]);
+    check(&["--hostfile", "/dev/zero"], 64, &["/dev/zero", "larger than 4096 KiB"]);
+    let meet = ["--node", "0/2", "--meet", "127.0.0.1:29400", "--secret-file", "/dev/zero"];
+    check(&meet, 64, &["--secret-file /dev/zero", "larger than 4 KiB"]);
     check(&["--ssh", "'ssh"], 64, &["a quote is not closed"]);
     check(&["--elastic"], 64, &["--elastic"]);
     check(&["--node", "0/2"], 64, &["--meet"]);
@@ -46,6 +52,9 @@ fn wrong_numbers_are_wrong_usage() {
 #[test]
 fn no_command_is_wrong_usage() {
     end(&mut launch(&["-n", "2"])).check(64, &["<CMD>"]);
+    end(&mut launch(&["--", ""])).check(64, &["the command behind -- is empty"]);
+    let tip = "tip: the command stands behind --: ringscope launch [OPTIONS] -- python ...";
+    end(&mut launch(&["-n", "2", "python", "train.py"])).check(64, &[tip]);
 }
 
 #[test]

@@ -25,6 +25,8 @@ use crate::launch::{config, node_name};
 
 /// Between two looks whether an agent runs.
 const LOOK: Duration = Duration::from_secs(2);
+/// What an agent says; the launch itself has said where its token goes.
+const LOGS: &str = "warn,ringscope_daemon::config::token=error";
 /// Between two looks at what is left.
 const AGAIN: Duration = Duration::from_millis(50);
 /// How long an agent may take to send the rest.
@@ -129,7 +131,7 @@ impl Agent {
         }
         command.env_remove(config::SECRET);
         // Who finds it in `ps e` sees whose it is.
-        command.env("RINGSCOPE_STARTED_BY", format!("launch of {job}")).env("RUST_LOG", "warn");
+        command.env("RINGSCOPE_STARTED_BY", format!("launch of {job}")).env("RUST_LOG", LOGS);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(end).process_group(0);
         inherited.hand_on(&mut command);
         let pid = command.spawn()?.id();
