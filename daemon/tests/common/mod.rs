@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod monitoring;
 pub mod postgres;
 pub mod prometheus;
+pub mod slurm;
 pub mod stage;
 pub mod summation;
 pub mod sysfs;
@@ -20,6 +21,7 @@ pub mod totals;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -68,6 +70,16 @@ impl Drop for TempDir {
 /// A folder of this test's own.
 pub fn scratch(name: &str) -> TempDir {
     TempDir::new(name)
+}
+
+/// Fails where a program is missing, with the command that installs it.
+pub fn needs(programs: &[&str], packages: &str) {
+    let is_there = |program: &&str| {
+        let look = ["-c", "PATH=$PATH:/usr/sbin; command -v \"$0\" >/dev/null", program];
+        Command::new("sh").args(look).status().unwrap().success()
+    };
+    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
+    assert!(missing.is_empty(), "missing: {missing:?}; apt-get install --no-install-recommends {packages}");
 }
 
 /// A port that was free a moment ago, below 32768: there the kernel gives none to outgoing connections.

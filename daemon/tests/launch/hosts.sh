@@ -1,7 +1,7 @@
 #!/bin/sh
 # Pretended hosts h1 to hN with an sshd each, in namespaces of this process's own: hosts.sh DIR N [slurm]. Says `ready`, and stays
 # until somebody ends it. DIR/on HOST CMD... runs a command on one; DIR/ssh_config is for ssh between them. With slurm they are nodes
-# of a cluster, and DIR/slurm.conf is its configuration.
+# of a cluster with the settings in DIR/slurm.settings, and DIR/slurm.conf is its configuration.
 set -eu
 dir=$1 n=$2 slurm=${3:-}
 mount -t tmpfs tmpfs /run
@@ -78,15 +78,7 @@ SlurmctldPidFile=$dir/slurmctld.pid
 SlurmdPidFile=$dir/slurmd-%n.pid
 SlurmctldLogFile=$dir/slurmctld.log
 SlurmdLogFile=$dir/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
-ReturnToService=2
-PropagateResourceLimits=NONE
-SlurmdParameters=config_overrides
+$(cat "$dir/slurm.settings")
 NodeName=h[1-$n] CPUs=4 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES State=UP
 END

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ringscope_api::clock;
 
-use crate::common::TempDir;
 use crate::common::stage::RINGSCOPE;
+use crate::common::{TempDir, needs, slurm};
 use crate::{Running, fresh};
 
 /// Hosts h1, h2, …
@@ -28,34 +28,18 @@ impl Hosts {
 
     /// The same, as nodes of a Slurm cluster.
     pub(crate) fn of_slurm(n: u32) -> Self {
-        for (program, package) in
-            [("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("srun", "slurm-client"), ("munged", "munge")]
-        {
-            let there = Command::new("sh").args(["-c", "command -v \"$0\" > /dev/null", program]).status();
-            assert!(
-                there.unwrap().success(),
-                "no {program}: apt-get install -y --no-install-recommends {package}"
-            );
-        }
+        needs(&slurm::PROGRAMS, slurm::PACKAGES);
         Self::with(n, &["slurm"])
     }
 
     fn with(n: u32, more: &[&str]) -> Self {
-        for (program, package) in [
-            ("/usr/sbin/sshd", "openssh-server"),
-            ("/usr/bin/ssh", "openssh-client"),
-            ("/usr/bin/nsenter", "util-linux"),
-        ] {
-            assert!(
-                Path::new(program).exists(),
-                "no {program}: apt-get install -y --no-install-recommends {package}"
-            );
-        }
+        needs(&["sshd", "ssh", "nsenter"], "openssh-server openssh-client util-linux");
         assert!(
             rustix::process::geteuid().is_root(),
             "pretended hosts are namespaces and sshd's, which need root"
         );
         let dir = TempDir::new("launch-hosts");
+        std::fs::write(dir.join("slurm.settings"), slurm::SETTINGS).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/launch/hosts.sh");
         // The kernel kills it with the thread of this test, and with it all inside.
         let mut child = Command::new("setpriv")

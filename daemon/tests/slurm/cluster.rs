@@ -17,8 +17,8 @@ use ringscope_daemon::demo::host::PretendedHost;
 use ringscope_daemon::embedded::{self, Library};
 
 use crate::common::stage::{RINGSCOPE, faithful};
-use crate::common::{TempDir, free_port};
-use crate::setup::{FIRST, compile, configure, needs};
+use crate::common::{TempDir, free_port, needs, slurm};
+use crate::setup::{FIRST, compile, configure};
 
 /// How long a test waits for what must happen; far more than it ever takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,7 +36,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts it, and waits until all nodes are idle and the daemon is ready.
     pub(crate) async fn start() -> Self {
-        needs(&["munged", "slurmctld", "slurmd", "sbatch"], "munge slurmctld slurmd slurm-client");
+        needs(&slurm::PROGRAMS, slurm::PACKAGES);
         let dir = TempDir::new("slurm");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
         let segment_dir = TempDir::new_in(Path::new("/dev/shm"), "slurm");

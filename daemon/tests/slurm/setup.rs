@@ -9,19 +9,10 @@ use ringscope_daemon::embedded::{self, Library};
 
 use crate::cluster::NODES;
 use crate::common::free_port;
+use crate::common::slurm::SETTINGS;
 
 /// What every node says it has; more than this machine, so that jobs need not wait for each other.
 const CPUS: usize = 64;
-
-/// Fails where a program is missing, with the command that installs it.
-pub(crate) fn needs(programs: &[&str], packages: &str) {
-    let is_there = |program: &&str| {
-        let look = ["-c", "PATH=$PATH:/usr/sbin; command -v \"$0\" >/dev/null", program];
-        Command::new("sh").args(look).status().unwrap().success()
-    };
-    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
-    assert!(missing.is_empty(), "missing: {missing:?}; apt-get install --no-install-recommends {packages}");
-}
 
 /// The first process of the namespace. `$1`: the cluster's folder, `$2`: ringscope, `$3`: the folder of segments, `$4`: the port
 /// of the daemon; the rest are nodes.
@@ -113,25 +104,3 @@ fn scripts(dir: &Path) {
         put("call.sh", "slurm", script);
     }
 }
-
-/// For a small cluster on a machine without cgroups of its own, where nothing waits longer than it must.
-const SETTINGS: &str = "\
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SwitchType=switch/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerType=sched/backfill
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1
-ReturnToService=2
-SlurmdTimeout=60
-KillWait=1
-MinJobAge=300
-PropagateResourceLimits=NONE
-SlurmdParameters=config_overrides
-SlurmctldDebug=info
-SlurmdDebug=info
-";
