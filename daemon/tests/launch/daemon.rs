@@ -1,12 +1,12 @@
 //! A launch and the daemon: agents come and go with the job, the job is seen by its name, ranks and hosts, and one that failed is
 //! not called well.
 
-use std::time::Duration;
+use ringscope_api::{Condition, JobState};
+use ringscope_daemon::client::Client;
 
-use ringscope_api::{Condition, JobState, clock};
-
-use crate::common::stage::Stage;
-use crate::{PATIENCE, Running, end, launch, mark, rounds};
+use crate::common::stage::{Process, Stage};
+use crate::common::{eventually, until};
+use crate::{Running, end, launch, mark, rounds};
 
 #[test]
 fn a_daemon_that_is_away_stops_no_job() {
@@ -17,16 +17,18 @@ fn a_daemon_that_is_away_stops_no_job() {
     assert!(ended.out.contains("started"), "{ended:#?}");
 }
 
+/// A daemon that answers.
+async fn served(name: &str) -> (Stage, Process, Client) {
+    let stage = Stage::new(name);
+    let (daemon, client) = (stage.serve(false), stage.client());
+    let answers = eventually("the daemon answers", async || client.jobs().await.ok());
+    answers.await;
+    (stage, daemon, client)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
-    let stage = Stage::new("launch-seen");
-    let _daemon = stage.serve(false);
-    let client = stage.client();
-    let since = clock::monotonic();
-    while client.jobs().await.is_err() {
-        assert!(since.elapsed() < PATIENCE, "the daemon does not answer: {}", stage.words());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let (stage, _daemon, client) = served("launch-seen").await;
     let name = format!("seen-{}", mark());
     let folder = stage.dir.0.display().to_string();
     let url = stage.url();
@@ -37,15 +39,11 @@ async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
     let mut running = Running::start(&mut command);
     running.wait_for("no agent runs; one was started");
 
-    let since = clock::monotonic();
-    let job = loop {
+    let job = eventually("the job is seen", async || {
         let found = client.jobs().await.unwrap().into_iter().find(|job| job.id == name);
-        if let Some(job) = found.filter(|job| job.n_processes == 2 && job.active_communicators > 0) {
-            break job;
-        }
-        assert!(since.elapsed() < PATIENCE, "the job is not seen");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+        found.filter(|job| job.n_processes == 2 && job.active_communicators > 0)
+    });
+    let job = job.await;
     assert_eq!((job.state, job.world_size, job.hosts.len()), (JobState::Running, Some(2), 1));
     let second = end(&mut launch(&["--job", &name, "--daemon", &stage.url(), "--", "true"]));
     second.check(1, &[&format!("a job of the name \"{name}\" runs already")]);
@@ -60,23 +58,13 @@ async fn a_job_is_seen_by_an_agent_that_comes_and_goes_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ends_of_processes_that_never_called_the_library_are_told_before_the_agent_goes() {
-    let stage = Stage::new("launch-quiet");
-    let _daemon = stage.serve(false);
-    let client = stage.client();
-    let since = clock::monotonic();
-    while client.jobs().await.is_err() {
-        assert!(since.elapsed() < PATIENCE, "the daemon does not answer: {}", stage.words());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let (stage, _daemon, client) = served("launch-quiet").await;
     let (name, url) = (format!("quiet-{}", mark()), stage.url());
     let script = format!("until [ -e {}/over ]; do sleep 0.05; done", stage.dir.0.display());
     let mut command = launch(&["-n", "2", "--job", &name, "--daemon", &url, "--", "sh", "-c", &script]);
     let running = Running::start(command.env("RINGSCOPE_DIR", &stage.segment_dir.0));
     let find = || async { client.jobs().await.unwrap().into_iter().find(|job| job.id == name) };
-    while find().await.is_none_or(|job| job.n_processes < 2) {
-        assert!(since.elapsed() < PATIENCE, "the job is not seen");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("the job is seen", || async { find().await.is_some_and(|job| job.n_processes == 2) }).await;
     std::fs::write(stage.dir.join("over"), "").unwrap();
     running.end().check(0, &[]);
     let job = find().await.unwrap();
