@@ -1,8 +1,11 @@
 //! What is known of the hosts of a launch and of their processes, from what they say. No I/O: times come as arguments.
 
+mod clock;
+
 use std::time::{Duration, Instant};
 
 use super::protocol::{Ended, Exit, Role, Word};
+use clock::Clock;
 
 /// All hosts.
 #[derive(Debug)]
@@ -64,29 +67,6 @@ pub(super) struct Fall {
     pub(super) was_told: bool,
     /// By this machine's clock.
     pub(super) at_ns: u64,
-}
-
-/// How another host's clock differs from ours, by the quickest answer so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Clock {
-    asked: Option<(u64, u64)>,
-    best: Option<(u64, i128)>,
-}
-
-impl Clock {
-    fn answered(&mut self, number: u64, theirs_ns: u64, now_ns: u64) {
-        let Some((_, asked_ns)) = self.asked.filter(|(asked, _)| *asked == number) else { return };
-        let took = now_ns.saturating_sub(asked_ns);
-        if self.best.is_none_or(|(best, _)| took < best) {
-            let middle = i128::from(asked_ns) + i128::from(took / 2);
-            self.best = Some((took, middle - i128::from(theirs_ns)));
-        }
-    }
-
-    fn ours(&self, theirs_ns: u64) -> u64 {
-        let ahead = self.best.map_or(0, |(_, ahead)| ahead);
-        u64::try_from(i128::from(theirs_ns) + ahead).unwrap_or(theirs_ns)
-    }
 }
 
 /// What a word changed.
@@ -157,8 +137,7 @@ impl Roster {
     /// It is asked for a sign of life.
     pub(super) fn asked(&mut self, node: usize, number: u64, now_ns: u64) {
         if let Some(node) = self.nodes.get_mut(node) {
-            // An answer that is still out is of the question before.
-            node.clock.asked = Some((number, now_ns));
+            node.clock.ask(number, now_ns);
         }
     }
 
