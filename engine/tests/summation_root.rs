@@ -48,7 +48,8 @@ fn one_root_after_another_dies_and_the_last_worker_goes_on_alone() {
     assert!(last.child.wait().unwrap().success());
     for said in servers.into_iter().map(Rank::rest) {
         assert!(
-            said.contains("joined as rank 2 of 1 workers") || said.contains("joined as rank 1 of 1 workers"),
+            said.contains("joined as rank 2 of 3 (1 workers")
+                || said.contains("joined as rank 1 of 3 (1 workers"),
             "{said}"
         );
         assert!(said.ends_with("the job is over\n"), "{said}");

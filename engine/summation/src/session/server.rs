@@ -253,8 +253,11 @@ impl Server {
     ) -> std::result::Result<(), (Error, Option<usize>)> {
         let (rank, members) = (membership.rank, membership.members());
         tell(&format!(
-            "joined as rank {rank} of {} workers and {} servers, epoch {}",
-            members.n_workers, members.n_servers, membership.epoch
+            "joined as rank {rank} of {} ({} workers, then {} servers), epoch {}",
+            members.n_workers + members.n_servers,
+            members.n_workers,
+            members.n_servers,
+            membership.epoch
         ));
         let joined = worker::join(
             membership,
