@@ -180,7 +180,7 @@ pub enum FindingKind {
     SumShareImbalance,
     /// One worker comes last in most rounds, and late. Subject: its rank.
     SumStraggler,
-    /// A round waits for longer than any did before. Subject: the rank that it waits for.
+    /// A round waits for longer than any did before. Subject: the rank with whom the waiting begins.
     SumRoundStuck,
     /// Members have different bytes of one result. Subject: the rank that differs.
     SumFingerprintMismatch,

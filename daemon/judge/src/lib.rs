@@ -79,6 +79,7 @@ pub struct Diagnosis {
     hardware: watch::Watch,
     jobs: jobs::Jobs,
     paces: pace::Paces,
+    looks: summation::Looks,
     incidents: incidents::Incidents,
 }
 
@@ -181,9 +182,13 @@ impl Diagnosis {
         let mut news = Vec::new();
         for id in changed {
             let scope = Scope::Summation(*id);
-            let judgements = model.summation(*id).map(|group| summation::judge(group, model, now));
-            let job = model.summation(*id).map_or("", |group| group.job(model));
-            let judgements = judgements.unwrap_or_default();
+            let group = model.summation(*id);
+            let judgements = group.map(|group| summation::judge(group, model, now)).unwrap_or_default();
+            let job = group.map_or("", |group| group.job(model));
+            match group {
+                Some(group) => self.looks.ask(group, &judgements, model),
+                None => self.looks.forget(*id),
+            }
             if !judgements.is_empty() || self.ledger.fires(&scope) {
                 news.extend(self.ledger.settle(&scope, job, judgements, now));
                 news.extend(self.ledger.touch(&scope, now));
@@ -271,6 +276,7 @@ impl Diagnosis {
     pub fn set_look(&mut self, look: bool) {
         self.jobs.set_look(look);
         self.paces.set_look(look);
+        self.looks.set_look(look);
     }
 
     /// Jobs whose agents spoke to the daemon before this one are judged once these have spoken, or have had the time to.
@@ -282,6 +288,7 @@ impl Diagnosis {
     pub fn take_wanted(&mut self) -> Vec<Wanted> {
         let mut wanted = self.jobs.take_wanted();
         wanted.extend(self.paces.take_wanted());
+        wanted.extend(self.looks.take_wanted());
         wanted
     }
 

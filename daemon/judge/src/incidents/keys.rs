@@ -135,7 +135,10 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
         Kind::SumServerLost if finding.cause == AFTER_DIFFERENCE => {
             keys.extend(finding.group.as_deref().map(Key::DifferIn));
         }
-        Kind::SumRoundStuck => keys.extend(finding.group.as_deref().map(Key::Group)),
+        Kind::SumRoundStuck => {
+            keys.extend(processes(finding));
+            keys.extend(finding.group.as_deref().map(Key::Group));
+        }
         kind if accuses(kind) => {
             keys.extend(processes(finding));
             keys.extend(finding.accused.iter().map(|culprit| Key::Host(&culprit.host)));

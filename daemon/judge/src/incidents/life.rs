@@ -180,7 +180,9 @@ impl Place {
             }
             let first = detail.lines.first().map(|line| format!(": {line}")).unwrap_or_default();
             // A look at a process is titled by who it is.
-            let looked = if detail.title.to_lowercase().starts_with("rank ") { LOOKED } else { "" };
+            let title = detail.title.to_lowercase();
+            let is_who = ["rank ", "worker "].iter().any(|word| title.starts_with(word));
+            let looked = if is_who { LOOKED } else { "" };
             note_once(&mut self.incident, now, format!("{looked}{}{first}", capital(&detail.title)));
         }
         let incident = &mut self.incident;

@@ -1,5 +1,6 @@
 //! The conditions on a summation group. Pure.
 
+mod looks;
 mod lost;
 mod parameters;
 mod prints;
@@ -11,10 +12,11 @@ mod tests;
 mod words;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{FindingKind, Severity, SummationGroupState};
+use ringscope_api::{Culprit, FindingKind, Severity, SummationGroupState};
 use ringscope_model::Model;
 use ringscope_model::summation::{Group, Place};
 
+pub(super) use looks::Looks;
 pub(super) use lost::AFTER_DIFFERENCE;
 
 use super::judgement::{Blame, Judgement};
@@ -65,5 +67,17 @@ impl Subject<'_> {
             message,
             evidence: Vec::new(),
         }
+    }
+    /// A member that is to blame. `None`: nothing was ever heard of its process.
+    fn culprit(self, place: Place, doing: String) -> Option<Culprit> {
+        let identity = self.group.process(place, self.model)?.identity()?;
+        Some(Culprit {
+            host: identity.host.to_string(),
+            pid: Some(identity.pid),
+            rank: Some(self.group.rank(place)),
+            global_rank: identity.global_rank,
+            place: Some(identity.scheduled.words.to_string()).filter(|place| !place.is_empty()),
+            doing,
+        })
     }
 }

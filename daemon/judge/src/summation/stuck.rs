@@ -1,91 +1,167 @@
-//! Rounds that wait for much longer than any did before, and for whom.
+//! Rounds that wait for much longer than any did before, and where the waiting begins.
+//!
+//! Who is waited for may wait itself: a worker that sums for its host has nothing to pass on before the others of its host have
+//! come, and what a worker pushes stands behind parts whose rounds wait for somebody else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use ringscope_api::words::plural;
-use ringscope_api::{FindingKind, RankState, Severity, SummationRole as Role};
+use ringscope_api::{Detail, FindingKind, RankState, Severity, SummationRole as Role};
 use ringscope_model::limits::LONG_WAIT;
-use ringscope_model::summation::{Place, Wait};
+use ringscope_model::summation::{Member, Place, Wait};
+use ringscope_wire::batch::SummationStage;
 
 use super::super::judgement::Judgement;
+use super::super::seen;
 use super::Subject;
-use super::words::at_least;
+use super::looks::{in_short, look_of};
+use super::words::{advice_to_stuck, at_least};
 
-/// One for each worker that is waited for, with its longest round.
+/// One for each worker with whom waiting begins, with its longest round.
 pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
     let Subject { group, model, now } = subject;
-    let waits = group.waits(model, now);
+    let waits = group.all_waits(model, now);
     if waits.iter().all(|wait| wait.age_told <= LONG_WAIT) {
         return Vec::new();
     }
     let limit = group.rounds().p99().unwrap_or_default().saturating_mul(TIMES_P99).max(LONG_WAIT);
+    let within = Within::of(&waits);
     let mut told = BTreeSet::new();
-    let mut judgements = Vec::new();
+    let mut waited_for = Vec::new();
     for wait in waits.iter().filter(|wait| wait.age_told > limit) {
-        for worker in wait.workers {
-            if told.len() < FINDINGS_MAX && told.insert(*worker) {
-                judgements.push(judgement(subject, wait, (Role::Worker, *worker)));
+        for worker in within.beginnings(wait) {
+            if told.insert(worker) {
+                waited_for.push(WaitedFor::of(subject, wait, (Role::Worker, worker)));
             }
         }
     }
-    judgements
-}
-
-fn judgement(subject: Subject<'_>, wait: &Wait<'_>, place: Place) -> Judgement {
-    let (cause, why) = if wait.for_push { why(subject, place) } else { not_taken(subject, place) };
-    let who = subject.who(place);
-    let what = if wait.for_push {
-        format!("the contribution of {who}")
-    } else {
-        format!("{who} to take its answer")
-    };
-    let message = format!(
-        "round {} of {} (part {}) has waited for {what} for at least {}: {why}",
-        wait.round,
-        wait.tensor,
-        wait.key,
-        at_least(wait.age),
-    );
-    subject.judgement(FindingKind::SumRoundStuck, Severity::Critical, place, cause, message)
-}
-
-/// Why a worker has not pushed, as far as its own words tell.
-fn why(subject: Subject<'_>, place: Place) -> (&'static str, String) {
-    if let Some(gone) = gone(subject, place) {
-        return gone;
+    if waited_for.iter().any(|one| !one.waits) {
+        waited_for.retain(|one| !one.waits);
     }
-    let stages =
-        subject.group.member(place).map(|member| member.told().stages.as_slice()).unwrap_or_default();
-    let before_sum = stages.iter().take_while(|stage| stage.stage != "sum");
-    let held = before_sum.filter(|stage| stage.waiting_parts + stage.running_parts > 0);
-    match held.last() {
+    waited_for.truncate(FINDINGS_MAX);
+    let n_victims = group.live(model).filter(|((role, _), _)| *role == Role::Worker).count();
+    let n_victims = u32::try_from(n_victims.saturating_sub(waited_for.len())).unwrap_or(u32::MAX);
+    waited_for.into_iter().map(|one| one.judgement(subject, n_victims)).collect()
+}
+
+/// Rounds that wait for contributions, by whose service it is, part and round.
+struct Within<'w>(HashMap<(Place, u32, u64), Vec<&'w Wait<'w>>>);
+
+impl<'w> Within<'w> {
+    fn of(waits: &'w [Wait<'w>]) -> Self {
+        let mut within: HashMap<_, Vec<_>> = HashMap::new();
+        for wait in waits.iter().filter(|wait| wait.for_push) {
+            within.entry((wait.of, wait.key, wait.round)).or_default().push(wait);
+        }
+        Self(within)
+    }
+
+    /// The workers with whom a wait begins: not one that sums for its host, has come itself and waits for others there.
+    fn beginnings(&self, wait: &Wait<'_>) -> BTreeSet<u32> {
+        let of_host = |worker: u32| {
+            let key = ((Role::Worker, worker), wait.key, wait.round);
+            let own = self.0.get(&key).filter(|_| wait.for_push).into_iter().flatten();
+            own.filter(move |own| !own.workers.contains(&worker)).flat_map(|own| own.workers.iter().copied())
+        };
+        let beginnings = wait.workers.iter().flat_map(|worker| {
+            let others: Vec<u32> = of_host(*worker).collect();
+            if others.is_empty() { vec![*worker] } else { others }
+        });
+        beginnings.collect()
+    }
+}
+
+/// A worker that a round waits for, and what it does instead.
+struct WaitedFor<'w> {
+    place: Place,
+    wait: &'w Wait<'w>,
+    cause: &'static str,
+    why: String,
+    /// Whether it may be waiting itself: then it is no culprit where another one is.
+    waits: bool,
+}
+
+impl<'w> WaitedFor<'w> {
+    fn of(subject: Subject<'_>, wait: &'w Wait<'w>, place: Place) -> Self {
+        let ended = stands_still(subject, place).map(|(cause, why)| (cause, why.to_owned(), false));
+        let (cause, why, waits) = ended.unwrap_or_else(|| {
+            if wait.for_push {
+                why(subject.group.member(place))
+            } else {
+                ("not_taken", "it does not read what is sent to it".to_owned(), false)
+            }
+        });
+        Self { place, wait, cause, why, waits }
+    }
+
+    fn judgement(self, subject: Subject<'_>, n_victims: u32) -> Judgement {
+        let Self { place, wait, cause, why, .. } = self;
+        let who = subject.who(place);
+        let what = if wait.for_push {
+            format!("the contribution of {who}")
+        } else {
+            format!("{who} to take its answer")
+        };
+        let look = look_of(subject, place, wait);
+        let doing = match look.and_then(|look| in_short(look, cause)) {
+            Some(seen) if cause == STOPPED => format!("{why}, {seen}"),
+            Some(seen) => format!("{why}, and is {seen}"),
+            None => why,
+        };
+        let message = format!(
+            "round {} of {} (part {}) has waited for {what} for at least {}: {doing}",
+            wait.round,
+            wait.tensor,
+            wait.key,
+            at_least(wait.age),
+        );
+        let kind = FindingKind::SumRoundStuck;
+        let mut judgement = subject.judgement(kind, Severity::Critical, place, cause, message);
+        judgement.blame.advice = advice_to_stuck(subject, place, cause, look);
+        judgement.blame.n_victims = n_victims;
+        judgement.blame.accused = subject.culprit(place, doing).into_iter().collect();
+        let lines = look.map(seen::lines).filter(|lines| !lines.is_empty());
+        judgement.blame.details =
+            lines.into_iter().map(|lines| Detail { title: who.clone(), lines }).collect();
+        judgement
+    }
+}
+
+/// Why a worker has not pushed, as far as its own words tell, and whether it may be waiting itself.
+fn why(member: Option<&Member>) -> (&'static str, String, bool) {
+    let stages = member.map(|member| member.told().stages.as_slice()).unwrap_or_default();
+    let is_held = |stage: &&SummationStage| stage.waiting_parts + stage.running_parts > 0;
+    let waits = stages.iter().any(|stage| is_held(&stage));
+    match stages.iter().take_while(|stage| stage.stage != "sum").filter(is_held).last() {
         Some(stage) => {
             let parts =
                 plural(usize::try_from(stage.waiting_parts + stage.running_parts).unwrap_or(0), "part");
-            ("in_pipeline", format!("it has {parts} in its stage {}", stage.stage))
+            ("in_pipeline", format!("it has {parts} in its stage {}", stage.stage), waits)
         }
-        None => ("not_submitted", "its program has not submitted it".to_owned()),
+        None => ("not_submitted", "its program has not submitted it".to_owned(), waits),
     }
-}
-
-fn not_taken(subject: Subject<'_>, place: Place) -> (&'static str, String) {
-    gone(subject, place).unwrap_or_else(|| ("not_taken", "it does not read what is sent to it".to_owned()))
 }
 
 /// What became of its process, if it cannot go on.
-fn gone(subject: Subject<'_>, place: Place) -> Option<(&'static str, String)> {
+fn stands_still(subject: Subject<'_>, place: Place) -> Option<(&'static str, &'static str)> {
     let Some(process) = subject.group.process(place, subject.model) else {
-        return Some(("not_heard", "nothing was ever heard of it".to_owned()));
+        return Some(("not_heard", "nothing was ever heard of it"));
     };
     match subject.model.rank_state(process, subject.now) {
-        RankState::Killed => Some(("process_gone", "its process was killed".to_owned())),
-        RankState::Exited => Some(("process_gone", "its process has exited".to_owned())),
-        RankState::Gone => Some(("process_gone", "its process has ended".to_owned())),
-        RankState::Stale => Some(("not_heard", "nothing is heard of its host any more".to_owned())),
-        RankState::Running | RankState::Imported => None,
+        RankState::Killed => Some(("process_gone", "its process was killed")),
+        RankState::Exited => Some(("process_gone", "its process has exited")),
+        RankState::Gone => Some(("process_gone", "its process has ended")),
+        RankState::Stale => Some(("not_heard", "nothing is heard of its host any more")),
+        RankState::Running | RankState::Imported => match process.activity()?.state {
+            'T' => Some((STOPPED, "it is stopped (SIGSTOP)")),
+            't' => Some((STOPPED, "it is stopped by a debugger")),
+            _ => None,
+        },
     }
 }
 
+/// Cause: a signal or a debugger has stopped its process.
+pub(super) const STOPPED: &str = "stopped";
 /// So many times what 99 of 100 rounds take.
 const TIMES_P99: u32 = 10;
 /// Workers of a group that are named; where more are waited for the cause is elsewhere.

@@ -1,8 +1,10 @@
 //! What fires, and the twins that must not.
 
+mod stuck;
+
 use std::collections::BTreeSet;
 
-use ringscope_api::{Finding, FindingKind, FindingState, Severity, SummationRole as Role};
+use ringscope_api::{Finding, FindingKind, Severity, SummationRole as Role};
 use ringscope_model::Model;
 use ringscope_model::summation::Place;
 use ringscope_samples::cluster::{at, batch, ended};
@@ -204,68 +206,6 @@ fn asynchronous_workers_may_be_as_late_as_they_like() {
     for second in 2..=40 {
         stage.tell(second, |_, member| member.asynchronous = true);
     }
-    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
-}
-
-#[test]
-fn a_round_that_waits_for_long_names_the_worker() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    stage.tell(6, |place, member| {
-        if place == (Role::Server, 0) {
-            member.rounds = (0..50).map(|number| round(3, number, number, true)).collect();
-            member.waits = vec![wait(50, &[2], 1_200)];
-        }
-    });
-    let finding = stage.only(FindingKind::SumRoundStuck);
-    assert_eq!((&*finding.host, finding.rank, finding.severity), ("train-2", Some(2), Severity::Critical));
-    let words = "round 50 of gradient.fc (part 3) has waited for the contribution of worker 2 (train-2, rank 12) for \
-                 at least 1.0 s: its program has not submitted it";
-    assert_eq!((&*finding.message, &*finding.cause), (words, "not_submitted"));
-    // Time alone makes it older, and the next round is no longer stuck.
-    stage.look(20);
-    assert!(stage.only(FindingKind::SumRoundStuck).message.contains("at least 10 s"));
-    let news = stage.tell(21, |_, _| ());
-    assert!(news.iter().any(|finding| finding.state == FindingState::Resolved), "{news:#?}");
-}
-
-#[test]
-fn a_stuck_round_says_where_it_is_held() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    let stuck = |place: Place, member: &mut SummationMember| {
-        if place == (Role::Server, 0) {
-            member.waits = vec![wait(50, &[1], 5_000)];
-        }
-        if place == (Role::Worker, 1) {
-            member.stages[1].running_parts = 2;
-        }
-    };
-    stage.tell(6, stuck);
-    let finding = stage.only(FindingKind::SumRoundStuck);
-    assert_eq!(finding.cause, "in_pipeline");
-    assert!(finding.message.ends_with("it has 2 parts in its stage push"), "{}", finding.message);
-    stage.tell(7, |place, member| {
-        stuck(place, member);
-        member.waits.iter_mut().for_each(|wait| wait.for_push = false);
-    });
-    let finding = stage.only(FindingKind::SumRoundStuck);
-    assert!(
-        finding.message.contains("for worker 1 (train-1, rank 11) to take its answer"),
-        "{}",
-        finding.message
-    );
-    assert_eq!(finding.cause, "not_taken");
-}
-
-#[test]
-fn rounds_that_always_take_long_are_not_stuck() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    stage.tell(6, |place, member| {
-        if place == (Role::Server, 0) {
-            let slow = |number| SummationRound { took_ns: 700_000_000, ..round(3, number, number, true) };
-            member.rounds = (0..50).map(slow).collect();
-            member.waits = vec![wait(50, &[2], 6_000)];
-        }
-    });
     assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
 }
 

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use ringscope_api::SummationRole as Role;
 use ringscope_api::words;
+use ringscope_model::Process;
 use ringscope_model::summation::Place;
+use ringscope_wire::batch::Look;
 
+use super::super::seen;
 use super::Subject;
+use super::stuck::STOPPED;
 
 impl Subject<'_> {
     /// "worker 2 (train-2, rank 18)", "server 0 (sum-0)".
@@ -28,6 +32,42 @@ impl Subject<'_> {
     pub(super) fn who_all(self, ranks: impl Iterator<Item = u32>) -> String {
         let names: Vec<String> = ranks.filter_map(|rank| Some(self.who(self.group.place(rank)?))).collect();
         words::list(&names, NAMED)
+    }
+}
+
+/// What to do about a worker that a round waits for.
+pub(super) fn advice_to_stuck(
+    subject: Subject<'_>,
+    place: Place,
+    cause: &str,
+    look: Option<&Look>,
+) -> String {
+    let Subject { group, model, .. } = subject;
+    let host = group.host(place, model);
+    let process = group.process(place, model);
+    let is_inside = process.is_some_and(|process| model.is_in_container(process));
+    let there = if is_inside { format!("{host}, inside its container") } else { host.to_owned() };
+    let pid = process.and_then(Process::identity).map_or(0, |identity| identity.pid);
+    let remedy =
+        || look.filter(|_| cause == "not_submitted").and_then(|look| seen::remedy(look, &there, pid));
+    match cause {
+        STOPPED => format!("On {there}: `kill -CONT {pid}` lets it go on; find out who stopped it."),
+        "process_gone" => format!(
+            "Look at what it wrote last, and at the kernel's log of {host} (out of memory, Xid). Only a restart of the job \
+             frees the others."
+        ),
+        "not_heard" => format!("See whether {host} answers and its agent runs there."),
+        "in_pipeline" => format!(
+            "Look at the network between {host} and the service that sums the part: the NICs on the host's page, their rates \
+             and errors."
+        ),
+        "not_taken" => format!("On {there}: `ss -tin` shows what waits to be read by pid {pid}."),
+        _ => remedy().unwrap_or_else(|| {
+            format!(
+                "See what it does (`py-spy dump --pid {pid}` on {there}): the others go on as soon as it contributes, and the \
+                 network is not the cause."
+            )
+        }),
     }
 }
 

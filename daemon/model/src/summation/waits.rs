@@ -9,7 +9,7 @@ use super::super::Model;
 use super::super::limits::{MAX_WAITS, STALE_AFTER};
 use super::Group;
 use super::group::end;
-use super::member::Member;
+use super::member::{Member, Place};
 
 /// A round that is not over, and for whom it waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +17,8 @@ use super::member::Member;
 pub struct Wait<'a> {
     /// Number of the service.
     pub service: usize,
+    /// Whose service that is.
+    pub of: Place,
     pub key: u32,
     pub tensor: &'a str,
     pub round: u64,
@@ -31,18 +33,27 @@ impl Group {
     /// Rounds that are not over, the longest first, at most [`MAX_WAITS`].
     #[must_use]
     pub fn waits<'a>(&'a self, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
-        let owners = self.services().filter_map(|service| Some((service.index, service.owner?)));
+        let mut waits = self.all_waits(model, now);
+        waits.truncate(MAX_WAITS);
+        waits
+    }
+
+    /// The same, all of them: each service tells of [`MAX_WAITS`] at most. Of a round that a worker sums for its host first there
+    /// are two: that of the part's owner, for that worker, and that of the worker, for those of its host.
+    #[must_use]
+    pub fn all_waits<'a>(&'a self, model: &'a Model, now: Timestamp) -> Vec<Wait<'a>> {
+        let owners =
+            self.services().filter_map(|service| Some(((service.index, service.place), service.owner?)));
         let owners = owners.filter(|(_, owner)| end(owner, model).is_none());
         let mut waits: Vec<Wait<'_>> =
-            owners.flat_map(|(index, owner)| waits_of(index, owner, model, now)).collect();
+            owners.flat_map(|(service, owner)| waits_of(service, owner, model, now)).collect();
         waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
-        waits.truncate(MAX_WAITS);
         waits
     }
 }
 
 fn waits_of<'a>(
-    service: usize,
+    (service, of): (usize, Place),
     owner: &'a Member,
     model: &Model,
     now: Timestamp,
@@ -53,6 +64,7 @@ fn waits_of<'a>(
     let since = if is_silent { Duration::ZERO } else { now.since(owner.at) };
     owner.told.waits.iter().map(move |told| Wait {
         service,
+        of,
         key: told.key,
         tensor: &told.tensor,
         round: told.round,
