@@ -63,8 +63,12 @@ impl Ringscope {
         ids.map(|id| self.get(&format!("summation/groups/{id}"))).collect()
     }
 
-    fn losses(&self, group: u64) -> Vec<Value> {
-        self.items(&format!("findings?kind=sum_server_lost&job={}", job(group)))
+    /// What is said of members that were lost, in all jobs or in one: `of` begins with `&`.
+    fn losses(&self, of: &str) -> Vec<Value> {
+        let kinds =
+            ["sum_server_lost", "rank_dead"].map(|kind| format!("findings?kind={kind}&limit=1000{of}"));
+        let all = kinds.iter().flat_map(|path| self.items(path));
+        all.filter(|finding| !finding["group"].is_null()).collect()
     }
 }
 
@@ -81,7 +85,7 @@ impl Onlooker for Ringscope {
     fn names(&self, death: Death, case: &str) -> Instant {
         let cause = if death.is_server { "server_lost" } else { "worker_lost" };
         loop {
-            let losses = self.losses(death.group);
+            let losses = self.losses(&format!("&job={}", job(death.group)));
             let when = now();
             for loss in &losses {
                 let named = (&loss["rank"], &loss["cause"]);
@@ -107,7 +111,7 @@ fn who_is_killed_is_named_by_survivors_and_by_the_daemon() {
     let ringscope = Ringscope::start();
     kill_members(&sum_program("sum-chaos-watched"), Some(&ringscope));
     // What each group's death made known is asserted there; nobody else is named in any.
-    let losses = ringscope.items("findings?kind=sum_server_lost&limit=1000");
+    let losses = ringscope.losses("");
     let jobs: BTreeSet<&str> = losses.iter().map(|loss| loss["job"].as_str().unwrap()).collect();
     assert_eq!(jobs.len(), losses.len(), "{losses:#?}");
 }

@@ -187,13 +187,14 @@ pub enum FindingKind {
     /// Workers have found that their parameters are not the same. Subject: the rank that differs from most; the group where no
     /// more than half are the same.
     SumParametersDiffer,
-    /// A server or a worker was lost, and the session does not go on, or has just gone on without it. Subject: its rank.
+    /// A server was lost, and the session does not go on, or has just gone on without it. Subject: its rank.
     SumServerLost,
     /// Ranks wait for others longer than is usual, which may be healthy. Subject: the rank that is waited for.
     Waiting,
     /// A rank has not made the call that the others wait in. Subject: that rank.
     RankMissing,
-    /// A rank's process was killed, or exited without destroying the communicator. Subject: that rank.
+    /// A rank's process was killed, or exited without destroying the communicator; or a summation group has lost a worker.
+    /// Subject: that rank.
     RankDead,
     /// Nothing is heard of a host any more. Subject: host.
     HostLost,

@@ -25,14 +25,15 @@ pub(super) enum Scope {
 impl Scope {
     /// `None`: an id of another format. Such a finding cannot be judged again, so it could never be resolved.
     pub(super) fn of(finding: &Finding) -> Option<Self> {
+        // A rank of a summation group may be dead as one of a communicator may.
+        if let Some(group) = &finding.group {
+            return group.parse().ok().map(Self::Summation);
+        }
         match finding.finding {
             kind if is_of_host(kind) => Some(Self::Hardware(finding.host.as_str().into())),
             kind if is_of_job(kind) => Some(Self::Job(finding.job.as_str().into())),
             kind if kind.is_about_pace() => Some(Self::Pace(finding.job.as_str().into())),
-            _ => match &finding.group {
-                Some(group) => group.parse().ok().map(Self::Summation),
-                None => finding.comm.parse().ok().map(Self::Communicator),
-            },
+            _ => finding.comm.parse().ok().map(Self::Communicator),
         }
     }
 

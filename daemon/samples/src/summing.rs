@@ -31,6 +31,8 @@ pub struct Summing {
     /// Of 10 rounds those in which each worker comes last, and how much after the first each comes, in milliseconds.
     pub last: Vec<(u64, u64)>,
     pub state: SummationState,
+    /// Second at which its processes began.
+    pub started: u64,
 }
 
 impl Default for Summing {
@@ -52,6 +54,7 @@ impl Summing {
             optimal: shares,
             last: vec![(3, 2), (2, 1), (2, 2), (3, 2)],
             state: SummationState::Running,
+            started: 0,
         }
     }
 
@@ -76,7 +79,11 @@ impl Summing {
     }
 
     pub fn key(&self, place: Place) -> String {
-        format!("{}/{}/1", self.host(place), 100 + place.1)
+        format!("{}/{}/{}", self.host(place), self.pid(place), 1 + self.started)
+    }
+
+    fn pid(&self, place: Place) -> u32 {
+        100 + place.1 + u32::try_from(self.started).unwrap()
     }
 
     /// What a member says after so many rounds of all tensors.
@@ -96,7 +103,7 @@ impl Summing {
             n_workers: self.n_workers,
             n_servers: self.n_servers,
             state: self.state.into(),
-            joined_at_ns: at(1).0 + u64::from(index),
+            joined_at_ns: at(1 + self.started).0 + u64::from(index),
             n_tensors: 10,
             n_parts: 100,
             model_bytes: 100 * PART_BYTES,
@@ -161,8 +168,8 @@ impl Summing {
         let (role, index) = place;
         let identity = Identity {
             host: self.host(place),
-            pid: 100 + index,
-            start_time_ns: at(0).0,
+            pid: self.pid(place),
+            start_time_ns: at(self.started).0,
             job: "train".to_owned(),
             global_rank: (role == Role::Worker).then_some(10 + index),
             ..Identity::default()

@@ -57,7 +57,10 @@ pub(super) fn explains(finding: &Finding) -> Vec<Key<'_>> {
             }
         }
         Kind::GpuMissing => keys.push(Key::Gpus(host)),
-        Kind::RankDead if !job.is_empty() => keys.push(Key::DeathIn(job)),
+        Kind::RankDead => {
+            keys.extend(Some(Key::DeathIn(job)).filter(|_| !job.is_empty()));
+            keys.extend(finding.group.as_deref().map(Key::Group));
+        }
         Kind::ChannelShortfall => keys.extend([Key::HoldsBack(comm, host), Key::Lacks(host)]),
         Kind::SumServerLost => keys.extend(finding.group.as_deref().map(Key::Group)),
         Kind::SumParametersDiffer => keys.extend(finding.group.as_deref().map(Key::DifferIn)),
@@ -114,6 +117,9 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
         Kind::RankDead => {
             keys.extend(processes(finding));
             keys.extend([Key::KernelTo(job, host), Key::DeathIn(job)]);
+            if finding.cause == AFTER_DIFFERENCE {
+                keys.extend(finding.group.as_deref().map(Key::DifferIn));
+            }
         }
         Kind::CappedByPeer => {
             let culprits = || finding.culprits.iter().map(String::as_str);
@@ -132,9 +138,6 @@ pub(super) fn explained_by(finding: &Finding) -> Vec<Key<'_>> {
         }
         Kind::Slowdown => keys.push(Key::SlowIn(job)),
         Kind::SlowDevice => keys.extend([Key::KernelTo(job, host), Key::Kernel(host)]),
-        Kind::SumServerLost if finding.cause == AFTER_DIFFERENCE => {
-            keys.extend(finding.group.as_deref().map(Key::DifferIn));
-        }
         Kind::SumRoundStuck => {
             keys.extend(processes(finding));
             keys.extend(finding.group.as_deref().map(Key::Group));

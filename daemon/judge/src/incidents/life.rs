@@ -137,6 +137,13 @@ impl Place {
         self.incident.clone()
     }
 
+    /// What it comes from is only information by now: what became of it.
+    pub(super) fn is_history(&mut self, root: &Finding, now: Timestamp) {
+        self.incident.sentence.clone_from(&root.message);
+        self.incident.advice.clone_from(&root.advice);
+        self.note(now, root.message.clone());
+    }
+
     /// It is over. `heir`: the incident that its findings turned out to be of.
     pub(super) fn end(mut self, heir: Option<&str>, now: Timestamp) -> Incident {
         match heir {

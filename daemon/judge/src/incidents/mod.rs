@@ -16,7 +16,7 @@ pub use people::SpeakError;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::{Finding, FindingState, Incident};
+use ringscope_api::{Finding, FindingState, Incident, Severity};
 
 use self::group::Group;
 use self::life::{Place, is_about_same};
@@ -89,7 +89,8 @@ impl Incidents {
         firing: impl Iterator<Item = &'f Finding>,
         now: Timestamp,
     ) -> Settled {
-        let groups = group::group(firing);
+        let firing: Vec<&Finding> = firing.collect();
+        let groups = group::group(firing.iter().copied());
         let ids = self.claim(&groups);
         let mut settled = Settled::default();
         let mut held = BTreeSet::new();
@@ -107,7 +108,8 @@ impl Incidents {
             }
             held.insert(id);
         }
-        settled.incidents.extend(self.end_all_but(&held, &settled.moved, now));
+        let by_id = firing.into_iter().map(|finding| (finding.id.as_str(), finding)).collect();
+        settled.incidents.extend(self.end_all_but(&held, &settled.moved, &by_id, now));
         settled
     }
 
@@ -197,12 +199,17 @@ impl Incidents {
         &mut self,
         held: &BTreeSet<String>,
         moved: &[(String, String)],
+        firing: &HashMap<&str, &Finding>,
         now: Timestamp,
     ) -> Vec<Incident> {
         let ended: Vec<String> = self.open.keys().filter(|id| !held.contains(*id)).cloned().collect();
         let mut over = Vec::new();
         for id in ended {
-            let Some(place) = self.open.remove(&id) else { continue };
+            let Some(mut place) = self.open.remove(&id) else { continue };
+            let root = place.incident.findings.first().and_then(|root| firing.get(root.as_str()));
+            if let Some(root) = root.filter(|root| root.severity == Severity::Info) {
+                place.is_history(root, now);
+            }
             // Its findings may have turned out to belong elsewhere.
             let heir = moved.iter().find(|(finding, _)| place.incident.findings.contains(finding));
             let incident = place.end(heir.map(|(_, id)| id.as_str()), now);

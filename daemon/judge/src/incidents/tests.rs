@@ -117,7 +117,7 @@ fn a_job_that_ends_by_different_parameters_has_one_incident() {
     let differ = of_group(finding("differ", Kind::SumParametersDiffer, "b", 1));
     let lost = |cause: &str| Finding {
         cause: cause.to_owned(),
-        ..of_group(finding("lost", Kind::SumServerLost, "a", 1))
+        ..of_group(finding("lost", Kind::RankDead, "a", 1))
     };
     check(&[lost("parameters_differ"), differ.clone()], &[&["differ", "lost"]]);
     // A loss at another time has another reason, and so has one of another group.

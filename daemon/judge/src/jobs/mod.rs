@@ -80,7 +80,7 @@ impl Jobs {
             job.judge.restore_wait(lasted, &self.settings);
         }
         let fires = finding.state == FindingState::Firing && finding.severity >= Severity::Warning;
-        if fires && is_of_job(finding.finding) && !finding.imported {
+        if fires && is_of_job(finding.finding) && finding.group.is_none() && !finding.imported {
             self.restored.entry(finding.job.as_str().into()).or_default().kept.restore(finding);
         }
     }

@@ -2,42 +2,146 @@
 
 use std::time::Duration;
 
-use ringscope_api::{FindingKind, Severity, SummationRole as Role};
+use ringscope_api::clock::Timestamp;
+use ringscope_api::words::clock;
+use ringscope_api::{FindingKind, RankState, Severity, SummationRole as Role};
+use ringscope_model::summation::Lost;
 
 use super::super::judgement::Judgement;
 use super::{Subject, parameters};
 
-/// Until a later group of the session runs, and long enough to be seen where one does at once; where none ever does, until all
-/// members have been gone for a while.
+/// Until a later group of the session runs, or the job was started again, and long enough to be seen where one does at once;
+/// where none ever does, until all members have been gone for a while.
 pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
     let Subject { group, model, now } = subject;
     let lost = group.lost(model, now)?;
-    let (goes_on, age) = (group.has_successor(model, now), now.since(lost.since));
-    let is_over = group.ended(model).is_some_and(|ended| now.since(ended) >= TOLD_FOR);
-    if is_over || goes_on && age >= MENDED_TOLD_FOR {
+    let after = After::of(subject);
+    let is_over = match after {
+        After::GoesOn => now.since(lost.since) >= MENDED_TOLD_FOR,
+        After::Restarted(at) => now.since(at) >= MENDED_TOLD_FOR,
+        After::Stands => group.ended(model).is_some_and(|ended| now.since(ended) >= TOLD_FOR),
+    };
+    if is_over {
         return None;
     }
-    let (cause, effect) = match lost.place.0 {
-        Role::Server => ("server_lost", "what it owned has no service until the session goes on without it"),
-        Role::Worker => ("worker_lost", "no round gets its gradients until the session goes on without it"),
+    let (kind, cause) = match lost.place.0 {
+        Role::Server => (FindingKind::SumServerLost, "server_lost"),
+        Role::Worker if parameters::may_have_ended(group, lost.since) => {
+            (FindingKind::RankDead, AFTER_DIFFERENCE)
+        }
+        Role::Worker => (FindingKind::RankDead, "worker_lost"),
     };
-    let cause = if lost.place.0 == Role::Worker && parameters::may_have_ended(group, lost.since) {
-        AFTER_DIFFERENCE
-    } else {
-        cause
+    let message = format!("{}; {}", what(subject, &lost), after.words(lost.place.0));
+    let mut judgement = subject.judgement(kind, after.severity(), lost.place, cause, message);
+    judgement.blame.began_at = Some(lost.since);
+    judgement.blame.advice = advice(subject, &lost, after);
+    judgement.blame.accused = subject.culprit(lost.place, doing(subject, &lost)).into_iter().collect();
+    Some(judgement)
+}
+
+/// What came after a loss.
+#[derive(Clone, Copy)]
+enum After {
+    /// Nothing so far: the others cannot go on.
+    Stands,
+    /// A later group of the session, without who was lost.
+    GoesOn,
+    /// Another session of the same ranks in newer processes, which began then: the loss is history.
+    Restarted(Timestamp),
+}
+
+impl After {
+    fn of(subject: Subject<'_>) -> Self {
+        let Subject { group, model, now } = subject;
+        match group.restarted(model) {
+            Some(at) => Self::Restarted(at),
+            None if group.has_successor(model, now) => Self::GoesOn,
+            None => Self::Stands,
+        }
+    }
+
+    fn severity(self) -> Severity {
+        match self {
+            Self::Stands => Severity::Critical,
+            Self::GoesOn => Severity::Warning,
+            Self::Restarted(_) => Severity::Info,
+        }
+    }
+
+    fn words(self, role: Role) -> String {
+        match (self, role) {
+            (Self::Stands, Role::Worker) => "the others cannot go on".to_owned(),
+            (Self::Stands, Role::Server) => {
+                "what it owned has no service until the session goes on without it".to_owned()
+            }
+            (Self::GoesOn, _) => "the session goes on without it".to_owned(),
+            (Self::Restarted(at), _) => format!("the job was started again at {}", clock(at)),
+        }
+    }
+}
+
+/// Who was lost, when and how.
+fn what(subject: Subject<'_>, lost: &Lost) -> String {
+    let (who, at) = (subject.whom(lost.place), clock(lost.since));
+    match how(subject, lost) {
+        How::Killed => format!("{who} was killed or has crashed at {at}"),
+        How::Left if lost.place.0 == Role::Worker => format!("{who} left the job at {at} without saying why"),
+        How::Left => format!("{who} was lost at {at}: its connection was closed"),
+        How::Silent => format!("{who} was lost at {at}: {}", lost.why),
+    }
+}
+
+/// The same as something that can follow its name.
+fn doing(subject: Subject<'_>, lost: &Lost) -> String {
+    match how(subject, lost) {
+        How::Killed => "was killed or has crashed".to_owned(),
+        How::Left => "has left without saying why".to_owned(),
+        How::Silent => format!("was lost: {}", lost.why),
+    }
+}
+
+/// How a member went.
+enum How {
+    /// Its process ended without a word of its own.
+    Killed,
+    /// Its connections were closed, as the kernel does when a process ends.
+    Left,
+    /// By what the others say.
+    Silent,
+}
+
+fn how(subject: Subject<'_>, lost: &Lost) -> How {
+    let process = subject.group.process(lost.place, subject.model);
+    match process.map(|process| subject.model.rank_state(process, subject.now)) {
+        Some(RankState::Killed) => How::Killed,
+        _ if lost.why.ends_with(CLOSED) => How::Left,
+        _ => How::Silent,
+    }
+}
+
+fn advice(subject: Subject<'_>, lost: &Lost, after: After) -> String {
+    let host = match subject.group.host(lost.place, subject.model) {
+        "" => "its host",
+        host => host,
     };
-    let (severity, effect) = if goes_on {
-        (Severity::Warning, "the session goes on without it")
-    } else {
-        (Severity::Critical, effect)
-    };
-    let message = format!("{} was lost at {}: {}; {effect}", subject.who(lost.place), lost.since, lost.why);
-    Some(subject.judgement(FindingKind::SumServerLost, severity, lost.place, cause, message))
+    match (after, lost.place.0) {
+        (After::Restarted(_), _) => "Nothing is to be done: the job was started again.".to_owned(),
+        (_, Role::Worker) => format!(
+            "Look at what it wrote last; `ringscope launch` prints it. If it wrote nothing, look at the kernel's log of {host} \
+             (out of memory, Xid)."
+        ),
+        (_, Role::Server) => format!(
+            "See on {host} whether it still runs, and what it wrote last (`journalctl -u ringscope-sumd`, or what \
+             `ringscope launch` prints of it)."
+        ),
+    }
 }
 
 /// Cause of the loss of a worker that had just found other parameters than its own: it ends by that, unless it is told to go on.
 pub(crate) const AFTER_DIFFERENCE: &str = "parameters_differ";
+/// What the engine says where a peer's end was all that it saw.
+const CLOSED: &str = "closed the connection";
 /// How long the loss that ended a whole job is told of: time for alerts to be seen.
 const TOLD_FOR: Duration = Duration::from_secs(600);
-/// How long at least a loss is told of though the session goes on, which takes it less than a second: Prometheus looks twice.
+/// How long at least a loss is told of though the job goes on, which takes it less than a second: Prometheus looks twice.
 const MENDED_TOLD_FOR: Duration = Duration::from_secs(30);

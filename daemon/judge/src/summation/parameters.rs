@@ -11,7 +11,8 @@ use super::super::judgement::{Blame, Judgement};
 use super::Subject;
 use super::words::rounded;
 
-/// Until a comparison shows that they are the same again, or a later group of the session begins from one worker's. A job may end
+/// Until a comparison shows that they are the same again, a later group of the session begins from one worker's, or the job was
+/// started again. A job may end
 /// by it, so it is told for a while after the group's end. Of asynchronous sums parameters differ by design.
 pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
     let Subject { group, model, now } = subject;
@@ -19,7 +20,8 @@ pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
     let difference = compared.difference.as_ref()?;
     let is_asynchronous = group.facts().is_some_and(|facts| facts.asynchronous);
     let is_over = group.ended(model).is_some_and(|ended| now.since(ended) >= TOLD_FOR);
-    if is_asynchronous || is_over || group.has_successor(model, now) {
+    let goes_on = group.has_successor(model, now) || group.restarted(model).is_some();
+    if is_asynchronous || is_over || goes_on {
         return None;
     }
     let parties = parties(&difference.hashes);

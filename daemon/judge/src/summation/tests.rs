@@ -1,5 +1,6 @@
 //! What fires, and the twins that must not.
 
+mod lost;
 mod stuck;
 
 use std::collections::BTreeSet;
@@ -343,7 +344,7 @@ fn workers_that_are_lost_when_parameters_were_found_to_differ_are_lost_by_that()
             member.ended_at_ns = Some(at(second).0);
         });
         let firing = stage.firing();
-        let lost = firing.iter().find(|finding| finding.finding == FindingKind::SumServerLost).unwrap();
+        let lost = firing.iter().find(|finding| finding.finding == FindingKind::RankDead).unwrap();
         assert_eq!((firing.len(), &*lost.cause), (2, cause));
     }
 }
@@ -384,68 +385,6 @@ fn fail(lost: u32) -> impl Fn(Place, &mut SummationMember) {
         member.failure = "no word for 800 ms".to_owned();
         member.ended_at_ns = Some(at(6).0);
     }
-}
-
-#[test]
-fn a_lost_server_is_named_until_the_session_goes_on_and_can_be_seen() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    let first = stage.summing.clone();
-    stage.tell(6, fail(5));
-    let finding = stage.only(FindingKind::SumServerLost).clone();
-    assert_eq!((&*finding.host, finding.rank, &*finding.cause), ("sum-1", Some(5), "server_lost"));
-    assert!(finding.message.starts_with("server 1 (sum-1) was lost at 2027-"), "{}", finding.message);
-    assert!(finding.message.contains("no word for 800 ms"), "{}", finding.message);
-    let shares = vec![40, 15, 15, 15, 15];
-    stage.summing = Summing { epoch: 2, n_servers: 1, owned: shares.clone(), optimal: shares, ..first };
-    stage.tell(7, |_, member| member.state = SummationState::Starting.into());
-    stage.look(8);
-    stage.only(FindingKind::SumServerLost);
-    stage.tell(9, |_, _| ());
-    stage.look(10);
-    let mended = stage.only(FindingKind::SumServerLost);
-    assert_eq!((&mended.id, mended.severity), (&finding.id, Severity::Warning));
-    assert!(
-        mended.message.ends_with("no word for 800 ms; the session goes on without it"),
-        "{}",
-        mended.message
-    );
-    let news = stage.look(40);
-    let resolved: BTreeSet<&str> = news.iter().map(|finding| finding.id.as_str()).collect();
-    assert!(stage.firing().is_empty() && resolved.contains(finding.id.as_str()), "{news:#?}");
-}
-
-#[test]
-fn a_lost_worker_is_named_as_such_and_not_for_ever() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    stage.tell(6, fail(2));
-    let finding = stage.only(FindingKind::SumServerLost);
-    assert_eq!((&*finding.host, &*finding.cause), ("train-2", "worker_lost"));
-    stage.look(500);
-    stage.only(FindingKind::SumServerLost);
-    stage.look(700);
-    assert!(stage.firing().is_empty());
-}
-
-#[test]
-fn who_leaves_or_is_stopped_with_all_others_is_not_lost() {
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    stage.tell(6, |place, member| {
-        if place == (Role::Server, 1) {
-            member.state = SummationState::Suspended.into();
-            member.ended_at_ns = Some(at(6).0);
-        }
-    });
-    stage.look(30);
-    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
-    let mut stage = Stage::at_work(Summing::new(), 5);
-    let summing = stage.summing.clone();
-    let killed = summing
-        .places()
-        .into_iter()
-        .map(|place| ended(summing.process(place, summing.member(place, 15)), ProcessState::Killed, 6));
-    stage.model.apply(&batch(7, 6, killed.collect()), at(6));
-    stage.look(30);
-    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringscope_api::SummationGroupState;
 use ringscope_api::clock::Timestamp;
 
-use super::super::{Model, ProcessState};
+use super::super::{Model, Process, ProcessState};
 use super::Group;
 use super::member::{Place, is_end};
 
@@ -46,6 +46,31 @@ impl Group {
         self.later(model).any(|other| other.state(model, now) == SummationGroupState::Running)
     }
 
+    /// When the job was started again after it: another session of the job began so, of the same ranks in newer processes, in
+    /// which a round has got its result.
+    #[must_use]
+    pub fn restarted(&self, model: &Model) -> Option<Timestamp> {
+        let own = self.ranks(model);
+        let job = self.job(model);
+        let is_later = |other: &&Self| {
+            let in_place = other.ranks(model);
+            let mut places = own.iter().filter_map(|(rank, began)| Some((began, in_place.get(rank)?)));
+            other.session != self.session && other.job(model) == job && places.any(|(own, other)| other > own)
+        };
+        let sums = |other: &&Self| other.members().any(|(_, member)| member.told.finished_rounds > 0);
+        model.summations().filter(is_later).filter(sums).map(Self::started).min()
+    }
+
+    /// By rank in the job when the process of each worker began, by our clock.
+    fn ranks(&self, model: &Model) -> BTreeMap<u32, Timestamp> {
+        let processes = self.workers().filter_map(|(_, member)| model.processes.get(&member.process));
+        let place = |process: &Process| {
+            let identity = process.identity()?;
+            Some((identity.global_rank?, model.ours(process, identity.started)))
+        };
+        processes.filter_map(place).collect()
+    }
+
     /// Later groups of the session.
     fn later<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = &'a Self> {
         let epoch = self.facts().map_or(0, |facts| facts.membership_epoch);
@@ -77,8 +102,8 @@ impl Group {
         }
         let most = votes.into_iter().filter_map(|(rank, votes)| Some((rank, self.place(rank)?, votes)));
         let (rank, place, votes) = most.max_by_key(|(rank, _, votes)| (votes.n, Reverse(*rank)))?;
-        let why = if votes.why.is_empty() { "its connection broke" } else { votes.why };
-        Some(Lost { place, rank, why: why.to_owned(), since: votes.since.unwrap_or_default() })
+        let why = if votes.why.is_empty() { "its connection broke".to_owned() } else { in_words(votes.why) };
+        Some(Lost { place, rank, why, since: votes.since.unwrap_or_default() })
     }
 
     fn lost_by_process(&self, model: &Model, now: Timestamp) -> Option<Lost> {
@@ -98,6 +123,13 @@ impl Group {
             since,
         })
     }
+}
+
+/// An engine's error without the handle in front of it, which is an address: "summation on comm 0x7f0c: rank 2 closed …".
+fn in_words(why: &str) -> String {
+    let parts = why.split(": ").filter(|part| !part.split_whitespace().any(|word| word.starts_with("0x")));
+    let words = parts.collect::<Vec<_>>().join(": ");
+    if words.is_empty() { "its connection broke".to_owned() } else { words }
 }
 
 /// A job that is killed as a whole ends process by process, on hosts that tell of it one after the other. The others of the

@@ -1,0 +1,170 @@
+//! Members that are lost, and what comes after.
+
+use ringscope_api::Condition;
+
+use super::*;
+use crate::standings::Standings;
+
+#[test]
+fn a_lost_server_is_named_until_the_session_goes_on_and_can_be_seen() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let first = stage.summing.clone();
+    stage.tell(6, fail(5));
+    let finding = stage.only(FindingKind::SumServerLost).clone();
+    assert_eq!((&*finding.host, finding.rank, &*finding.cause), ("sum-1", Some(5), "server_lost"));
+    assert!(finding.message.starts_with("Server 1 on sum-1 was lost at 2027-"), "{}", finding.message);
+    assert!(finding.message.contains("no word for 800 ms"), "{}", finding.message);
+    let shares = vec![40, 15, 15, 15, 15];
+    stage.summing = Summing { epoch: 2, n_servers: 1, owned: shares.clone(), optimal: shares, ..first };
+    stage.tell(7, |_, member| member.state = SummationState::Starting.into());
+    stage.look(8);
+    stage.only(FindingKind::SumServerLost);
+    stage.tell(9, |_, _| ());
+    stage.look(10);
+    let mended = stage.only(FindingKind::SumServerLost);
+    assert_eq!((&mended.id, mended.severity), (&finding.id, Severity::Warning));
+    assert!(
+        mended.message.ends_with("no word for 800 ms; the session goes on without it"),
+        "{}",
+        mended.message
+    );
+    let news = stage.look(40);
+    let resolved: BTreeSet<&str> = news.iter().map(|finding| finding.id.as_str()).collect();
+    assert!(stage.firing().is_empty() && resolved.contains(finding.id.as_str()), "{news:#?}");
+}
+
+#[test]
+fn a_lost_worker_is_named_as_such_and_not_for_ever() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, fail(2));
+    let finding = stage.only(FindingKind::RankDead);
+    assert_eq!((&*finding.host, &*finding.cause), ("train-2", "worker_lost"));
+    let words =
+        "Rank 12 on train-2 was lost at 2027-01-15 08:00:06 UTC: no word for 800 ms; the others cannot go on";
+    assert_eq!(finding.message, words);
+    stage.look(500);
+    stage.only(FindingKind::RankDead);
+    stage.look(700);
+    assert!(stage.firing().is_empty());
+}
+
+#[test]
+fn who_leaves_or_is_stopped_with_all_others_is_not_lost() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, |place, member| {
+        if place == (Role::Server, 1) {
+            member.state = SummationState::Suspended.into();
+            member.ended_at_ns = Some(at(6).0);
+        }
+    });
+    stage.look(30);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let summing = stage.summing.clone();
+    let killed = summing
+        .places()
+        .into_iter()
+        .map(|place| ended(summing.process(place, summing.member(place, 15)), ProcessState::Killed, 6));
+    stage.model.apply(&batch(7, 6, killed.collect()), at(6));
+    stage.look(30);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+}
+
+/// How the job of the workers stands.
+fn of_job(stage: &Stage, s: u64) -> (Condition, String) {
+    let (id, job) = stage.model.job("train").unwrap();
+    let standing = Standings::of(&stage.model, &stage.diagnosis, at(s)).job(id, job);
+    (standing.condition, standing.reason)
+}
+
+/// Worker 2 has closed its connections, and all others give up.
+fn left(place: Place, member: &mut SummationMember) {
+    fail(2)(place, member);
+    member.failure =
+        "summation on comm 0x7f00e0001234: rank 2 (train-2, 10.0.0.2) closed the connection".into();
+}
+
+/// All processes end at this second, each in good order but who fails.
+fn end(stage: &mut Stage, s: u64) {
+    let summing = stage.summing.clone();
+    let ends = summing.places().into_iter().map(|place| {
+        let mut member = summing.member(place, 15);
+        left(place, &mut member);
+        ended(summing.process(place, member), ProcessState::Exited, s)
+    });
+    stage.model.apply(&batch(100 + s, s, ends.collect()), at(s));
+}
+
+#[test]
+fn a_worker_that_leaves_without_a_word_is_told_so_without_addresses_and_with_what_to_do() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    let finding = stage.only(FindingKind::RankDead);
+    let words = "Rank 12 on train-2 left the job at 2027-01-15 08:00:06 UTC without saying why; the others cannot go on";
+    assert_eq!(finding.message, words);
+    assert!(
+        finding.advice.starts_with("Look at what it wrote last; `ringscope launch` prints it."),
+        "{}",
+        finding.advice
+    );
+    assert_eq!((finding.severity, finding.accused[0].pid), (Severity::Critical, Some(102)));
+    let lost = stage.model.summations().next().unwrap().lost(&stage.model, at(6)).unwrap();
+    assert_eq!(lost.why, "rank 2 (train-2, 10.0.0.2) closed the connection");
+}
+
+/// The same job with its workers in newer processes and another session.
+fn again(first: &Summing) -> Summing {
+    Summing { session: first.session + 1, started: 20, ..first.clone() }
+}
+
+#[test]
+fn a_loss_is_history_once_the_job_was_started_again() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    stage.diagnosis.gather(true, at(6));
+    let (first, lost) = (stage.summing.clone(), stage.only(FindingKind::RankDead).clone());
+    end(&mut stage, 7);
+    stage.look(8);
+    assert_eq!(of_job(&stage, 8), (Condition::Failed, lost.message.clone()));
+    stage.summing = again(&first);
+    // It has begun, and nothing has been summed so far.
+    stage.model.apply(&stage.summing.batch(21, 0, |_, member| member.finished_rounds = 0), at(21));
+    stage.look(21);
+    assert_eq!(stage.only(FindingKind::RankDead).severity, Severity::Critical);
+    stage.tell(22, |_, _| ());
+    stage.look(23);
+    let told = stage.only(FindingKind::RankDead);
+    assert_eq!((&told.id, told.severity), (&lost.id, Severity::Info));
+    assert!(told.message.contains("; the job was started again at 2027-01-15 08:00:"), "{}", told.message);
+    assert_eq!(of_job(&stage, 23).0, Condition::Healthy, "{:?}", of_job(&stage, 23));
+    let words = told.message.clone();
+    stage.diagnosis.gather(true, at(23));
+    let incident = stage.diagnosis.incidents().all().next().unwrap();
+    let told: Vec<&str> = incident.timeline.iter().rev().take(2).map(|event| &*event.text).collect();
+    assert_eq!((&incident.sentence, &*told), (&words, &["It is over.", &*words][..]));
+    for second in 24..=60 {
+        stage.tell(second, |_, _| ());
+    }
+    let news = stage.look(60);
+    assert!(stage.firing().is_empty(), "{:#?}", stage.firing());
+    let known = stage.diagnosis.findings().find(|finding| finding.id == lost.id).unwrap();
+    assert!(known.message.contains("the job was started again"), "{news:#?}");
+    assert_eq!(of_job(&stage, 60).0, Condition::Healthy);
+}
+
+#[test]
+fn another_job_or_other_ranks_at_work_end_no_loss() {
+    for (job, rank) in [("other", 10), ("train", 20)] {
+        let mut stage = Stage::at_work(Summing::new(), 5);
+        stage.tell(6, left);
+        let other = again(&stage.summing.clone());
+        let mut batch = other.batch(22, 60, |_, _| ());
+        for identity in batch.processes.iter_mut().filter_map(|process| process.identity.as_mut()) {
+            identity.job = job.to_owned();
+            identity.global_rank = identity.global_rank.map(|known| known - 10 + rank);
+        }
+        stage.model.apply(&batch, at(22));
+        stage.look(23);
+        assert_eq!(stage.only(FindingKind::RankDead).severity, Severity::Critical, "{job} {rank}");
+    }
+}
