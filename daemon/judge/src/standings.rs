@@ -84,7 +84,9 @@ impl<'a> Standings<'a> {
             if let Some(pid) = culprit.pid {
                 worst(&mut self.by_process, (is_past, &*culprit.host, pid), finding);
             }
-            worst(&mut self.by_host, (is_past, &*culprit.host), finding);
+            if !is_of_processes(finding) {
+                worst(&mut self.by_host, (is_past, &*culprit.host), finding);
+            }
         }
         if let Some(rank) = finding.rank.filter(|_| !finding.comm.is_empty()) {
             worst(&mut self.by_rank, (&*finding.comm, rank), finding);
@@ -93,7 +95,7 @@ impl<'a> Standings<'a> {
             finding.finding,
             FindingKind::FinalDisagrees | FindingKind::FinalUnexplained | FindingKind::PartlySeen
         );
-        if !finding.host.is_empty() && !is_of_whole {
+        if !finding.host.is_empty() && !is_of_whole && !is_of_processes(finding) {
             worst(&mut self.by_host, (is_past, &*finding.host), finding);
         }
         if !finding.job.is_empty() {
@@ -195,7 +197,8 @@ impl<'a> Standings<'a> {
         }
     }
 
-    /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does.
+    /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does. It is not
+    /// failed by what runs on it, which is the process's failure and the job's, but where it is lost.
     pub fn host(&self, name: &Name, processes: &[&Process]) -> Standing {
         let is_past = is_past(self.model, name, processes);
         let finding = self.by_host.get(&(is_past, &**name)).copied();
@@ -207,8 +210,12 @@ impl<'a> Standings<'a> {
             (Condition::Unknown, NOBODY_THERE)
         };
         let standing = self.of_processes(living, finding, nothing);
+        let is_lost = finding.is_some_and(|finding| finding.finding == FindingKind::HostLost);
         let unseen = self.model.cannot_watch(name).or_else(|| self.queue_pairs_lack(name));
         match unseen {
+            _ if standing.condition == Condition::Failed && !is_lost => {
+                Standing { condition: Condition::Degraded, ..standing }
+            }
             Some(why) if !is_past && standing.condition <= Condition::Unknown => unseen_there(why),
             _ => standing,
         }
@@ -406,6 +413,19 @@ fn worst<'a, K: std::hash::Hash + Eq>(map: &mut HashMap<K, &'a Finding>, key: K,
 fn weight(finding: &Finding) -> impl Ord + '_ {
     let began = finding.began_at.unwrap_or(finding.first_seen);
     (condition_of(finding), finding.severity, std::cmp::Reverse((began, &finding.id)))
+}
+
+/// Whether it tells of processes that have failed, and nothing of the machine that they are on.
+fn is_of_processes(finding: &Finding) -> bool {
+    let is_of_one = matches!(
+        finding.finding,
+        FindingKind::RankDead
+            | FindingKind::AsyncError
+            | FindingKind::CallMismatch
+            | FindingKind::SumServerLost
+            | FindingKind::SumParametersDiffer
+    );
+    is_of_one && condition_of(finding) == Some(Condition::Failed)
 }
 
 /// Whether a job runs.

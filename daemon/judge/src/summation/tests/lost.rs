@@ -77,6 +77,13 @@ fn of_job(stage: &Stage, s: u64) -> (Condition, String) {
     (standing.condition, standing.reason)
 }
 
+/// How a host stands.
+fn of_host(stage: &Stage, name: &str, s: u64) -> Condition {
+    let (name, processes) = stage.model.host(name).unwrap();
+    let standings = Standings::of(&stage.model, &stage.diagnosis, at(s));
+    standings.host(name, &processes.collect::<Vec<_>>()).condition
+}
+
 /// Worker 2 has closed its connections, and all others give up.
 fn left(place: Place, member: &mut SummationMember) {
     fail(2)(place, member);
@@ -110,6 +117,22 @@ fn a_worker_that_leaves_without_a_word_is_told_so_without_addresses_and_with_wha
     assert_eq!((finding.severity, finding.accused[0].pid), (Severity::Critical, Some(102)));
     let lost = stage.model.summations().next().unwrap().lost(&stage.model, at(6)).unwrap();
     assert_eq!(lost.why, "rank 2 (train-2, 10.0.0.2) closed the connection");
+}
+
+#[test]
+fn a_host_does_not_fail_with_what_runs_on_it() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    assert_eq!(
+        (of_job(&stage, 6).0, of_host(&stage, "train-2", 6)),
+        (Condition::Failed, Condition::Degraded)
+    );
+    end(&mut stage, 7);
+    stage.look(8);
+    assert_eq!(of_job(&stage, 8).0, Condition::Failed);
+    for host in ["train-2", "train-1", "sum-0"] {
+        assert!(of_host(&stage, host, 8) <= Condition::Unknown, "{host}");
+    }
 }
 
 /// The same job with its workers in newer processes and another session.
