@@ -1,6 +1,7 @@
 //! How processes, communicators, jobs and hosts stand: gathers what `diagnose::standing` judges.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use crate::Diagnosis;
 use crate::standing::{
@@ -9,7 +10,7 @@ use crate::standing::{
 };
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
-    CommunicatorState, Condition, Finding, FindingKind, JobState, RankState, Severity, Standing,
+    CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity, Standing,
 };
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
@@ -29,6 +30,8 @@ pub struct Standings<'a> {
     /// By whether it was imported, and host.
     by_host: HashMap<(bool, &'a str), &'a Finding>,
     by_job: HashMap<&'a str, &'a Finding>,
+    /// Of jobs, what was told last of those that are over for it: it is resolved, for nobody can do anything about it any more.
+    told_last: HashMap<&'a str, &'a Finding>,
     by_comm: HashMap<&'a str, &'a Finding>,
     /// Communicators in which somebody is waited for.
     stuck: HashMap<&'a str, &'a Finding>,
@@ -64,6 +67,7 @@ impl<'a> Standings<'a> {
             by_rank: HashMap::new(),
             by_host: HashMap::new(),
             by_job: HashMap::new(),
+            told_last: HashMap::new(),
             by_comm: HashMap::new(),
             stuck: HashMap::new(),
             summing: HashSet::new(),
@@ -75,6 +79,14 @@ impl<'a> Standings<'a> {
         }
         let firing = diagnosis.firing().filter(|finding| finding.severity >= Severity::Warning);
         firing.filter(|finding| counts(finding)).for_each(|finding| all.note(finding));
+        let resolved = diagnosis.findings().filter(|finding| finding.state == FindingState::Resolved);
+        let of_jobs = resolved.filter(|one| one.severity == Severity::Critical && !one.job.is_empty());
+        for finding in of_jobs.filter(|finding| counts(finding)) {
+            let known = all.told_last.entry(&*finding.job).or_insert(finding);
+            if finding.resolved_at > known.resolved_at {
+                *known = finding;
+            }
+        }
         all
     }
 
@@ -188,13 +200,29 @@ impl<'a> Standings<'a> {
             false => !has_ended_well(process),
         };
         let processes = present().filter(counts);
-        let finding = self.by_job.get(&**id).copied();
+        let ended_by = if is_over { self.ended_by(id, job) } else { None };
+        let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
         let standing =
             self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"));
+        // That they were ended says less than why.
+        let why = finding.filter(|finding| is_over && finding.severity == Severity::Critical);
+        let standing = match why {
+            Some(why) => Standing { reason: why.message.clone(), ..standing },
+            None => standing,
+        };
         match self.diagnosis.cannot_judge(id) {
             Some(since) if standing.condition <= Condition::Unknown => not_judged(since),
             _ => standing,
         }
+    }
+
+    /// What ended a job that is over, as it was told last, as long as the job is there: what was still told a while after its end.
+    /// What ends with the job itself was not its reason.
+    fn ended_by(&self, id: &Name, job: &Job) -> Option<Finding> {
+        let finding = *self.told_last.get(&**id)?;
+        let ended = job.processes(self.model).filter_map(Process::ended).max()?;
+        let told_for = finding.resolved_at?.since(ended);
+        (told_for >= OUTLIVES_JOB).then(|| Finding { state: FindingState::Firing, ..finding.clone() })
     }
 
     /// A host: its processes that live, and what is found about it; what files tell of it only if nothing else does. It is not
@@ -427,6 +455,9 @@ fn is_of_processes(finding: &Finding) -> bool {
     );
     is_of_one && condition_of(finding) == Some(Condition::Failed)
 }
+
+/// So long after a job's end findings are told that say why it ended, and none that ends with it: a look comes each second.
+const OUTLIVES_JOB: Duration = Duration::from_secs(10);
 
 /// Whether a job runs.
 #[must_use]

@@ -191,3 +191,34 @@ fn another_job_or_other_ranks_at_work_end_no_loss() {
         assert_eq!(stage.only(FindingKind::RankDead).severity, Severity::Critical, "{job} {rank}");
     }
 }
+
+#[test]
+fn a_job_that_is_over_keeps_what_ended_it() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    end(&mut stage, 7);
+    stage.look(8);
+    let told = of_job(&stage, 8);
+    assert_eq!(told.0, Condition::Failed, "{}", told.1);
+    stage.look(700);
+    assert!(stage.firing().is_empty());
+    assert_eq!(of_job(&stage, 700), told);
+    // What ends with the job was not its reason.
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, |place, member| {
+        if place == (Role::Server, 0) {
+            member.waits = vec![wait(50, &[1], 5_000)];
+        }
+    });
+    stage.only(FindingKind::SumRoundStuck);
+    stage.summing.state = SummationState::Left;
+    let summing = stage.summing.clone();
+    let ends = summing.places().into_iter().map(|place| {
+        let member = SummationMember { ended_at_ns: Some(at(7).0), ..summing.member(place, 15) };
+        ended(summing.process(place, member), ProcessState::Exited, 7)
+    });
+    stage.model.apply(&batch(100, 7, ends.collect()), at(7));
+    stage.look(8);
+    stage.look(700);
+    assert_eq!(of_job(&stage, 700).0, Condition::Healthy);
+}
