@@ -176,7 +176,8 @@ pub enum FindingKind {
     NicDegraded,
     /// A host shows fewer GPUs than it did, or than its peers in the job. Subject: host.
     GpuMissing,
-    /// A summation service owns, or gets, more than 1.1 times its optimal share. Subject: its rank.
+    /// A summation service owns, or gets, more than 1.1 times its optimal share, and that is not next to nothing. Subject: its
+    /// rank.
     SumShareImbalance,
     /// One worker comes last in most rounds, and late. Subject: its rank.
     SumStraggler,

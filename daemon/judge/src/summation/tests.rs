@@ -91,6 +91,15 @@ fn a_tenth_more_than_its_share_is_no_imbalance() {
 }
 
 #[test]
+fn what_costs_no_time_is_no_imbalance() {
+    for (model_bytes, n_findings) in [(4_000_000, 0), (5_000_000, 1)] {
+        let mut stage = Stage::at_work(owning(&[36, 24, 10, 10, 10, 10]), 0);
+        stage.tell(1, |_, member| member.model_bytes = model_bytes);
+        assert_eq!(stage.firing().len(), n_findings, "{model_bytes}: {:#?}", stage.firing());
+    }
+}
+
+#[test]
 fn what_one_part_makes_uneven_is_only_said() {
     let mut stage = Stage::at_work(owning(&[30, 30, 12, 8, 10, 10]), 2);
     assert_eq!(stage.only(FindingKind::SumShareImbalance).severity, Severity::Warning, "two parts too many");
