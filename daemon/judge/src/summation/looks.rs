@@ -63,7 +63,7 @@ pub(super) fn look_of<'a>(subject: Subject<'a>, place: Place, wait: &Wait<'_>) -
     let process = subject.group.process(place, subject.model)?;
     let look = process.look()?;
     let at = subject.model.ours(process, Timestamp(look.at_ns));
-    (subject.now.since(at) <= wait.age.saturating_add(CLOCKS_DIFFER)).then_some(&**look)
+    (wait.since.since(at) <= CLOCKS_DIFFER).then_some(&**look)
 }
 
 /// The same in short. What the kernel says of one that is stopped is that it is stopped, and of one that computes nothing.

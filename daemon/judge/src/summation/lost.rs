@@ -11,10 +11,14 @@ use super::super::judgement::Judgement;
 use super::{Subject, parameters};
 
 /// Until a later group of the session runs, or the job was started again, and long enough to be seen where one does at once;
-/// where none ever does, until all members have been gone for a while.
-pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
+/// where none ever does, until all members have been gone for a while. `stuck`: for whom rounds had waited for long; that others
+/// end then is no cause.
+pub(super) fn judge(subject: Subject<'_>, stuck: &[Judgement]) -> Option<Judgement> {
     let Subject { group, model, now } = subject;
     let lost = group.lost(model, now)?;
+    if !stuck.is_empty() && stuck.iter().all(|one| one.rank != Some(lost.rank)) {
+        return None;
+    }
     let after = After::of(subject);
     let is_over = match after {
         After::GoesOn => now.since(lost.since) >= MENDED_TOLD_FOR,

@@ -25,13 +25,14 @@ use super::judgement::{Blame, Judgement};
 #[must_use]
 pub(super) fn judge(group: &Group, model: &Model, now: Timestamp) -> Vec<Judgement> {
     let subject = Subject { group, model, now };
-    let mut judgements: Vec<Judgement> = lost::judge(subject).into_iter().collect();
+    let is_running = group.state(model, now) == SummationGroupState::Running;
+    let mut judgements = if is_running { stuck::judge(subject) } else { stuck::until_end(subject) };
+    judgements.extend(lost::judge(subject, &judgements));
     judgements.extend(prints::judge(subject));
     judgements.extend(parameters::judge(subject));
-    if group.state(model, now) == SummationGroupState::Running {
+    if is_running {
         judgements.extend(shares::judge(subject));
         judgements.extend(straggler::judge(subject));
-        judgements.extend(stuck::judge(subject));
     }
     judgements
 }

@@ -4,9 +4,11 @@
 //! come, and what a worker pushes stands behind parts whose rounds wait for somebody else.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
-use ringscope_api::words::plural;
-use ringscope_api::{Detail, FindingKind, RankState, Severity, SummationRole as Role};
+use ringscope_api::words::{clock, plural};
+use ringscope_api::{Detail, FindingKind, RankState, Severity, SummationGroupState, SummationRole as Role};
+use ringscope_model::Process;
 use ringscope_model::limits::LONG_WAIT;
 use ringscope_model::summation::{Member, Place, Wait};
 use ringscope_wire::batch::SummationStage;
@@ -19,13 +21,43 @@ use super::words::{advice_to_stuck, at_least};
 
 /// One for each worker with whom waiting begins, with its longest round.
 pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
-    let Subject { group, model, now } = subject;
-    let waits = group.all_waits(model, now);
+    let waits = subject.group.all_waits(subject.model, subject.now);
     if waits.iter().all(|wait| wait.age_told <= LONG_WAIT) {
         return Vec::new();
     }
-    let limit = group.rounds().p99().unwrap_or_default().saturating_mul(TIMES_P99).max(LONG_WAIT);
-    let within = Within::of(&waits);
+    let waited_for = begins_with(subject, &waits, LONG_WAIT);
+    let workers = subject.group.live(subject.model).filter(|((role, _), _)| *role == Role::Worker);
+    let n_victims = u32::try_from(workers.count().saturating_sub(waited_for.len())).unwrap_or(u32::MAX);
+    waited_for.into_iter().map(|one| one.judgement(subject, n_victims)).collect()
+}
+
+/// The same of a group that has ended, or lost somebody, when its rounds had waited for long: who waited has given up, or somebody
+/// has ended the job, and what they waited for is the reason.
+pub(super) fn until_end(subject: Subject<'_>) -> Vec<Judgement> {
+    let Subject { group, model, now } = subject;
+    let ended = group.ended(model);
+    let waits = group.last_waits(model);
+    let is_over = ended.is_some_and(|ended| now.since(ended) >= TOLD_FOR)
+        || waits.iter().all(|wait| wait.age_told <= GIVES_UP_AFTER);
+    if is_over || group.has_successor(model, now) || group.restarted(model).is_some() {
+        return Vec::new();
+    }
+    let told = begins_with(subject, &waits, GIVES_UP_AFTER).into_iter().map(|one| {
+        let mut judgement = one.judgement(subject, 0);
+        if let Some(ended) = ended {
+            judgement.message = format!("Until the job ended at {}: {}", clock(ended), judgement.message);
+            ADVICE_OVER.clone_into(&mut judgement.blame.advice);
+        }
+        judgement
+    });
+    told.collect()
+}
+
+/// The workers with whom rounds begin to wait that have waited for longer than this, and than is usual.
+fn begins_with<'w>(subject: Subject<'_>, waits: &'w [Wait<'w>], longer_than: Duration) -> Vec<WaitedFor<'w>> {
+    let usual = subject.group.rounds().p99().unwrap_or_default();
+    let limit = usual.saturating_mul(TIMES_P99).max(longer_than);
+    let within = Within::of(waits);
     let mut told = BTreeSet::new();
     let mut waited_for = Vec::new();
     for wait in waits.iter().filter(|wait| wait.age_told > limit) {
@@ -39,9 +71,7 @@ pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
         waited_for.retain(|one| !one.waits);
     }
     waited_for.truncate(FINDINGS_MAX);
-    let n_victims = group.live(model).filter(|((role, _), _)| *role == Role::Worker).count();
-    let n_victims = u32::try_from(n_victims.saturating_sub(waited_for.len())).unwrap_or(u32::MAX);
-    waited_for.into_iter().map(|one| one.judgement(subject, n_victims)).collect()
+    waited_for
 }
 
 /// Rounds that wait for contributions, by whose service it is, part and round.
@@ -147,21 +177,35 @@ fn stands_still(subject: Subject<'_>, place: Place) -> Option<(&'static str, &'s
     let Some(process) = subject.group.process(place, subject.model) else {
         return Some(("not_heard", "nothing was ever heard of it"));
     };
+    let is_over = subject.group.state(subject.model, subject.now) != SummationGroupState::Running;
     match subject.model.rank_state(process, subject.now) {
+        // That all are gone by then says nothing of what they did before.
+        RankState::Killed | RankState::Exited | RankState::Gone if is_over => stopped(process),
         RankState::Killed => Some(("process_gone", "its process was killed")),
         RankState::Exited => Some(("process_gone", "its process has exited")),
         RankState::Gone => Some(("process_gone", "its process has ended")),
         RankState::Stale => Some(("not_heard", "nothing is heard of its host any more")),
-        RankState::Running | RankState::Imported => match process.activity()?.state {
-            'T' => Some((STOPPED, "it is stopped (SIGSTOP)")),
-            't' => Some((STOPPED, "it is stopped by a debugger")),
-            _ => None,
-        },
+        RankState::Running | RankState::Imported => stopped(process),
+    }
+}
+
+fn stopped(process: &Process) -> Option<(&'static str, &'static str)> {
+    match process.activity()?.state {
+        'T' => Some((STOPPED, "it is stopped (SIGSTOP)")),
+        't' => Some((STOPPED, "it is stopped by a debugger")),
+        _ => None,
     }
 }
 
 /// Cause: a signal or a debugger has stopped its process.
 pub(super) const STOPPED: &str = "stopped";
+/// No pid is in it.
+const ADVICE_OVER: &str =
+    "It has ended: nothing can be done to it any more. See its own output, and start the job again.";
+/// How long after the end of the group it is told.
+const TOLD_FOR: Duration = Duration::from_secs(600);
+/// Who ends sooner has something of its own, as in other jobs.
+const GIVES_UP_AFTER: Duration = Duration::from_secs(10);
 /// So many times what 99 of 100 rounds take.
 const TIMES_P99: u32 = 10;
 /// Workers of a group that are named; where more are waited for the cause is elsewhere.

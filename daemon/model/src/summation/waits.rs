@@ -25,6 +25,8 @@ pub struct Wait<'a> {
     pub for_push: bool,
     pub workers: &'a [u32],
     pub age: Duration,
+    /// When it began, by our clock.
+    pub since: Timestamp,
     /// The age when it was told last: it may have been over the next moment.
     pub age_told: Duration,
 }
@@ -50,6 +52,18 @@ impl Group {
         waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
         waits
     }
+
+    /// The same as services told of them last, whether their processes have ended since or not: who ends in good order has told by
+    /// then that nothing waits any more.
+    #[must_use]
+    pub fn last_waits<'a>(&'a self, model: &'a Model) -> Vec<Wait<'a>> {
+        let owners =
+            self.services().filter_map(|service| Some(((service.index, service.place), service.owner?)));
+        let mut waits: Vec<Wait<'_>> =
+            owners.flat_map(|(service, owner)| waits_of(service, owner, model, owner.at)).collect();
+        waits.sort_by_key(|wait| (Reverse(wait.age), wait.service, wait.key));
+        waits
+    }
 }
 
 fn waits_of<'a>(
@@ -61,7 +75,7 @@ fn waits_of<'a>(
     let process = model.processes.get(&owner.process);
     // A process of which nothing is heard may have gone on since.
     let is_silent = process.is_some_and(|process| model.is_silent(process, now, STALE_AFTER));
-    let since = if is_silent { Duration::ZERO } else { now.since(owner.at) };
+    let more = if is_silent { Duration::ZERO } else { now.since(owner.at) };
     owner.told.waits.iter().map(move |told| Wait {
         service,
         of,
@@ -70,7 +84,8 @@ fn waits_of<'a>(
         round: told.round,
         for_push: told.for_push,
         workers: &told.workers,
-        age: Duration::from_nanos(told.age_ns).saturating_add(since),
+        age: Duration::from_nanos(told.age_ns).saturating_add(more),
+        since: Timestamp(owner.at.0.saturating_sub(told.age_ns)),
         age_told: Duration::from_nanos(told.age_ns),
     })
 }

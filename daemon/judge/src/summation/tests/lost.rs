@@ -222,3 +222,53 @@ fn a_job_that_is_over_keeps_what_ended_it() {
     stage.look(700);
     assert_eq!(of_job(&stage, 700).0, Condition::Healthy);
 }
+
+#[test]
+fn who_ends_after_a_long_wait_for_another_is_no_culprit() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let waits = |seconds: u64, place: Place, member: &mut SummationMember| {
+        if place == (Role::Server, 0) {
+            member.waits = vec![wait(50, &[1], 1_000 * seconds)];
+        }
+    };
+    for second in 6..=25 {
+        stage.tell(second, |place, member| waits(second - 5, place, member));
+    }
+    let stuck = stage.only(FindingKind::SumRoundStuck).clone();
+    // Somebody ends the job: one is the first, and the others name it; or none has the time to name anybody.
+    stage.tell(26, |place, member| {
+        waits(21, place, member);
+        left(place, member);
+        member.ended_at_ns = Some(at(26).0);
+    });
+    assert_eq!(stage.only(FindingKind::SumRoundStuck).id, stuck.id);
+    let summing = stage.summing.clone();
+    let ends = summing.places().into_iter().map(|place| {
+        let mut member = summing.member(place, 15);
+        waits(21, place, &mut member);
+        ended(summing.process(place, member), ProcessState::Killed, 27)
+    });
+    stage.model.apply(&batch(100, 27, ends.collect()), at(27));
+    stage.look(28);
+    let told = stage.only(FindingKind::SumRoundStuck);
+    let words = "Until the job ended at 2027-01-15 08:00:27 UTC: round 50 of gradient.fc (part 3) has waited for the \
+                 contribution of worker 1 (train-1, rank 11)";
+    assert!(told.message.starts_with(words), "{}", told.message);
+    assert!(told.advice.starts_with("It has ended"), "{}", told.advice);
+    let (id, message) = (told.id.clone(), told.message.clone());
+    assert_eq!((id, of_job(&stage, 28)), (stuck.id, (Condition::Failed, message.clone())));
+    stage.look(700);
+    assert_eq!((stage.firing().len(), of_job(&stage, 700)), (0, (Condition::Failed, message)));
+}
+
+#[test]
+fn who_is_lost_while_a_round_waits_for_it_is_the_culprit() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(26, |place, member| {
+        if place == (Role::Server, 0) {
+            member.waits = vec![wait(50, &[2], 21_000)];
+        }
+        left(place, member);
+    });
+    assert!(stage.firing().iter().any(|finding| finding.finding == FindingKind::RankDead));
+}
