@@ -1,6 +1,7 @@
 //! Members that are lost, and what comes after.
 
 use ringscope_api::Condition;
+use ringscope_wire::batch::Process;
 
 use super::*;
 use crate::standings::Standings;
@@ -215,7 +216,8 @@ fn a_job_that_is_over_keeps_what_ended_it() {
     let summing = stage.summing.clone();
     let ends = summing.places().into_iter().map(|place| {
         let member = SummationMember { ended_at_ns: Some(at(7).0), ..summing.member(place, 15) };
-        ended(summing.process(place, member), ProcessState::Exited, 7)
+        let process = ended(summing.process(place, member), ProcessState::Exited, 7);
+        Process { exit_status: Some(0), ..process }
     });
     stage.model.apply(&batch(100, 7, ends.collect()), at(7));
     stage.look(8);
