@@ -13,7 +13,7 @@ use ringscope_wire::batch::Look;
 use super::super::judgement::Judgement;
 use super::super::seen;
 use super::Subject;
-use super::stuck::STOPPED;
+use super::words::STOPPED;
 use crate::{Want, Wanted};
 
 /// See the module.

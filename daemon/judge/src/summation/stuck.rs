@@ -17,7 +17,7 @@ use super::super::judgement::Judgement;
 use super::super::seen;
 use super::Subject;
 use super::looks::{in_short, look_of};
-use super::words::{advice_to_stuck, at_least};
+use super::words::{STOPPED, advice_to_stuck, at_least};
 
 /// One for each worker with whom waiting begins, with its longest round.
 pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
@@ -196,9 +196,6 @@ fn stopped(process: &Process) -> Option<(&'static str, &'static str)> {
         _ => None,
     }
 }
-
-/// Cause: a signal or a debugger has stopped its process.
-pub(super) const STOPPED: &str = "stopped";
 /// No pid is in it.
 const ADVICE_OVER: &str =
     "It has ended: nothing can be done to it any more. See its own output, and start the job again.";

@@ -10,7 +10,6 @@ use ringscope_wire::batch::Look;
 
 use super::super::seen;
 use super::Subject;
-use super::stuck::STOPPED;
 
 impl Subject<'_> {
     /// "worker 2 (train-2, rank 18)", "server 0 (sum-0)".
@@ -98,6 +97,9 @@ pub(super) fn rounded(number: u64) -> u64 {
     let power = 10_u64.pow(number.checked_ilog10().unwrap_or(0));
     number / power * power
 }
+
+/// Cause: a signal or a debugger has stopped its process.
+pub(super) const STOPPED: &str = "stopped";
 
 /// More names than this tell an operator nothing that the page does not tell better.
 const NAMED: usize = 4;
