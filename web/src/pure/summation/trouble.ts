@@ -1,14 +1,10 @@
 /**
  * Which workers and services of a summation group are in trouble, and which trouble counts most. How long a round may wait
- * depends on how long rounds take there: the daemon's findings say so, not the page. Pure.
+ * depends on how long rounds take there, and what an uneven share costs on how large it is: the daemon's findings say so, not the
+ * page. Pure.
  */
 
 import type { Finding, SummationGroupDetail, SummationService } from "../../api";
-
-/** Above its optimum by so much a service holds the others up; the daemon's diagnosis has the same bound. */
-export const MAX_OVER_OPTIMUM = 1.1;
-/** Less than this of all bytes is nothing, however many times its optimum it is; as the daemon's. */
-const MIN_SHARE = 0.005;
 
 export type WorkerState = "ok" | "late" | "waited" | "lost";
 export type ServiceState = "ok" | "over" | "lost";
@@ -26,7 +22,7 @@ export function troubles(group: SummationGroupDetail, findings: Finding[]): Trou
   for (const rank of ranksOf(findings, "sum_round_stuck")) workers.set(rank, "waited");
   const services = new Map<number, ServiceState>();
   const uneven = new Set(ranksOf(findings, "sum_share_imbalance"));
-  for (const service of group.services) if (isOver(service) || uneven.has(service.rank)) services.set(service.service, "over");
+  for (const service of group.services) if (uneven.has(service.rank)) services.set(service.service, "over");
   for (const service of group.services) {
     if (!service.lost && !(group.lost?.role === service.role && group.lost.index === service.index)) continue;
     services.set(service.service, "lost");
@@ -38,11 +34,6 @@ export function troubles(group: SummationGroupDetail, findings: Finding[]): Trou
 /** What it owns as a multiple of what it should; 0 where nothing is expected of it. */
 export function overOptimum({ share, optimal_share: optimum }: SummationService): number {
   return optimum > 0 ? share / optimum : 0;
-}
-
-/** Whether it owns so much more than its optimum that it counts. */
-export function isOver(service: SummationService): boolean {
-  return service.share >= MIN_SHARE && overOptimum(service) > MAX_OVER_OPTIMUM;
 }
 
 /** Subjects of findings of a kind, by rank in the group: workers first, so that a worker's is its index. */

@@ -2,7 +2,7 @@
 
 import type { SummationFlow, SummationGroup, SummationGroupDetail, SummationGroupState, SummationRound, SummationService, SummationWait, SummationWorker } from "../../api";
 import { bandwidth, capital, duration, integer, list, plural, size } from "../format";
-import { isOver, overOptimum, waitedFor, type ServiceState, type Troubles, type WorkerState } from "./trouble";
+import { overOptimum, waitedFor, type ServiceState, type Troubles, type WorkerState } from "./trouble";
 
 /** "4 workers + 2 servers". */
 export function membersWords({ n_workers: workers, n_servers: servers }: SummationGroup): string {
@@ -27,10 +27,10 @@ export function share(fraction: number): string {
   return `${percent >= 9.995 ? percent.toFixed(1) : percent.toFixed(2)} %`;
 }
 
-/** Of its optimum: "+24 %", "6.4 ×"; undefined where it is as it should be. */
-export function overWords(service: SummationService): string | undefined {
-  if (!isOver(service)) return undefined;
+/** Of its optimum: "+24 %", "6.4 ×"; undefined where it is as it should be, and where it gets more than it owns. */
+export function overWords(service: SummationService, state: ServiceState): string | undefined {
   const times = overOptimum(service);
+  if (state !== "over" || times < 1.01) return undefined;
   return times < 2 ? `+${((times - 1) * 100).toFixed(0)} %` : `${times.toFixed(1)} ×`;
 }
 

@@ -105,7 +105,7 @@ function Service({ id, node, drawn, group, faded, chosen }: NodeProps<ServiceNod
       <g role="option" id={id} aria-selected={chosen} aria-label={serviceWords(service, node.state as ServiceState).join("; ")}>
         <rect class="hit" x={x.service} y={row.y} width={widthPx - x.service} height={row.height} />
       </g>
-      <ServiceDrawing node={node} drawn={drawn} over={overWords(service)} />
+      <ServiceDrawing node={node} drawn={drawn} over={overWords(service, node.state as ServiceState)} />
     </g>
   );
 }

@@ -54,7 +54,7 @@ export function ServicesTable({ group, known }: { group: SummationGroupDetail; k
 }
 
 function Row({ one, state }: { one: SummationService; state: ServiceState }) {
-  const over = overWords(one);
+  const over = overWords(one, state);
   return (
     <tr class={state === "ok" ? "" : `is-${state}`}>
       <th scope="row">
