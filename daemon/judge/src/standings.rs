@@ -199,15 +199,13 @@ impl<'a> Standings<'a> {
             true => !has_part || took_part(process) || !has_ended_well(process),
             false => !has_ended_well(process),
         };
-        let processes = present().filter(counts);
+        let processes: Vec<&Process> = present().filter(counts).collect();
         let ended_by = if is_over { self.ended_by(id, job) } else { None };
         let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
-        let standing =
-            self.of_processes(processes, finding, (Condition::Unknown, "none of its processes is known"));
-        // That they were ended says less than why.
-        let why = finding.filter(|finding| is_over && finding.severity == Severity::Critical);
-        let standing = match why {
-            Some(why) => Standing { reason: why.message.clone(), ..standing },
+        let nothing = (Condition::Unknown, "none of its processes is known");
+        let standing = self.of_processes(processes.iter().copied(), finding, nothing);
+        let standing = match why_over(finding, &processes).filter(|_| is_over) {
+            Some(reason) => Standing { reason, ..standing },
             None => standing,
         };
         match self.diagnosis.cannot_judge(id) {
@@ -379,6 +377,21 @@ pub fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {
     !processes.is_empty()
         && model.hardware_of(name).is_none()
         && states.all(|state| state == ProcessState::Imported)
+}
+
+/// Why a job is over, where that says more than how its processes ended.
+fn why_over(finding: Option<&Finding>, processes: &[&Process]) -> Option<String> {
+    if let Some(finding) = finding.filter(|finding| finding.severity == Severity::Critical) {
+        return Some(finding.message.clone());
+    }
+    let n_processes = processes.len();
+    let were_killed = processes.iter().all(|process| process.state() == ProcessState::Killed);
+    (were_killed && n_processes > 1).then(|| {
+        format!(
+            "all {n_processes} processes were killed, or crashed: somebody ended the job (Ctrl-C, scancel), or one failed and \
+             its launcher ended the others; what they wrote last may say which"
+        )
+    })
 }
 
 /// Whether its end needs no word: a job is judged by those of its processes that are there, or went badly.

@@ -5,7 +5,7 @@ use ringscope_judge::Diagnosis;
 use ringscope_model::Model;
 use ringscope_samples::cluster::{Cluster, at, batch, hardware, nic};
 use ringscope_wire::Primitive;
-use ringscope_wire::batch::{Activity, Batch, HostHardware, ProcessState};
+use ringscope_wire::batch::{Activity, Batch, HostHardware, OpenCall, Process, ProcessState};
 
 use super::super::{CommunicatorFilter, communicators, hosts, jobs};
 
@@ -95,6 +95,21 @@ fn a_job_is_judged_by_how_its_processes_ended() {
         let (condition, reason) = standing([others, Some(Some(3)), unknown]);
         assert!(condition == Condition::Failed && reason.contains("exit status 3"), "{reason}");
     }
+}
+
+#[test]
+fn a_job_whose_processes_were_all_killed_accuses_none_of_them() {
+    let cluster = Cluster::new(&[("host-0", 2, 2)], 2);
+    let killed = |rank| Process {
+        state: ProcessState::Killed.into(),
+        open_calls: vec![OpenCall { function: "ncclAllReduce".to_owned(), ..OpenCall::default() }],
+        ..cluster.process(rank)
+    };
+    let mut model = Model::new();
+    model.apply(&batch(1, 1, vec![killed(0), killed(1)]), at(1));
+    let standing = jobs(&model, &Diagnosis::new(), at(2)).remove(0).standing;
+    assert_eq!(standing.condition, Condition::Failed, "{standing:?}");
+    assert!(standing.reason.starts_with("all 2 processes were killed, or crashed: somebody"), "{standing:?}");
 }
 
 #[test]
