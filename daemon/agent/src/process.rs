@@ -212,7 +212,7 @@ impl Process {
             let state =
                 if snapshot.exited { batch::ProcessState::Exited } else { batch::ProcessState::Killed };
             self.account.end(state, now.wall.0);
-            self.account.now.exit_status = snapshot.exit_status.filter(|_| snapshot.exited);
+            self.account.now.exit_status = snapshot.exit_status;
             self.is_final = !matches!(self.log_reached, Reached::Middle | Reached::Silent);
             if self.is_final {
                 losses.add(Loss::RecordTorn, self.operations.torn());

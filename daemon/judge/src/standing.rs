@@ -18,7 +18,7 @@ pub const EVIDENCE_HOLDS: Duration = Duration::from_secs(60);
 pub struct Evidence<'a> {
     /// What has become of it.
     pub life: RankState,
-    /// The status with which it exited. Absent: not known, or it did not.
+    /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
     pub exit_status: Option<u8>,
     /// Time since something was last heard of it.
     pub silent: Duration,
@@ -200,7 +200,9 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(condition, finding.message.clone());
     }
     if evidence.life == RankState::Killed {
-        return standing(Condition::Failed, KILLED.to_owned());
+        let reason =
+            evidence.exit_status.map(|status| format!("{KILLED}, while it ended with exit status {status}"));
+        return standing(Condition::Failed, reason.unwrap_or_else(|| KILLED.to_owned()));
     }
     if let Some(words) = &evidence.failed {
         return standing(Condition::Failed, words.clone());
@@ -212,7 +214,8 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return exited(evidence.exit_status);
     }
     if evidence.life == RankState::Gone {
-        return gone(evidence.left_open);
+        let failed = evidence.exit_status.filter(|status| *status != 0);
+        return failed.map_or_else(|| gone(evidence.left_open), |status| exited(Some(status)));
     }
     if let Some(finding) = evidence.waits_for {
         let reason = format!("it waits: {}", finding.message);
@@ -235,7 +238,7 @@ fn exited(status: Option<u8>) -> Standing {
             let reason = format!("it ended with exit status {status}; what it wrote last may say why");
             standing(Condition::Failed, reason)
         }
-        None => standing(Condition::Unknown, "it ended; with which exit status is not known".to_owned()),
+        None => standing(Condition::Unknown, "it ended; its exit status is not known".to_owned()),
     }
 }
 

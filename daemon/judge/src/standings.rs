@@ -130,7 +130,8 @@ impl<'a> Standings<'a> {
         let calls = self.calls(rank);
         let waits = self.waits(comm, &calls);
         // What was destroyed before has no part in how the process ended.
-        let exit_status = if rank.facts.state.is_end() { Some(0) } else { rank.process.exit_status() };
+        let is_over = rank.facts.state == LocalState::Destroyed;
+        let exit_status = if is_over { Some(0) } else { rank.process.exit_status() };
         of_process(&Evidence {
             exit_status,
             calls,
@@ -200,9 +201,12 @@ impl<'a> Standings<'a> {
             false => !has_ended_well(process),
         };
         let processes: Vec<&Process> = present().filter(counts).collect();
-        let ended_by = if is_over { self.ended_by(id, job) } else { None };
-        let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
         let nothing = (Condition::Unknown, "none of its processes is known");
+        let ended_by = self.ended_by(id, job).filter(|finding| {
+            let by_themselves = || self.of_processes(processes.iter().copied(), None, nothing).condition;
+            is_over && (makes_results_wrong(finding.finding) || by_themselves() != Condition::Healthy)
+        });
+        let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
         let standing = self.of_processes(processes.iter().copied(), finding, nothing);
         let standing = match why_over(finding, &processes).filter(|_| is_over) {
             Some(reason) => Standing { reason, ..standing },
@@ -377,6 +381,12 @@ pub fn is_past(model: &Model, name: &Name, processes: &[&Process]) -> bool {
     !processes.is_empty()
         && model.hardware_of(name).is_none()
         && states.all(|state| state == ProcessState::Imported)
+}
+
+/// Whether a job that ends in good order ends with what nobody may trust.
+fn makes_results_wrong(kind: FindingKind) -> bool {
+    use FindingKind as Kind;
+    matches!(kind, Kind::SumFingerprintMismatch | Kind::SumParametersDiffer | Kind::CallMismatch)
 }
 
 /// Why a job is over, where that says more than how its processes ended.

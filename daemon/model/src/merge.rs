@@ -142,7 +142,7 @@ impl Process {
             let told = told.ended_at_ns.map(|ended| word.ended(ended));
             self.ended = self.ended.or(told).or(Some(self.heard));
         }
-        if self.state == ProcessState::Exited {
+        if matches!(self.state, ProcessState::Exited | ProcessState::Killed) {
             let told = told.exit_status.and_then(|status| u8::try_from(status).ok());
             self.exit_status = self.exit_status.or(told);
         }

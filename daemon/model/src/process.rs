@@ -317,7 +317,7 @@ impl Process {
         self.told_until
     }
 
-    /// The status with which it ended by itself. Absent: not known, or it did not.
+    /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
     #[must_use]
     pub fn exit_status(&self) -> Option<u8> {
         self.exit_status

@@ -26,12 +26,13 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     let [first, .., last] = *ended.as_slice() else { return };
     let (culprits, others): (Vec<Ended>, Vec<Ended>) =
         ended.iter().partition(|one| may_be_as_early(case.sight, **one, first));
-    let (culprits, others) = by_manner(case.sight, culprits, others);
+    let (culprits, others) = by_status(case.sight, culprits, others);
     // Where most ended at once, somebody ended the job.
     if culprits.len() > others.len() || case.sight.scene.now.since(last.at) > TOLD_FOR {
         return;
     }
     let ended_badly = |one: &Ended| case.sight.process(one.process).ended_badly();
+    let Some(first) = culprits.first() else { return };
     let host = case.sight.process(first.process).host;
     let kernel = kernel::words_about(case, host, first.process);
     let was_at_work = kernel.is_some() || ended.iter().any(|one| is_at_work(case.sight, one.process));
@@ -80,21 +81,21 @@ fn may_be_as_early(sight: &Sight<'_, '_>, one: Ended, first: Ended) -> bool {
     one.at == first.at || !is_same_host && one.at.since(first.at) < READINGS_APART
 }
 
-/// Where some of those that ended as early as the first were killed and the others exited with an error, the fewer are to blame:
-/// a launcher kills the others of one that failed, and they fail where one was killed.
-fn by_manner(sight: &Sight<'_, '_>, early: Vec<Ended>, mut others: Vec<Ended>) -> (Vec<Ended>, Vec<Ended>) {
-    let was_killed = |one: &Ended| sight.process(one.process).life == Life::Killed;
-    if !early.iter().all(|one| sight.process(one.process).ended_badly()) {
+/// Of those that ended as early as the first, one alone is to blame that ended with an error of its own where all others were
+/// killed: its launcher ended them. The other way round nobody knows: where all fail alike, a launcher may kill the last one.
+fn by_status(sight: &Sight<'_, '_>, early: Vec<Ended>, mut others: Vec<Ended>) -> (Vec<Ended>, Vec<Ended>) {
+    let (failed, killed): (Vec<Ended>, Vec<Ended>) =
+        early.iter().partition(|one| sight.process(one.process).exit_status.is_some());
+    let is_own_error = |one: &Ended| {
+        let status = sight.process(one.process).exit_status;
+        status.is_some_and(|status| status != 0 && status < SIGNALLED)
+    };
+    if failed.len() != 1 || killed.len() < 2 || !failed.iter().all(is_own_error) {
         return (early, others);
     }
-    let (killed, failed): (Vec<Ended>, Vec<Ended>) = early.iter().partition(|one| was_killed(one));
-    let (few, many) = if killed.len() < failed.len() { (killed, failed) } else { (failed, killed) };
-    if few.is_empty() || few.len() == many.len() {
-        return (early, others);
-    }
-    others.extend(many);
+    others.extend(killed);
     others.sort_by_key(|one| (one.at, one.process));
-    (few, others)
+    (failed, others)
 }
 
 /// Whether it had a call open when it ended. Programs that end without a word have completed all.
@@ -163,6 +164,8 @@ fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Op
     Some(sight.member(*of, *place).rank)
 }
 
+/// From this exit status on, programs and shells say that a signal has ended them: 128 and its number.
+const SIGNALLED: u8 = 128;
 /// For how long after the end of a job it is told how it ended: so that whoever is to hear of it does.
 const TOLD_FOR: Duration = Duration::from_secs(120);
 /// Two agents read every 250 ms, each at its own instants; and their batches take some time.

@@ -66,7 +66,7 @@ pub struct Process<'a> {
     pub started_at: Timestamp,
     /// Whether it lives.
     pub life: Life,
-    /// The status with which it exited. Absent: not known, or it did not.
+    /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
     pub exit_status: Option<u8>,
     /// When it was seen to have ended.
     pub ended_at: Option<Timestamp>,

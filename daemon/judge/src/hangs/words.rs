@@ -160,11 +160,13 @@ pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
 
 /// What has become of a process.
 pub(super) fn ended(process: &Process<'_>) -> String {
+    let status = process.exit_status.filter(|status| *status != 0);
     let words = match process.life {
-        Life::Killed => "was killed or has crashed",
-        Life::Exited if let Some(status) = process.exit_status.filter(|status| *status != 0) => {
-            return format!("has exited with status {status}");
+        Life::Killed if let Some(status) = status => {
+            return format!("was ending with status {status} when it was killed");
         }
+        Life::Exited if let Some(status) = status => return format!("has exited with status {status}"),
+        Life::Killed => "was killed or has crashed",
         Life::Exited => "has exited without destroying the communicator",
         Life::Running | Life::Imported => "runs",
     };

@@ -214,12 +214,15 @@ fn what_is_wrong_goes_before_what_is_not_known() {
     check(&Evidence { waits_for: Some(&missing), ..silent }, Condition::Hung, "it waits: rank 5 stands");
     let dead = finding(FindingKind::RankDead, Severity::Critical, 7);
     check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
-    check(&Evidence { life: RankState::Killed, ..well() }, Condition::Failed, "killed");
+    let killed = |exit_status| Evidence { life: RankState::Killed, exit_status, ..well() };
+    check(&killed(None), Condition::Failed, "killed, or crashed");
+    check(&killed(Some(1)), Condition::Failed, "while it ended with exit status 1");
     let exited = |exit_status| Evidence { life: RankState::Exited, exit_status, ..well() };
     check(&exited(Some(0)), Condition::Healthy, "ended by itself");
     check(&exited(Some(1)), Condition::Failed, "ended with exit status 1;");
     check(&exited(None), Condition::Unknown, "exit status is not known");
     let gone = Evidence { life: RankState::Gone, ..well() };
+    check(&Evidence { exit_status: Some(1), ..gone.clone() }, Condition::Failed, "exit status 1");
     check(&gone, Condition::Healthy, "by _exit, exec or a signal, which is not known");
     check(&Evidence { left_open: true, ..gone.clone() }, Condition::Unknown, "which is not known");
     check(&Evidence { accused: Some(&dead), ..gone }, Condition::Failed, "rank 5 stands");

@@ -58,25 +58,32 @@ fn an_exception_in_all_is_one_of_who_had_it_first() {
 }
 
 #[test]
-fn of_one_reading_the_one_that_ended_otherwise_is_named() {
-    let check = |few: Life, many: Life, words: &str| {
+fn of_one_reading_one_that_failed_where_the_others_were_killed_is_named() {
+    let look = |statuses: &[(u32, Life, u8)]| {
         let (mut world, _) = at_work();
         kill_all_but(&mut world, &[], 0.2);
-        for index in 0..16 {
-            let process = world.process(index);
-            process.life = if index == 3 { few } else { many };
-            process.exit_status = (process.life == Life::Exited).then_some(7);
+        for (index, life, status) in statuses {
+            let process = world.process(*index);
+            (process.life, process.exit_status) = (*life, Some(*status));
         }
-        let verdict = world.until(2);
+        world.until(2)
+    };
+    for (life, words) in [
+        (Life::Exited, "has exited with status 7 at"),
+        (Life::Killed, "was ending with status 7 when it was killed at"),
+    ] {
+        let verdict = look(&[(3, life, 7)]);
         assert_eq!(only(&verdict).culprits, [3]);
         let message = &only(&verdict).message;
         assert!(message.contains(words) && message.ends_with("15 ended at about the same time"), "{message}");
-    };
-    check(Life::Exited, Life::Killed, "has exited with status 7 at");
-    check(Life::Killed, Life::Exited, "was killed or has crashed at");
-    let (mut world, _) = at_work();
-    kill_all_but(&mut world, &[], 0.2);
-    nothing(&world.until(2));
+    }
+    nothing(&look(&[]));
+    // A handler of SIGTERM, where somebody ended the job.
+    nothing(&look(&[(0, Life::Exited, 143)]));
+    nothing(&look(&[(0, Life::Exited, 0)]));
+    // All fail alike, and the launcher kills the last one.
+    let all_but_one: Vec<(u32, Life, u8)> = (0..15).map(|index| (index, Life::Exited, 1)).collect();
+    nothing(&look(&all_but_one));
 }
 
 #[test]
