@@ -46,8 +46,8 @@ export const summation: Group<Alert> = {
     }),
     findingAlert("sum_server_lost", {
       name: "SumServerLost",
-      summary: "Job {{ $labels.job }} has lost a summation member on {{ $labels.host }}",
-      description: `A member of ${HERE} on {{ $labels.host }} was lost ({{ $labels.cause }}). This is a warning where the session goes on without it.`,
+      summary: "Job {{ $labels.job }} has lost a summation server on {{ $labels.host }}",
+      description: `A server of ${HERE} on {{ $labels.host }} was lost ({{ $labels.cause }}). This is a warning where the session goes on without it.`,
       page: page.summation,
     }),
   ],

@@ -64,8 +64,8 @@ export const summationCases: Case[] = [
   }),
   alone("sum_server_lost", "server_lost", "critical", {
     alert: "SumServerLost",
-    summary: "Job train has lost a summation member on sum-0",
-    description: `A member of ${HERE} on sum-0 was lost (server_lost). This is a warning where the session goes on without it.`,
+    summary: "Job train has lost a summation server on sum-0",
+    description: `A server of ${HERE} on sum-0 was lost (server_lost). This is a warning where the session goes on without it.`,
   }),
   {
     name: "rounds that wait, whose incident somebody silenced",

@@ -65,7 +65,7 @@ const SUM_NAMES = {
   sum_round_stuck: "Round stuck",
   sum_fingerprint_mismatch: "Fingerprint mismatch",
   sum_parameters_differ: "Parameters differ",
-  sum_server_lost: "Summation member lost",
+  sum_server_lost: "Summation server lost",
 } satisfies Record<Extract<FindingKind, `sum_${string}`>, string> & Record<`sum_${string}`, string>;
 
 const ALL_NAMES: Record<string, string> = { ...NAMES, ...SUM_NAMES };
