@@ -11,7 +11,7 @@ use ringscope_wire::segment::layout::STATE_ON;
 
 use super::config::Config;
 use super::file::Unnamed;
-use super::{budget, bus_error, folder, fork, identity};
+use super::{budget, bus_error, exit, folder, fork, identity};
 use crate::calls::resolve;
 use crate::profiler::{asked, plugin};
 use crate::segment::forks::between_forks;
@@ -67,6 +67,7 @@ fn create() -> io::Result<&'static Segment> {
     // SAFETY: `fixed` is written, all else is atomic and valid as zeros; it is never unmapped.
     let segment = unsafe { memory.as_ref() };
     bus_error::watch();
+    exit::watch();
     fork::note_mapped(memory.as_ptr());
     map::set(segment);
     switch::settle_without_segment(segment);

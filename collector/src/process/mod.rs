@@ -1,5 +1,5 @@
 //! The life of the process: the segment made ([`create`], [`file`], [`folder`], [`mounts`]), what it may take ([`budget`], [`taken`]) and caught where it has no page
-//! ([`bus_error`]), a forked child ([`fork`]), the exit. The only layer that knows all others, so it also leaves them
+//! ([`bus_error`]), a forked child ([`fork`]), the end ([`exit`]). The only layer that knows all others, so it also leaves them
 //! what they need of those behind them.
 //!
 //! * [`config`] and [`identity`]: who this process is
@@ -10,6 +10,7 @@ mod budget;
 mod bus_error;
 pub(crate) mod config;
 mod create;
+mod exit;
 mod file;
 mod folder;
 mod fork;
@@ -17,15 +18,11 @@ mod identity;
 mod mounts;
 mod taken;
 
-use std::ffi::{c_int, c_void};
-use std::ptr;
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::calls::order;
 use crate::cuda_events::follow;
 use crate::exports::nonblocking;
 use crate::profiler::{asked, chain};
-use crate::segment::{communicators, forks, maker, map, own, room, switch};
+use crate::segment::{communicators, forks, maker, own, room, switch};
 
 /// Runs when the object is loaded: what layers before this one need of those behind them. The linker's lock is held
 /// meanwhile, so that it may wait for nobody.
@@ -47,10 +44,6 @@ fn watch() {
     fork::watch();
     // Later ones run first: a fork is only counted as under way once it waits for nobody.
     forks::watch();
-    // The C library's lock of exit functions is taken for a moment. A child that was forked while another thread had it would wait
-    // for good, and would do so in the library too, which registers its own.
-    // SAFETY: the handler is a function of an object that is never unloaded (-z nodelete), and takes what it is given.
-    unsafe { on_exit(note_status, ptr::null_mut()) };
 }
 
 /// The slot gets another communicator.
@@ -65,27 +58,3 @@ fn clear_slot(slot: usize) {
 #[unsafe(link_section = ".init_array")]
 #[used]
 static BEGIN: extern "C" fn() = begin;
-
-unsafe extern "C" {
-    /// glibc's own: as `atexit`, and tells the status.
-    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-}
-
-/// Says with which status the process is ending. Who waits for it gets the low 8 bits.
-extern "C" fn note_status(status: c_int, _: *mut c_void) {
-    if let Some(segment) = map::existing().filter(|_| fork::is_maker()) {
-        segment.live.exit_status.store((status.cast_unsigned() & 0xff) + 1, Relaxed);
-    }
-}
-
-/// Says that the process ended in order. Runs after the program's own exit handlers.
-extern "C" fn mark_exit() {
-    if let Some(segment) = map::existing().filter(|_| fork::is_maker()) {
-        segment.live.exited.store(1, Relaxed);
-    }
-}
-
-// SAFETY: the section holds pointers to functions without arguments, and this is one.
-#[unsafe(link_section = ".fini_array")]
-#[used]
-static MARK_EXIT: extern "C" fn() = mark_exit;
