@@ -14,7 +14,7 @@ use super::{Subject, parameters};
 /// where none ever does, until all members have been gone for a while. `stuck`: for whom rounds had waited for long; that others
 /// end then is no cause.
 pub(super) fn judge(subject: Subject<'_>, stuck: &[Judgement]) -> Option<Judgement> {
-    let Subject { group, model, now } = subject;
+    let Subject { group, model, now, .. } = subject;
     let lost = group.lost(model, now)?;
     if !stuck.is_empty() && stuck.iter().all(|one| one.rank != Some(lost.rank)) {
         return None;
@@ -56,8 +56,8 @@ enum After {
 
 impl After {
     fn of(subject: Subject<'_>) -> Self {
-        let Subject { group, model, now } = subject;
-        match group.restarted(model) {
+        let Subject { group, model, now, .. } = subject;
+        match subject.restarted {
             Some(at) => Self::Restarted(at),
             None if group.has_successor(model, now) => Self::GoesOn,
             None => Self::Stands,

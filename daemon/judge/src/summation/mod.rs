@@ -24,7 +24,7 @@ use super::judgement::{Blame, Judgement};
 /// Everything that holds for a group.
 #[must_use]
 pub(super) fn judge(group: &Group, model: &Model, now: Timestamp) -> Vec<Judgement> {
-    let subject = Subject { group, model, now };
+    let subject = Subject { group, model, now, restarted: group.restarted(model, now) };
     let is_running = group.state(model, now) == SummationGroupState::Running;
     let mut judgements = if is_running { stuck::judge(subject) } else { stuck::until_end(subject) };
     judgements.extend(lost::judge(subject, &judgements));
@@ -43,6 +43,8 @@ struct Subject<'a> {
     group: &'a Group,
     model: &'a Model,
     now: Timestamp,
+    /// When the job was started again after it.
+    restarted: Option<Timestamp>,
 }
 
 impl Subject<'_> {
@@ -69,6 +71,7 @@ impl Subject<'_> {
             evidence: Vec::new(),
         }
     }
+
     /// A member that is to blame. `None`: nothing was ever heard of its process.
     fn culprit(self, place: Place, doing: String) -> Option<Culprit> {
         let identity = self.group.process(place, self.model)?.identity()?;

@@ -12,15 +12,14 @@ use super::Subject;
 use super::words::rounded;
 
 /// Until a comparison shows that they are the same again, a later group of the session begins from one worker's, or the job was
-/// started again. A job may end
-/// by it, so it is told for a while after the group's end. Of asynchronous sums parameters differ by design.
+/// started again. A job may end by it, so it is told for a while after the group's end. Of asynchronous sums parameters differ by design.
 pub(super) fn judge(subject: Subject<'_>) -> Option<Judgement> {
-    let Subject { group, model, now } = subject;
+    let Subject { group, model, now, .. } = subject;
     let compared = group.comparison()?;
     let difference = compared.difference.as_ref()?;
     let is_asynchronous = group.facts().is_some_and(|facts| facts.asynchronous);
     let is_over = group.ended(model).is_some_and(|ended| now.since(ended) >= TOLD_FOR);
-    let goes_on = group.has_successor(model, now) || group.restarted(model).is_some();
+    let goes_on = group.has_successor(model, now) || subject.restarted.is_some();
     if is_asynchronous || is_over || goes_on {
         return None;
     }

@@ -34,12 +34,12 @@ pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
 /// The same of a group that has ended, or lost somebody, when its rounds had waited for long: who waited has given up, or somebody
 /// has ended the job, and what they waited for is the reason.
 pub(super) fn until_end(subject: Subject<'_>) -> Vec<Judgement> {
-    let Subject { group, model, now } = subject;
+    let Subject { group, model, now, .. } = subject;
     let ended = group.ended(model);
     let waits = group.last_waits(model);
     let is_over = ended.is_some_and(|ended| now.since(ended) >= TOLD_FOR)
         || waits.iter().all(|wait| wait.age_told <= GIVES_UP_AFTER);
-    if is_over || group.has_successor(model, now) || group.restarted(model).is_some() {
+    if is_over || group.has_successor(model, now) || subject.restarted.is_some() {
         return Vec::new();
     }
     let told = begins_with(subject, &waits, GIVES_UP_AFTER).into_iter().map(|one| {

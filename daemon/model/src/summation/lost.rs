@@ -7,6 +7,7 @@ use std::time::Duration;
 use ringscope_api::SummationGroupState;
 use ringscope_api::clock::Timestamp;
 
+use super::super::limits::STALE_AFTER;
 use super::super::{Model, Process, ProcessState};
 use super::Group;
 use super::member::{Place, is_end};
@@ -46,29 +47,31 @@ impl Group {
         self.later(model).any(|other| other.state(model, now) == SummationGroupState::Running)
     }
 
-    /// When the job was started again after it: another session of the job began so, of the same ranks in newer processes, in
-    /// which a round has got its result.
+    /// When the job was started again after it: another session of the job began so, of the same ranks in processes that began
+    /// after those of this one had ended, and in which a round has got its result. Who goes by the same name beside it, as
+    /// another run or a child that has inherited the variables, is none.
     #[must_use]
-    pub fn restarted(&self, model: &Model) -> Option<Timestamp> {
-        let own = self.ranks(model);
+    pub fn restarted(&self, model: &Model, now: Timestamp) -> Option<Timestamp> {
         let job = self.job(model);
-        let is_later = |other: &&Self| {
-            let in_place = other.ranks(model);
-            let mut places = own.iter().filter_map(|(rank, began)| Some((began, in_place.get(rank)?)));
-            other.session != self.session && other.job(model) == job && places.any(|(own, other)| other > own)
-        };
+        let is_other = |other: &&Self| other.session != self.session && other.job(model) == job;
         let sums = |other: &&Self| other.members().any(|(_, member)| member.told.finished_rounds > 0);
-        model.summations().filter(is_later).filter(sums).map(Self::started).min()
+        let mut others = model.summations().filter(is_other).filter(sums).peekable();
+        others.peek()?;
+        let ended: BTreeMap<u32, Timestamp> = self
+            .ranks(model)
+            .filter_map(|(rank, process)| Some((rank, gone(process, model, now)?)))
+            .collect();
+        let is_after = |(rank, process): (u32, &Process)| {
+            let began = process.identity().map(|identity| model.ours(process, identity.started));
+            began.zip(ended.get(&rank)).is_some_and(|(began, ended)| ended.since(began) < SEEN_TO_END_WITHIN)
+        };
+        others.filter(|other| other.ranks(model).any(is_after)).map(Self::started).min()
     }
 
-    /// By rank in the job when the process of each worker began, by our clock.
-    fn ranks(&self, model: &Model) -> BTreeMap<u32, Timestamp> {
+    /// The processes of workers, by their ranks in the job.
+    fn ranks<'a>(&'a self, model: &'a Model) -> impl Iterator<Item = (u32, &'a Process)> {
         let processes = self.workers().filter_map(|(_, member)| model.processes.get(&member.process));
-        let place = |process: &Process| {
-            let identity = process.identity()?;
-            Some((identity.global_rank?, model.ours(process, identity.started)))
-        };
-        processes.filter_map(place).collect()
+        processes.filter_map(|process| Some((process.identity()?.global_rank?, process)))
     }
 
     /// Later groups of the session.
@@ -125,6 +128,12 @@ impl Group {
     }
 }
 
+/// When a process was gone: when it was seen to have ended, or heard of last where nothing is heard of it any more.
+fn gone(process: &Process, model: &Model, now: Timestamp) -> Option<Timestamp> {
+    let is_silent = model.is_silent(process, now, STALE_AFTER);
+    process.ended.or_else(|| is_silent.then(|| model.last_heard(process)))
+}
+
 /// An engine's error without the handle in front of it, which is an address: "summation on comm 0x7f0c: rank 2 closed …".
 fn in_words(why: &str) -> String {
     let parts = why.split(": ").filter(|part| !part.split_whitespace().any(|word| word.starts_with("0x")));
@@ -135,3 +144,5 @@ fn in_words(why: &str) -> String {
 /// A job that is killed as a whole ends process by process, on hosts that tell of it one after the other. The others of the
 /// group name who was lost sooner than this.
 const KILLED_SETTLES: Duration = Duration::from_secs(3);
+/// An end is seen at the next reading, and clocks of hosts lie apart: who takes a place may seem to have begun so long before.
+const SEEN_TO_END_WITHIN: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Members that are lost, and what comes after.
 
 use ringscope_api::Condition;
-use ringscope_wire::batch::Process;
+use ringscope_wire::batch::{Batch, Process};
 
 use super::*;
 use crate::standings::Standings;
@@ -191,6 +191,44 @@ fn another_job_or_other_ranks_at_work_end_no_loss() {
         stage.look(23);
         assert_eq!(stage.only(FindingKind::RankDead).severity, Severity::Critical, "{job} {rank}");
     }
+}
+
+#[test]
+fn a_second_run_under_the_same_name_ends_no_loss_of_the_first() {
+    // It has begun before the first one lost anybody: another run, or a child that has inherited the variables.
+    for (other_began, is_again) in [(3, false), (20, true)] {
+        let mut stage = Stage::at_work(Summing::new(), 5);
+        let first = stage.summing.clone();
+        stage.tell(12, left);
+        end(&mut stage, 13);
+        stage.summing = Summing { started: other_began, ..again(&first) };
+        stage.tell(22, |_, _| ());
+        stage.look(23);
+        let severity = if is_again { Severity::Info } else { Severity::Critical };
+        assert_eq!(stage.only(FindingKind::RankDead).severity, severity, "{other_began}");
+    }
+}
+
+#[test]
+fn parameters_that_differ_are_told_of_a_job_beside_another_of_its_name() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let beside = again(&stage.summing);
+    stage.model.apply(&beside.batch(22, 60, |_, _| ()), at(22));
+    stage.tell(24, comparing(3, &[7, 7, 9, 7]));
+    stage.look(25);
+    stage.only(FindingKind::SumParametersDiffer);
+}
+
+#[test]
+fn a_job_whose_host_is_silent_may_have_been_started_again_elsewhere() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    stage.summing = Summing { started: 60, ..again(&stage.summing) };
+    // Of the first one nobody has told an end.
+    let told = stage.summing.batch(65, 60, |_, _| ());
+    stage.model.apply(&Batch { agent_id: "elsewhere".to_owned(), ..told }, at(65));
+    stage.look(66);
+    assert_eq!(stage.only(FindingKind::RankDead).severity, Severity::Info);
 }
 
 #[test]
