@@ -6,17 +6,18 @@ use ringscope_api::clock::Timestamp;
 use ringscope_api::words::clock;
 use ringscope_api::{FindingKind, RankState, Severity, SummationRole as Role};
 use ringscope_model::summation::Lost;
+use ringscope_model::{Process, ProcessState};
 
 use super::super::judgement::Judgement;
+use super::stuck::UntilEnd;
 use super::{Subject, parameters};
 
 /// Until a later group of the session runs, or the job was started again, and long enough to be seen where one does at once;
-/// where none ever does, until all members have been gone for a while. `stuck`: for whom rounds had waited for long; that others
-/// end then is no cause.
-pub(super) fn judge(subject: Subject<'_>, stuck: &[Judgement]) -> Option<Judgement> {
+/// where none ever does, until all members have been gone for a while.
+pub(super) fn judge(subject: Subject<'_>, waited_for: &UntilEnd) -> Option<Judgement> {
     let Subject { group, model, now, .. } = subject;
     let lost = group.lost(model, now)?;
-    if !stuck.is_empty() && stuck.iter().all(|one| one.rank != Some(lost.rank)) {
+    if !is_cause(subject, &lost, waited_for) {
         return None;
     }
     let after = After::of(subject);
@@ -41,6 +42,35 @@ pub(super) fn judge(subject: Subject<'_>, stuck: &[Judgement]) -> Option<Judgeme
     judgement.blame.advice = advice(subject, &lost, after);
     judgement.blame.accused = subject.culprit(lost.place, doing(subject, &lost)).into_iter().collect();
     Some(judgement)
+}
+
+/// Whether a loss is more than how a job ends of which rounds had waited for somebody else for long: then workers give up, and
+/// somebody ends the job.
+fn is_cause(subject: Subject<'_>, lost: &Lost, waited_for: &UntilEnd) -> bool {
+    let Subject { group, model, now, .. } = subject;
+    let is_waited_for = |rank: u32| waited_for.told.iter().any(|one| one.rank == Some(rank));
+    if !waited_for.is_known || is_waited_for(lost.rank) {
+        return true;
+    }
+    let is_server = lost.place.0 == Role::Server;
+    let process = group.process(lost.place, model);
+    now.since(lost.since) >= END_SETTLES
+        && match process.map(|process| (process.state(), process.exit_status())) {
+            Some((ProcessState::Killed, _)) => {
+                let others = group.members().filter(|(place, _)| !is_waited_for(group.rank(*place)));
+                let mut others = others.map(|(place, _)| group.process(place, model));
+                !others.all(|other| other.zip(process).is_some_and(|(other, lost)| killed_with(other, lost)))
+            }
+            Some((ProcessState::Exited, Some(0))) => is_server && group.ended(model).is_none(),
+            _ => is_server,
+        }
+}
+
+/// Whether somebody seems to have killed both at once.
+fn killed_with(other: &Process, lost: &Process) -> bool {
+    let apart = other.ended().zip(lost.ended()).map(|(one, other)| one.since(other).max(other.since(one)));
+    matches!(other.state(), ProcessState::Killed | ProcessState::Gone)
+        && apart.is_some_and(|apart| apart <= END_SETTLES)
 }
 
 /// What came after a loss.
@@ -145,6 +175,8 @@ fn advice(subject: Subject<'_>, lost: &Lost, after: After) -> String {
 pub(crate) const AFTER_DIFFERENCE: &str = "parameters_differ";
 /// What the engine says where a peer's end was all that it saw.
 const CLOSED: &str = "closed the connection";
+/// A job that somebody ends goes process by process, on hosts that tell of it one after the other.
+const END_SETTLES: Duration = Duration::from_secs(3);
 /// How long the loss that ended a whole job is told of: time for alerts to be seen.
 const TOLD_FOR: Duration = Duration::from_secs(600);
 /// How long at least a loss is told of though the job goes on, which takes it less than a second: Prometheus looks twice.

@@ -26,8 +26,13 @@ use super::judgement::{Blame, Judgement};
 pub(super) fn judge(group: &Group, model: &Model, now: Timestamp) -> Vec<Judgement> {
     let subject = Subject { group, model, now, restarted: group.restarted(model, now) };
     let is_running = group.state(model, now) == SummationGroupState::Running;
-    let mut judgements = if is_running { stuck::judge(subject) } else { stuck::until_end(subject) };
-    judgements.extend(lost::judge(subject, &judgements));
+    let mut judgements = if is_running {
+        stuck::judge(subject)
+    } else {
+        let waited_for = stuck::until_end(subject);
+        let lost = lost::judge(subject, &waited_for);
+        waited_for.told.into_iter().chain(lost).collect()
+    };
     judgements.extend(prints::judge(subject));
     judgements.extend(parameters::judge(subject));
     if is_running {

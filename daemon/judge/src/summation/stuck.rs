@@ -33,16 +33,18 @@ pub(super) fn judge(subject: Subject<'_>) -> Vec<Judgement> {
 
 /// The same of a group that has ended, or lost somebody, when its rounds had waited for long: who waited has given up, or somebody
 /// has ended the job, and what they waited for is the reason.
-pub(super) fn until_end(subject: Subject<'_>) -> Vec<Judgement> {
+pub(super) fn until_end(subject: Subject<'_>) -> UntilEnd {
     let Subject { group, model, now, .. } = subject;
     let ended = group.ended(model);
     let waits = group.last_waits(model);
     let is_over = ended.is_some_and(|ended| now.since(ended) >= TOLD_FOR)
         || waits.iter().all(|wait| wait.age_told <= GIVES_UP_AFTER);
     if is_over || group.has_successor(model, now) || subject.restarted.is_some() {
-        return Vec::new();
+        return UntilEnd::default();
     }
-    let told = begins_with(subject, &waits, GIVES_UP_AFTER).into_iter().map(|one| {
+    let waited_for = begins_with(subject, &waits, GIVES_UP_AFTER);
+    let is_known = waited_for.iter().any(|one| !one.waits);
+    let told = waited_for.into_iter().map(|one| {
         let mut judgement = one.judgement(subject, 0);
         if let Some(ended) = ended {
             judgement.message = format!("Until the job ended at {}: {}", clock(ended), judgement.message);
@@ -50,7 +52,15 @@ pub(super) fn until_end(subject: Subject<'_>) -> Vec<Judgement> {
         }
         judgement
     });
-    told.collect()
+    UntilEnd { told: told.collect(), is_known }
+}
+
+/// For whom a group had waited.
+#[derive(Default)]
+pub(super) struct UntilEnd {
+    pub(super) told: Vec<Judgement>,
+    /// Whether that is where the waiting begins: they wait for nobody themselves.
+    pub(super) is_known: bool,
 }
 
 /// The workers with whom rounds begin to wait that have waited for longer than this, and than is usual.

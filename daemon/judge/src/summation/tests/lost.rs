@@ -296,6 +296,8 @@ fn who_ends_after_a_long_wait_for_another_is_no_culprit() {
     assert!(told.message.starts_with(words), "{}", told.message);
     assert!(told.advice.starts_with("It has ended"), "{}", told.advice);
     let (id, message) = (told.id.clone(), told.message.clone());
+    stage.look(60);
+    assert_eq!(stage.only(FindingKind::SumRoundStuck).id, id);
     assert_eq!((id, of_job(&stage, 28)), (stuck.id, (Condition::Failed, message.clone())));
     stage.look(700);
     assert_eq!((stage.firing().len(), of_job(&stage, 700)), (0, (Condition::Failed, message)));
@@ -311,4 +313,79 @@ fn who_is_lost_while_a_round_waits_for_it_is_the_culprit() {
         left(place, member);
     });
     assert!(stage.firing().iter().any(|finding| finding.finding == FindingKind::RankDead));
+}
+
+/// All that is told, by its kind and rank in the group.
+fn told(stage: &Stage) -> BTreeSet<(FindingKind, Option<u32>)> {
+    stage.firing().iter().map(|finding| (finding.finding, finding.rank)).collect()
+}
+
+/// Rounds had waited for worker 1 when the others lost `lost`, and from then on.
+fn waiting_and_lost(lost: u32, s: u64) -> impl Fn(Place, &mut SummationMember) {
+    move |place, member| {
+        if place != (Role::Worker, 1) && member_rank(place) != lost {
+            fail(lost)(place, member);
+            member.failure = format!("rank {lost} closed the connection");
+            member.ended_at_ns = Some(at(s).0);
+        }
+        if place == (Role::Server, 1) {
+            member.waits = vec![wait(50, &[1], 12_000)];
+        }
+    }
+}
+
+fn member_rank((role, index): Place) -> u32 {
+    if role == Role::Server { 4 + index } else { index }
+}
+
+/// A stage of which `lost` ends so at second 26 and the other workers by their errors two seconds later; looked at until 40.
+fn lost_while_waiting(lost: u32, end_of_lost: Option<ProcessState>) -> Stage {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let summing = stage.summing.clone();
+    for second in [26, 28] {
+        let processes = summing.places().into_iter().map(|place| {
+            let mut member = summing.member(place, 15);
+            waiting_and_lost(lost, 26)(place, &mut member);
+            let process = summing.process(place, member);
+            match (member_rank(place) == lost, place) {
+                (true, _) => end_of_lost.map_or(process.clone(), |how| ended(process, how, 26)),
+                (false, (Role::Worker, 0 | 2 | 3)) if second == 28 => {
+                    ended(process, ProcessState::Exited, 28)
+                }
+                _ => process,
+            }
+        });
+        stage.model.apply(&batch(100 + second, second, processes.collect()), at(second));
+        stage.look(second);
+    }
+    stage.look(40);
+    stage
+}
+
+#[test]
+fn who_is_killed_while_rounds_wait_for_another_is_told_beside_it() {
+    let stuck = (FindingKind::SumRoundStuck, Some(1));
+    for (lost, how, kind) in [
+        (4, Some(ProcessState::Killed), Some(FindingKind::SumServerLost)),
+        (4, None, Some(FindingKind::SumServerLost)),
+        (3, Some(ProcessState::Killed), Some(FindingKind::RankDead)),
+        (3, Some(ProcessState::Exited), None),
+        (3, None, None),
+    ] {
+        let expected = kind.map(|kind| (kind, Some(lost))).into_iter().chain([stuck]).collect();
+        assert_eq!(told(&lost_while_waiting(lost, how)), expected, "{lost} {how:?}");
+    }
+}
+
+#[test]
+fn who_is_lost_while_nobody_knows_for_whom_rounds_wait_is_told() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(26, |place, member| {
+        waiting_and_lost(3, 26)(place, member);
+        if place == (Role::Worker, 1) {
+            member.stages[1].running_parts = 2;
+        }
+    });
+    let expected = [(FindingKind::SumRoundStuck, Some(1)), (FindingKind::RankDead, Some(3))];
+    assert_eq!(told(&stage), expected.into_iter().collect());
 }
