@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::clock;
-use ringscope_api::{FindingKind, RankState, Severity, SummationRole as Role};
+use ringscope_api::{FindingKind, Severity, SummationRole as Role};
 use ringscope_model::summation::Lost;
 use ringscope_model::{Process, ProcessState};
 
@@ -36,11 +36,12 @@ pub(super) fn judge(subject: Subject<'_>, waited_for: &UntilEnd) -> Option<Judge
         }
         Role::Worker => (FindingKind::RankDead, "worker_lost"),
     };
-    let message = format!("{}; {}", what(subject, &lost), after.words(lost.place.0));
+    let how = how(subject, &lost, cause);
+    let message = format!("{}; {}", what(subject, &lost, how), after.words(lost.place.0));
     let mut judgement = subject.judgement(kind, after.severity(), lost.place, cause, message);
     judgement.blame.began_at = Some(lost.since);
     judgement.blame.advice = advice(subject, &lost, after);
-    judgement.blame.accused = subject.culprit(lost.place, doing(subject, &lost)).into_iter().collect();
+    judgement.blame.accused = subject.culprit(lost.place, doing(&lost, how)).into_iter().collect();
     Some(judgement)
 }
 
@@ -115,10 +116,12 @@ impl After {
 }
 
 /// Who was lost, when and how.
-fn what(subject: Subject<'_>, lost: &Lost) -> String {
+fn what(subject: Subject<'_>, lost: &Lost, how: How) -> String {
     let (who, at) = (subject.whom(lost.place), clock(lost.since));
-    match how(subject, lost) {
+    match how {
         How::Killed => format!("{who} was killed or has crashed at {at}"),
+        How::Differed => format!("{who} ended at {at}, after it had found that parameters differ"),
+        How::Exited(status) => format!("{who} exited with status {status} at {at}"),
         How::Left if lost.place.0 == Role::Worker => format!("{who} left the job at {at} without saying why"),
         How::Left => format!("{who} was lost at {at}: its connection was closed"),
         How::Silent => format!("{who} was lost at {at}: {}", lost.why),
@@ -126,28 +129,38 @@ fn what(subject: Subject<'_>, lost: &Lost) -> String {
 }
 
 /// The same as something that can follow its name.
-fn doing(subject: Subject<'_>, lost: &Lost) -> String {
-    match how(subject, lost) {
+fn doing(lost: &Lost, how: How) -> String {
+    match how {
         How::Killed => "was killed or has crashed".to_owned(),
+        How::Differed => "has ended after it had found that parameters differ".to_owned(),
+        How::Exited(status) => format!("has exited with status {status}"),
         How::Left => "has left without saying why".to_owned(),
         How::Silent => format!("was lost: {}", lost.why),
     }
 }
 
 /// How a member went.
+#[derive(Clone, Copy)]
 enum How {
     /// Its process ended without a word of its own.
     Killed,
+    /// By the error that parameters differ.
+    Differed,
+    /// By itself.
+    Exited(u8),
     /// Its connections were closed, as the kernel does when a process ends.
     Left,
     /// By what the others say.
     Silent,
 }
 
-fn how(subject: Subject<'_>, lost: &Lost) -> How {
+fn how(subject: Subject<'_>, lost: &Lost, cause: &str) -> How {
     let process = subject.group.process(lost.place, subject.model);
-    match process.map(|process| subject.model.rank_state(process, subject.now)) {
-        Some(RankState::Killed) => How::Killed,
+    match process.map(|process| (process.state(), process.exit_status())) {
+        Some((ProcessState::Killed, _)) => How::Killed,
+        Some((ProcessState::Exited, _)) if cause == AFTER_DIFFERENCE => How::Differed,
+        Some((ProcessState::Exited, Some(status))) => How::Exited(status),
+        _ if lost.why.ends_with(CLOSED) && cause == AFTER_DIFFERENCE => How::Differed,
         _ if lost.why.ends_with(CLOSED) => How::Left,
         _ => How::Silent,
     }

@@ -3,6 +3,7 @@
 //! Who is waited for may wait itself: a worker that sums for its host has nothing to pass on before the others of its host have
 //! come, and what a worker pushes stands behind parts whose rounds wait for somebody else.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ struct WaitedFor<'w> {
 
 impl<'w> WaitedFor<'w> {
     fn of(subject: Subject<'_>, wait: &'w Wait<'w>, place: Place) -> Self {
-        let ended = stands_still(subject, place).map(|(cause, why)| (cause, why.to_owned(), false));
+        let ended = stands_still(subject, place).map(|(cause, why)| (cause, why.into_owned(), false));
         let (cause, why, waits) = ended.unwrap_or_else(|| {
             if wait.for_push {
                 why(subject.group.member(place))
@@ -183,29 +184,37 @@ fn why(member: Option<&Member>) -> (&'static str, String, bool) {
 }
 
 /// What became of its process, if it cannot go on.
-fn stands_still(subject: Subject<'_>, place: Place) -> Option<(&'static str, &'static str)> {
+fn stands_still(subject: Subject<'_>, place: Place) -> Option<(&'static str, Cow<'static, str>)> {
     let Some(process) = subject.group.process(place, subject.model) else {
-        return Some(("not_heard", "nothing was ever heard of it"));
+        return Some(("not_heard", "nothing was ever heard of it".into()));
     };
     let is_over = subject.group.state(subject.model, subject.now) != SummationGroupState::Running;
     match subject.model.rank_state(process, subject.now) {
         // That all are gone by then says nothing of what they did before.
         RankState::Killed | RankState::Exited | RankState::Gone if is_over => stopped(process),
-        RankState::Killed => Some(("process_gone", "its process was killed")),
-        RankState::Exited => Some(("process_gone", "its process has exited")),
-        RankState::Gone => Some(("process_gone", "its process has ended")),
-        RankState::Stale => Some(("not_heard", "nothing is heard of its host any more")),
+        RankState::Killed => Some(("process_gone", "its process was killed".into())),
+        RankState::Exited => Some(("process_gone", exited(process))),
+        RankState::Gone => Some(("process_gone", "its process has ended".into())),
+        RankState::Stale => Some(("not_heard", "nothing is heard of its host any more".into())),
         RankState::Running | RankState::Imported => stopped(process),
     }
 }
 
-fn stopped(process: &Process) -> Option<(&'static str, &'static str)> {
+fn exited(process: &Process) -> Cow<'static, str> {
+    match process.exit_status() {
+        Some(status) => format!("its process has exited with status {status}").into(),
+        None => "its process has exited".into(),
+    }
+}
+
+fn stopped(process: &Process) -> Option<(&'static str, Cow<'static, str>)> {
     match process.activity()?.state {
-        'T' => Some((STOPPED, "it is stopped (SIGSTOP)")),
-        't' => Some((STOPPED, "it is stopped by a debugger")),
+        'T' => Some((STOPPED, "it is stopped (SIGSTOP)".into())),
+        't' => Some((STOPPED, "it is stopped by a debugger".into())),
         _ => None,
     }
 }
+
 /// No pid is in it.
 const ADVICE_OVER: &str =
     "It has ended: nothing can be done to it any more. See its own output, and start the job again.";

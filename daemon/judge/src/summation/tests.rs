@@ -345,16 +345,21 @@ fn a_job_that_ends_by_different_parameters_is_told_of_for_a_while() {
 
 #[test]
 fn workers_that_are_lost_when_parameters_were_found_to_differ_are_lost_by_that() {
-    for (second, cause) in [(7, "parameters_differ"), (30, "worker_lost")] {
+    for (second, cause, words) in [
+        (7, "parameters_differ", ", after it had found that parameters differ; "),
+        (30, "worker_lost", " without saying why; "),
+    ] {
         let mut stage = Stage::at_work(Summing::new(), 5);
         stage.tell(second, |place, member| {
             comparing(3, &[7, 7, 9, 7])(place, member);
             fail(0)(place, member);
+            member.failure = "rank 0 (train-0, 10.0.0.1) closed the connection".into();
             member.ended_at_ns = Some(at(second).0);
         });
         let firing = stage.firing();
         let lost = firing.iter().find(|finding| finding.finding == FindingKind::RankDead).unwrap();
         assert_eq!((firing.len(), &*lost.cause), (2, cause));
+        assert!(lost.message.contains(words), "{}", lost.message);
     }
 }
 

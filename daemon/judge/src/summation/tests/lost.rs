@@ -121,6 +121,22 @@ fn a_worker_that_leaves_without_a_word_is_told_so_without_addresses_and_with_wha
 }
 
 #[test]
+fn a_worker_whose_exit_status_is_known_is_told_with_it() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    stage.tell(6, left);
+    let summing = stage.summing.clone();
+    let mut member = summing.member((Role::Worker, 2), 15);
+    left((Role::Worker, 2), &mut member);
+    let process = ended(summing.process((Role::Worker, 2), member), ProcessState::Exited, 6);
+    stage.model.apply(&batch(107, 7, vec![Process { exit_status: Some(3), ..process }]), at(7));
+    stage.look(8);
+    let finding = stage.only(FindingKind::RankDead);
+    let words = "exited with status 3 at 2027-01-15 08:00:06 UTC; the others cannot go on";
+    assert!(finding.message.ends_with(words), "{}", finding.message);
+    assert_eq!(finding.accused[0].doing, "has exited with status 3");
+}
+
+#[test]
 fn a_host_does_not_fail_with_what_runs_on_it() {
     let mut stage = Stage::at_work(Summing::new(), 5);
     stage.tell(6, left);

@@ -90,6 +90,24 @@ fn stopped(place: Place, process: &mut Process) {
     process.activity = Some(Activity { state: state.to_owned(), cpu_ns: 1, read_at_ns: at(6).0 });
 }
 
+#[test]
+fn a_worker_that_has_exited_is_told_with_its_status() {
+    let mut stage = Stage::at_work(Summing::new(), 5);
+    let waits = |place: Place, member: &mut SummationMember| {
+        if place == (Role::Server, 0) {
+            member.waits = vec![wait(50, &[1], 5_000)];
+        }
+    };
+    let exited = |place: Place, process: &mut Process| {
+        if place == (Role::Worker, 1) {
+            *process = Process { exit_status: Some(3), ..ended(process.clone(), ProcessState::Exited, 6) };
+        }
+    };
+    tell(&mut stage, 6, waits, exited);
+    let finding = stage.only(FindingKind::SumRoundStuck);
+    assert!(finding.message.ends_with(": its process has exited with status 3"), "{}", finding.message);
+}
+
 /// Workers 0 and 1 share a host, of which worker 0 sums parts first: server 0 waits for worker 0, which waits for worker 1.
 fn by_host((role, index): Place, member: &mut SummationMember) {
     match (role, index) {
