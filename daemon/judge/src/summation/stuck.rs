@@ -3,7 +3,6 @@
 //! Who is waited for may wait itself: a worker that sums for its host has nothing to pass on before the others of its host have
 //! come, and what a worker pushes stands behind parts whose rounds wait for somebody else.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ pub(super) fn until_end(subject: Subject<'_>) -> UntilEnd {
         return UntilEnd::default();
     }
     let waited_for = begins_with(subject, &waits, GIVES_UP_AFTER);
-    let is_known = waited_for.iter().any(|one| !one.waits);
+    let is_known = waited_for.iter().any(|one| !one.why.waits);
     let told = waited_for.into_iter().map(|one| {
         let mut judgement = one.judgement(subject, 0);
         if let Some(ended) = ended {
@@ -78,8 +77,8 @@ fn begins_with<'w>(subject: Subject<'_>, waits: &'w [Wait<'w>], longer_than: Dur
             }
         }
     }
-    if waited_for.iter().any(|one| !one.waits) {
-        waited_for.retain(|one| !one.waits);
+    if waited_for.iter().any(|one| !one.why.waits) {
+        waited_for.retain(|one| !one.why.waits);
     }
     waited_for.truncate(FINDINGS_MAX);
     waited_for
@@ -116,27 +115,40 @@ impl<'w> Within<'w> {
 struct WaitedFor<'w> {
     place: Place,
     wait: &'w Wait<'w>,
+    why: Why,
+}
+
+/// Why a worker has not done what a round waits for.
+struct Why {
     cause: &'static str,
-    why: String,
+    text: String,
     /// Whether it may be waiting itself: then it is no culprit where another one is.
     waits: bool,
+    /// The stage that holds its parts. Empty: none before the sum.
+    stage: String,
+}
+
+impl Why {
+    /// It waits for nobody.
+    fn own(cause: &'static str, text: impl Into<String>) -> Self {
+        Self { cause, text: text.into(), waits: false, stage: String::new() }
+    }
 }
 
 impl<'w> WaitedFor<'w> {
     fn of(subject: Subject<'_>, wait: &'w Wait<'w>, place: Place) -> Self {
-        let ended = stands_still(subject, place).map(|(cause, why)| (cause, why.into_owned(), false));
-        let (cause, why, waits) = ended.unwrap_or_else(|| {
+        let why = stands_still(subject, place).unwrap_or_else(|| {
             if wait.for_push {
                 why(subject.group.member(place))
             } else {
-                ("not_taken", "it does not read what is sent to it".to_owned(), false)
+                Why::own("not_taken", "it does not read what is sent to it")
             }
         });
-        Self { place, wait, cause, why, waits }
+        Self { place, wait, why }
     }
 
     fn judgement(self, subject: Subject<'_>, n_victims: u32) -> Judgement {
-        let Self { place, wait, cause, why, .. } = self;
+        let Self { place, wait, why: Why { cause, text, stage, .. } } = self;
         let who = subject.who(place);
         let what = if wait.for_push {
             format!("the contribution of {who}")
@@ -145,9 +157,9 @@ impl<'w> WaitedFor<'w> {
         };
         let look = look_of(subject, place, wait);
         let doing = match look.and_then(|look| in_short(look, cause)) {
-            Some(seen) if cause == STOPPED => format!("{why}, {seen}"),
-            Some(seen) => format!("{why}, and is {seen}"),
-            None => why,
+            Some(seen) if cause == STOPPED => format!("{text}, {seen}"),
+            Some(seen) => format!("{text}, and is {seen}"),
+            None => text,
         };
         let message = format!(
             "round {} of {} (part {}) has waited for {what} for at least {}: {doing}",
@@ -158,7 +170,7 @@ impl<'w> WaitedFor<'w> {
         );
         let kind = FindingKind::SumRoundStuck;
         let mut judgement = subject.judgement(kind, Severity::Critical, place, cause, message);
-        judgement.blame.advice = advice_to_stuck(subject, place, cause, look);
+        judgement.blame.advice = advice_to_stuck(subject, place, (cause, &stage), look);
         judgement.blame.n_victims = n_victims;
         judgement.blame.accused = subject.culprit(place, doing).into_iter().collect();
         let lines = look.map(seen::lines).filter(|lines| !lines.is_empty());
@@ -168,8 +180,8 @@ impl<'w> WaitedFor<'w> {
     }
 }
 
-/// Why a worker has not pushed, as far as its own words tell, and whether it may be waiting itself.
-fn why(member: Option<&Member>) -> (&'static str, String, bool) {
+/// Why a worker has not pushed, as far as its own words tell.
+fn why(member: Option<&Member>) -> Why {
     let stages = member.map(|member| member.told().stages.as_slice()).unwrap_or_default();
     let is_held = |stage: &&SummationStage| stage.waiting_parts + stage.running_parts > 0;
     let waits = stages.iter().any(|stage| is_held(&stage));
@@ -177,40 +189,41 @@ fn why(member: Option<&Member>) -> (&'static str, String, bool) {
         Some(stage) => {
             let parts =
                 plural(usize::try_from(stage.waiting_parts + stage.running_parts).unwrap_or(0), "part");
-            ("in_pipeline", format!("it has {parts} in its stage {}", stage.stage), waits)
+            let text = format!("it has {parts} in its stage {}", stage.stage);
+            Why { cause: "in_pipeline", text, waits, stage: stage.stage.clone() }
         }
-        None => ("not_submitted", "its program has not submitted it".to_owned(), waits),
+        None => Why { waits, ..Why::own("not_submitted", "its program has not submitted it") },
     }
 }
 
 /// What became of its process, if it cannot go on.
-fn stands_still(subject: Subject<'_>, place: Place) -> Option<(&'static str, Cow<'static, str>)> {
+fn stands_still(subject: Subject<'_>, place: Place) -> Option<Why> {
     let Some(process) = subject.group.process(place, subject.model) else {
-        return Some(("not_heard", "nothing was ever heard of it".into()));
+        return Some(Why::own("not_heard", "nothing was ever heard of it"));
     };
     let is_over = subject.group.state(subject.model, subject.now) != SummationGroupState::Running;
     match subject.model.rank_state(process, subject.now) {
         // That all are gone by then says nothing of what they did before.
         RankState::Killed | RankState::Exited | RankState::Gone if is_over => stopped(process),
-        RankState::Killed => Some(("process_gone", "its process was killed".into())),
-        RankState::Exited => Some(("process_gone", exited(process))),
-        RankState::Gone => Some(("process_gone", "its process has ended".into())),
-        RankState::Stale => Some(("not_heard", "nothing is heard of its host any more".into())),
+        RankState::Killed => Some(Why::own("process_gone", "its process was killed")),
+        RankState::Exited => Some(Why::own("process_gone", exited(process))),
+        RankState::Gone => Some(Why::own("process_gone", "its process has ended")),
+        RankState::Stale => Some(Why::own("not_heard", "nothing is heard of its host any more")),
         RankState::Running | RankState::Imported => stopped(process),
     }
 }
 
-fn exited(process: &Process) -> Cow<'static, str> {
+fn exited(process: &Process) -> String {
     match process.exit_status() {
-        Some(status) => format!("its process has exited with status {status}").into(),
-        None => "its process has exited".into(),
+        Some(status) => format!("its process has exited with status {status}"),
+        None => "its process has exited".to_owned(),
     }
 }
 
-fn stopped(process: &Process) -> Option<(&'static str, Cow<'static, str>)> {
+fn stopped(process: &Process) -> Option<Why> {
     match process.activity()?.state {
-        'T' => Some((STOPPED, "it is stopped (SIGSTOP)".into())),
-        't' => Some((STOPPED, "it is stopped by a debugger".into())),
+        'T' => Some(Why::own(STOPPED, "it is stopped (SIGSTOP)")),
+        't' => Some(Why::own(STOPPED, "it is stopped by a debugger")),
         _ => None,
     }
 }

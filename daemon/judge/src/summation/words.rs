@@ -49,11 +49,11 @@ impl Subject<'_> {
     }
 }
 
-/// What to do about a worker that a round waits for.
+/// What to do about a worker that a round waits for: why, and in which of its stages that is held.
 pub(super) fn advice_to_stuck(
     subject: Subject<'_>,
     place: Place,
-    cause: &str,
+    (cause, stage): (&str, &str),
     look: Option<&Look>,
 ) -> String {
     let Subject { group, model, .. } = subject;
@@ -71,6 +71,10 @@ pub(super) fn advice_to_stuck(
              frees the others."
         ),
         "not_heard" => format!("See whether {host} answers and its agent runs there."),
+        "in_pipeline" if stage != "push" => format!(
+            "See what keeps its CPUs busy (`top -H -p {pid}` on {there}): the stage {stage} needs them, and the network is not \
+             the cause."
+        ),
         "in_pipeline" => format!(
             "Look at the network between {host} and the service that sums the part: the NICs on the host's page, their rates \
              and errors."

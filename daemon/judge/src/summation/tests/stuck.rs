@@ -57,6 +57,23 @@ fn a_stuck_round_says_where_it_is_held() {
 }
 
 #[test]
+fn only_what_is_held_at_the_push_is_the_networks() {
+    for (stage_held, begin) in [
+        (0, "See what keeps its CPUs busy (`top -H -p 101` on train-1"),
+        (1, "Look at the network between train-1"),
+    ] {
+        let mut stage = Stage::at_work(Summing::new(), 5);
+        stage.tell(6, |place, member| match place {
+            (Role::Server, 0) => member.waits = vec![wait(50, &[1], 5_000)],
+            (Role::Worker, 1) => member.stages[stage_held].running_parts = 2,
+            _ => {}
+        });
+        let finding = stage.only(FindingKind::SumRoundStuck);
+        assert!(finding.advice.starts_with(begin), "{}", finding.advice);
+    }
+}
+
+#[test]
 fn rounds_that_always_take_long_are_not_stuck() {
     let mut stage = Stage::at_work(Summing::new(), 5);
     stage.tell(6, |place, member| {
