@@ -13,6 +13,7 @@ mod facts;
 mod faults;
 mod gather;
 mod guard;
+mod halted;
 pub mod hangs;
 mod hardware;
 pub mod health;

@@ -6,6 +6,7 @@ use ringscope_wire::{Datatype, Primitive};
 
 use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
 use super::sight::Sight;
+use crate::halted;
 pub(super) use ringscope_api::words::ranks;
 use ringscope_api::words::{duration, is_host, list, plural};
 
@@ -150,11 +151,9 @@ pub(super) fn have(n: usize) -> String {
 
 /// What has become of a process that is gone, or what stops it. `None`: it runs.
 pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
-    match process.activity.map(|activity| activity.state) {
-        Some('T') => Some(("stopped", "is stopped (SIGSTOP)".to_owned())),
-        Some('t') => Some(("stopped", "is stopped by a debugger".to_owned())),
-        Some('Z') => Some(("zombie", "is a zombie: it has died and nobody has waited for it".to_owned())),
-        _ => None,
+    match process.activity?.state {
+        'Z' => Some(("zombie", "is a zombie: it has died and nobody has waited for it".to_owned())),
+        state => halted::stopped(state).map(|how| ("stopped", format!("is {how}"))),
     }
 }
 

@@ -9,6 +9,7 @@ use ringscope_api::words;
 
 use super::gave_up::ended_at;
 use super::scene::Taken;
+use crate::halted::ADVICE_ENDED;
 use crate::judgement::Judgement;
 
 /// All who are to blame have ended.
@@ -34,7 +35,7 @@ impl Gone {
     pub(super) fn tell(&self, mut judgement: Judgement) -> Judgement {
         let whose = if judgement.blame.accused.len() == 1 { "its" } else { "their" };
         judgement.message = format!("Until {whose} end at {}: {}", words::clock(self.at), judgement.message);
-        ADVICE.clone_into(&mut judgement.blame.advice);
+        ADVICE_ENDED.clone_into(&mut judgement.blame.advice);
         judgement
     }
 }
@@ -55,6 +56,3 @@ fn ended(one: &Culprit, taken: &Taken<'_>) -> Option<Timestamp> {
 
 /// For how long what they did is told after their end: those who were told of it learn that it is over.
 const TOLD_FOR: Duration = Duration::from_secs(30);
-/// No pid is in it.
-const ADVICE: &str =
-    "It has ended: nothing can be done to it any more. See its own output, and start the job again.";

@@ -10,6 +10,7 @@ use ringscope_api::{Detail, FindingKind, Severity};
 use ringscope_model::{Name, Process};
 
 use super::scene::Taken;
+use crate::halted::GIVES_UP_AFTER;
 use crate::hangs::scene::{Life, Process as Told};
 use crate::judgement::{GAVE_UP, Judgement};
 
@@ -99,9 +100,6 @@ pub(super) fn ended_at(told: &Told<'_>) -> Option<Timestamp> {
     is_gone.then(|| told.ours(told.ended_at.unwrap_or(told.read_at)))
 }
 
-/// Programs that give up have waited for longer: the shortest limits in use are of tens of seconds. What ends sooner has
-/// something of its own.
-const GIVES_UP_AFTER: Duration = Duration::from_secs(10);
 /// For how long after the end of a job it is told what ended it.
 const TOLD_FOR: Duration = Duration::from_secs(120);
 /// Processes that are named.

@@ -14,7 +14,7 @@ use ringscope_model::summation::{Member, Place, Wait};
 use ringscope_wire::batch::SummationStage;
 
 use super::super::judgement::Judgement;
-use super::super::seen;
+use super::super::{halted, seen};
 use super::Subject;
 use super::looks::{in_short, look_of};
 use super::words::{STOPPED, advice_to_stuck, at_least};
@@ -38,17 +38,17 @@ pub(super) fn until_end(subject: Subject<'_>) -> UntilEnd {
     let ended = group.ended(model);
     let waits = group.last_waits(model);
     let is_over = ended.is_some_and(|ended| now.since(ended) >= TOLD_FOR)
-        || waits.iter().all(|wait| wait.age_told <= GIVES_UP_AFTER);
+        || waits.iter().all(|wait| wait.age_told <= halted::GIVES_UP_AFTER);
     if is_over || group.has_successor(model, now) || subject.restarted.is_some() {
         return UntilEnd::default();
     }
-    let waited_for = begins_with(subject, &waits, GIVES_UP_AFTER);
+    let waited_for = begins_with(subject, &waits, halted::GIVES_UP_AFTER);
     let is_known = waited_for.iter().any(|one| !one.why.waits);
     let told = waited_for.into_iter().map(|one| {
         let mut judgement = one.judgement(subject, 0);
         if let Some(ended) = ended {
             judgement.message = format!("Until the job ended at {}: {}", clock(ended), judgement.message);
-            ADVICE_OVER.clone_into(&mut judgement.blame.advice);
+            halted::ADVICE_ENDED.clone_into(&mut judgement.blame.advice);
         }
         judgement
     });
@@ -221,20 +221,12 @@ fn exited(process: &Process) -> String {
 }
 
 fn stopped(process: &Process) -> Option<Why> {
-    match process.activity()?.state {
-        'T' => Some(Why::own(STOPPED, "it is stopped (SIGSTOP)")),
-        't' => Some(Why::own(STOPPED, "it is stopped by a debugger")),
-        _ => None,
-    }
+    let how = halted::stopped(process.activity()?.state)?;
+    Some(Why::own(STOPPED, format!("it is {how}")))
 }
 
-/// No pid is in it.
-const ADVICE_OVER: &str =
-    "It has ended: nothing can be done to it any more. See its own output, and start the job again.";
 /// How long after the end of the group it is told.
 const TOLD_FOR: Duration = Duration::from_secs(600);
-/// Who ends sooner has something of its own, as in other jobs.
-const GIVES_UP_AFTER: Duration = Duration::from_secs(10);
 /// So many times what 99 of 100 rounds take.
 const TIMES_P99: u32 = 10;
 /// Workers of a group that are named; where more are waited for the cause is elsewhere.
