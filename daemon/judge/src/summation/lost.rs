@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
-use ringscope_api::words::clock;
+use ringscope_api::words::{self, clock};
 use ringscope_api::{FindingKind, Severity, SummationRole as Role};
 use ringscope_model::summation::Lost;
 use ringscope_model::{Process, ProcessState};
@@ -117,7 +117,7 @@ impl After {
 
 /// Who was lost, when and how.
 fn what(subject: Subject<'_>, lost: &Lost, how: How) -> String {
-    let (who, at) = (subject.whom(lost.place), clock(lost.since));
+    let (who, at) = (words::capital(&subject.who(lost.place)), clock(lost.since));
     match how {
         How::Killed => format!("{who} was killed or has crashed at {at}"),
         How::Differed => format!("{who} ended at {at}, after it had found that parameters differ"),

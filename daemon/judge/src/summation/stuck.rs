@@ -47,7 +47,8 @@ pub(super) fn until_end(subject: Subject<'_>) -> UntilEnd {
     let told = waited_for.into_iter().map(|one| {
         let mut judgement = one.judgement(subject, 0);
         if let Some(ended) = ended {
-            judgement.message = format!("Until the job ended at {}: {}", clock(ended), judgement.message);
+            judgement.message =
+                format!("Until its summation ended at {}: {}", clock(ended), judgement.message);
             halted::ADVICE_ENDED.clone_into(&mut judgement.blame.advice);
         }
         judgement

@@ -27,21 +27,6 @@ impl Subject<'_> {
         }
     }
 
-    /// The same at the head of a sentence: "Rank 12 on train-2", "Server 0 on sum-0".
-    pub(super) fn whom(self, place: Place) -> String {
-        let (role, index) = place;
-        let process = self.group.process(place, self.model);
-        let rank = process.and_then(|process| process.identity()?.global_rank);
-        let name = match rank.filter(|_| role == Role::Worker) {
-            Some(rank) => format!("Rank {rank}"),
-            None => words::capital(&format!("{} {index}", role.label())),
-        };
-        match self.group.host(place, self.model) {
-            "" => name,
-            host => format!("{name} on {host}"),
-        }
-    }
-
     /// As [`Subject::who`], of several ranks of the group.
     pub(super) fn who_all(self, ranks: impl Iterator<Item = u32>) -> String {
         let names: Vec<String> = ranks.filter_map(|rank| Some(self.who(self.group.place(rank)?))).collect();

@@ -13,7 +13,7 @@ fn a_lost_server_is_named_until_the_session_goes_on_and_can_be_seen() {
     stage.tell(6, fail(5));
     let finding = stage.only(FindingKind::SumServerLost).clone();
     assert_eq!((&*finding.host, finding.rank, &*finding.cause), ("sum-1", Some(5), "server_lost"));
-    assert!(finding.message.starts_with("Server 1 on sum-1 was lost at 2027-"), "{}", finding.message);
+    assert!(finding.message.starts_with("Server 1 (sum-1) was lost at 2027-"), "{}", finding.message);
     assert!(finding.message.contains("no word for 800 ms"), "{}", finding.message);
     let shares = vec![40, 15, 15, 15, 15];
     stage.summing = Summing { epoch: 2, n_servers: 1, owned: shares.clone(), optimal: shares, ..first };
@@ -40,8 +40,7 @@ fn a_lost_worker_is_named_as_such_and_not_for_ever() {
     stage.tell(6, fail(2));
     let finding = stage.only(FindingKind::RankDead);
     assert_eq!((&*finding.host, &*finding.cause), ("train-2", "worker_lost"));
-    let words =
-        "Rank 12 on train-2 was lost at 2027-01-15 08:00:06 UTC: no word for 800 ms; the others cannot go on";
+    let words = "Worker 2 (train-2, rank 12) was lost at 2027-01-15 08:00:06 UTC: no word for 800 ms; the others cannot go on";
     assert_eq!(finding.message, words);
     stage.look(500);
     stage.only(FindingKind::RankDead);
@@ -108,7 +107,7 @@ fn a_worker_that_leaves_without_a_word_is_told_so_without_addresses_and_with_wha
     let mut stage = Stage::at_work(Summing::new(), 5);
     stage.tell(6, left);
     let finding = stage.only(FindingKind::RankDead);
-    let words = "Rank 12 on train-2 left the job at 2027-01-15 08:00:06 UTC without saying why; the others cannot go on";
+    let words = "Worker 2 (train-2, rank 12) left the job at 2027-01-15 08:00:06 UTC without saying why; the others cannot go on";
     assert_eq!(finding.message, words);
     assert!(
         finding.advice.starts_with("Look at what it wrote last; `ringscope launch` prints it."),
@@ -307,7 +306,7 @@ fn who_ends_after_a_long_wait_for_another_is_no_culprit() {
     stage.model.apply(&batch(100, 27, ends.collect()), at(27));
     stage.look(28);
     let told = stage.only(FindingKind::SumRoundStuck);
-    let words = "Until the job ended at 2027-01-15 08:00:27 UTC: round 50 of gradient.fc (part 3) has waited for the \
+    let words = "Until its summation ended at 2027-01-15 08:00:27 UTC: round 50 of gradient.fc (part 3) has waited for the \
                  contribution of worker 1 (train-1, rank 11)";
     assert!(told.message.starts_with(words), "{}", told.message);
     assert!(told.advice.starts_with("It has ended"), "{}", told.advice);
