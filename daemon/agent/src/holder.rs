@@ -14,6 +14,7 @@ const MAX_BYTES: u64 = 4 << 20;
 const SLACK_NS: u64 = 2_000_000_000;
 
 /// The locks of this machine, as they were at one moment. Source: proc(5), `/proc/locks`.
+#[derive(Default)]
 pub(super) struct Locks(String);
 
 impl Locks {
@@ -34,9 +35,11 @@ impl Locks {
         })
     }
 
-    /// Whether somebody shares the lock of a file, as agents do theirs; who only asks for it wants it alone.
-    pub(super) fn is_shared(&self, file: FileId) -> bool {
-        self.held(file).into_iter().any(|(kind, _)| kind == "READ")
+    /// Whether the lock of a file is shared, as agents do theirs; who only asks for it has it alone. `None`: nobody is listed
+    /// with it. He may be outside this container, or the list names the file's device otherwise than its metadata, as on btrfs.
+    pub(super) fn is_shared(&self, file: FileId) -> Option<bool> {
+        let held = self.held(file);
+        (!held.is_empty()).then(|| held.iter().any(|(kind, _)| *kind == "READ"))
     }
 
     /// Holders of whole-file locks of this file.
@@ -72,7 +75,7 @@ mod tests {
         assert_eq!(Locks::read().holder(id, own, now), None, "nobody holds it");
         flock(file.as_file(), FlockOperation::LockExclusive).unwrap();
         let locks = Locks::read();
-        assert!(!locks.is_shared(id), "it has it alone");
+        assert_eq!(locks.is_shared(id), Some(false), "it has it alone");
         assert_eq!(locks.holder(id, own, now), Pid::of(own));
         assert_eq!(locks.holder(id, own + 1, now), None, "the segment names another");
         let long_ago = 1_000_000_000;
@@ -93,6 +96,7 @@ mod tests {
         );
         let locks = Locks(text);
         assert_eq!(locks.pids(id), [4]);
-        assert!(locks.is_shared(id) && !locks.is_shared(FileId { inode: id.inode + 1, ..id }));
+        assert_eq!(locks.is_shared(id), Some(true));
+        assert_eq!(locks.is_shared(FileId { inode: id.inode + 1, ..id }), None, "nobody is listed with it");
     }
 }

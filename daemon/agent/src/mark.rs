@@ -16,7 +16,7 @@ use rustix::fs::{Dir, FlockOperation, Timespec, Timestamps, UTIME_NOW, flock, fu
 
 use super::beneath::{FileId, own_folder};
 use super::holder::Locks;
-use super::{procfs, regular};
+use super::regular;
 
 /// Time between two tries to lock the file: somebody who asks whether it is locked holds it for a moment.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -30,8 +30,10 @@ const ROOT_GROUP: u32 = 0;
 const SET_GROUP: u32 = 0o2000;
 /// Marks that are looked at: any user can leave some.
 const MAX_MARKS: usize = 256;
-/// Looks at a lock that nobody is known to hold, before it counts as an agent's.
+/// Looks at a lock that nobody is listed with, before it counts as an agent's.
 const LOOKS: usize = 3;
+/// Between two of them: who asks holds it for some microseconds.
+const LOOKED_AT: Duration = Duration::from_millis(1);
 
 /// The mark of an agent that lives.
 #[derive(Debug)]
@@ -95,14 +97,23 @@ pub(super) fn is_served(dir: BorrowedFd<'_>, user: u32, now: Timestamp) -> bool 
 
 /// Whether one of them reads them now.
 pub(super) fn is_read(dir: BorrowedFd<'_>, user: u32) -> bool {
-    is_marked(dir, user, |mark| is_locked(mark) && !is_askers(mark))
+    is_marked(dir, user, |mark| is_locked(mark) && !is_askers(mark, &Locks::read()))
+}
+
+/// Whether somebody holds a lock there, be it one of them or, for a moment, somebody else who asks.
+pub(super) fn is_held(dir: BorrowedFd<'_>, user: u32) -> bool {
+    is_marked(dir, user, is_locked)
 }
 
 /// Whether a lock is that of somebody else who asks: he holds it for a moment, and alone.
-fn is_askers(mark: &File) -> bool {
-    let is_shared = mark.metadata().is_ok_and(|metadata| Locks::read().is_shared(FileId::of(&metadata)));
-    // In a container an agent outside has no number, and its lock is not listed: but it stays.
-    !is_shared && (procfs::sees_the_machine() || (0..LOOKS).any(|_| !is_locked(mark)))
+fn is_askers(mark: &File, locks: &Locks) -> bool {
+    let is_shared = mark.metadata().ok().and_then(|metadata| locks.is_shared(FileId::of(&metadata)));
+    let is_free = |_| {
+        std::thread::sleep(LOOKED_AT);
+        !is_locked(mark)
+    };
+    // Where nobody is listed: an agent's stays.
+    is_shared.map_or_else(|| (0..LOOKS).any(is_free), |is_shared| !is_shared)
 }
 
 fn is_marked(dir: BorrowedFd<'_>, user: u32, says_so: impl Fn(&File) -> bool) -> bool {
@@ -167,7 +178,32 @@ mod tests {
         flock(&mark, FlockOperation::LockShared).unwrap();
         assert!(is_read());
         flock(&mark, FlockOperation::LockExclusive).unwrap();
-        assert_eq!(is_read(), !procfs::sees_the_machine(), "who has it alone only asks");
+        assert!(!is_read(), "who has it alone only asks");
+    }
+
+    #[test]
+    fn a_lock_that_is_not_listed_is_an_agents_if_it_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mark");
+        let (agents, mark) = (create(&path).unwrap(), File::open(&path).unwrap());
+        flock(&agents, FlockOperation::LockShared).unwrap();
+        let nowhere = Locks::default();
+        assert!(!is_askers(&mark, &nowhere));
+        flock(&agents, FlockOperation::Unlock).unwrap();
+        assert!(is_askers(&mark, &nowhere), "nobody has it any more");
+    }
+
+    #[test]
+    fn who_only_asks_holds_the_lock_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let mark = create(&dir.path().join(name(user))).unwrap();
+        let is_held = || is_held(own_folder(dir.path()).unwrap().as_fd(), user);
+        assert!(!is_held(), "nobody has it");
+        for operation in [FlockOperation::LockShared, FlockOperation::LockExclusive] {
+            flock(&mark, operation).unwrap();
+            assert!(is_held());
+        }
     }
 
     #[test]

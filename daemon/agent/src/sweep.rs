@@ -87,6 +87,12 @@ pub fn is_read(dir: &Path) -> bool {
     opened(dir).is_ok_and(|dir| mark::is_read(dir.as_fd(), rustix::process::geteuid().as_raw()))
 }
 
+/// Whether the lock is held by which an agent says so. For who has seen one read and looks again: of those who only ask, which
+/// [`is_read`] tells from agents, one may hold it for a moment, but the next look finds it free.
+pub fn is_held(dir: &Path) -> bool {
+    opened(dir).is_ok_and(|dir| mark::is_held(dir.as_fd(), rustix::process::geteuid().as_raw()))
+}
+
 fn opened(dir: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(dir, flags, Mode::empty())?)
