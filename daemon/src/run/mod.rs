@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ringscope_agent::log_folder;
-use ringscope_agent::sweep::is_served;
+use ringscope_agent::sweep::is_read;
 
 pub use args::RunArgs;
 use args::Watch;
@@ -121,8 +121,9 @@ fn private_log(wish: Option<&log::Wish>, dir: &Path, run_id: &str) -> io::Result
         ))
     })?;
     let file = log::private(&folder, run_id);
-    // Where an agent reads the log, it frees what it has read.
-    let is_wanted = wish.is_some() || !is_served(dir, ringscope_api::clock::now());
+    // Where an agent reads the log, it frees what it has read. One that ended a moment ago may not come back; for one that does, the
+    // relay leaves what it has still to read.
+    let is_wanted = wish.is_some() || !is_read(dir);
     if is_wanted && let Err(error) = relay::start(wish, &folder, run_id) {
         let error = format!("the process that reads the library's log cannot be started: {error}");
         if wish.is_some() {

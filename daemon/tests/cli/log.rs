@@ -121,6 +121,24 @@ fn a_log_that_nobody_reads_does_not_grow_for_ever() {
     assert!(last == "last" && kib.parse::<u64>().unwrap() < 1024, "{stdout}");
 }
 
+/// Says whether a relay runs for the log of this command.
+const IS_RELAYED: &str = r#"logs=$(dirname "$NCCL_DEBUG_FILE")
+    for process in /proc/[0-9]*; do
+        if tr '\0' ' ' <"$process/cmdline" | grep -q "log[-]relay.*$logs"; then echo relayed; exit; fi
+    done 2>/dev/null
+    echo alone"#;
+
+#[test]
+fn a_log_is_left_to_an_agent_that_reads_it_and_not_to_one_that_has_ended() {
+    let dir = in_memory("run-agents");
+    let mark =
+        std::fs::File::create(dir.join(&format!(".agent-{}", rustix::process::geteuid().as_raw()))).unwrap();
+    let said = || end(&mut run(&dir, IS_RELAYED)).1;
+    assert_eq!(said(), "relayed\n", "it was there a moment ago, and may not come back");
+    rustix::fs::flock(&mark, rustix::fs::FlockOperation::LockShared).unwrap();
+    assert_eq!(said(), "alone\n", "it frees what it has read");
+}
+
 #[test]
 fn what_is_copied_for_the_user_is_whole_though_it_is_freed() {
     let (dir, own) = (in_memory("run-freed-copied"), TempDir::new("run-freed-own"));
