@@ -48,6 +48,7 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
     patch.append(spec.get("volumes"), "/spec/volumes", volumes(injection));
     patch.put_first(spec.get("initContainers"), "/spec/initContainers", init(injection, first));
     let given = Given { job: &job::name(namespace, metadata), run };
+    let n_of_choice = notes.len();
     let is_too_much = chosen.iter().any(|chosen| {
         containers::give(&mut patch, chosen, &given, &mut notes);
         patch.n_bytes() > PATCH_BYTES_MAX
@@ -57,7 +58,9 @@ pub(super) fn inject(pod: &Value, namespace: &str, run: &str, injection: &Inject
         let why = format!(
             "it would be given more than {most} KiB, for {n} of its containers; name fewer by the annotation {CONTAINERS}"
         );
-        return Outcome::left_alone(metadata, &why, Vec::new());
+        // What containers would have been given does not matter any more.
+        notes.truncate(n_of_choice);
+        return Outcome::left_alone(metadata, &why, notes);
     }
     let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name).collect();
     annotate(&mut patch, metadata, &format!("watched: {}", names.join(", ")), &notes);
