@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use ringscope_api::clock::{self, Timestamp};
-use ringscope_api::words::{duration, parse_duration};
+use ringscope_api::words::{duration, parse_duration, plural};
 use ringscope_api::{Finding, FindingKind, Incident, Severity};
 
 use crate::client::{Client, ClientError, DaemonArgs};
@@ -118,6 +118,7 @@ pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainErro
         file.write(&memory)?;
     }
     let mut failed = Vec::new();
+    let mut n_mild = 0;
     for step in &steps {
         match (&script, &file) {
             (Some(script), Some(file)) if step.verdict == Verdict::Drain => {
@@ -126,8 +127,13 @@ pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainErro
                     Some(why) => failed.push(format!("{}: {why}", step.host)),
                 }
             }
+            // Once a minute, into a journal: those that nothing will come of are counted.
+            (Some(_), _) if step.verdict == Verdict::TooMild => n_mild += 1,
             _ => writeln!(out, "{}", line(step, now, args))?,
         }
+    }
+    if n_mild > 0 {
+        writeln!(out, "Not {} with warnings only; without --run each is told", plural(n_mild, "host"))?;
     }
     if steps.is_empty() {
         writeln!(out, "No host is accused: nothing to drain.")?;
@@ -231,6 +237,7 @@ const BY_DEFAULT: [FindingKind; 6] = [
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -245,6 +252,61 @@ mod tests {
             let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
             let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{page}", page.len());
             let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    }
+
+    /// Answers that these hosts have warnings, and that there are no incidents.
+    async fn answer_with_warnings(listener: TcpListener, hosts: &[&str]) {
+        let finding = |host: &&str| {
+            serde_json::json!({
+                "id": host, "finding": "rdma_errors", "severity": "warning", "state": "firing", "job": "train",
+                "host": host, "comm": "c", "cause": "x", "message": format!("{host} has errors"),
+                "incident": format!("i-{host}"), "first_seen": clock::now(), "last_seen": clock::now(),
+            })
+        };
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut asked = [0; 4096];
+            let n = stream.read(&mut asked).await.unwrap();
+            let is_of_findings = String::from_utf8_lossy(&asked[..n]).contains("/findings");
+            let items: Vec<_> = hosts.iter().filter(|_| is_of_findings).map(finding).collect();
+            let page = serde_json::json!({ "items": items }).to_string();
+            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json";
+            let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{page}", page.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: DrainArgs,
+    }
+
+    #[tokio::test]
+    async fn warnings_are_counted_where_hosts_are_drained_and_told_where_none_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state.json").display().to_string();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let daemon = format!("http://{}", listener.local_addr().unwrap());
+        let said = async |options: &[&str]| {
+            let words = [&["drain", "--daemon", &daemon, "--state", &state], options].concat();
+            let mut out = Vec::new();
+            run(&Cli::try_parse_from(words).unwrap().args, &mut out).await.unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let all = async {
+            let counted = said(&["--run", "/bin/false"]).await;
+            assert_eq!(counted, "Not 2 hosts with warnings only; without --run each is told\n");
+            for options in [&[][..], &["--run", "/bin/false", "--dry-run"]] {
+                let told = said(options).await;
+                let is_told = |host| told.contains(&format!("Not {host}: rdma_errors"));
+                assert!(told.lines().count() == 2 && is_told("n1") && is_told("n2"), "{told}");
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = answer_with_warnings(listener, &["n1", "n2"]) => unreachable!("it answers for ever"),
         }
     }
 
