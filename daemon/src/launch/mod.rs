@@ -5,8 +5,8 @@
 //! host side (`node`), which is this program too, starts, reads and ends the processes there. What is started where is a plan
 //! (`plan`, from `args`, `hosts`, `wish`), which a dry run prints (`table`). What comes back is known by the `roster`, goes out by
 //! `output` (`lines`) and `say`, and decides by `ending` when all is ended; `report` names who failed first. A name belongs to one
-//! job at a time (`claim`, `daemon`). What a launch changes of itself,
-//! no job sees (`inherited`), and what it would have to open is counted before (`open_files`).
+//! job at a time (`claim`, `daemon`). What a launch changes of itself, no job sees (`inherited`), and what it would have to open is
+//! counted before (`open_files`).
 
 mod args;
 mod claim;
