@@ -38,12 +38,14 @@ pub(super) struct OwnAgent {
     agent: Option<Agent>,
     streams: JoinSet<()>,
     looked_at: Option<Instant>,
+    /// Somebody else's reads, as of the last look.
+    is_read: bool,
 }
 
 impl OwnAgent {
     /// None runs yet.
     pub(super) fn new(inherited: Inherited) -> Self {
-        Self { inherited, agent: None, streams: JoinSet::new(), looked_at: None }
+        Self { inherited, agent: None, streams: JoinSet::new(), looked_at: None, is_read: false }
     }
 
     /// Its number, while it runs.
@@ -70,7 +72,9 @@ impl OwnAgent {
         }
         self.looked_at = Some(now);
         let (dir, host) = (dir(share), node_name());
-        if sweep::is_read(&dir) {
+        // Who holds a lock is asked once: the kernel's list of all locks of the machine may be long, and a job too.
+        self.is_read = self.is_read && sweep::is_held(&dir) || sweep::is_read(&dir);
+        if self.is_read {
             return None;
         }
         Some(match Agent::start(wish, &share.job, &dir, self.inherited) {
