@@ -136,7 +136,8 @@ impl Agent {
         command.env_remove(config::SECRET);
         // Who finds it in `ps e` sees whose it is.
         command.env("RINGSCOPE_STARTED_BY", format!("launch of {job}")).env("RUST_LOG", LOGS);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(end).process_group(0);
+        // With the lock: an agent that outlives the launch keeps its folder.
+        command.stdin(state.lock()?).stdout(Stdio::null()).stderr(end).process_group(0);
         inherited.hand_on(&mut command);
         let pid = command.spawn()?.id();
         Ok((Self { pid, _state: state }, said.into()))

@@ -1,12 +1,13 @@
 //! The folder in which batches of a launch's own agent wait. It goes with the launch; one whose launch was killed goes with the next
 //! launch of the same user.
 //!
-//! Whose launch lives holds a lock on its folder, which the kernel takes away with the process, however that ends.
+//! Launch and agent hold one lock on the folder, which the kernel takes away with the last of the two, however they end.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use tempfile::TempDir;
@@ -21,22 +22,28 @@ const TRIES: usize = 8;
 /// A folder that is held for as long as this lives.
 pub(super) struct StateFolder {
     dir: TempDir,
-    _lock: File,
+    lock: File,
 }
 
 impl StateFolder {
     /// Makes one in `parent`, and removes those that nobody holds.
     pub(super) fn create_in(parent: &Path) -> io::Result<Self> {
         sweep(parent);
+        let mut why = String::new();
         for _ in 0..TRIES {
             let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-            if let Ok(lock) = lock(dir.path())
-                && dir.path().exists()
-            {
-                return Ok(Self { dir, _lock: lock });
-            }
+            why = match lock(dir.path()) {
+                Ok(lock) if dir.path().exists() => return Ok(Self { dir, lock }),
+                Ok(_) => "somebody removes it".to_owned(),
+                Err(error) => error.to_string(),
+            };
         }
-        Err(io::Error::other(format!("its folders in {} are removed again and again", parent.display())))
+        Err(io::Error::other(format!("no folder in {} can be kept for it: {why}", parent.display())))
+    }
+
+    /// The lock, as something that a process can inherit and that nobody reads.
+    pub(super) fn lock(&self) -> io::Result<Stdio> {
+        Ok(self.lock.try_clone()?.into())
     }
 
     /// Where it is.
@@ -88,5 +95,29 @@ mod tests {
         drop(second);
         let names = std::fs::read_dir(parent.path()).unwrap().flatten().map(|entry| entry.file_name());
         assert!(names.filter(|name| name != "others").eq([format!("{PREFIX}link").as_str()]));
+    }
+
+    #[test]
+    fn what_an_agent_still_sends_from_stays_though_its_launch_was_killed() {
+        let parent = tempfile::tempdir().unwrap();
+        let state = StateFolder::create_in(parent.path()).unwrap();
+        let mut agent = std::process::Command::new("sleep");
+        let mut agent = agent.arg("1000").stdin(state.lock().unwrap()).spawn().unwrap();
+        // As the kernel does: what the launch has open is closed, and nothing is removed.
+        let StateFolder { dir, lock } = state;
+        let left = dir.keep();
+        drop(lock);
+        let next = StateFolder::create_in(parent.path());
+        let is_kept = left.exists();
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+        assert!(is_kept && next.is_ok());
+        // What another test starts at this moment has all that is open here until it is its program.
+        let since = ringscope_api::clock::monotonic();
+        while left.exists() {
+            assert!(since.elapsed() < std::time::Duration::from_secs(60), "nobody holds it any more");
+            drop(StateFolder::create_in(parent.path()).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 }
