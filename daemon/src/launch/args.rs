@@ -93,8 +93,8 @@ pub struct LaunchArgs {
     /// After how long without a sign of life a host counts as lost
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = a_second_or_more)]
     pub(super) silence: Duration,
-    /// How long to wait, once the job is over, for a reader of its output that takes nothing
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = a_second_or_more)]
+    /// How long to wait, once the job is over, for a reader of its output that takes nothing; 0s: not at all
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
     pub(super) drain: Duration,
     /// How to reach other hosts, with arguments: 'ssh -p 2222'
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]

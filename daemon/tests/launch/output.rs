@@ -147,6 +147,23 @@ fn a_reader_that_takes_nothing_after_a_failure_is_waited_for_once_and_no_host_is
 }
 
 #[test]
+fn no_reader_is_waited_for_where_none_is_to_be() {
+    // As above.
+    let script = "yes | head -c 100000; exit 3";
+    let mut command = launch(&["--drain", "0s", "--prefix", "none", "--", "sh", "-c", script]);
+    let since = clock::monotonic();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "{err}");
+    assert!(since.elapsed() < Duration::from_secs(30), "{:?}: {err}", since.elapsed());
+    assert!(err.contains("what nobody has taken yet of the job's output is not written"), "{err}");
+    let ended = end(&mut launch(&["--drain", "0s", "--prefix", "none", "--", "seq", "1000"]));
+    ended.check(0, &[]);
+    assert_eq!((ended.out.lines().count(), ended.err.as_str()), (1000, ""), "who reads gets all");
+}
+
+#[test]
 fn a_slow_reader_gets_all_however_long_it_takes() {
     // More than launch and its pipes hold, so that the rest is in the rank's own pipe when the rank has ended.
     let bytes = 170_000;

@@ -324,10 +324,11 @@ impl Job {
         if is_written {
             return;
         }
-        self.say.note(&if self.is_hurried {
+        let patience = self.wish.args.drain;
+        self.say.note(&if self.is_hurried || patience.is_zero() {
             "what nobody has taken yet of the job's output is not written".to_owned()
         } else {
-            let seconds = self.wish.args.drain.as_secs();
+            let seconds = patience.as_secs_f64();
             format!("nobody has taken the job's output for {seconds} s; what is left of it is not written")
         });
     }
