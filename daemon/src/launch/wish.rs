@@ -43,7 +43,7 @@ impl Wish {
     /// # Errors
     /// What was wrong, and what to do.
     pub(super) async fn new(args: LaunchArgs, inherited: Inherited) -> Result<Self, String> {
-        let (hosts, places) = hosts(&args).await?;
+        let (hosts, places) = hosts(&args, inherited).await?;
         let plan = Plan::new(&hosts, args.workers, args.servers, args.oversubscribe)?;
         let places = (plan.hosts.iter())
             .filter_map(|host| hosts.iter().position(|slots| slots.host == host.host))
@@ -154,7 +154,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 const OPEN_PER_HOST: usize = 4;
 
 /// Hosts and how each is reached.
-async fn hosts(args: &LaunchArgs) -> Result<(Vec<Slots>, Vec<Place>), String> {
+async fn hosts(args: &LaunchArgs, inherited: Inherited) -> Result<(Vec<Slots>, Vec<Place>), String> {
     if let Some(node) = args.node {
         let hosts: Vec<Slots> =
             (0..node.count).map(|index| Slots { host: format!("node {index}"), slots: None }).collect();
@@ -168,7 +168,7 @@ async fn hosts(args: &LaunchArgs) -> Result<(Vec<Slots>, Vec<Place>), String> {
         return Ok((named, places));
     }
     if args.slurm.is_there() {
-        let nodes = hostnames(args.slurm.nodes.as_deref().unwrap_or_default()).await?;
+        let nodes = hostnames(args.slurm.nodes.as_deref().unwrap_or_default(), inherited).await?;
         let hosts = of_slurm(&nodes, said(args.slurm.tasks.as_deref()))?;
         if hosts.is_empty() {
             return Err("the Slurm allocation has no nodes: SLURM_JOB_NODELIST is empty".to_owned());
@@ -181,7 +181,7 @@ async fn hosts(args: &LaunchArgs) -> Result<(Vec<Slots>, Vec<Place>), String> {
     Ok((vec![here], vec![Place::Here]))
 }
 
-async fn hostnames(nodes: &str) -> Result<Vec<String>, String> {
+async fn hostnames(nodes: &str, inherited: Inherited) -> Result<Vec<String>, String> {
     let failed = |why: String| {
         format!(
             "SLURM_JOB_NODELIST is {nodes:?}, and `scontrol show hostnames` does not say which nodes these are: {why}; name them with -H"
@@ -189,6 +189,7 @@ async fn hostnames(nodes: &str) -> Result<Vec<String>, String> {
     };
     let mut command = Command::new("scontrol");
     command.args(["show", "hostnames", "--", nodes]).kill_on_drop(true).stdin(std::process::Stdio::null());
+    inherited.hand_on(command.as_std_mut());
     let output = tokio::time::timeout(LOOKS_UP_WITHIN, command.output()).await;
     let output = output
         .map_err(|_| failed("it does not answer".to_owned()))?

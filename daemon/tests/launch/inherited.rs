@@ -1,5 +1,6 @@
 //! What a launch was started with, and changes for itself: the job gets it back.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use ringscope_api::clock;
@@ -21,6 +22,21 @@ fn as_many_files_are_opened_as_may_be_and_ranks_keep_their_own_limit() {
     let ended = end(&mut after("ulimit -Sn 64", &["-n", "60", "--", "sh", "-c", "ulimit -Sn"]));
     ended.check(0, &[]);
     assert_eq!(ended.out, "64\n".repeat(60), "{ended:#?}");
+}
+
+#[test]
+fn slurms_program_that_is_asked_for_the_nodes_has_their_limit_too() {
+    let dir = scratch("launch-scontrol");
+    let (program, said) = (dir.join("scontrol"), dir.join("said"));
+    let script = format!("#!/bin/sh\nulimit -Sn > {}\necho n1\n", said.display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let shell = "ulimit -Sn 64; export PATH=$1:$PATH; exec $2 launch --dry-run -- true";
+    let mut command = fresh("sh");
+    command.args(["-c", shell, "sh"]).arg(&dir.0).arg(RINGSCOPE);
+    command.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NODELIST", "n1").env("SLURM_TASKS_PER_NODE", "1");
+    end(&mut command).check(0, &[]);
+    assert_eq!(std::fs::read_to_string(said).unwrap(), "64\n");
 }
 
 #[test]
