@@ -132,7 +132,7 @@ const IS_RELAYED: &str = r#"logs=$(dirname "$NCCL_DEBUG_FILE")
 fn a_log_is_left_to_an_agent_that_reads_it_and_not_to_one_that_has_ended() {
     let dir = in_memory("run-agents");
     let mark =
-        std::fs::File::create(dir.join(&format!(".agent-{}", rustix::process::geteuid().as_raw()))).unwrap();
+        std::fs::File::create(dir.join(format!(".agent-{}", rustix::process::geteuid().as_raw()))).unwrap();
     let said = || end(&mut run(&dir, IS_RELAYED)).1;
     assert_eq!(said(), "relayed\n", "it was there a moment ago, and may not come back");
     rustix::fs::flock(&mark, rustix::fs::FlockOperation::LockShared).unwrap();
