@@ -28,7 +28,7 @@ fn wrong_numbers_are_wrong_usage() {
     check(&["-H", "a:0"], 64, &["-H", "a:4"]);
     check(&["-H=-oProxyCommand=x:1"], 64, &["is no host"]);
     check(&["--ports", "9-1"], 64, &["20000-29999"]);
-    for option in ["--silence", "--drain", "--connect-timeout"] {
+    for option in ["--silence", "--connect-timeout"] {
         check(&[option, "0s"], 64, &[option, "expected a second or more"]);
     }
     check(&["--grace", "5"], 64, &["a number and a unit"]);

@@ -101,8 +101,8 @@ mod tests {
     fn what_an_agent_still_sends_from_stays_though_its_launch_was_killed() {
         let parent = tempfile::tempdir().unwrap();
         let state = StateFolder::create_in(parent.path()).unwrap();
-        let mut agent = std::process::Command::new("sleep");
-        let mut agent = agent.arg("1000").stdin(state.lock().unwrap()).spawn().unwrap();
+        let lease = state.lock().unwrap();
+        let mut agent = std::process::Command::new("sleep").arg("1000").stdin(lease).spawn().unwrap();
         // As the kernel does: what the launch has open is closed, and nothing is removed.
         let StateFolder { dir, lock } = state;
         let left = dir.keep();
