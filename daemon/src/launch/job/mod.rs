@@ -297,7 +297,8 @@ impl Job {
 
     /// How long a reader of the output may take nothing once all has ended.
     fn patience(&self) -> Duration {
-        if self.is_hurried { HURRIED.min(self.wish.args.drain) } else { self.wish.args.drain }
+        // What was only just written is still on its way.
+        if self.is_hurried { HURRIED } else { self.wish.args.drain.max(HURRIED) }
     }
 
     /// Waits until what was written is taken, no longer than since all have ended; a signal ends that at once.
