@@ -3,12 +3,12 @@
 #![expect(unsafe_code, reason = "leaves functions for the end of the process")]
 
 use std::ffi::{c_int, c_void};
-use std::fs;
 use std::ptr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::fork;
+use super::identity::{field, read};
 use crate::segment::forks::between_forks;
 use crate::segment::map;
 
@@ -28,13 +28,8 @@ pub(super) fn watch() {
 /// `exec` clears; it is in field 9 of `/proc/self/stat`, see proc(5).
 fn has_called_exec() -> bool {
     const FORKED_NO_EXEC: u64 = 0x40;
-    let stat = fs::read("/proc/self/stat").unwrap_or_default();
-    flags(&String::from_utf8_lossy(&stat)).is_some_and(|flags| flags & FORKED_NO_EXEC == 0)
-}
-
-/// Field 9; the second one, the command in parentheses, may itself hold spaces and parentheses.
-fn flags(stat: &str) -> Option<u64> {
-    stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(6)?.parse().ok()
+    let flags = read("/proc/self/stat").and_then(|stat| field(&stat, 9));
+    flags.is_some_and(|flags| flags & FORKED_NO_EXEC == 0)
 }
 
 unsafe extern "C" {
@@ -67,8 +62,8 @@ mod tests {
 
     #[test]
     fn flags_are_read_after_a_hostile_command_name() {
-        assert_eq!(flags("1 (a) b) S 2 3 4 0 -1 4194624 9 9"), Some(4_194_624));
-        assert_eq!(flags("1 (a"), None);
+        assert_eq!(field("1 (a) b) S 2 3 4 0 -1 4194624 9 9", 9), Some(4_194_624));
+        assert_eq!(field("1 (a", 9), None);
     }
 
     #[test]

@@ -85,16 +85,21 @@ fn start_time_ns() -> Option<u64> {
     start_time_of(&read("/proc/self/stat")?, &read("/proc/stat")?)
 }
 
-fn read(path: impl AsRef<Path>) -> Option<String> {
+pub(super) fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn start_time_of(self_stat: &str, stat: &str) -> Option<u64> {
-    // Field 22; the second one, the command in parentheses, may itself hold spaces and parentheses.
-    let after_command = &self_stat[self_stat.rfind(')')? + 1..];
-    let jiffies: u64 = after_command.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    let jiffies = field(self_stat, 22)?;
     let boot: u64 = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     boot.checked_mul(1_000_000_000)?.checked_add(jiffies.checked_mul(1_000_000_000 / USER_HZ)?)
+}
+
+/// A numbered field of `/proc/self/stat`, as proc(5) numbers them, from the third on: the second one, the command in parentheses, may
+/// itself hold spaces and parentheses.
+pub(super) fn field(self_stat: &str, number: usize) -> Option<u64> {
+    let after_command = self_stat.get(self_stat.rfind(')')? + 1..)?;
+    after_command.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
 /// Cuts a text to fit, between characters, and pads it with NUL.

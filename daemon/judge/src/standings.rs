@@ -202,9 +202,9 @@ impl<'a> Standings<'a> {
         };
         let processes: Vec<&Process> = present().filter(counts).collect();
         let nothing = (Condition::Unknown, "none of its processes is known");
-        let ended_by = self.ended_by(id, job).filter(|finding| {
+        let ended_by = if is_over { self.ended_by(id, job) } else { None }.filter(|finding| {
             let by_themselves = || self.of_processes(processes.iter().copied(), None, nothing).condition;
-            is_over && (makes_results_wrong(finding.finding) || by_themselves() != Condition::Healthy)
+            makes_results_wrong(finding.finding) || by_themselves() != Condition::Healthy
         });
         let finding = self.by_job.get(&**id).copied().or(ended_by.as_ref());
         let standing = self.of_processes(processes.iter().copied(), finding, nothing);
