@@ -184,8 +184,8 @@ pub(super) fn why(place: &Place, host: &str, attempt: &Attempt, ways: &Ways) -> 
     let ringscope = ways.ringscope.display();
     match (place, attempt.status.map(|(code, _)| code)) {
         (_, None) => format!(
-            "{host} does not answer within {} s: is it up, and does it let us in? Try `{ssh} true`, or give it longer with \
-             --connect-timeout",
+            "{host} does not answer within {} s: is it up, does it let us in, and do its login scripts end? Try `{ssh} true`, or \
+             give it longer with --connect-timeout",
             ways.connect_timeout.as_secs_f64()
         ),
         (Place::Ssh, Some(Some(127))) => missing(host, &ringscope, &ssh),

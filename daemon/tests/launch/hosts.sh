@@ -12,6 +12,9 @@ ip link set br0 up
 ssh-keygen -q -t ed25519 -N '' -f "$dir/id"
 ssh-keygen -q -t ed25519 -N '' -f "$dir/hostkey"
 cp "$dir/id.pub" "$dir/authorized_keys"
+# A home and a shell of their own: what the user's start-up files do must not be waited for, nor be killed half-way.
+mkdir "$dir/home"
+sed "s|^root:.*|root:x:0:0:root:$dir/home:/bin/sh|" /etc/passwd > "$dir/passwd"
 echo "127.0.0.1 localhost" > "$dir/hosts"
 : > "$dir/known_hosts"
 i=1
@@ -49,6 +52,7 @@ while [ "$i" -le "$n" ]; do
   nsenter --net=/run/netns/$h unshare --uts --mount --propagation private sh -c "
     echo $h > /proc/sys/kernel/hostname
     mount --bind '$dir/hosts' /etc/hosts
+    mount --bind '$dir/passwd' /etc/passwd
     mount -t tmpfs -o mode=1777,size=256m shm /dev/shm
     echo \$\$ > '$dir/$h.part' && mv '$dir/$h.part' '$dir/$h.pid'
     exec sleep infinity" &
