@@ -16,6 +16,21 @@ const MAX_AWAY_PER_USER: usize = 8;
 /// The file of a log, and what was read of it.
 pub(super) type Answer = (LogFile, io::Result<Read>);
 
+/// A log that no thread reads now.
+#[derive(Debug)]
+pub(super) struct Unread {
+    /// Given back, as it was.
+    pub(super) file: LogFile,
+    /// Why.
+    pub(super) error: io::Error,
+}
+
+impl Unread {
+    fn new(file: LogFile, error: io::Error) -> Box<Self> {
+        Box::new(Self { file, error })
+    }
+}
+
 /// The threads. One reads as long as it comes back at once; one that does not is left to its log.
 #[derive(Debug, Default)]
 pub(super) struct LogReaders(RefCell<Vec<Reader>>);
@@ -24,7 +39,7 @@ pub(super) struct LogReaders(RefCell<Vec<Reader>>);
 struct Reader {
     /// What it is to read. Closed: it ends.
     files: Sender<(LogFile, u64, Sender<Answer>)>,
-    /// A word each time that it has come back.
+    /// Something each time that it has come back.
     back: Receiver<()>,
     is_back: bool,
     /// Whose log it has, or had last.
@@ -35,12 +50,8 @@ impl LogReaders {
     /// Lets a thread read what was added to a file, at most so many bytes.
     ///
     /// # Errors
-    /// The file, with the reason: all threads wait, or none can be started.
-    pub(super) fn read(
-        &self,
-        file: LogFile,
-        max_bytes: u64,
-    ) -> Result<Receiver<Answer>, Box<(LogFile, io::Error)>> {
+    /// All threads wait, or none can be started.
+    pub(super) fn read(&self, file: LogFile, max_bytes: u64) -> Result<Receiver<Answer>, Box<Unread>> {
         let mut readers = self.0.borrow_mut();
         for reader in readers.iter_mut() {
             reader.is_back |= reader.back.try_recv().is_ok();
@@ -49,23 +60,23 @@ impl LogReaders {
         let of_user = readers.iter().filter(|reader| !reader.is_back && reader.user == user).count();
         if of_user >= MAX_AWAY_PER_USER {
             let error = format!("the file systems of {of_user} other logs of user {user} do not answer");
-            return Err(Box::new((file, io::Error::other(error))));
+            return Err(Unread::new(file, io::Error::other(error)));
         }
         let free = readers.iter().position(|reader| reader.is_back);
         let at = match free {
             Some(at) => at,
             None if readers.len() >= MAX_AWAY => {
-                return Err(Box::new((
+                return Err(Unread::new(
                     file,
                     io::Error::other("the file systems of other logs do not answer"),
-                )));
+                ));
             }
             None => match Reader::start() {
                 Ok(reader) => {
                     readers.push(reader);
                     readers.len() - 1
                 }
-                Err(error) => return Err(Box::new((file, error))),
+                Err(error) => return Err(Unread::new(file, error)),
             },
         };
         let (answer, receiver) = mpsc::channel();
@@ -74,7 +85,7 @@ impl LogReaders {
             Ok(()) => Ok(receiver),
             Err(mpsc::SendError((file, ..))) => {
                 readers.remove(at);
-                Err(Box::new((file, io::Error::other("a thread that reads logs has ended"))))
+                Err(Unread::new(file, io::Error::other("a thread that reads logs has ended")))
             }
         }
     }

@@ -108,10 +108,9 @@ impl LogTail {
         }
         match readers.read(mem::take(file), max_bytes) {
             Ok(answer) => self.place = Place::Away(answer, ringscope_api::clock::monotonic()),
-            Err(refused) => {
-                let (back, error) = *refused;
-                *file = back;
-                return Err(error);
+            Err(unread) => {
+                *file = unread.file;
+                return Err(unread.error);
             }
         }
         let (patience, asked) = (budgets.patience(self.owner), ringscope_api::clock::monotonic());

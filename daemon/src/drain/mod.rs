@@ -18,7 +18,7 @@ use ringscope_api::{Finding, FindingKind, Incident, Severity};
 
 use crate::client::{Client, ClientError, DaemonArgs};
 use memory::{Memory, MemoryError, MemoryFile};
-use plan::{Step, Verdict, Wish, plain, plan};
+use plan::{Rules, Step, Verdict, plain, plan};
 use script::Script;
 
 /// Arguments of `ringscope drain`.
@@ -113,7 +113,7 @@ pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainErro
     let client = args.daemon.client()?;
     let (incidents, findings) = asked(&client, ASK_WITHIN).await?;
     let now = clock::now();
-    let steps = plan(&findings, &incidents, &args.wish(), &mut memory, now);
+    let steps = plan(&findings, &incidents, &args.rules(), &mut memory, now);
     if let Some(file) = &file {
         file.write(&memory)?;
     }
@@ -169,12 +169,12 @@ async fn drain(
 }
 
 impl DrainArgs {
-    fn wish(&self) -> Wish {
-        let is_wished = |kind: &FindingKind| self.finding.iter().any(|label| label == kind.label());
-        Wish {
+    fn rules(&self) -> Rules {
+        let is_named = |kind: &FindingKind| self.finding.iter().any(|label| label == kind.label());
+        Rules {
             kinds: match self.finding.is_empty() {
                 true => BY_DEFAULT.to_vec(),
-                false => ACCUSING.into_iter().filter(is_wished).collect(),
+                false => ACCUSING.into_iter().filter(is_named).collect(),
             },
             severity: if self.severity == "warning" { Severity::Warning } else { Severity::Critical },
             lasted: self.lasted,

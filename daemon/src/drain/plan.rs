@@ -9,9 +9,9 @@ use ringscope_api::{Finding, FindingKind, FindingState, Incident, Severity};
 
 use super::memory::Memory;
 
-/// What the operator wants.
+/// By which the operator has hosts drained.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct Rules {
     /// Kinds of finding that drain a host.
     pub(super) kinds: Vec<FindingKind>,
     /// At least so bad.
@@ -62,20 +62,20 @@ pub(super) enum Verdict {
 pub(super) fn plan(
     findings: &[Finding],
     incidents: &[Incident],
-    wish: &Wish,
+    rules: &Rules,
     memory: &mut Memory,
     now: Timestamp,
 ) -> Vec<Step> {
-    let named = findings.iter().filter(|finding| wish.names(finding));
+    let named = findings.iter().filter(|finding| rules.names(finding));
     let (accusing, mild): (Vec<&Finding>, Vec<&Finding>) =
-        named.partition(|finding| finding.severity >= wish.severity);
+        named.partition(|finding| finding.severity >= rules.severity);
     memory.observe(accusing.iter().copied(), now);
     let mut hosts: BTreeMap<&str, Step> = BTreeMap::new();
     for finding in accusing {
         let incident = incidents.iter().find(|incident| incident.id == finding.incident);
         let since = memory.since(finding, incident);
         for host in accused(finding) {
-            let step = Step::of(host, finding, since, verdict(host, finding, incident, since, wish, memory));
+            let step = Step::of(host, finding, since, verdict(host, finding, incident, since, rules, memory));
             match hosts.get_mut(host) {
                 Some(known) if (&step.verdict, known.since) <= (&known.verdict, step.since) => {}
                 Some(known) => *known = step,
@@ -83,7 +83,7 @@ pub(super) fn plan(
             }
         }
     }
-    memory.forget_but(|host| hosts.contains_key(host), now, wish.per);
+    memory.forget_but(|host| hosts.contains_key(host), now, rules.per);
     for finding in mild {
         for host in accused(finding) {
             let step = || Step::of(host, finding, finding.first_seen, Verdict::TooMild);
@@ -92,7 +92,7 @@ pub(super) fn plan(
     }
     let mut steps: Vec<Step> = hosts.into_values().collect();
     steps.sort_by(|a, b| (a.since, &a.host).cmp(&(b.since, &b.host)));
-    let mut room = wish.at_most.saturating_sub(memory.tries_within(now, wish.per));
+    let mut room = rules.at_most.saturating_sub(memory.tries_within(now, rules.per));
     for step in steps.iter_mut().filter(|step| step.verdict == Verdict::Drain) {
         match room.checked_sub(1) {
             Some(left) => room = left,
@@ -109,7 +109,7 @@ impl Step {
     }
 }
 
-impl Wish {
+impl Rules {
     /// Whether a finding is one of those that are told, however bad.
     fn names(&self, finding: &Finding) -> bool {
         self.kinds.contains(&finding.finding)
@@ -132,7 +132,7 @@ fn verdict(
     finding: &Finding,
     incident: Option<&Incident>,
     since: Timestamp,
-    wish: &Wish,
+    rules: &Rules,
     memory: &Memory,
 ) -> Verdict {
     if !is_name(host) {
@@ -149,7 +149,7 @@ fn verdict(
         return Verdict::Silenced;
     }
     // It has held as long as it was seen to, by one clock: a daemon that saw nothing lately says nothing new.
-    if finding.last_seen.since(since) < wish.lasted { Verdict::NotYet } else { Verdict::Drain }
+    if finding.last_seen.since(since) < rules.lasted { Verdict::NotYet } else { Verdict::Drain }
 }
 
 /// Whether it can be the name of a machine, and no script takes it for an option or a list.
@@ -189,14 +189,14 @@ mod tests {
         serde_json::from_value(text).unwrap()
     }
 
-    fn wish() -> Wish {
+    fn rules() -> Rules {
         let kinds = vec![FindingKind::ChannelShortfall];
         let (lasted, per) = (Duration::from_secs(600), Duration::from_secs(3600));
-        Wish { kinds, severity: Severity::Critical, lasted, at_most: 1, per }
+        Rules { kinds, severity: Severity::Critical, lasted, at_most: 1, per }
     }
 
     fn verdicts(findings: &[Finding], incidents: &[Incident], memory: &mut Memory, now: u64) -> String {
-        let steps = plan(findings, incidents, &wish(), memory, at(now));
+        let steps = plan(findings, incidents, &rules(), memory, at(now));
         let words = steps.iter().map(|step| format!("{} {:?}", step.host, step.verdict));
         words.collect::<Vec<_>>().join(", ")
     }
@@ -287,7 +287,7 @@ mod tests {
     fn a_sentence_is_one_line_and_no_novel() {
         let mut one = finding("a", "n1", 0, 600);
         one.message = format!("n1: down\nWould drain n2\u{202e}{}", "x".repeat(10_000));
-        let steps = plan(&[one], &[], &wish(), &mut Memory::default(), at(601));
+        let steps = plan(&[one], &[], &rules(), &mut Memory::default(), at(601));
         assert!(steps[0].sentence.starts_with("n1: down Would drain n2 xx"), "{}", steps[0].sentence);
         assert_eq!(steps[0].sentence.len(), MAX_SENTENCE);
     }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn of_several_findings_the_one_that_drains_is_told() {
         let all = [finding("a", "n1", 590, 600), finding("b", "n1", 0, 600), finding("c", "n1", 595, 600)];
-        let steps = plan(&all, &[], &wish(), &mut Memory::default(), at(601));
+        let steps = plan(&all, &[], &rules(), &mut Memory::default(), at(601));
         assert_eq!(steps.len(), 1);
         assert_eq!((&steps[0].verdict, steps[0].since), (&Verdict::Drain, at(0)));
     }

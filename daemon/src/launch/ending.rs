@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// What all hosts are to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Deed {
+pub(super) struct Termination {
     /// The signal.
     pub(super) signal: i32,
     /// How long until SIGKILL.
@@ -40,7 +40,7 @@ impl Ending {
     }
 
     /// A process has failed, or a host is lost.
-    pub(super) fn failed(&mut self, now: Instant) -> Option<Deed> {
+    pub(super) fn failed(&mut self, now: Instant) -> Option<Termination> {
         if matches!(self.phase, Phase::Ends { .. }) {
             return None;
         }
@@ -48,12 +48,12 @@ impl Ending {
     }
 
     /// Somebody wants it to end: at once, where he wants it a second time.
-    pub(super) fn signalled(&mut self, signal: i32, now: Instant) -> Deed {
+    pub(super) fn signalled(&mut self, signal: i32, now: Instant) -> Termination {
         let is_again = self.interrupted.is_some();
         self.interrupted.get_or_insert(signal);
         if is_again {
             self.phase = Phase::Ends { until: now + GIVEN_UP_AFTER };
-            return Deed { signal: libc::SIGKILL, grace: Duration::ZERO };
+            return Termination { signal: libc::SIGKILL, grace: Duration::ZERO };
         }
         self.end(signal, now)
     }
@@ -66,7 +66,7 @@ impl Ending {
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, now: Instant) -> Option<Deed> {
+    pub(super) fn tick(&mut self, now: Instant) -> Option<Termination> {
         match self.phase {
             Phase::ServersLeave { until } if now >= until => Some(self.end(libc::SIGTERM, now)),
             _ => None,
@@ -83,9 +83,9 @@ impl Ending {
         self.interrupted
     }
 
-    fn end(&mut self, signal: i32, now: Instant) -> Deed {
+    fn end(&mut self, signal: i32, now: Instant) -> Termination {
         self.phase = Phase::Ends { until: now + self.grace + GIVEN_UP_AFTER };
-        Deed { signal, grace: self.grace }
+        Termination { signal, grace: self.grace }
     }
 }
 
@@ -100,14 +100,14 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(5);
 
-    fn deed(signal: i32, grace: Duration) -> Deed {
-        Deed { signal, grace }
+    fn termination(signal: i32, grace: Duration) -> Termination {
+        Termination { signal, grace }
     }
 
     #[test]
     fn a_failure_ends_all_once() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
-        assert_eq!(ending.failed(now), Some(deed(libc::SIGTERM, GRACE)));
+        assert_eq!(ending.failed(now), Some(termination(libc::SIGTERM, GRACE)));
         assert_eq!(ending.failed(now), None);
         assert_eq!(ending.interrupted(), None);
         assert!(!ending.is_given_up(now + GRACE));
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_signal_is_passed_on_and_a_second_one_kills() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
-        assert_eq!(ending.signalled(libc::SIGINT, now), deed(libc::SIGINT, GRACE));
+        assert_eq!(ending.signalled(libc::SIGINT, now), termination(libc::SIGINT, GRACE));
         assert_eq!(ending.failed(now), None, "it fails because it was told to end");
-        assert_eq!(ending.signalled(libc::SIGTERM, now), deed(libc::SIGKILL, Duration::ZERO));
+        assert_eq!(ending.signalled(libc::SIGTERM, now), termination(libc::SIGKILL, Duration::ZERO));
         assert_eq!(ending.interrupted(), Some(libc::SIGINT));
     }
 
@@ -127,7 +127,7 @@ mod tests {
     fn a_signal_during_the_end_of_a_failure_is_the_first() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
         ending.failed(now);
-        assert_eq!(ending.signalled(libc::SIGINT, now), deed(libc::SIGINT, GRACE));
+        assert_eq!(ending.signalled(libc::SIGINT, now), termination(libc::SIGINT, GRACE));
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
         ending.workers_done(now);
         assert_eq!(ending.tick(now), None);
-        assert_eq!(ending.tick(now + SERVERS_LEAVE), Some(deed(libc::SIGTERM, GRACE)));
+        assert_eq!(ending.tick(now + SERVERS_LEAVE), Some(termination(libc::SIGTERM, GRACE)));
         assert_eq!(ending.tick(now + SERVERS_LEAVE), None);
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use super::output::Item;
 use super::place::{Attempt, Place, Ways, why};
 use super::protocol::{
-    Frame, GREETING, HEAD, Hello, MAX_BEFORE_GREETING, Order, PROTOCOL, Word, decode, encode_order, rest,
+    Frame, GREETING, HEAD, Hello, MAX_BEFORE_GREETING, Message, Order, PROTOCOL, decode, encode_order, rest,
 };
 
 /// Orders that wait to be written: more than a host that answers ever has.
@@ -41,14 +41,14 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) enum Event {
     /// It said something.
-    Word(Word),
+    Message(Message),
     /// Its channel has ended, for this reason.
     Lost(String),
 }
 
 /// What came, by which channel, from which host.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct HostEvent {
     pub(super) node: usize,
     pub(super) link: u64,
     pub(super) event: Event,
@@ -57,8 +57,8 @@ pub(super) struct Heard {
 /// Where what comes from hosts goes.
 #[derive(Clone, Debug)]
 pub(super) struct Sinks {
-    /// Words.
-    pub(super) events: Sender<Heard>,
+    /// Messages, and ends of channels.
+    pub(super) events: Sender<HostEvent>,
     /// Output.
     pub(super) output: SyncSender<Item>,
     /// Whose tasks they are.
@@ -136,7 +136,7 @@ pub(super) fn stand(
         let sinks = sinks_of_reader;
         let end = read_all(read, (node, number), &sinks).await;
         let why = ended.why(&host, end).await;
-        let _ = sinks.events.send(Heard { node, link: number, event: Event::Lost(why) }).await;
+        let _ = sinks.events.send(HostEvent { node, link: number, event: Event::Lost(why) }).await;
     });
     Link { number, orders, hello }
 }
@@ -205,7 +205,7 @@ pub(super) async fn greeted(from: &mut (impl AsyncRead + Unpin), before: &mut Ve
         before.push(from.read_u8().await?);
     }
     match read(from).await? {
-        Frame::Word(Word::Hello(hello)) => Ok(hello),
+        Frame::Message(Message::Hello(hello)) => Ok(hello),
         _ => Err(io::Error::other("it does not say who it is")),
     }
 }
@@ -225,8 +225,9 @@ async fn read_all(
 ) -> io::Result<()> {
     loop {
         match read(&mut from).await? {
-            Frame::Word(word) => {
-                if sinks.events.send(Heard { node, link, event: Event::Word(word) }).await.is_err() {
+            Frame::Message(message) => {
+                if sinks.events.send(HostEvent { node, link, event: Event::Message(message) }).await.is_err()
+                {
                     return Ok(());
                 }
             }
@@ -246,14 +247,14 @@ async fn write_all(
     mut to: impl AsyncWrite + Unpin,
     mut orders: Receiver<Order>,
     (node, link): (usize, u64),
-    events: Sender<Heard>,
+    events: Sender<HostEvent>,
 ) {
     while let Some(order) = orders.recv().await {
         let bytes = match encode_order(&order) {
             Ok(bytes) => bytes,
             Err(error) => {
-                let refused = Word::Refused { text: error.to_string(), status: CANNOT_BE_EXECUTED };
-                let _ = events.send(Heard { node, link, event: Event::Word(refused) }).await;
+                let refused = Message::Refused { text: error.to_string(), status: CANNOT_BE_EXECUTED };
+                let _ = events.send(HostEvent { node, link, event: Event::Message(refused) }).await;
                 continue;
             }
         };
@@ -299,7 +300,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_shell_says_first_is_passed_over() {
         let hello = Hello { protocol: PROTOCOL, version: "9".into(), ..Hello::default() };
-        let frame = encode(&Frame::Word(Word::Hello(hello.clone()))).unwrap();
+        let frame = encode(&Frame::Message(Message::Hello(hello.clone()))).unwrap();
         let said = [b"Welcome!\nringscope-\n".as_slice(), GREETING, &frame].concat();
         assert_eq!(greeted(&mut said.as_slice(), &mut Vec::new()).await.unwrap(), hello);
         let mut before = Vec::new();
@@ -312,7 +313,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_too_large_to_be_told_is_refused_in_words_and_the_channel_stands() {
         let (orders, to_write) = channel(4);
-        let (events, mut heard) = channel(4);
+        let (events, mut received) = channel(4);
         let environment = vec![("LARGE".into(), "x".repeat(9 << 20).into())];
         let share = Box::new(Share { environment, ..Share::default() });
         for order in [Order::Prepare(share), Order::Ping(1)] {
@@ -321,8 +322,11 @@ mod tests {
         drop(orders);
         let mut written = Vec::new();
         write_all(&mut written, to_write, (3, 7), events).await;
-        let Some(Heard { node: 3, link: 7, event: Event::Word(Word::Refused { text, status: 126 }) }) =
-            heard.recv().await
+        let Some(HostEvent {
+            node: 3,
+            link: 7,
+            event: Event::Message(Message::Refused { text, status: 126 }),
+        }) = received.recv().await
         else {
             panic!("it was not refused");
         };
@@ -333,7 +337,7 @@ mod tests {
     #[tokio::test]
     async fn a_channel_that_is_given_up_ends_for_the_host() {
         let (here, there) = tokio::io::duplex(1 << 16);
-        let (events, _heard) = channel(8);
+        let (events, _received) = channel(8);
         let (output, items) = std::sync::mpsc::sync_channel(8);
         let sinks = Sinks { events, output, tasks: TaskTracker::new() };
         let link = stand(0, "a", tokio::io::split(here), Hello::default(), Ended::default(), &sinks);

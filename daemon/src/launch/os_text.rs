@@ -18,7 +18,7 @@ pub(super) fn deserialize<'de, T: OsText, D: Deserializer<'de>>(deserializer: D)
     T::Json::deserialize(deserializer).map(T::of_json)
 }
 
-/// What such words are in.
+/// Text of the operating system, or what holds some.
 pub(super) trait OsText: Clone {
     /// As it is written.
     type Json: Serialize + DeserializeOwned;
@@ -26,37 +26,37 @@ pub(super) trait OsText: Clone {
     fn of_json(json: Self::Json) -> Self;
 }
 
-/// One word.
+/// As it is written: bytes where it is no text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum Word {
+pub(super) enum Stored {
     Text(String),
     Bytes(Vec<u8>),
 }
 
 impl OsText for OsString {
-    type Json = Word;
+    type Json = Stored;
 
-    fn into_json(self) -> Word {
-        self.into_string().map_or_else(|bytes| Word::Bytes(bytes.into_vec()), Word::Text)
+    fn into_json(self) -> Stored {
+        self.into_string().map_or_else(|bytes| Stored::Bytes(bytes.into_vec()), Stored::Text)
     }
 
-    fn of_json(json: Word) -> Self {
+    fn of_json(json: Stored) -> Self {
         match json {
-            Word::Text(text) => text.into(),
-            Word::Bytes(bytes) => Self::from_vec(bytes),
+            Stored::Text(text) => text.into(),
+            Stored::Bytes(bytes) => Self::from_vec(bytes),
         }
     }
 }
 
 impl OsText for PathBuf {
-    type Json = Word;
+    type Json = Stored;
 
-    fn into_json(self) -> Word {
+    fn into_json(self) -> Stored {
         self.into_os_string().into_json()
     }
 
-    fn of_json(json: Word) -> Self {
+    fn of_json(json: Stored) -> Self {
         OsString::of_json(json).into()
     }
 }

@@ -48,7 +48,7 @@ pub(super) enum Order {
 
 /// What the host side says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// Who it is.
     Hello(Hello),
     /// The ports, or why there are none.
@@ -153,7 +153,7 @@ pub(super) struct Share {
     #[serde(with = "os_text")]
     pub(super) watch: Option<Vec<OsString>>,
     /// The agent to start where none runs.
-    pub(super) agent: Option<AgentWish>,
+    pub(super) agent: Option<AgentSettings>,
     /// Whether the name is to be claimed on this machine.
     pub(super) claims: bool,
 }
@@ -178,7 +178,7 @@ pub(super) enum Role {
 
 /// How an agent is to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AgentWish {
+pub(super) struct AgentSettings {
     /// Its arguments.
     #[serde(with = "os_text")]
     pub(super) arguments: Vec<OsString>,
@@ -224,8 +224,8 @@ pub(super) fn cost(bytes: usize) -> u32 {
 /// One frame of the host side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Words.
-    Word(Word),
+    /// A message.
+    Message(Message),
     /// Output.
     Chunk(Chunk),
 }
@@ -237,7 +237,7 @@ const CHUNK_HEAD: usize = 5;
 /// A frame's bytes.
 pub(super) fn encode(frame: &Frame) -> io::Result<Vec<u8>> {
     match frame {
-        Frame::Word(word) => json(word),
+        Frame::Message(message) => json(message),
         Frame::Chunk(Chunk { process, stream, bytes }) => {
             let mut payload = Vec::with_capacity(CHUNK_HEAD + bytes.len());
             payload.extend(process.to_be_bytes());
@@ -287,7 +287,7 @@ pub(super) fn rest(head: [u8; HEAD]) -> io::Result<usize> {
 pub(super) fn decode(head: [u8; HEAD], rest: &[u8]) -> io::Result<Frame> {
     let payload = payload(rest)?;
     match head[HEAD - 1] {
-        KIND_JSON => Ok(Frame::Word(serde_json::from_slice(payload)?)),
+        KIND_JSON => Ok(Frame::Message(serde_json::from_slice(payload)?)),
         KIND_CHUNK => {
             let (head, bytes) = payload.split_first_chunk().ok_or_else(|| broken("a piece is too short"))?;
             let [a, b, c, d, stream]: [u8; CHUNK_HEAD] = *head;
@@ -353,10 +353,13 @@ mod tests {
     #[test]
     fn frames_come_back_as_they_went() {
         let ended = Ended { process: 3, exit: Exit::Signal(9), at_ns: u64::MAX, was_told: true };
-        for word in
-            [Word::Ports(Err("full".into())), Word::Ended(ended), Word::Ready, Word::Hello(Hello::default())]
-        {
-            assert_eq!(through(&Frame::Word(word.clone())), Frame::Word(word));
+        for message in [
+            Message::Ports(Err("full".into())),
+            Message::Ended(ended),
+            Message::Ready,
+            Message::Hello(Hello::default()),
+        ] {
+            assert_eq!(through(&Frame::Message(message.clone())), Frame::Message(message));
         }
         let chunk = Frame::Chunk(Chunk { process: 7, stream: Stream::Err, bytes: b"a\nb\0\xff".to_vec() });
         assert_eq!(through(&chunk), chunk);

@@ -9,14 +9,14 @@ use super::signals;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// A process ended as it should not.
-    Process(Fallen),
+    Process(FailedProcess),
     /// A host is lost, in words.
     Lost { host: String, why: String, at_ns: u64 },
 }
 
 /// A process that ended as it should not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fallen {
+pub(super) struct FailedProcess {
     /// What it did.
     pub(super) role: Role,
     /// Where.
@@ -36,9 +36,9 @@ pub(super) struct Fallen {
 }
 
 impl Failure {
-    fn fallen(&self) -> Option<&Fallen> {
+    fn process(&self) -> Option<&FailedProcess> {
         match self {
-            Self::Process(fallen) => Some(fallen),
+            Self::Process(process) => Some(process),
             Self::Lost { .. } => None,
         }
     }
@@ -53,52 +53,52 @@ impl Failure {
     /// The exit status that tells it.
     pub(super) fn status(&self) -> u8 {
         match self {
-            Self::Process(fallen) => fallen.exit.status(),
+            Self::Process(process) => process.exit.status(),
             Self::Lost { .. } => 1,
         }
     }
 }
 
-/// The one that came first, as well as that can be known: of those that fell at about the same time, most are victims of one.
+/// The one that came first, as well as that can be known: of those that failed at about the same time, most are victims of one.
 ///
 /// Who was killed or crashed comes before who ended by itself; then whom the others name in their last words, as the engine's
 /// errors do (`rank 3 (h2, 10.0.0.2) closed the connection`); then whose last words, or else whose end, came first.
 pub(super) fn first(failures: &[Failure]) -> Option<&Failure> {
-    let on_its_own = |fallen: &&Fallen| !fallen.was_told;
-    let falls = failures.iter().filter_map(Failure::fallen).filter(on_its_own);
-    let earliest = falls.map(|fallen| fallen.at_ns).min();
+    let on_its_own = |process: &&FailedProcess| !process.was_told;
+    let ends = failures.iter().filter_map(Failure::process).filter(on_its_own);
+    let earliest = ends.map(|process| process.at_ns).min();
     let lost = failures.iter().filter_map(|failure| Some((failure, failure.lost_at_ns()?)));
-    // What falls at about the time at which a host is lost falls because of that; a host that is lost later is not why.
+    // What fails at about the time at which a host is lost fails because of that; a host that is lost later is not why.
     let is_before = |at_ns: u64| earliest.is_none_or(|earliest| at_ns <= earliest.saturating_add(AT_ONCE_NS));
     if let Some((lost, _)) = lost.min_by_key(|(_, at_ns)| *at_ns).filter(|(_, at_ns)| is_before(*at_ns)) {
         return Some(lost);
     }
     let earliest = earliest?;
     let named = named_by_others(failures);
-    let votes = |fallen: &Fallen| match fallen.role {
+    let votes = |process: &FailedProcess| match process.role {
         Role::Worker(rank) => named.get(&rank).copied().unwrap_or_default(),
         _ => 0,
     };
-    let counts = |fallen: &Fallen| {
-        let is_at_once = fallen.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
-        is_at_once && (!fallen.was_told || votes(fallen) > 0)
+    let counts = |process: &FailedProcess| {
+        let is_at_once = process.at_ns.saturating_sub(earliest) <= AT_ONCE_NS;
+        is_at_once && (!process.was_told || votes(process) > 0)
     };
-    let candidates = failures.iter().filter(|failure| failure.fallen().is_some_and(counts));
+    let candidates = failures.iter().filter(|failure| failure.process().is_some_and(counts));
     candidates.min_by_key(|failure| {
-        let fallen = failure.fallen();
-        let votes = fallen.map_or(0, votes);
-        let violence = fallen.map(|fallen| violence(fallen.exit));
-        (violence, std::cmp::Reverse(votes), fallen.map(Fallen::last_sign_ns))
+        let process = failure.process();
+        let votes = process.map_or(0, votes);
+        let violence = process.map(|process| violence(process.exit));
+        (violence, std::cmp::Reverse(votes), process.map(FailedProcess::last_sign_ns))
     })
 }
 
 /// How many others name a rank in their last words, by rank.
 fn named_by_others(failures: &[Failure]) -> HashMap<u32, usize> {
     let mut votes = HashMap::new();
-    for fallen in failures.iter().filter_map(Failure::fallen) {
+    for process in failures.iter().filter_map(Failure::process) {
         let mut named: BTreeSet<u32> =
-            fallen.tail.iter().rev().take(3).flat_map(|line| ranks_in(line)).collect();
-        if let Role::Worker(own) = fallen.role {
+            process.tail.iter().rev().take(3).flat_map(|line| ranks_in(line)).collect();
+        if let Role::Worker(own) = process.role {
             named.remove(&own);
         }
         named.into_iter().for_each(|rank| *votes.entry(rank).or_default() += 1);
@@ -111,7 +111,7 @@ fn ranks_in(line: &str) -> impl Iterator<Item = u32> {
     line.split("rank ").skip(1).filter_map(|rest| rest.split_once(" (")?.0.parse().ok())
 }
 
-impl Fallen {
+impl FailedProcess {
     /// When it last spoke, where that was just before its end; else its end.
     fn last_sign_ns(&self) -> u64 {
         let is_near = self.at_ns.saturating_sub(self.said_at_ns) <= LAST_WORDS_NS;
@@ -134,10 +134,11 @@ pub(super) fn text(job: &str, failures: &[Failure]) -> Option<String> {
     let first = first(failures)?;
     let mut text = match first {
         Failure::Lost { why, .. } => format!("ringscope: job {job} failed: {why}\n"),
-        Failure::Process(fallen) => of_process(job, fallen),
+        Failure::Process(process) => of_process(job, process),
     };
-    let fell_too = |other: &&Failure| *other != first && other.fallen().is_none_or(|fallen| !fallen.was_told);
-    let others: Vec<String> = failures.iter().filter(fell_too).map(short).collect();
+    let failed_too =
+        |other: &&Failure| *other != first && other.process().is_none_or(|process| !process.was_told);
+    let others: Vec<String> = failures.iter().filter(failed_too).map(short).collect();
     if !others.is_empty() {
         let more = if others.len() > SHOWN { ", …" } else { "" };
         let shown = others[..others.len().min(SHOWN)].join(", ");
@@ -146,7 +147,7 @@ pub(super) fn text(job: &str, failures: &[Failure]) -> Option<String> {
     Some(text)
 }
 
-fn of_process(job: &str, Fallen { role, host, pid, exit, tail, .. }: &Fallen) -> String {
+fn of_process(job: &str, FailedProcess { role, host, pid, exit, tail, .. }: &FailedProcess) -> String {
     let hint = match exit {
         Exit::Signal(signal) => signals::hint(*signal),
         Exit::Status(127) => Some("the command was not found"),
@@ -175,7 +176,9 @@ fn lines(count: usize) -> String {
 fn short(failure: &Failure) -> String {
     match failure {
         Failure::Lost { host, .. } => format!("host {host} lost"),
-        Failure::Process(fallen) => format!("{} on {} {}", name(fallen.role), fallen.host, how(fallen.exit)),
+        Failure::Process(process) => {
+            format!("{} on {} {}", name(process.role), process.host, how(process.exit))
+        }
     }
 }
 
@@ -206,14 +209,14 @@ const LAST_WORDS_NS: u64 = 2_000_000_000;
 mod tests {
     use super::*;
 
-    fn fallen(rank: u32, exit: Exit, at_ms: u64) -> Failure {
+    fn failed(rank: u32, exit: Exit, at_ms: u64) -> Failure {
         said(rank, exit, at_ms, 0, "last words")
     }
 
     fn said(rank: u32, exit: Exit, at_ms: u64, said_at_ms: u64, words: &str) -> Failure {
         let (at_ns, said_at_ns) = (at_ms * 1_000_000, said_at_ms * 1_000_000);
         let (host, tail) = ("a".to_owned(), vec![words.to_owned()]);
-        Failure::Process(Fallen {
+        Failure::Process(FailedProcess {
             role: Role::Worker(rank),
             host,
             pid: 40 + rank,
@@ -227,54 +230,54 @@ mod tests {
 
     fn told(failure: Failure) -> Failure {
         match failure {
-            Failure::Process(fallen) => Failure::Process(Fallen { was_told: true, ..fallen }),
+            Failure::Process(process) => Failure::Process(FailedProcess { was_told: true, ..process }),
             lost => lost,
         }
     }
 
     fn first_rank(failures: &[Failure]) -> Option<Role> {
         match first(failures)? {
-            Failure::Process(fallen) => Some(fallen.role),
+            Failure::Process(process) => Some(process.role),
             Failure::Lost { .. } => None,
         }
     }
 
     #[test]
-    fn the_first_is_who_fell_first() {
-        let failures = [fallen(1, Exit::Status(1), 900), fallen(3, Exit::Status(7), 100)];
+    fn the_first_is_who_failed_first() {
+        let failures = [failed(1, Exit::Status(1), 900), failed(3, Exit::Status(7), 100)];
         assert_eq!(first_rank(&failures), Some(Role::Worker(3)));
         assert_eq!(first(&failures).unwrap().status(), 7);
     }
 
     #[test]
-    fn who_was_killed_comes_before_its_victims_but_not_before_who_fell_long_before() {
-        let killed = fallen(2, Exit::Signal(libc::SIGKILL), 300);
-        assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), killed.clone()]), Some(Role::Worker(2)));
+    fn who_was_killed_comes_before_its_victims_but_not_before_who_failed_long_before() {
+        let killed = failed(2, Exit::Signal(libc::SIGKILL), 300);
+        assert_eq!(first_rank(&[failed(1, Exit::Status(1), 290), killed.clone()]), Some(Role::Worker(2)));
         assert_eq!(
-            first_rank(&[fallen(1, Exit::Status(1), 290), fallen(0, Exit::Signal(libc::SIGABRT), 291)]),
+            first_rank(&[failed(1, Exit::Status(1), 290), failed(0, Exit::Signal(libc::SIGABRT), 291)]),
             Some(Role::Worker(1))
         );
-        let crashed = fallen(0, Exit::Signal(libc::SIGSEGV), 280);
+        let crashed = failed(0, Exit::Signal(libc::SIGSEGV), 280);
         assert_eq!(first_rank(&[crashed, killed.clone()]), Some(Role::Worker(2)));
-        let late = fallen(2, Exit::Signal(libc::SIGKILL), 3000);
-        assert_eq!(first_rank(&[fallen(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
+        let late = failed(2, Exit::Signal(libc::SIGKILL), 3000);
+        assert_eq!(first_rank(&[failed(1, Exit::Status(1), 290), late]), Some(Role::Worker(1)));
     }
 
     #[test]
-    fn a_lost_host_is_first_unless_others_fell_before() {
+    fn a_lost_host_is_first_unless_others_failed_before() {
         let lost = |at_ms: u64| Failure::Lost {
             host: "b".into(),
             why: "b is lost".into(),
             at_ns: at_ms * 1_000_000,
         };
-        let fell = fallen(2, Exit::Status(1), 1000);
+        let failed_by_itself = failed(2, Exit::Status(1), 1000);
         for at_ms in [100, 1000, 1400] {
-            assert_eq!(first(&[fell.clone(), lost(at_ms)]), Some(&lost(at_ms)));
+            assert_eq!(first(&[failed_by_itself.clone(), lost(at_ms)]), Some(&lost(at_ms)));
         }
-        assert_eq!(first(&[lost(1600), fell.clone()]), Some(&fell));
-        assert!(text("j", &[lost(1600), fell]).unwrap().contains("after it also: host b lost"));
+        assert_eq!(first(&[lost(1600), failed_by_itself.clone()]), Some(&failed_by_itself));
+        assert!(text("j", &[lost(1600), failed_by_itself]).unwrap().contains("after it also: host b lost"));
         assert_eq!(first(&[lost(1600), lost(900)]), Some(&lost(900)));
-        assert_eq!(first(&[told(fallen(2, Exit::Status(1), 1)), lost(1600)]), Some(&lost(1600)));
+        assert_eq!(first(&[told(failed(2, Exit::Status(1), 1)), lost(1600)]), Some(&lost(1600)));
     }
 
     #[test]
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn the_report_names_host_rank_number_and_last_lines() {
-        let text = text("train", &[fallen(3, Exit::Signal(libc::SIGSEGV), 1), fallen(1, Exit::Status(1), 2)])
+        let text = text("train", &[failed(3, Exit::Signal(libc::SIGSEGV), 1), failed(1, Exit::Status(1), 2)])
             .unwrap();
         for part in [
             "job train failed",

@@ -4,7 +4,7 @@ mod clock;
 
 use std::time::{Duration, Instant};
 
-use super::protocol::{Ended, Exit, Role, Word};
+use super::protocol::{Ended, Exit, Message, Role};
 use clock::Clock;
 
 /// All hosts.
@@ -12,7 +12,7 @@ use clock::Clock;
 pub(super) struct Roster {
     nodes: Vec<Node>,
     /// Ends that were no good ones; all of their own accord but those that say that they were told.
-    pub(super) fallen: Vec<Fall>,
+    pub(super) bad_ends: Vec<BadEnd>,
     /// Servers may have any status from now on.
     pub(super) servers_are_told: bool,
     /// All were told that the launch is over: who goes is not lost.
@@ -51,13 +51,13 @@ pub(super) struct Refusal {
 pub(super) struct Loss {
     pub(super) node: usize,
     pub(super) why: String,
-    /// Since when, by this machine's clock: what says nothing any more is lost since its last word.
+    /// Since when, by this machine's clock: what says nothing any more is lost since its last message.
     pub(super) at_ns: u64,
 }
 
 /// An end that was not good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fall {
+pub(super) struct BadEnd {
     pub(super) node: usize,
     pub(super) process: usize,
     pub(super) role: Role,
@@ -69,7 +69,7 @@ pub(super) struct Fall {
     pub(super) at_ns: u64,
 }
 
-/// What a word changed.
+/// What a message changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// Nothing that others need to hear.
@@ -100,7 +100,7 @@ impl Roster {
         };
         Self {
             nodes: (0..n_hosts).map(node).collect(),
-            fallen: Vec::new(),
+            bad_ends: Vec::new(),
             servers_are_told: false,
             is_leaving: false,
         }
@@ -108,7 +108,7 @@ impl Roster {
 
     /// Another start of the job, with these processes on each host.
     pub(super) fn begin(&mut self, roles: Vec<Vec<Role>>) {
-        self.fallen.clear();
+        self.bad_ends.clear();
         self.servers_are_told = false;
         for (node, roles) in self.nodes.iter_mut().zip(roles) {
             node.pids = vec![0; roles.len()];
@@ -141,27 +141,27 @@ impl Roster {
         }
     }
 
-    /// Takes a host's word.
-    pub(super) fn hear(&mut self, number: usize, word: Word, now: Instant, now_ns: u64) -> News {
+    /// Takes a host's message.
+    pub(super) fn hear(&mut self, number: usize, message: Message, now: Instant, now_ns: u64) -> News {
         let Some(node) = self.nodes.get_mut(number) else { return News::Nothing };
         (node.heard_at, node.heard_ns) = (now, now_ns);
-        match word {
-            Word::Hello(_) | Word::Bye => {}
+        match message {
+            Message::Hello(_) | Message::Bye => {}
             // Before it has answered it speaks of an earlier start.
-            Word::Started { .. } | Word::Ended(_) | Word::Over if node.ready.is_none() => {}
-            Word::Ports(ports) => node.ports = Some(ports),
-            Word::Ready => node.ready = Some(Ok(())),
-            Word::Refused { text, status } => node.ready = Some(Err(Refusal { text, status })),
-            Word::Started { process, pid } => {
+            Message::Started { .. } | Message::Ended(_) | Message::Over if node.ready.is_none() => {}
+            Message::Ports(ports) => node.ports = Some(ports),
+            Message::Ready => node.ready = Some(Ok(())),
+            Message::Refused { text, status } => node.ready = Some(Err(Refusal { text, status })),
+            Message::Started { process, pid } => {
                 if let Some(known) = node.pids.get_mut(process) {
                     *known = pid;
                 }
             }
-            Word::Ended(ended) => return self.ended(number, &ended),
-            Word::Over => node.is_over = true,
-            Word::Stopped(_) => return News::Failed,
-            Word::Note(text) => return News::Note(text),
-            Word::Pong { number, at_ns } => node.clock.answered(number, at_ns, now_ns),
+            Message::Ended(ended) => return self.ended(number, &ended),
+            Message::Over => node.is_over = true,
+            Message::Stopped(_) => return News::Failed,
+            Message::Note(text) => return News::Note(text),
+            Message::Pong { number, at_ns } => node.clock.answered(number, at_ns, now_ns),
         }
         News::Nothing
     }
@@ -186,7 +186,7 @@ impl Roster {
         let at_ns = node.clock.ours(ended.at_ns);
         let (process, exit) = (ended.process, ended.exit);
         let was_told = ended.was_told;
-        self.fallen.push(Fall { node: number, process, role: *role, pid, exit, was_told, at_ns });
+        self.bad_ends.push(BadEnd { node: number, process, role: *role, pid, exit, was_told, at_ns });
         if was_told { News::Nothing } else { News::Failed }
     }
 
@@ -199,8 +199,8 @@ impl Roster {
         self.lose(Loss { node: number, why, at_ns })
     }
 
-    /// A host is given up, for this reason: it is lost since its last word. One that answers and does not end its processes is not
-    /// why others fell before that.
+    /// A host is given up, for this reason: it is lost since its last message. One that answers and does not end its processes is not
+    /// why others failed before that.
     pub(super) fn given_up(&mut self, number: usize, why: String) -> bool {
         let Some(node) = self.nodes.get(number) else { return false };
         let at_ns = node.heard_ns;
@@ -284,7 +284,7 @@ mod tests {
 
     fn two(now: Instant) -> Roster {
         let mut roster = unanswered(now);
-        (0..2).for_each(|node| drop(roster.hear(node, Word::Ready, now, 0)));
+        (0..2).for_each(|node| drop(roster.hear(node, Message::Ready, now, 0)));
         roster
     }
 
@@ -298,16 +298,16 @@ mod tests {
     fn what_is_said_before_the_answer_is_of_an_earlier_start() {
         let now = ringscope_api::clock::monotonic();
         let mut roster = unanswered(now);
-        for word in [end(0, Exit::Status(1), false), Word::Over] {
-            assert_eq!(roster.hear(1, word.clone(), now, 0), News::Nothing);
+        for message in [end(0, Exit::Status(1), false), Message::Over] {
+            assert_eq!(roster.hear(1, message.clone(), now, 0), News::Nothing);
         }
-        assert!(roster.fallen.is_empty() && roster.still_running() == [0, 1] && !roster.all_have_ended());
-        roster.hear(1, Word::Ready, now, 0);
+        assert!(roster.bad_ends.is_empty() && roster.still_running() == [0, 1] && !roster.all_have_ended());
+        roster.hear(1, Message::Ready, now, 0);
         assert_eq!(roster.hear(1, end(0, Exit::Status(1), false), now, 0), News::Failed);
     }
 
-    fn end(process: usize, exit: Exit, was_told: bool) -> Word {
-        Word::Ended(Ended { process, exit, at_ns: 1_000, was_told })
+    fn end(process: usize, exit: Exit, was_told: bool) -> Message {
+        Message::Ended(Ended { process, exit, at_ns: 1_000, was_told })
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(roster.hear(1, end(0, Exit::Signal(15), true), now, 0), News::Nothing);
         assert!(roster.workers_are_done() && !roster.all_have_ended() && !roster.is_over());
         assert_eq!(roster.hear(0, end(0, Exit::Status(1), false), now, 0), News::Failed);
-        assert_eq!(roster.fallen[0].role, Role::Server(0));
+        assert_eq!(roster.bad_ends[0].role, Role::Server(0));
         assert!(roster.all_have_ended());
     }
 
@@ -327,7 +327,7 @@ mod tests {
         let now = ringscope_api::clock::monotonic();
         let mut roster = two(now);
         assert_eq!(roster.hear(1, end(0, Exit::Status(7), true), now, 0), News::Nothing);
-        assert!(roster.fallen[0].was_told);
+        assert!(roster.bad_ends[0].was_told);
     }
 
     #[test]
@@ -346,22 +346,22 @@ mod tests {
         let second = 1_000_000_000;
         roster.asked(1, 7, 100 * second);
         // It is 50 s behind, and the answer took 2 s.
-        roster.hear(1, Word::Pong { number: 7, at_ns: 51 * second }, now, 102 * second);
+        roster.hear(1, Message::Pong { number: 7, at_ns: 51 * second }, now, 102 * second);
         roster.asked(1, 8, 200 * second);
-        roster.hear(1, Word::Pong { number: 8, at_ns: 9 * second }, now, 210 * second);
+        roster.hear(1, Message::Pong { number: 8, at_ns: 9 * second }, now, 210 * second);
         let ended = Ended { process: 0, exit: Exit::Status(3), at_ns: 60 * second, was_told: false };
-        roster.hear(1, Word::Ended(ended), now, 0);
-        assert_eq!(roster.fallen[0].at_ns, 110 * second);
+        roster.hear(1, Message::Ended(ended), now, 0);
+        assert_eq!(roster.bad_ends[0].at_ns, 110 * second);
     }
 
     #[test]
-    fn what_is_silent_is_lost_since_its_last_word() {
+    fn what_is_silent_is_lost_since_its_last_message() {
         let now = ringscope_api::clock::monotonic();
         let mut roster = two(now);
         let later = now + Duration::from_secs(20);
         roster.came(0, now, 100);
         roster.came(1, now, 100);
-        roster.hear(1, Word::Ready, later, 900);
+        roster.hear(1, Message::Ready, later, 900);
         assert!(roster.lost(0, "died".into(), later, 1_000) && roster.given_up(1, "hangs".into()));
         let at = |loss: &Loss| (loss.node, loss.at_ns);
         assert_eq!(roster.losses().iter().map(at).collect::<Vec<_>>(), [(0, 100), (1, 900)]);
@@ -375,16 +375,16 @@ mod tests {
         let now = ringscope_api::clock::monotonic();
         let mut roster = unanswered(now);
         let later = now + Duration::from_secs(31);
-        roster.hear(0, Word::Ready, later, 0);
+        roster.hear(0, Message::Ready, later, 0);
         assert_eq!(roster.silent(Duration::from_secs(30), later), [1]);
         let mut lost = |why: &str| roster.lost(1, why.into(), now, 5);
         assert!(lost("gone") && !lost("again"));
         assert_eq!(roster.refusals(), [(1, Refusal { text: "gone".into(), status: 1 })]);
         assert!(roster.all_have_answered() && !roster.workers_are_done());
-        roster.hear(0, Word::Over, later, 0);
+        roster.hear(0, Message::Over, later, 0);
         assert!(roster.is_over());
-        // Words about processes that there are not change nothing.
+        // Messages about processes that there are not change nothing.
         assert_eq!(roster.hear(0, end(9, Exit::Status(1), false), now, 0), News::Nothing);
-        assert_eq!(roster.hear(9, Word::Over, now, 0), News::Nothing);
+        assert_eq!(roster.hear(9, Message::Over, now, 0), News::Nothing);
     }
 }

@@ -14,9 +14,9 @@ use super::node::NodeArgs;
 use super::plan::Facts;
 use super::protocol::Hello;
 use super::say::Say;
+use super::settings::Settings;
 use super::signals::Signals;
-use super::wish::Wish;
-use super::{meet, signals, table, wish};
+use super::{meet, settings, signals, table};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
@@ -58,37 +58,37 @@ async fn ended_by(signals: &mut Signals) -> i32 {
 
 async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signals: Signals) -> u8 {
     // Files that it names may lie on a disk that does not answer.
-    let wished = TaskTracker::new().spawn(Wish::new(args, inherited));
-    let wish = tokio::select! {
-        wish = wished => wish.unwrap_or_else(|error| Err(error.to_string())),
+    let reading = TaskTracker::new().spawn(Settings::new(args, inherited));
+    let settings = tokio::select! {
+        settings = reading => settings.unwrap_or_else(|error| Err(error.to_string())),
         signal = ended_by(&mut signals) => {
             say.note(&format!("ended by {} before anything was started", signals::name(signal)));
             return u8::try_from(128 + signal).unwrap_or(FAILED);
         }
     };
-    let wish = match wish {
-        Ok(wish) => wish,
+    let settings = match settings {
+        Ok(settings) => settings,
         Err(error) => {
             say.note(&error);
             return USAGE;
         }
     };
-    if wish.args.dry_run {
-        return print(&dry_run(&wish));
+    if settings.args.dry_run {
+        return print(&dry_run(&settings));
     }
     if let (Some(node), Some(meeting)) =
-        (wish.args.node.filter(|node| node.index > 0), wish.args.meet.as_ref())
+        (settings.args.node.filter(|node| node.index > 0), settings.args.meet.as_ref())
     {
-        let own = NodeArgs::inside_of(&wish.ways, wish.own());
-        return meet::serve(node, meeting, &wish.secret, (&own, &wish.ways), say, &mut signals).await;
+        let own = NodeArgs::inside_of(&settings.ways, settings.own());
+        return meet::serve(node, meeting, &settings.secret, (&own, &settings.ways), say, &mut signals).await;
     }
-    if let Err(error) = wish.fits() {
+    if let Err(error) = settings.fits() {
         say.note(&error);
         say.note("nothing was started");
         return FAILED;
     }
     let launch = uuid::Uuid::new_v4().simple().to_string();
-    let claim = match Claim::take(&wish.job, &launch) {
+    let claim = match Claim::take(&settings.job, &launch) {
         Ok(claim) => Some(claim),
         Err(error @ ClaimError::Io { .. }) => {
             say.note(&error.to_string());
@@ -99,7 +99,7 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
             return FAILED;
         }
     };
-    match daemon::ask(&wish.args, &wish.job, wish.is_named()).await {
+    match daemon::ask(&settings.args, &settings.job, settings.is_named()).await {
         Answer::Clear => {}
         Answer::Away(why) => say.note(&format!(
             "the daemon does not say whether a job of this name runs ({why}); this one is started all the same"
@@ -109,7 +109,7 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
             return FAILED;
         }
     }
-    let status = match Job::new(wish, launch, say.clone(), signals) {
+    let status = match Job::new(settings, launch, say.clone(), signals) {
         Ok(job) => job.run().await,
         Err(error) => {
             say.note(&error);
@@ -120,20 +120,20 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
     status
 }
 
-fn dry_run(wish: &Wish) -> String {
-    let ports = format!("(free, of {}-{})", wish.args.ports.first, wish.args.ports.last);
+fn dry_run(settings: &Settings) -> String {
+    let ports = format!("(free, of {}-{})", settings.args.ports.first, settings.args.ports.last);
     let facts = Facts {
-        job: wish.job.clone(),
-        master: wish::master(wish, &Hello::default(), &[])
-            .unwrap_or_else(|_| format!("({} as the others see it)", wish.plan.hosts[0].host)),
+        job: settings.job.clone(),
+        master: settings::master(settings, &Hello::default(), &[])
+            .unwrap_or_else(|_| format!("({} as the others see it)", settings.plan.hosts[0].host)),
         master_port: ports.clone(),
         root_port: ports,
         secret: "(hidden)".to_owned(),
-        restart: (0, wish.args.restarts),
+        restart: (0, settings.args.restarts),
     };
     let processes: Vec<_> =
-        (0..wish.plan.hosts.len()).map(|node| wish.plan.processes(node, &facts)).collect();
-    table::text(&wish.job, &wish.plan, &wish.places, &processes, &wish.command_text())
+        (0..settings.plan.hosts.len()).map(|node| settings.plan.processes(node, &facts)).collect();
+    table::text(&settings.job, &settings.plan, &settings.places, &processes, &settings.command_text())
 }
 
 fn print(text: &str) -> u8 {

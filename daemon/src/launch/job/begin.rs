@@ -10,7 +10,7 @@ use super::super::place::Place;
 use super::super::plan::Facts;
 use super::super::protocol::{Hello, Order, Share};
 use super::super::roster::{Refusal, Roster};
-use super::super::wish::{self, Wish};
+use super::super::settings::{self, Settings};
 use super::{Job, SHOWN, moved};
 
 /// How long a host may take to look at its share, and to find ports: its disks may be slow.
@@ -51,8 +51,8 @@ impl Job {
     }
 
     fn label(&self) {
-        let prefix = self.wish.args.prefix;
-        let is_kept = self.wish.args.output.is_some();
+        let prefix = self.settings.args.prefix;
+        let is_kept = self.settings.args.output.is_some();
         let of = |role: &str, host: &str| match prefix {
             Prefix::None => String::new(),
             Prefix::Rank => format!("[{role}] "),
@@ -62,7 +62,7 @@ impl Job {
             prefix: of(&role, host),
             file: is_kept.then(|| format!("{}.log", role.replace(' ', "-"))),
         };
-        let hosts = self.wish.plan.hosts.iter().enumerate();
+        let hosts = self.settings.plan.hosts.iter().enumerate();
         let labels = hosts.map(|(node, plan)| {
             let host = self.name(node);
             let servers = plan.servers.iter().map(|number| label(format!("server {number}"), &host));
@@ -78,14 +78,14 @@ impl Job {
     /// What the processes are told: the first host finds ports.
     async fn facts(&mut self, restart: u32) -> Result<Facts, u8> {
         self.roster.asks_for_ports(0);
-        let ports = self.wish.args.ports;
+        let ports = self.settings.args.ports;
         self.tell(0, Order::FindPorts { count: PORTS, first: ports.first, last: ports.last });
         self.until(PREPARES_WITHIN, |roster| roster.ports(0).is_some() || !roster.losses().is_empty())
             .await?;
         let found = self.roster.ports(0).unwrap_or_else(|| Err("it is lost".to_owned()));
         let hellos: Vec<&Hello> = self.links.iter().flatten().map(|link| &link.hello).collect();
         let master = match hellos.split_first() {
-            Some((first, others)) => wish::master(&self.wish, first, others),
+            Some((first, others)) => settings::master(&self.settings, first, others),
             None => Err("there is no host".to_owned()),
         };
         let facts = found.map_err(|error| format!("{}: {error}", self.name(0))).and_then(|found| {
@@ -93,12 +93,12 @@ impl Job {
                 return Err("it found other ports".to_owned());
             };
             Ok(Facts {
-                job: self.wish.job.clone(),
+                job: self.settings.job.clone(),
                 master: master?,
                 master_port: master_port.to_string(),
                 root_port: root_port.to_string(),
                 secret: secret()?,
-                restart: (restart, self.wish.args.restarts),
+                restart: (restart, self.settings.args.restarts),
             })
         });
         facts.map_err(|error| {
@@ -109,11 +109,11 @@ impl Job {
     }
 
     fn share(&self, node: usize, facts: &Facts) -> Share {
-        let Wish { args, places, environment, dir, .. } = &self.wish;
+        let Settings { args, places, environment, dir, .. } = &self.settings;
         let share = Share {
-            job: self.wish.job.clone(),
+            job: self.settings.job.clone(),
             launch: self.launch.clone(),
-            processes: self.wish.plan.processes(node, facts),
+            processes: self.settings.plan.processes(node, facts),
             ..Share::default()
         };
         // Who came by himself has all else of his own; and what goes to him is not encrypted. Pods have a machine each, as far as they
@@ -126,8 +126,8 @@ impl Job {
             server: args.sumd.clone().map(Into::into),
             dir: Some(dir.clone()),
             environment: environment.clone(),
-            watch: self.wish.watch(),
-            agent: self.wish.agent(),
+            watch: self.settings.watch(),
+            agent: self.settings.agent(),
             // On this machine the launch itself has the name.
             claims: places[node] != Place::Here,
             ..share

@@ -26,7 +26,8 @@ impl Job {
     pub(super) async fn connect(&mut self) -> Result<(), u8> {
         let mut reached = JoinSet::new();
         self.await_those_that_come(&mut reached);
-        let is_wanted = |node: &usize| self.links[*node].is_none() && self.wish.places[*node] != Place::Comes;
+        let is_wanted =
+            |node: &usize| self.links[*node].is_none() && self.settings.places[*node] != Place::Comes;
         let mut waiting: Vec<usize> = (0..self.links.len()).rev().filter(is_wanted).collect();
         let mut failed = Vec::new();
         loop {
@@ -53,19 +54,22 @@ impl Job {
     }
 
     fn reach(&self, node: usize, reached: &mut JoinSet<Reached>) {
-        let (place, host) = (self.wish.places[node].clone(), self.wish.plan.hosts[node].host.clone());
-        let (ways, sinks) = (self.wish.ways.clone(), self.sinks.clone());
+        let (place, host) = (self.settings.places[node].clone(), self.settings.plan.hosts[node].host.clone());
+        let (ways, sinks) = (self.settings.ways.clone(), self.sinks.clone());
         reached.spawn(
             async move { Reached::One(node, link::start(node, (&place, &host), &ways, &sinks).await) },
         );
     }
 
     fn await_those_that_come(&self, reached: &mut JoinSet<Reached>) {
-        let (Some(node), Some(meeting)) = (self.wish.args.node, self.wish.args.meet.clone()) else { return };
+        let (Some(node), Some(meeting)) = (self.settings.args.node, self.settings.args.meet.clone()) else {
+            return;
+        };
         let comes =
-            |number: &usize| self.links[*number].is_none() && self.wish.places[*number] == Place::Comes;
+            |number: &usize| self.links[*number].is_none() && self.settings.places[*number] == Place::Comes;
         let missing: BTreeSet<usize> = (0..self.links.len()).filter(comes).collect();
-        let (ways, sinks, secret) = (self.wish.ways.clone(), self.sinks.clone(), self.wish.secret.clone());
+        let (ways, sinks, secret) =
+            (self.settings.ways.clone(), self.sinks.clone(), self.settings.secret.clone());
         reached.spawn(async move {
             Reached::All(meet::all(&meeting, node.count, missing, &secret, &ways, &sinks).await)
         });
@@ -98,7 +102,7 @@ impl Job {
                 self.ending.signalled(signal, clock::monotonic());
                 return Err(1);
             }
-            Moved::Event(heard) => drop(self.hear(heard)),
+            Moved::Event(event) => drop(self.hear(event)),
             Moved::Time => {}
         }
         self.keep_in_touch();

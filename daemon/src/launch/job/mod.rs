@@ -11,18 +11,18 @@ use ringscope_api::clock;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::task::TaskTracker;
 
-use super::ending::{Deed, Ending};
-use super::link::{Event, Heard, Link, Sinks};
+use super::ending::{Ending, Termination};
+use super::link::{Event, HostEvent, Link, Sinks};
 use super::meet;
 use super::output::{Output, Untaken};
-use super::protocol::{Order, Word};
-use super::report::{self, Failure, Fallen};
+use super::protocol::{Message, Order};
+use super::report::{self, FailedProcess, Failure};
 use super::roster::{Loss, News, Roster};
 use super::say::Say;
+use super::settings::Settings;
 use super::signals::{self, Signals};
-use super::wish::Wish;
 
-/// Words of hosts that wait to be heard.
+/// Events of hosts that wait to be looked at.
 const EVENTS: usize = 4096;
 /// Between two looks at the time.
 const TICK: Duration = Duration::from_millis(50);
@@ -35,13 +35,13 @@ const SHOWN: usize = 10;
 
 /// A job that is being launched.
 pub(super) struct Job {
-    wish: Wish,
+    settings: Settings,
     launch: String,
     say: Say,
     signals: Signals,
     output: Output,
     sinks: Sinks,
-    events: Receiver<Heard>,
+    events: Receiver<HostEvent>,
     links: Vec<Option<Link>>,
     /// Channels that have ended before it was known that they stand.
     dead: BTreeSet<u64>,
@@ -64,22 +64,27 @@ struct Outcome {
 }
 
 impl Job {
-    /// Prepares the ways for output and words.
-    pub(super) fn new(wish: Wish, launch: String, say: Say, signals: Signals) -> Result<Self, String> {
-        let n_hosts = wish.plan.hosts.len();
-        if let Some(dir) = &wish.args.output {
+    /// Prepares the ways for output and messages.
+    pub(super) fn new(
+        settings: Settings,
+        launch: String,
+        say: Say,
+        signals: Signals,
+    ) -> Result<Self, String> {
+        let n_hosts = settings.plan.hosts.len();
+        if let Some(dir) = &settings.args.output {
             std::fs::create_dir_all(dir).map_err(|error| format!("--output {}: {error}", dir.display()))?;
         }
-        let output = Output::start(n_hosts, wish.args.output.clone(), say.clone())
+        let output = Output::start(n_hosts, settings.args.output.clone(), say.clone())
             .map_err(|error| error.to_string())?;
-        let (heard, events) = channel(EVENTS);
-        let sinks = Sinks { events: heard, output: output.items(), tasks: TaskTracker::new() };
+        let (sender, events) = channel(EVENTS);
+        let sinks = Sinks { events: sender, output: output.items(), tasks: TaskTracker::new() };
         let now = clock::monotonic();
-        let ending = Ending::new(wish.args.grace);
+        let ending = Ending::new(settings.args.grace);
         let links = (0..n_hosts).map(|_| None).collect();
         let roster = Roster::new(n_hosts, now);
         Ok(Self {
-            wish,
+            settings,
             launch,
             say,
             signals,
@@ -102,27 +107,27 @@ impl Job {
         let mut restart = 0;
         let status = loop {
             let outcome = self.once(restart).await;
-            if let Some(report) = report::text(&self.wish.job, &outcome.failures) {
+            if let Some(report) = report::text(&self.settings.job, &outcome.failures) {
                 self.say.lines(&report);
             }
             if let Some(signal) = self.ending.interrupted() {
-                self.say.note(&format!("job {} was ended by {}", self.wish.job, signals::name(signal)));
+                self.say.note(&format!("job {} was ended by {}", self.settings.job, signals::name(signal)));
                 break u8::try_from(128 + signal).unwrap_or(1);
             }
             if let Some(status) = outcome.refused {
                 break status;
             }
             let Some(first) = report::first(&outcome.failures) else { break 0 };
-            if restart >= self.wish.args.restarts {
+            if restart >= self.settings.args.restarts {
                 break first.status();
             }
             restart += 1;
-            self.ending = Ending::new(self.wish.args.grace);
+            self.ending = Ending::new(self.settings.args.grace);
             // They are reached anew.
             self.roster.losses().iter().for_each(|loss| self.links[loss.node] = None);
             self.say.note(&format!(
                 "job {} is started again ({restart} of {})",
-                self.wish.job, self.wish.args.restarts
+                self.settings.job, self.settings.args.restarts
             ));
         };
         self.leave(status).await;
@@ -144,9 +149,9 @@ impl Job {
 
     /// A host's name: as the user has it, or as it says.
     fn name(&self, node: usize) -> String {
-        let named = self.wish.plan.hosts.get(node).map(|host| host.host.clone()).unwrap_or_default();
+        let named = self.settings.plan.hosts.get(node).map(|host| host.host.clone()).unwrap_or_default();
         let hello = self.links.get(node).and_then(Option::as_ref).map(|link| &link.hello.host);
-        hello.filter(|_| self.wish.args.node.is_some()).cloned().unwrap_or(named)
+        hello.filter(|_| self.settings.args.node.is_some()).cloned().unwrap_or(named)
     }
 
     fn tell(&self, node: usize, order: Order) {
@@ -156,7 +161,7 @@ impl Job {
         }
     }
 
-    fn tell_all(&self, Deed { signal, grace }: Deed) {
+    fn tell_all(&self, Termination { signal, grace }: Termination) {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         (0..self.links.len()).for_each(|node| self.tell(node, Order::End { signal, grace_ms }));
     }
@@ -168,8 +173,8 @@ impl Job {
             let moved = moved(&mut self.signals, &mut self.events).await;
             let now = clock::monotonic();
             let is_signal = matches!(moved, Moved::Signal(_));
-            if let Some(deed) = self.deed(moved, now) {
-                self.tell_all(deed);
+            if let Some(termination) = self.termination(moved, now) {
+                self.tell_all(termination);
             }
             self.pass_time(now);
             // What was written may never be taken.
@@ -185,15 +190,15 @@ impl Job {
     }
 
     /// What all hosts are to be told because of this.
-    fn deed(&mut self, moved: Moved, now: Instant) -> Option<Deed> {
+    fn termination(&mut self, moved: Moved, now: Instant) -> Option<Termination> {
         match moved {
             Moved::Signal(signal) => {
-                let deed = self.ending.signalled(signal, now);
-                self.say_ending(signal, deed);
-                Some(deed)
+                let termination = self.ending.signalled(signal, now);
+                self.say_ending(signal, termination);
+                Some(termination)
             }
-            Moved::Event(heard) => {
-                if self.hear(heard) {
+            Moved::Event(event) => {
+                if self.hear(event) {
                     return self.ending.failed(now);
                 }
                 None
@@ -206,9 +211,9 @@ impl Job {
         if self.roster.workers_are_done() {
             self.ending.workers_done(now);
         }
-        if let Some(deed) = self.ending.tick(now) {
+        if let Some(termination) = self.ending.tick(now) {
             self.roster.servers_are_told = true;
-            self.tell_all(deed);
+            self.tell_all(termination);
         }
         if self.ending.is_given_up(now) {
             self.give_up(&self.roster.still_running(), "it does not say that its processes have ended");
@@ -216,21 +221,21 @@ impl Job {
         self.keep_in_touch();
     }
 
-    fn say_ending(&self, signal: i32, deed: Deed) {
+    fn say_ending(&self, signal: i32, termination: Termination) {
         let name = signals::name(signal);
-        let text = if deed.signal == libc::SIGKILL {
+        let text = if termination.signal == libc::SIGKILL {
             format!("{name} again: all processes are killed")
         } else {
             format!(
                 "{name}: passed on; what has not ended in {} s is killed, or at once by another {name}",
-                deed.grace.as_secs()
+                termination.grace.as_secs()
             )
         };
         self.say.note(&text);
     }
 
     /// Whether something has failed.
-    fn hear(&mut self, Heard { node, link, event }: Heard) -> bool {
+    fn hear(&mut self, HostEvent { node, link, event }: HostEvent) -> bool {
         let (now, now_ns) = (clock::monotonic(), clock::now().0);
         // Of a channel that was given up, or that is only about to be known.
         if self.links.get(node).and_then(Option::as_ref).is_none_or(|known| known.number != link) {
@@ -240,11 +245,11 @@ impl Job {
             return false;
         }
         match event {
-            Event::Word(Word::Stopped(why)) => {
+            Event::Message(Message::Stopped(why)) => {
                 self.roster.stopped(node, format!("{} is lost: {why}", self.name(node)), now_ns);
                 true
             }
-            Event::Word(word) => match self.roster.hear(node, word, now, now_ns) {
+            Event::Message(message) => match self.roster.hear(node, message, now, now_ns) {
                 News::Nothing => false,
                 News::Failed => true,
                 News::Note(text) => {
@@ -263,7 +268,7 @@ impl Job {
 
     fn keep_in_touch(&mut self) {
         let now = clock::monotonic();
-        if now.saturating_duration_since(self.pinged_at) < meet::pings(self.wish.args.silence) {
+        if now.saturating_duration_since(self.pinged_at) < meet::pings(self.settings.args.silence) {
             return;
         }
         self.pinged_at = now;
@@ -272,15 +277,15 @@ impl Job {
             self.roster.asked(node, self.pings, clock::now().0);
             self.tell(node, Order::Ping(self.pings));
         }
-        let silent = self.roster.silent(self.wish.args.silence, now);
+        let silent = self.roster.silent(self.settings.args.silence, now);
         let silent: Vec<usize> = silent.into_iter().filter(|node| self.links[*node].is_some()).collect();
         if !silent.is_empty() {
             self.give_up(
                 &silent,
-                &format!("nothing was heard of it for {} s", self.wish.args.silence.as_secs()),
+                &format!("nothing was heard of it for {} s", self.settings.args.silence.as_secs()),
             );
-            if let Some(deed) = self.ending.failed(now) {
-                self.tell_all(deed);
+            if let Some(termination) = self.ending.failed(now) {
+                self.tell_all(termination);
             }
         }
     }
@@ -298,7 +303,7 @@ impl Job {
     /// How long a reader of the output may take nothing once all has ended.
     fn patience(&self) -> Duration {
         // What was only just written is still on its way.
-        if self.is_hurried { HURRIED } else { self.wish.args.drain.max(HURRIED) }
+        if self.is_hurried { HURRIED } else { self.settings.args.drain.max(HURRIED) }
     }
 
     /// Waits until what was written is taken, no longer than since all have ended; a signal ends that at once.
@@ -316,7 +321,7 @@ impl Job {
                             self.is_hurried = true;
                             break false;
                         }
-                        Moved::Event(heard) => drop(self.hear(heard)),
+                        Moved::Event(event) => drop(self.hear(event)),
                         Moved::Time => {}
                     },
                 }
@@ -325,7 +330,7 @@ impl Job {
         if is_written {
             return;
         }
-        let patience = self.wish.args.drain;
+        let patience = self.settings.args.drain;
         self.say.note(&if self.is_hurried || patience.is_zero() {
             "what nobody has taken yet of the job's output is not written".to_owned()
         } else {
@@ -335,17 +340,17 @@ impl Job {
     }
 
     fn failures(&self, losses: Vec<Loss>) -> Vec<Failure> {
-        let fallen = self.roster.fallen.iter().map(|fall| {
+        let processes = self.roster.bad_ends.iter().map(|end| {
             let (tail, said_at_ns) =
-                self.output.tail((fall.node, u32::try_from(fall.process).unwrap_or_default()));
-            let host = self.name(fall.node);
-            Failure::Process(Fallen {
-                role: fall.role,
+                self.output.tail((end.node, u32::try_from(end.process).unwrap_or_default()));
+            let host = self.name(end.node);
+            Failure::Process(FailedProcess {
+                role: end.role,
                 host,
-                pid: fall.pid,
-                exit: fall.exit,
-                was_told: fall.was_told,
-                at_ns: fall.at_ns,
+                pid: end.pid,
+                exit: end.exit,
+                was_told: end.was_told,
+                at_ns: end.at_ns,
                 said_at_ns,
                 tail,
             })
@@ -354,19 +359,19 @@ impl Job {
             let host = self.name(node);
             Failure::Lost { host, why, at_ns }
         });
-        fallen.chain(lost).collect()
+        processes.chain(lost).collect()
     }
 
     /// Says to all hosts that it is over, and waits until they have gone.
     async fn leave(&mut self, status: u8) {
         self.roster.is_leaving = true;
         (0..self.links.len()).for_each(|node| self.tell(node, Order::Bye { status }));
-        let until = clock::monotonic() + LEAVE_WITHIN + self.wish.args.grace;
+        let until = clock::monotonic() + LEAVE_WITHIN + self.settings.args.grace;
         while self.links.iter().any(Option::is_some) && clock::monotonic() < until {
             match moved(&mut self.signals, &mut self.events).await {
                 // Ctrl-C in this moment: there is nothing left to pass it on to.
                 Moved::Signal(_) => return,
-                Moved::Event(heard) => drop(self.hear(heard)),
+                Moved::Event(event) => drop(self.hear(event)),
                 Moved::Time => {}
             }
         }
@@ -376,11 +381,11 @@ impl Job {
 /// What has happened.
 enum Moved {
     Signal(i32),
-    Event(Heard),
+    Event(HostEvent),
     Time,
 }
 
-async fn moved(signals: &mut Signals, events: &mut Receiver<Heard>) -> Moved {
+async fn moved(signals: &mut Signals, events: &mut Receiver<HostEvent>) -> Moved {
     let signal = async {
         loop {
             match signals.next().await {
@@ -391,7 +396,7 @@ async fn moved(signals: &mut Signals, events: &mut Receiver<Heard>) -> Moved {
     };
     tokio::select! {
         signal = signal => Moved::Signal(signal),
-        Some(heard) = events.recv() => Moved::Event(heard),
+        Some(event) = events.recv() => Moved::Event(event),
         () = tokio::time::sleep(TICK) => Moved::Time,
     }
 }

@@ -20,7 +20,7 @@ use super::state::StateFolder;
 use super::tree;
 use crate::launch::OWN_PROGRAM;
 use crate::launch::inherited::Inherited;
-use crate::launch::protocol::{AGENT, AgentWish, Frame, Share, Stream};
+use crate::launch::protocol::{AGENT, AgentSettings, Frame, Share, Stream};
 use crate::launch::{config, node_name};
 
 /// Between two looks whether an agent runs.
@@ -66,7 +66,7 @@ impl OwnAgent {
         room: &Arc<Room>,
         frames: &Sender<Frame>,
     ) -> Option<String> {
-        let wish = share.agent.as_ref().filter(|_| self.agent.is_none())?;
+        let settings = share.agent.as_ref().filter(|_| self.agent.is_none())?;
         if self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK) {
             return None;
         }
@@ -77,7 +77,7 @@ impl OwnAgent {
         if self.is_read {
             return None;
         }
-        Some(match Agent::start(wish, &share.job, &dir, self.inherited) {
+        Some(match Agent::start(settings, &share.job, &dir, self.inherited) {
             Ok((agent, said)) => {
                 let (room, frames) = (Arc::clone(room), frames.clone());
                 self.streams.spawn(output::hand_on(said, (AGENT, Stream::Err), room, frames));
@@ -123,14 +123,19 @@ fn dir(share: &Share) -> PathBuf {
 
 impl Agent {
     /// Starts one, and gives what it says.
-    fn start(wish: &AgentWish, job: &str, dir: &Path, inherited: Inherited) -> io::Result<(Self, OwnedFd)> {
+    fn start(
+        settings: &AgentSettings,
+        job: &str,
+        dir: &Path,
+        inherited: Inherited,
+    ) -> io::Result<(Self, OwnedFd)> {
         shared_dir::create(dir)?;
         let state = StateFolder::create_in(&std::env::temp_dir())?;
         let (said, end) = io::pipe()?;
         let mut command = Command::new(OWN_PROGRAM);
-        command.arg0("ringscope").arg("agent").args(&wish.arguments).arg("--dir").arg(dir);
+        command.arg0("ringscope").arg("agent").args(&settings.arguments).arg("--dir").arg(dir);
         command.arg("--state-dir").arg(state.path());
-        if let Some(token) = &wish.token {
+        if let Some(token) = &settings.token {
             command.env("RINGSCOPE_TOKEN", token);
         }
         command.env_remove(config::SECRET);

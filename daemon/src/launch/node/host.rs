@@ -19,7 +19,7 @@ use super::{NodeArgs, output};
 use crate::launch::claim::{Claim, ClaimError};
 use crate::launch::inherited::Inherited;
 use crate::launch::protocol::{
-    AGENT, Ended, Exit, Frame, GREETING, Hello, Order, PROTOCOL, Role, Share, Stream, Word, read_order,
+    AGENT, Ended, Exit, Frame, GREETING, Hello, Message, Order, PROTOCOL, Role, Share, Stream, read_order,
     write_frame,
 };
 use crate::launch::signals::Signals;
@@ -41,10 +41,10 @@ pub(super) async fn serve(args: &NodeArgs, inherited: Inherited, signals: Signal
     let writer = std::thread::spawn(move || write_all(to_write));
     std::thread::spawn(move || read_all(&to_obey));
     let mut host = Host::new(args, inherited, frames);
-    host.say(Word::Hello(hello()));
+    host.say(Message::Hello(hello()));
     let status = host.live(orders, signals).await;
     host.agent.end().await;
-    host.say(Word::Bye);
+    host.say(Message::Bye);
     drop(host);
     // It ends with the last sender, unless nobody takes what it writes.
     let until = clock::monotonic() + Duration::from_secs(1);
@@ -150,8 +150,8 @@ impl<'a> Host<'a> {
     }
 
     /// Who does not take what is said is gone, which the reading side will notice.
-    fn say(&self, word: Word) {
-        let _ = self.frames.try_send(Frame::Word(word));
+    fn say(&self, message: Message) {
+        let _ = self.frames.try_send(Frame::Message(message));
     }
 
     async fn live(&mut self, mut orders: Receiver<Order>, mut signals: Signals) -> u8 {
@@ -195,13 +195,13 @@ impl<'a> Host<'a> {
                 let found = Held::find(count, first, last);
                 let numbers = found.as_ref().map(Held::numbers).map_err(Clone::clone);
                 self.ports = found.unwrap_or_default();
-                self.say(Word::Ports(numbers));
+                self.say(Message::Ports(numbers));
             }
             Order::Prepare(share) => self.prepare(share),
             Order::Go => self.go(),
             Order::End { signal, grace_ms } => self.end(signal, Duration::from_millis(grace_ms)),
             Order::Credit(bytes) => self.room.give(bytes),
-            Order::Ping(number) => self.say(Word::Pong { number, at_ns: clock::now().0 }),
+            Order::Ping(number) => self.say(Message::Pong { number, at_ns: clock::now().0 }),
             Order::Bye { status } => {
                 (self.leaving, self.is_dismissed) = (Some(status), true);
                 self.end(libc::SIGTERM, self.args.grace());
@@ -234,8 +234,8 @@ impl<'a> Host<'a> {
             Err(Refusal { text: format!("ringscope there cannot look at its share: {error}"), status: 1 })
         };
         match looked.unwrap_or_else(failed).and_then(|share| self.take(share)) {
-            Ok(()) => self.say(Word::Ready),
-            Err(Refusal { text, status }) => self.say(Word::Refused { text, status }),
+            Ok(()) => self.say(Message::Ready),
+            Err(Refusal { text, status }) => self.say(Message::Refused { text, status }),
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Host<'a> {
                     return Err(Refusal { text: error.to_string(), status: 1 });
                 }
                 Err(error @ ClaimError::Io { .. }) => {
-                    self.say(Word::Note(format!("{}: {error}", node_name())));
+                    self.say(Message::Note(format!("{}: {error}", node_name())));
                     None
                 }
             };
@@ -269,7 +269,7 @@ impl<'a> Host<'a> {
             match start::start(&share, process, self.inherited) {
                 Ok(started) => {
                     self.running[place] = Some(started.pid);
-                    self.say(Word::Started { process: place, pid: started.pid });
+                    self.say(Message::Started { process: place, pid: started.pid });
                     let number = u32::try_from(place).unwrap_or(AGENT);
                     for (pipe, stream) in [(started.out, Stream::Out), (started.err, Stream::Err)] {
                         let (room, frames) = (Arc::clone(&self.room), self.frames.clone());
@@ -277,7 +277,7 @@ impl<'a> Host<'a> {
                     }
                 }
                 Err(error) => {
-                    self.say(Word::Note(format!(
+                    self.say(Message::Note(format!(
                         "{}: cannot start {}: {error}",
                         node_name(),
                         name(process.role)
@@ -292,7 +292,7 @@ impl<'a> Host<'a> {
         if let Some(share) = &self.share
             && let Some(note) = self.agent.look(share, now, &self.room, &self.frames)
         {
-            self.say(Word::Note(note));
+            self.say(Message::Note(note));
         }
     }
 
@@ -305,7 +305,7 @@ impl<'a> Host<'a> {
             _ => false,
         };
         let was_told = self.was_told && !is_own;
-        self.say(Word::Ended(Ended { process, exit, at_ns: clock::now().0, was_told }));
+        self.say(Message::Ended(Ended { process, exit, at_ns: clock::now().0, was_told }));
     }
 
     fn reap(&mut self) {
@@ -321,7 +321,7 @@ impl<'a> Host<'a> {
             } else if self.agent.has_ended(pid) {
                 // Once more would end so once more.
                 self.share.iter_mut().for_each(|share| share.agent = None);
-                self.say(Word::Note(format!(
+                self.say(Message::Note(format!(
                     "{}: the agent has ended ({exit:?}); the job goes on unseen there",
                     node_name()
                 )));
@@ -348,7 +348,7 @@ impl<'a> Host<'a> {
             Stage::Drains => {
                 if self.streams.is_empty() {
                     self.stage = Stage::Idle;
-                    self.say(Word::Over);
+                    self.say(Message::Over);
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::launch::protocol::{AgentWish, Share};
+use crate::launch::protocol::{AgentSettings, Share};
 
 /// What the node's own line says. It has a command where it is such a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
@@ -67,7 +67,7 @@ impl Own {
         share.watch = (!self.bare).then(|| self.watch.clone());
         // The token is that of the node's own file or environment.
         let is_wanted = !self.agent.is_empty();
-        share.agent = is_wanted.then(|| AgentWish { arguments: self.agent.clone(), token: None });
+        share.agent = is_wanted.then(|| AgentSettings { arguments: self.agent.clone(), token: None });
         for process in &mut share.processes {
             process.variables.retain(|(name, _)| TOLD.contains(&name.as_str()));
         }
@@ -153,7 +153,7 @@ mod tests {
             environment: vec![("PATH".into(), "/evil".into())],
             processes,
             watch: Some(vec!["--".into(), "evil".into()]),
-            agent: Some(AgentWish { arguments: evil(), token: Some("evil".into()) }),
+            agent: Some(AgentSettings { arguments: evil(), token: Some("evil".into()) }),
             ..Share::default()
         };
         let sent = share.clone();

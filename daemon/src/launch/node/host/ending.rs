@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{Host, Stage};
 use crate::launch::node::tree;
-use crate::launch::protocol::Word;
+use crate::launch::protocol::Message;
 use crate::launch::{node_name, signals};
 
 /// How long what copies logs may take after the last process.
@@ -28,7 +28,7 @@ impl Host<'_> {
 
     /// Somebody ends this process: by its guard's death, or by hand.
     pub(super) fn stop(&mut self, signal: i32) {
-        self.say(Word::Stopped(format!(
+        self.say(Message::Stopped(format!(
             "ringscope there was ended by {}, or what started it has ended, and it has ended its processes",
             signals::name(signal)
         )));
@@ -98,7 +98,7 @@ impl Host<'_> {
     fn cleared(&mut self, left: usize) {
         if left > 0 && !self.was_told {
             let host = node_name();
-            self.say(Word::Note(format!(
+            self.say(Message::Note(format!(
                 "{host}: processes had left others running ({left}), which were ended"
             )));
         }

@@ -15,11 +15,11 @@ use super::inherited::Inherited;
 use super::node::Own;
 use super::place::{Place, Ways, words};
 use super::plan::Plan;
-use super::protocol::AgentWish;
+use super::protocol::AgentSettings;
 use super::{config, daemon, node_name, open_files, table};
 
 /// What is to be done.
-pub(super) struct Wish {
+pub(super) struct Settings {
     pub(super) args: LaunchArgs,
     pub(super) job: String,
     pub(super) plan: Plan,
@@ -37,7 +37,7 @@ const MEET_WITHIN: Duration = Duration::from_secs(600);
 /// How long a name may take to be looked up, and `scontrol` to answer.
 const LOOKS_UP_WITHIN: Duration = Duration::from_secs(5);
 
-impl Wish {
+impl Settings {
     /// Makes sense of what was said.
     ///
     /// # Errors
@@ -112,9 +112,9 @@ impl Wish {
     }
 
     /// How agents are started, where they are.
-    pub(super) fn agent(&self) -> Option<AgentWish> {
+    pub(super) fn agent(&self) -> Option<AgentSettings> {
         let arguments = self.agent_arguments()?;
-        Some(AgentWish { arguments, token: daemon::token(&self.args) })
+        Some(AgentSettings { arguments, token: daemon::token(&self.args) })
     }
 
     fn agent_arguments(&self) -> Option<Vec<OsString>> {
@@ -306,11 +306,11 @@ fn secret(args: &LaunchArgs) -> Result<String, String> {
 
 /// Where the processes of all hosts reach the first one.
 pub(super) fn master(
-    wish: &Wish,
+    settings: &Settings,
     first: &super::protocol::Hello,
     others: &[&super::protocol::Hello],
 ) -> Result<String, String> {
-    let Wish { args, plan, places, .. } = wish;
+    let Settings { args, plan, places, .. } = settings;
     let first_host = plan.hosts.first().map(|host| host.host.as_str()).unwrap_or_default();
     if let Some(named) = &args.master_addr {
         return Ok(named.clone());
