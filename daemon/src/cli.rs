@@ -122,10 +122,8 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(mut error) => {
-            if std::env::args_os().nth(1).is_some_and(|command| command == "launch") {
-                launch::explain(&mut error);
-            }
+        Err(error) => {
+            let error = explained(error);
             let wrong = error.use_stderr();
             print(&error, wrong);
             return if wrong { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
@@ -269,6 +267,19 @@ fn fail(error: &impl std::fmt::Display, status: u8) -> u8 {
 /// Where a command prints what others wrote.
 fn stdout() -> Clean<io::StdoutLock<'static>> {
     Clean::new(io::stdout().lock())
+}
+
+/// What is wrong with the arguments, in the words of the command that they are for.
+fn explained(error: clap::Error) -> clap::Error {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    match words.split_first() {
+        Some((first, words)) if first == "launch" => {
+            let mut cli = command();
+            cli.build();
+            launch::explain(error, cli.find_subcommand("launch"), words)
+        }
+        _ => error,
+    }
 }
 
 /// Prints help, or what is wrong with the arguments, which may hold an address with a password.

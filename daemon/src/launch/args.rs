@@ -5,18 +5,17 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-
 use ringscope_api::words::parse_duration;
 use ringscope_tls::Trust;
 
 use super::config;
+use super::habits::USAGE;
 use super::hosts::{MAX_HOSTS, Slots};
 use crate::client::daemon_url;
 
 /// Arguments of `ringscope launch`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(override_usage = USAGE, after_help = "Examples:
   ringscope launch -n 4 -- python train.py                                   four workers on this machine
   ringscope launch -n 8 -H a:4,b:4 -- python train.py                        on two machines, by ssh
   ringscope launch -n 8 --servers 2 -H a:4,b:4 -- python train.py            with two summation servers
@@ -32,10 +31,10 @@ command is not found or cannot be executed; 130, 143 and 129 after Ctrl-C, SIGTE
 was lost; 64 wrong usage")]
 pub struct LaunchArgs {
     /// Workers in all [default: 1; in a Slurm allocation its tasks; with -H all slots that are named]
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_PROCESSES.into()))]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=MAX_PROCESSES.into()))]
     pub(super) workers: Option<u32>,
     /// Summation servers beside them, dealt out over the hosts
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_PROCESSES.into()))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_PROCESSES.into()))]
     pub(super) servers: u32,
     /// Hosts and how many workers each takes: a:4,b:4 [default: the Slurm allocation, else this machine]
     #[arg(short = 'H', long, value_name = "HOST[:SLOTS]", value_delimiter = ',')]
@@ -79,7 +78,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub(super) grace: Duration,
     /// How often the whole job is started again after a failure
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0)]
     pub(super) restarts: u32,
     /// Ports from which the first host chooses free ones
     #[arg(long, value_name = "A-B", default_value = "20000-29999", value_parser = ports)]
@@ -189,15 +188,6 @@ fn variables_help() -> String {
         "A variable for all processes: NAME=VALUE, or NAME to hand on this one's value; may be repeated. {} go along by themselves",
         config::passed_names().join(", ")
     )
-}
-
-/// Says of a command that stands where options do that it belongs behind `--`.
-pub(crate) fn explain(error: &mut clap::Error) {
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return };
-    if error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-') {
-        let tip = format!("the command stands behind --: ringscope launch [OPTIONS] -- {word} ...");
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
 }
 
 fn a_second_or_more(text: &str) -> Result<Duration, String> {

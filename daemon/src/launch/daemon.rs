@@ -8,7 +8,6 @@ use ringscope_api::clock;
 use ringscope_api::terminal::without_passwords;
 use ringscope_api::{Job, JobState};
 use ringscope_tls::Trust;
-use ringscope_tls::credential::Credential;
 
 use super::args::LaunchArgs;
 use crate::client::Client;
@@ -88,7 +87,15 @@ pub(super) fn trust_arguments(trust: &Trust) -> Vec<OsString> {
 }
 
 /// The token that agents show, read here: its file need not lie on the other hosts.
-pub(super) fn token(args: &LaunchArgs) -> Option<String> {
+///
+/// # Errors
+/// The file of `--token-file` has none, and what to do. One that only the environment names stops no job.
+pub(super) fn token(args: &LaunchArgs) -> Result<Option<String>, String> {
     let source = token_source(args.token_file.as_deref(), &[] as &[&str]);
-    Credential::new(source).token().ok().flatten()
+    match source.map(|source| source.read()).transpose() {
+        Err(error) if args.token_file.is_some() => Err(format!(
+            "{error}; name another file with --token-file, or none where the daemon wants no token"
+        )),
+        read => Ok(read.ok().flatten()),
+    }
 }

@@ -6,13 +6,14 @@
 //! (`plan`, from `args`, `hosts`, `settings`), which a dry run prints (`table`). What comes back is known by the `roster`, goes out
 //! by `output` (`lines`) and `say`, and decides by `ending` when all is ended; `report` names who failed first. A name belongs to
 //! one job at a time (`claim`, `daemon`). What a launch changes of itself, no job sees (`inherited`), and what it would have to
-//! open is counted before (`open_files`).
+//! open is counted before (`open_files`). Options of other launchers are told in those of this one (`habits`).
 
 mod args;
 mod claim;
 mod config;
 mod daemon;
 mod ending;
+mod habits;
 mod hosts;
 mod inherited;
 mod job;
@@ -35,7 +36,7 @@ mod start;
 mod table;
 
 pub use args::LaunchArgs;
-pub(crate) use args::explain;
+pub(crate) use habits::explain;
 pub use start::run;
 
 /// The program that runs: also where its file was replaced meanwhile.

@@ -30,6 +30,8 @@ pub(super) struct Settings {
     pub(super) dir: PathBuf,
     /// Of nodes that meet.
     pub(super) secret: String,
+    /// What agents show the daemon.
+    token: Option<String>,
 }
 
 /// How long nodes that somebody else starts may take to come.
@@ -62,6 +64,7 @@ impl Settings {
         Ok(Self {
             job: job_name(&args),
             secret: secret(&args)?,
+            token: daemon::token(&args)?,
             environment: config::passed(&args.variables)?,
             ways: Ways {
                 ssh: words(&args.ssh)?,
@@ -114,7 +117,7 @@ impl Settings {
     /// How agents are started, where they are.
     pub(super) fn agent(&self) -> Option<AgentSettings> {
         let arguments = self.agent_arguments()?;
-        Some(AgentSettings { arguments, token: daemon::token(&self.args) })
+        Some(AgentSettings { arguments, token: self.token.clone() })
     }
 
     fn agent_arguments(&self) -> Option<Vec<OsString>> {

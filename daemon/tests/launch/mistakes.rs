@@ -50,6 +50,53 @@ fn wrong_numbers_are_wrong_usage() {
 }
 
 #[test]
+fn options_of_other_launchers_are_told_in_those_of_this_one() {
+    let workers = "tip: -n N says how many workers there are in all";
+    let hosts = "tip: --hostfile FILE names a file with the hosts";
+    for (options, tip) in [
+        (&["-np", "2"][..], workers),
+        (&["-np=2"], workers),
+        (&["--np", "2"], workers),
+        (&["--nproc_per_node", "2"], "tip: -n N starts N workers on this machine"),
+        (&["--nproc-per-node=2"], "-H a:N,b:N"),
+        (&["--nnodes", "2", "--node_rank=0"], "--node I/N --meet HOST:PORT"),
+        (&["--machinefile", "hosts"], hosts),
+        (&["-hostfile", "hosts"], hosts),
+        (&["--host", "a,b"], "tip: -H a:4,b:4"),
+    ] {
+        let first = options[0].split('=').next().unwrap();
+        check(options, 64, &[&format!("unexpected argument '{first}' found"), tip]);
+        // Also without the --.
+        let ended = end(&mut launch(&[options, &["python", "train.py"]].concat()));
+        ended.check(64, &[tip, "Usage: ringscope launch [OPTIONS] -- <CMD>..."]);
+    }
+    check(&["-n", "-1"], 64, &["invalid value '-1' for '--workers <N>': -1 is not in 1..="]);
+    check(&["--hostfile"], 64, &["a value is required for '--hostfile <FILE>'"]);
+    // Those of the command are its own.
+    end(&mut launch(&["mpirun", "-np", "2"])).check(64, &["the command stands behind --", "-- mpirun ..."]);
+    end(&mut launch(&["-n", "2", "--", "true", "-np", "2"])).check(0, &[]);
+}
+
+#[test]
+fn the_usage_line_wants_the_command_alone() {
+    let mut command = launch(&["--daemon", "http://127.0.0.1:1"]);
+    let ended = end(command.env("RINGSCOPE_DAEMON", "http://127.0.0.1:1"));
+    ended.check(64, &["Usage: ringscope launch [OPTIONS] -- <CMD>...\n"]);
+}
+
+#[test]
+fn a_token_file_that_has_no_token_is_wrong_usage() {
+    let dir = scratch("launch-no-token");
+    let file = dir.join("token").display().to_string();
+    let options = ["--daemon", "http://127.0.0.1:1", "--token-file", &file];
+    let why = format!("the token file {file}: No such file or directory");
+    check(&options, 64, &[&why, "name another file with --token-file"]);
+    check(&["--token-file", &file, "--dry-run"], 64, &[&why]);
+    std::fs::write(dir.join("token"), "").unwrap();
+    check(&options, 64, &["expected one line with a token"]);
+}
+
+#[test]
 fn no_command_is_wrong_usage() {
     end(&mut launch(&["-n", "2"])).check(64, &["<CMD>"]);
     end(&mut launch(&["--", ""])).check(64, &["the command behind -- is empty"]);
