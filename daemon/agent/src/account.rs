@@ -100,6 +100,11 @@ impl Account {
         self.now.ended_at_ns.get_or_insert(at_ns);
     }
 
+    /// How it ended. `None`: it has not, as far as is known.
+    pub(super) fn ended(&self) -> Option<batch::ProcessState> {
+        self.now.ended_at_ns.map(|_| self.now.state())
+    }
+
     /// Whether what changed since it was queued is nothing that anybody looks for at once: see [`super::steady`].
     pub(super) fn may_wait(&self) -> bool {
         match &self.said {

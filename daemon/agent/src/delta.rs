@@ -59,6 +59,8 @@ pub(super) fn delta(said: &Process, now: &Process) -> Option<Process> {
         connections_left_out: now.connections_left_out,
         groups: if said.groups == now.groups { Vec::new() } else { now.groups.clone() },
         exit_status: now.exit_status,
+        exit_signal: now.exit_signal,
+        launch_end: now.launch_end,
         // Only of files.
         told_until_ns: None,
         told_by_peers: String::new(),

@@ -16,6 +16,7 @@ use super::account::Account;
 use super::activity::Pace;
 use super::beneath::FileId;
 use super::claims::Keys;
+use super::ending::{Awaited, Said};
 use super::log_only::{Claimed, RunProcess};
 use super::process::Now;
 use super::procfs::{Pid, Stat, Status, all, boot_id};
@@ -29,7 +30,7 @@ const MAX_LAUNCHED: usize = 1024;
 const MAX_LAUNCHED_PER_USER: usize = 256;
 /// New notes that are read at once; the others wait.
 const MAX_NEW: usize = 64;
-/// A process that lives no longer is nobody's concern.
+/// A process that lives no longer is nobody's concern, unless a launch has started it.
 const GRACE: Duration = Duration::from_secs(1);
 /// Time between two readings of what they do.
 const INTERVAL: Duration = Duration::from_millis(750);
@@ -37,6 +38,8 @@ const INTERVAL: Duration = Duration::from_millis(750);
 const MAX_GENERATIONS: usize = 24;
 /// Processes of the machine that are looked through for one in a container.
 const MAX_PROCESSES: usize = 65_536;
+/// What ended longer ago before it was seen is told by nobody.
+const RECENT_NS: u64 = 30_000_000_000;
 /// Start times are right to a second against another boot time.
 const SLACK_NS: u64 = 2_000_000_000;
 
@@ -62,6 +65,7 @@ struct Launched {
     account: Account,
     seen_at: Instant,
     pace: Pace,
+    ending: Awaited,
     /// Its end is known, or it is none of those that could call.
     is_final: bool,
     is_gone: bool,
@@ -92,8 +96,8 @@ impl Launches {
         self.take_new(&runs, keys, now);
         self.hand_over(claimed, logged, now);
         self.pass_launchers(claimed, logged, pids, now);
-        for launched in self.living.values_mut().filter(|launched| !launched.is_final) {
-            launched.read(now);
+        for (run, launched) in self.living.iter_mut().filter(|(_, launched)| !launched.is_final) {
+            launched.read(run, now);
         }
     }
 
@@ -144,6 +148,14 @@ impl Launches {
             });
             match found {
                 Some((pid, _)) => self.add(run, *pid, (&note, identity), keys, now),
+                None if note.ending.is_some_and(|ending| is_recent(ending.at_ns, now)) => {
+                    // It ended before anybody looked.
+                    let gone = Pid { number: identity.pid, start_ticks: 0 };
+                    self.add(run, gone, (&note, identity), keys, now);
+                }
+                // How it ended is written down in a moment.
+                None if note.ending.is_none() && note.is_reaped && is_recent(identity.start_time_ns, now) => {
+                }
                 None => drop(self.passed.insert(run.to_owned())),
             }
         }
@@ -157,8 +169,11 @@ impl Launches {
         keys: &mut Keys,
         now: Now<'_>,
     ) {
-        let status = Status::read(pid.number);
-        let file = note.file.filter(|file| status.is_some_and(|status| status.is_of(file.owner)));
+        // Of one that is gone nobody but the note's owner says whose it was.
+        let is_gone = note.ending.is_some();
+        let status = Status::read(pid.number).filter(|_| !is_gone);
+        let is_of = |owner: u32| is_gone || status.is_some_and(|status| status.is_of(owner));
+        let file = note.file.filter(|file| is_of(file.owner));
         let of_user =
             |file: FileId| self.living.values().filter(|launched| launched.file.owner == file.owner).count();
         let Some(file) = file.filter(|file| of_user(*file) < MAX_LAUNCHED_PER_USER) else {
@@ -176,6 +191,7 @@ impl Launches {
             account: Account::new(key),
             seen_at: now.monotonic,
             pace: Pace::default(),
+            ending: Awaited::default(),
             is_final: false,
             is_gone: false,
         };
@@ -283,13 +299,11 @@ impl Launches {
 }
 
 impl Launched {
-    fn read(&mut self, now: Now<'_>) {
+    fn read(&mut self, run: &str, now: Now<'_>) {
         let stat = self.pid.stat().filter(|stat| !stat.has_ended());
         let is_due = now.monotonic.saturating_duration_since(self.seen_at) >= GRACE;
-        if stat.is_some() && is_due && self.account.now.identity.is_none() {
-            self.account.now.identity = Some(self.identity.clone());
-            self.account.now.launched = true;
-            self.account.now.state = batch::ProcessState::Running.into();
+        if stat.is_some() && is_due {
+            self.introduce();
         }
         match stat {
             Some(stat) if self.account.now.identity.is_some() => {
@@ -303,12 +317,39 @@ impl Launched {
                 });
             }
             Some(_) => {}
-            None => {
-                self.account.end(batch::ProcessState::Exited, now.wall.0);
-                (self.is_final, self.is_gone) = (true, true);
-            }
+            None => self.end(run, now),
         }
     }
+
+    /// From now on the daemon is told of it.
+    fn introduce(&mut self) {
+        if self.account.now.identity.is_none() {
+            self.account.now.identity = Some(self.identity.clone());
+            self.account.now.launched = true;
+            self.account.now.state = batch::ProcessState::Running.into();
+        }
+    }
+
+    fn end(&mut self, run: &str, now: Now<'_>) {
+        let note = RunFile::read_of(now.dir, run, self.file.owner);
+        match self.ending.ask(&note, self.own_pid, now) {
+            Said::NotYet => return,
+            Said::Nothing => self.account.end(batch::ProcessState::Exited, now.wall.0),
+            Said::Ends(ending) => {
+                // It was written anew.
+                self.file = note.file.unwrap_or(self.file);
+                // A launch is a job, however short.
+                self.introduce();
+                ending.tell(&mut self.account, batch::ProcessState::Exited, now.wall.0);
+            }
+        }
+        (self.is_final, self.is_gone) = (true, true);
+    }
+}
+
+/// Whether that was so short a time ago that somebody may wait for news of it.
+fn is_recent(at_ns: u64, now: Now<'_>) -> bool {
+    at_ns.abs_diff(now.wall.0) <= RECENT_NS
 }
 
 /// The process of a note, where it and this agent know it by the same number.

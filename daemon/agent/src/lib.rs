@@ -44,6 +44,7 @@ mod connections;
 mod control;
 mod delta;
 mod denied;
+mod ending;
 mod error;
 mod folder_file;
 mod folders;

@@ -14,6 +14,7 @@ use ringscope_wire::batch;
 use super::account::Account;
 use super::beneath::FileId;
 use super::claims::Keys;
+use super::ending::{Awaited, Said};
 use super::liveness::{Life, is_silent, look};
 use super::log_file::Reached;
 use super::log_folder;
@@ -74,6 +75,7 @@ pub(super) struct Logged {
     revision: Option<u64>,
     start_ns: u64,
     run: RunFile,
+    ending: Awaited,
     too_long: u64,
 }
 
@@ -204,6 +206,7 @@ impl Logged {
             revision: None,
             start_ns: 0,
             run,
+            ending: Awaited::default(),
             too_long: 0,
         }
     }
@@ -250,8 +253,18 @@ impl Logged {
             self.tell(claimed);
         }
         if ended && reached != Reached::Middle {
-            // Nobody knows how: a process that ends in order need not destroy its communicators.
-            self.account.end(batch::ProcessState::Exited, written_ns);
+            let run = (self.name.run_id.as_str(), self.owner);
+            let said = match self.account.ended() {
+                Some(_) => Said::Nothing,
+                None => self.ending.ask_run(dir, run, self.name.pid, now),
+            };
+            match said {
+                Said::NotYet => return,
+                Said::Ends(ending) => ending.tell(&mut self.account, batch::ProcessState::Exited, now.wall.0),
+                Said::Nothing if self.account.ended().is_some() => {}
+                // Nobody knows how: a process that ends in order need not destroy its communicators.
+                Said::Nothing => self.account.end(batch::ProcessState::Exited, written_ns),
+            }
             self.is_stale = is_silent(written_ns, now.wall.0);
             // One that never named a communicator is nobody's concern, and is read on until it is old.
             self.is_final = self.is_told || self.named_at.is_none() && self.is_stale;

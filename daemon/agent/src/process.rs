@@ -24,6 +24,7 @@ use super::budget::Budgets;
 use super::calls::Calls;
 use super::completion::{self, Lost};
 use super::connections::{self, Connections};
+use super::ending::{Awaited, Said};
 use super::hardware::QueuePairStates;
 use super::join::{Wanted, find};
 use super::lacks;
@@ -76,6 +77,7 @@ pub(super) struct Process {
     pub(super) wanted_places: Option<u32>,
     /// Its end and all before it has been read.
     pub(super) is_final: bool,
+    ending: Awaited,
     operations: Operations,
     own_time: OwnTime,
     calls: Calls,
@@ -143,6 +145,7 @@ impl Process {
             control: 0,
             wanted_places: None,
             is_final: false,
+            ending: Awaited::default(),
             operations: Operations::default(),
             own_time: OwnTime::default(),
             calls: Calls::default(),
@@ -209,16 +212,32 @@ impl Process {
         self.join(&snapshot);
         self.tell(&mut snapshot, clock, now);
         if is_dead {
-            let state =
-                if snapshot.exited { batch::ProcessState::Exited } else { batch::ProcessState::Killed };
-            self.account.end(state, now.wall.0);
-            self.account.now.exit_status = snapshot.exit_status;
-            self.is_final = !matches!(self.log_reached, Reached::Middle | Reached::Silent);
+            let is_said = self.tell_end(&snapshot, now);
+            self.is_final = is_said && !matches!(self.log_reached, Reached::Middle | Reached::Silent);
             if self.is_final {
                 losses.add(Loss::RecordTorn, self.operations.torn());
             }
         }
         Ok(())
+    }
+
+    /// Says how it ended: as its launch does, or else as its segment. `false`: its launch may still say it.
+    fn tell_end(&mut self, snapshot: &Snapshot, now: Now<'_>) -> bool {
+        let run = (self.run_id.as_str(), self.file.owner);
+        if self.account.ended().is_some() {
+            return true;
+        }
+        let said = self.ending.ask_run(now.dir, run, self.pid, now);
+        if said == Said::NotYet {
+            return false;
+        }
+        let state = if snapshot.exited { batch::ProcessState::Exited } else { batch::ProcessState::Killed };
+        self.account.now.exit_status = snapshot.exit_status;
+        match said {
+            Said::Ends(ending) => ending.tell(&mut self.account, state, now.wall.0),
+            Said::NotYet | Said::Nothing => self.account.end(state, now.wall.0),
+        }
+        true
     }
 
     /// Its segment is gone, which says nothing of the process itself: logind removes the files of a user who logs out.
@@ -481,7 +500,7 @@ impl Process {
             last_completed: self.operations.last_completed(&present),
             dropped: dropped(snapshot),
             collector_state: known_enum::<batch::CollectorState>(snapshot.state),
-            state: batch::ProcessState::Running.into(),
+            state: self.account.ended().unwrap_or(batch::ProcessState::Running).into(),
             ended_at_ns: self.account.now.ended_at_ns,
             level: known_enum::<batch::Level>(snapshot.level),
             profiler_version: snapshot.profiler_version,
@@ -512,6 +531,8 @@ impl Process {
             // Only of files.
             told_until_ns: None,
             exit_status: self.account.now.exit_status,
+            exit_signal: self.account.now.exit_signal,
+            launch_end: self.account.now.launch_end,
             told_by_peers: String::new(),
         };
     }

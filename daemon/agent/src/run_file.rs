@@ -8,6 +8,7 @@ use ringscope_wire::batch::Identity;
 use ringscope_wire::launch::{Launch, Scheduled};
 
 use super::beneath::{FileId, own_folder};
+use super::ending::Ending;
 use super::foreign::clean;
 use super::regular;
 use super::scheduled;
@@ -65,6 +66,10 @@ pub struct RunFile {
     pub boot_id: Option<String>,
     /// Host that it counts itself to.
     pub host: Option<String>,
+    /// Whether who started it writes down how it ends.
+    pub(super) is_reaped: bool,
+    /// How it ended.
+    pub ending: Option<Ending>,
     /// What its launcher and its scheduler said.
     launch: Launch,
     /// Which file it is, and so which user's.
@@ -141,6 +146,8 @@ impl RunFile {
             start_time_ns: value["start_time_ns"].as_u64(),
             boot_id: text("boot_id", MAX_SHORT_TEXT),
             host: text("host", MAX_TEXT),
+            is_reaped: value["reaped"].as_bool().unwrap_or_default(),
+            ending: Ending::parse(&value["ending"]),
             launch: launch(&value),
             file: None,
         }

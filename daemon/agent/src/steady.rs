@@ -66,6 +66,8 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         told_until_ns,
         told_by_peers,
         exit_status,
+        exit_signal,
+        launch_end,
     } = now;
     *collector_state == said.collector_state
         && *state == said.state
@@ -83,6 +85,8 @@ pub(super) fn goes_on(said: &Process, now: &Process) -> bool {
         && *told_until_ns == said.told_until_ns
         && *told_by_peers == said.told_by_peers
         && *exit_status == said.exit_status
+        && *exit_signal == said.exit_signal
+        && *launch_end == said.launch_end
         && *identity == said.identity
         && *dropped == said.dropped
         && *log_lacks == said.log_lacks

@@ -48,7 +48,8 @@ pub struct Standing {
     pub condition: Condition,
     /// Why, in words: what is wrong, what would be needed to know, or what shows that it is well. Never empty.
     pub reason: String,
-    /// It hangs only because it waits for others, whom a finding names.
+    /// Somebody else is to blame as far as is known: it hangs only because it waits for others, whom a finding names, or it was
+    /// killed, as launchers do where another process has failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub waits: bool,

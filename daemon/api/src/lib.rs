@@ -32,6 +32,7 @@ mod place;
 mod runbook;
 mod search;
 mod series;
+pub mod signal;
 mod summation;
 pub mod terminal;
 mod timeline;

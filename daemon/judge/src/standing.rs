@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::{clock, duration, ends_not_known, other_segment_version, plural};
-use ringscope_api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing};
+use ringscope_api::{Condition, Finding, FindingKind, FindingState, RankState, Severity, Standing, signal};
+use ringscope_model::{Exit, ToldToEnd};
 
 /// How long after the last completion a call may stay open before nobody can say any more that all goes well. Hangs are
 /// named by the judge long before; this is for what it cannot see.
@@ -18,8 +19,8 @@ pub const EVIDENCE_HOLDS: Duration = Duration::from_secs(60);
 pub struct Evidence<'a> {
     /// What has become of it.
     pub life: RankState,
-    /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
-    pub exit_status: Option<u8>,
+    /// How it ended, as far as is known.
+    pub exit: Exit,
     /// Time since something was last heard of it.
     pub silent: Duration,
     /// Whether its calls are recorded.
@@ -199,10 +200,12 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     if let Some((finding, condition)) = evidence.accused.and_then(|one| Some((one, condition_of(one)?))) {
         return standing(condition, finding.message.clone());
     }
+    let has_ended = matches!(evidence.life, RankState::Killed | RankState::Exited | RankState::Gone);
+    if let Some(told) = evidence.exit.told.filter(|_| has_ended) {
+        return told_to_end(told);
+    }
     if evidence.life == RankState::Killed {
-        let reason =
-            evidence.exit_status.map(|status| format!("{KILLED}, while it ended with exit status {status}"));
-        return standing(Condition::Failed, reason.unwrap_or_else(|| KILLED.to_owned()));
+        return killed(evidence.exit);
     }
     if let Some(words) = &evidence.failed {
         return standing(Condition::Failed, words.clone());
@@ -211,10 +214,10 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
         return standing(Condition::Degraded, words.clone());
     }
     if evidence.life == RankState::Exited {
-        return exited(evidence.exit_status);
+        return exited(evidence.exit.status);
     }
     if evidence.life == RankState::Gone {
-        let failed = evidence.exit_status.filter(|status| *status != 0);
+        let failed = evidence.exit.status.filter(|status| *status != 0);
         return failed.map_or_else(|| gone(evidence.left_open), |status| exited(Some(status)));
     }
     if let Some(finding) = evidence.waits_for {
@@ -227,8 +230,44 @@ pub fn of_process(evidence: &Evidence<'_>) -> Standing {
     unwatched(evidence).unwrap_or_else(|| with_left_out(&evidence.calls, of_calls(&evidence.calls)))
 }
 
-/// Of a process of which nothing else is known.
-const KILLED: &str = "it was killed, or crashed";
+/// How a process stands that was killed, or crashed. Where nobody knows by what, it may have been because another one failed.
+fn killed(exit: Exit) -> Standing {
+    let reason = match (exit.signal, exit.status) {
+        (Some(number), _) => {
+            let hint = signal::hint(number.into()).map(|hint| format!(" ({hint})")).unwrap_or_default();
+            format!("it was ended by {}{hint}", signal::name(number.into()))
+        }
+        (None, Some(status)) => {
+            format!("it was killed, or crashed, while it ended with exit status {status}")
+        }
+        (None, None) => {
+            let reason = "it was killed, or crashed".to_owned();
+            return Standing { waits: true, ..standing(Condition::Failed, reason) };
+        }
+    };
+    standing(Condition::Failed, reason)
+}
+
+/// How a process stands that its launch has ended. Whether it would have been well nobody knows.
+fn told_to_end(told: ToldToEnd) -> Standing {
+    let condition = match told {
+        ToldToEnd::WorkersDone => Condition::Healthy,
+        ToldToEnd::Failure | ToldToEnd::Signal(_) | ToldToEnd::LaunchGone => Condition::Unknown,
+    };
+    standing(condition, format!("its launch ended it: {}", why_told(told)))
+}
+
+/// Why a launch ends processes, in words.
+#[must_use]
+pub fn why_told(told: ToldToEnd) -> String {
+    match told {
+        ToldToEnd::Failure => "another process of the job had failed, or a host was lost".to_owned(),
+        ToldToEnd::Signal(0) => "the launch was sent a signal".to_owned(),
+        ToldToEnd::Signal(number) => format!("the launch was sent {}", signal::name(number.into())),
+        ToldToEnd::LaunchGone => "the launch itself was gone".to_owned(),
+        ToldToEnd::WorkersDone => "all workers were done".to_owned(),
+    }
+}
 
 /// How a process stands that has called `exit`, or came to its end.
 fn exited(status: Option<u8>) -> Standing {
@@ -385,7 +424,7 @@ pub fn of_whole<N: FnOnce() -> String>(
     let (mut n_parts, mut n_like_worst) = (0, 0);
     let mut worst_part: Option<(N, Standing)> = None;
     // Who waits, and who may have been killed because another one failed, is told after who is to blame.
-    let badness = |part: &Standing| (part.condition, !part.waits, part.reason != KILLED);
+    let badness = |part: &Standing| (part.condition, !part.waits);
     for (name, part) in parts {
         n_parts += 1;
         let than = worst_part.as_ref().map(|(_, known)| (known.condition, badness(known)));

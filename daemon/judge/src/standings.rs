@@ -6,15 +6,17 @@ use std::time::Duration;
 use crate::Diagnosis;
 use crate::standing::{
     Calls, Evidence, NOBODY_THERE, Watched, condition_of, is_hang, not_judged, of_process, of_whole,
-    unseen_there,
+    unseen_there, why_told,
 };
 use ringscope_api::clock::Timestamp;
 use ringscope_api::{
-    CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity, Standing,
+    CommunicatorState, Condition, Finding, FindingKind, FindingState, JobState, RankState, Severity,
+    Standing, signal,
 };
 use ringscope_model::limits::STALE_AFTER;
 use ringscope_model::{
-    Communicator, CommunicatorId, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
+    Communicator, CommunicatorId, Exit, Job, LocalState, Model, Name, Process, ProcessState, RankRef,
+    ToldToEnd,
 };
 use ringscope_wire::batch::FACT_DESTROYED;
 use ringscope_wire::batch::{CollectorState, OperationState};
@@ -131,9 +133,9 @@ impl<'a> Standings<'a> {
         let waits = self.waits(comm, &calls);
         // What was destroyed before has no part in how the process ended.
         let is_over = rank.facts.state == LocalState::Destroyed;
-        let exit_status = if is_over { Some(0) } else { rank.process.exit_status() };
+        let exit = if is_over { Exit { status: Some(0), ..Exit::default() } } else { rank.process.exit() };
         of_process(&Evidence {
-            exit_status,
+            exit,
             calls,
             accused: [accused, process].into_iter().flatten().max_by_key(|finding| weight(finding)),
             waits_for: waits,
@@ -200,7 +202,12 @@ impl<'a> Standings<'a> {
             true => !has_part || took_part(process) || !has_ended_well(process),
             false => !has_ended_well(process),
         };
-        let processes: Vec<&Process> = present().filter(counts).collect();
+        let mut processes: Vec<&Process> = present().filter(counts).collect();
+        if is_over {
+            // Who failed first, as far as that is known, is told first.
+            let violence = |process: &Process| signal::violence(process.exit().signal.map(i32::from));
+            processes.sort_by_key(|process| (violence(process), process.ended()));
+        }
         let nothing = (Condition::Unknown, "none of its processes is known");
         let ended_by = if is_over { self.ended_by(id, job) } else { None }.filter(|finding| {
             let by_themselves = || self.of_processes(processes.iter().copied(), None, nothing).condition;
@@ -291,7 +298,7 @@ impl<'a> Standings<'a> {
         };
         Evidence {
             life: state,
-            exit_status: process.exit_status(),
+            exit: process.exit(),
             silent: self.now.since(heard),
             watched,
             not_watched_there: self.not_watched_there(process),
@@ -395,8 +402,15 @@ fn why_over(finding: Option<&Finding>, processes: &[&Process]) -> Option<String>
         return Some(finding.message.clone());
     }
     let n_processes = processes.len();
-    let were_killed = processes.iter().all(|process| process.state() == ProcessState::Killed);
-    (were_killed && n_processes > 1).then(|| {
+    let told = |process: &&Process| process.exit().told;
+    if let Some(why) = processes.first().and_then(told).filter(|why| *why != ToldToEnd::WorkersDone)
+        && processes.iter().all(|process| told(process) == Some(why))
+    {
+        return Some(format!("its launch ended it: {}", why_told(why)));
+    }
+    let were_killed =
+        |process: &&Process| process.state() == ProcessState::Killed && process.exit() == Exit::default();
+    (processes.iter().all(were_killed) && n_processes > 1).then(|| {
         format!(
             "all {n_processes} processes were killed, or crashed: somebody ended the job (Ctrl-C, scancel), or one failed and \
              its launcher ended the others; what they wrote last may say which"

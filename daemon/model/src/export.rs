@@ -44,7 +44,9 @@ impl Model {
             collector_off_since_ns: process.collector.off_since.map(|since| since.0),
             unwatched_since_ns: self.unwatched_since(process).map(|since| since.0),
             told_until_ns: process.told_until.map(|until| until.0),
-            exit_status: process.exit_status.map(u32::from),
+            exit_status: process.exit.status.map(u32::from),
+            exit_signal: process.exit.signal.map(u32::from),
+            launch_end: process.exit.launch_end(),
             told_by_peers: process.told_by_peers.as_deref().unwrap_or_default().to_owned(),
             groups: process.told_groups(),
             ..batch::Process::default()

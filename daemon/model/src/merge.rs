@@ -8,6 +8,7 @@ use ringscope_wire::Primitive;
 use ringscope_wire::batch::{self, CollectorState, Level};
 
 use super::agents::Stamp;
+use super::exit::Exit;
 use super::facts::Facts;
 use super::limits::{MAX_IN_FLIGHT, MAX_LOG_LACKS, MAX_PROCESS_COMMUNICATORS, MAX_PROCESS_LINKS};
 use super::losses::{self, Losses};
@@ -127,8 +128,7 @@ impl Process {
     }
 
     fn merge_state(&mut self, told: &batch::Process, replaces: bool, word: &mut Word<'_>) -> bool {
-        let before =
-            (self.state, self.ended, self.exit_status, self.collector_state, self.collector.off_since);
+        let before = (self.state, self.ended, self.exit, self.collector_state, self.collector.off_since);
         match batch::ProcessState::try_from(told.state) {
             Ok(batch::ProcessState::Unspecified | batch::ProcessState::Running) => {}
             // Who has ended, or comes from files, does not live again: another process has another key.
@@ -139,12 +139,9 @@ impl Process {
             Err(_) => word.losses.add("unknown_process_state"),
         }
         if matches!(self.state, ProcessState::Exited | ProcessState::Killed) {
-            let told = told.ended_at_ns.map(|ended| word.ended(ended));
-            self.ended = self.ended.or(told).or(Some(self.heard));
-        }
-        if matches!(self.state, ProcessState::Exited | ProcessState::Killed) {
-            let told = told.exit_status.and_then(|status| u8::try_from(status).ok());
-            self.exit_status = self.exit_status.or(told);
+            let ended = told.ended_at_ns.map(|ended| word.ended(ended));
+            self.ended = self.ended.or(ended).or(Some(self.heard));
+            self.exit = self.exit.or(Exit::told(told));
         }
         match CollectorState::try_from(told.collector_state) {
             Ok(CollectorState::Unspecified) => {}
@@ -156,7 +153,7 @@ impl Process {
             Ok(_) => {}
             Err(_) => word.losses.add("unknown_collector_state"),
         }
-        (self.state, self.ended, self.exit_status, self.collector_state, self.collector.off_since) != before
+        (self.state, self.ended, self.exit, self.collector_state, self.collector.off_since) != before
     }
 
     /// What was seen once stays seen; what can be changed is as the newest word says. The store splits a process in two,

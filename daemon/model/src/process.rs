@@ -14,6 +14,7 @@ use super::agents::Stamp;
 use super::calls::{OpenCall, Pair, Sequence};
 use super::connections::{Connection, Connections};
 use super::counters::{Counters, Sent};
+use super::exit::Exit;
 use super::facts::Facts;
 use super::family::Claimed;
 use super::groups::RankGroup;
@@ -46,7 +47,7 @@ pub struct Process {
     pub(super) look: Option<Arc<batch::Look>>,
     pub(super) told_until: Option<Timestamp>,
     pub(super) told_by_peers: Option<Name>,
-    pub(super) exit_status: Option<u8>,
+    pub(super) exit: Exit,
     pub(super) lost_calls: Option<Timestamp>,
     pub(super) dropped: Dropped,
     /// When something was last heard of it, by our clock.
@@ -181,7 +182,7 @@ impl Process {
             look: None,
             told_until: None,
             told_by_peers: None,
-            exit_status: None,
+            exit: Exit::default(),
             lost_calls: None,
             dropped: Dropped::new(),
             heard: now,
@@ -317,10 +318,16 @@ impl Process {
         self.told_until
     }
 
+    /// How it ended, as far as is known.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
     /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
     #[must_use]
     pub fn exit_status(&self) -> Option<u8> {
-        self.exit_status
+        self.exit.status
     }
 
     /// What others say of it because it did not speak itself, so that it can follow its name. Absent: nothing.

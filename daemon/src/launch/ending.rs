@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::protocol::WhyEnd;
+
 /// What all hosts are to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Termination {
@@ -9,6 +11,8 @@ pub(super) struct Termination {
     pub(super) signal: i32,
     /// How long until SIGKILL.
     pub(super) grace: Duration,
+    /// Why.
+    pub(super) why: WhyEnd,
 }
 
 /// How far the end of a job is.
@@ -44,18 +48,18 @@ impl Ending {
         if matches!(self.phase, Phase::Ends { .. }) {
             return None;
         }
-        Some(self.end(libc::SIGTERM, now))
+        Some(self.end(libc::SIGTERM, WhyEnd::Failure, now))
     }
 
     /// Somebody wants it to end: at once, where he wants it a second time.
     pub(super) fn signalled(&mut self, signal: i32, now: Instant) -> Termination {
-        let is_again = self.interrupted.is_some();
+        let (is_again, why) = (self.interrupted.is_some(), WhyEnd::Signal(signal));
         self.interrupted.get_or_insert(signal);
         if is_again {
             self.phase = Phase::Ends { until: now + GIVEN_UP_AFTER };
-            return Termination { signal: libc::SIGKILL, grace: Duration::ZERO };
+            return Termination { signal: libc::SIGKILL, grace: Duration::ZERO, why };
         }
-        self.end(signal, now)
+        self.end(signal, why, now)
     }
 
     /// All workers have ended well.
@@ -68,7 +72,9 @@ impl Ending {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant) -> Option<Termination> {
         match self.phase {
-            Phase::ServersLeave { until } if now >= until => Some(self.end(libc::SIGTERM, now)),
+            Phase::ServersLeave { until } if now >= until => {
+                Some(self.end(libc::SIGTERM, WhyEnd::WorkersDone, now))
+            }
             _ => None,
         }
     }
@@ -83,9 +89,9 @@ impl Ending {
         self.interrupted
     }
 
-    fn end(&mut self, signal: i32, now: Instant) -> Termination {
+    fn end(&mut self, signal: i32, why: WhyEnd, now: Instant) -> Termination {
         self.phase = Phase::Ends { until: now + self.grace + GIVEN_UP_AFTER };
-        Termination { signal, grace: self.grace }
+        Termination { signal, grace: self.grace, why }
     }
 }
 
@@ -100,14 +106,14 @@ mod tests {
 
     const GRACE: Duration = Duration::from_secs(5);
 
-    fn termination(signal: i32, grace: Duration) -> Termination {
-        Termination { signal, grace }
+    fn termination(signal: i32, grace: Duration, why: WhyEnd) -> Termination {
+        Termination { signal, grace, why }
     }
 
     #[test]
     fn a_failure_ends_all_once() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
-        assert_eq!(ending.failed(now), Some(termination(libc::SIGTERM, GRACE)));
+        assert_eq!(ending.failed(now), Some(termination(libc::SIGTERM, GRACE, WhyEnd::Failure)));
         assert_eq!(ending.failed(now), None);
         assert_eq!(ending.interrupted(), None);
         assert!(!ending.is_given_up(now + GRACE));
@@ -117,9 +123,15 @@ mod tests {
     #[test]
     fn a_signal_is_passed_on_and_a_second_one_kills() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
-        assert_eq!(ending.signalled(libc::SIGINT, now), termination(libc::SIGINT, GRACE));
+        assert_eq!(
+            ending.signalled(libc::SIGINT, now),
+            termination(libc::SIGINT, GRACE, WhyEnd::Signal(libc::SIGINT))
+        );
         assert_eq!(ending.failed(now), None, "it fails because it was told to end");
-        assert_eq!(ending.signalled(libc::SIGTERM, now), termination(libc::SIGKILL, Duration::ZERO));
+        assert_eq!(
+            ending.signalled(libc::SIGTERM, now),
+            termination(libc::SIGKILL, Duration::ZERO, WhyEnd::Signal(libc::SIGTERM))
+        );
         assert_eq!(ending.interrupted(), Some(libc::SIGINT));
     }
 
@@ -127,7 +139,10 @@ mod tests {
     fn a_signal_during_the_end_of_a_failure_is_the_first() {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
         ending.failed(now);
-        assert_eq!(ending.signalled(libc::SIGINT, now), termination(libc::SIGINT, GRACE));
+        assert_eq!(
+            ending.signalled(libc::SIGINT, now),
+            termination(libc::SIGINT, GRACE, WhyEnd::Signal(libc::SIGINT))
+        );
     }
 
     #[test]
@@ -135,7 +150,10 @@ mod tests {
         let (mut ending, now) = (Ending::new(GRACE), ringscope_api::clock::monotonic());
         ending.workers_done(now);
         assert_eq!(ending.tick(now), None);
-        assert_eq!(ending.tick(now + SERVERS_LEAVE), Some(termination(libc::SIGTERM, GRACE)));
+        assert_eq!(
+            ending.tick(now + SERVERS_LEAVE),
+            Some(termination(libc::SIGTERM, GRACE, WhyEnd::WorkersDone))
+        );
         assert_eq!(ending.tick(now + SERVERS_LEAVE), None);
     }
 }

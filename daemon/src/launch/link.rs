@@ -18,6 +18,7 @@ use super::place::{Attempt, Place, Ways, why};
 use super::protocol::{
     Frame, GREETING, HEAD, Hello, MAX_BEFORE_GREETING, Message, Order, PROTOCOL, decode, encode_order, rest,
 };
+use ringscope_api::signal;
 
 /// Orders that wait to be written: more than a host that answers ever has.
 const ORDERS: usize = 256;
@@ -176,7 +177,7 @@ fn ended_with(status: std::process::ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("status {code}"),
-        (None, Some(signal)) => super::signals::name(signal),
+        (None, Some(signal)) => signal::name(signal),
         (None, None) => "no status".to_owned(),
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::os_text;
 
 /// Version of what follows. Both sides have the same, or the launching side says which has which.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 /// What the host side says first.
 pub(super) const GREETING: &[u8] = b"ringscope-launch-channel\n";
 /// Bytes of a frame at most: an environment fits, which the kernel bounds to 2 MiB in ordinary settings.
@@ -37,13 +37,26 @@ pub(super) enum Order {
     /// Start what was prepared.
     Go,
     /// Send a signal to all that runs, and SIGKILL after the grace.
-    End { signal: i32, grace_ms: u64 },
+    End { signal: i32, grace_ms: u64, why: WhyEnd },
     /// So many bytes of output have been taken.
     Credit(u32),
     /// Answer.
     Ping(u64),
     /// The job is over, with this exit status.
     Bye { status: u8 },
+}
+
+/// Why processes are told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum WhyEnd {
+    /// One of the job has failed, or a host is lost.
+    Failure,
+    /// The launch was sent this signal.
+    Signal(i32),
+    /// The launching side is gone, or somebody ended the host side.
+    LaunchGone,
+    /// All workers have ended well.
+    WorkersDone,
 }
 
 /// What the host side says.

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use ringscope_api::signal;
+
 use super::protocol::{Exit, Role};
-use super::signals;
 
 /// Something that ended a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,13 +120,11 @@ impl FailedProcess {
     }
 }
 
-/// How an end counts: SIGKILL that was none of ours comes from outside; a crash may be a victim's, and is still no way in which a
-/// process ends by itself.
+/// How an end counts, the lowest first.
 fn violence(exit: Exit) -> u8 {
     match exit {
-        Exit::Signal(libc::SIGKILL) => 0,
-        Exit::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE) => 1,
-        _ => 2,
+        Exit::Signal(number) => signal::violence(Some(number)),
+        Exit::Status(_) => signal::violence(None),
     }
 }
 
@@ -149,7 +148,7 @@ pub(super) fn text(job: &str, failures: &[Failure]) -> Option<String> {
 
 fn of_process(job: &str, FailedProcess { role, host, pid, exit, tail, .. }: &FailedProcess) -> String {
     let hint = match exit {
-        Exit::Signal(signal) => signals::hint(*signal),
+        Exit::Signal(signal) => signal::hint(*signal),
         Exit::Status(127) => Some("the command was not found"),
         Exit::Status(126) => Some("the command cannot be executed"),
         Exit::Status(_) => None,
@@ -186,7 +185,7 @@ fn short(failure: &Failure) -> String {
 pub(super) fn how(exit: Exit) -> String {
     match exit {
         Exit::Status(status) => format!("with status {status}"),
-        Exit::Signal(signal) => format!("by {}", signals::name(signal)),
+        Exit::Signal(signal) => format!("by {}", signal::name(signal)),
     }
 }
 

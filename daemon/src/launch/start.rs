@@ -16,7 +16,8 @@ use super::protocol::Hello;
 use super::say::Say;
 use super::settings::Settings;
 use super::signals::Signals;
-use super::{meet, settings, signals, table};
+use super::{meet, settings, table};
+use ringscope_api::signal;
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
@@ -62,7 +63,7 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
     let settings = tokio::select! {
         settings = reading => settings.unwrap_or_else(|error| Err(error.to_string())),
         signal = ended_by(&mut signals) => {
-            say.note(&format!("ended by {} before anything was started", signals::name(signal)));
+            say.note(&format!("ended by {} before anything was started", signal::name(signal)));
             return u8::try_from(128 + signal).unwrap_or(FAILED);
         }
     };

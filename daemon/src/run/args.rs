@@ -62,6 +62,9 @@ pub(super) struct Watch {
     /// says the same
     #[arg(long)]
     pub(super) no_group_names: bool,
+    /// The run that it is watched as, where who starts it writes down how it ends
+    #[arg(long, hide = true)]
+    pub(super) reaped_as: Option<String>,
     #[command(flatten)]
     pub(super) inherited: Inherited,
 }
@@ -137,7 +140,10 @@ pub(super) struct Inherited {
 impl RunArgs {
     pub(super) fn note(&self) -> Note {
         let command = self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        Note::new(self.watch.job(), command, ringscope_api::clock::now(), config::launch_note())
+        let mut note =
+            Note::new(self.watch.job(), command, ringscope_api::clock::now(), config::launch_note());
+        note.reaped = self.watch.reaped_as.is_some();
+        note
     }
 
     /// The command with nothing of ringscope's.

@@ -2,7 +2,7 @@
 //! collector never came into the process, and which processes were started that have not called the library yet.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringscope_agent::procfs::{boot_id, own_start_ns};
 use ringscope_api::clock::Timestamp;
@@ -25,6 +25,8 @@ pub(crate) struct Note {
     start_time_ns: Option<u64>,
     /// ... and the boot in which it did.
     boot_id: &'static str,
+    /// Whether who started it writes down how it ends: see [`Ending`].
+    pub(crate) reaped: bool,
     #[serde(flatten)]
     launch: LaunchNote,
 }
@@ -38,21 +40,58 @@ impl Note {
         launch: LaunchNote,
     ) -> Self {
         let start_time_ns = own_start_ns();
-        Self { job, command, started_at, pid: std::process::id(), start_time_ns, boot_id: boot_id(), launch }
+        let pid = std::process::id();
+        Self { job, command, started_at, pid, start_time_ns, boot_id: boot_id(), reaped: false, launch }
     }
 
     /// Writes it into the folder, so that no reader sees half of it.
     pub(crate) fn leave(&self, dir: &Path, run_id: &str) -> io::Result<()> {
-        let text = serde_json::to_vec(self)?;
-        let path = dir.join(format!("run-{run_id}.json"));
-        let temporary = path.with_extension("tmp");
-        let left = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
-        if left.is_err() {
-            // Nothing of it, where there is no room.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        left
+        write(&path_in(dir, run_id), &serde_json::to_vec(self)?)
     }
+}
+
+/// How the process of a run ended, as who started it knows.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ending {
+    /// Exit status.
+    pub(crate) status: Option<i32>,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    /// When, nanoseconds since the Unix epoch.
+    pub(crate) at_ns: u64,
+    /// Why it was told to end before that: `failure`, `signal`, `launch_gone`, `workers_done`. `None`: it was not.
+    pub(crate) told: Option<&'static str>,
+    /// The signal that its launch was sent.
+    pub(crate) told_signal: Option<i32>,
+}
+
+impl Ending {
+    /// Writes it into the note of the run, if there is one.
+    pub(crate) fn leave(&self, dir: &Path, run_id: &str) -> io::Result<()> {
+        let path = path_in(dir, run_id);
+        let text = match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            text => text?,
+        };
+        let mut note: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&text)?;
+        note.insert("ending".to_owned(), serde_json::to_value(self)?);
+        write(&path, &serde_json::to_vec(&note)?)
+    }
+}
+
+fn path_in(dir: &Path, run_id: &str) -> PathBuf {
+    dir.join(format!("run-{run_id}.json"))
+}
+
+/// So that no reader sees half of it.
+fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let left = std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path));
+    if left.is_err() {
+        // Nothing of it, where there is no room.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    left
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl Prepared {
         tracing::debug!(files = swept.files, bytes = swept.bytes, "removed what ended processes left");
         let inherited = &watch.inherited;
         let libraries = Libraries::new(inherited.path.as_deref(), inherited.library_path.as_deref());
-        let run_id = uuid::Uuid::new_v4().simple().to_string();
+        let new = || uuid::Uuid::new_v4().simple().to_string();
+        let run_id = watch.reaped_as.clone().unwrap_or_else(new);
         Ok(Self { lack: room::lacks(&dir), dir, run_id, unpacked, libraries })
     }
 

@@ -1,11 +1,15 @@
 //! A launch and the daemon: agents come and go with the job, the job is seen by its name, ranks and hosts, and one that failed is
 //! not called well.
 
-use ringscope_api::{Condition, JobState};
+use std::process::Command;
+
+use ringscope_api::{Condition, Incident, Job, JobState};
 use ringscope_daemon::client::Client;
 
 use crate::common::stage::{Process, Stage};
 use crate::common::{eventually, until};
+use rustix::process::Signal;
+
 use crate::{Running, end, launch, mark, rounds};
 
 #[test]
@@ -69,6 +73,82 @@ async fn ends_of_processes_that_never_called_the_library_are_told_before_the_age
     running.end().check(0, &[]);
     let job = find().await.unwrap();
     assert_eq!(job.state, JobState::Ended, "{job:#?}");
+}
+
+/// The job by this name once it has ended, as the daemon tells it right after its launch.
+async fn after(client: &Client, name: &str) -> Job {
+    let job = client.jobs().await.unwrap().into_iter().find(|job| job.id == name);
+    let job = job.unwrap_or_else(|| panic!("{name} is not known"));
+    assert_eq!(job.state, JobState::Ended, "{job:#?}");
+    job
+}
+
+/// A launch of four ranks, watched from a folder of its own.
+fn of_four(stage: &Stage, name: &str, options: &[&str], command: &[&str]) -> Command {
+    let url = stage.url();
+    let mut launch =
+        launch(&[&["-n", "4", "--job", name, "--daemon", &url], options, &["--"], command].concat());
+    launch.env("RINGSCOPE_DIR", &stage.segment_dir.0);
+    launch
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_failed_first_is_known_also_where_nobody_called_the_library() {
+    let (stage, _daemon, client) = served("launch-failed").await;
+    let folder = stage.dir.0.display().to_string();
+    let at_work = [rounds().to_str().unwrap(), folder.as_str(), "0"];
+    let quiet = "[ $RANK = 2 ] || sleep 1000; sleep $AFTER; exit 3";
+    let check = async |name: &str, launch: &mut Command, status: i32, how: &str| {
+        end(launch).check(status, &["first rank 2"]);
+        let job = after(&client, name).await;
+        assert_eq!(job.standing.condition, Condition::Failed, "{job:#?}");
+        assert!(job.standing.reason.contains("rank 2 "), "{job:#?}");
+        // The judge looks each second.
+        let parts = ["ank 2 (", how, "; its launch then ended the job"];
+        eventually(&format!("{name} is told of with {parts:?}"), async || {
+            let reason = after(&client, name).await.standing.reason;
+            parts.iter().all(|part| reason.contains(part)).then_some(())
+        })
+        .await;
+        let incidents = client.incidents(true).await.unwrap();
+        let of_job: Vec<&Incident> = incidents.iter().filter(|one| one.job == name).collect();
+        assert_eq!(of_job.len(), 1, "{incidents:#?}");
+    };
+    for (kind, signal, how) in [("killed", 9, "was ended by SIGKILL"), ("crashed", 11, "SIGSEGV")] {
+        let name = format!("{kind}-{}", mark());
+        let mut launch = of_four(&stage, &name, &[], &at_work);
+        launch.env("FAIL_RANK", "2").env("FAIL_STATUS", format!("-{signal}")).env("FAIL_ROUND", "500");
+        check(&name, &mut launch, 128 + signal, how).await;
+    }
+    for (kind, after) in [("early", "0"), ("late", "1.5")] {
+        let name = format!("{kind}-{}", mark());
+        let mut launch = of_four(&stage, &name, &[], &["sh", "-c", quiet]);
+        check(&name, launch.env("AFTER", after), 3, "has exited with status 3").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_interrupted_has_not_failed_and_one_that_got_well_again_is_well() {
+    let (stage, _daemon, client) = served("launch-interrupted").await;
+    let name = format!("interrupted-{}", mark());
+    let mut running =
+        Running::start(&mut of_four(&stage, &name, &[], &["sh", "-c", "echo up; exec sleep 1000"]));
+    for rank in 0..4 {
+        running.wait_for(&format!("[rank {rank} "));
+    }
+    running.signal(Signal::INT);
+    running.end().check(130, &["SIGINT"]);
+    let job = after(&client, &name).await;
+    assert_eq!(job.standing.condition, Condition::Unknown, "{job:#?}");
+    assert_eq!(job.standing.reason, "its launch ended it: the launch was sent SIGINT");
+
+    let name = format!("again-{}", mark());
+    let script =
+        "[ $RINGSCOPE_RESTART = 1 ] && sleep 1.5; [ $RINGSCOPE_RESTART = 1 ] || [ $RANK != 1 ] || exit 3";
+    let ended = end(&mut of_four(&stage, &name, &["--restarts", "1"], &["sh", "-c", script]));
+    ended.check(0, &[]);
+    let job = after(&client, &name).await;
+    assert_ne!(job.standing.condition, Condition::Failed, "{job:#?}");
 }
 
 #[test]

@@ -248,3 +248,64 @@ fn notes_that_lie_are_passed_over() {
     assert_eq!(told[0].identity.as_ref().map(|identity| identity.job.as_str()), Some("a [31m b"));
     assert_eq!(folder.launches.passed.len(), 12, "{:?}", folder.launches.passed);
 }
+
+#[test]
+fn a_launch_says_how_its_processes_ended_also_where_that_was_at_once() {
+    let mut folder = Folder::new();
+    let mut sleeper = Sleeper::start();
+    let (pid, start_ns) = (sleeper.0.id(), sleeper.pid().stat().unwrap().start_ns().unwrap());
+    let mut note = folder.note("a", pid, start_ns);
+    note["reaped"] = true.into();
+    folder.write("a", &note.to_string());
+    folder.poll(0, &nobody(), &[]);
+    sleeper.end();
+    folder.poll(1, &nobody(), &[]);
+    assert_eq!(folder.told(), [], "its launch may still say");
+    let ended_at_ns = ringscope_api::clock::now().0;
+    note["ending"] = serde_json::json!({"status": null, "signal": 15, "at_ns": ended_at_ns, "told": "signal", "told_signal": 2});
+    folder.write("a", &note.to_string());
+    folder.poll(2, &nobody(), &[]);
+    let told = folder.told();
+    assert_eq!(told[0].state(), batch::ProcessState::Killed);
+    assert_eq!(
+        (told[0].exit_status, told[0].exit_signal, told[0].ended_at_ns),
+        (None, Some(15), Some(ended_at_ns))
+    );
+    let why = told[0].launch_end.unwrap();
+    assert_eq!((why.cause(), why.signal), (batch::launch_end::Cause::Signal, 2));
+
+    // One that had ended before the first look.
+    note["ending"] = serde_json::json!({"status": 3, "at_ns": ended_at_ns});
+    note["variables"]["RANK"] = "4".into();
+    folder.write("b", &note.to_string());
+    folder.poll(3, &nobody(), &[]);
+    let told: Vec<batch::Process> = folder.told();
+    let new = told.iter().find(|one| one.exit_status == Some(3)).expect("it is told");
+    assert_eq!((new.state(), new.exit_signal, new.launch_end), (batch::ProcessState::Exited, None, None));
+    // And one that ended long ago, or was written by somebody who can be no launch.
+    note["ending"] = serde_json::json!({"status": 3, "at_ns": ended_at_ns - 60_000_000_000});
+    folder.write("c", &note.to_string());
+    note["ending"] = serde_json::json!({"status": -3, "signal": "x", "at_ns": ended_at_ns});
+    note["reaped"] = "perhaps".into();
+    folder.write("d", &note.to_string());
+    folder.poll(4, &nobody(), &[]);
+    assert_eq!(folder.launches.accounts().count(), 2);
+}
+
+#[test]
+fn a_launch_that_says_nothing_is_not_waited_for_long() {
+    let mut folder = Folder::new();
+    let mut sleeper = Sleeper::start();
+    let start_ns = sleeper.pid().stat().unwrap().start_ns().unwrap();
+    let mut note = folder.note("a", sleeper.0.id(), start_ns);
+    note["reaped"] = true.into();
+    folder.write("a", &note.to_string());
+    folder.poll(0, &nobody(), &[]);
+    folder.poll(2, &nobody(), &[]);
+    sleeper.end();
+    folder.poll(3, &nobody(), &[]);
+    assert_eq!(folder.told()[0].state(), batch::ProcessState::Running);
+    folder.poll(6, &nobody(), &[]);
+    let told = folder.told();
+    assert_eq!((told[0].state(), told[0].exit_status), (batch::ProcessState::Exited, None));
+}

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::duration;
-use ringscope_api::{Detail, FindingKind, Severity};
+use ringscope_api::{Detail, FindingKind, Severity, signal};
+use ringscope_model::ToldToEnd;
 
 use super::case::Case;
 use super::scene::{Life, OperationState, Process};
@@ -22,7 +23,16 @@ struct Ended {
 
 /// Names who ended first where all have ended, not all at once, and not in good order.
 pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
-    let ended = ended(case.sight);
+    if let Some((first, others)) = by_launch(case.sight) {
+        let last = others.iter().map(|one| one.at).max().unwrap_or(first.at);
+        if case.sight.scene.now.since(last) <= TOLD_FOR {
+            let host = case.sight.process(first.process).host;
+            let kernel = kernel::words_about(case, host, first.process);
+            tell(case, &[first], &others, kernel);
+        }
+        return;
+    }
+    let ended = ended(case.sight, uses_one);
     let [first, .., last] = *ended.as_slice() else { return };
     let (culprits, others): (Vec<Ended>, Vec<Ended>) =
         ended.iter().partition(|one| may_be_as_early(case.sight, **one, first));
@@ -41,14 +51,39 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>) {
     }
 }
 
-/// The processes of the newest life of the job that are gone and had not destroyed all their communicators, the first
-/// one first. Empty while any process uses one.
-fn ended(sight: &Sight<'_, '_>) -> Vec<Ended> {
-    let uses = |process: u32| {
-        let mut parts = sight.parts(process).iter();
-        parts.any(|(communicator, place)| !is_over(sight.member(*communicator, *place).state))
+/// Who failed first, and all others, where a launch says whom it has ended and whom not. `None` while any process lives, and
+/// where nobody failed by itself or no launch tells.
+fn by_launch(sight: &Sight<'_, '_>) -> Option<(Ended, Vec<Ended>)> {
+    let mut ended =
+        ended(sight, |sight, process| sight.process(process).launched || uses_one(sight, process));
+    let exit = |one: &Ended| sight.process(one.process).exit;
+    let is_told = |one: &Ended| {
+        let it = sight.process(one.process);
+        it.exit.told == Some(ToldToEnd::Failure)
+            || it.exit.signal.is_some()
+            || it.exit.status.is_some() && !it.calls_seen
     };
-    let users = || (0_u32..).zip(&sight.scene.processes).filter(|(index, _)| uses(*index));
+    if !ended.iter().any(is_told) {
+        return None;
+    }
+    let failed = || ended.iter().filter(|one| sight.process(one.process).ended_badly());
+    let earliest = failed().map(|one| one.at).min()?;
+    let at_once = failed().filter(|one| one.at.since(earliest) <= AT_ONCE);
+    let violence = |one: &Ended| signal::violence(exit(one).signal.map(i32::from));
+    let first = *at_once.min_by_key(|one| (violence(one), one.at))?;
+    ended.retain(|one| one.process != first.process);
+    Some((first, ended))
+}
+
+/// Whether it has not ended all its communicators.
+fn uses_one(sight: &Sight<'_, '_>, process: u32) -> bool {
+    let mut parts = sight.parts(process).iter();
+    parts.any(|(communicator, place)| !is_over(sight.member(*communicator, *place).state))
+}
+
+/// The processes that count of the newest life of the job, which are gone, the first one first. Empty while any of them lives.
+fn ended(sight: &Sight<'_, '_>, counts: impl Fn(&Sight<'_, '_>, u32) -> bool) -> Vec<Ended> {
+    let users = || (0_u32..).zip(&sight.scene.processes).filter(|(index, _)| counts(sight, *index));
     if users().any(|(_, process)| lives(process.life)) {
         return Vec::new();
     }
@@ -64,10 +99,12 @@ fn ended(sight: &Sight<'_, '_>) -> Vec<Ended> {
         newest.is_some_and(|newest| *newest > process.ours(process.started_at))
     };
     // Processes of one life overlap: who ended before another one began, or in whose place another one began, is of an
-    // earlier life.
+    // earlier life. One that failed at once may have ended before its launch had started them all.
     let began = users().map(|(_, process)| process.ours(process.started_at)).max().unwrap_or_default();
     let ended = users().filter(|(_, process)| !is_replaced(process)).filter_map(|(index, process)| {
-        Some(Ended { process: index, at: process.ours(process.ended_at?) }).filter(|one| one.at >= began)
+        let one = Ended { process: index, at: process.ours(process.ended_at?) };
+        let failed_at_once = began.since(one.at) <= AT_ONCE && process.launched && process.ended_badly();
+        (one.at >= began || failed_at_once).then_some(one)
     });
     let mut ended: Vec<Ended> = ended.collect();
     ended.sort_by_key(|one| (one.at, one.process));
@@ -85,9 +122,9 @@ fn may_be_as_early(sight: &Sight<'_, '_>, one: Ended, first: Ended) -> bool {
 /// killed: its launcher ended them. The other way round nobody knows: where all fail alike, a launcher may kill the last one.
 fn by_status(sight: &Sight<'_, '_>, early: Vec<Ended>, mut others: Vec<Ended>) -> (Vec<Ended>, Vec<Ended>) {
     let (failed, killed): (Vec<Ended>, Vec<Ended>) =
-        early.iter().partition(|one| sight.process(one.process).exit_status.is_some());
+        early.iter().partition(|one| sight.process(one.process).exit.status.is_some());
     let is_own_error = |one: &Ended| {
-        let status = sight.process(one.process).exit_status;
+        let status = sight.process(one.process).exit.status;
         status.is_some_and(|status| status != 0 && status < SIGNALLED)
     };
     if failed.len() != 1 || killed.len() < 2 || !failed.iter().all(is_own_error) {
@@ -139,23 +176,42 @@ fn tell(
         [(.., ended)] => format!("{who} {ended}"),
         _ => format!("one of {who} ended first"),
     };
-    let later = others.first().map(|next| next.at.since(first.at)).unwrap_or_default();
-    let others = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
-    let at = words::clock(first.at);
-    let later = match later {
-        Duration::ZERO => "at about the same time".to_owned(),
-        later => format!("{} later", duration(later)),
+    judgement.message =
+        format!("{what} at {}{said}{}", words::clock(first.at), what_followed(sight, first, others));
+    judgement.advice = match it.exit.signal.or(it.exit.status) {
+        Some(_) if were_told(sight, others) => format!(
+            "Look at what it wrote last; `ringscope launch` prints it. If that says nothing, look at the kernel's log of {} (out \
+             of memory, Xid).",
+            sight.host_name(it)
+        ),
+        _ => format!(
+            "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
+             ended.",
+            sight.host_name(it)
+        ),
     };
-    judgement.message = format!("{what} at {at}{said}; the other {others} ended {later}");
-    judgement.advice = format!(
-        "See its own output, and the kernel's log of {} (out of memory, Xid). If somebody ended the job, this is how it \
-         ended.",
-        sight.host_name(it)
-    );
     if let Some(communicator) = communicator {
         case.warnings(communicator, &mut judgement);
     }
     case.tell(judgement, true);
+}
+
+/// Whether a launch has ended some of these; others may have failed because of the first before that.
+fn were_told(sight: &Sight<'_, '_>, others: &[Ended]) -> bool {
+    others.iter().any(|one| sight.process(one.process).exit.told.is_some())
+}
+
+/// What became of the others, as the rest of a sentence.
+fn what_followed(sight: &Sight<'_, '_>, first: Ended, others: &[Ended]) -> String {
+    let Some(next) = others.first() else { return String::new() };
+    if were_told(sight, others) {
+        return "; its launch then ended the job".to_owned();
+    }
+    let n = if others.len() == 1 { "one".to_owned() } else { others.len().to_string() };
+    match next.at.since(first.at) {
+        Duration::ZERO => format!("; the other {n} ended at about the same time"),
+        later => format!("; the other {n} ended {} later", duration(later)),
+    }
 }
 
 fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Option<u32> {
@@ -168,5 +224,7 @@ fn rank_in(sight: &Sight<'_, '_>, process: u32, communicator: Option<u32>) -> Op
 const SIGNALLED: u8 = 128;
 /// For how long after the end of a job it is told how it ended: so that whoever is to hear of it does.
 const TOLD_FOR: Duration = Duration::from_secs(120);
+/// Who fails because another one did does so sooner than this, as `ringscope launch` has it.
+const AT_ONCE: Duration = Duration::from_millis(500);
 /// Two agents read every 250 ms, each at its own instants; and their batches take some time.
 const READINGS_APART: Duration = Duration::from_millis(300);

@@ -22,7 +22,8 @@ pub(super) fn judge(case: &mut Case<'_, '_, '_>, groups: &[Group]) {
     let awaited = Awaited::of(groups);
     let used = used(case);
     for (index, process) in (0_u32..).zip(&case.sight.scene.processes) {
-        if lives(process.life) {
+        // Whom its launch has ended is gone because of somebody else.
+        if lives(process.life) || process.exit.told.is_some() {
             continue;
         }
         let waits_in = awaited.0.get(&index).map(|place| case.node(*place).place.communicator());

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use ringscope_api::clock::Timestamp;
+use ringscope_model::Exit;
 use ringscope_wire::{Primitive, batch};
 
 /// One job at one moment. All communicators of the job that live or ended within the last minutes, and all its
@@ -66,8 +67,8 @@ pub struct Process<'a> {
     pub started_at: Timestamp,
     /// Whether it lives.
     pub life: Life,
-    /// The status that it gave to `exit`, also where it was killed then. Absent: it gave none, or not known.
-    pub exit_status: Option<u8>,
+    /// How it ended, as far as is known.
+    pub exit: Exit,
     /// When it was seen to have ended.
     pub ended_at: Option<Timestamp>,
     /// Until which moment its agent's newest reading covers it: `sent_at_ns` of the agent's newest batch, also one that
@@ -406,8 +407,9 @@ impl Process<'_> {
     /// Whether it is gone, and not in good order as far as is known.
     #[must_use]
     pub fn ended_badly(&self) -> bool {
-        self.life == Life::Killed
-            || self.life == Life::Exited && self.exit_status.is_some_and(|status| status != 0)
+        let is_bad = self.life == Life::Killed
+            || self.life == Life::Exited && self.exit.status.is_some_and(|status| status != 0);
+        is_bad && self.exit.told.is_none()
     }
 
     /// How long ago that was.

@@ -1,7 +1,7 @@
 //! What the judge says, in words: who, in which call, since when, and what a process does instead.
 
-use ringscope_api::Culprit;
 use ringscope_api::clock::Timestamp;
+use ringscope_api::{Culprit, signal};
 use ringscope_wire::{Datatype, Primitive};
 
 use super::scene::{Communicator, Life, NOT_TOLD, Operation, Process, Signature};
@@ -159,8 +159,9 @@ pub(super) fn stopped(process: &Process<'_>) -> Option<(&'static str, String)> {
 
 /// What has become of a process.
 pub(super) fn ended(process: &Process<'_>) -> String {
-    let status = process.exit_status.filter(|status| *status != 0);
+    let status = process.exit.status.filter(|status| *status != 0);
     let words = match process.life {
+        Life::Killed if let Some(number) = process.exit.signal => return by_signal(number),
         Life::Killed if let Some(status) = status => {
             return format!("was ending with status {status} when it was killed");
         }
@@ -170,6 +171,12 @@ pub(super) fn ended(process: &Process<'_>) -> String {
         Life::Running | Life::Imported => "runs",
     };
     words.to_owned()
+}
+
+/// How a process ended by a signal, so that it can follow its name.
+fn by_signal(number: u8) -> String {
+    let hint = signal::hint(number.into()).map(|hint| format!(" ({hint})")).unwrap_or_default();
+    format!("was ended by {}{hint}", signal::name(number.into()))
 }
 
 /// What a process does while others wait for it: a word for `cause`, and a sentence that can follow its name.

@@ -145,7 +145,7 @@ impl<'a> Taken<'a> {
             world_size: identity.world_size,
             started_at: identity.started,
             life: life(process),
-            exit_status: process.exit_status(),
+            exit: process.exit(),
             ended_at: process.ended().map(|at| model.theirs(process, at)),
             read_at,
             heard_at,

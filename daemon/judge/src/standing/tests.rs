@@ -214,15 +214,32 @@ fn what_is_wrong_goes_before_what_is_not_known() {
     check(&Evidence { waits_for: Some(&missing), ..silent }, Condition::Hung, "it waits: rank 5 stands");
     let dead = finding(FindingKind::RankDead, Severity::Critical, 7);
     check(&Evidence { accused: Some(&dead), ..well() }, Condition::Failed, "rank 5 stands");
-    let killed = |exit_status| Evidence { life: RankState::Killed, exit_status, ..well() };
+    let with = |status| Exit { status, ..Exit::default() };
+    let killed = |status| Evidence { life: RankState::Killed, exit: with(status), ..well() };
     check(&killed(None), Condition::Failed, "killed, or crashed");
     check(&killed(Some(1)), Condition::Failed, "while it ended with exit status 1");
-    let exited = |exit_status| Evidence { life: RankState::Exited, exit_status, ..well() };
+    let exited = |status| Evidence { life: RankState::Exited, exit: with(status), ..well() };
     check(&exited(Some(0)), Condition::Healthy, "ended by itself");
     check(&exited(Some(1)), Condition::Failed, "ended with exit status 1;");
     check(&exited(None), Condition::Unknown, "exit status is not known");
+    let told = |life, why| Evidence {
+        life,
+        exit: Exit { told: Some(why), signal: Some(15), ..with(None) },
+        ..well()
+    };
+    check(
+        &told(RankState::Killed, ToldToEnd::Failure),
+        Condition::Unknown,
+        "another process of the job had failed",
+    );
+    check(&told(RankState::Gone, ToldToEnd::Signal(2)), Condition::Unknown, "the launch was sent SIGINT");
+    check(&told(RankState::Killed, ToldToEnd::WorkersDone), Condition::Healthy, "all workers were done");
+    check(&told(RankState::Running, ToldToEnd::Failure), Condition::Healthy, "completed");
+    let by_signal =
+        Evidence { life: RankState::Killed, exit: Exit { signal: Some(11), ..with(None) }, ..well() };
+    check(&by_signal, Condition::Failed, "it was ended by SIGSEGV (it crashed)");
     let gone = Evidence { life: RankState::Gone, ..well() };
-    check(&Evidence { exit_status: Some(1), ..gone.clone() }, Condition::Failed, "exit status 1");
+    check(&Evidence { exit: with(Some(1)), ..gone.clone() }, Condition::Failed, "exit status 1");
     check(&gone, Condition::Healthy, "by _exit, exec or a signal, which is not known");
     check(&Evidence { left_open: true, ..gone.clone() }, Condition::Unknown, "which is not known");
     check(&Evidence { accused: Some(&dead), ..gone }, Condition::Failed, "rank 5 stands");

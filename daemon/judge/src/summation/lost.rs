@@ -49,6 +49,10 @@ pub(super) fn judge(subject: Subject<'_>, waited_for: &UntilEnd) -> Option<Judge
 /// somebody ends the job.
 fn is_cause(subject: Subject<'_>, lost: &Lost, waited_for: &UntilEnd) -> bool {
     let Subject { group, model, now, .. } = subject;
+    // Whom its launch has ended is gone because of somebody else.
+    if group.process(lost.place, model).is_some_and(|process| process.exit().told.is_some()) {
+        return false;
+    }
     let is_waited_for = |rank: u32| waited_for.told.iter().any(|one| one.rank == Some(rank));
     if !waited_for.is_known || is_waited_for(lost.rank) {
         return true;

@@ -7,7 +7,7 @@ mod connect;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ringscope_api::clock;
+use ringscope_api::{clock, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,7 @@ use super::report::{self, FailedProcess, Failure};
 use super::roster::{Loss, News, Roster};
 use super::say::Say;
 use super::settings::Settings;
-use super::signals::{self, Signals};
+use super::signals::Signals;
 
 /// Events of hosts that wait to be looked at.
 const EVENTS: usize = 4096;
@@ -111,7 +111,7 @@ impl Job {
                 self.say.lines(&report);
             }
             if let Some(signal) = self.ending.interrupted() {
-                self.say.note(&format!("job {} was ended by {}", self.settings.job, signals::name(signal)));
+                self.say.note(&format!("job {} was ended by {}", self.settings.job, signal::name(signal)));
                 break u8::try_from(128 + signal).unwrap_or(1);
             }
             if let Some(status) = outcome.refused {
@@ -161,9 +161,9 @@ impl Job {
         }
     }
 
-    fn tell_all(&self, Termination { signal, grace }: Termination) {
+    fn tell_all(&self, Termination { signal, grace, why }: Termination) {
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-        (0..self.links.len()).for_each(|node| self.tell(node, Order::End { signal, grace_ms }));
+        (0..self.links.len()).for_each(|node| self.tell(node, Order::End { signal, grace_ms, why }));
     }
 
     /// Waits until nothing runs any more.
@@ -222,7 +222,7 @@ impl Job {
     }
 
     fn say_ending(&self, signal: i32, termination: Termination) {
-        let name = signals::name(signal);
+        let name = signal::name(signal);
         let text = if termination.signal == libc::SIGKILL {
             format!("{name} again: all processes are killed")
         } else {

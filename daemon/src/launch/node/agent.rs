@@ -71,7 +71,7 @@ impl OwnAgent {
             return None;
         }
         self.looked_at = Some(now);
-        let (dir, host) = (dir(share), node_name());
+        let (dir, host) = (watched_folder(share), node_name());
         // Who holds a lock is asked once: the kernel's list of all locks of the machine may be long, and a job too.
         self.is_read = self.is_read && sweep::is_held(&dir) || sweep::is_read(&dir);
         if self.is_read {
@@ -115,7 +115,7 @@ struct Agent {
 }
 
 /// The folder that it watches: that of the job.
-fn dir(share: &Share) -> PathBuf {
+pub(super) fn watched_folder(share: &Share) -> PathBuf {
     let said = share.environment.iter().find(|(name, value)| name == "RINGSCOPE_DIR" && !value.is_empty());
     let said = said.map(|(_, value)| value.clone()).or_else(config::shared_dir);
     said.map_or_else(|| DEFAULT_DIR.into(), PathBuf::from)

@@ -11,7 +11,7 @@ use rustix::process::{Signal, WaitOptions, getpid, set_child_subreaper, set_pare
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{JoinError, JoinSet};
 
-use super::agent::OwnAgent;
+use super::agent::{OwnAgent, watched_folder};
 use super::output::Room;
 use super::ports::Held;
 use super::start::{self, Refusal};
@@ -19,11 +19,12 @@ use super::{NodeArgs, output};
 use crate::launch::claim::{Claim, ClaimError};
 use crate::launch::inherited::Inherited;
 use crate::launch::protocol::{
-    AGENT, Ended, Exit, Frame, GREETING, Hello, Message, Order, PROTOCOL, Role, Share, Stream, read_order,
-    write_frame,
+    AGENT, Ended, Exit, Frame, GREETING, Hello, Message, Order, PROTOCOL, Role, Share, Stream, WhyEnd,
+    read_order, write_frame,
 };
 use crate::launch::signals::Signals;
 use crate::launch::{config, node_name};
+use crate::run::note;
 
 /// Words and pieces of output that wait to be sent; of pieces there are fewer, for the window bounds them.
 const FRAMES: usize = 8192;
@@ -100,6 +101,8 @@ struct Host<'a> {
     ports: Held,
     /// The number of each process of the share, while it runs.
     running: Vec<Option<u32>>,
+    /// Under which run each is watched.
+    runs: Vec<String>,
     streams: JoinSet<()>,
     stage: Stage,
     agent: OwnAgent,
@@ -108,7 +111,8 @@ struct Host<'a> {
     leaving: Option<u8>,
     /// The launching side has said that all is over.
     is_dismissed: bool,
-    was_told: bool,
+    /// Why its processes were told to end, if they were.
+    told: Option<WhyEnd>,
     /// SIGKILL was sent to all.
     has_killed: bool,
 }
@@ -138,13 +142,14 @@ impl<'a> Host<'a> {
             claim: None,
             ports: Held::default(),
             running: Vec::new(),
+            runs: Vec::new(),
             streams: JoinSet::new(),
             stage: Stage::Idle,
             agent: OwnAgent::new(inherited),
             heard_at: clock::monotonic(),
             leaving: None,
             is_dismissed: false,
-            was_told: false,
+            told: None,
             has_killed: false,
         }
     }
@@ -199,12 +204,12 @@ impl<'a> Host<'a> {
             }
             Order::Prepare(share) => self.prepare(share),
             Order::Go => self.go(),
-            Order::End { signal, grace_ms } => self.end(signal, Duration::from_millis(grace_ms)),
+            Order::End { signal, grace_ms, why } => self.end(signal, Duration::from_millis(grace_ms), why),
             Order::Credit(bytes) => self.room.give(bytes),
             Order::Ping(number) => self.say(Message::Pong { number, at_ns: clock::now().0 }),
             Order::Bye { status } => {
                 (self.leaving, self.is_dismissed) = (Some(status), true);
-                self.end(libc::SIGTERM, self.args.grace());
+                self.end(libc::SIGTERM, self.args.grace(), WhyEnd::LaunchGone);
             }
         }
     }
@@ -260,13 +265,14 @@ impl<'a> Host<'a> {
     fn go(&mut self) {
         let Some(share) = self.share.clone() else { return };
         self.look_for_agent(clock::monotonic());
-        (self.was_told, self.has_killed) = (false, false);
+        (self.told, self.has_killed) = (None, false);
         // Now they are the processes'.
         self.ports = Held::default();
         self.running = vec![None; share.processes.len()];
+        self.runs = share.processes.iter().map(|_| uuid::Uuid::new_v4().simple().to_string()).collect();
         self.stage = Stage::Runs { kill_at: None };
         for (place, process) in share.processes.iter().enumerate() {
-            match start::start(&share, process, self.inherited) {
+            match start::start(&share, process, &self.runs[place], self.inherited) {
                 Ok(started) => {
                     self.running[place] = Some(started.pid);
                     self.say(Message::Started { process: place, pid: started.pid });
@@ -304,8 +310,11 @@ impl<'a> Host<'a> {
             Exit::Signal(libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE) => true,
             _ => false,
         };
-        let was_told = self.was_told && !is_own;
-        self.say(Message::Ended(Ended { process, exit, at_ns: clock::now().0, was_told }));
+        let (told, at_ns) = (self.told.filter(|_| !is_own), clock::now().0);
+        if let Some((share, run)) = self.share.as_ref().zip(self.runs.get(process)) {
+            leave_ending(share, run, exit, told, at_ns);
+        }
+        self.say(Message::Ended(Ended { process, exit, at_ns, was_told: told.is_some() }));
     }
 
     fn reap(&mut self) {
@@ -352,6 +361,28 @@ impl<'a> Host<'a> {
                 }
             }
         }
+    }
+}
+
+/// Writes down for the agent how a process ended. What is watched has left a note.
+fn leave_ending(share: &Share, run: &str, exit: Exit, told: Option<WhyEnd>, at_ns: u64) {
+    if share.watch.is_none() {
+        return;
+    }
+    let (status, signal) = match exit {
+        Exit::Status(status) => (Some(status), None),
+        Exit::Signal(signal) => (None, Some(signal)),
+    };
+    let (told, told_signal) = match told {
+        None => (None, None),
+        Some(WhyEnd::Failure) => (Some("failure"), None),
+        Some(WhyEnd::Signal(signal)) => (Some("signal"), Some(signal)),
+        Some(WhyEnd::LaunchGone) => (Some("launch_gone"), None),
+        Some(WhyEnd::WorkersDone) => (Some("workers_done"), None),
+    };
+    let ending = note::Ending { status, signal, at_ns, told, told_signal };
+    if let Err(error) = ending.leave(&watched_folder(share), run) {
+        tracing::warn!(%error, "cannot write down for the agent how a process ended");
     }
 }
 

@@ -87,14 +87,19 @@ fn variable(share: &Share, name: &str) -> Option<OsString> {
     share.environment.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
 
-/// Starts one process of the share.
-pub(super) fn start(share: &Share, process: &Process, inherited: Inherited) -> io::Result<Started> {
+/// Starts one process of the share, watched as this run.
+pub(super) fn start(
+    share: &Share,
+    process: &Process,
+    run: &str,
+    inherited: Inherited,
+) -> io::Result<Started> {
     let (out, out_end) = io::pipe()?;
     let (err, err_end) = io::pipe()?;
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0("ringscope").args(["launch-rank", "--parent", &std::process::id().to_string()]);
     match &share.watch {
-        Some(options) => command.args(options),
+        Some(options) => command.args(options).args(["--reaped-as", run]),
         None => command.arg("--bare"),
     };
     command.arg("--");

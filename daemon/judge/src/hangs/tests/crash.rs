@@ -1,6 +1,7 @@
 //! A job that ends because one of its processes crashed is told of, and one that ends in good order is not.
 
 use ringscope_api::{FindingKind, Severity};
+use ringscope_model::{Exit, ToldToEnd};
 
 use super::super::scene::{Life, MemberState};
 use super::build::{World, at, found, job, nothing, only};
@@ -51,7 +52,7 @@ fn an_exception_in_all_is_one_of_who_had_it_first() {
     kill_all_but(&mut world, &[3], 0.6);
     for process in 0..16 {
         let process = world.process(process);
-        (process.life, process.exit_status) = (Life::Exited, Some(1));
+        (process.life, process.exit.status) = (Life::Exited, Some(1));
     }
     let verdict = world.until(2);
     assert!(only(&verdict).message.contains("pid 4003) has exited with status 1 at"), "{verdict:#?}");
@@ -64,7 +65,7 @@ fn of_one_reading_one_that_failed_where_the_others_were_killed_is_named() {
         kill_all_but(&mut world, &[], 0.2);
         for (index, life, status) in statuses {
             let process = world.process(*index);
-            (process.life, process.exit_status) = (*life, Some(*status));
+            (process.life, process.exit.status) = (*life, Some(*status));
         }
         world.until(2)
     };
@@ -155,4 +156,36 @@ fn a_job_that_runs_again_is_no_crash_any_more() {
     }
     world.look(21.0);
     assert_eq!(only(&world.look(22.0)).culprits, [16 + 5]);
+}
+
+#[test]
+fn a_launch_knows_whom_it_has_ended_and_so_who_failed() {
+    let told = |why| Exit { signal: Some(15), told: Some(why), ..Exit::default() };
+    let look = |failed: &[(u32, f64, Exit)], why: ToldToEnd| {
+        let (mut world, _) = at_work();
+        kill_all_but(&mut world, &[], 0.6);
+        for process in 0..16 {
+            world.process(process).exit = told(why);
+        }
+        for (process, seconds, exit) in failed {
+            world.kill(*process, *seconds);
+            world.process(*process).exit = *exit;
+            world.process(*process).life = if exit.signal.is_some() { Life::Killed } else { Life::Exited };
+        }
+        world.until(2)
+    };
+    let signal = |number| Exit { signal: Some(number), ..Exit::default() };
+    let status = |status| Exit { status: Some(status), ..Exit::default() };
+    let verdict = look(&[(3, 0.5, signal(9)), (4, 0.4, status(1))], ToldToEnd::Failure);
+    assert_eq!(only(&verdict).culprits, [3], "who fails because another one was killed may be seen first");
+    let message = &only(&verdict).message;
+    assert!(
+        message.contains("was ended by SIGKILL (") && message.ends_with("; its launch then ended the job")
+    );
+    let verdict = look(&[(3, 0.5, status(3)), (4, 0.4, status(1))], ToldToEnd::Failure);
+    assert_eq!(only(&verdict).culprits, [4]);
+    assert_eq!(only(&look(&[(7, 0.1, signal(11))], ToldToEnd::Failure)).culprits, [7]);
+    for why in [ToldToEnd::Signal(2), ToldToEnd::LaunchGone, ToldToEnd::Failure] {
+        nothing(&look(&[], why));
+    }
 }

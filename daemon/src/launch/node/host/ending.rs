@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use ringscope_api::clock;
+use ringscope_api::{clock, signal};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{Host, Stage};
 use crate::launch::node::tree;
-use crate::launch::protocol::Message;
-use crate::launch::{node_name, signals};
+use crate::launch::node_name;
+use crate::launch::protocol::{Message, WhyEnd};
 
 /// How long what copies logs may take after the last process.
 const RELAYS: Duration = Duration::from_secs(10);
@@ -23,22 +23,22 @@ impl Host<'_> {
             self.leaving = Some(1);
         }
         self.room.abandon();
-        self.end(libc::SIGTERM, self.args.grace());
+        self.end(libc::SIGTERM, self.args.grace(), WhyEnd::LaunchGone);
     }
 
     /// Somebody ends this process: by its guard's death, or by hand.
     pub(super) fn stop(&mut self, signal: i32) {
         self.say(Message::Stopped(format!(
             "ringscope there was ended by {}, or what started it has ended, and it has ended its processes",
-            signals::name(signal)
+            signal::name(signal)
         )));
         self.leaving.get_or_insert(1);
-        self.end(libc::SIGTERM, self.args.grace());
+        self.end(libc::SIGTERM, self.args.grace(), WhyEnd::LaunchGone);
     }
 
     /// Signals go to the group of each process, as from a terminal; when time is up, all that descends from us is killed.
-    pub(super) fn end(&mut self, signal: i32, grace: Duration) {
-        self.was_told = true;
+    pub(super) fn end(&mut self, signal: i32, grace: Duration, why: WhyEnd) {
+        self.told.get_or_insert(why);
         self.has_killed |= signal == libc::SIGKILL;
         let until = clock::monotonic() + grace;
         match &mut self.stage {
@@ -86,7 +86,7 @@ impl Host<'_> {
             None if waited < SETTLES => return,
             None => Some(Signal::TERM),
             Some(at) if now >= at => Some(Signal::KILL),
-            Some(_) => (self.was_told && left == 0).then_some(Signal::TERM),
+            Some(_) => (self.told.is_some() && left == 0).then_some(Signal::TERM),
         };
         if let Some(signal) = signal {
             found.iter().for_each(|process| process.signal(signal));
@@ -96,7 +96,7 @@ impl Host<'_> {
     }
 
     fn cleared(&mut self, left: usize) {
-        if left > 0 && !self.was_told {
+        if left > 0 && self.told.is_none() {
             let host = node_name();
             self.say(Message::Note(format!(
                 "{host}: processes had left others running ({left}), which were ended"
