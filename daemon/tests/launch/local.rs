@@ -43,6 +43,23 @@ fn workers_and_servers_sum() {
     }
 }
 
+#[test]
+fn a_worker_that_leaves_is_first_and_not_the_server_that_ended_because_of_it() {
+    let mut command = launch(&["-n", "3", "--servers", "1", "--no-collector", "-x", "LEAVING_RANK=1", "--"]);
+    let ended = end(command.arg(summing()));
+    ended.check(3, &["first rank 1 on ", "ended with status 3", "after it also: ", "summation server 0 on "]);
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_beside_its_victims() {
+    let dir = scratch("launch-stopped");
+    let mut command = launch(&["-n", "3", "--no-collector", "--"]);
+    command.arg(rounds()).arg(&dir.0).arg("0").env("RSCCL_TIMEOUT_S", "8");
+    let stop = (-Signal::STOP.as_raw()).to_string();
+    let ended = end(command.env("FAIL_RANK", "1").env("FAIL_STATUS", stop));
+    ended.check(1, &["ringscope: last words name rank 1 (", "which had not failed: it may be stopped"]);
+}
+
 /// A worker of the summation service, in C.
 fn summing() -> std::path::PathBuf {
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -12,11 +12,12 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::task::TaskTracker;
 
 use super::ending::{Ending, Termination};
+use super::failure::{self, FailedProcess, Failure};
 use super::link::{Event, HostEvent, Link, Sinks};
 use super::meet;
 use super::output::{Output, Untaken};
 use super::protocol::{Message, Order};
-use super::report::{self, FailedProcess, Failure};
+use super::report;
 use super::roster::{Loss, News, Roster};
 use super::say::Say;
 use super::settings::Settings;
@@ -107,7 +108,9 @@ impl Job {
         let mut restart = 0;
         let status = loop {
             let outcome = self.once(restart).await;
-            if let Some(report) = report::text(&self.settings.job, &outcome.failures) {
+            if let Some(report) =
+                report::text(&self.settings.job, self.settings.plan.workers, &outcome.failures)
+            {
                 self.say.lines(&report);
             }
             if let Some(signal) = self.ending.interrupted() {
@@ -117,7 +120,7 @@ impl Job {
             if let Some(status) = outcome.refused {
                 break status;
             }
-            let Some(first) = report::first(&outcome.failures) else { break 0 };
+            let Some(first) = failure::first(&outcome.failures) else { break 0 };
             if restart >= self.settings.args.restarts {
                 break first.status();
             }
