@@ -3,7 +3,7 @@
 //!
 //! Two sides. The launching side (`job`) reaches each host (`place`, `link`, `meet`) and says what is to be done (`protocol`); the
 //! host side (`node`), which is this program too, starts, reads and ends the processes there. What is started where is a plan
-//! (`plan`, from `args`, `hosts`, `settings`), which a dry run prints (`table`). What comes back is known by the `roster`, goes out
+//! (`plan`, from `args`, `hosts`, `settings`), which a dry run prints (`dry_run`). What comes back is known by the `roster`, goes out
 //! by `output` (`lines`) and `say`, and decides by `ending` when all is ended; `report` names who failed first (`failure`). A name
 //! belongs to one job at a time (`claim`, `daemon`). What a launch changes of itself, no job sees (`inherited`), and what it would
 //! have to open is counted before (`open_files`). Options of other launchers are told in those of this one (`habits`).
@@ -12,6 +12,7 @@ mod args;
 mod claim;
 mod config;
 mod daemon;
+mod dry_run;
 mod ending;
 mod failure;
 mod habits;
@@ -34,7 +35,6 @@ mod say;
 mod settings;
 mod signals;
 mod start;
-mod table;
 
 pub use args::LaunchArgs;
 pub(crate) use habits::explain;

@@ -108,7 +108,7 @@ impl Ways {
 }
 
 /// In single quotes, for any shell of Bourne's or the C shell's family.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()

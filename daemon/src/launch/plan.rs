@@ -20,6 +20,8 @@ pub(super) struct Plan {
 pub(super) struct HostPlan {
     /// Its name, as the user has it.
     pub(super) host: String,
+    /// How many workers it takes, where that is said.
+    pub(super) slots: Option<u32>,
     /// Its first rank.
     pub(super) first_rank: u32,
     /// How many ranks it has.
@@ -72,7 +74,8 @@ impl Plan {
         let mut first_rank = 0;
         let mut plan: Vec<HostPlan> = Vec::new();
         for (host, ranks) in hosts.iter().zip(shares).filter(|(_, ranks)| *ranks > 0) {
-            plan.push(HostPlan { host: host.host.clone(), first_rank, ranks, servers: Vec::new() });
+            let Slots { host, slots } = host.clone();
+            plan.push(HostPlan { host, slots, first_rank, ranks, servers: Vec::new() });
             first_rank += ranks;
         }
         // From the last host on: the first one has the rendezvous already.
@@ -95,7 +98,8 @@ impl Plan {
         host.servers.iter().map(server).chain((0..host.ranks).map(worker)).collect()
     }
 
-    fn of_worker(&self, node: usize, local: u32) -> Vec<(String, String)> {
+    /// What a worker is told beside that: its place.
+    pub(super) fn of_worker(&self, node: usize, local: u32) -> Vec<(String, String)> {
         let host = &self.hosts[node];
         let rank = host.first_rank + local;
         let (node, nodes) = (node.to_string(), self.hosts.len().to_string());
@@ -111,7 +115,8 @@ impl Plan {
         ])
     }
 
-    fn of_all(&self, facts: &Facts) -> Vec<(String, String)> {
+    /// What all processes are told.
+    pub(super) fn of_all(&self, facts: &Facts) -> Vec<(String, String)> {
         let Facts { job, master, master_port, root_port, secret, restart: (restart, restarts) } = facts;
         let root = if master.contains(':') {
             format!("[{master}]:{root_port}")

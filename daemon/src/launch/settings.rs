@@ -5,6 +5,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringscope_api::words::plural;
 use ringscope_wire::launch::Slurm;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use super::node::Own;
 use super::place::{Place, Ways, words};
 use super::plan::Plan;
 use super::protocol::AgentSettings;
-use super::{config, daemon, node_name, open_files, table};
+use super::{config, daemon, node_name, open_files};
 
 /// What is to be done.
 pub(super) struct Settings {
@@ -103,7 +104,7 @@ impl Settings {
             None => (0, " to reach".to_owned()),
         };
         open_files::check(
-            &format!("{}{output}", table::count(self.places.len(), "host")),
+            &format!("{}{output}", plural(self.places.len(), "host")),
             hosts.saturating_add(files),
         )
     }
@@ -143,12 +144,6 @@ impl Settings {
             environment: self.environment.clone(),
             command: self.args.command.clone(),
         }
-    }
-
-    /// The command, for people.
-    pub(super) fn command_text(&self) -> String {
-        let words = self.args.command.iter().map(|word| word.to_string_lossy().into_owned());
-        words.collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -11,13 +11,10 @@ use super::daemon::{self, Answer};
 use super::inherited::Inherited;
 use super::job::Job;
 use super::node::NodeArgs;
-use super::plan::Facts;
-use super::protocol::Hello;
 use super::say::Say;
 use super::settings::Settings;
 use super::signals::Signals;
-use super::{meet, settings, table};
-use ringscope_api::signal;
+use super::{dry_run, meet};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 64;
@@ -75,7 +72,7 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
         }
     };
     if settings.args.dry_run {
-        return print(&dry_run(&settings));
+        return print(&dry_run::text(&settings));
     }
     if let (Some(node), Some(meeting)) =
         (settings.args.node.filter(|node| node.index > 0), settings.args.meet.as_ref())
@@ -119,22 +116,6 @@ async fn launch((args, inherited): (LaunchArgs, Inherited), say: &Say, mut signa
     };
     drop(claim);
     status
-}
-
-fn dry_run(settings: &Settings) -> String {
-    let ports = format!("(free, of {}-{})", settings.args.ports.first, settings.args.ports.last);
-    let facts = Facts {
-        job: settings.job.clone(),
-        master: settings::master(settings, &Hello::default(), &[])
-            .unwrap_or_else(|_| format!("({} as the others see it)", settings.plan.hosts[0].host)),
-        master_port: ports.clone(),
-        root_port: ports,
-        secret: "(hidden)".to_owned(),
-        restart: (0, settings.args.restarts),
-    };
-    let processes: Vec<_> =
-        (0..settings.plan.hosts.len()).map(|node| settings.plan.processes(node, &facts)).collect();
-    table::text(&settings.job, &settings.plan, &settings.places, &processes, &settings.command_text())
 }
 
 fn print(text: &str) -> u8 {

@@ -6,6 +6,7 @@
 mod common;
 
 mod daemon;
+mod dry_run;
 mod inherited;
 mod local;
 mod meet;
