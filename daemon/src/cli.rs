@@ -22,7 +22,7 @@ use crate::config::{AgentArgs, ServeArgs, ServeConfig, colour_is_wanted};
 use crate::demo::worker::{self, WorkerArgs};
 use crate::demo::{self, DemoArgs, DemoError};
 use crate::doctor::{self, DoctorArgs};
-use crate::drain::{self, DrainArgs};
+use crate::drain::{self, DrainArgs, DrainError};
 use crate::import::{self, ImportArgs};
 use crate::incidents::{self, IncidentArgs, IncidentsArgs};
 use crate::launch::node::rank::{self, RankArgs};
@@ -191,9 +191,12 @@ fn dispatch(command: Command) -> u8 {
         Command::Level(args) => {
             ask(async move { exit_status(level::run(&args, &mut stdout()).await, |_| FAILED) })
         }
-        Command::Drain(args) => {
-            ask(async move { exit_status(drain::run(&args, &mut stdout()).await, |_| FAILED) })
-        }
+        Command::Drain(args) => ask(async move {
+            exit_status(drain::run(&args, &mut stdout()).await, |error| match error {
+                DrainError::NoScript(_) => USAGE,
+                _ => FAILED,
+            })
+        }),
         Command::Token(args) => {
             ask(async move { exit_status(tokens::token(&args, &mut stdout()).await, |_| FAILED) })
         }

@@ -34,7 +34,8 @@ RINGSCOPE_DRAIN_SINCE. One for Slurm is /usr/share/ringscope/slurm/drain.sh.
 A host is drained once, as long as anything accuses it. Nobody is drained whose incident is silenced or looked after:
 `ringscope incident ID --acknowledge`. When the daemon does not answer, nobody is.
 
-Exit status: 0 done, or nothing to do; 1 the daemon does not answer, the memory cannot be used, or a script failed; 64 wrong usage")]
+Exit status: 0 done, or nothing to do; 1 the daemon does not answer, the memory cannot be used, or a script failed; 64 wrong usage, or
+--run names nothing that can be executed")]
 pub struct DrainArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
@@ -76,6 +77,9 @@ pub struct DrainArgs {
 /// Why it ended otherwise than well.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
+    /// The script that was named cannot be run.
+    #[error("nothing is drained: --run {0}")]
+    NoScript(String),
     /// The daemon.
     #[error("nothing is drained: {0}")]
     Client(#[from] ClientError),
@@ -103,7 +107,8 @@ pub enum DrainError {
 /// # Errors
 /// [`DrainError`].
 pub async fn run(args: &DrainArgs, out: &mut impl Write) -> Result<(), DrainError> {
-    let script = args.run.as_ref().filter(|_| !args.dry_run).map(|path| Script::new(path, args.limit));
+    let script = args.run.as_ref().map(|path| Script::new(path, args.limit)).transpose();
+    let script = script.map_err(DrainError::NoScript)?.filter(|_| !args.dry_run);
     // Held to the end: two at once would each drain as many as one may.
     let file = script.as_ref().map(|_| MemoryFile::lock(&args.state)).transpose()?;
     let mut memory = match &file {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
@@ -18,8 +19,24 @@ pub(super) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    pub(super) fn new(path: &'a Path, limit: Duration) -> Self {
-        Self { path, limit }
+    /// Looks whether it is there before anybody needs it. A mere name is found in `PATH` when it is run.
+    ///
+    /// # Errors
+    /// It cannot be run, and what to do.
+    pub(super) fn new(path: &'a Path, limit: Duration) -> Result<Self, String> {
+        let shown = path.display();
+        if path.components().count() > 1 || path.is_absolute() {
+            let found = path.metadata();
+            let found =
+                found.map_err(|error| format!("{shown}: {error}; name the script that drains a host"))?;
+            if !found.is_file() {
+                return Err(format!("{shown} is no file; name the script that drains a host"));
+            }
+            access(path, Access::EXEC_OK).map_err(|_| {
+                format!("{shown} cannot be executed by this user: chmod +x {shown}, or name another script")
+            })?;
+        }
+        Ok(Self { path, limit })
     }
 
     /// Drains the host of this step. An error says why it did not.
@@ -77,9 +94,13 @@ mod tests {
     use super::*;
 
     async fn run(script: &str, limit: Duration) -> (Result<(), String>, String) {
+        run_text(&format!("#!/bin/sh\ncd \"${{0%/*}}\"\n{script}"), limit).await
+    }
+
+    async fn run_text(text: &str, limit: Duration) -> (Result<(), String>, String) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("drain.sh");
-        std::fs::write(&path, format!("#!/bin/sh\ncd {}\n{script}", dir.path().display())).unwrap();
+        std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let step = Step {
             host: "n1".into(),
@@ -88,7 +109,7 @@ mod tests {
             since: Timestamp(0),
             verdict: Verdict::Drain,
         };
-        let ended = Script::new(&path, limit).run(&step).await;
+        let ended = Script::new(&path, limit).unwrap().run(&step).await;
         assert!(!dir.path().join("evil").exists());
         (ended, std::fs::read_to_string(dir.path().join("said")).unwrap_or_default())
     }
@@ -110,14 +131,12 @@ mod tests {
         let (ended, _) = run("sleep 1000 & wait", Duration::from_millis(200)).await;
         assert!(ended.unwrap_err().contains("--limit"), "it is killed");
         assert!(clock.elapsed() < LONG);
-        let missing = Script::new(Path::new("/nonexistent/drain.sh"), LONG);
-        let step = Step {
-            host: "n1".into(),
-            kind: FindingKind::NicDegraded,
-            sentence: String::new(),
-            since: Timestamp(0),
-            verdict: Verdict::Drain,
-        };
-        assert!(missing.run(&step).await.unwrap_err().contains("/nonexistent/drain.sh"));
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_be_started_is_named() {
+        // As where it is removed after the look, or its first line names nothing that is there.
+        let (ended, _) = run_text("#!/no/interpreter\n", LONG).await;
+        assert!(ended.unwrap_err().contains("does its first line name a program?"));
     }
 }
