@@ -23,20 +23,22 @@ use crate::config;
   ringscope status --job train-70b --host node-17
 
   ringscope status --strict || page-me
+  ringscope status --job \"$RINGSCOPE_JOB\" || echo \"the job failed\"     # in an epilog
 
-How something stands is one of: healthy, unknown, degraded, hung, failed.
+How something stands is one of: healthy, unknown, degraded, hung, failed. A job that has ended counts only where --job
+asks for it: how it ended is known for an hour.
 
 Exit status:
   0   all well as far as is known; what is only information (severity info, e.g. `waiting`) counts as well
   1   no answer, or no such job or host
-  2   an incident of severity warning or above is open, acknowledged and silenced ones too, or a job or host is
-      degraded, hung or failed; what was imported counts while nothing runs
-  3   with --strict: how something stands is not known
+  2   an incident of severity warning or above is open, acknowledged and silenced ones too, or a job that runs, the job
+      of --job or a host is degraded, hung or failed; what was imported counts while nothing runs
+  3   with --strict: how something stands, or how the job of --job ended, is not known
   64  wrong usage")]
 pub struct StatusArgs {
     #[command(flatten)]
     daemon: DaemonArgs,
-    /// Only this job and its hosts
+    /// Only this job, also one that has ended, and its hosts
     #[arg(long)]
     job: Option<String>,
     /// Only this host and its jobs

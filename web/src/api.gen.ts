@@ -499,7 +499,7 @@ export type Health = {
   hosts: ConditionCounts;
   /** Open incidents, by severity. */
   incidents: FindingCounts;
-  /** Jobs that run, by condition. */
+  /** Jobs that run, by condition; and the job that was asked for by its name, whether it runs or has ended. */
   jobs: ConditionCounts;
   /** How bad it is. */
   level: HealthLevel;
@@ -830,6 +830,8 @@ export type Job = {
   coverage: Coverage;
   /** What the collectors of this job dropped. */
   dropped: BTreeMap;
+  /** When the last of its processes was seen to have ended. Absent: it has not ended, as far as is known. */
+  ended_at?: string;
   /** Findings that are firing. */
   findings: FindingCounts;
   /** When the first of its processes started. */

@@ -74,7 +74,7 @@ pub struct Health {
     pub incidents: super::FindingCounts,
     /// Hosts by condition, of those that have processes or findings.
     pub hosts: ConditionCounts,
-    /// Jobs that run, by condition.
+    /// Jobs that run, by condition; and the job that was asked for by its name, whether it runs or has ended.
     pub jobs: ConditionCounts,
     /// What is not known, in words, one line each; at most eight.
     pub unknown: Vec<String>,

@@ -21,6 +21,10 @@ pub struct Job {
     /// When something was last heard of it.
     #[schema(value_type = String, format = DateTime)]
     pub last_seen: Timestamp,
+    /// When the last of its processes was seen to have ended. Absent: it has not ended, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, format = DateTime, required = false)]
+    pub ended_at: Option<Timestamp>,
     /// Ranks as the launcher says. Absent: not said.
     #[schema(required = true)]
     pub world_size: Option<u32>,

@@ -72,6 +72,24 @@ pub fn health(jobs: &[Job], hosts: &[HostSummary], open: &[Incident], now: Times
     health
 }
 
+/// Says how a job has ended that was asked for by its name: of all jobs together only those count that run.
+pub fn ended(health: &mut Health, job: &Job, now: Timestamp) {
+    let (condition, reason) = (job.standing.condition, trimmed(&job.standing.reason));
+    health.jobs.add(condition);
+    if condition == Condition::Unknown {
+        health.unknown.insert(0, format!("{}: {reason}", job.id));
+        health.unknown.truncate(UNKNOWN_MAX);
+    }
+    // An open incident, or a host of it in trouble, says more.
+    if health.level < HealthLevel::Warning {
+        health.sentence = format!("{} {}", job.id, how_ended(job, now));
+    }
+    health.level = health.level.max(match condition {
+        Condition::Healthy => HealthLevel::Idle,
+        condition => level_of(condition),
+    });
+}
+
 /// Says that something is not known, for these reasons: then nothing is green.
 pub fn lacks(health: &mut Health, why: impl Iterator<Item = String>) {
     let lacks: Vec<String> = why.collect();
@@ -237,10 +255,19 @@ fn idle(jobs: &[Job], hosts: &[HostSummary], now: Timestamp) -> (HealthLevel, St
         };
         return (HealthLevel::Empty, format!("No job yet{heard}"));
     };
-    let how = if last.n_killed > 0 { format!(": {}", killed_words(last)) } else { String::new() };
-    let words =
-        format!("No job is running; the last, {}, ended at {}{how}", last.id, moment(last.last_seen, now));
+    let words = format!("No job is running; the last, {}, {}", last.id, how_ended(last, now));
     (HealthLevel::Idle, words)
+}
+
+/// When a job ended, and unless it ended well as what and why.
+fn how_ended(job: &Job, now: Timestamp) -> String {
+    let at = moment(job.ended_at.unwrap_or(job.last_seen), now);
+    let reason = trimmed(&job.standing.reason);
+    match job.standing.condition {
+        Condition::Healthy => format!("ended at {at}"),
+        Condition::Unknown => format!("ended at {at}; whether all went well is not known: {reason}"),
+        condition => format!("ended at {at}, {}: {reason}", condition.label()),
+    }
 }
 
 /// Why a host stands as it does, that which says its own cause in front of others; with its name unless that says it.

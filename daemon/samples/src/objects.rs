@@ -47,6 +47,7 @@ pub fn job(id: &str, state: JobState, n_killed: u32) -> Job {
         },
         first_seen: Timestamp(NOW.0 - 3_600_000_000_000),
         last_seen: Timestamp(NOW.0 - 840_000_000_000),
+        ended_at: (state == JobState::Ended).then_some(Timestamp(NOW.0 - 840_000_000_000)),
         world_size: Some(16),
         n_processes: 16,
         n_killed,

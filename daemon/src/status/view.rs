@@ -62,6 +62,7 @@ pub(super) fn text(status: &Status, look: Look, now: Timestamp) -> String {
     part("Hosts in trouble", in_trouble(&status.hosts, look));
     part("NICs down", nics(status, look, now));
     part("Jobs", jobs(&status.jobs, look));
+    part("Jobs that did not end well", ended(&status.jobs, look, now));
     part("Communicators in use", communicators(&status.communicators, look));
     part("Summation groups in use", groups(&status.groups, look));
     parts.concat()
@@ -211,6 +212,20 @@ fn jobs(jobs: &[Job], look: Look) -> Option<Table> {
         ])
     });
     filled(look.table(header), rows)
+}
+
+/// When, as what and why. Of one that ended well there is no more to say.
+fn ended(jobs: &[Job], look: Look, now: Timestamp) -> Option<Table> {
+    let rows = jobs.iter().filter(|job| job.standing.condition != Condition::Healthy).filter_map(|job| {
+        let at = health::moment(job.ended_at?, now);
+        Some(vec![
+            Cell::new(&job.id),
+            Cell::new(at),
+            Cell::new(job.standing.condition.label()),
+            Cell::new(&job.standing.reason),
+        ])
+    });
+    filled(look.table(vec!["job", "ended", "stands", "why"]), rows)
 }
 
 fn communicators(communicators: &[CommunicatorSummary], look: Look) -> Option<Table> {
@@ -393,6 +408,19 @@ mod tests {
         status.keep_host("node-2");
         let ids: Vec<&str> = status.findings.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!(ids, ["a", "b", "d"], "a is the cause of the incident on node-2");
+    }
+
+    #[test]
+    fn of_a_job_that_did_not_end_well_it_is_said_when_and_why() {
+        let mut status = status();
+        status.jobs.extend([job("well", JobState::Ended, 0), job("lost", JobState::Ended, 2)]);
+        let text = text(&status, Look::default(), NOW);
+        let (_, ended) = text.split_once("Jobs that did not end well").unwrap();
+        let row = ended.lines().find(|line| line.contains("lost")).unwrap_or_default();
+        for part in ["11:46:00Z", "failed", "rank 3 on node-1: it was killed, or crashed"] {
+            assert!(row.contains(part), "{part} in {row}");
+        }
+        assert!(!ended.contains("train") && !ended.contains("well "), "{ended}");
     }
 
     #[test]

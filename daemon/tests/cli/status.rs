@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 
 use ringscope_api::clock;
+use ringscope_wire::batch::ProcessState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::batches::{Job, SMALL, START_NS};
@@ -162,6 +163,44 @@ async fn what_is_not_known_is_0_and_3_for_the_strict() {
     }
     let (code, stdout, _) = end(status(&daemon.url).arg("--strict"));
     assert_eq!(code, Some(2), "what is wrong goes before what is not known: {stdout}");
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_ended_badly_is_2_where_it_is_asked_for() {
+    let daemon = Daemon::ready("none").await;
+    let end_with = async |name: &str, statuses: [Option<u32>; 2]| {
+        let job = Job { name, hosts: &["node-a"], ranks_per_host: 2, init: &[4], last: 4 };
+        let mut batch = job.batch(0, 1, 1, START_NS);
+        for (process, status) in batch.processes.iter_mut().zip(statuses) {
+            (process.state, process.exit_status) = (ProcessState::Exited.into(), status);
+            process.key += name;
+            process.in_flight.clear();
+            process.communicators.clear();
+        }
+        daemon.take(&batch).await;
+    };
+    end_with("well", [Some(0), Some(0)]).await;
+    end_with("odd", [Some(0), None]).await;
+    end_with("bad", [Some(0), Some(3)]).await;
+    let of = |arguments: &[&str]| {
+        let (code, stdout, _) = end(status(&daemon.url).args(arguments));
+        (code, stdout)
+    };
+    let (code, stdout) = of(&["--job", "bad"]);
+    assert_eq!(code, Some(2), "{stdout}");
+    assert!(
+        stdout.starts_with("bad ended at ") && stdout.contains("it ended with exit status 3"),
+        "{stdout}"
+    );
+    let (code, stdout) = of(&["--job", "well", "--strict"]);
+    assert_eq!(code, Some(0), "{stdout}");
+    assert_eq!(of(&["--job", "odd"]).0, Some(0));
+    let (code, stdout) = of(&["--job", "odd", "--strict"]);
+    assert!(code == Some(3) && stdout.contains("its exit status is not known"), "{stdout}");
+    let (code, stdout) = of(&[]);
+    assert_eq!(code, Some(0), "what has ended is nobody's trouble now: {stdout}");
+    assert!(stdout.contains("Jobs that did not end well") && !stdout.contains("well ended"), "{stdout}");
     daemon.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use ringscope_api::clock::Timestamp;
 use ringscope_api::words::plural;
-use ringscope_api::{FindingState, Health, HostSummary, Incident, Job, JobState};
+use ringscope_api::{Condition, FindingState, Health, HostSummary, Incident, Job, JobState};
 use ringscope_judge::Diagnosis;
 use ringscope_judge::health::{self, Cut};
 use ringscope_judge::standings::Standings;
@@ -13,7 +13,7 @@ use super::hosts::{hosts_as_they_stand, hosts_of_job};
 use super::incidents::{IncidentFilter, incidents};
 use super::jobs::jobs_as_they_stand;
 
-/// The one sentence. `job` and `host`: only of these. While anything runs, or is wrong, what was imported is left out of the
+/// The one sentence. `job` and `host`: only of these; a job that is asked for by its name counts also when it has ended. While anything runs, or is wrong, what was imported is left out of the
 /// sentence about all: it is the past.
 #[must_use]
 pub fn health(
@@ -49,7 +49,15 @@ pub fn health(
     if job.is_none() && host.is_none() && is_present {
         leave_out_past(&mut jobs, &mut hosts, &mut open);
     }
+    let over = jobs.first().filter(|one| job.is_some() && one.state == JobState::Ended);
+    if over.is_some() {
+        // What is not known of its hosts now says nothing of how it ended.
+        hosts.retain(|host| host.standing.condition != Condition::Unknown);
+    }
     let mut health = health::health(&jobs, &hosts, &open, now);
+    if let Some(over) = over {
+        health::ended(&mut health, over, now);
+    }
     if job.is_none() && host.is_none() {
         whole(model, &mut health, now);
     }
@@ -123,7 +131,7 @@ mod tests {
     use ringscope_wire::batch;
 
     use super::*;
-    use ringscope_api::{Condition, HealthLevel};
+    use ringscope_api::HealthLevel;
     use ringscope_samples::cluster::{Cluster, at};
 
     #[test]
@@ -170,6 +178,43 @@ mod tests {
         assert!(said.unknown[0].starts_with(line), "{:?}", said.unknown);
         assert_eq!(health_now(&model, &diagnosis, at(2)).level, HealthLevel::Unknown);
         assert_eq!(level(&model, Some("train")), HealthLevel::Ok, "of a job that is known all is");
+    }
+
+    #[test]
+    fn how_a_job_ended_is_said_where_it_is_asked_for_by_name() {
+        let cluster = Cluster::new(&[("host-0", 1, 2), ("host-1", 1, 2)], 2);
+        let of = |statuses: [Option<u32>; 2], job: Option<&str>| {
+            let mut batch = cluster.batch(1, 1);
+            for (process, status) in batch.processes.iter_mut().zip(statuses) {
+                process.state = batch::ProcessState::Exited.into();
+                process.exit_status = status;
+            }
+            let mut model = Model::new();
+            model.apply(&batch, at(1));
+            health(&model, &Diagnosis::new(), at(2), job, None)
+        };
+        let (well, failed, unknown) = ([Some(0); 2], [Some(0), Some(3)], [Some(0), None]);
+        let ended = of(well, Some("train"));
+        assert_eq!((ended.level, ended.jobs.healthy, ended.jobs.failed), (HealthLevel::Idle, 1, 0));
+        assert!(ended.sentence.starts_with("train ended at "), "{}", ended.sentence);
+        let ended = of(failed, Some("train"));
+        assert_eq!((ended.level, ended.jobs.healthy, ended.jobs.failed), (HealthLevel::Critical, 0, 1));
+        assert!(
+            ended.sentence.contains(", failed: rank 1 on host-1: it ended with exit status 3"),
+            "{ended:?}"
+        );
+        let ended = of(unknown, Some("train"));
+        assert_eq!((ended.level, ended.jobs.unknown), (HealthLevel::Unknown, 1));
+        assert!(ended.unknown[0].starts_with("train: ") && ended.unknown.len() == 1, "{ended:?}");
+        // Together with all others it is the past, and nobody's trouble now.
+        let all = of(failed, None);
+        assert_eq!((all.level, all.jobs.failed), (HealthLevel::Idle, 0));
+        assert!(
+            all.sentence.starts_with("No job is running; the last, train, ended at "),
+            "{}",
+            all.sentence
+        );
+        assert!(all.sentence.contains(", failed: rank 1 on host-1"), "{}", all.sentence);
     }
 
     #[test]

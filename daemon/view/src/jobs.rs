@@ -93,6 +93,7 @@ fn as_it_stands(
         standing: standings.job(id, job),
         first_seen: of_processes.first_seen.unwrap_or_default(),
         last_seen: of_processes.last_seen,
+        ended_at: of_processes.ended_at.filter(|_| of_processes.state == JobState::Ended),
         world_size: of_processes.world_size,
         n_processes: of_processes.n_processes + forgotten.n_processes,
         n_killed: of_processes.n_killed + forgotten.n_killed,
@@ -114,6 +115,8 @@ struct OfProcesses<'a> {
     state: JobState,
     first_seen: Option<Timestamp>,
     last_seen: Timestamp,
+    /// When the last one of those that have ended did.
+    ended_at: Option<Timestamp>,
     world_size: Option<u32>,
     n_processes: u32,
     n_killed: u32,
@@ -129,6 +132,7 @@ impl<'a> OfProcesses<'a> {
             state: JobState::Ended,
             first_seen: None,
             last_seen: Timestamp::default(),
+            ended_at: None,
             world_size: None,
             n_processes: 0,
             n_killed: 0,
@@ -149,6 +153,7 @@ impl<'a> OfProcesses<'a> {
     fn add(&mut self, model: &Model, now: Timestamp, process: &'a Process) {
         self.state = with(self.state, model.rank_state(process, now));
         self.last_seen = self.last_seen.max(model.last_heard(process));
+        self.ended_at = self.ended_at.max(process.ended());
         for (reason, events) in process.dropped() {
             let sum = self.dropped.entry(reason.clone()).or_default();
             *sum = sum.saturating_add(*events);

@@ -16,7 +16,7 @@ use super::restoring;
 /// How everything stands, in one sentence. Page, terminal and exit statuses say what this says.
 #[utoipa::path(get, path = "/api/v1/health", tag = "health",
     params(
-        ("job" = Option<String>, Query, description = "Only this job and its hosts."),
+        ("job" = Option<String>, Query, description = "Only this job, also one that has ended, and its hosts."),
         ("host" = Option<String>, Query, description = "Only this host and its jobs."),
     ),
     responses(
